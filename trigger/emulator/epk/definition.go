@@ -1,0 +1,124 @@
+// Package epk computes effective partition keys: the hashes by which Cosmos DB
+// places items in physical partitions and names the bounds of their ranges.
+//
+// An effective partition key (EPK) is an upper-case hex string. The whole key
+// space is ["", "FF"); every range is [min, max) inside it. The algorithms are
+// those of PartitionKeyInternal in Azure/azure-cosmos-dotnet-v3 (branch
+// msdata/direct), which the SDKs of every language repeat.
+package epk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Kind says how the paths of a [Definition] make one key.
+type Kind string
+
+const (
+	// Hash hashes the value of a single path.
+	Hash Kind = "Hash"
+	// MultiHash hashes each of up to three paths by itself: a hierarchical key.
+	MultiHash Kind = "MultiHash"
+)
+
+// maxPaths is the depth of a hierarchical partition key,
+// https://learn.microsoft.com/azure/cosmos-db/hierarchical-partition-keys.
+const maxPaths = 3
+
+// Definition is the partitionKey property of a container. Use
+// [ParseDefinition]: methods expect a definition that it returned.
+type Definition struct {
+	Paths   []string `json:"paths"`
+	Kind    Kind     `json:"kind"`
+	Version int      `json:"version"` // 1 or 2; always 2 for MultiHash
+
+	segments [][]string // Paths, split; one entry per path
+}
+
+// ParseDefinition reads the partitionKey property of a container. A missing
+// kind is Hash; a missing version is 1 for Hash and 2 for MultiHash. The error
+// names the field to change.
+func ParseDefinition(raw json.RawMessage) (Definition, error) {
+	var d Definition
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return Definition{}, fmt.Errorf("partitionKey: %w", err)
+	}
+	if d.Kind == "" {
+		d.Kind = Hash
+	}
+	if d.Version == 0 {
+		d.Version = 1
+		if d.Kind == MultiHash {
+			d.Version = 2
+		}
+	}
+	if err := d.check(); err != nil {
+		return Definition{}, fmt.Errorf("partitionKey: %w", err)
+	}
+	for _, path := range d.Paths {
+		segments, err := splitPath(path)
+		if err != nil {
+			return Definition{}, fmt.Errorf("partitionKey.paths: %w", err)
+		}
+		d.segments = append(d.segments, segments)
+	}
+	return d, nil
+}
+
+func (d Definition) check() error {
+	switch {
+	case d.Kind != Hash && d.Kind != MultiHash:
+		return fmt.Errorf("kind %q is not supported; use %q or %q", d.Kind, Hash, MultiHash)
+	case d.Kind == MultiHash && d.Version != 2:
+		return fmt.Errorf("version %d is not supported with kind %q; use 2", d.Version, MultiHash)
+	case d.Version != 1 && d.Version != 2:
+		return fmt.Errorf("version %d is not supported; use 1 or 2", d.Version)
+	case len(d.Paths) == 0:
+		return fmt.Errorf("paths is empty; give at least one path such as \"/id\"")
+	case d.Kind == Hash && len(d.Paths) > 1:
+		return fmt.Errorf("kind %q takes one path, not %d; use kind %q for several", Hash, len(d.Paths), MultiHash)
+	case len(d.Paths) > maxPaths:
+		return fmt.Errorf("%d paths given; a hierarchical key has at most %d", len(d.Paths), maxPaths)
+	}
+	return nil
+}
+
+// splitPath splits /a/b and /"a b"/c into their property names.
+func splitPath(path string) ([]string, error) {
+	var segments []string
+	for rest := path; rest != ""; {
+		after, ok := strings.CutPrefix(rest, "/")
+		if !ok {
+			return nil, fmt.Errorf("path %q: each property begins with a slash", path)
+		}
+		name, remainder, err := cutSegment(after)
+		if err != nil {
+			return nil, fmt.Errorf("path %q: %w", path, err)
+		}
+		segments, rest = append(segments, name), remainder
+	}
+	if len(segments) == 0 {
+		return nil, fmt.Errorf("path %q names no property", path)
+	}
+	return segments, nil
+}
+
+// cutSegment takes the property name at the start of s, which follows a slash.
+func cutSegment(s string) (name, rest string, err error) {
+	if s == "" || s[0] == '/' {
+		return "", "", fmt.Errorf("a property name is empty")
+	}
+	if quote := s[0]; quote == '"' || quote == '\'' {
+		name, rest, ok := strings.Cut(s[1:], string(quote))
+		if !ok {
+			return "", "", fmt.Errorf("a quotation mark is not closed")
+		}
+		return name, rest, nil
+	}
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		return s[:i], s[i:], nil
+	}
+	return s, "", nil
+}
