@@ -1,0 +1,113 @@
+package functionshost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// process is one run of the handler's executable.
+type process struct {
+	cmd     *exec.Cmd
+	ready   chan struct{} // closed when it answered GET /
+	exited  chan struct{} // closed when it is gone
+	exit    int           // exit code, -1 by signal; valid once exited
+	message string        // how it ended, with its last error lines; valid once exited
+	retired atomic.Bool   // the host itself killed it: the exit is not counted
+}
+
+const pollReady = 25 * time.Millisecond
+
+// startProcess runs the executable on a port that it is told by environment.
+// The variables come twice, in the names of the older httpWorker as well.
+func (h *Host) startProcess() (*process, error) {
+	p := &process{ready: make(chan struct{}), exited: make(chan struct{})}
+	stdout := &stream{to: h.out}
+	stderr := &stream{to: h.out, stderr: true}
+	port, worker := strconv.Itoa(h.port), uuid.NewString()
+	p.cmd = exec.Command(h.app.executable, h.app.arguments...)
+	p.cmd.Dir = h.app.workingDirectory
+	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
+	p.cmd.Env = append(h.environ(),
+		"FUNCTIONS_CUSTOMHANDLER_PORT="+port,
+		"FUNCTIONS_CUSTOMHANDLER_WORKER_ID="+worker,
+		"FUNCTIONS_HTTPWORKER_PORT="+port,
+		"FUNCTIONS_HTTPWORKER_ID="+worker,
+		"FUNCTIONS_APP_ROOT_PATH="+h.app.root,
+	)
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(h.app.executable), err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait()
+		stdout.flush()
+		stderr.flush()
+		p.exit = p.cmd.ProcessState.ExitCode()
+		p.message = strings.Join(append([]string{p.cmd.ProcessState.String()}, stderr.last...), "; ")
+	}()
+	return p, nil
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+}
+
+func (p *process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitReady polls GET / until any HTTP status comes back. A refused
+// connection waits; every other failure counts as ready. Only the sleeps
+// between two polls are counted against the initialization timeout.
+func (h *Host) awaitReady(p *process) error {
+	ctx, cancel := context.WithCancel(h.life)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-p.exited:
+		case <-ctx.Done():
+		}
+	}()
+	for slept := time.Duration(0); slept < h.app.initializationTimeout; slept += pollReady {
+		if h.answers(ctx) && !p.gone() {
+			close(p.ready)
+			return nil
+		}
+		select {
+		case <-time.After(pollReady):
+		case <-ctx.Done():
+			return nil // its exit is the caller's to judge
+		}
+	}
+	return fmt.Errorf("not ready within %v", h.app.initializationTimeout)
+}
+
+func (h *Host) answers(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url(""), nil)
+	if err != nil {
+		return false
+	}
+	resp, err := h.client.Do(req)
+	if err == nil {
+		resp.Body.Close()
+		return true
+	}
+	return ctx.Err() == nil && !errors.Is(err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,136 @@
+package functionshost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Exit codes with a meaning to the host (WorkerConstants): 0 is a handler that
+// meant to end and is left alone, 200 one that asks to be started again.
+const (
+	exitSuccess         = 0
+	exitIntentional     = 200
+	restartRetryCount   = 3
+	restartRetryWindow  = 30 * time.Minute
+	initialWaitMultiple = 4
+)
+
+// errRestartsExceeded is what the real host logs.
+var errRestartsExceeded = errors.New("exceeded http worker restart retry count")
+
+// supervise owns the handler process: it starts it, watches it and decides
+// what follows its end, until the host's life ends.
+func (h *Host) supervise() {
+	defer close(h.done)
+	var errs bucket
+	for h.life.Err() == nil {
+		err := h.runProcess()
+		switch {
+		case err == nil:
+		case errors.Is(err, errLeftAlone):
+			<-h.life.Done()
+		case errs.add(time.Now()):
+			h.end(fmt.Errorf("%w: %w", errRestartsExceeded, err))
+		}
+	}
+}
+
+var errLeftAlone = errors.New("handler exited with 0")
+
+// runProcess starts the handler and waits for its end. Nil means start it
+// again without counting; errLeftAlone, never again; any other error is
+// counted.
+func (h *Host) runProcess() error {
+	p, err := h.startProcess()
+	if err != nil {
+		h.mu.Lock()
+		h.starts++
+		h.mu.Unlock()
+		return err
+	}
+	h.publish(p)
+	err = h.awaitReady(p)
+	if err != nil {
+		p.kill()
+	}
+	select {
+	case <-p.exited:
+	case <-h.life.Done():
+		p.retired.Store(true)
+		p.kill()
+		<-p.exited
+	}
+	if p.exit == exitSuccess && !p.retired.Load() {
+		return errLeftAlone // still published: invocations meet a closed port
+	}
+	h.publish(nil)
+	if err != nil {
+		return err
+	}
+	if p.retired.Load() || p.exit == exitIntentional {
+		return nil
+	}
+	return fmt.Errorf("handler: %s", p.message)
+}
+
+// retire kills the handler of now in favour of a new one, uncounted.
+func (h *Host) retire() {
+	if p, _, _ := h.snapshot(); p != nil {
+		p.retired.Store(true)
+		p.kill()
+	}
+}
+
+// bucket counts errors that follow each other within the window.
+type bucket struct {
+	count int
+	last  time.Time
+}
+
+// add reports whether this error is the last one that the host puts up with.
+func (b *bucket) add(now time.Time) bool {
+	if now.Sub(b.last) >= restartRetryWindow {
+		b.count = 0
+	}
+	b.last = now
+	b.count++
+	return b.count >= restartRetryCount
+}
+
+// handler waits until a process is ready for an invocation. A process that
+// exited with 0 is given as it is. When none gets ready in four times the
+// initialization timeout, the host stops itself.
+func (h *Host) handler(ctx context.Context) (*process, error) {
+	timeout := time.NewTimer(initialWaitMultiple * h.app.initializationTimeout)
+	defer timeout.Stop()
+	for {
+		p, changed, _ := h.snapshot()
+		var ready, exited <-chan struct{}
+		if p != nil {
+			ready, exited = p.ready, p.exited
+			if p.gone() {
+				if p.exit == exitSuccess && !p.retired.Load() {
+					return p, nil
+				}
+				exited = nil
+			}
+			if p.retired.Load() || p.gone() {
+				ready = nil
+			}
+		}
+		select {
+		case <-ready:
+			return p, nil
+		case <-exited:
+		case <-changed:
+		case <-h.life.Done():
+			return nil, h.Err()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-timeout.C:
+			h.end(errors.New("no handler became ready for a waiting invocation"))
+		}
+	}
+}
