@@ -1,0 +1,85 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const redacted = "[redacted]"
+
+// Secret is a setting whose value is never printed: under every verb of fmt,
+// in JSON and in logs it reads [redacted], or is empty where it is not set.
+type Secret string
+
+// Reveal gives the value.
+func (s Secret) Reveal() string { return string(s) }
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format implements [fmt.Formatter].
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// RedisURL is a setting that holds redis://[user[:password]@]host[:port][/db]
+// or rediss:// for TLS, with the query parameters that go-redis takes. It
+// prints without user and password.
+type RedisURL string
+
+// String is the URL without user, password and parameters.
+func (u RedisURL) String() string {
+	if u == "" {
+		return ""
+	}
+	parsed, err := url.Parse(string(u))
+	if err != nil || parsed.Host == "" || strings.Contains(parsed.Path, "@") {
+		return redacted // perhaps a password that is not percent-encoded
+	}
+	shown := parsed.Scheme + "://"
+	if parsed.User != nil {
+		shown += redacted + "@"
+	}
+	return shown + parsed.Host + parsed.Path
+}
+
+// Format implements [fmt.Formatter].
+func (u RedisURL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (u RedisURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// Client makes a client without connecting. Deadlines of a call's context are
+// honoured. Close the client after use.
+func (u RedisURL) Client() (*redis.Client, error) {
+	if u == "" {
+		return nil, errors.New("is empty; set it to a URL such as redis://127.0.0.1:6379/0, or rediss:// for TLS")
+	}
+	opts, err := redis.ParseURL(string(u))
+	if err != nil {
+		return nil, fmt.Errorf("is not a Redis URL%s; write redis://[user:password@]host[:port][/db], or rediss:// for TLS, and percent-encode the password", u.reason(err))
+	}
+	opts.ContextTimeoutEnabled = true
+	opts.DisableIdentity = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(opts), nil
+}
+
+// reason tells err where it cannot hold a part of the password.
+func (u RedisURL) reason(err error) string {
+	shown := u.String()
+	if shown == redacted {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %v)", shown, err)
+}

@@ -1,0 +1,100 @@
+// Package handlers lists the functions that Halley calls with changes.
+//
+// A handler is one package and one line in [All]. The package exports a
+// Settings struct and
+//
+//	func Open(ctx context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error)
+//
+// Open checks the settings and prepares connections without waiting for them;
+// the returned function closes what Open opened, after the last call of the
+// handler, and may be nil.
+//
+// Settings are environment variables, read with envconfig: a field RedisURL
+// tagged `split_words:"true"` of a handler named leaderboard is
+// HALLEY_LEADERBOARD_REDIS_URL. The tags `desc`, `default` and `required` are
+// envconfig's; every field has a desc. Fields of type [app.Secret] and
+// [app.RedisURL] print without what must stay secret.
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"halley/handlers/app"
+	"halley/handlers/leaderboard"
+	"halley/handlers/push"
+	"halley/trigger"
+)
+
+// All lists the handlers in the order in which they are documented.
+func All() []Entry {
+	return []Entry{
+		entry("leaderboard", "keeps the best score per player and game in a Redis sorted set", leaderboard.Open),
+		entry("push", "sends a Web Push notification to a player who is overtaken", push.Open),
+	}
+}
+
+// Env is what [Entry.Open] needs from the application.
+type Env = app.Env
+
+// Entry is one handler of the list.
+type Entry struct {
+	Name    string // the function's name: lower-case letters and digits; prefixes its leases and settings
+	Summary string // one line for people
+
+	newSettings func() any
+	open        func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error)
+}
+
+// Prefix begins the names of the handler's settings, such as
+// HALLEY_LEADERBOARD_.
+func (e Entry) Prefix() string { return "HALLEY_" + strings.ToUpper(e.Name) + "_" }
+
+// Settings returns a pointer to a new zero Settings struct of the handler, for
+// listing its fields.
+func (e Entry) Settings() any { return e.newSettings() }
+
+// Load reads the handler's settings from the environment and returns a pointer
+// to its Settings struct. A caller may change fields before it passes the
+// struct to Open.
+func (e Entry) Load() (any, error) {
+	s := e.newSettings()
+	if err := envconfig.Process(strings.TrimSuffix(e.Prefix(), "_"), s); err != nil {
+		return nil, fmt.Errorf("read settings of handler %s: %w", e.Name, err)
+	}
+	return s, nil
+}
+
+// Open constructs the handler from settings, a pointer as Load returned it.
+// The returned close function is never nil when err is nil; call it once,
+// after the handler's last call. Errors name the setting to change.
+func (e Entry) Open(ctx context.Context, env Env, settings any) (handle trigger.Handler, closer func() error, err error) {
+	env.Prefix = e.Prefix()
+	env.Logger = env.Log().Named(e.Name)
+	if handle, closer, err = e.open(ctx, env, settings); err != nil {
+		return nil, nil, fmt.Errorf("open handler %s: %w", e.Name, err)
+	}
+	if closer == nil {
+		closer = func() error { return nil }
+	}
+	return handle, closer, nil
+}
+
+// entry erases the type of a handler's settings.
+func entry[S any](name, summary string, open func(context.Context, Env, S) (trigger.Handler, func() error, error)) Entry {
+	return Entry{
+		Name:        name,
+		Summary:     summary,
+		newSettings: func() any { return new(S) },
+		open: func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error) {
+			s, ok := settings.(*S)
+			if !ok {
+				return nil, nil, fmt.Errorf("settings are a %T, not a %T", settings, s)
+			}
+			return open(ctx, env, *s)
+		},
+	}
+}

@@ -1,0 +1,110 @@
+// Package leaderboard keeps the best score of every player and game in Redis.
+//
+// The board of a game is one sorted set, whose members are the players and
+// whose scores are their best results. It is written with ZADD GT
+// (https://redis.io/docs/latest/commands/zadd/), which adds a player or raises
+// a score and never lowers one: results that arrive twice, late or in any
+// order leave the same board. Boards are never trimmed; a board holds every
+// player of its game.
+package leaderboard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"halley/handlers/app"
+	"halley/handlers/game"
+	"halley/trigger"
+)
+
+// Settings of the handler, read with the prefix HALLEY_LEADERBOARD_.
+type Settings struct {
+	RedisURL  app.RedisURL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
+	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
+}
+
+// Open makes the handler. It does not connect: Redis may come up later.
+func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error) {
+	client, err := s.RedisURL.Client()
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting %sREDIS_URL %w", env.Prefix, err)
+	}
+	board := New(client, s.KeyPrefix)
+	return board.Handler(), client.Close, nil
+}
+
+// Boards are the leaderboards of all games. They are safe for concurrent use.
+type Boards struct {
+	redis  *redis.Client
+	prefix string
+}
+
+// New gives the boards whose keys begin with prefix. The caller closes client.
+func New(client *redis.Client, prefix string) *Boards {
+	return &Boards{redis: client, prefix: prefix}
+}
+
+// Handler records every result of a batch. A document that is no result fails
+// the batch, with an error that names the document and the field, before any
+// of the batch is recorded.
+func (b *Boards) Handler() trigger.Handler { return trigger.Documents(b.Record) }
+
+// Record raises the boards to results, in one round trip. After an error some
+// of the results may be recorded; recording them again is harmless.
+func (b *Boards) Record(ctx context.Context, results []game.Result) error {
+	_, err := b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for name, best := range bestOf(results) {
+			p.ZAddArgs(ctx, b.prefix+name, redis.ZAddArgs{GT: true, Members: best})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record %d results in Redis: %w", len(results), err)
+	}
+	return nil
+}
+
+// bestOf reduces results to one score per player, by game.
+func bestOf(results []game.Result) map[string][]redis.Z {
+	type seat struct{ game, player string }
+	seats := make(map[seat]int, len(results)) // where in its game's slice a player stands
+	best := make(map[string][]redis.Z)
+	for _, r := range results {
+		i, ok := seats[seat{r.Game, r.Player}]
+		if !ok {
+			seats[seat{r.Game, r.Player}] = len(best[r.Game])
+			best[r.Game] = append(best[r.Game], redis.Z{Score: r.Score, Member: r.Player})
+			continue
+		}
+		best[r.Game][i].Score = max(best[r.Game][i].Score, r.Score)
+	}
+	return best
+}
+
+// Standing is one line of a board.
+type Standing struct {
+	Player string
+	Score  float64
+}
+
+// Top reads the n best players of a game, best first. Players with equal
+// scores stand in descending byte order of their names, as Redis orders them:
+// who reached a score first is not known. A game that nobody played is empty,
+// and so is the answer for an n below 1.
+func (b *Boards) Top(ctx context.Context, name string, n int) ([]Standing, error) {
+	if n < 1 {
+		return nil, nil
+	}
+	members, err := b.redis.ZRevRangeWithScores(ctx, b.prefix+name, 0, int64(n)-1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read top %d of game %q from Redis: %w", n, name, err)
+	}
+	top := make([]Standing, len(members))
+	for i, m := range members {
+		top[i].Player, _ = m.Member.(string)
+		top[i].Score = m.Score
+	}
+	return top, nil
+}

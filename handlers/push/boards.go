@@ -1,0 +1,144 @@
+package push
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"halley/handlers/game"
+)
+
+// overtaking is one notification that is due: By raised their best to Score,
+// past Best, which is Player's.
+type overtaking struct {
+	Game   string  `json:"-"`
+	Player string  `json:"player"`
+	Best   float64 `json:"best,string"`
+	By     string  `json:"by"`
+	Score  float64 `json:"score,string"`
+	At     int64   `json:"at,string"` // when the result was written, in seconds since 1970
+
+	entry string // as it stands in Redis
+}
+
+// boards keeps, per game, the best scores and what is due. All keys of a game
+// share a hash tag, so they lie in one slot of a Redis Cluster:
+//
+//	push:{chess}:best            sorted set: player by best score
+//	push:{chess}:due:ada         set of overtakings by ada that are not yet told
+//	push:{chess}:told:ada:<hash> set of the subscriptions that got one of them
+type boards struct {
+	redis  *redis.Client
+	prefix string
+	top    int
+	keep   time.Duration // lifetime of what is due
+}
+
+func (b *boards) key(name, kind string) string { return b.prefix + "{" + name + "}:" + kind }
+
+func (b *boards) due(name, by string) string { return b.key(name, "due:"+by) }
+
+func (b *boards) toldKey(o overtaking) string {
+	return b.key(o.Game, "told:"+o.By+":"+digest(o.entry))
+}
+
+// digest is a short name for parts, base64url without padding, 32 characters.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))[:32]
+}
+
+//go:embed record.lua
+var recordSource string
+
+var recordScript = redis.NewScript(recordSource)
+
+// record raises the board of a game to results, in their order, and returns
+// what is due because of their players, oldest first. Results that are tooOld
+// count on the board but tell nobody.
+func (b *boards) record(ctx context.Context, name string, results []game.Result, tooOld func(at int64) bool) ([]overtaking, error) {
+	keys := []string{b.key(name, "best")}
+	args := []any{b.top, b.keep.Milliseconds()}
+	for _, r := range results {
+		keys = append(keys, b.due(name, r.Player))
+		args = append(args, r.Player, strconv.FormatFloat(r.Score, 'g', -1, 64), tellAt(r, tooOld))
+	}
+	entries, err := recordScript.Run(ctx, b.redis, keys, args...).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("record %d results of game %q in Redis: %w", len(results), name, err)
+	}
+	return parse(name, entries)
+}
+
+// tellAt is the script's time argument of a result, empty to tell nobody.
+func tellAt(r game.Result, tooOld func(at int64) bool) string {
+	if tooOld(r.Timestamp) {
+		return ""
+	}
+	if r.Timestamp == 0 {
+		return strconv.FormatInt(time.Now().Unix(), 10)
+	}
+	return strconv.FormatInt(r.Timestamp, 10)
+}
+
+func parse(name string, entries []string) ([]overtaking, error) {
+	due := make([]overtaking, len(entries))
+	for i, entry := range entries {
+		if err := json.Unmarshal([]byte(entry), &due[i]); err != nil {
+			return nil, fmt.Errorf("decode what is due in game %q: %w", name, err)
+		}
+		due[i].Game, due[i].entry = name, entry
+	}
+	slices.SortStableFunc(due, func(a, b overtaking) int { return int(a.At - b.At) })
+	return due, nil
+}
+
+// told lists the subscriptions that already got o.
+func (b *boards) told(ctx context.Context, o overtaking) (map[string]bool, error) {
+	ids, err := b.redis.SMembers(ctx, b.toldKey(o)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read from Redis who was told: %w", err)
+	}
+	told := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		told[id] = true
+	}
+	return told, nil
+}
+
+// markTold notes that a subscription got o.
+func (b *boards) markTold(ctx context.Context, o overtaking, subscription string) error {
+	_, err := b.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.SAdd(ctx, b.toldKey(o), subscription)
+		p.PExpire(ctx, b.toldKey(o), b.keep)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note in Redis who was told: %w", err)
+	}
+	return nil
+}
+
+// strike removes o from what is due.
+func (b *boards) strike(ctx context.Context, o overtaking) error {
+	_, err := b.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.SRem(ctx, b.due(o.Game, o.By), o.entry)
+		p.Del(ctx, b.toldKey(o))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("strike off in Redis what was told: %w", err)
+	}
+	return nil
+}

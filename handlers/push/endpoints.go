@@ -1,0 +1,124 @@
+package push
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// endpoints says where a notification may be sent. Endpoints come from
+// documents that players can write, so they must not reach into the network
+// that the host runs in.
+type endpoints struct{ private bool }
+
+// check parses an endpoint and refuses all but https, and http on loopback
+// where private endpoints are allowed.
+func (e endpoints) check(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, errors.New("endpoint is not a URL with a host")
+	case u.User != nil:
+		return nil, errors.New("endpoint holds a user name")
+	case u.Scheme == "https", u.Scheme == "http" && e.private && isLoopback(u.Hostname()):
+		return u, nil
+	}
+	return nil, fmt.Errorf("endpoint is not an https URL but %q", u.Scheme)
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// client makes a client that checks each address it dials, after name
+// resolution. It follows no redirects and uses no proxy, which would dial in
+// its place, and it reads no more of an answer than its caller does.
+func (e endpoints) client(timeout time.Duration) *http.Client {
+	dialer := &net.Dialer{Timeout: timeout, Control: e.control}
+	return &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSHandshakeTimeout:    timeout,
+			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    parallel,
+			MaxIdleConns:           8 * parallel,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true,
+		},
+	}
+}
+
+func (e endpoints) control(_, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: dialled address %q is not an IP address", errUnusable, address)
+	}
+	if !e.allowed(target.Addr()) {
+		return fmt.Errorf("%w: its host resolves to %s, which is not a public address", errUnusable, target.Addr())
+	}
+	return nil
+}
+
+func (e endpoints) allowed(ip netip.Addr) bool {
+	ip = embedded(ip)
+	if e.private && (ip.IsLoopback() || ip.IsPrivate()) {
+		return true
+	}
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
+		return false
+	}
+	for _, r := range reserved {
+		if r.Contains(ip) {
+			return false
+		}
+	}
+	return true
+}
+
+// nat64 is the well-known prefix for IPv4 addresses in IPv6 (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// embedded is the IPv4 address that an IPv6 address stands for, or ip itself.
+func embedded(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	if !nat64.Contains(ip) {
+		return ip
+	}
+	b := ip.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
+// reserved are the unicast ranges that are not globally reachable, beside
+// private, loopback and link-local ones: IANA's special-purpose address
+// registries for IPv4 and IPv6, and Azure's platform address
+// (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("192.88.99.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("100::/64"),
+	netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("5f00::/16"),
+	netip.MustParsePrefix("fec0::/10"),
+}

@@ -1,0 +1,65 @@
+-- Records results of one game, and lists what is due to those whom the
+-- players of these results overtook.
+--
+-- KEYS[1]  sorted set of best scores
+-- KEYS[i]  set of what is due because of the player of result i - 1
+-- ARGV[1]  how many of the best are told when they are overtaken
+-- ARGV[2]  milliseconds after which what is due is forgotten
+-- then per result: player, score, time in seconds or '' to tell nobody
+
+local best, top = KEYS[1], tonumber(ARGV[1])
+
+local function overtakes(former, score, other)
+  return other < score and (not former or other >= tonumber(former))
+end
+
+local function record(due, player, score, at)
+  local former = redis.call('ZSCORE', best, player)
+  if former and tonumber(former) >= tonumber(score) then
+    return
+  end
+  local leaders = redis.call('ZREVRANGE', best, 0, top - 1, 'WITHSCORES')
+  for i = 1, #leaders, 2 do
+    local name, other = leaders[i], leaders[i + 1]
+    if at ~= '' and name ~= player and overtakes(former, tonumber(score), tonumber(other)) then
+      redis.call('SADD', due, cjson.encode({ player = name, best = other, by = player, score = score, at = at }))
+      redis.call('PEXPIRE', due, ARGV[2])
+    end
+  end
+  redis.call('ZADD', best, score, player)
+end
+
+-- Strikes off what was reversed since: the overtaken is level or ahead again.
+local function standing(due, player)
+  local mine = tonumber(redis.call('ZSCORE', best, player))
+  local entries = {}
+  for _, entry in ipairs(redis.call('SMEMBERS', due)) do
+    local theirs = redis.call('ZSCORE', best, cjson.decode(entry).player)
+    if theirs and tonumber(theirs) >= mine then
+      redis.call('SREM', due, entry)
+    else
+      entries[#entries + 1] = entry
+    end
+  end
+  return entries
+end
+
+local function argument(result, offset)
+  return ARGV[3 * result + offset]
+end
+
+for r = 1, #KEYS - 1 do
+  record(KEYS[r + 1], argument(r, 0), argument(r, 1), argument(r, 2))
+end
+
+local listed, all = {}, {}
+for r = 1, #KEYS - 1 do
+  local player = argument(r, 0)
+  if not listed[player] then
+    listed[player] = true
+    for _, entry in ipairs(standing(KEYS[r + 1], player)) do
+      all[#all + 1] = entry
+    end
+  end
+end
+return all

@@ -1,0 +1,128 @@
+package push
+
+import (
+	"context"
+	"crypto/ecdh"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger/cosmos"
+)
+
+// Subscription is a document of the subscriptions container, whose partition
+// key is /player: one device, as a browser's PushSubscription.toJSON() gives
+// it, and whose it is.
+//
+//	{"id":"qL5c…","player":"ada","endpoint":"https://push.example/…",
+//	 "keys":{"p256dh":"BNcR…","auth":"tBHI…"}}
+type Subscription struct {
+	ID       string      `json:"id"`
+	Player   string      `json:"player"`
+	Endpoint string      `json:"endpoint"`
+	Keys     Keys        `json:"keys"`
+	ETag     azcore.ETag `json:"_etag,omitempty"` // set by the service
+}
+
+// Keys are the public key and the secret of the device, base64url (RFC 8291
+// section 2).
+type Keys struct {
+	P256dh string `json:"p256dh"`
+	Auth   string `json:"auth"`
+}
+
+// NewSubscription makes the document of a player's device. Its id follows from
+// the endpoint: subscribing again replaces the document.
+func NewSubscription(player, endpoint string, keys Keys) Subscription {
+	return Subscription{ID: digest(endpoint), Player: player, Endpoint: endpoint, Keys: keys}
+}
+
+// validate checks the keys. Its error holds neither of them.
+func (k Keys) validate() error {
+	public, err := decode(k.P256dh)
+	if err == nil {
+		_, err = ecdh.P256().NewPublicKey(public)
+	}
+	if err != nil {
+		return errors.New("keys.p256dh is not an uncompressed P-256 point in base64url")
+	}
+	if auth, err := decode(k.Auth); err != nil || len(auth) != 16 {
+		return errors.New("keys.auth is not 16 bytes in base64url")
+	}
+	return nil
+}
+
+// decode reads base64 of either alphabet, with or without padding: browsers
+// write the URL alphabet without, and older libraries do not.
+func decode(s string) ([]byte, error) {
+	s = strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(s, "="))
+	return base64.RawURLEncoding.DecodeString(s)
+}
+
+// maxDevices of a player are notified, those that subscribed last.
+const maxDevices = 20
+
+// subscriptions is the container of the subscriptions.
+type subscriptions struct{ container *cosmos.Container }
+
+// of lists a player's devices.
+func (s subscriptions) of(ctx context.Context, player string) ([]Subscription, error) {
+	if err := s.checkKey(ctx); err != nil {
+		return nil, err
+	}
+	key := cosmos.NewPartitionKey(player)
+	query := cosmos.Query{
+		Text:         fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.player = @player ORDER BY c._ts DESC", maxDevices),
+		Parameters:   []cosmos.Parameter{{Name: "@player", Value: player}},
+		PartitionKey: &key,
+	}
+	var devices []Subscription
+	for page, err := range s.container.Query(ctx, query) {
+		if err != nil {
+			return nil, fmt.Errorf("query subscriptions: %w", err)
+		}
+		for _, item := range page.Items {
+			devices = append(devices, parseSubscription(item))
+		}
+	}
+	return devices, nil
+}
+
+// parseSubscription reads what it can: a document of another shape becomes a
+// subscription that cannot be used.
+func parseSubscription(document []byte) Subscription {
+	var device Subscription
+	_ = json.Unmarshal(document, &device)
+	return device
+}
+
+// checkKey refuses a container with another partition key, in which every
+// query would find nothing.
+func (s subscriptions) checkKey(ctx context.Context) error {
+	properties, err := s.container.Properties(ctx)
+	if err != nil {
+		return fmt.Errorf("read subscriptions container: %w", err)
+	}
+	if paths := properties.PartitionKey.Paths; len(paths) != 1 || paths[0] != "/player" {
+		return fmt.Errorf("subscriptions container %q is partitioned by %s; create it with partition key /player",
+			s.container.Name(), strings.Join(paths, ", "))
+	}
+	return nil
+}
+
+// remove deletes a device, unless it subscribed again meanwhile.
+func (s subscriptions) remove(ctx context.Context, device Subscription) error {
+	_, err := s.container.Delete(ctx, device.ID, cosmos.NewPartitionKey(device.Player), device.ETag)
+	switch {
+	case err == nil,
+		cosmos.IsStatus(err, http.StatusNotFound),
+		cosmos.IsStatus(err, http.StatusPreconditionFailed):
+		return nil
+	}
+	return fmt.Errorf("remove ended subscription: %w", err)
+}
