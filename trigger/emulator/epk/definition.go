@@ -67,6 +67,9 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	return d, nil
 }
 
+// Segments are the property names of each path: /a/"b c" is [a, b c].
+func (d Definition) Segments() [][]string { return d.segments }
+
 func (d Definition) check() error {
 	switch {
 	case d.Kind != Hash && d.Kind != MultiHash:

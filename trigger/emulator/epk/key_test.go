@@ -102,6 +102,13 @@ func TestExtractHierarchy(t *testing.T) {
 	}
 }
 
+func TestSegments(t *testing.T) {
+	d, err := ParseDefinition([]byte(`{"paths":["/a/\"b c\"","/d"],"kind":"MultiHash"}`))
+	if got := d.Segments(); err != nil || len(got) != 2 || !slices.Equal(got[0], []string{"a", "b c"}) || !slices.Equal(got[1], []string{"d"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestExtractErrors(t *testing.T) {
 	d, err := ParseDefinition([]byte(`{"paths":["/pk"]}`))
 	if err != nil {
