@@ -1,0 +1,194 @@
+package cosmos
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Container names one container of an account. What it caches (properties and
+// ranges) is shared by all that name the same one of the same client.
+type Container struct {
+	client         *Client
+	database, name string
+	link           string // dbs/{database}/colls/{name}
+	path           string // the same escaped, with leading slash
+
+	mu         sync.Mutex
+	properties *ContainerProperties
+
+	ranges rangeMap
+}
+
+// Container names a container; it does no I/O and checks nothing.
+func (c *Client) Container(database, container string) *Container {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := [2]string{database, container}
+	if known := c.containers[key]; known != nil {
+		return known
+	}
+	made := &Container{
+		client:   c,
+		database: database,
+		name:     container,
+		link:     "dbs/" + database + "/colls/" + container,
+		path:     "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(container),
+		ranges:   newRangeMap(),
+	}
+	c.containers[key] = made
+	return made
+}
+
+// Name returns the container's name.
+func (c *Container) Name() string { return c.name }
+
+// Database returns the name of the container's database.
+func (c *Container) Database() string { return c.database }
+
+// Client returns the client that the container was named by.
+func (c *Container) Client() *Client { return c.client }
+
+// ContainerProperties is what the account says of a container.
+type ContainerProperties struct {
+	ID                 string
+	ResourceID         string // _rid of the container: another one after it is created anew
+	DatabaseResourceID string // _rid of its database
+	PartitionKey       PartitionKeyDefinition
+	DefaultTTL         *int // seconds, -1 for "on, without a default"; nil when off
+	ETag               azcore.ETag
+}
+
+// PartitionKeyDefinition says where in a document its partition key is.
+type PartitionKeyDefinition struct {
+	Paths   []string `json:"paths"`             // for example "/player"; several for a hierarchical key
+	Kind    string   `json:"kind,omitempty"`    // "Hash" (default) or "MultiHash"
+	Version int      `json:"version,omitempty"` // of the hash: 1 or 2
+}
+
+// Properties reads the container and its database. The answer is kept until
+// [Container.Forget], or until the service says that the container was created
+// anew (410/1000).
+func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
+	c.mu.Lock()
+	known := c.properties
+	c.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	read, err := c.readProperties(ctx)
+	if err != nil {
+		return ContainerProperties{}, err
+	}
+	c.mu.Lock()
+	c.properties = &read
+	c.mu.Unlock()
+	return read, nil
+}
+
+func (c *Container) readProperties(ctx context.Context) (ContainerProperties, error) {
+	var container struct {
+		ID           string                 `json:"id"`
+		ResourceID   string                 `json:"_rid"`
+		ETag         azcore.ETag            `json:"_etag"`
+		DefaultTTL   *int                   `json:"defaultTtl"`
+		PartitionKey PartitionKeyDefinition `json:"partitionKey"`
+	}
+	var database struct {
+		ResourceID string `json:"_rid"`
+	}
+	if err := c.client.readResource(ctx, "read container", "colls", c.link, c.path, &container); err != nil {
+		return ContainerProperties{}, err
+	}
+	if err := c.client.readResource(ctx, "read database", "dbs", "dbs/"+c.database, "/dbs/"+url.PathEscape(c.database), &database); err != nil {
+		return ContainerProperties{}, err
+	}
+	if container.ResourceID == "" || database.ResourceID == "" {
+		return ContainerProperties{}, fmt.Errorf("read container %s: the answer has no _rid", c.link)
+	}
+	key := container.PartitionKey
+	key.Kind = cmp.Or(key.Kind, "Hash")
+	key.Version = max(key.Version, 1)
+	return ContainerProperties{
+		ID:                 container.ID,
+		ResourceID:         container.ResourceID,
+		DatabaseResourceID: database.ResourceID,
+		PartitionKey:       key,
+		DefaultTTL:         container.DefaultTTL,
+		ETag:               container.ETag,
+	}, nil
+}
+
+// Forget drops what is kept of the container, so that the next call reads it
+// anew.
+func (c *Container) Forget() {
+	c.mu.Lock()
+	c.properties = nil
+	c.mu.Unlock()
+	c.ranges.forget()
+}
+
+func (c *Client) readResource(ctx context.Context, name, kind, link, path string, v any) error {
+	op := &operation{name: name, kind: kind, parent: link, link: link, method: http.MethodGet, path: path}
+	if _, err := c.do(ctx, op); err != nil {
+		return err
+	}
+	return op.decode(v)
+}
+
+// CreateDatabase creates a database; one that exists is an [Error] of status
+// 409.
+func (c *Client) CreateDatabase(ctx context.Context, id string) error {
+	return c.create(ctx, &operation{
+		name: "create database", kind: "dbs", link: "dbs/" + id, path: "/dbs",
+	}, map[string]string{"id": id})
+}
+
+// ContainerDefinition says what container to create.
+type ContainerDefinition struct {
+	ID           string
+	PartitionKey PartitionKeyDefinition // Kind "" is Hash, or MultiHash for several paths; Version 0 is 2
+	DefaultTTL   *int                   // seconds; -1 lets documents bring their own ttl; nil is off
+	Throughput   int                    // RU/s; 0 for the service's default
+}
+
+// CreateContainer creates a container; one that exists is an [Error] of status
+// 409.
+func (c *Client) CreateContainer(ctx context.Context, database string, def ContainerDefinition) error {
+	key := def.PartitionKey
+	if key.Version == 0 {
+		key.Version = 2
+	}
+	if key.Kind == "" && len(key.Paths) > 1 {
+		key.Kind = "MultiHash"
+	}
+	key.Kind = cmp.Or(key.Kind, "Hash")
+	header := http.Header{}
+	if def.Throughput > 0 {
+		header.Set(headerOfferThroughput, strconv.Itoa(def.Throughput))
+	}
+	return c.create(ctx, &operation{
+		name: "create container", kind: "colls", parent: "dbs/" + database, link: "dbs/" + database + "/colls/" + def.ID,
+		path: "/dbs/" + url.PathEscape(database) + "/colls", header: header,
+	}, struct {
+		ID           string                 `json:"id"`
+		PartitionKey PartitionKeyDefinition `json:"partitionKey"`
+		DefaultTTL   *int                   `json:"defaultTtl,omitempty"`
+	}{def.ID, key, def.DefaultTTL})
+}
+
+func (c *Client) create(ctx context.Context, op *operation, def any) (err error) {
+	op.method, op.write = http.MethodPost, true
+	if op.body, err = json.Marshal(def); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	_, err = c.do(ctx, op)
+	return err
+}

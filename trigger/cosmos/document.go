@@ -1,0 +1,145 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Response is the answer to an operation on one document.
+type Response struct {
+	ETag       azcore.ETag     // of the document as it now is; empty after a delete
+	Date       time.Time       // the service's, in whole seconds
+	Charge     float64         // request units
+	ActivityID string          // what Azure support asks for
+	Body       json.RawMessage // the document, after a read; writes ask for none
+}
+
+// Create writes a document that must not exist: 409 if it does. doc is sent as
+// it is when it is a []byte or [json.RawMessage], otherwise as JSON.
+func (c *Container) Create(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
+	return c.post(ctx, "create document", pk, doc, nil)
+}
+
+// Upsert writes a document whether or not it exists. doc is as for
+// [Container.Create].
+func (c *Container) Upsert(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
+	return c.post(ctx, "upsert document", pk, doc, http.Header{http.CanonicalHeaderKey(headerIsUpsert): {"true"}})
+}
+
+func (c *Container) post(ctx context.Context, name string, pk PartitionKey, doc any, header http.Header) (Response, error) {
+	return c.writeDocument(ctx, &operation{
+		name: name, parent: c.link, link: c.link,
+		method: http.MethodPost, path: c.path + "/docs", header: header,
+	}, pk, doc)
+}
+
+// Read reads a document: 404 if there is none.
+func (c *Container) Read(ctx context.Context, id string, pk PartitionKey) (Response, error) {
+	op, err := c.documentOperation("read document", http.MethodGet, id)
+	if err != nil {
+		return Response{}, err
+	}
+	return c.doDocument(ctx, op, pk)
+}
+
+// Replace writes a document that must exist, and, when ifMatch is not empty,
+// must still have that etag: 404 and 412 if not. doc is as for
+// [Container.Create].
+func (c *Container) Replace(ctx context.Context, id string, pk PartitionKey, doc any, ifMatch azcore.ETag) (Response, error) {
+	op, err := c.documentOperation("replace document", http.MethodPut, id)
+	if err != nil {
+		return Response{}, err
+	}
+	setIfMatch(op, ifMatch)
+	return c.writeDocument(ctx, op, pk, doc)
+}
+
+// Delete removes a document that must exist, and, when ifMatch is not empty,
+// must still have that etag: 404 and 412 if not.
+func (c *Container) Delete(ctx context.Context, id string, pk PartitionKey, ifMatch azcore.ETag) (Response, error) {
+	op, err := c.documentOperation("delete document", http.MethodDelete, id)
+	if err != nil {
+		return Response{}, err
+	}
+	op.write = true
+	setIfMatch(op, ifMatch)
+	return c.doDocument(ctx, op, pk)
+}
+
+func setIfMatch(op *operation, etag azcore.ETag) {
+	if etag != "" {
+		op.header.Set("If-Match", string(etag))
+	}
+}
+
+// documentOperation names one document. The characters it refuses are those
+// that the service does not allow in an id.
+func (c *Container) documentOperation(name, method, id string) (*operation, error) {
+	link := c.link + "/docs/" + id
+	if id == "" || strings.ContainsAny(id, `/\?#`) {
+		return nil, fmt.Errorf(`%s %s: document id %q must not be empty nor hold any of / \ ? #`, name, c.link, id)
+	}
+	return &operation{
+		name: name, parent: link, link: link,
+		method: method, path: c.path + "/docs/" + url.PathEscape(id), header: http.Header{},
+	}, nil
+}
+
+func (c *Container) writeDocument(ctx context.Context, op *operation, pk PartitionKey, doc any) (Response, error) {
+	body, err := marshal(doc)
+	if err != nil {
+		return Response{}, fmt.Errorf("%s: document: %w", op, err)
+	}
+	op.body, op.write = body, true
+	return c.doDocument(ctx, op, pk)
+}
+
+func marshal(doc any) ([]byte, error) {
+	switch doc := doc.(type) {
+	case json.RawMessage:
+		return nonEmpty(doc)
+	case []byte:
+		return nonEmpty(doc)
+	}
+	return json.Marshal(doc)
+}
+
+func nonEmpty(doc []byte) ([]byte, error) {
+	if len(doc) == 0 {
+		return nil, errors.New("is empty")
+	}
+	return doc, nil
+}
+
+func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionKey) (Response, error) {
+	if err := pk.check(); err != nil {
+		return Response{}, fmt.Errorf("%s: %w", op, err)
+	}
+	if op.header == nil {
+		op.header = http.Header{}
+	}
+	op.kind, op.container = "docs", c
+	op.header.Set(headerPartitionKey, pk.header)
+	if op.write {
+		op.header.Set("Prefer", "return=minimal")
+	}
+	resp, err := c.client.do(ctx, op)
+	if err != nil {
+		return Response{}, err
+	}
+	return Response{
+		ETag:       etag(resp.Header),
+		Date:       date(resp.Header),
+		Charge:     charge(resp.Header),
+		ActivityID: resp.Header.Get(headerActivityID),
+		Body:       op.answer.bytes,
+	}, nil
+}

@@ -1,0 +1,190 @@
+package cosmos
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// ErrOutcomeUnknown says that a write left and no certain answer arrived: it
+// may or may not have been applied. Read the document to find out. Test with
+// [errors.Is]; the error also wraps its cause.
+var ErrOutcomeUnknown = errors.New("outcome of the write is unknown")
+
+// Error is an answer of the service that is not a success.
+//
+// https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
+type Error struct {
+	Op         string        // what was asked, for example "replace document dbs/games/colls/leases/docs/a"
+	Status     int           // HTTP status
+	SubStatus  int           // x-ms-substatus; 0 when absent
+	Code       string        // the body's code, for example "NotFound"
+	Message    string        // first line of the body's message, bounded
+	ActivityID string        // what Azure support asks for
+	RetryAfter time.Duration // x-ms-retry-after-ms; 0 when absent
+}
+
+// Error says what was asked, how the service answered and, where the cause is
+// known, what to change.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d", e.Op, e.Status)
+	if e.SubStatus != 0 {
+		fmt.Fprintf(&b, "/%d", e.SubStatus)
+	}
+	if text := cmp.Or(e.Code, http.StatusText(e.Status)); text != "" {
+		b.WriteString(" " + text)
+	}
+	if e.Message != "" {
+		b.WriteString(": " + e.Message)
+	}
+	if advice := e.advice(); advice != "" {
+		b.WriteString(" (" + advice + ")")
+	}
+	return b.String()
+}
+
+// advice names what to change where status and substatus tell the cause.
+func (e *Error) advice() string {
+	switch [2]int{e.Status, e.SubStatus} {
+	case [2]int{400, 1001}:
+		return "the partition key given is not the one in the document: give the value at the container's partition key path"
+	case [2]int{400, 1004}:
+		return "the gateway cannot serve this query across partitions: give a partition key or drop ORDER BY and aggregates"
+	case [2]int{403, 3}, [2]int{403, 1008}:
+		return "the region does not take this request; the account may be failing over"
+	case [2]int{404, 1003}:
+		return "create it, or correct the names: " + e.owner()
+	case [2]int{410, 1000}:
+		return "the container was created anew: old continuations do not apply to it"
+	case [2]int{413, 0}:
+		return "a document may hold 2 MB"
+	}
+	switch e.Status {
+	case 401:
+		return "wrong or rotated key, or a token of another tenant: check the credential, and that it belongs to this endpoint"
+	case 403:
+		return e.forbidden()
+	case 429:
+		return "the request rate is over the throughput: raise the container's RU/s or lower the load"
+	}
+	return ""
+}
+
+// owner names the database and container of a missing owner.
+func (e *Error) owner() string {
+	parts := strings.Split(e.Op, "/")
+	i := len(parts) - 1
+	for ; i >= 0; i-- {
+		if parts[i] == "colls" && i+1 < len(parts) && i >= 1 {
+			name, _, _ := strings.Cut(parts[i+1], " ")
+			return fmt.Sprintf("database %q, container %q", parts[i-1], name)
+		}
+	}
+	if len(parts) > 1 {
+		return fmt.Sprintf("database %q", parts[1])
+	}
+	return "of database and container"
+}
+
+func (e *Error) forbidden() string {
+	if action := permission(e.Message); action != "" {
+		return "grant the identity a role with the data action " + action
+	}
+	if strings.Contains(e.Message, "at the current time") || strings.Contains(e.Message, "x-ms-date") {
+		return "correct the clock of this machine"
+	}
+	return "check the account's firewall and the roles of the identity"
+}
+
+// permission finds the data action that a message of the service names.
+func permission(message string) string {
+	const root = "Microsoft.DocumentDB/"
+	i := strings.Index(message, root)
+	if i < 0 {
+		return ""
+	}
+	end := strings.IndexFunc(message[i:], func(r rune) bool {
+		return !unicode.IsLetter(r) && !strings.ContainsRune("./*", r)
+	})
+	if end < 0 {
+		end = len(message) - i
+	}
+	return strings.TrimRight(message[i:i+end], ".")
+}
+
+// Status returns status and substatus of the [Error] in err, or 0, 0.
+func Status(err error) (status, substatus int) {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status, e.SubStatus
+	}
+	return 0, 0
+}
+
+// IsStatus reports whether err holds an [Error] with the status and, where any
+// are given, one of the substatuses.
+func IsStatus(err error, status int, substatus ...int) bool {
+	s, sub := Status(err)
+	return s == status && s != 0 && (len(substatus) == 0 || slices.Contains(substatus, sub))
+}
+
+// maxMessage bounds the service's text in an error, in bytes.
+const maxMessage = 400
+
+// newError describes an answer that is not a success.
+func newError(op string, resp *http.Response, body []byte) *Error {
+	e := &Error{
+		Op:         op,
+		Status:     resp.StatusCode,
+		SubStatus:  substatus(resp),
+		ActivityID: resp.Header.Get(headerActivityID),
+		RetryAfter: retryAfter(resp),
+	}
+	var text struct{ Code, Message string }
+	if err := json.Unmarshal(body, &text); err != nil {
+		if len(body) > 0 {
+			e.Message = fmt.Sprintf("the answer is not from Cosmos DB (content type %s): check the endpoint and any proxy", printable(resp.Header.Get("Content-Type")))
+		}
+		return e
+	}
+	e.Code, e.Message = printable(text.Code), printable(text.Message)
+	return e
+}
+
+// printable is the first line of s, bounded and without control characters.
+func printable(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s))
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
+
+func substatus(resp *http.Response) int {
+	n, _ := strconv.Atoi(resp.Header.Get(headerSubStatus))
+	return n
+}
+
+// retryAfter is x-ms-retry-after-ms, which may hold a fraction.
+func retryAfter(resp *http.Response) time.Duration {
+	ms, err := strconv.ParseFloat(resp.Header.Get(headerRetryAfter), 64)
+	if err != nil || ms <= 0 || ms > 1e9 {
+		return 0
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}

@@ -1,0 +1,72 @@
+package cosmos
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Names as azure-cosmos-dotnet-v3 HttpConstants.HttpHeaders has them.
+const (
+	headerActivityID       = "x-ms-activity-id"
+	headerCapabilities     = "x-ms-cosmos-sdk-supportedcapabilities"
+	headerCharge           = "x-ms-request-charge"
+	headerContinuation     = "x-ms-continuation"
+	headerCrossPartition   = "x-ms-documentdb-query-enablecrosspartition"
+	headerDate             = "x-ms-date"
+	headerEndEPK           = "x-ms-end-epk"
+	headerFeedMode         = "A-IM"
+	headerIsQuery          = "x-ms-documentdb-isquery"
+	headerIsUpsert         = "x-ms-documentdb-is-upsert"
+	headerLSN              = "lsn"
+	headerMaxItems         = "x-ms-max-item-count"
+	headerOfferThroughput  = "x-ms-offer-throughput"
+	headerPartitionKey     = "x-ms-documentdb-partitionkey"
+	headerPartitionRangeID = "x-ms-documentdb-partitionkeyrangeid"
+	headerReadKeyType      = "x-ms-read-key-type"
+	headerRetryAfter       = "x-ms-retry-after-ms"
+	headerSessionToken     = "x-ms-session-token"
+	headerStartEPK         = "x-ms-start-epk"
+	headerSubStatus        = "x-ms-substatus"
+	headerVersion          = "x-ms-version"
+)
+
+const (
+	// apiVersion is the one of @azure/cosmos 4 and of azure-cosmos-dotnet-v3.
+	apiVersion = "2020-07-15"
+
+	// capabilities tells the service that we understand merged ranges (1) and
+	// start times on them (2): azure-cosmos-dotnet-v3 SDKSupportedCapabilities.
+	capabilities = "3"
+
+	incrementalFeed = "Incremental Feed"
+)
+
+// loggedHeaders are shown by azcore's log; it hides all others.
+var loggedHeaders = []string{
+	headerActivityID, headerCharge, headerEndEPK, headerFeedMode, headerMaxItems,
+	headerPartitionRangeID, headerRetryAfter, headerStartEPK, headerSubStatus, headerLSN,
+}
+
+func setCommonHeaders(h http.Header) {
+	h.Set(headerVersion, apiVersion)
+	h.Set(headerCapabilities, capabilities)
+	h.Set("Accept", "application/json")
+}
+
+func tlsConfig() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
+
+func charge(h http.Header) float64 {
+	ru, _ := strconv.ParseFloat(h.Get(headerCharge), 64)
+	return ru
+}
+
+func date(h http.Header) time.Time {
+	t, _ := http.ParseTime(h.Get("Date"))
+	return t
+}
+
+func etag(h http.Header) azcore.ETag { return azcore.ETag(h.Get("Etag")) }

@@ -1,0 +1,125 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Query is a query in the SQL of Cosmos DB.
+type Query struct {
+	Text       string
+	Parameters []Parameter
+
+	// PartitionKey restricts the query to one logical partition. When nil the
+	// gateway runs it over all; it refuses there what needs a merge of the
+	// partial results (ORDER BY, aggregates) with 400/1004.
+	PartitionKey *PartitionKey
+
+	MaxItems     int    // page hint; 0 for the service's own
+	Continuation string // where an earlier query stopped: [QueryPage].Continuation
+}
+
+// Parameter is the value of a name in a query's text.
+type Parameter struct {
+	Name  string `json:"name"` // with its @
+	Value any    `json:"value"`
+}
+
+// QueryPage is one page of a query's results.
+type QueryPage struct {
+	Items        []json.RawMessage // may be empty on any page
+	Continuation string            // of the next page; empty on the last
+	Date         time.Time
+	Charge       float64
+	ActivityID   string
+}
+
+// Query runs q and gives its pages one by one. An error ends the sequence.
+func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[*QueryPage, error] {
+	return func(yield func(*QueryPage, error) bool) {
+		for {
+			page, err := c.queryPage(ctx, q)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(page, nil) || page.Continuation == "" {
+				return
+			}
+			q.Continuation = page.Continuation
+		}
+	}
+}
+
+func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) {
+	op, err := c.queryOperation(q)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.client.do(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	items, err := cutDocuments(op.answer.bytes, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	page := &QueryPage{
+		Items:        make([]json.RawMessage, len(items)),
+		Continuation: resp.Header.Get(headerContinuation),
+		Date:         date(resp.Header),
+		Charge:       charge(resp.Header),
+		ActivityID:   resp.Header.Get(headerActivityID),
+	}
+	for i, item := range items {
+		page.Items[i] = item.Document
+	}
+	return page, nil
+}
+
+func (c *Container) queryOperation(q Query) (*operation, error) {
+	if q.Parameters == nil {
+		q.Parameters = []Parameter{}
+	}
+	op := &operation{
+		name: "query", kind: "docs", parent: c.link, link: c.link, container: c,
+		method: http.MethodPost, path: c.path + "/docs", header: http.Header{},
+	}
+	var err error
+	op.body, err = json.Marshal(struct {
+		Query      string      `json:"query"`
+		Parameters []Parameter `json:"parameters"`
+	}{q.Text, q.Parameters})
+	if err != nil {
+		return nil, fmt.Errorf("%s: parameters: %w", op, err)
+	}
+	h := op.header
+	h.Set("Content-Type", "application/query+json")
+	h.Set(headerIsQuery, "true")
+	h.Set(headerMaxItems, strconv.Itoa(pageHint(q.MaxItems)))
+	if q.Continuation != "" {
+		h.Set(headerContinuation, q.Continuation)
+	}
+	if q.PartitionKey == nil {
+		h.Set(headerCrossPartition, "true")
+		return op, nil
+	}
+	if err := q.PartitionKey.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	h.Set(headerPartitionKey, q.PartitionKey.header)
+	return op, nil
+}
+
+// pageHint is -1, the service's own page size, where none is given.
+func pageHint(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
