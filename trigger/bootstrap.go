@@ -1,0 +1,228 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// lockTTL is how long the bootstrap lock of a crashed host is respected, as in
+// azure-cosmos-dotnet-v3 (DocumentServiceLeaseStoreCosmos); unlike there it
+// also ends where the container has no TTL.
+const lockTTL = 30 * time.Second
+
+// bootstrap makes sure that the leases of a function were created once: a
+// marker document says so. Every step can be repeated and may be interrupted;
+// leases are created create-only, the marker last.
+func (f *function) bootstrap(ctx context.Context) error {
+	for {
+		written, _, there, err := f.store.stamp(ctx, f.store.markerID())
+		if err != nil {
+			return fmt.Errorf("bootstrap leases: %w", err)
+		}
+		if there {
+			f.since = written
+			return nil
+		}
+		locked, err := f.lock(ctx)
+		if err != nil {
+			return fmt.Errorf("bootstrap leases: %w", err)
+		}
+		if !locked {
+			if err := sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := f.createMissing(ctx, f.Start, nil); err != nil {
+			return fmt.Errorf("bootstrap leases: %w", err)
+		}
+		if _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {
+			return fmt.Errorf("bootstrap leases: %w", err)
+		}
+		f.unlock(ctx)
+	}
+}
+
+// lock takes the bootstrap lock, or breaks one that is older than its TTL.
+func (f *function) lock(ctx context.Context) (bool, error) {
+	id := f.store.lockID()
+	created, err := f.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
+	if created || err != nil {
+		return created, err
+	}
+	written, etag, there, err := f.store.stamp(ctx, id)
+	if err != nil || !there || f.store.now().Sub(written) <= lockTTL {
+		return false, err
+	}
+	_, err = f.store.container.Delete(ctx, id, f.store.newKey(id), etag)
+	if o := classify(err); o != succeeded && !o.unsure() && o != leaseGone {
+		return false, fmt.Errorf("break stale lock %q: %w", id, err)
+	}
+	return false, nil
+}
+
+// unlock removes the lock. Where that fails the TTL does it.
+func (f *function) unlock(ctx context.Context) {
+	id := f.store.lockID()
+	if _, err := f.store.container.Delete(ctx, id, f.store.newKey(id), ""); err != nil {
+		f.log.Warn("bootstrap lock is left to expire", zap.Error(err))
+	}
+}
+
+// createMissing creates a lease for each hole in the key space. "Now" is made a
+// token here, so that what is written from this moment on is delivered
+// whenever the first host gets to the range. Only holes that confirmed allows
+// are filled; nil allows all.
+func (f *function) createMissing(ctx context.Context, start Start, confirmed func(part) bool) error {
+	ranges, err := f.ranges.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	leases, bad, err := f.store.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, hole := range holes(ranges, leases, bad, f.store.prefix) {
+		if confirmed != nil && !confirmed(hole) {
+			continue
+		}
+		l := hole.newLease(f.store.prefix)
+		l.continuation, err = f.resolveStart(ctx, start, hole)
+		if classify(err) == rangeGone {
+			return f.createMissing(ctx, start, confirmed) // split or merged meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("resolve start of range %q: %w", l.token, err)
+		}
+		if _, err := f.store.create(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolveStart gives the token that a new lease begins with: "" where only the
+// first read can tell, which is the beginning or a time.
+func (f *function) resolveStart(ctx context.Context, start Start, p part) (string, error) {
+	if start.kind == startToken {
+		return start.token, nil
+	}
+	if start.kind != startNow {
+		return "", nil
+	}
+	page, err := f.Container.ReadFeed(ctx, cosmos.FeedRequest{
+		Range: p.physical, Min: p.span.Min, Max: p.span.Max, Start: cosmos.StartNow, MaxItems: 1,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer page.Release()
+	return page.Continuation, nil
+}
+
+// audit finds parts of the key space that have no lease although the leases
+// were created once: somebody deleted a document. A hole that two passes in a
+// row have seen is filled (one pass may have looked while a split was on its
+// way). A function that started from now gets it from the moment of its
+// bootstrap, since nobody knows what the lost lease had seen: again rather
+// than never.
+func (f *function) audit(ctx context.Context) error {
+	start := f.Start
+	if start.kind == startNow {
+		start = FromTime(f.since)
+	}
+	suspects := map[span]bool{}
+	err := f.createMissing(ctx, start, func(p part) bool {
+		suspects[p.span] = true
+		if f.suspects[p.span] {
+			f.log.Warn("range has no lease; creating one", zap.String("min", p.span.Min), zap.String("max", p.span.Max))
+		}
+		return f.suspects[p.span]
+	})
+	f.suspects = suspects
+	if err != nil {
+		return fmt.Errorf("audit leases: %w", err)
+	}
+	return nil
+}
+
+// part is a physical range, or a part of one.
+type part struct {
+	physical cosmos.Range
+	span     span
+}
+
+// newLease is a lease for the part.
+func (p part) newLease(prefix string) *lease {
+	if p.span == spanOf(p.physical) {
+		return newLease(prefix, p.physical.ID, p.span, false)
+	}
+	return newLease(prefix, p.span.token(), p.span, true)
+}
+
+// holes lists what no lease covers. A lease covers its span; one without a
+// known span covers the range of its id and whatever descends from it; and a
+// document that cannot be read still says in its id what it was put there for.
+func holes(ranges []cosmos.Range, leases []*lease, bad []unreadable, prefix string) []part {
+	var spans []span
+	tokens := map[string]bool{}
+	for _, l := range leases {
+		if l.tombstone() {
+			continue
+		}
+		if l.span.known() {
+			spans = append(spans, l.span)
+		} else {
+			tokens[l.token] = true
+		}
+	}
+	for _, b := range bad {
+		token, _ := strings.CutPrefix(b.id, prefix+"..")
+		tokens[token] = true
+		if lo, hi, ok := strings.Cut(token, "-"); ok {
+			spans = append(spans, span{lo, hi})
+		}
+	}
+	sortSpans(spans)
+
+	var found []part
+	for _, r := range ranges {
+		if tokens[r.ID] || slices.ContainsFunc(r.Parents, func(p string) bool { return tokens[p] }) {
+			continue
+		}
+		for _, s := range gaps(spanOf(r), spans) {
+			found = append(found, part{r, s})
+		}
+	}
+	return found
+}
+
+// gaps is what sorted spans leave uncovered of s.
+func gaps(s span, spans []span) []span {
+	var found []span
+	reached := s.Min
+	for _, o := range spans {
+		if o.Max <= reached || o.Min >= s.Max {
+			continue
+		}
+		if o.Min > reached {
+			found = append(found, span{reached, o.Min})
+		}
+		reached = o.Max
+	}
+	if reached < s.Max {
+		found = append(found, span{reached, s.Max})
+	}
+	return found
+}
+
+func sortSpans(spans []span) {
+	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.Min, b.Min) })
+}

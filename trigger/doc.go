@@ -1,0 +1,77 @@
+// Package trigger runs functions on the change feed of Azure Cosmos DB
+// containers. A [Host] owns leases, reads the feed of each leased range, calls
+// the function's [Handler] with batches of changes, and checkpoints in the
+// lease documents. Any number of hosts share the work; .NET change feed
+// processors and Azure Functions triggers may take over and hand back the same
+// leases.
+//
+// # Guarantees
+//
+//   - No change is lost. A checkpoint never moves past a change whose handler
+//     has not returned nil. The one exception is a setting that asks for it.
+//   - Order per logical partition key. Changes of one key reach the handler in
+//     feed order. A redelivery begins at an earlier point and has no gaps.
+//   - At least once. What was delivered after the last durable checkpoint is
+//     delivered again after a crash or a handover: at most the batch in work
+//     and what a checkpoint that was on its way covered.
+//   - One owner at a time, as far as clocks and networks allow: no delivery
+//     begins when the last successful lease write is older than nine tenths of
+//     the expiration. A handler that runs on after its host lost the lease
+//     cannot be stopped from outside; sinks that need more compare
+//     [Batch.Epoch], which rises with each acquisition of a range.
+//
+// In latest-version mode the feed itself shows the last version of each item
+// and may skip intermediate ones; deletes are not in it.
+//
+// # The life of a lease
+//
+// Bootstrap creates one lease document per physical range, then a marker
+// document that says so. Functions that start from now get the position of that
+// moment, so that nothing written later is missed.
+//
+// A lease is free when it has no owner, or when the service's clock (the Date
+// header) has passed its last write (_ts) by more than the expiration; no
+// host's wall clock takes part. To acquire it a host replaces the document
+// under its etag, with its own name, a random incarnation and the next epoch. In
+// [Host.Run] the balancer decides which; in [Host.Drain] a range is read first
+// and acquired only when the answer held changes.
+//
+// While the lease is held exactly one goroutine, the keeper, writes the
+// document, one write at a time: a checkpoint as soon as a batch is handled,
+// with all progress made while the last write was under way; a renewal where
+// there was none. Each replace carries the newest etag. After a conflict, or an
+// answer that was lost, the document is read: with this host's owner,
+// incarnation and epoch in it the lease is still held, otherwise it is lost, and
+// its worker stops without another write.
+//
+// When a range splits or merges (410/1002, 410/1007) the worker first delivers
+// what it has read, then creates the leases that follow, create-only and at the
+// acknowledged position, and only then deletes its own. Each step can be
+// interrupted and is repeated by the next owner. After a merge a lease keeps its
+// own span of keys and reads the merged range through it.
+//
+// At the end the lease is released in one write with the last checkpoint. That
+// is a courtesy to the next owner; correctness rests on expiry and etags.
+//
+// # Glossary
+//
+//   - Host: one running process. Owner: its name in a lease.
+//   - Range: a span of hashed partition keys. Lease: the document that gives one
+//     owner one range of one function.
+//   - Continuation: where in a range's feed to read next, the raw etag of a feed
+//     answer. Checkpoint: saving it in the lease.
+//   - Batch: the changes handed to a handler in one call.
+//   - Epoch: counts acquisitions of a lease.
+//   - Drain: work until caught up, then give the leases back.
+//
+// # Map of the package
+//
+// handler.go is what users write; options.go and start.go what they choose;
+// host.go brings leases and workers together, by the plan of balance.go;
+// drain.go does so for one pass. bootstrap.go creates leases and finds holes in
+// their coverage; topology.go says which physical range answers for a lease, or
+// which leases follow it. A worker.go has a reader.go that reads ahead, delivers
+// as delivery.go says, and acknowledges to its keeper.go. lease.go is the
+// document, store.go its conditional writes. outcome.go gives every answer of
+// the service its one meaning.
+package trigger

@@ -1,0 +1,185 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Drain works on every range that is free to take until it has caught up with
+// the feed, gives the leases back and returns. A range with nothing new costs
+// one read and no write. Ranges that other hosts hold are left to them.
+//
+// When ctx ends, no further delivery begins, handlers that run may finish
+// within StopGrace, and what is handled is checkpointed; that is no error, and
+// Behind counts what is left. An error means that some function could not be
+// worked on at all.
+func (h *Host) Drain(ctx context.Context) (Summary, error) {
+	return h.drain(ctx, nil)
+}
+
+// DrainRange drains one range of one function: the unit of work where a queue
+// spreads ranges over instances. A token that no lease has is no error: the
+// range may have split since the message was written.
+func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
+	if !slices.ContainsFunc(h.functions, func(f *function) bool { return f.Name == name }) {
+		return Summary{}, fmt.Errorf("no function named %q", name)
+	}
+	return h.drain(ctx, func(f *function, l *lease) bool { return f.Name == name && l.token == token })
+}
+
+// drain works on the leases that wanted names; nil wants all.
+func (h *Host) drain(ctx context.Context, wanted func(*function, *lease) bool) (Summary, error) {
+	var mu sync.Mutex
+	var total Summary
+	slots := make(chan struct{}, h.opts.Parallel)
+	err := h.each(ctx, func(ctx context.Context, f *function) error {
+		d := &drain{f: f, slots: slots}
+		err := d.run(ctx, func(l *lease) bool { return wanted == nil || wanted(f, l) })
+		mu.Lock()
+		defer mu.Unlock()
+		total.add(d.summary)
+		return endedBy(ctx, err)
+	})
+	return total, err
+}
+
+// drain is one drain of one function.
+type drain struct {
+	f     *function
+	slots chan struct{} // bounds the ranges that are worked on at a time
+
+	mu      sync.Mutex
+	summary Summary
+	split   bool  // children are waiting to be drained
+	fatal   error // the function cannot go on
+}
+
+// run drains the leases of a function, and then the children of those that split.
+func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
+	if err := d.f.prepare(ctx); err != nil {
+		return err
+	}
+	if err := d.f.auditIfDue(ctx); err != nil {
+		d.f.log.Warn("audit failed", zap.Error(err))
+	}
+	seen := map[string]bool{}
+	for {
+		leases, err := d.f.candidates(ctx)
+		if err != nil {
+			return err
+		}
+		var working sync.WaitGroup
+		for _, l := range leases {
+			if seen[l.token] || !wanted(l) {
+				continue
+			}
+			seen[l.token] = true
+			working.Go(func() { d.lease(ctx, l) })
+		}
+		working.Wait()
+		if d.fatal != nil {
+			return d.fatal
+		}
+		if !d.split || context.Cause(ctx) != nil {
+			return nil
+		}
+		d.split = false
+	}
+}
+
+// lease drains one range, if it is free and has something new.
+func (d *drain) lease(ctx context.Context, l *lease) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		d.count(Summary{Ranges: 1, Behind: 1})
+		return
+	}
+	if !l.free(d.f.store.now(), d.f.host.opts.Expiration) {
+		d.count(Summary{Ranges: 1, Skipped: 1})
+		return
+	}
+	first, idle, err := d.f.peek(ctx, l)
+	if err == nil && idle {
+		d.count(Summary{Ranges: 1, Idle: 1})
+		return
+	}
+	var w *worker
+	if err == nil {
+		w, err = d.f.acquire(ctx, l)
+	}
+	switch {
+	case errors.Is(err, errLeaseLost):
+		d.count(Summary{Ranges: 1, Skipped: 1})
+		return
+	case err != nil:
+		d.ended(l, Summary{Ranges: 1}, err)
+		return
+	}
+	w.drain, w.first = true, first
+	err = w.run(ctx)
+	d.f.forget(w, err)
+	t := w.tally.snapshot()
+	d.ended(l, Summary{Ranges: 1, Batches: t.Batches, Changes: t.Changes, Retries: t.Retries}, err)
+}
+
+// ended books how the work on a range came out.
+func (d *drain) ended(l *lease, s Summary, err error) {
+	switch {
+	case errors.Is(err, errCaughtUp):
+		s.Drained = 1
+	case errors.Is(err, errSplit):
+		s.Drained = 1
+		d.mu.Lock()
+		d.split = true
+		d.mu.Unlock()
+	default:
+		s.Behind = 1
+		if !errors.Is(err, errStopping) {
+			d.f.log.Warn("range left with work", zap.String("range", l.token), zap.Error(err))
+		}
+		if isFatal(err) {
+			d.mu.Lock()
+			d.fatal = err
+			d.mu.Unlock()
+		}
+	}
+	d.count(s)
+}
+
+func (d *drain) count(s Summary) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.summary.add(s)
+}
+
+// peek reads one page of a range before its lease is acquired. idle means that
+// there is nothing to do. Where there is, the page, if any, is the first that
+// the worker delivers.
+func (f *function) peek(ctx context.Context, l *lease) (first *cosmos.Page, idle bool, err error) {
+	if l.continuation == "" && f.Start.kind == startNow {
+		return nil, false, nil // the position is to be fixed in the lease
+	}
+	at, err := f.physical(ctx, l)
+	if err == nil {
+		first, err = f.readFeed(ctx, at, l.continuation)
+	}
+	switch {
+	case errors.Is(err, errSplit), classify(err) == rangeGone:
+		return nil, false, nil // the worker sees to it
+	case err != nil:
+		return nil, false, err
+	case first.NotModified:
+		first.Release()
+		return nil, true, nil
+	}
+	return first, false, nil
+}

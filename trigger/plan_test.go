@@ -1,0 +1,253 @@
+package trigger
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file that a reviewer reads.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update and read the diff. Got:\n%s", path, got)
+	}
+}
+
+// TestPlan lets hosts come and go and shows, pass by pass, who holds what.
+func TestPlan(t *testing.T) {
+	var out strings.Builder
+	owners := map[string]string{}
+	var tokens []string
+	for i := range 8 {
+		tokens = append(tokens, fmt.Sprint(i))
+	}
+	dead := map[string]bool{}
+	show := func(what string) {
+		fmt.Fprintf(&out, "%-28s", what)
+		for _, token := range tokens {
+			owner := owners[token]
+			if dead[owner] {
+				owner += "†"
+			}
+			if owner == "" {
+				owner = "-"
+			}
+			fmt.Fprintf(&out, " %s:%-2s", token, owner)
+		}
+		out.WriteString("\n")
+	}
+	pass := func(me string) {
+		var leases []standing
+		for _, token := range tokens {
+			leases = append(leases, standing{token, owners[token], owners[token] == "" || dead[owners[token]]})
+		}
+		taken := plan(leases, me)
+		for _, token := range taken {
+			owners[token] = me
+		}
+		show(fmt.Sprintf("%s takes %s", me, strings.Join(taken, ",")))
+	}
+	show("eight leases, nobody")
+	pass("a")
+	pass("a")
+	for range 4 {
+		pass("b")
+	}
+	for range 3 {
+		pass("c")
+	}
+	dead["b"] = true
+	show("b is dead")
+	pass("a")
+	pass("c")
+	pass("a")
+	golden(t, "testdata/plan.golden", out.String())
+
+	holders := map[string]int{}
+	for _, token := range tokens {
+		holders[owners[token]]++
+	}
+	if holders["a"] != 4 || holders["c"] != 4 {
+		t.Errorf("not balanced: %v", holders)
+	}
+}
+
+func TestPlanSettles(t *testing.T) {
+	for leases := range 20 {
+		for hosts := 1; hosts < 7; hosts++ {
+			owners := make([]string, leases)
+			moves := 0
+			for pass := range 50 * hosts {
+				me := fmt.Sprintf("h%d", pass%hosts)
+				var s []standing
+				for i, o := range owners {
+					s = append(s, standing{fmt.Sprint(i), o, o == ""})
+				}
+				for _, token := range plan(s, me) {
+					var i int
+					fmt.Sscan(token, &i)
+					owners[i] = me
+					moves = pass
+				}
+			}
+			if moves > 45*hosts {
+				t.Errorf("%d leases on %d hosts still move in pass %d", leases, hosts, moves)
+			}
+			if slices.Contains(owners, "") {
+				t.Errorf("%d leases on %d hosts: some stay free: %v", leases, hosts, owners)
+			}
+		}
+	}
+}
+
+func TestLocate(t *testing.T) {
+	r := func(id, min, max string, parents ...string) cosmos.Range {
+		return cosmos.Range{ID: id, Min: min, Max: max, Parents: parents}
+	}
+	v0 := func(token string, s span) *lease { return newLease("p", token, s, false) }
+	v1 := func(s span) *lease { return newLease("p", s.token(), s, true) }
+	tests := []struct {
+		name     string
+		lease    *lease
+		ranges   []cosmos.Range
+		physical string
+		children string
+		err      error
+	}{
+		{"v0 as it was", v0("0", span{"", "20"}), []cosmos.Range{r("0", "", "20"), r("1", "20", "FF")}, "0", "", nil},
+		{"v0 split", v0("0", span{"", "20"}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
+		{"v0 split, span unknown", v0("0", span{}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
+		{"v0 merged", v0("0", span{"", "20"}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "", "-20", nil},
+		{"v0 merged, span unknown", v0("0", span{}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "", "", errMergedUnknown},
+		{"v0 split, then one child merged with the neighbour", v0("0", span{"", "20"}), []cosmos.Range{r("2", "", "10", "0"), r("4", "10", "FF", "0", "3", "1")}, "", "2 10-20", nil},
+		{"v0 not to be seen yet", v0("0", span{}), []cosmos.Range{r("7", "", "FF")}, "", "", errRangesChanging},
+		{"v1 part of a range", v1(span{"", "20"}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "2", "", nil},
+		{"v1 split on its bound", v1(span{"", "20"}), []cosmos.Range{r("5", "", "20", "2"), r("6", "20", "FF", "2")}, "5", "", nil},
+		{"v1 split inside", v1(span{"", "20"}), []cosmos.Range{r("5", "", "18", "2"), r("6", "18", "FF", "2")}, "", "-18 18-20", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.lease.continuation = `"41"`
+			test.lease.properties[epochProperty] = "6"
+			test.lease.properties[incarnationProperty] = "me"
+			physical, children, err := locate(test.lease, test.ranges, "p")
+			if !errors.Is(err, test.err) || physical.ID != test.physical {
+				t.Errorf("physical %q, error %v", physical.ID, err)
+			}
+			var tokens []string
+			for _, c := range children {
+				tokens = append(tokens, c.token)
+				if c.continuation != `"41"` || c.epoch() != 7 || c.owner != "" || c.properties[incarnationProperty] != "" {
+					t.Errorf("child %+v", c)
+				}
+				if c.byKeys != strings.Contains(c.token, "-") {
+					t.Errorf("child %q has the wrong schema", c.token)
+				}
+			}
+			if got := strings.Join(tokens, " "); got != test.children {
+				t.Errorf("children %q, want %q", got, test.children)
+			}
+		})
+	}
+}
+
+func TestHoles(t *testing.T) {
+	ranges := []cosmos.Range{
+		{ID: "1", Min: "", Max: "10", Parents: []string{"0"}},
+		{ID: "2", Min: "10", Max: "20", Parents: []string{"0"}},
+		{ID: "3", Min: "20", Max: "FF"},
+	}
+	known := func(token, lo, hi string) *lease { return newLease("p", token, span{lo, hi}, strings.Contains(token, "-")) }
+	bare := func(token string) *lease { return newLease("p", token, span{}, false) }
+	dead := known("3", "20", "FF")
+	dead.properties[tombstoneProperty] = "1"
+	tests := []struct {
+		name   string
+		leases []*lease
+		bad    []unreadable
+		want   string
+	}{
+		{"none", nil, nil, "1 2 3"},
+		{"all by id", []*lease{bare("1"), bare("2"), bare("3")}, nil, ""},
+		{"an ancestor", []*lease{bare("0"), bare("3")}, nil, ""},
+		{"an ancestor by span", []*lease{known("0", "", "20")}, nil, "3"},
+		{"one v1 over all", []*lease{known("-FF", "", "FF")}, nil, ""},
+		{"a hole inside a range", []*lease{known("-20", "", "20"), known("20-30", "20", "30"), known("40-FF", "40", "FF")}, nil, "30-40"},
+		{"a hole at the end", []*lease{known("1", "", "10"), known("10-18", "10", "18"), known("3", "20", "FF")}, nil, "18-20"},
+		{"a document that cannot be read", []*lease{bare("1"), bare("2")}, []unreadable{{id: "p..3"}}, ""},
+		{"a tombstone does not cover", []*lease{bare("0"), dead}, nil, "3"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var tokens []string
+			for _, hole := range holes(ranges, test.leases, test.bad, "p") {
+				tokens = append(tokens, hole.newLease("p").token)
+			}
+			if got := strings.Join(tokens, " "); got != test.want {
+				t.Errorf("holes %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestClassify(t *testing.T) {
+	tests := []struct {
+		status, substatus int
+		want              outcome
+	}{
+		{410, 1002, rangeGone}, {410, 1007, rangeGone}, {410, 1008, transient}, {410, 1000, containerGone},
+		{404, 0, leaseGone}, {404, 1002, transient}, {404, 1003, containerGone},
+		{412, 0, leaseConflict}, {429, 3200, transient}, {449, 0, transient}, {408, 0, transient},
+		{500, 0, transient}, {503, 0, transient}, {401, 0, refused}, {403, 0, refused}, {400, 0, invalid},
+	}
+	for _, test := range tests {
+		err := fmt.Errorf("read: %w", &cosmos.Error{Status: test.status, SubStatus: test.substatus})
+		if got := classify(err); got != test.want {
+			t.Errorf("%d/%d: outcome %d, want %d", test.status, test.substatus, got, test.want)
+		}
+	}
+	if got := classify(errors.Join(cosmos.ErrOutcomeUnknown, &cosmos.Error{Status: 503})); got != unknown {
+		t.Errorf("lost answer: outcome %d", got)
+	}
+	if got := classify(errors.New("connection reset")); got != transient {
+		t.Errorf("no answer: outcome %d", got)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for n := 1; n < 100; n++ {
+		ceiling := min(float64(30*time.Second), float64(100*time.Millisecond)*pow2(n-1))
+		if d := float64(backoff(n, 100*time.Millisecond, 30*time.Second, "a")); d < ceiling/2 || d > ceiling {
+			t.Errorf("attempt %d: %v outside [%v, %v]", n, d, ceiling/2, ceiling)
+		}
+	}
+	if backoff(3, time.Second, time.Minute, "a") == backoff(3, time.Second, time.Minute, "b") {
+		t.Error("two hosts wait equally long")
+	}
+}
+
+func pow2(n int) float64 {
+	if n > 40 {
+		n = 40
+	}
+	return float64(int64(1) << n)
+}

@@ -1,0 +1,253 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// maxReadFailures is how often in a row a feed may fail before its lease is
+// given back: another host may have the connection that this one lacks. The
+// client has retried within each.
+const maxReadFailures = 5
+
+// errNotAdvancing is an answer that would be read for ever.
+var errNotAdvancing = errors.New("the feed answered with changes but the same continuation")
+
+// read fetches pages ahead of the deliveries and sends them on, until ctx ends,
+// the range is gone (errSplit), a drain has caught up (errCaughtUp), or the
+// feed keeps failing. A page goes out before the next is asked for; at most
+// one waits for the handler.
+func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
+	position, err := w.startPosition(ctx)
+	if err != nil {
+		return err
+	}
+	if w.first != nil {
+		position = w.first.Continuation
+		if err := w.send(ctx, pages, w.first); err != nil {
+			return err
+		}
+	}
+	for failures := 0; ; {
+		page, err := w.readPage(ctx, position)
+		if err != nil {
+			failures++
+			if err := w.afterReadFailure(ctx, err, failures); err != nil {
+				return err
+			}
+			continue
+		}
+		failures = 0
+		w.tally.read(page)
+		idle, moved := page.NotModified, page.Continuation != position
+		position = page.Continuation
+		if !idle || moved {
+			if err := w.send(ctx, pages, page); err != nil {
+				return err
+			}
+		}
+		if idle && w.drain {
+			return errCaughtUp
+		}
+		if idle {
+			if err := sleep(ctx, w.f.host.untilTick(w.f.pollDelay())); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send passes a page on within the host's budget for pages in memory.
+func (w *worker) send(ctx context.Context, pages chan<- *cosmos.Page, page *cosmos.Page) error {
+	if err := w.f.host.budget.take(ctx, page); err != nil {
+		page.Release()
+		return err
+	}
+	select {
+	case pages <- page:
+		return nil
+	case <-ctx.Done():
+		w.f.host.budget.give(page)
+		return context.Cause(ctx)
+	}
+}
+
+// startPosition is where to read first. A lease without a checkpoint, as .NET
+// creates them, is given a concrete one before anything is delivered when the
+// function starts from now: what is written while a host is down would
+// otherwise be skipped.
+func (w *worker) startPosition(ctx context.Context) (string, error) {
+	if w.lease.continuation != "" {
+		return w.lease.continuation, nil
+	}
+	for failures := 0; ; {
+		h, err := w.physical(ctx)
+		if err != nil {
+			return "", err
+		}
+		token, err := w.f.resolveStart(ctx, w.f.Start, h)
+		if err == nil && token == "" {
+			return "", nil
+		}
+		if err == nil {
+			w.keeper.advance(token, true)
+			return token, w.keeper.flush(ctx)
+		}
+		failures++
+		if err := w.afterReadFailure(ctx, err, failures); err != nil {
+			return "", err
+		}
+	}
+}
+
+// readPage reads the page after position.
+func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, error) {
+	at, err := w.physical(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, err := w.f.readFeed(ctx, at, position)
+	if err != nil {
+		return nil, err
+	}
+	if !page.NotModified && page.Continuation == position {
+		page.Release()
+		return nil, errNotAdvancing
+	}
+	return page, nil
+}
+
+// readFeed reads the page after position, or the first one where it is empty.
+func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
+	request := cosmos.FeedRequest{
+		Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
+	}
+	if position == "" {
+		request.Start = f.Start.feed()
+	}
+	return f.Container.ReadFeed(ctx, request)
+}
+
+// physical is the range that answers for the lease now; errSplit when there is
+// none because it split or merged. Only ranges that were just read can say so.
+func (w *worker) physical(ctx context.Context) (part, error) {
+	return w.f.physical(ctx, w.lease)
+}
+
+func (f *function) physical(ctx context.Context, l *lease) (part, error) {
+	r, children, err := locate(l, f.ranges.current(), f.store.prefix)
+	if err != nil || children != nil {
+		ranges, refreshErr := f.ranges.refresh(ctx)
+		if refreshErr != nil {
+			return part{}, refreshErr
+		}
+		r, children, err = locate(l, ranges, f.store.prefix)
+	}
+	if err != nil {
+		return part{}, err
+	}
+	if children != nil {
+		return part{}, errSplit
+	}
+	return part{physical: r, span: l.within(r)}, nil
+}
+
+// within is what of r belongs to the lease.
+func (l *lease) within(r cosmos.Range) span {
+	if l.byKeys {
+		return l.span.intersect(spanOf(r))
+	}
+	return spanOf(r)
+}
+
+// afterReadFailure decides what a failed read means: nil to read again, after
+// the wait that it calls for.
+func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if errors.Is(err, errSplit) || errors.Is(err, errMergedUnknown) {
+		return err
+	}
+	switch classify(err) {
+	case rangeGone:
+		if _, err := w.f.ranges.refresh(ctx); err != nil {
+			w.log.Warn("read partition key ranges failed", zap.Error(err))
+		}
+		if _, err := w.physical(ctx); errors.Is(err, errSplit) {
+			return errSplit
+		}
+		failures = min(failures, maxReadFailures-1) // a split takes its time
+	case containerGone, leaseGone, refused, invalid:
+		return fmt.Errorf("read feed of range %q: %w", w.lease.token, err)
+	}
+	w.tally.trouble(err)
+	if failures >= maxReadFailures {
+		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", w.lease.token, failures, err)
+	}
+	w.log.Warn("read feed failed", zap.Error(err), zap.Int("failures", failures))
+	return sleep(ctx, backoff(failures, backoffBase, w.f.pollDelay(), w.keeper.id.owner, w.lease.token))
+}
+
+// budget bounds the bytes of pages that are read but not yet handled, over all
+// ranges of a host. A single page may exceed it, when nothing else is held.
+type budget struct {
+	limit int64
+
+	mu    sync.Mutex
+	used  int64
+	freed chan struct{} // closed and replaced when bytes come back
+}
+
+func newBudget(limit int64) *budget { return &budget{limit: limit, freed: make(chan struct{})} }
+
+// take waits until the page fits, or nothing else is held.
+func (b *budget) take(ctx context.Context, p *cosmos.Page) error {
+	size := pageSize(p)
+	for {
+		b.mu.Lock()
+		if b.used == 0 || b.used+size <= b.limit {
+			b.used += size
+			b.mu.Unlock()
+			return nil
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// give returns the bytes of a page and the page itself.
+func (b *budget) give(p *cosmos.Page) {
+	size := pageSize(p)
+	b.mu.Lock()
+	b.used -= size
+	close(b.freed)
+	b.freed = make(chan struct{})
+	b.mu.Unlock()
+	p.Release()
+}
+
+func pageSize(p *cosmos.Page) (size int64) {
+	for _, item := range p.Items {
+		size += int64(len(item.Document))
+	}
+	return size
+}
+
+// untilTick is the time to the host's next tick of the given period. All
+// ranges poll on the same ticks, so that an idle host wakes once for all.
+func (h *Host) untilTick(period time.Duration) time.Duration {
+	return period - time.Since(h.started)%period
+}

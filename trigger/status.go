@@ -1,0 +1,156 @@
+package trigger
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Summary is what a drain did.
+type Summary struct {
+	Ranges  int `json:"ranges"`  // leases that were looked at
+	Idle    int `json:"idle"`    // of these: nothing new, and nothing written
+	Drained int `json:"drained"` // of these: worked on until caught up
+	Skipped int `json:"skipped"` // of these: held by another host, or resting after trouble
+	Behind  int `json:"behind"`  // of these: left with work, because the drain was ended or the range failed
+	Batches int `json:"batches"` // handler calls that succeeded
+	Changes int `json:"changes"` // changes in them
+	Retries int `json:"retries"` // handler calls that failed
+}
+
+func (s *Summary) add(o Summary) {
+	s.Ranges += o.Ranges
+	s.Idle += o.Idle
+	s.Drained += o.Drained
+	s.Skipped += o.Skipped
+	s.Behind += o.Behind
+	s.Batches += o.Batches
+	s.Changes += o.Changes
+	s.Retries += o.Retries
+}
+
+// Status is a snapshot of a host.
+type Status struct {
+	Owner     string           `json:"owner"`
+	Functions []FunctionStatus `json:"functions"`
+}
+
+// FunctionStatus is a snapshot of one function on this host.
+type FunctionStatus struct {
+	Name    string        `json:"name"`
+	Problem string        `json:"problem,omitempty"` // why the function makes no progress
+	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on, by token
+}
+
+// RangeStatus is a snapshot of one leased range.
+type RangeStatus struct {
+	Range        string    `json:"range"` // lease token
+	Epoch        int64     `json:"epoch"`
+	Continuation string    `json:"continuation"` // newest read
+	LastLSN      int64     `json:"lastLsn"`      // of the last change handled; 0 before the first
+	Batches      int       `json:"batches"`
+	Changes      int       `json:"changes"`
+	Retries      int       `json:"retries"`
+	Since        time.Time `json:"since"`             // of the acquisition
+	Problem      string    `json:"problem,omitempty"` // why the range makes no progress
+}
+
+// Status reports what the host works on. It may be called at any time.
+func (h *Host) Status() Status {
+	s := Status{Owner: h.me.owner}
+	for _, f := range h.functions {
+		s.Functions = append(s.Functions, f.status())
+	}
+	return s
+}
+
+func (f *function) status() FunctionStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := FunctionStatus{Name: f.Name, Ranges: []RangeStatus{}}
+	if f.problem != nil {
+		s.Problem = f.problem.Error()
+	}
+	for _, t := range f.workers {
+		s.Ranges = append(s.Ranges, t.snapshot())
+	}
+	slices.SortFunc(s.Ranges, func(a, b RangeStatus) int { return strings.Compare(a.Range, b.Range) })
+	return s
+}
+
+// tally keeps the counts of one worker for whoever asks.
+type tally struct {
+	mu     sync.Mutex
+	status RangeStatus
+}
+
+func newTally(l *lease, id identity) *tally {
+	return &tally{status: RangeStatus{Range: l.token, Epoch: id.epoch, Continuation: l.continuation, Since: time.Now()}}
+}
+
+func (t *tally) snapshot() RangeStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+func (t *tally) update(change func(*RangeStatus)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.status)
+}
+
+// read notes a page; the feed works.
+func (t *tally) read(p *cosmos.Page) {
+	t.update(func(s *RangeStatus) { s.Continuation = p.Continuation })
+}
+
+// delivered notes a batch that the handler accepted.
+func (t *tally) delivered(e Event) {
+	t.update(func(s *RangeStatus) {
+		s.Batches++
+		s.Changes += e.Changes
+		s.LastLSN = e.LastLSN
+		s.Problem = ""
+	})
+}
+
+// failed notes a batch that the handler refused.
+func (t *tally) failed(e Event) {
+	t.update(func(s *RangeStatus) {
+		s.Retries++
+		s.Problem = e.Err.Error()
+	})
+}
+
+// trouble notes why the range makes no progress.
+func (t *tally) trouble(err error) {
+	t.update(func(s *RangeStatus) { s.Problem = err.Error() })
+}
+
+// compareContinuations orders tokens by the position that they name: none
+// first, then by LSN where both are one, else as text.
+func compareContinuations(a, b string) int {
+	x, errX := strconv.ParseInt(strings.Trim(a, `"`), 10, 64)
+	y, errY := strconv.ParseInt(strings.Trim(b, `"`), 10, 64)
+	if a == "" || b == "" || errX != nil || errY != nil {
+		return strings.Compare(a, b)
+	}
+	return int(min(max(x-y, -1), 1))
+}
+
+// stackField is the stack of a panic, for the log.
+func stackField(err error) zap.Field {
+	var p *PanicError
+	if errors.As(err, &p) {
+		return zap.ByteString("stack", p.Stack)
+	}
+	return zap.Skip()
+}

@@ -1,0 +1,97 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"halley/trigger/cosmos"
+)
+
+// topology is the newest known set of physical ranges of a container.
+type topology struct {
+	container *cosmos.Container
+
+	mu     sync.Mutex
+	ranges []cosmos.Range
+}
+
+// refresh reads the ranges; where nothing changed that is one small answer.
+func (t *topology) refresh(ctx context.Context) ([]cosmos.Range, error) {
+	ranges, err := t.container.Ranges(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read partition key ranges: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ranges = ranges
+	return ranges, nil
+}
+
+// current is what the last refresh found.
+func (t *topology) current() []cosmos.Range {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ranges
+}
+
+// errRangesChanging means that the ranges do not yet show what a lease became.
+var errRangesChanging = errors.New("no partition key range answers for the lease yet")
+
+// errMergedUnknown is the one merge that cannot be followed without a guess
+// that might lose changes.
+var errMergedUnknown = errors.New("the lease's partition key range has merged with others, and the lease holds no FeedRange " +
+	"that says which part of them is its own; add FeedRange to the document, or delete it to read the range again from the start")
+
+// locate finds where the changes of a lease are read now. Either it is one
+// physical range, or the lease has to give way to children: what it covers was
+// split, or was merged into a range that is more than it covers. The rules are
+// those of azure-cosmos-dotnet-v3 (PartitionSynchronizerCore), made whole for
+// a split that was followed by a merge.
+func locate(l *lease, ranges []cosmos.Range, prefix string) (physical cosmos.Range, children []*lease, err error) {
+	if !l.byKeys {
+		if i := slices.IndexFunc(ranges, func(r cosmos.Range) bool { return r.ID == l.token }); i >= 0 {
+			return ranges[i], nil, nil
+		}
+	}
+	var heirs []cosmos.Range
+	for _, r := range ranges {
+		if l.span.known() && l.span.overlaps(spanOf(r)) || !l.span.known() && slices.Contains(r.Parents, l.token) {
+			heirs = append(heirs, r)
+		}
+	}
+	switch {
+	case len(heirs) == 0:
+		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, errRangesChanging)
+	case len(heirs) == 1 && l.byKeys:
+		return heirs[0], nil, nil
+	case len(heirs) == 1 && !l.span.known():
+		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, errMergedUnknown)
+	}
+	for _, r := range heirs {
+		children = append(children, l.child(r, prefix))
+	}
+	return cosmos.Range{}, children, nil
+}
+
+// child is the lease that takes over the part of l that lies in r. It begins
+// at l's continuation, which the service accepts for every descendant.
+func (l *lease) child(r cosmos.Range, prefix string) *lease {
+	own := spanOf(r)
+	if l.span.known() {
+		own = l.span.intersect(own)
+	}
+	c := part{r, own}.newLease(prefix)
+	if l.byKeys {
+		c = newLease(prefix, own.token(), own, true)
+	}
+	c.continuation = l.continuation
+	for name, value := range l.properties {
+		c.properties[name] = value
+	}
+	delete(c.properties, incarnationProperty)
+	c.properties[epochProperty] = fmt.Sprint(l.epoch() + 1)
+	return c
+}

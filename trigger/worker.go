@@ -1,0 +1,213 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Why a worker ended, where it was not an error of the service.
+var (
+	errStopping = errors.New("host is stopping")
+	errCaughtUp = errors.New("caught up with the feed")
+	errSplit    = errors.New("range split or merged")
+)
+
+// worker is one leased range: it reads the feed, delivers, and acknowledges to
+// the keeper. It lives from the acquisition of the lease to its release.
+type worker struct {
+	f      *function
+	lease  *lease // as acquired
+	keeper *keeper
+	log    *zap.Logger
+	tally  *tally
+	drain  bool         // end when caught up, instead of polling on
+	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
+}
+
+// run works until the range is lost, gone or caught up, or ctx ends; then
+// everything that it started has stopped and the lease is given back. It
+// reports why it ended.
+//
+// Two contexts are at work. reader ends with ctx: no page is read and no
+// delivery begins after it. held outlives it by the grace that a running
+// handler has to finish, and ends at once when the lease is lost.
+func (w *worker) run(ctx context.Context) error {
+	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	reader, stopReading := context.WithCancelCause(held)
+	w.keeper.lose = lose
+
+	var limiting, keeping, reading sync.WaitGroup
+	limiting.Go(func() { w.limit(ctx, held, stopReading, lose) })
+	stop := make(chan struct{})
+	keeping.Go(func() { w.keeper.run(held, stop) })
+	pages := make(chan *cosmos.Page, 1)
+	var readErr error
+	reading.Go(func() {
+		defer close(pages)
+		readErr = w.read(reader, pages)
+	})
+
+	err := w.deliverAll(reader, held, pages)
+	if err != nil {
+		stopReading(err)
+	}
+	for page := range pages {
+		w.f.host.budget.give(page)
+	}
+	reading.Wait()
+	if err == nil {
+		err = readErr
+	}
+	var children []*lease
+	if errors.Is(err, errSplit) {
+		children, err = w.split(reader, held)
+	}
+	close(stop)
+	keeping.Wait()
+	if cause := context.Cause(held); errors.Is(cause, errLeaseLost) {
+		err = cause
+	}
+	lose(errStopping)
+	limiting.Wait()
+	return w.finish(ctx, err, children)
+}
+
+// limit ends reading with ctx, and what is still running one grace later.
+func (w *worker) limit(ctx, held context.Context, stopReading, lose context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+		stopReading(errStopping)
+	case <-held.Done():
+		return
+	}
+	if sleep(held, w.f.host.opts.StopGrace) == nil {
+		lose(errStopping)
+	}
+}
+
+// deliverAll hands page after page to the handler. It returns nil when the
+// reader has ended and everything read was handled.
+func (w *worker) deliverAll(reader, held context.Context, pages <-chan *cosmos.Page) error {
+	for page := range pages {
+		err := w.deliver(reader, held, page)
+		continuation, changes := page.Continuation, len(page.Items) > 0
+		w.f.host.budget.give(page)
+		if err != nil {
+			return err
+		}
+		w.keeper.advance(continuation, changes)
+	}
+	return nil
+}
+
+// finish settles what becomes of the lease: children take its place, it is
+// given back, or it is somebody else's already.
+func (w *worker) finish(ctx context.Context, err error, children []*lease) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.f.host.opts.StopGrace)
+	defer cancel()
+	switch {
+	case errors.Is(err, errLeaseLost):
+	case children != nil:
+		w.retire(ctx, children)
+		err = errSplit
+	default:
+		if releaseErr := w.keeper.release(ctx); releaseErr != nil {
+			w.log.Warn("lease is left to expire", zap.Error(releaseErr))
+		}
+	}
+	event := Event{Kind: Released, Range: w.lease.token, Epoch: w.lease.epoch(), Continuation: w.keeper.lease.continuation}
+	if !inGoodOrder(err) {
+		event.Err = err
+	}
+	w.f.event(event)
+	return err
+}
+
+// inGoodOrder reports whether a worker that ended with err ended as it should.
+func inGoodOrder(err error) bool {
+	return errors.Is(err, errStopping) || errors.Is(err, errCaughtUp) || errors.Is(err, errSplit)
+}
+
+// split creates the leases that follow this one, at the acknowledged position:
+// create-only, so that whoever got there first stays. The parent is retired
+// only after all of them are there; a crash in between is repeated by the next
+// owner.
+func (w *worker) split(reader, held context.Context) ([]*lease, error) {
+	if err := w.keeper.flush(reader); err != nil {
+		return nil, err
+	}
+	for failures := 0; ; {
+		children, err := w.createChildren(reader, held)
+		if err == nil {
+			return children, nil
+		}
+		if context.Cause(reader) != nil {
+			return nil, context.Cause(reader)
+		}
+		failures++
+		w.tally.trouble(err)
+		w.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
+		if err := sleep(reader, backoff(failures, backoffBase, w.f.host.opts.PollDelay, w.keeper.id.owner, w.lease.token)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// createChildren makes one attempt. Where other leases cover a child already,
+// an earlier owner got this far and was not seen to retire the parent; the
+// child may have come to an end since, and must not begin anew.
+func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) {
+	ranges, err := w.f.ranges.refresh(reader)
+	if err != nil {
+		return nil, err
+	}
+	parent := w.lease.clone()
+	parent.continuation = w.keeper.position()
+	_, children, err := locate(parent, ranges, w.f.store.prefix)
+	if err != nil {
+		return nil, err
+	}
+	if children == nil {
+		return nil, fmt.Errorf("lease %q: %w", parent.token, errRangesChanging)
+	}
+	others, err := w.f.otherSpans(reader, parent)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range children {
+		if len(gaps(c.span, others)) == 0 {
+			continue
+		}
+		if err := w.keeper.await(held); err != nil {
+			return nil, err
+		}
+		if _, err := w.f.store.create(held, c); err != nil {
+			return nil, err
+		}
+	}
+	return children, nil
+}
+
+// retire removes the lease of a range that is no more. Where that fails the
+// next owner finds the children and retires it again; where the account never
+// lets us delete, the lease stays as a tombstone that nobody acquires.
+func (w *worker) retire(ctx context.Context, children []*lease) {
+	err := w.f.store.delete(ctx, w.keeper.lease)
+	if classify(err) == refused {
+		err = w.keeper.write(ctx, nil, func(l *lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
+	}
+	if err != nil && classify(err) != leaseGone {
+		w.log.Warn("lease of a split range is left to its next owner", zap.Error(err))
+	}
+	event := Event{Kind: Split, Range: w.lease.token, Epoch: w.lease.epoch(), Continuation: w.keeper.lease.continuation}
+	for _, c := range children {
+		event.Children = append(event.Children, c.token)
+	}
+	w.f.event(event)
+}

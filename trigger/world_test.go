@@ -1,0 +1,239 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// world is an embedded account with a monitored container and a lease
+// container, inside a synctest bubble: time is virtual.
+type world struct {
+	t       *testing.T
+	account *emulator.Account
+	items   *cosmos.Container
+	leases  *cosmos.Container
+
+	mu        sync.Mutex
+	written   map[string]int // newest version of each document
+	delivered []delivery
+	events    []Event
+}
+
+// delivery is one change as a handler saw it.
+type delivery struct {
+	owner   string
+	token   string
+	epoch   int64
+	attempt int
+	doc     document
+	lsn     int64
+}
+
+type document struct {
+	ID      string `json:"id"`
+	Player  string `json:"player"`
+	Version int    `json:"version"`
+}
+
+// inWorld runs test in a bubble, on a container with n ranges.
+func inWorld(t *testing.T, ranges int, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		account, err := emulator.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer account.Close()
+		w := &world{t: t, account: account, written: map[string]int{}}
+		client := w.client()
+		ctx := t.Context()
+		must(t, client.CreateDatabase(ctx, "db"))
+		must(t, client.CreateContainer(ctx, "db", cosmos.ContainerDefinition{
+			ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}, Throughput: ranges * 10_000,
+		}))
+		must(t, client.CreateContainer(ctx, "db", cosmos.ContainerDefinition{
+			ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}},
+		}))
+		w.items, w.leases = client.Container("db", "items"), client.Container("db", "leases")
+		found, err := w.items.Ranges(ctx)
+		must(t, err)
+		if len(found) != ranges {
+			t.Fatalf("%d ranges, want %d", len(found), ranges)
+		}
+		test(w)
+	})
+}
+
+// client is a connection of its own to the account.
+func (w *world) client() *cosmos.Client {
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	must(w.t, err)
+	client, err := cosmos.NewClient(w.account.Endpoint(), cred, &cosmos.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: w.account},
+	})
+	must(w.t, err)
+	return client
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write stores the next version of a document.
+func (w *world) write(player, id string) {
+	w.t.Helper()
+	w.mu.Lock()
+	version := w.written[id] + 1
+	w.mu.Unlock()
+	doc := document{ID: id, Player: player, Version: version}
+	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(player), doc)
+	must(w.t, err)
+	w.mu.Lock()
+	w.written[id] = version
+	w.mu.Unlock()
+}
+
+// fill writes one version of n documents, each with a key of its own.
+func (w *world) fill(prefix string, n int) {
+	w.t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("%s%d", prefix, i)
+		w.write(id, id)
+	}
+}
+
+// record is a handler that writes down what it gets.
+func (w *world) record(owner string) Handler {
+	return func(_ context.Context, b Batch) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range b.Changes {
+			d := delivery{owner: owner, token: b.Range.ID, epoch: b.Epoch, attempt: b.Attempt, lsn: c.LSN}
+			if err := json.Unmarshal(c.Document, &d.doc); err != nil {
+				return err
+			}
+			w.delivered = append(w.delivered, d)
+		}
+		return nil
+	}
+}
+
+// host makes a host with short names and the default intervals.
+func (w *world) host(owner string, handler Handler, change ...func(*Function, *Options)) *Host {
+	w.t.Helper()
+	client := w.client()
+	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, Start: FromBeginning()}
+	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observe: func(e Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.events = append(w.events, e)
+	}}
+	for _, c := range change {
+		c(&f, &o)
+	}
+	h, err := New(client.Container("db", "leases"), []Function{f}, &o)
+	must(w.t, err)
+	return h
+}
+
+// running starts a host; stop ends it in good order and waits for it.
+func (w *world) running(h *Host) (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	return func() {
+		w.t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("run of %s: %v", h.Owner(), err)
+		}
+	}
+}
+
+// leaseDocuments reads all leases, by token.
+func (w *world) leaseDocuments() map[string]*lease {
+	w.t.Helper()
+	f := Function{Name: "test", Container: w.items}
+	store, err := newLeaseStore(w.t.Context(), w.leases, f, time.Minute)
+	must(w.t, err)
+	list, bad, err := store.list(w.t.Context())
+	must(w.t, err)
+	if len(bad) > 0 {
+		w.t.Errorf("unreadable leases: %v", bad)
+	}
+	found := map[string]*lease{}
+	for _, l := range list {
+		found[l.token] = l
+	}
+	return found
+}
+
+// count is how many deliveries there were so far.
+func (w *world) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.delivered)
+}
+
+func (w *world) happened(kind EventKind) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// complete checks that the newest version of every document was delivered,
+// that the first deliveries of each document come in the order of its
+// versions, and that no more than allowed came twice.
+func (w *world) complete(allowed int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	newest := map[string]int{}
+	seen := map[string]bool{}
+	repeated := 0
+	for _, d := range w.delivered {
+		key := fmt.Sprint(d.doc.ID, "@", d.doc.Version)
+		if seen[key] {
+			repeated++
+			continue
+		}
+		seen[key] = true
+		if d.doc.Version < newest[d.doc.ID] {
+			w.t.Errorf("%s: version %d first came after %d", d.doc.ID, d.doc.Version, newest[d.doc.ID])
+		}
+		newest[d.doc.ID] = max(newest[d.doc.ID], d.doc.Version)
+	}
+	var lost []string
+	for id, version := range w.written {
+		if newest[id] < version {
+			lost = append(lost, fmt.Sprintf("%s@%d", id, version))
+		}
+	}
+	slices.Sort(lost)
+	if len(lost) > 0 {
+		w.t.Errorf("%d of %d lost: %v", len(lost), len(w.written), lost)
+	}
+	if repeated > allowed {
+		w.t.Errorf("%d delivered twice, at most %d allowed", repeated, allowed)
+	}
+}
