@@ -1,0 +1,123 @@
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// inProcess is the endpoint of an account that is not served. No host has it.
+const inProcess = "https://halley.emulator/"
+
+// Options of an [Account]. The zero value is an empty account in memory.
+type Options struct {
+	// Data is the directory that keeps the account over restarts; it is made if
+	// missing. "" keeps everything in memory.
+	Data string
+	// RU is the throughput of each container in request units per second, shared
+	// evenly by its ranges. What exceeds it is answered with 429/3200. 0 = unlimited.
+	RU int
+	// Latency is added to every answer.
+	Latency time.Duration
+	// Region is the name of the account's only region; "" = South Central US, as
+	// in the official emulator.
+	Region string
+	// Ranges is the number of physical ranges of a container that is created
+	// without a throughput; 0 = 1.
+	Ranges int
+	// Splitting is how long requests by range id are answered with 410/1007 while
+	// a split or merge of that range goes on; 0 = it is done at once.
+	Splitting time.Duration
+}
+
+func (o Options) check() error {
+	switch {
+	case o.RU < 0:
+		return fmt.Errorf("RU is %d; give a number of request units per second, or 0 for no limit", o.RU)
+	case o.Latency < 0:
+		return fmt.Errorf("latency is %v; it cannot be negative", o.Latency)
+	case o.Splitting < 0:
+		return fmt.Errorf("splitting is %v; it cannot be negative", o.Splitting)
+	case o.Ranges < 0 || o.Ranges > maxRanges:
+		return fmt.Errorf("ranges is %d; give 0 to %d", o.Ranges, maxRanges)
+	}
+	return nil
+}
+
+// Account is an embedded Cosmos DB account. It is an [http.Handler] and an
+// azcore policy.Transporter, and safe for concurrent use.
+type Account struct {
+	options Options
+	seed    uint32 // creation time: tells this account's ids from another's
+	store   *store // nil in memory
+	faults  faults
+	served  atomic.Pointer[string] // advertised endpoint, where one is
+	calls   atomic.Uint64          // activity ids
+
+	mu        sync.RWMutex // guards what follows; taken before a container's
+	created   uint32       // databases and containers so far
+	writes    uint64       // to databases and offers, for their etags
+	ticket    uint64       // newest store ticket of these
+	databases map[string]*database
+	closed    bool
+}
+
+var errClosed = errors.New("the emulator account is closed")
+
+// New opens an account. opts may be nil. [Account.Close] ends it.
+func New(opts *Options) (*Account, error) {
+	a := &Account{databases: make(map[string]*database), seed: uint32(time.Now().Unix())}
+	if opts != nil {
+		a.options = *opts
+	}
+	if err := a.options.check(); err != nil {
+		return nil, fmt.Errorf("emulator options: %w", err)
+	}
+	if a.options.Region == "" {
+		a.options.Region = "South Central US"
+	}
+	if a.options.Ranges == 0 {
+		a.options.Ranges = 1
+	}
+	if a.options.Data != "" {
+		if err := a.open(a.options.Data); err != nil {
+			return nil, fmt.Errorf("open emulator data in %s: %w", a.options.Data, err)
+		}
+	}
+	return a, nil
+}
+
+// Close ends the account. Later requests fail; with [Options.Data] all that was
+// acknowledged is on disk.
+func (a *Account) Close() error {
+	a.mu.Lock()
+	was := a.closed
+	a.closed = true
+	a.mu.Unlock()
+	if was {
+		return nil
+	}
+	return a.store.close()
+}
+
+func (a *Account) isClosed() bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.closed
+}
+
+// Endpoint is the account's address: the advertised one while it is served, else
+// a name that stands for this process.
+func (a *Account) Endpoint() string {
+	if served := a.served.Load(); served != nil {
+		return *served
+	}
+	return inProcess
+}
+
+// ConnectionString is what clients take as the connection of the account.
+func (a *Account) ConnectionString() string {
+	return "AccountEndpoint=" + a.Endpoint() + ";AccountKey=" + Key + ";"
+}

@@ -1,0 +1,459 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"halley/trigger/emulator/epk"
+)
+
+// container holds items. What is exported is what a restart must find again.
+type container struct {
+	account    *Account
+	database   *database
+	Name       string `json:"name"`
+	Number     uint32 `json:"number"`
+	path       string // self link
+	rid        string
+	ridBytes   []byte
+	definition epk.Definition
+
+	mu         sync.Mutex      // guards what follows; never held across waiting
+	Definition json.RawMessage `json:"definition"` // an object without system properties
+	ETag       string          `json:"etag"`
+	Modified   int64           `json:"modified"`
+	Throughput *offer          `json:"throughput,omitempty"`
+	Partitions []*partition    `json:"partitions"` // in order of Min
+	Topology   int             `json:"topology"`   // counts splits and merges
+	NextRange  int             `json:"nextRange"`
+	ttl        int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
+	items      map[string]*item
+	ordinals   uint64 // items so far
+	writes     uint64 // documents and definitions so far
+	expiry     expiry
+	reshaping  *reshaping
+	dropped    bool
+	ticket     uint64 // newest store ticket
+}
+
+func (c *call) dispatchContainer() (*response, error) {
+	list := c.target.id == ""
+	switch {
+	case list && c.method == http.MethodGet:
+		return c.listContainers()
+	case list && c.method == http.MethodPost && c.isQuery():
+		return c.queryContainers()
+	case list && c.method == http.MethodPost:
+		return c.createContainer()
+	case !list && c.method == http.MethodGet:
+		return c.readContainer()
+	case !list && c.method == http.MethodPut:
+		return c.replaceContainer()
+	case !list && c.method == http.MethodDelete:
+		return c.deleteContainer()
+	}
+	return nil, c.methodNotAllowed()
+}
+
+// find takes a name or a resource id. The caller holds the account's mu.
+func (d *database) find(name string) (*container, bool) {
+	if c, ok := d.containers[name]; ok {
+		return c, true
+	}
+	for _, c := range d.containers {
+		if c.rid == name {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// container finds the container of the path, and that it is the one meant.
+func (c *call) container() (*container, error) {
+	a := c.account
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	c.ticket = max(c.ticket, a.ticket)
+	d, ok := a.findDatabase(c.target.database)
+	if !ok {
+		return nil, ownerMissing("database", c.target.database)
+	}
+	found, ok := d.find(c.target.container)
+	if !ok && c.target.kind == kindContainer {
+		return nil, notFound("container", c.target.container)
+	}
+	if !ok {
+		return nil, ownerMissing("container", c.target.container)
+	}
+	if meant := c.header.Get("X-Ms-Cosmos-Intended-Collection-Rid"); meant != "" && meant != found.rid {
+		return nil, fail(http.StatusBadRequest, subContainerMismatch, "The container %q has the resource id %s, not %s as the request expects: it was created anew.", found.Name, found.rid, meant)
+	}
+	return found, nil
+}
+
+// locked runs fn with the container's state, after what time has brought about.
+func (c *call) locked(on *container, fn func() (*response, error)) (*response, error) {
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	if on.dropped {
+		return nil, ownerMissing("container", on.Name)
+	}
+	on.settle(c.now)
+	r, err := fn()
+	c.ticket = max(c.ticket, on.ticket)
+	return r, err
+}
+
+// settle does what has become due: reshaping ends and items expire.
+func (o *container) settle(now time.Time) {
+	o.finishReshaping(now)
+	o.expire(now)
+}
+
+func (o *container) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dropped = true
+	o.items, o.Partitions = nil, nil
+}
+
+func (c *call) listContainers() (*response, error) {
+	rid, bodies, err := c.containerBodies()
+	if err != nil {
+		return nil, err
+	}
+	return list(rid, "DocumentCollections", bodies), nil
+}
+
+func (c *call) containerBodies() (string, [][]byte, error) {
+	a := c.account
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	c.ticket = a.ticket
+	d, ok := a.findDatabase(c.target.database)
+	if !ok {
+		return "", nil, ownerMissing("database", c.target.database)
+	}
+	bodies := [][]byte{}
+	for _, name := range slices.Sorted(maps.Keys(d.containers)) {
+		bodies = append(bodies, d.containers[name].lockedBody())
+	}
+	return d.rid(), bodies, nil
+}
+
+func (o *container) lockedBody() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.body()
+}
+
+// body is the container as clients read it.
+func (o *container) body() []byte {
+	b := append([]byte{}, o.Definition[:len(o.Definition)-1]...)
+	b = append(b, `,"_rid":"`+o.rid+`","_ts":`+strconv.FormatInt(o.Modified, 10)+`,"_self":"`+o.path+`","_etag":`...)
+	b = strconv.AppendQuote(b, o.ETag)
+	return append(b, `,"_docs":"docs/","_sprocs":"sprocs/","_triggers":"triggers/","_udfs":"udfs/","_conflicts":"conflicts/"}`...)
+}
+
+func (c *call) createContainer() (*response, error) {
+	definition, err := parseContainer(c.body)
+	if err != nil {
+		return nil, err
+	}
+	throughput, err := c.throughput()
+	if err != nil {
+		return nil, err
+	}
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.ticket = a.ticket
+	d, ok := a.findDatabase(c.target.database)
+	if !ok {
+		return nil, ownerMissing("database", c.target.database)
+	}
+	if _, ok := d.containers[definition.name]; ok {
+		return nil, conflict("container", definition.name)
+	}
+	o := a.addContainer(d, definition, throughput, a.rangesOf(d, throughput))
+	c.ticket = a.ticket
+	return reply(http.StatusCreated, o.body()).etag(o.ETag).charge(5), nil
+}
+
+// rangesOf is the number of ranges that a new container begins with.
+func (a *Account) rangesOf(d *database, throughput *offer) int {
+	if throughput != nil {
+		return rangesFor(throughput.units())
+	}
+	return a.options.Ranges
+}
+
+// addContainer is called with the account's mu held.
+func (a *Account) addContainer(d *database, definition containerDefinition, throughput *offer, ranges int) *container {
+	a.created++
+	o := &container{
+		account: a, database: d, Name: definition.name, Number: a.created, Throughput: throughput,
+		items: make(map[string]*item),
+	}
+	if o.Throughput == nil && d.Throughput == nil {
+		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
+	}
+	o.identify()
+	o.Throughput.place(o.rid, o.path, a.seed+a.created)
+	o.define(definition)
+	bounds := o.definition.Boundaries(ranges)
+	for i := range ranges {
+		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
+	}
+	o.share(time.Now())
+	d.containers[o.Name] = o
+	a.ticket = a.saveContainer(o)
+	o.ticket = a.ticket
+	return o
+}
+
+// identify derives the names that follow from database and number.
+func (o *container) identify() {
+	o.rid = containerRID(o.database.Number, o.Number)
+	o.ridBytes = decodeRID(o.rid)
+	o.path = "dbs/" + o.database.rid() + "/colls/" + o.rid + "/"
+}
+
+// define takes over a new definition.
+func (o *container) define(d containerDefinition) {
+	o.Definition, o.definition, o.ttl = d.raw, d.key, d.ttl
+	o.Modified = time.Now().Unix()
+	o.ETag = o.newETag()
+}
+
+func (o *container) newETag() string {
+	o.writes++
+	return formatETag(o.account.seed, o.Number, o.writes)
+}
+
+func (o *container) newRange() string {
+	o.NextRange++
+	return strconv.Itoa(o.NextRange - 1)
+}
+
+// share divides the account's throughput among the ranges anew.
+func (o *container) share(now time.Time) {
+	rate := float64(o.account.options.RU) / float64(len(o.Partitions))
+	for _, p := range o.Partitions {
+		p.budget = budget{rate: rate, level: rate, at: now}
+	}
+}
+
+// containerDefinition is what a client says of a container, checked.
+type containerDefinition struct {
+	name string
+	key  epk.Definition
+	ttl  int64
+	raw  json.RawMessage
+}
+
+const defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
+
+// parseContainer checks a definition. A kind or version that is missing is
+// filled in, because clients read the definition back and rely on it.
+func parseContainer(body []byte) (containerDefinition, error) {
+	var d containerDefinition
+	var err error
+	if d.name, err = resourceName(body); err != nil {
+		return d, err
+	}
+	properties := map[string]json.RawMessage{}
+	if err := json.Unmarshal(body, &properties); err != nil {
+		return d, badRequest("The container definition is not a JSON object: %v.", err)
+	}
+	if properties["partitionKey"] == nil {
+		return d, badRequest("The container %q needs a partitionKey such as {\"paths\":[\"/id\"],\"kind\":\"Hash\",\"version\":2}.", d.name)
+	}
+	if d.key, err = epk.ParseDefinition(properties["partitionKey"]); err != nil {
+		return d, badRequest("The container %q cannot be created: %v.", d.name, err)
+	}
+	if d.ttl, err = parseDefaultTTL(properties["defaultTtl"]); err != nil {
+		return d, err
+	}
+	if err := checkUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {
+		return d, err
+	}
+	return d, d.normalize(properties)
+}
+
+func parseDefaultTTL(raw json.RawMessage) (int64, error) {
+	if raw == nil {
+		return 0, nil
+	}
+	ttl, err := parseTTL(raw)
+	if err != nil {
+		return 0, badRequest("defaultTtl must be a positive number of seconds or -1, not %s.", raw)
+	}
+	return ttl, nil
+}
+
+func checkUniqueKeys(raw json.RawMessage) error {
+	var policy struct {
+		UniqueKeys []json.RawMessage `json:"uniqueKeys"`
+	}
+	if raw != nil && json.Unmarshal(raw, &policy) == nil && len(policy.UniqueKeys) > 0 {
+		return badRequest("This account does not enforce unique keys: leave uniqueKeyPolicy out.")
+	}
+	return nil
+}
+
+// normalize writes the definition as it will be read.
+func (d *containerDefinition) normalize(properties map[string]json.RawMessage) error {
+	key, err := json.Marshal(d.key)
+	if err != nil {
+		return err
+	}
+	properties["partitionKey"] = key
+	if properties["indexingPolicy"] == nil {
+		properties["indexingPolicy"] = json.RawMessage(defaultIndexing)
+	}
+	for name := range properties {
+		if strings.HasPrefix(name, "_") {
+			delete(properties, name)
+		}
+	}
+	d.raw, err = json.Marshal(properties)
+	return err
+}
+
+func (c *call) readContainer() (*response, error) {
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	return c.locked(o, func() (*response, error) {
+		return o.response(http.StatusOK, 1), nil
+	})
+}
+
+func (o *container) response(status int, units float64) *response {
+	r := reply(status, o.body()).etag(o.ETag).charge(units)
+	o.name(r)
+	r.set("x-ms-documentdb-collection-index-transformation-progress", "100")
+	return r
+}
+
+// name adds the headers by which clients tie an answer to its container.
+func (o *container) name(r *response) {
+	r.set("x-ms-alt-content-path", "dbs/"+o.database.Name+"/colls/"+o.Name)
+	r.set("x-ms-content-path", o.rid)
+}
+
+func (c *call) replaceContainer() (*response, error) {
+	definition, err := parseContainer(c.body)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	return c.locked(o, func() (*response, error) {
+		switch tag := c.header.Get("If-Match"); {
+		case tag != "" && tag != "*" && tag != o.ETag:
+			return nil, preconditionFailed()
+		case definition.name != o.Name:
+			return nil, badRequest("The id of container %q cannot be changed.", o.Name)
+		case !slices.Equal(definition.key.Paths, o.definition.Paths) || definition.key.Kind != o.definition.Kind || definition.key.Version != o.definition.Version:
+			return nil, badRequest("The partition key of container %q cannot be changed.", o.Name)
+		}
+		o.define(definition)
+		o.rescheduleExpiry()
+		o.ticket = o.account.saveContainer(o)
+		return o.response(http.StatusOK, 5), nil
+	})
+}
+
+func (c *call) deleteContainer() (*response, error) {
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.ticket = a.ticket
+	d, ok := a.findDatabase(c.target.database)
+	if !ok {
+		return nil, ownerMissing("database", c.target.database)
+	}
+	o, ok := d.find(c.target.id)
+	if !ok {
+		return nil, notFound("container", c.target.id)
+	}
+	o.drop()
+	delete(d.containers, o.Name)
+	a.ticket = a.removeContainer(o)
+	c.ticket = a.ticket
+	return reply(http.StatusNoContent, nil).charge(5), nil
+}
+
+// locate finds the range that holds an effective partition key.
+func (o *container) locate(key string) *partition {
+	i := sort.Search(len(o.Partitions), func(i int) bool { return epk.Compare(o.Partitions[i].Max, key) > 0 })
+	return o.Partitions[i]
+}
+
+// partition finds a range by its id, for a request that names it.
+func (o *container) partition(id string) (*partition, error) {
+	if _, after, ok := strings.Cut(id, ","); ok {
+		id = after // "{container rid},{range id}", as .NET sends it
+	}
+	if o.reshaping.concerns(id) {
+		return nil, completingSplit(id)
+	}
+	for _, p := range o.Partitions {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return nil, rangeGone(id)
+}
+
+// CreateContainer makes a container whose items are placed by the property at
+// partitionKeyPath, such as "/id", over the given number of physical ranges. The
+// database is made if it does not exist. A container that exists is an error.
+func (a *Account) CreateContainer(databaseID, containerID, partitionKeyPath string, ranges int) error {
+	if ranges < 1 || ranges > maxRanges {
+		return fmt.Errorf("create container %q: it can have 1 to %d ranges, not %d", containerID, maxRanges, ranges)
+	}
+	body, err := json.Marshal(map[string]any{"id": containerID, "partitionKey": map[string]any{"paths": []string{partitionKeyPath}, "kind": "Hash", "version": 2}})
+	if err != nil {
+		return fmt.Errorf("create container %q: %w", containerID, err)
+	}
+	definition, err := parseContainer(body)
+	if err != nil {
+		return fmt.Errorf("create container %q: %w", containerID, err)
+	}
+	ticket, err := a.addNamed(databaseID, definition, ranges)
+	if err != nil {
+		return fmt.Errorf("create container %q: %w", containerID, err)
+	}
+	return a.store.wait(ticket)
+}
+
+func (a *Account) addNamed(databaseID string, definition containerDefinition, ranges int) (ticket uint64, err error) {
+	if _, err := checkName(databaseID); err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d, ok := a.databases[databaseID]
+	if !ok {
+		d = a.addDatabase(databaseID, nil)
+	}
+	if _, ok := d.containers[definition.name]; ok {
+		return 0, conflict("container", definition.name)
+	}
+	a.addContainer(d, definition, nil, ranges)
+	return a.ticket, nil
+}

@@ -1,0 +1,293 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// database is guarded by its account's mu.
+type database struct {
+	Name       string `json:"name"`
+	Number     uint32 `json:"number"`
+	ETag       string `json:"etag"`
+	Modified   int64  `json:"modified"`
+	Throughput *offer `json:"throughput,omitempty"`
+	containers map[string]*container
+}
+
+func (d *database) rid() string { return databaseRID(d.Number) }
+
+func (d *database) body() []byte {
+	body, _ := json.Marshal(map[string]any{ // names always marshal
+		"id": d.Name, "_rid": d.rid(), "_self": "dbs/" + d.rid() + "/", "_etag": d.ETag,
+		"_colls": "colls/", "_users": "users/", "_ts": d.Modified,
+	})
+	return body
+}
+
+// dispatch finds the operation that method and path ask for.
+func (c *call) dispatch() (*response, error) {
+	switch c.target.kind {
+	case kindAccount:
+		if c.method == http.MethodGet {
+			return c.readAccount()
+		}
+	case kindDatabase:
+		return c.dispatchDatabase()
+	case kindContainer:
+		return c.dispatchContainer()
+	case kindItem:
+		return c.dispatchItem()
+	case kindRange:
+		if c.method == http.MethodGet && c.target.id == "" {
+			return c.readRanges()
+		}
+	case kindOffer:
+		return c.dispatchOffer()
+	}
+	return nil, c.methodNotAllowed()
+}
+
+func (c *call) methodNotAllowed() *failure {
+	return fail(http.StatusMethodNotAllowed, 0, "%s is not allowed on %q.", c.method, c.request.URL.Path)
+}
+
+func (c *call) dispatchDatabase() (*response, error) {
+	list := c.target.id == ""
+	switch {
+	case list && c.method == http.MethodGet:
+		return c.listDatabases()
+	case list && c.method == http.MethodPost && c.isQuery():
+		return c.queryDatabases()
+	case list && c.method == http.MethodPost:
+		return c.createDatabase()
+	case !list && c.method == http.MethodGet:
+		return c.readDatabase()
+	case !list && c.method == http.MethodDelete:
+		return c.deleteDatabase()
+	}
+	return nil, c.methodNotAllowed()
+}
+
+// isQuery reports whether a POST is a query: clients say so in different ways.
+func (c *call) isQuery() bool {
+	return strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query"), "true") ||
+		strings.EqualFold(c.header.Get("X-Ms-Documentdb-Isquery"), "true") ||
+		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json")
+}
+
+// readAccount tells clients where the account is. Its id is not "localhost",
+// which would make @azure/cosmos ignore the locations.
+func (c *call) readAccount() (*response, error) {
+	endpoint := c.advertised()
+	locations := []map[string]string{{"name": c.account.options.Region, "databaseAccountEndpoint": endpoint}}
+	body, err := json.Marshal(map[string]any{
+		"id": "halley", "_rid": "halley.emulator", "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
+		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
+		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": "Strong"},
+		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
+		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 1, "maxReplicasetSize": 4},
+		"readPolicy":               map[string]int{"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
+		"queryEngineConfiguration": queryEngine,
+	})
+	return reply(http.StatusOK, body), err
+}
+
+// queryEngine is JSON inside JSON; clients that plan queries themselves read it.
+const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
+
+// advertised is the endpoint that this caller can reach.
+func (c *call) advertised() string {
+	if c.account.served.Load() != nil || c.request.RemoteAddr == "" {
+		return c.account.Endpoint()
+	}
+	scheme := "http"
+	if c.request.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + c.request.Host + "/"
+}
+
+// findDatabase takes a name or a resource id. The caller holds a.mu.
+func (a *Account) findDatabase(name string) (*database, bool) {
+	if d, ok := a.databases[name]; ok {
+		return d, true
+	}
+	for _, d := range a.databases {
+		if d.rid() == name {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+func (c *call) listDatabases() (*response, error) {
+	return list("", "Databases", c.databaseBodies()), nil
+}
+
+func (c *call) databaseBodies() [][]byte {
+	a := c.account
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	c.ticket = a.ticket
+	bodies := [][]byte{}
+	for _, name := range slices.Sorted(maps.Keys(a.databases)) {
+		bodies = append(bodies, a.databases[name].body())
+	}
+	return bodies
+}
+
+func (c *call) createDatabase() (*response, error) {
+	name, err := resourceName(c.body)
+	if err != nil {
+		return nil, err
+	}
+	throughput, err := c.throughput()
+	if err != nil {
+		return nil, err
+	}
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.databases[name]; ok {
+		c.ticket = a.ticket
+		return nil, conflict("database", name)
+	}
+	d := a.addDatabase(name, throughput)
+	c.ticket = a.ticket
+	return reply(http.StatusCreated, d.body()).etag(d.ETag).charge(5), nil
+}
+
+// addDatabase is called with a.mu held.
+func (a *Account) addDatabase(name string, throughput *offer) *database {
+	a.created++
+	a.writes++
+	d := &database{
+		Name: name, Number: a.seed + a.created, Throughput: throughput,
+		ETag: formatETag(a.seed, 0, a.writes), Modified: time.Now().Unix(), containers: make(map[string]*container),
+	}
+	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created)
+	a.databases[name] = d
+	a.ticket = a.saveDatabase(d)
+	return d
+}
+
+// resourceName takes the id from the definition of a database or container. The
+// service forbids the characters that paths cannot carry.
+func resourceName(body []byte) (string, error) {
+	var definition struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &definition); err != nil {
+		return "", badRequest("The definition is not a JSON object: %v.", err)
+	}
+	return checkName(definition.ID)
+}
+
+func checkName(name string) (string, error) {
+	if name == "" || len(name) > 255 || strings.ContainsAny(name, `/\?#`) {
+		return "", badRequest("The id %q must have 1 to 255 characters and none of / \\ ? #.", name)
+	}
+	return name, nil
+}
+
+func (c *call) readDatabase() (*response, error) {
+	a := c.account
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	c.ticket = a.ticket
+	d, ok := a.findDatabase(c.target.id)
+	if !ok {
+		return nil, notFound("database", c.target.id)
+	}
+	return reply(http.StatusOK, d.body()).etag(d.ETag).charge(1), nil
+}
+
+func (c *call) deleteDatabase() (*response, error) {
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d, ok := a.findDatabase(c.target.id)
+	if !ok {
+		c.ticket = a.ticket
+		return nil, notFound("database", c.target.id)
+	}
+	for _, container := range d.containers {
+		container.drop()
+	}
+	delete(a.databases, d.Name)
+	a.ticket = a.removeDatabase(d)
+	c.ticket = a.ticket
+	return reply(http.StatusNoContent, nil).charge(5), nil
+}
+
+// offer is the throughput of a database or container.
+type offer struct {
+	RID       string          `json:"rid"`
+	Resource  string          `json:"resource"` // self link of what it pays for
+	Owner     string          `json:"owner"`    // its resource id
+	ETag      string          `json:"etag"`
+	Modified  int64           `json:"modified"`
+	Manual    int             `json:"manual,omitempty"` // RU/s
+	Autopilot json.RawMessage `json:"autopilot,omitempty"`
+}
+
+// defaultThroughput is what the service gives a container that asks for none.
+const defaultThroughput = 400
+
+// throughput reads the headers of a create request; nil when there are none.
+func (c *call) throughput() (*offer, error) {
+	if autopilot := c.header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); autopilot != "" {
+		o := &offer{Autopilot: json.RawMessage(autopilot)}
+		if o.units() < 1000 {
+			return nil, badRequest("x-ms-cosmos-offer-autopilot-settings must be JSON with a maxThroughput of at least 1000, not %q.", autopilot)
+		}
+		return o, nil
+	}
+	text := c.header.Get("X-Ms-Offer-Throughput")
+	if text == "" {
+		return nil, nil
+	}
+	units, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, badRequest("x-ms-offer-throughput must be a number of RU/s, not %q.", text)
+	}
+	return &offer{Manual: units}, checkThroughput(units)
+}
+
+func checkThroughput(units int) error {
+	if units < defaultThroughput || units > maxRanges*unitsPerRange {
+		return badRequest("The throughput must be %d to %d RU/s, not %d.", defaultThroughput, maxRanges*unitsPerRange, units)
+	}
+	return nil
+}
+
+// units is the offer's (greatest) throughput in RU/s; 0 when it is malformed.
+func (o *offer) units() int {
+	if o.Autopilot == nil {
+		return o.Manual
+	}
+	var settings struct {
+		MaxThroughput int `json:"maxThroughput"`
+	}
+	if json.Unmarshal(o.Autopilot, &settings) != nil || checkThroughput(settings.MaxThroughput) != nil {
+		return 0
+	}
+	return settings.MaxThroughput
+}
+
+// place ties a new offer to the resource that it pays for.
+func (o *offer) place(owner, resource string, number uint32) {
+	if o == nil {
+		return
+	}
+	o.RID, o.Owner, o.Resource = fmt.Sprintf("%04x", number&0xffff), owner, resource
+	o.Modified = time.Now().Unix()
+	o.ETag = formatETag(number, 0xffffffff, 0)
+}

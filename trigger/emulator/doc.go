@@ -1,0 +1,38 @@
+// Package emulator is an Azure Cosmos DB for NoSQL account in one Go process.
+//
+// It speaks the REST protocol, so that clients which were written for the
+// service work with it unchanged: databases, containers, items, transactional
+// batches, queries, throughput, partition key ranges that split and merge, and
+// the change feed in latest-version mode. An [Account] serves real connections
+// ([Account.Serve], or as an [http.Handler]), and is also a transport for
+// clients built on azcore, in process ([Account.Do]). In process it starts no
+// goroutine and waits only on timers, so that it can live in a testing/synctest
+// bubble.
+//
+// # Time and identity
+//
+// Time is time.Now. Etags, resource ids and activity ids come from counters that
+// start at the account's creation time: no two accounts share them, and a run
+// in a synctest bubble repeats them.
+//
+// # Ranges
+//
+// A container has one physical range, or one for each 10,000 RU/s it was created
+// with. [Account.Split] and [Account.Merge] change them under load. Each range
+// counts its transactions in LSNs, which are the tokens of its feed. Children of
+// a split continue above their parent, and a merged range above all of its
+// parents, while items keep the LSN at which they were written: a parent's token,
+// together with its key range, stays exact on whatever took its place.
+//
+// # Durability
+//
+// Without [Options.Data] everything is in memory. With it, no answer leaves
+// before all that it tells is on disk: a write that was acknowledged, read or
+// seen in a feed survives a crash.
+//
+// # Trouble
+//
+// [Account.Inject] scripts faults for chosen requests; [Options] set a
+// throughput budget and latency. A served account offers the same to other
+// processes under /_emulator.
+package emulator

@@ -1,0 +1,212 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"halley/trigger/emulator/epk"
+)
+
+// maxDocument is the service's limit on one item, in bytes,
+// https://learn.microsoft.com/azure/cosmos-db/concepts-limits.
+const maxDocument = 2 << 20
+
+// maxID is the service's limit on the length of an id.
+const maxID = 1023
+
+// systemProperties are set by the account; what a client sends under these names
+// is dropped.
+var systemProperties = map[string]bool{"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, "_lsn": true}
+
+// draft is a document as a client sent it, checked and ready to be stored.
+type draft struct {
+	open       []byte // the JSON object without insignificant space, system properties and its last brace
+	id         string
+	key        epk.Key
+	ttl        int64 // seconds; 0 = the container's default, -1 = never
+	properties int   // at the top level
+}
+
+// parseDraft checks body and takes from it what the account must know. Numbers
+// and the order of properties stay as they were sent.
+func parseDraft(body []byte, definition epk.Definition) (draft, error) {
+	if len(body) > maxDocument {
+		return draft{}, fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: the document has %d bytes, at most %d are allowed.", len(body), maxDocument)
+	}
+	var compact bytes.Buffer
+	compact.Grow(len(body))
+	if err := json.Compact(&compact, body); err != nil {
+		return draft{}, badRequest("The document is not valid JSON: %v.", err)
+	}
+	if compact.Bytes()[0] != '{' || !utf8.Valid(body) {
+		return draft{}, badRequest("The document must be a JSON object in UTF-8.")
+	}
+	d, err := readDraft(compact.Bytes())
+	if err != nil {
+		return draft{}, err
+	}
+	if d.key, err = definition.Extract(compact.Bytes()); err != nil {
+		return draft{}, badRequest("The document has no usable partition key: %v.", err)
+	}
+	return d, nil
+}
+
+func readDraft(object []byte) (draft, error) {
+	d := draft{open: append(make([]byte, 0, len(object)), '{')}
+	var id []byte
+	for name, property := range members(object) {
+		if systemProperties[name] {
+			continue
+		}
+		value := property[len(property)-valueLen(property):]
+		switch name {
+		case "id":
+			id = value
+		case "ttl":
+			ttl, err := parseTTL(value)
+			if err != nil {
+				return draft{}, err
+			}
+			d.ttl = ttl
+		}
+		if d.properties++; d.properties > 1 {
+			d.open = append(d.open, ',')
+		}
+		d.open = append(d.open, property...)
+	}
+	return d, d.setID(id)
+}
+
+func (d *draft) setID(raw []byte) error {
+	if err := json.Unmarshal(raw, &d.id); err != nil || d.id == "" || len(d.id) > maxID {
+		return badRequest("The document must have an \"id\" that is a string of 1 to %d bytes.", maxID)
+	}
+	return nil
+}
+
+func parseTTL(raw []byte) (int64, error) {
+	if string(raw) == "null" {
+		return 0, nil
+	}
+	ttl, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || ttl == 0 || ttl < -1 || ttl > math.MaxInt32 {
+		return 0, badRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer, or -1 which means never expire.", raw)
+	}
+	return ttl, nil
+}
+
+// members yields name and text ("name":value) of each property of a compact JSON
+// object.
+func members(object []byte) func(yield func(string, []byte) bool) {
+	return func(yield func(string, []byte) bool) {
+		for i := 1; i < len(object)-1; {
+			start := i
+			colon := i + stringLen(object[i:])
+			i = colon + 1
+			i += skipValue(object[i:])
+			if !yield(propertyName(object[start:colon]), object[start:i]) {
+				return
+			}
+			i++ // the comma
+		}
+	}
+}
+
+func propertyName(quoted []byte) string {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	var name string
+	_ = json.Unmarshal(quoted, &name) // json.Compact has checked it
+	return name
+}
+
+// valueLen is the length of the value in "name":value.
+func valueLen(property []byte) int { return len(property) - stringLen(property) - 1 }
+
+// stringLen is the length of the JSON string at the start of b.
+func stringLen(b []byte) int {
+	for i := 1; ; i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+// skipValue is the length of the JSON value at the start of b, which is followed
+// by a comma or a brace.
+func skipValue(b []byte) int {
+	depth := 0
+	for i := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			i += stringLen(b[i:]) - 1
+		case '{', '[':
+			depth++
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+}
+
+// document is one version of an item. Only superseded changes after it was
+// published, under the lock of its container.
+type document struct {
+	item       *item
+	body       []byte // complete, as it is read
+	etag       string
+	lsn        int64
+	sequence   uint64 // order of writes in the container
+	modified   int64  // _ts
+	expires    int64  // seconds since 1970; 0 = never
+	ttl        int64  // as in draft
+	properties int
+	superseded bool
+}
+
+func (d *document) position() int64 { return d.lsn }
+func (d *document) gone() bool      { return d.superseded }
+
+// item is what a document is a version of: an id within a partition key.
+type item struct {
+	id, key, epk string // key is the canonical partition key
+	ordinal      uint64 // order of creation in the container
+	current      *document
+}
+
+func (i *item) position() int64 { return int64(i.ordinal) }
+func (i *item) gone() bool      { return i.current == nil }
+
+// identity is the name of an item in its container.
+func identity(key, id string) string { return key + "\x00" + id }
+
+// finish appends the system properties to the draft.
+func (d draft) finish(rid, containerPath, etag string, modified int64) []byte {
+	b := make([]byte, 0, len(d.open)+len(containerPath)+2*len(rid)+len(etag)+96)
+	b = append(append(b, d.open...), `,"_rid":"`...)
+	b = append(append(b, rid...), `","_self":"`...)
+	b = append(append(b, containerPath...), "docs/"...)
+	b = append(append(b, rid...), `/","_etag":"\"`...)
+	b = append(append(b, etag[1:len(etag)-1]...), `\"","_attachments":"attachments/","_ts":`...)
+	return append(strconv.AppendInt(b, modified, 10), '}')
+}
+
+// appendFeed appends the document as the change feed shows it, with its _lsn.
+func (d *document) appendFeed(b []byte) []byte {
+	b = append(append(b, d.body[:len(d.body)-1]...), `,"_lsn":`...)
+	return append(strconv.AppendInt(b, d.lsn, 10), '}')
+}

@@ -1,0 +1,234 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxBody is the service's limit on one request, which a batch may fill.
+const maxBody = maxDocument + 64<<10
+
+// errDropped says that the connection is to end without an answer.
+var errDropped = errors.New("the emulator dropped the connection")
+
+// call is one request on its way to an answer.
+type call struct {
+	account *Account
+	ctx     context.Context
+	request *http.Request
+	method  string
+	header  http.Header // names in canonical form
+	target  target
+	body    []byte
+	now     time.Time
+	ticket  uint64 // what must be on disk before the answer leaves
+}
+
+// Do answers req in process. The answer's body is complete. It returns an error
+// where a real connection would have failed: a dropped connection, a closed
+// account, or the end of req's context.
+func (a *Account) Do(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	if a.isClosed() {
+		return nil, errClosed
+	}
+	r, fault, err := a.exchange(req)
+	if err != nil {
+		return nil, err
+	}
+	return r.http(req, fault), nil
+}
+
+// http is the response as net/http clients see it.
+func (r *response) http(req *http.Request, fault *Fault) *http.Response {
+	header := make(http.Header, len(r.header)+3)
+	for _, f := range r.header {
+		header[canonical(f.name)] = []string{f.value}
+	}
+	header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+	var body io.Reader = bytes.NewReader(r.body)
+	if fault.truncates() {
+		body = io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{})
+	}
+	return &http.Response{
+		Status:     strconv.Itoa(r.status) + " " + http.StatusText(r.status),
+		StatusCode: r.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        header,
+		Body:          io.NopCloser(body),
+		ContentLength: int64(len(r.body)),
+		Request:       req,
+	}
+}
+
+// broken is the rest of a body whose connection ended.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
+
+// ServeHTTP answers over a real connection. It takes the path as it was sent, so
+// it must not stand behind an [http.ServeMux].
+func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if a.isClosed() {
+		write(w, fail(http.StatusServiceUnavailable, 0, "%v", errClosed).response())
+		return
+	}
+	if strings.HasPrefix(req.URL.Path, managementPath) {
+		write(w, a.manage(req))
+		return
+	}
+	r, fault, err := a.exchange(req)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if !fault.truncates() {
+		write(w, r)
+		return
+	}
+	whole := len(r.body)
+	r.body = r.body[:fault.keep(whole)]
+	w.Header()["content-length"] = []string{strconv.Itoa(whole)}
+	write(w, r)
+	_ = http.NewResponseController(w).Flush() // the abort below is the point
+	panic(http.ErrAbortHandler)
+}
+
+func write(w http.ResponseWriter, r *response) {
+	header := w.Header()
+	for _, f := range r.header {
+		header[f.name] = []string{f.value}
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body) // a client that went away does not want the rest
+}
+
+// exchange turns a request into an answer, and says which fault must still act
+// on the answer's body.
+func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
+	if strings.HasPrefix(req.URL.Path, managementPath) {
+		return a.manage(req), nil, nil
+	}
+	c := &call{account: a, ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header)}
+	failed := c.read()
+	fault := a.faults.match(c)
+	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
+		return nil, nil, err
+	}
+	if fault.drops(DropBefore) {
+		return nil, nil, errDropped
+	}
+	r, err := fault.answer(), failed
+	if r == nil {
+		r, err = c.answer(failed)
+	}
+	if err == nil && fault.drops(DropAfter) {
+		err = errDropped
+	}
+	return c.complete(r), fault, err
+}
+
+// read takes path and body from the request. Its failure is the answer.
+func (c *call) read() error {
+	var err error
+	if c.target, err = parseTarget(c.request.URL.EscapedPath()); err != nil || c.request.Body == nil {
+		return err
+	}
+	c.body, err = io.ReadAll(io.LimitReader(c.request.Body, maxBody+1))
+	if err != nil {
+		return badRequest("The request body could not be read: %v.", err)
+	}
+	if len(c.body) > maxBody {
+		return fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: at most %d bytes are allowed.", maxBody)
+	}
+	return nil
+}
+
+// wait lets d pass, unless the caller gives up first.
+func (c *call) wait(d time.Duration) error {
+	if d <= 0 {
+		return c.ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// answer runs the operation and waits until its outcome is on disk.
+func (c *call) answer(err error) (*response, error) {
+	c.now = time.Now()
+	var r *response
+	if err == nil {
+		err = c.authorize()
+	}
+	if err == nil {
+		r, err = c.dispatch()
+	}
+	if stored := c.account.store.wait(c.ticket); stored != nil {
+		err = fail(http.StatusServiceUnavailable, 0, "The emulator cannot write its data: %v.", stored)
+	}
+	var f *failure
+	if errors.As(err, &f) {
+		return f.response(), nil
+	}
+	return r, err
+}
+
+// complete adds the headers that every answer has.
+func (c *call) complete(r *response) *response {
+	if r == nil {
+		return nil
+	}
+	activity := c.header.Get("X-Ms-Activity-Id")
+	if activity == "" {
+		activity = fmt.Sprintf("%08x-0000-4000-8000-%012x", c.account.seed, c.account.calls.Add(1))
+	}
+	r.set("x-ms-activity-id", activity)
+	r.set("x-ms-schemaversion", "1.19")
+	r.set("x-ms-gatewayversion", "version=2.14.0")
+	r.set("x-ms-serviceversion", "version=2.14.0.0")
+	if r.get("x-ms-request-charge") == "" {
+		r.charge(1)
+	}
+	if len(r.body) > 0 {
+		r.set("content-type", "application/json")
+	}
+	if r.status != http.StatusNotModified && r.status != http.StatusNoContent {
+		r.set("content-length", strconv.Itoa(len(r.body)))
+	}
+	return r
+}
+
+// canonicalHeader gives all names the form that Header.Get expects.
+func canonicalHeader(h http.Header) http.Header {
+	for name := range h {
+		if canonical(name) != name {
+			return recanonicalized(h)
+		}
+	}
+	return h
+}
+
+func recanonicalized(h http.Header) http.Header {
+	c := make(http.Header, len(h))
+	for name, values := range h {
+		c[canonical(name)] = values
+	}
+	return c
+}

@@ -1,0 +1,93 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Substatus codes, Azure/azure-cosmos-dotnet-v3 SubStatusCodes.cs.
+const (
+	subPartitionKeyMismatch = 1001
+	subOwnerMissing         = 1003
+	subCrossPartition       = 1004
+	subContainerMismatch    = 1024
+	subRangeGone            = 1002
+	subCompletingSplit      = 1007
+	subConditionFailed      = 1110
+	subBudgetSpent          = 3200
+)
+
+// failure is an answer that says no. It is the error of every handler here.
+type failure struct {
+	status, substatus int
+	message           string
+	retryAfter        time.Duration
+}
+
+func (f *failure) Error() string { return fmt.Sprintf("%d/%d: %s", f.status, f.substatus, f.message) }
+
+func fail(status, substatus int, format string, args ...any) *failure {
+	return &failure{status: status, substatus: substatus, message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *failure {
+	return fail(http.StatusBadRequest, 0, format, args...)
+}
+
+func notFound(what, name string) *failure {
+	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist.", what, name)
+}
+
+func ownerMissing(what, name string) *failure {
+	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q.", what, name)
+}
+
+func conflict(what, name string) *failure {
+	return fail(http.StatusConflict, 0, "Resource with specified id or name already exists: %s %q.", what, name)
+}
+
+func preconditionFailed() *failure {
+	return fail(http.StatusPreconditionFailed, 0, "One of the specified pre-condition is not met: the etag is not the current one.")
+}
+
+// codes are the values of "code" in error bodies, as the service spells them.
+var codes = map[int]string{
+	http.StatusBadRequest:            "BadRequest",
+	http.StatusUnauthorized:          "Unauthorized",
+	http.StatusForbidden:             "Forbidden",
+	http.StatusNotFound:              "NotFound",
+	http.StatusMethodNotAllowed:      "MethodNotAllowed",
+	http.StatusRequestTimeout:        "RequestTimeout",
+	http.StatusConflict:              "Conflict",
+	http.StatusGone:                  "Gone",
+	http.StatusPreconditionFailed:    "PreconditionFailed",
+	http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
+	http.StatusTooManyRequests:       "TooManyRequests",
+	449:                              "RetryWith",
+	http.StatusInternalServerError:   "InternalServerError",
+	http.StatusServiceUnavailable:    "ServiceUnavailable",
+}
+
+// response is the answer that tells f to the client. The body is never empty:
+// @azure/cosmos fails on an error without one.
+func (f *failure) response() *response {
+	code := codes[f.status]
+	if code == "" {
+		code = strconv.Itoa(f.status)
+	}
+	body, _ := json.Marshal(map[string]string{"code": code, "message": f.message}) // strings always marshal
+	r := &response{status: f.status, body: body}
+	r.set("x-ms-substatus", strconv.Itoa(f.substatus))
+	if f.retryAfter > 0 {
+		r.set("x-ms-retry-after-ms", strconv.FormatInt(milliseconds(f.retryAfter), 10))
+	}
+	return r
+}
+
+// milliseconds rounds up, so that a client that waits them has waited enough.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,297 @@
+package emulator
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Drop says when a fault ends the connection instead of answering.
+type Drop string
+
+const (
+	DropBefore Drop = "before" // the operation is not carried out
+	DropAfter  Drop = "after"  // it is, and its answer is lost
+)
+
+// Fault is trouble for requests that match. Fields that select are joined by
+// "and"; those left zero select everything. The first fault that matches a
+// request acts on it, in the order of injection.
+//
+// In JSON, as POST /_emulator/faults takes it, names begin with a small letter
+// and durations are strings such as "150ms".
+type Fault struct {
+	// Method is the HTTP method: GET, POST, PUT, PATCH, DELETE.
+	Method string
+	// Resource is the resource type: dbs, colls, docs, pkranges or offers.
+	Resource string
+	// Path is a regular expression for the unescaped path.
+	Path string
+	// Header maps header names to regular expressions for their values. An absent
+	// header has the value "".
+	Header map[string]string
+	// Range is the partition key range id that the request names.
+	Range string
+	// Match is a further condition. It must not call the account, and not read the
+	// request's body.
+	Match func(*http.Request) bool
+
+	// Nth leaves the first Nth-1 matches alone.
+	Nth int
+	// Count is how many requests to act on; 0 = until the fault is removed.
+	Count int
+	// Probability is the share of matches to act on; 0 = all. Which ones follows
+	// from Seed and the number of the match alone.
+	Probability float64
+	Seed        uint64
+
+	// Status, with SubStatus, RetryAfter and Message, is the answer in place of the
+	// operation; 0 = the operation is carried out.
+	Status     int
+	SubStatus  int
+	RetryAfter time.Duration // x-ms-retry-after-ms
+	Message    string
+	// Delay is added before anything else happens.
+	Delay time.Duration
+	// Drop ends the connection without an answer.
+	Drop Drop
+	// Truncate ends the connection after this many bytes of the body; a body that
+	// is not longer is cut in half. 0 = the body is whole.
+	Truncate int
+}
+
+// faults are the scripted faults of an account, in order of injection.
+type faults struct {
+	mu     sync.Mutex
+	last   int
+	active []*activeFault
+}
+
+type activeFault struct {
+	Fault
+	id          string
+	path        *regexp.Regexp
+	header      map[string]*regexp.Regexp
+	seen, acted int
+}
+
+// Inject scripts a fault. It acts on matching requests until remove is called or
+// its Count is reached. It panics on a fault that [Fault.Check] refuses.
+func (a *Account) Inject(f Fault) (remove func()) {
+	id, err := a.faults.add(f)
+	if err != nil {
+		panic("emulator: " + err.Error())
+	}
+	return func() { a.faults.remove(id) }
+}
+
+// Check says what is wrong with a fault: an expression that does not compile, a
+// value out of its bounds, or nothing that it would do.
+func (f Fault) Check() error {
+	_, err := f.compile()
+	return err
+}
+
+func (f Fault) compile() (*activeFault, error) {
+	if err := f.checkValues(); err != nil {
+		return nil, err
+	}
+	active := &activeFault{Fault: f, header: make(map[string]*regexp.Regexp)}
+	var err error
+	if active.path, err = regexp.Compile(f.Path); err != nil {
+		return nil, fmt.Errorf("fault path: %w", err)
+	}
+	for name, expression := range f.Header {
+		if active.header[canonical(name)], err = regexp.Compile(expression); err != nil {
+			return nil, fmt.Errorf("fault header %s: %w", name, err)
+		}
+	}
+	return active, nil
+}
+
+func (f Fault) checkValues() error {
+	switch {
+	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
+		return fmt.Errorf("fault status is %d; give an HTTP status from 200 to 599", f.Status)
+	case f.Drop != "" && f.Drop != DropBefore && f.Drop != DropAfter:
+		return fmt.Errorf("fault drop is %q; give %q or %q", f.Drop, DropBefore, DropAfter)
+	case f.Probability < 0 || f.Probability > 1:
+		return fmt.Errorf("fault probability is %v; give 0 to 1", f.Probability)
+	case f.Nth < 0 || f.Count < 0 || f.Truncate < 0 || f.Delay < 0 || f.RetryAfter < 0:
+		return fmt.Errorf("fault nth, count, truncate, delay and retryAfter cannot be negative")
+	case f.Status == 0 && f.Delay == 0 && f.Drop == "" && f.Truncate == 0:
+		return fmt.Errorf("fault does nothing; give status, delay, drop or truncate")
+	}
+	return nil
+}
+
+func (s *faults) add(f Fault) (string, error) {
+	active, err := f.compile()
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	active.id = fmt.Sprint(s.last)
+	s.active = append(s.active, active)
+	return active.id, nil
+}
+
+// remove ends the fault with this id, or all for "".
+func (s *faults) remove(id string) (removed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.active)
+	s.active = slices.DeleteFunc(s.active, func(f *activeFault) bool { return id == "" || f.id == id })
+	return before - len(s.active)
+}
+
+// match finds the fault that acts on this call, or nil.
+func (s *faults) match(c *call) *Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, f := range s.active {
+		if !f.selects(c) || !f.due() {
+			continue
+		}
+		if f.acted++; f.Count > 0 && f.acted == f.Count {
+			s.active = slices.Delete(s.active, i, i+1)
+		}
+		return &f.Fault
+	}
+	return nil
+}
+
+func (f *activeFault) selects(c *call) bool {
+	for name, expression := range f.header {
+		if !expression.MatchString(c.header.Get(name)) {
+			return false
+		}
+	}
+	return (f.Method == "" || strings.EqualFold(f.Method, c.method)) &&
+		(f.Resource == "" || f.Resource == c.target.kind) &&
+		(f.Range == "" || f.Range == c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")) &&
+		f.path.MatchString(c.request.URL.Path) &&
+		(f.Match == nil || f.Match(c.request))
+}
+
+// due counts a match and decides whether it is one to act on.
+func (f *activeFault) due() bool {
+	f.seen++
+	return f.seen >= f.Nth && (f.Probability == 0 || chance(f.Seed, f.seen) < f.Probability)
+}
+
+// chance is a number from 0 to 1 that follows from its arguments.
+func chance(seed uint64, n int) float64 {
+	h := fnv.New64a()
+	b := binary.LittleEndian.AppendUint64(nil, seed)
+	h.Write(binary.LittleEndian.AppendUint64(b, uint64(n)*0x9E3779B97F4A7C15))
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd // the finalizer of MurmurHash3: FNV mixes short input badly
+	return float64((x^x>>33)>>11) / (1 << 53)
+}
+
+// What a fault does to a call. A nil fault does nothing.
+
+func (f *Fault) delay() time.Duration {
+	if f == nil {
+		return 0
+	}
+	return f.Delay
+}
+
+func (f *Fault) drops(when Drop) bool { return f != nil && f.Drop == when }
+
+func (f *Fault) answer() *response {
+	if f == nil || f.Status == 0 {
+		return nil
+	}
+	message := f.Message
+	if message == "" {
+		message = "This fault was injected."
+	}
+	return (&failure{status: f.Status, substatus: f.SubStatus, message: message, retryAfter: f.RetryAfter}).response()
+}
+
+func (f *Fault) truncates() bool { return f != nil && f.Truncate > 0 }
+
+// keep is how much of a body of n bytes is sent.
+func (f *Fault) keep(n int) int {
+	if f.Truncate < n {
+		return f.Truncate
+	}
+	return n / 2
+}
+
+// faultJSON is a fault as the management endpoint speaks of it.
+type faultJSON struct {
+	ID          string            `json:"id,omitempty"`
+	Method      string            `json:"method,omitempty"`
+	Resource    string            `json:"resource,omitempty"`
+	Path        string            `json:"path,omitempty"`
+	Header      map[string]string `json:"header,omitempty"`
+	Range       string            `json:"range,omitempty"`
+	Nth         int               `json:"nth,omitempty"`
+	Count       int               `json:"count,omitempty"`
+	Probability float64           `json:"probability,omitempty"`
+	Seed        uint64            `json:"seed,omitempty"`
+	Status      int               `json:"status,omitempty"`
+	SubStatus   int               `json:"substatus,omitempty"`
+	RetryAfter  duration          `json:"retryAfter,omitempty"`
+	Message     string            `json:"message,omitempty"`
+	Delay       duration          `json:"delay,omitempty"`
+	Drop        Drop              `json:"drop,omitempty"`
+	Truncate    int               `json:"truncate,omitempty"`
+}
+
+// duration is a time.Duration that reads and writes as "150ms".
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
+}
+
+func (j faultJSON) fault() Fault {
+	return Fault{
+		Method: j.Method, Resource: j.Resource, Path: j.Path, Header: j.Header, Range: j.Range,
+		Nth: j.Nth, Count: j.Count, Probability: j.Probability, Seed: j.Seed,
+		Status: j.Status, SubStatus: j.SubStatus, RetryAfter: time.Duration(j.RetryAfter), Message: j.Message,
+		Delay: time.Duration(j.Delay), Drop: j.Drop, Truncate: j.Truncate,
+	}
+}
+
+func (f *activeFault) json() faultJSON {
+	return faultJSON{
+		ID: f.id, Method: f.Method, Resource: f.Resource, Path: f.Path, Header: f.Header, Range: f.Range,
+		Nth: f.Nth, Count: f.Count, Probability: f.Probability, Seed: f.Seed,
+		Status: f.Status, SubStatus: f.SubStatus, RetryAfter: duration(f.RetryAfter), Message: f.Message,
+		Delay: duration(f.Delay), Drop: f.Drop, Truncate: f.Truncate,
+	}
+}
+
+// MarshalJSON gives the form of POST /_emulator/faults.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	return json.Marshal((&activeFault{Fault: f}).json())
+}
+
+// UnmarshalJSON reads the form of POST /_emulator/faults.
+func (f *Fault) UnmarshalJSON(b []byte) error {
+	var j faultJSON
+	if err := unmarshalStrict(b, &j); err != nil {
+		return err
+	}
+	*f = j.fault()
+	return nil
+}

@@ -1,0 +1,124 @@
+package emulator
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"halley/trigger/emulator/epk"
+)
+
+func (c *call) dispatchItem() (*response, error) {
+	switch {
+	case c.target.id == "" && c.method == http.MethodGet && c.header.Get("A-Im") != "":
+		return c.readFeed()
+	case c.target.id == "" && c.method == http.MethodGet:
+		return c.listItems()
+	case c.target.id == "" && c.method == http.MethodPost:
+		return c.postItems()
+	case c.target.id == "":
+		return nil, c.methodNotAllowed()
+	}
+	switch c.method {
+	case http.MethodGet:
+		return c.operate(func(t *transaction) (outcome, error) { return t.read(c.target.id, c.header.Get("If-None-Match")) })
+	case http.MethodDelete:
+		return c.operate(func(t *transaction) (outcome, error) { return t.delete(c.target.id, c.header.Get("If-Match")) })
+	case http.MethodPatch:
+		return c.operate(func(t *transaction) (outcome, error) { return t.patch(c.target.id, c.body, c.header.Get("If-Match")) })
+	case http.MethodPut:
+		return c.write(func(t *transaction, d draft) (outcome, error) {
+			return t.replace(c.target.id, d, c.header.Get("If-Match"))
+		})
+	}
+	return nil, c.methodNotAllowed()
+}
+
+// postItems tells apart what clients post to the items of a container.
+func (c *call) postItems() (*response, error) {
+	switch {
+	case strings.EqualFold(c.header.Get("X-Ms-Cosmos-Is-Query-Plan-Request"), "true"):
+		return c.planQuery()
+	case c.isQuery():
+		return c.queryItems()
+	case strings.EqualFold(c.header.Get("X-Ms-Cosmos-Is-Batch-Request"), "true"):
+		return c.batch()
+	case strings.EqualFold(c.header.Get("X-Ms-Documentdb-Is-Upsert"), "true"):
+		return c.write(func(t *transaction, d draft) (outcome, error) { return t.upsert(d, c.header.Get("If-Match")) })
+	}
+	return c.write(func(t *transaction, d draft) (outcome, error) { return t.create(d) })
+}
+
+// write runs an operation whose body is a document.
+func (c *call) write(op func(*transaction, draft) (outcome, error)) (*response, error) {
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	d, err := parseDraft(c.body, o.definition)
+	if err != nil {
+		return nil, err
+	}
+	return c.operate(func(t *transaction) (outcome, error) { return op(t, d) })
+}
+
+// operate runs one operation as a transaction of its own.
+func (c *call) operate(op func(*transaction) (outcome, error)) (*response, error) {
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.partitionKey(o)
+	if err != nil {
+		return nil, err
+	}
+	return c.locked(o, func() (*response, error) {
+		t, err := o.begin(key, c.now)
+		if err != nil {
+			return nil, err
+		}
+		out, err := op(t)
+		if err != nil {
+			t.partition.budget.spend(readUnits)
+			return nil, err
+		}
+		t.commit()
+		return c.itemResponse(t, out), nil
+	})
+}
+
+// partitionKey is the whole key that the request names.
+func (c *call) partitionKey(o *container) (epk.Key, error) {
+	header := c.header.Get("X-Ms-Documentdb-Partitionkey")
+	if header == "" {
+		return nil, badRequest("PartitionKey value must be supplied for this operation: send x-ms-documentdb-partitionkey.")
+	}
+	key, err := epk.ParseKey(header)
+	if err != nil {
+		return nil, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
+	}
+	if len(key) != len(o.definition.Paths) {
+		return nil, badRequest("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.definition.Paths))
+	}
+	return key, nil
+}
+
+func (c *call) itemResponse(t *transaction, out outcome) *response {
+	t.partition.budget.spend(out.units)
+	r := reply(out.status, nil).charge(out.units)
+	if doc := out.document; doc != nil {
+		r.etag(doc.etag)
+		r.set("x-ms-item-lsn", strconv.FormatInt(doc.lsn, 10))
+		if out.status != http.StatusNotModified && (out.read || !c.minimal()) {
+			r.body = doc.body
+		}
+	}
+	t.container.name(r)
+	t.partition.stamp(r)
+	return r
+}
+
+// minimal reports whether the client wants no document back from a write.
+func (c *call) minimal() bool {
+	return strings.EqualFold(strings.TrimSpace(c.header.Get("Prefer")), "return=minimal")
+}

@@ -1,0 +1,226 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// managementPath is where the account is steered from other processes.
+const managementPath = "/_emulator/"
+
+// State is a picture of an account.
+type State struct {
+	Endpoint  string          `json:"endpoint"`
+	Databases []DatabaseState `json:"databases"`
+	Faults    []Fault         `json:"faults"`
+}
+
+// DatabaseState is one database in a [State].
+type DatabaseState struct {
+	ID         string           `json:"id"`
+	ResourceID string           `json:"rid"`
+	Containers []ContainerState `json:"containers"`
+}
+
+// ContainerState is one container in a [State].
+type ContainerState struct {
+	ID         string       `json:"id"`
+	ResourceID string       `json:"rid"`
+	Items      int          `json:"items"`
+	Ranges     []RangeState `json:"ranges"` // in key order
+}
+
+// RangeState is one physical range in a [State].
+type RangeState struct {
+	ID        string   `json:"id"`
+	Min       string   `json:"min"`
+	Max       string   `json:"max"`
+	Parents   []string `json:"parents"`
+	LSN       int64    `json:"lsn"` // of the newest transaction
+	Items     int      `json:"items"`
+	Splitting bool     `json:"splitting"` // a split or merge of it goes on
+}
+
+// State tells what the account holds, in order of names.
+func (a *Account) State() State {
+	s := State{Endpoint: a.Endpoint(), Databases: []DatabaseState{}, Faults: a.faults.list()}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(a.databases)) {
+		s.Databases = append(s.Databases, a.databases[name].state())
+	}
+	return s
+}
+
+func (d *database) state() DatabaseState {
+	s := DatabaseState{ID: d.Name, ResourceID: d.rid(), Containers: []ContainerState{}}
+	for _, name := range slices.Sorted(maps.Keys(d.containers)) {
+		s.Containers = append(s.Containers, d.containers[name].state())
+	}
+	return s
+}
+
+func (o *container) state() ContainerState {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settle(time.Now())
+	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Ranges: []RangeState{}}
+	for _, p := range o.Partitions {
+		s.Ranges = append(s.Ranges, RangeState{
+			ID: p.ID, Min: p.Min, Max: p.Max, Parents: slices.Clone(p.Parents), LSN: p.lsn, Items: p.items.len(),
+			Splitting: o.reshaping.concerns(p.ID),
+		})
+	}
+	return s
+}
+
+func (s *faults) list() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Fault{}
+	for _, f := range s.active {
+		list = append(list, f.Fault)
+	}
+	return list
+}
+
+// manage answers requests under /_emulator. They need no authorization, and
+// therefore come from this machine and from no web page.
+func (a *Account) manage(req *http.Request) *response {
+	body, err := []byte(nil), local(req)
+	if err == nil && req.Body != nil {
+		body, err = io.ReadAll(io.LimitReader(req.Body, maxBody))
+	}
+	var result any
+	if err == nil {
+		result, err = a.manageRequest(req.Method, strings.TrimPrefix(req.URL.Path, managementPath), body)
+	}
+	if err != nil {
+		return finishManagement(managementFailure(err).response())
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return finishManagement(managementFailure(err).response())
+	}
+	return finishManagement(reply(http.StatusOK, append(text, '\n')))
+}
+
+func finishManagement(r *response) *response {
+	r.set("content-type", "application/json")
+	return r
+}
+
+// managementFailure makes a bad request of any error that is no answer itself.
+func managementFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return &failure{status: f.status, substatus: f.substatus, message: err.Error()}
+	}
+	return badRequest("%v", err)
+}
+
+func local(req *http.Request) error {
+	if req.Header.Get("Origin") != "" {
+		return fail(http.StatusForbidden, 0, "Web pages may not manage the emulator.")
+	}
+	if req.RemoteAddr == "" {
+		return nil // in process
+	}
+	if address, err := netip.ParseAddrPort(req.RemoteAddr); err != nil || !address.Addr().Unmap().IsLoopback() {
+		return fail(http.StatusForbidden, 0, "The emulator is managed from its own machine only.")
+	}
+	if !loopbackName(req.Host) {
+		return fail(http.StatusForbidden, 0, "The emulator is managed as localhost or by a loopback address, not as %q.", req.Host)
+	}
+	return nil
+}
+
+// loopbackName reports whether host, with or without port, names this machine.
+func loopbackName(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// manageRequest carries out one request.
+func (a *Account) manageRequest(method, path string, body []byte) (any, error) {
+	name, id, _ := strings.Cut(path, "/")
+	switch method + " " + name {
+	case "GET state":
+		return a.State(), nil
+	case "POST split":
+		return a.manageSplit(body)
+	case "POST merge":
+		return a.manageMerge(body)
+	case "GET faults":
+		return a.faults.describe(), nil
+	case "POST faults":
+		return a.manageFault(body)
+	case "DELETE faults":
+		return map[string]int{"removed": a.faults.remove(id)}, nil
+	}
+	return nil, fail(http.StatusNotFound, 0, "There is no %s %s%s: use GET state, POST split, POST merge, or GET, POST and DELETE faults.", method, managementPath, path)
+}
+
+func (a *Account) manageSplit(body []byte) (any, error) {
+	var request struct{ Database, Container, Range string }
+	if err := unmarshalStrict(body, &request); err != nil {
+		return nil, err
+	}
+	children, err := a.Split(request.Database, request.Container, request.Range)
+	return map[string][]string{"children": children}, err
+}
+
+func (a *Account) manageMerge(body []byte) (any, error) {
+	var request struct {
+		Database, Container string
+		Ranges              []string
+	}
+	if err := unmarshalStrict(body, &request); err != nil {
+		return nil, err
+	}
+	child, err := a.Merge(request.Database, request.Container, request.Ranges...)
+	return map[string]string{"child": child}, err
+}
+
+func (a *Account) manageFault(body []byte) (any, error) {
+	var f Fault
+	if err := json.Unmarshal(body, &f); err != nil {
+		return nil, fmt.Errorf("the fault cannot be read: %w", err)
+	}
+	id, err := a.faults.add(f)
+	return map[string]string{"id": id}, err
+}
+
+func (s *faults) describe() map[string][]faultJSON {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []faultJSON{}
+	for _, f := range s.active {
+		list = append(list, f.json())
+	}
+	return map[string][]faultJSON{"faults": list}
+}
+
+// unmarshalStrict refuses properties that v does not have.
+func unmarshalStrict(b []byte, v any) error {
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(v); err != nil {
+		return fmt.Errorf("the request body cannot be read: %w", err)
+	}
+	return nil
+}

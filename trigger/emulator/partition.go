@@ -1,0 +1,120 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"halley/trigger/emulator/epk"
+)
+
+// unitsPerRange is the throughput that one physical range bears,
+// https://learn.microsoft.com/azure/cosmos-db/partitioning-overview.
+const unitsPerRange = 10_000
+
+// maxRanges bounds what one container may ask for.
+const maxRanges = 1000
+
+// rangesFor is the number of ranges that a throughput needs at first.
+func rangesFor(units int) int { return max(1, (units+unitsPerRange-1)/unitsPerRange) }
+
+// partition is a physical range. Its container's mu guards it.
+type partition struct {
+	ID       string   `json:"id"`
+	Min      string   `json:"min"`
+	Max      string   `json:"max"`
+	Parents  []string `json:"parents"` // all ancestors, oldest first
+	Born     int      `json:"born"`    // topology of the container when it appeared
+	Version  int64    `json:"version"` // of its session tokens
+	Merged   bool     `json:"merged"`  // it or an ancestor came from a merge
+	Modified int64    `json:"modified"`
+
+	lsn    int64 // of the newest transaction
+	log    series[*document]
+	items  series[*item]
+	budget budget
+}
+
+func (p *partition) holds(key string) bool { return epk.Contains(p.Min, p.Max, key) }
+
+// session is the range's session token.
+func (p *partition) session() string {
+	return p.ID + ":" + strconv.FormatInt(p.Version, 10) + "#" + strconv.FormatInt(p.lsn, 10)
+}
+
+// stamp adds the headers that tell the range's state.
+func (p *partition) stamp(r *response) {
+	lsn := strconv.FormatInt(p.lsn, 10)
+	r.set("x-ms-session-token", p.session())
+	r.set("lsn", lsn)
+	r.set("x-ms-cosmos-llsn", lsn)
+	r.set("x-ms-global-committed-lsn", lsn)
+	r.set("x-ms-documentdb-partitionkeyrangeid", p.ID)
+}
+
+// body is the range as pkranges lists it.
+func (p *partition) body(c *container, share float64) []byte {
+	ordinal, _ := strconv.Atoi(p.ID)
+	rid := memberRID(c.ridBytes, typeRange, uint64(ordinal))
+	body, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
+		"id": p.ID, "_rid": rid, "_self": c.path + "pkranges/" + rid + "/",
+		"_etag": formatETag(c.account.seed, c.Number, uint64(p.Born)), "_ts": p.Modified,
+		"minInclusive": p.Min, "maxExclusive": p.Max, "ridPrefix": ordinal, "throughputFraction": share,
+		"status": "online", "parents": p.Parents, "ownedArchivalPKRangeIds": []string{}, "lsn": p.lsn,
+	})
+	return body
+}
+
+// budget is the throughput of one range. A call is let in while something is
+// left and may overdraw it, as on the service.
+type budget struct {
+	rate  float64 // units per second; 0 = unlimited
+	level float64
+	at    time.Time
+}
+
+// admit fails with the time until the budget has recovered.
+func (b *budget) admit(now time.Time) error {
+	if b.rate == 0 {
+		return nil
+	}
+	b.level = min(b.rate, b.level+b.rate*now.Sub(b.at).Seconds())
+	b.at = now
+	if b.level > 0 {
+		return nil
+	}
+	f := fail(http.StatusTooManyRequests, subBudgetSpent, "Request rate is large: this range has %.0f RU/s. Retry after the time that x-ms-retry-after-ms tells.", b.rate)
+	f.retryAfter = time.Duration((-b.level/b.rate)*float64(time.Second)) + time.Millisecond
+	return f
+}
+
+func (b *budget) spend(units float64) { b.level -= units }
+
+// A model of request charges after the in-memory emulator of
+// azure-sdk-for-rust: proportional to size in KB, with more for writes.
+const (
+	readUnits     = 1.0
+	writeUnits    = 5.8
+	propertyUnits = 0.3
+	replaceFactor = 1.5
+)
+
+func kilobytes(n int) float64 { return float64(max(1, (n+1023)/1024)) }
+
+func readCharge(size int) float64 { return readUnits * kilobytes(size) }
+
+func writeCharge(size, properties int) float64 {
+	return writeUnits*kilobytes(size) + propertyUnits*float64(properties)
+}
+
+func rangeGone(id string) *failure {
+	return fail(http.StatusGone, subRangeGone, "The partition key range %q is gone: it was split or merged. Read the ranges anew.", id)
+}
+
+func completingSplit(id string) *failure {
+	return fail(http.StatusGone, subCompletingSplit, "The partition key range %q is completing a split. Retry.", id)
+}
+
+func rangeName(n int) string { return fmt.Sprint(n) }

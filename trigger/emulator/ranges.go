@@ -1,0 +1,48 @@
+package emulator
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// readRanges answers GET …/pkranges. With A-IM it is a change feed of the ranges:
+// what appeared since the etag given, then 304.
+func (c *call) readRanges() (*response, error) {
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	return c.locked(o, func() (*response, error) {
+		since := -1
+		if c.header.Get("A-Im") != "" {
+			since = o.knownTopology(c.header.Get("If-None-Match"))
+		}
+		r := o.rangesSince(since)
+		r.etag(strconv.Quote(strconv.Itoa(o.Topology)))
+		o.name(r)
+		return r, nil
+	})
+}
+
+// knownTopology is the state of the ranges that a client has; -1 = none.
+func (o *container) knownTopology(etag string) int {
+	known, err := strconv.Atoi(strings.Trim(etag, `"`))
+	if err != nil || known > o.Topology {
+		return -1
+	}
+	return known
+}
+
+func (o *container) rangesSince(topology int) *response {
+	if topology == o.Topology {
+		return reply(http.StatusNotModified, nil)
+	}
+	bodies := [][]byte{}
+	for _, p := range o.Partitions {
+		if p.Born > topology {
+			bodies = append(bodies, p.body(o, 1/float64(len(o.Partitions))))
+		}
+	}
+	return list(o.rid, "PartitionKeyRanges", bodies)
+}

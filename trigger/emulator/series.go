@@ -1,0 +1,67 @@
+package emulator
+
+import "sort"
+
+// member is what a [series] holds.
+type member interface {
+	position() int64 // where it stands; never changes
+	gone() bool      // whether it is to be passed over, now and for ever
+}
+
+// series is a list in order of position, which grows at its end. Members that
+// are gone stay until they outnumber the others, so that both taking one out and
+// reading on from a position cost little.
+type series[M member] struct {
+	members []M
+	dead    int
+}
+
+// push adds m, whose position is not below that of any other.
+func (s *series[M]) push(m M) { s.members = append(s.members, m) }
+
+// bury notes that one more member is gone.
+func (s *series[M]) bury() {
+	if s.dead++; s.dead > 32 && s.dead > len(s.members)/2 {
+		s.sweep()
+	}
+}
+
+func (s *series[M]) sweep() {
+	kept := make([]M, 0, len(s.members)-s.dead)
+	for _, m := range s.members {
+		if !m.gone() {
+			kept = append(kept, m)
+		}
+	}
+	s.members, s.dead = kept, 0
+}
+
+func (s *series[M]) len() int { return len(s.members) - s.dead }
+
+// after yields the members beyond position until yield is false.
+func (s *series[M]) after(position int64) func(yield func(M) bool) {
+	first := sort.Search(len(s.members), func(i int) bool { return s.members[i].position() > position })
+	return func(yield func(M) bool) {
+		for _, m := range s.members[first:] {
+			if !m.gone() && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+func (s *series[M]) all() func(yield func(M) bool) { return s.after(-1) }
+
+// merge makes one series of several that may interleave.
+func merge[M member](parts ...*series[M]) series[M] {
+	var merged series[M]
+	for _, part := range parts {
+		for m := range part.all() {
+			merged.push(m)
+		}
+	}
+	sort.SliceStable(merged.members, func(i, j int) bool {
+		return merged.members[i].position() < merged.members[j].position()
+	})
+	return merged
+}

@@ -1,0 +1,214 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"halley/trigger/emulator/epk"
+)
+
+// transaction is the work of one request on one logical partition: a single
+// operation or a batch. Its operations see each other's effects; nobody else sees
+// any before commit, which gives all of them one LSN.
+type transaction struct {
+	container *container
+	partition *partition
+	key       epk.Key
+	keyText   string
+	epk       string
+	now       time.Time
+	staged    map[string]*change
+	order     []*change
+}
+
+// change is what a transaction makes of one id.
+type change struct {
+	before, after *document // nil: there is none
+}
+
+// outcome is how one operation went.
+type outcome struct {
+	status   int
+	document *document // what is there now; for a delete nil
+	units    float64
+	read     bool // the document is the answer, whatever the client prefers
+}
+
+// begin is called with the container's lock held, which must stay held until
+// commit or until the transaction is forgotten.
+func (o *container) begin(key epk.Key, now time.Time) (*transaction, error) {
+	hash := o.definition.Hash(key)
+	t := &transaction{
+		container: o, partition: o.locate(hash), key: key, keyText: key.String(), epk: hash, now: now,
+		staged: make(map[string]*change, 1),
+	}
+	return t, t.partition.budget.admit(now)
+}
+
+// get is the current document with this id, or nil.
+func (t *transaction) get(id string) *document {
+	if ch, ok := t.staged[id]; ok {
+		return ch.after
+	}
+	if i, ok := t.container.items[identity(t.keyText, id)]; ok {
+		return i.current
+	}
+	return t.byRID(id)
+}
+
+// byRID finds a document by its resource id.
+func (t *transaction) byRID(id string) *document {
+	rid := decodeRID(id)
+	if len(rid) != 16 || string(rid[:8]) != string(t.container.ridBytes) {
+		return nil
+	}
+	for i := range t.partition.items.all() {
+		if i.key == t.keyText && t.container.itemRID(i) == id {
+			return i.current
+		}
+	}
+	return nil
+}
+
+func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeItem, i.ordinal) }
+
+// stage notes that id becomes after.
+func (t *transaction) stage(id string, after *document) {
+	ch, ok := t.staged[id]
+	if !ok {
+		ch = &change{before: t.get(id)}
+		t.staged[id] = ch
+		t.order = append(t.order, ch)
+	}
+	ch.after = after
+}
+
+// put stages a draft as the next version of i, or as a new item where i is nil.
+func (t *transaction) put(d draft, i *item) *document {
+	o := t.container
+	if i == nil {
+		o.ordinals++
+		i = &item{id: d.id, key: t.keyText, epk: t.epk, ordinal: o.ordinals}
+	}
+	doc := &document{item: i, etag: o.newETag(), sequence: o.writes, modified: t.now.Unix(), ttl: d.ttl, properties: d.properties}
+	doc.expires = o.deadline(doc)
+	doc.body = d.finish(o.itemRID(i), o.path, doc.etag, doc.modified)
+	t.stage(d.id, doc)
+	return doc
+}
+
+// checkKey fails unless the document belongs into the transaction's partition.
+func (t *transaction) checkKey(d draft) error {
+	if d.key.String() == t.keyText {
+		return nil
+	}
+	return fail(http.StatusBadRequest, subPartitionKeyMismatch, "PartitionKey extracted from document (%s) doesn't match the one specified in the header (%s).", d.key, t.keyText)
+}
+
+func (t *transaction) create(d draft) (outcome, error) {
+	if err := t.checkKey(d); err != nil {
+		return outcome{}, err
+	}
+	if t.get(d.id) != nil {
+		return outcome{}, conflict("item", d.id)
+	}
+	doc := t.put(d, nil)
+	return outcome{http.StatusCreated, doc, writeCharge(len(doc.body), d.properties), false}, nil
+}
+
+func (t *transaction) upsert(d draft, ifMatch string) (outcome, error) {
+	if t.get(d.id) == nil {
+		return t.create(d)
+	}
+	return t.replace(d.id, d, ifMatch)
+}
+
+func (t *transaction) replace(id string, d draft, ifMatch string) (outcome, error) {
+	old, err := t.match(id, ifMatch)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := t.checkKey(d); err != nil {
+		return outcome{}, err
+	}
+	if d.id != old.item.id {
+		return outcome{}, badRequest("The id of an item cannot be changed: the path has %q, the document %q.", old.item.id, d.id)
+	}
+	doc := t.put(d, old.item)
+	return outcome{http.StatusOK, doc, replaceFactor * writeCharge(len(doc.body), d.properties), false}, nil
+}
+
+func (t *transaction) read(id, ifNoneMatch string) (outcome, error) {
+	doc := t.get(id)
+	if doc == nil {
+		return outcome{}, notFound("item", id)
+	}
+	if ifNoneMatch != "" && sameETag(ifNoneMatch, doc.etag) {
+		return outcome{http.StatusNotModified, doc, readUnits, true}, nil
+	}
+	return outcome{http.StatusOK, doc, readCharge(len(doc.body)), true}, nil
+}
+
+func (t *transaction) delete(id, ifMatch string) (outcome, error) {
+	old, err := t.match(id, ifMatch)
+	if err != nil {
+		return outcome{}, err
+	}
+	t.stage(old.item.id, nil)
+	return outcome{http.StatusNoContent, nil, replaceFactor * writeCharge(len(old.body), old.properties), false}, nil
+}
+
+// match finds the document that an If-Match is about.
+func (t *transaction) match(id, ifMatch string) (*document, error) {
+	doc := t.get(id)
+	if doc == nil {
+		return nil, notFound("item", id)
+	}
+	if ifMatch != "" && ifMatch != "*" && !sameETag(ifMatch, doc.etag) {
+		return nil, preconditionFailed()
+	}
+	return doc, nil
+}
+
+func sameETag(a, b string) bool { return strings.Trim(a, `"`) == strings.Trim(b, `"`) }
+
+// commit makes what was staged the state of the container.
+func (t *transaction) commit() {
+	if len(t.order) == 0 {
+		return
+	}
+	t.partition.lsn++
+	for _, ch := range t.order {
+		ch.apply(t.container, t.partition)
+	}
+	t.container.ticket = t.container.account.saveChanges(t.container, t.partition, t.order)
+}
+
+// apply moves an item from one version to the next within p.
+func (ch *change) apply(o *container, p *partition) {
+	if before := ch.before; before != nil {
+		before.superseded = true
+		p.log.bury()
+		if ch.after == nil || ch.after.item != before.item {
+			before.item.current = nil
+			p.items.bury()
+			delete(o.items, identity(before.item.key, before.item.id))
+		}
+	}
+	if ch.after != nil {
+		ch.after.lsn = p.lsn
+		o.publish(ch.after, p)
+	}
+}
+
+// publish makes doc the newest version of its item and of p.
+func (o *container) publish(doc *document, p *partition) {
+	if doc.item.current == nil {
+		p.items.push(doc.item)
+		o.items[identity(doc.item.key, doc.item.id)] = doc.item
+	}
+	doc.item.current = doc
+	p.log.push(doc)
+	o.schedule(doc)
+}
