@@ -66,7 +66,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		p.learn(op, endpoint, v)
 		wait, again := p.spend(&spent, v)
 		failed := failure(op, resp, err, v)
-		if !again {
+		if !again || err != nil && ctx.Err() != nil {
 			return resp, failed
 		}
 		if err := sleep(ctx, wait); err != nil {

@@ -1,0 +1,256 @@
+package cosmos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCutDocuments(t *testing.T) {
+	for name, test := range map[string]struct {
+		body string
+		want []Item
+	}{
+		"empty":            {`{"_rid":"r","Documents":[],"_count":0}`, nil},
+		"one":              {`{"_rid":"r","Documents":[{"id":"a","_ts":7,"_lsn":3}],"_count":1}`, []Item{{json.RawMessage(`{"id":"a","_ts":7,"_lsn":3}`), 3, 7}}},
+		"count first":      {`{"_count":1,"Documents":[{"_lsn":3}]}`, []Item{{json.RawMessage(`{"_lsn":3}`), 3, 0}}},
+		"no count":         {`{"Documents":[{},{}]}`, []Item{{Document: json.RawMessage(`{}`)}, {Document: json.RawMessage(`{}`)}}},
+		"white space":      {" {\n\"Documents\" :\t[ { \"_lsn\" : 3 } ,\r{ } ] , \"_count\" : 2 } \n", []Item{{json.RawMessage(`{ "_lsn" : 3 }`), 3, 0}, {Document: json.RawMessage(`{ }`)}}},
+		"nested lsn":       {`{"Documents":[{"a":{"_lsn":9,"_ts":9},"b":[{"_lsn":8}],"_ts":1}]}`, []Item{{json.RawMessage(`{"a":{"_lsn":9,"_ts":9},"b":[{"_lsn":8}],"_ts":1}`), 0, 1}}},
+		"lsn as value":     {`{"Documents":[{"a":"_lsn","_ts":"_lsn"}]}`, []Item{{Document: json.RawMessage(`{"a":"_lsn","_ts":"_lsn"}`)}}},
+		"escaped name":     {`{"Documents":[{"\u005flsn":3,"_\u0074s":4}]}`, []Item{{json.RawMessage(`{"\u005flsn":3,"_\u0074s":4}`), 3, 4}}},
+		"escaped envelope": {`{"\u0044ocuments":[{"_lsn":3}]}`, []Item{{json.RawMessage(`{"_lsn":3}`), 3, 0}}},
+		"last name holds":  {`{"Documents":[{"_lsn":3,"_lsn":4}]}`, []Item{{json.RawMessage(`{"_lsn":3,"_lsn":4}`), 4, 0}}},
+		"quotes, brackets": {`{"Documents":[{"a":"\"}],{","b":"\\","c":"\\\"","_lsn":5}]}`, []Item{{json.RawMessage(`{"a":"\"}],{","b":"\\","c":"\\\"","_lsn":5}`), 5, 0}}},
+		"not integers":     {`{"Documents":[{"_lsn":3.5,"_ts":1e3},{"_lsn":null,"_ts":99999999999999999999}]}`, []Item{{Document: json.RawMessage(`{"_lsn":3.5,"_ts":1e3}`)}, {Document: json.RawMessage(`{"_lsn":null,"_ts":99999999999999999999}`)}}},
+		"not objects":      {`{"Documents":[1,"x",null,[1,[2]],true]}`, []Item{{Document: json.RawMessage(`1`)}, {Document: json.RawMessage(`"x"`)}, {Document: json.RawMessage(`null`)}, {Document: json.RawMessage(`[1,[2]]`)}, {Document: json.RawMessage(`true`)}}},
+		"bad item is kept": {`{"Documents":[{"_lsn":1},{"a":tru,"_lsn":2},{"_lsn":3}],"_count":3}`, []Item{{json.RawMessage(`{"_lsn":1}`), 1, 0}, {json.RawMessage(`{"a":tru,"_lsn":2}`), 2, 0}, {json.RawMessage(`{"_lsn":3}`), 3, 0}}},
+		"bad UTF-8":        {"{\"Documents\":[{\"a\":\"\xff\",\"_lsn\":2}]}", []Item{{json.RawMessage("{\"a\":\"\xff\",\"_lsn\":2}"), 2, 0}}},
+		"other properties": {`{"x":{"Documents":[1]},"Documents":[],"y":[{"_count":5}]}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := cutDocuments([]byte(test.body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCutDocumentsRefuses(t *testing.T) {
+	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	for name, test := range map[string]struct{ body, want string }{
+		"nothing":             {``, "truncated, at byte 0"},
+		"HTML":                {`<html>sorry</html>`, "not JSON, at byte 0"},
+		"array":               {`[]`, "not JSON, at byte 0"},
+		"empty object":        {`{}`, "no Documents array"},
+		"no documents":        {`{"_rid":"r","_count":0}`, "no Documents array"},
+		"null documents":      {`{"Documents":null}`, "no Documents array"},
+		"other case":          {`{"documents":[]}`, "no Documents array"},
+		"two arrays":          {`{"Documents":[],"Documents":[]}`, "two Documents arrays"},
+		"count too low":       {`{"Documents":[{},{}],"_count":1}`, "_count is 1 but it has 2"},
+		"count too high":      {`{"_count":3,"Documents":[{},{}]}`, "_count is 3 but it has 2"},
+		"count not a number":  {`{"Documents":[],"_count":"0"}`, "_count is not a number"},
+		"count negative":      {`{"Documents":[],"_count":-1}`, "_count is not a number"},
+		"truncated in text":   {`{"Documents":[{"a":"b`, "truncated, at byte 21"},
+		"truncated in item":   {`{"Documents":[{"a":[1,2`, "truncated, at byte 23"},
+		"truncated in scalar": {`{"Documents":[12`, "truncated, at byte 16"},
+		"truncated in array":  {`{"Documents":[{}`, "truncated, at byte 16"},
+		"truncated at end":    {`{"Documents":[{}]`, "truncated, at byte 17"},
+		"trailing":            {`{"Documents":[]}{}`, "not JSON, at byte 16"},
+		"trailing comma":      {`{"Documents":[{},]}`, "not JSON, at byte 17"},
+		"missing comma":       {`{"Documents":[{}{}]}`, "not JSON, at byte 16"},
+		"missing colon":       {`{"Documents" []}`, "not JSON, at byte 13"},
+		"wrong bracket":       {`{"Documents":[{"a":[1}]}]}`, "not JSON, at byte 21"},
+		"bad rid":             {`{"_rid":nul,"Documents":[]}`, `property "_rid" is not JSON`},
+		"bad name":            {"{\"a\x01\":1,\"Documents\":[]}", "not JSON, at byte 1"},
+		"deep":                {`{"Documents":[` + deep + `]}`, "nests deeper than 10000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := cutDocuments([]byte(test.body), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// Every prefix of a page is an error: a page that was cut off is never taken
+// for a shorter one.
+func TestCutDocumentsRefusesEveryPrefix(t *testing.T) {
+	body := feedPage(3, 40)
+	for n := range body {
+		if _, err := cutDocuments(body[:n], nil); err == nil {
+			t.Fatalf("prefix of %d bytes was taken: %s", n, body[:n])
+		}
+	}
+}
+
+func TestCutDocumentsOfAnySize(t *testing.T) {
+	for _, size := range []int{0, 2 << 20} {
+		body := feedPage(20, size)
+		items, err := cutDocuments(body, nil)
+		if err != nil || len(items) != 20 {
+			t.Fatalf("%d items, %v", len(items), err)
+		}
+		for i, item := range items {
+			if item.LSN != int64(100+i) || item.Timestamp != int64(1700000000+i) || !json.Valid(item.Document) {
+				t.Errorf("item %d: lsn %d, ts %d", i, item.LSN, item.Timestamp)
+			}
+		}
+	}
+}
+
+// A slice of the page cannot grow into its neighbour.
+func TestCutDocumentsLeavesNoRoom(t *testing.T) {
+	items, err := cutDocuments([]byte(`{"Documents":[{"a":1},{"b":2}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = append(items[0].Document, "overrun"...)
+	if got := string(items[1].Document); got != `{"b":2}` {
+		t.Errorf("neighbour became %s", got)
+	}
+}
+
+func FuzzCutDocuments(f *testing.F) {
+	f.Add(feedPage(2, 30))
+	f.Add([]byte(`{"_count":1,"Documents":[{"\u005flsn":3,"a":"\\\""}],"x":[{"y":null}]}`))
+	f.Add([]byte(`{"Documents":[1,"x",[[]],{"a":tru}],"_count":4}`))
+	f.Add([]byte(`{"Documents":[{"_lsn":1,"_lsn":-0,"_ts":1.5}]} `))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := cutDocuments(body, nil)
+		want, sound := decodeDocuments(body)
+		switch {
+		case err == nil && sound:
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatal(diff)
+			}
+		case err != nil && sound:
+			t.Fatalf("refused a page: %v", err)
+		case err == nil:
+			// Only what is inside documents may be unsound.
+			if rest := without(body, got); !json.Valid(rest) {
+				t.Fatalf("took an envelope that is not JSON: %q", rest)
+			}
+		}
+	})
+}
+
+// decodeDocuments does by encoding/json what cutDocuments does.
+func decodeDocuments(body []byte) (items []Item, sound bool) {
+	var page map[string]json.RawMessage
+	var raw []json.RawMessage
+	if json.Unmarshal(body, &page) != nil || page == nil || arrays(body) != 1 {
+		return nil, false
+	}
+	if json.Unmarshal(page["Documents"], &raw) != nil || raw == nil {
+		return nil, false
+	}
+	if count, ok := page["_count"]; ok {
+		if n, err := strconv.Atoi(string(count)); err != nil || n != len(raw) {
+			return nil, false
+		}
+	}
+	for _, doc := range raw {
+		var properties map[string]json.RawMessage
+		item := Item{Document: doc}
+		if json.Unmarshal(doc, &properties) == nil {
+			item.LSN, _ = strconv.ParseInt(string(properties["_lsn"]), 10, 64)
+			item.Timestamp, _ = strconv.ParseInt(string(properties["_ts"]), 10, 64)
+		}
+		items = append(items, item)
+	}
+	return items, true
+}
+
+// arrays counts the properties of the name Documents.
+func arrays(body []byte) (n int) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.Token()
+	for d.More() {
+		if name, _ := d.Token(); name == "Documents" {
+			n++
+		}
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			break
+		}
+	}
+	return n
+}
+
+// without replaces the documents in body by null.
+func without(body []byte, items []Item) []byte {
+	var rest []byte
+	from := 0
+	for _, item := range items {
+		at := int(uintptr(unsafe.Pointer(unsafe.SliceData(item.Document))) - uintptr(unsafe.Pointer(unsafe.SliceData(body))))
+		rest = append(append(rest, body[from:at]...), "null"...)
+		from = at + len(item.Document)
+	}
+	return append(rest, body[from:]...)
+}
+
+// feedPage is a page of n documents as the service writes them, with size
+// bytes of their own.
+func feedPage(n, size int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"_rid":"Sl8fALN4sw4=","Documents":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id":"score-%d","player":"player %d","game":"chess","score":%d,"tags":["a","b"],"at":{"x":1.5,"y":-2},"text":%q,`+
+			`"_rid":"Sl8fALN4sw4CAAAAAAAAAA==","_self":"dbs/Sl8fAA==/colls/Sl8fALN4sw4=/docs/Sl8fALN4sw4CAAAAAAAAAA==/","_etag":"\"ec0e06fe-0000-0700-0000-5e4d9f6c0000\"",`+
+			`"_attachments":"attachments/","_ts":%d,"_lsn":%d}`, i, i%17, i*31, strings.Repeat("text ", size/5), 1700000000+i, 100+i)
+	}
+	fmt.Fprintf(&b, `],"_count":%d}`, n)
+	return b.Bytes()
+}
+
+// The three ways to take a page: cut it, decode it into raw messages, and the
+// floor, a copy of the body that looks at nothing.
+func BenchmarkPage(b *testing.B) {
+	for _, size := range []int{0, 1000} {
+		body := feedPage(100, size)
+		run := func(name string, f func()) {
+			b.Run(fmt.Sprintf("%dB/%s", len(body)/100, name), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					f()
+				}
+			})
+		}
+		var items []Item
+		run("cut", func() {
+			items, _ = cutDocuments(body, items[:0])
+			if len(items) != 100 {
+				b.Fatal(len(items))
+			}
+		})
+		run("decode", func() {
+			var page struct{ Documents []json.RawMessage }
+			if err := json.NewDecoder(bytes.NewReader(body)).Decode(&page); err != nil || len(page.Documents) != 100 {
+				b.Fatal(err)
+			}
+		})
+		into := make([]byte, len(body))
+		run("copy", func() {
+			if _, err := io.ReadFull(bytes.NewReader(body), into); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
