@@ -73,11 +73,14 @@ func (c *client) request(method, path, body string, h headers) *http.Request {
 // signs its owner's link.
 func signature(t testing.TB, req *http.Request) string {
 	t.Helper()
-	segments := strings.Split(strings.Trim(req.URL.EscapedPath(), "/"), "/")
+	segments := strings.FieldsFunc(req.URL.EscapedPath(), func(r rune) bool { return r == '/' })
 	for i, s := range segments {
 		segments[i], _ = url.PathUnescape(s)
 	}
-	kind, link := segments[(len(segments)-1)&^1], strings.Join(segments[:len(segments)&^1], "/")
+	kind, link := "", ""
+	if n := len(segments); n > 0 {
+		kind, link = segments[(n-1)&^1], strings.Join(segments[:n&^1], "/")
+	}
 	sig := base64.StdEncoding.EncodeToString(sign(req.Method, kind, link, req.Header.Get("x-ms-date")))
 	return url.QueryEscape("type=master&ver=1.0&sig=" + sig)
 }

@@ -1,0 +1,212 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var feedHeader = []string{"A-IM", "Incremental Feed"}
+
+func (c *client) feed(want string, h ...string) answer {
+	c.t.Helper()
+	return c.expect(want, "GET", items, "", with(feedHeader, h...)...)
+}
+
+func rangeID(id string) []string { return []string{"x-ms-documentdb-partitionkeyrangeid", id} }
+
+func TestFeedTurnsPages(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	for i := range 5 {
+		c.create(strconv.Itoa(i), "k")
+	}
+	etag, got := "", [][]string{}
+	for {
+		a := c.send("GET", items, "", with(feedHeader, "x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-max-item-count", "2", "If-None-Match", etag)...)
+		if a.header.Get("x-ms-item-count") != strconv.Itoa(len(a.documents(t))) || a.header.Get("x-ms-continuation") != "" {
+			t.Errorf("item count %q, continuation %q", a.header.Get("x-ms-item-count"), a.header.Get("x-ms-continuation"))
+		}
+		etag = a.header.Get("etag")
+		if lsn, err := strconv.Atoi(strings.Trim(etag, `"`)); err != nil || etag != strconv.Quote(strconv.Itoa(lsn)) {
+			t.Errorf("etag %q is not a quoted number", etag)
+		}
+		if a.status == 304 {
+			if a.body != "" {
+				t.Errorf("304 has body %q", a.body)
+			}
+			break
+		}
+		if last := a.documents(t)[len(a.documents(t))-1]["_lsn"]; fmt.Sprintf(`"%v"`, last) != etag {
+			t.Errorf("etag %s of a page that ends with _lsn %v", etag, last)
+		}
+		got = append(got, a.ids(t))
+	}
+	if want := [][]string{{"0", "1"}, {"2", "3"}, {"4"}}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("pages %v, want %v", got, want)
+	}
+}
+
+func TestFeedShowsLatestVersions(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	c.create("a", "k")
+	c.create("b", "k")
+	c.create("gone", "k")
+	c.upsert(doc("a", "k"), "k")
+	c.expect("204", "DELETE", items+"/gone", "", pk("k")...)
+	a := c.feed("200", rangeID("0")...)
+	if got := a.ids(t); !slices.Equal(got, []string{"b", "a"}) {
+		t.Errorf("feed has %v, want b before the newer a, and nothing deleted", got)
+	}
+	end := c.feed("304", with(rangeID("0"), "If-None-Match", a.header.Get("etag"))...)
+	if end.header.Get("etag") == a.header.Get("etag") {
+		t.Errorf("the etag %s of the 304 does not pass the delete", end.header.Get("etag"))
+	}
+}
+
+func TestFeedStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newItems(t, 1, nil)
+		c.create("early", "k")
+		time.Sleep(10 * time.Second)
+		middle := time.Now().UTC()
+		time.Sleep(10 * time.Second)
+		c.create("late", "k")
+		now := c.feed("304", "If-None-Match", "*").header.Get("etag")
+		c.create("latest", "k")
+		for _, tt := range []struct {
+			name   string
+			header []string
+			want   []string
+		}{
+			{"beginning", nil, []string{"early", "late", "latest"}},
+			{"time in GMT", []string{"If-Modified-Since", middle.Format("Mon, 02 Jan 2006 15:04:05 GMT")}, []string{"late", "latest"}},
+			{"time in UTC", []string{"If-Modified-Since", middle.Format(time.RFC1123)}, []string{"late", "latest"}},
+			{"what was now", []string{"If-None-Match", now}, []string{"latest"}},
+			{"etag with a later time", []string{"If-None-Match", now, "If-Modified-Since", time.Now().Add(time.Hour).UTC().Format(time.RFC1123)}, []string{"latest"}},
+			{"lower case mode", []string{"A-IM", "Incremental feed"}, []string{"early", "late", "latest"}},
+		} {
+			if got := c.feed("200", tt.header...).ids(t); !slices.Equal(got, tt.want) {
+				t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			}
+		}
+	})
+}
+
+func TestFeedRefuses(t *testing.T) {
+	c, _ := newItems(t, 2, nil)
+	c.create("a", "k")
+	for _, tt := range []struct {
+		name, want string
+		header     []string
+	}{
+		{"all versions", "400", []string{"A-IM", "Full-Fidelity Feed", "x-ms-documentdb-partitionkeyrangeid", "0"}},
+		{"several ranges at once", "400", nil},
+		{"unknown range", "410/1002", rangeID("7")},
+		{"continuation that is none", "400", with(rangeID("0"), "If-None-Match", `"x"`)},
+		{"continuation from the future", "400", with(rangeID("0"), "If-None-Match", `"999"`)},
+		{"page size", "400", with(rangeID("0"), "x-ms-max-item-count", "0")},
+		{"date", "400", with(rangeID("0"), "If-Modified-Since", "yesterday")},
+		{"key", "400", []string{"x-ms-documentdb-partitionkey", "{"}},
+		{"deep key", "400", []string{"x-ms-documentdb-partitionkey", `["a","b"]`}},
+		{"other container", "400/1024", with(rangeID("0"), "x-ms-cosmos-intended-collection-rid", "AAAA")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c.t = t
+			c.feed(tt.want, tt.header...)
+		})
+	}
+}
+
+// keys spreads n partition keys over the ranges of a container.
+func keys(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = "key" + strconv.Itoa(i)
+	}
+	return list
+}
+
+type pkrange struct {
+	ID, MinInclusive, MaxExclusive string
+	Parents                        []string
+}
+
+func (c *client) ranges(h ...string) []pkrange {
+	c.t.Helper()
+	a := c.expect("200", "GET", "/dbs/db/colls/c/pkranges", "", h...)
+	var v struct{ PartitionKeyRanges []pkrange }
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		c.t.Fatal(err)
+	}
+	return v.PartitionKeyRanges
+}
+
+func TestFeedParts(t *testing.T) {
+	c, _ := newItems(t, 3, nil)
+	all := keys(40)
+	for _, k := range all {
+		c.create("id-"+k, k)
+	}
+	total := 0
+	for _, r := range c.ranges() {
+		whole := c.feed("200", rangeID(r.ID)...).ids(t)
+		total += len(whole)
+		middle := hashV2.Hash(keyOf(t, strings.TrimPrefix(whole[len(whole)/2], "id-")))
+		for _, kind := range [][]string{nil, {"x-ms-read-key-type", "EffectivePartitionKeyRange"}, {"x-ms-read-key-type", "EffectivePartitionKey"}} {
+			low := c.feed("200", with(rangeID(r.ID), append(kind, "x-ms-start-epk", r.MinInclusive, "x-ms-end-epk", middle)...)...).ids(t)
+			high := c.feed("200", with(rangeID(r.ID), append(kind, "x-ms-start-epk", middle, "x-ms-end-epk", r.MaxExclusive)...)...).ids(t)
+			if got := slices.Concat(low, high); len(got) != len(whole) || len(low) == 0 || len(high) == 0 {
+				t.Errorf("range %s: %d below and %d above %s, of %d", r.ID, len(low), len(high), middle, len(whole))
+			}
+		}
+	}
+	if total != len(all) {
+		t.Errorf("the ranges have %d of %d items", total, len(all))
+	}
+	if got := c.feed("200", pk(all[7])...).ids(t); !slices.Equal(got, []string{"id-" + all[7]}) {
+		t.Errorf("feed of one key has %v", got)
+	}
+}
+
+func TestFilteredFeedPassesForeignChanges(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	c.create("a", "mine")
+	for i := range 3 {
+		c.create(strconv.Itoa(i), "other")
+	}
+	first := c.feed("200", pk("mine")...)
+	end := c.feed("304", with(pk("mine"), "If-None-Match", first.header.Get("etag"))...)
+	if now := c.feed("304", "If-None-Match", "*").header.Get("etag"); end.header.Get("etag") != now {
+		t.Errorf("the 304 ends at %s, the range at %s", end.header.Get("etag"), now)
+	}
+}
+
+func TestFeedSession(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	c.create("a", "k")
+	a := c.create("b", "k")
+	if got := a.header.Get("x-ms-session-token"); got != "0:-1#3" {
+		t.Errorf("session token of a write is %q", got)
+	}
+	for _, h := range [][]string{nil, {"If-None-Match", "*"}} {
+		a := c.send("GET", items, "", with(feedHeader, h...)...)
+		if a.header.Get("x-ms-session-token") != "0:-1#3" || a.header.Get("lsn") != "3" {
+			t.Errorf("feed %v: session %q, lsn %q", h, a.header.Get("x-ms-session-token"), a.header.Get("lsn"))
+		}
+	}
+}
+
+func TestPagesAreBoundedByBytes(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	for i := range 5 {
+		c.expect("201", "POST", items, fmt.Sprintf(`{"id":"%d","pk":"k","v":%q}`, i, strings.Repeat("x", 1<<20)), pk("k")...)
+	}
+	if got := len(c.feed("200").ids(t)); got != 4 {
+		t.Errorf("a page has %d documents of 1 MB, want 4", got)
+	}
+}
