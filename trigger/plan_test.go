@@ -176,7 +176,9 @@ func TestHoles(t *testing.T) {
 		{ID: "2", Min: "10", Max: "20", Parents: []string{"0"}},
 		{ID: "3", Min: "20", Max: "FF"},
 	}
-	known := func(token, lo, hi string) *lease { return newLease("p", token, span{lo, hi}, strings.Contains(token, "-")) }
+	known := func(token, lo, hi string) *lease {
+		return newLease("p", token, span{lo, hi}, strings.Contains(token, "-"))
+	}
 	bare := func(token string) *lease { return newLease("p", token, span{}, false) }
 	dead := known("3", "20", "FF")
 	dead.properties[tombstoneProperty] = "1"

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,6 +29,7 @@ type world struct {
 	leases  *cosmos.Container
 
 	mu        sync.Mutex
+	sent      traffic
 	written   map[string]int // newest version of each document
 	delivered []delivery
 	events    []Event
@@ -49,7 +52,7 @@ type document struct {
 }
 
 // inWorld runs test in a bubble, on a container with n ranges.
-func inWorld(t *testing.T, ranges int, test func(w *world)) {
+func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		account, err := emulator.New(nil)
 		if err != nil {
@@ -72,7 +75,7 @@ func inWorld(t *testing.T, ranges int, test func(w *world)) {
 		if len(found) != ranges {
 			t.Fatalf("%d ranges, want %d", len(found), ranges)
 		}
-		test(w)
+		test(t, w)
 	})
 }
 
@@ -81,7 +84,7 @@ func (w *world) client() *cosmos.Client {
 	cred, err := cosmos.KeyCredential(emulator.Key)
 	must(w.t, err)
 	client, err := cosmos.NewClient(w.account.Endpoint(), cred, &cosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: w.account},
+		ClientOptions: azcore.ClientOptions{Transport: counted{w}},
 	})
 	must(w.t, err)
 	return client
@@ -236,4 +239,34 @@ func (w *world) complete(allowed int) {
 	if repeated > allowed {
 		w.t.Errorf("%d delivered twice, at most %d allowed", repeated, allowed)
 	}
+}
+
+// traffic counts requests by what they are for.
+type traffic struct{ feed, writes int }
+
+func (t traffic) minus(o traffic) traffic { return traffic{t.feed - o.feed, t.writes - o.writes} }
+
+func (w *world) requests() traffic {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+// counted is the account as a transport that counts.
+type counted struct{ w *world }
+
+func (c counted) Do(r *http.Request) (*http.Response, error) {
+	c.w.mu.Lock()
+	switch {
+	case r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/colls/items/docs"):
+		c.w.sent.feed++
+	case strings.Contains(r.URL.Path, "/colls/leases/docs/") && r.Method != http.MethodGet,
+		strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && r.Header.Get("Content-Type") == "application/json":
+		c.w.sent.writes++
+	}
+	c.w.mu.Unlock()
+	if strings.Contains(r.Header.Get("Content-Type"), "query+json") {
+		return c.w.tmpQuery(r)
+	}
+	return c.w.account.Do(r)
 }
