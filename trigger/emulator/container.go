@@ -21,6 +21,7 @@ type container struct {
 	database   *database
 	Name       string `json:"name"`
 	Number     uint32 `json:"number"`
+	Owner      uint32 `json:"database"` // its database's number
 	path       string // self link
 	rid        string
 	ridBytes   []byte
@@ -200,7 +201,7 @@ func (a *Account) rangesOf(d *database, throughput *offer) int {
 func (a *Account) addContainer(d *database, definition containerDefinition, throughput *offer, ranges int) *container {
 	a.created++
 	o := &container{
-		account: a, database: d, Name: definition.name, Number: a.created, Throughput: throughput,
+		account: a, database: d, Name: definition.name, Number: a.created, Owner: d.Number, Throughput: throughput,
 		items: make(map[string]*item),
 	}
 	if o.Throughput == nil && d.Throughput == nil {
@@ -215,7 +216,7 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	}
 	o.share(time.Now())
 	d.containers[o.Name] = o
-	a.ticket = a.saveContainer(o)
+	a.ticket = a.saveWithCounters(o)
 	o.ticket = a.ticket
 	return o
 }

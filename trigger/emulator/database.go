@@ -2,11 +2,9 @@ package emulator
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -225,69 +223,4 @@ func (c *call) deleteDatabase() (*response, error) {
 	a.ticket = a.removeDatabase(d)
 	c.ticket = a.ticket
 	return reply(http.StatusNoContent, nil).charge(5), nil
-}
-
-// offer is the throughput of a database or container.
-type offer struct {
-	RID       string          `json:"rid"`
-	Resource  string          `json:"resource"` // self link of what it pays for
-	Owner     string          `json:"owner"`    // its resource id
-	ETag      string          `json:"etag"`
-	Modified  int64           `json:"modified"`
-	Manual    int             `json:"manual,omitempty"` // RU/s
-	Autopilot json.RawMessage `json:"autopilot,omitempty"`
-}
-
-// defaultThroughput is what the service gives a container that asks for none.
-const defaultThroughput = 400
-
-// throughput reads the headers of a create request; nil when there are none.
-func (c *call) throughput() (*offer, error) {
-	if autopilot := c.header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); autopilot != "" {
-		o := &offer{Autopilot: json.RawMessage(autopilot)}
-		if o.units() < 1000 {
-			return nil, badRequest("x-ms-cosmos-offer-autopilot-settings must be JSON with a maxThroughput of at least 1000, not %q.", autopilot)
-		}
-		return o, nil
-	}
-	text := c.header.Get("X-Ms-Offer-Throughput")
-	if text == "" {
-		return nil, nil
-	}
-	units, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, badRequest("x-ms-offer-throughput must be a number of RU/s, not %q.", text)
-	}
-	return &offer{Manual: units}, checkThroughput(units)
-}
-
-func checkThroughput(units int) error {
-	if units < defaultThroughput || units > maxRanges*unitsPerRange {
-		return badRequest("The throughput must be %d to %d RU/s, not %d.", defaultThroughput, maxRanges*unitsPerRange, units)
-	}
-	return nil
-}
-
-// units is the offer's (greatest) throughput in RU/s; 0 when it is malformed.
-func (o *offer) units() int {
-	if o.Autopilot == nil {
-		return o.Manual
-	}
-	var settings struct {
-		MaxThroughput int `json:"maxThroughput"`
-	}
-	if json.Unmarshal(o.Autopilot, &settings) != nil || checkThroughput(settings.MaxThroughput) != nil {
-		return 0
-	}
-	return settings.MaxThroughput
-}
-
-// place ties a new offer to the resource that it pays for.
-func (o *offer) place(owner, resource string, number uint32) {
-	if o == nil {
-		return
-	}
-	o.RID, o.Owner, o.Resource = fmt.Sprintf("%04x", number&0xffff), owner, resource
-	o.Modified = time.Now().Unix()
-	o.ETag = formatETag(number, 0xffffffff, 0)
 }

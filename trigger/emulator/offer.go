@@ -1,0 +1,196 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// offer is the throughput of a database or container.
+type offer struct {
+	RID       string          `json:"rid"`
+	Resource  string          `json:"resource"` // self link of what it pays for
+	Owner     string          `json:"owner"`    // its resource id
+	ETag      string          `json:"etag"`
+	Modified  int64           `json:"modified"`
+	Manual    int             `json:"manual,omitempty"` // RU/s
+	Autopilot json.RawMessage `json:"autopilot,omitempty"`
+}
+
+// defaultThroughput is what the service gives a container that asks for none.
+const defaultThroughput = 400
+
+// throughput reads the headers of a create request; nil when there are none.
+func (c *call) throughput() (*offer, error) {
+	if autopilot := c.header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); autopilot != "" {
+		o := &offer{Autopilot: json.RawMessage(autopilot)}
+		if o.units() < 1000 {
+			return nil, badRequest("x-ms-cosmos-offer-autopilot-settings must be JSON with a maxThroughput of at least 1000, not %q.", autopilot)
+		}
+		return o, nil
+	}
+	text := c.header.Get("X-Ms-Offer-Throughput")
+	if text == "" {
+		return nil, nil
+	}
+	units, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, badRequest("x-ms-offer-throughput must be a number of RU/s, not %q.", text)
+	}
+	return &offer{Manual: units}, checkThroughput(units)
+}
+
+func checkThroughput(units int) error {
+	if units < defaultThroughput || units > maxRanges*unitsPerRange {
+		return badRequest("The throughput must be %d to %d RU/s, not %d.", defaultThroughput, maxRanges*unitsPerRange, units)
+	}
+	return nil
+}
+
+// units is the offer's (greatest) throughput in RU/s; 0 when it is malformed.
+func (o *offer) units() int {
+	if o.Autopilot == nil {
+		return o.Manual
+	}
+	var settings struct {
+		MaxThroughput int `json:"maxThroughput"`
+	}
+	if json.Unmarshal(o.Autopilot, &settings) != nil || checkThroughput(settings.MaxThroughput) != nil {
+		return 0
+	}
+	return settings.MaxThroughput
+}
+
+// place ties a new offer to the resource that it pays for.
+func (o *offer) place(owner, resource string, number uint32) {
+	if o == nil {
+		return
+	}
+	o.RID, o.Owner, o.Resource = fmt.Sprintf("%04x", number&0xffff), owner, resource
+	o.Modified = time.Now().Unix()
+	o.ETag = formatETag(number, math.MaxUint32, 0)
+}
+
+// body is the offer as clients read it.
+func (o *offer) body() []byte {
+	content := map[string]any{"offerThroughput": o.Manual, "offerIsRUPerMinuteThroughputEnabled": false}
+	if o.Autopilot != nil {
+		content = map[string]any{"offerAutopilotSettings": o.Autopilot}
+	}
+	body, _ := json.Marshal(map[string]any{ // its parts came from JSON
+		"id": o.RID, "_rid": o.RID, "_self": "offers/" + o.RID + "/", "_etag": o.ETag, "_ts": o.Modified,
+		"resource": o.Resource, "offerResourceId": o.Owner, "offerType": "Invalid", "offerVersion": "V2", "content": content,
+	})
+	return body
+}
+
+func (c *call) dispatchOffer() (*response, error) {
+	switch {
+	case c.target.id == "" && c.method == http.MethodPost && c.isQuery():
+		return c.queryOffers()
+	case c.target.id == "" && c.method == http.MethodGet:
+		return list("", "Offers", c.offerBodies()), nil
+	case c.target.id != "" && c.method == http.MethodGet:
+		return c.onOffer(func(o *offer) error { return nil })
+	case c.target.id != "" && c.method == http.MethodPut:
+		return c.replaceOffer()
+	}
+	return nil, c.methodNotAllowed()
+}
+
+// eachOffer calls fn with every offer and how to save it, until fn is false. The
+// caller holds the account's mu.
+func (a *Account) eachOffer(fn func(o *offer, save func() uint64) bool) {
+	for _, d := range a.databases {
+		if d.Throughput != nil && !fn(d.Throughput, func() uint64 { return a.saveDatabase(d) }) {
+			return
+		}
+		for _, o := range d.containers {
+			if !o.eachOffer(fn) {
+				return
+			}
+		}
+	}
+}
+
+func (o *container) eachOffer(fn func(o *offer, save func() uint64) bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Throughput == nil || fn(o.Throughput, func() uint64 { return o.account.saveWithCounters(o) })
+}
+
+// offerBodies are all offers, in order of their ids.
+func (c *call) offerBodies() [][]byte {
+	a := c.account
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	c.ticket = a.ticket
+	all := map[string][]byte{}
+	a.eachOffer(func(o *offer, _ func() uint64) bool {
+		all[o.RID] = o.body()
+		return true
+	})
+	bodies := [][]byte{}
+	for _, rid := range slices.Sorted(maps.Keys(all)) {
+		bodies = append(bodies, all[rid])
+	}
+	return bodies
+}
+
+// onOffer answers with the offer of the path after fn, which may change it.
+func (c *call) onOffer(fn func(*offer) error) (*response, error) {
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, err := (*response)(nil), error(notFound("offer", c.target.id))
+	a.eachOffer(func(o *offer, save func() uint64) bool {
+		if o.RID != c.target.id {
+			return true
+		}
+		before := o.ETag
+		if err = fn(o); err == nil {
+			r = reply(http.StatusOK, o.body()).etag(o.ETag).charge(1)
+		}
+		if o.ETag != before {
+			a.ticket = save()
+		}
+		return false
+	})
+	c.ticket = a.ticket
+	return r, err
+}
+
+// replaceOffer changes a throughput. The number of ranges stays: splits are asked
+// for by name.
+func (c *call) replaceOffer() (*response, error) {
+	var wanted struct {
+		Content struct {
+			Throughput int             `json:"offerThroughput"`
+			Autopilot  json.RawMessage `json:"offerAutopilotSettings"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(c.body, &wanted); err != nil {
+		return nil, badRequest("The offer is not a JSON object: %v.", err)
+	}
+	next := offer{Manual: wanted.Content.Throughput, Autopilot: wanted.Content.Autopilot}
+	if err := checkThroughput(next.units()); err != nil {
+		return nil, err
+	}
+	return c.onOffer(func(o *offer) error {
+		if tag := c.header.Get("If-Match"); tag != "" && tag != "*" && !sameETag(tag, o.ETag) {
+			return preconditionFailed()
+		}
+		o.Manual, o.Autopilot = next.Manual, next.Autopilot
+		if o.Autopilot != nil {
+			o.Manual = 0
+		}
+		c.account.writes++
+		o.ETag, o.Modified = formatETag(c.account.seed, math.MaxUint32, c.account.writes), c.now.Unix()
+		return nil
+	})
+}

@@ -1,0 +1,304 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The layout of the store:
+//
+//	account     meta                    → metadata as JSON
+//	databases   number                  → database as JSON
+//	containers  number                  → container as JSON, without its items
+//	items-N     partition key, 0, id    → document, see appendRecord
+//	state-N     range id                → LSN of the range's newest transaction
+//	            "writes"                → writes and ordinals of the container
+//
+// N is the number of a container; numbers and LSNs are big-endian.
+const (
+	accountBucket   = "account"
+	databaseBucket  = "databases"
+	containerBucket = "containers"
+)
+
+var (
+	metaKey   = []byte("meta")
+	writesKey = []byte("writes")
+)
+
+// format is the version of the layout.
+const format = 1
+
+type metadata struct {
+	Format  int    `json:"format"`
+	Seed    uint32 `json:"seed"`
+	Created uint32 `json:"created"`
+	Writes  uint64 `json:"writes"`
+}
+
+func (o *container) itemBucket() string  { return fmt.Sprint("items-", o.Number) }
+func (o *container) stateBucket() string { return fmt.Sprint("state-", o.Number) }
+
+func numberKey(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+func lsnValue(n int64) []byte   { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+// encode makes JSON of what was made of JSON and Go values; it cannot fail.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// metaRecord is saved with every change of what it counts; a.mu is held.
+func (a *Account) metaRecord() record {
+	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes})}
+}
+
+func (a *Account) saveDatabase(d *database) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	return a.store.enqueue(a.metaRecord(), record{databaseBucket, numberKey(d.Number), encode(d)})
+}
+
+func (a *Account) removeDatabase(d *database) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	records := []record{{databaseBucket, numberKey(d.Number), nil}}
+	for _, o := range d.containers {
+		records = append(records, o.removal()...)
+	}
+	return a.store.enqueue(records...)
+}
+
+// saveWithCounters saves a container and what the account counts; a.mu is held.
+func (a *Account) saveWithCounters(o *container) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	return a.store.enqueue(append(o.records(), a.metaRecord())...)
+}
+
+func (a *Account) saveContainer(o *container) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	return a.store.enqueue(o.records()...)
+}
+
+func (a *Account) removeContainer(o *container) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	return a.store.enqueue(o.removal()...)
+}
+
+func (o *container) removal() []record {
+	return []record{{containerBucket, numberKey(o.Number), nil}, {bucket: o.itemBucket()}, {bucket: o.stateBucket()}}
+}
+
+func (o *container) records() []record {
+	records := []record{{containerBucket, numberKey(o.Number), encode(o)}, o.writesRecord()}
+	for _, p := range o.Partitions {
+		records = append(records, o.lsnRecord(p))
+	}
+	return records
+}
+
+func (o *container) lsnRecord(p *partition) record {
+	return record{o.stateBucket(), []byte(p.ID), lsnValue(p.lsn)}
+}
+
+func (o *container) writesRecord() record {
+	value := binary.BigEndian.AppendUint64(nil, o.writes)
+	return record{o.stateBucket(), writesKey, binary.BigEndian.AppendUint64(value, o.ordinals)}
+}
+
+// saveChanges saves a transaction.
+func (a *Account) saveChanges(o *container, p *partition, changes []*change) uint64 {
+	if a.store == nil {
+		return 0
+	}
+	records := []record{o.lsnRecord(p), o.writesRecord()}
+	for _, ch := range changes {
+		r := record{bucket: o.itemBucket()}
+		switch {
+		case ch.after != nil:
+			r.key, r.value = []byte(identity(ch.after.item.key, ch.after.item.id)), ch.after.appendRecord(nil)
+		case ch.before != nil:
+			r.key = []byte(identity(ch.before.item.key, ch.before.item.id))
+		default:
+			continue // created and deleted again within the transaction
+		}
+		records = append(records, r)
+	}
+	return a.store.enqueue(records...)
+}
+
+// appendRecord appends the stored form: six numbers, two strings and the body.
+func (d *document) appendRecord(b []byte) []byte {
+	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.ordinal), d.modified, d.ttl, int64(d.properties)} {
+		b = binary.AppendVarint(b, n)
+	}
+	for _, s := range []string{d.item.epk, d.etag} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return append(b, d.body...)
+}
+
+var errCorrupt = errors.New("an item record is corrupt")
+
+// readRecord is the inverse of identity and appendRecord. It copies from both.
+func readRecord(key, value []byte) (*document, error) {
+	partitionKey, id, ok := bytes.Cut(key, []byte{0})
+	if !ok {
+		return nil, errCorrupt
+	}
+	var numbers [6]int64
+	for i := range numbers {
+		n, size := binary.Varint(value)
+		if size <= 0 {
+			return nil, errCorrupt
+		}
+		numbers[i], value = n, value[size:]
+	}
+	var texts [2]string
+	for i := range texts {
+		n, size := binary.Uvarint(value)
+		if size <= 0 || n > uint64(len(value)-size) {
+			return nil, errCorrupt
+		}
+		texts[i], value = string(value[size:size+int(n)]), value[size+int(n):]
+	}
+	item := &item{id: string(id), key: string(partitionKey), epk: texts[0], ordinal: uint64(numbers[2])}
+	return &document{
+		item: item, body: bytes.Clone(value), etag: texts[1], lsn: numbers[0], sequence: uint64(numbers[1]),
+		modified: numbers[3], ttl: numbers[4], properties: int(numbers[5]),
+	}, nil
+}
+
+// open reads the account that a directory holds, or begins one there.
+func (a *Account) open(directory string) error {
+	s, err := openStore(directory)
+	if err != nil {
+		return err
+	}
+	a.store = s
+	if err := s.db.View(a.load); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
+	return s.wait(s.enqueue(a.metaRecord()))
+}
+
+func (a *Account) load(tx *bolt.Tx) error {
+	account := tx.Bucket([]byte(accountBucket))
+	if account == nil {
+		return nil // new
+	}
+	var meta metadata
+	if err := json.Unmarshal(account.Get(metaKey), &meta); err != nil {
+		return fmt.Errorf("read account: %w", err)
+	}
+	if meta.Format != format {
+		return fmt.Errorf("the data have format %d, this emulator reads %d: use another directory", meta.Format, format)
+	}
+	a.seed, a.created, a.writes = meta.Seed, meta.Created, meta.Writes
+	numbers := map[uint32]*database{}
+	err := each(tx, databaseBucket, func(_, value []byte) error {
+		d := &database{containers: make(map[string]*container)}
+		if err := json.Unmarshal(value, d); err != nil {
+			return fmt.Errorf("read database: %w", err)
+		}
+		a.databases[d.Name], numbers[d.Number] = d, d
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return each(tx, containerBucket, func(_, value []byte) error { return a.loadContainer(tx, numbers, value) })
+}
+
+// each calls fn for every key of a bucket; there may be none.
+func each(tx *bolt.Tx, bucket string, fn func(key, value []byte) error) error {
+	b := tx.Bucket([]byte(bucket))
+	if b == nil {
+		return nil
+	}
+	return b.ForEach(fn)
+}
+
+func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, value []byte) error {
+	o := &container{account: a, items: make(map[string]*item)}
+	if err := json.Unmarshal(value, o); err != nil {
+		return fmt.Errorf("read container: %w", err)
+	}
+	d, ok := databases[o.Owner]
+	if !ok {
+		return fmt.Errorf("read container %q: its database is missing", o.Name)
+	}
+	o.database = d
+	o.identify()
+	definition, err := parseContainer(o.Definition)
+	if err != nil {
+		return fmt.Errorf("read container %q: %w", o.Name, err)
+	}
+	o.definition, o.ttl = definition.key, definition.ttl
+	if err := o.loadItems(tx); err != nil {
+		return fmt.Errorf("read container %q: %w", o.Name, err)
+	}
+	d.containers[o.Name] = o
+	return nil
+}
+
+func (o *container) loadItems(tx *bolt.Tx) error {
+	state := tx.Bucket([]byte(o.stateBucket()))
+	if state == nil {
+		return errors.New("its state is missing")
+	}
+	for _, p := range o.Partitions {
+		lsn := state.Get([]byte(p.ID))
+		if len(lsn) != 8 {
+			return fmt.Errorf("the LSN of range %q is missing", p.ID)
+		}
+		p.lsn = int64(binary.BigEndian.Uint64(lsn))
+	}
+	if writes := state.Get(writesKey); len(writes) == 16 {
+		o.writes, o.ordinals = binary.BigEndian.Uint64(writes), binary.BigEndian.Uint64(writes[8:])
+	}
+	var documents []*document
+	err := each(tx, o.itemBucket(), func(key, value []byte) error {
+		doc, err := readRecord(key, value)
+		documents = append(documents, doc)
+		return err
+	})
+	if err == nil {
+		o.restore(documents)
+	}
+	return err
+}
+
+// restore brings documents back to where they were.
+func (o *container) restore(documents []*document) {
+	slices.SortFunc(documents, func(a, b *document) int {
+		return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.sequence, b.sequence))
+	})
+	for _, doc := range documents {
+		doc.expires = o.deadline(doc)
+		o.publish(doc, o.locate(doc.item.epk))
+	}
+	for _, p := range o.Partitions {
+		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	}
+	o.share(time.Now())
+}
