@@ -39,7 +39,7 @@ func (e *Error) Error() string {
 	if e.SubStatus != 0 {
 		fmt.Fprintf(&b, "/%d", e.SubStatus)
 	}
-	if text := cmp.Or(e.Code, http.StatusText(e.Status)); text != "" {
+	if text := cmp.Or(e.Code, http.StatusText(e.Status)); text != "" && text != strconv.Itoa(e.Status) {
 		b.WriteString(" " + text)
 	}
 	if e.Message != "" {

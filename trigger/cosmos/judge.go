@@ -64,6 +64,8 @@ func judgeStatus(op *operation, resp *http.Response, token bool) verdict {
 		return verdict{action: backoff, move: true}
 	case status == 410:
 		return judgeGone(op, sub)
+	case status == http.StatusNotImplemented:
+		return verdict{}
 	case status == 408 || status >= 500:
 		if op.write {
 			return verdict{unknown: true}
