@@ -68,6 +68,10 @@ type hostJSON struct {
 	} `json:"customHandler"`
 }
 
+// timeoutOverride is an app setting that wins over host.json, as any
+// AzureFunctionsJobHost__<key> does.
+const timeoutOverride = "AzureFunctionsJobHost__functionTimeout"
+
 var functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
 
 // readApp reads the directory. settings resolve %NAME% in host.json and in
@@ -91,6 +95,9 @@ func readApp(root string, settings map[string]string) (*app, error) {
 		workingDirectory: filepath.Join(root, d.WorkingDirectory),
 		arguments:        strings.Fields(expand(strings.Join(d.Arguments, " "), settings)),
 		stderrIsError:    d.UseStdErrorStreamForErrorsOnly == nil || *d.UseStdErrorStreamForErrorsOnly,
+	}
+	if override := settings[timeoutOverride]; override != "" {
+		h.FunctionTimeout = override
 	}
 	var err error
 	if a.functionTimeout, err = parseTimeout(h.FunctionTimeout, 30*time.Minute); err != nil {

@@ -80,6 +80,14 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+func TestSettingOverridesTimeout(t *testing.T) {
+	root := writeApp(t, plainHost, map[string]string{"poll": timer})
+	a, err := readApp(root, map[string]string{timeoutOverride: "00:00:07"})
+	if err != nil || a.functionTimeout != 7*time.Second {
+		t.Errorf("%v, %v; want 7 s", a, err)
+	}
+}
+
 func TestParseTimeout(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": time.Hour, "-1": 0, "00:05:00": 5 * time.Minute, "1.02:03:04.5": 26*time.Hour + 3*time.Minute + 4500*time.Millisecond,

@@ -145,8 +145,11 @@ func TestTimerPayload(t *testing.T) {
 		if got := string(e.Body.Data["t"]); got != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
 		}
-		var sys struct{ MethodName, UtcNow, RandGuid string }
-		if err := json.Unmarshal(e.Body.Metadata["sys"], &sys); err != nil || sys.MethodName != "echo" || sys.UtcNow == "" || sys.RandGuid == "" {
+		var sys struct {
+			MethodName, UtcNow string
+			ID                 string `json:"RandGuid"`
+		}
+		if err := json.Unmarshal(e.Body.Metadata["sys"], &sys); err != nil || sys.MethodName != "echo" || sys.UtcNow == "" || sys.ID == "" {
 			t.Errorf("%s: sys %s", test.name, e.Body.Metadata["sys"])
 		}
 	}

@@ -1,0 +1,68 @@
+package tests
+
+import (
+	"testing"
+
+	"halley/tests/history"
+)
+
+// recorder starts a host that writes down what it is given, with intervals
+// short enough for a takeover within the test.
+func (a *account) recorder(t *testing.T, owner string, r *record, args ...string) *process {
+	t.Helper()
+	return start(t, owner, binaries.recorder, nil, append([]string{
+		"-connection", a.connectionString(), "-database", database, "-container", results, "-leases", leases,
+		"-history", r.path, "-owner", owner,
+		"-poll", "100ms", "-acquire", "500ms", "-renew", "700ms", "-expiration", "2500ms",
+	}, args...)...)
+}
+
+// deliveredBy waits until a host has delivered something.
+func (r *record) deliveredBy(t *testing.T, owner string) {
+	t.Helper()
+	eventually(t, owner+" delivers", func() bool {
+		for _, e := range r.events(t) {
+			if e.Kind == history.Delivery && e.Host == owner {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Three hosts share sixteen ranges under load. One is killed, one stopped, one
+// added, ranges are split and merged meanwhile, and one call in forty fails:
+// every change arrives, in the order of its key.
+func TestFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about fifteen seconds")
+	}
+	t.Parallel()
+	a := startAccount(t, 16)
+	r := newRecord(t)
+	stop := a.load(r).start(t)
+	first := a.recorder(t, "first", r, "-delay", "5ms")
+	second := a.recorder(t, "second", r, "-fail", "40")
+	a.recorder(t, "third", r)
+	for _, owner := range []string{"first", "second", "third"} {
+		r.deliveredBy(t, owner)
+	}
+	a.split(t, 3)
+	a.merge(t, 10)
+	first.kill()
+	a.split(t, 0)
+	a.recorder(t, "fourth", r)
+	r.deliveredBy(t, "fourth")
+	a.merge(t, 0) // the children of the split before
+	if code := second.terminate(t); code != 0 {
+		t.Errorf("a host that was asked to stop exited with %d", code)
+	}
+	a.split(t, 7)
+	a.merge(t, 4)
+	stop()
+	report := r.settled(t)
+	passes(t, report)
+	if report.Hosts != 4 || report.Written < 400 {
+		t.Errorf("%d hosts, %d changes: the test did not do its work", report.Hosts, report.Written)
+	}
+}

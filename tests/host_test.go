@@ -1,0 +1,233 @@
+package tests
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"halley/tests/functionshost"
+)
+
+// packageApp runs scripts/package once for all tests.
+var packageApp = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "halley-package-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "halley.zip")
+	if out, err := exec.Command("../scripts/package", path).CombinedOutput(); err != nil {
+		return "", errors.New("scripts/package: " + err.Error() + "\n" + string(out))
+	}
+	return path, nil
+})
+
+// unpacked is a fresh copy of the app as it is deployed.
+func unpacked(t *testing.T) string {
+	t.Helper()
+	path, err := packageApp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	root := t.TempDir()
+	for _, f := range z.File {
+		if err := extract(f, root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func extract(f *zip.File, root string) error {
+	path := filepath.Join(root, f.Name)
+	if f.FileInfo().IsDir() {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, f.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// hostApp runs the app under the stand-in host until the test ends.
+func hostApp(t *testing.T, root string, settings map[string]string, opts functionshost.Options) *functionshost.Host {
+	t.Helper()
+	settings["FUNCTIONS_WORKER_RUNTIME"] = "custom"
+	opts.Settings, opts.Environ = settings, environ(nil)
+	h, err := functionshost.Start(root, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Close()
+		checkOutput(t, h)
+	})
+	return h
+}
+
+// checkOutput wants JSON lines on stdout and nothing on stderr, which the host
+// would record as errors.
+func checkOutput(t *testing.T, h *functionshost.Host) {
+	t.Helper()
+	for _, line := range h.Lines() {
+		if line.Stderr || !json.Valid([]byte(line.Text)) {
+			t.Errorf("the handler wrote %+v", line)
+		}
+		if t.Failed() {
+			t.Log(line.Text)
+		}
+	}
+}
+
+// ended gives the result of an invocation, none of which may hang.
+func ended(t *testing.T, i *functionshost.Invocation) functionshost.Result {
+	t.Helper()
+	select {
+	case <-i.Done():
+		return i.Result()
+	case <-time.After(patience):
+		t.Fatalf("invocation %s hangs", i.ID)
+		return functionshost.Result{}
+	}
+}
+
+// The packaged app under a host that kills it in the middle of a batch, starts
+// a second host beside the first and delivers timers twice: nothing is lost
+// and no invocation hangs.
+func TestHosted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packages the app and waits for leases to expire")
+	}
+	t.Parallel()
+	a := startAccount(t, 4, "--latency", "2ms")
+	b := newBoard(t)
+	r := newRecord(t)
+	l := a.distinct(r)
+	root := unpacked(t)
+	old := hostApp(t, root, b.settings(a), functionshost.Options{})
+
+	l.some(t, 1, 2)
+	for _, timer := range []functionshost.Timer{
+		{DST: true},
+		{Encoding: functionshost.Text, IsPastDue: true},
+		{Encoding: functionshost.Double, Status: &functionshost.ScheduleStatus{Next: time.Now()}},
+	} {
+		if result := ended(t, old.FireTimer("function", timer)); result.Err != nil {
+			t.Fatalf("tick %+v: %v", timer, result.Err)
+		}
+	}
+	if missing := b.missing(t, r); missing != 0 {
+		t.Errorf("%d changes are missing after a tick that had all the time it wanted", missing)
+	}
+
+	stop := l.from(3).start(t)
+	before := b.games(t)
+	struck := old.FireTimer("function", functionshost.Timer{})
+	eventually(t, "the tick is in the middle of its work", func() bool { return b.games(t) > before })
+	old.Crash()
+	if result := ended(t, struck); result.Err == nil {
+		t.Error("an invocation survived the death of its process")
+	}
+
+	young := hostApp(t, root, b.settings(a), functionshost.Options{ContentLength: true})
+	var ticks []*functionshost.Invocation
+	for _, h := range []*functionshost.Host{old, young, old, young} {
+		ticks = append(ticks, h.FireTimer("function", functionshost.Timer{}))
+	}
+	stop()
+	for _, tick := range ticks {
+		if result := ended(t, tick); result.Err != nil {
+			t.Errorf("overlapping tick: %v", result.Err)
+		}
+	}
+	old.Stop()
+	eventually(t, "ticks of the new host bring every change to its board", func() bool {
+		if result := ended(t, young.FireTimer("function", functionshost.Timer{})); result.Err != nil {
+			t.Errorf("tick: %v", result.Err)
+		}
+		return b.missing(t, r) == 0
+	})
+	if young.Starts() != 1 || old.Starts() != 2 {
+		t.Errorf("%d and %d processes, want 2 for the host that lost one and 1 for the other", old.Starts(), young.Starts())
+	}
+	t.Logf("%d changes written", len(r.events(t)))
+}
+
+// Under load that never ends, a tick answers before functionTimeout, which
+// would kill the process with everything else that it does.
+func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for the whole of a functionTimeout")
+	}
+	t.Parallel()
+	a := startAccount(t, 2, "--latency", "5ms")
+	b := newBoard(t)
+	r := newRecord(t)
+	l := a.distinct(r)
+	l.pause = 10 * time.Millisecond
+	settings := b.settings(a)
+	settings["AzureFunctionsJobHost__functionTimeout"] = "00:00:04"
+	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
+	stop := l.start(t)
+	for range 2 {
+		result := ended(t, h.FireTimer("function", functionshost.Timer{}))
+		if result.Err != nil {
+			t.Errorf("tick under load: %v", result.Err)
+		}
+		t.Logf("answered after %v: %s", result.Elapsed, strings.Join(result.Logs, "; "))
+	}
+	if h.Starts() != 1 {
+		t.Errorf("%d processes: the host killed the handler", h.Starts())
+	}
+	stop()
+	for b.missing(t, r) > 0 {
+		if result := ended(t, h.FireTimer("function", functionshost.Timer{})); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+}
+
+// In continuous mode the app works between ticks, and a tick is a health check.
+func TestContinuousUnderTheHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packages the app")
+	}
+	t.Parallel()
+	a := startAccount(t, 2)
+	b := newBoard(t)
+	r := newRecord(t)
+	settings := b.settings(a)
+	settings["HALLEY_MODE"] = "continuous"
+	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
+	l := a.distinct(r)
+	l.some(t, 1, 3)
+	b.complete(t, r)
+	if result := ended(t, h.FireTimer("function", functionshost.Timer{})); result.Err != nil {
+		t.Errorf("health tick: %v", result.Err)
+	}
+	h.Crash()
+	l.some(t, 4, 6)
+	b.complete(t, r)
+}

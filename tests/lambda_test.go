@@ -1,0 +1,100 @@
+package tests
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"halley/tests/runtimeapi"
+	"halley/trigger"
+)
+
+// lambdaApp is the packaged binary as the bootstrap of a Lambda function.
+func lambdaApp(t *testing.T, settings map[string]string, timeout time.Duration) *runtimeapi.Function {
+	t.Helper()
+	f, err := runtimeapi.New(filepath.Join(unpacked(t), "halley"), &runtimeapi.Options{Environment: settings, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Close()
+		if t.Failed() {
+			t.Log(f.Output())
+		}
+	})
+	return f
+}
+
+// scheduled is what an EventBridge schedule sends.
+const scheduled = `{"version":"0","id":"53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa","detail-type":"Scheduled Event",` +
+	`"source":"aws.events","account":"123456789012","time":"2026-01-05T10:00:00Z","region":"eu-west-1",` +
+	`"resources":["arn:aws:events:eu-west-1:123456789012:rule/tick"],"detail":{}}`
+
+func drainByLambda(t *testing.T, f *runtimeapi.Function) (trigger.Summary, runtimeapi.Result) {
+	t.Helper()
+	result := f.Invoke(t.Context(), runtimeapi.Event{Payload: []byte(scheduled)})
+	if result.Err != nil {
+		t.Fatalf("invocation: %v", result.Err)
+	}
+	var summary trigger.Summary
+	if err := json.Unmarshal(result.Payload, &summary); err != nil {
+		t.Fatalf("answer %s: %v", result.Payload, err)
+	}
+	t.Logf("answer %s with %v left", result.Payload, result.Remaining)
+	return summary, result
+}
+
+func TestLambda(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packages the app")
+	}
+	t.Parallel()
+	a := startAccount(t, 4)
+	b := newBoard(t)
+	r := newRecord(t)
+	f := lambdaApp(t, b.settings(a), 20*time.Second)
+	l := a.distinct(r)
+	l.some(t, 1, 3)
+	summary, _ := drainByLambda(t, f)
+	if summary.Changes != 3*l.players || summary.Ranges != 4 || summary.Behind != 0 {
+		t.Errorf("summary %+v, want %d changes of 4 ranges", summary, 3*l.players)
+	}
+	if missing := b.missing(t, r); missing != 0 {
+		t.Errorf("%d changes are on no board", missing)
+	}
+	if summary, _ := drainByLambda(t, f); summary.Changes != 0 || summary.Idle != 4 {
+		t.Errorf("a second invocation found %+v", summary)
+	}
+	if f.Starts() != 1 {
+		t.Errorf("%d processes", f.Starts())
+	}
+}
+
+// A drain that never catches up ends a margin before the deadline and goes on
+// with the next invocation.
+func TestLambdaDeadline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs for the whole of a timeout")
+	}
+	t.Parallel()
+	a := startAccount(t, 2, "--latency", "5ms")
+	b := newBoard(t)
+	r := newRecord(t)
+	f := lambdaApp(t, b.settings(a), 4*time.Second)
+	l := a.distinct(r)
+	l.pause = 10 * time.Millisecond
+	stop := l.start(t)
+	for range 2 {
+		if _, result := drainByLambda(t, f); result.Remaining < 200*time.Millisecond {
+			t.Errorf("answered %v before the deadline", result.Remaining)
+		}
+	}
+	stop()
+	for b.missing(t, r) > 0 {
+		drainByLambda(t, f)
+	}
+	if f.Starts() != 1 {
+		t.Errorf("%d processes: the deadline killed one", f.Starts())
+	}
+}

@@ -1,0 +1,169 @@
+package tests
+
+import (
+	"bytes"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for something that must happen.
+const patience = 30 * time.Second
+
+// process is a binary at work. It is killed at the end of its test, and its
+// output shown if the test failed.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	output *output
+	exited chan struct{}
+}
+
+// start runs a binary with nothing of this process's environment but where to
+// find programs and a home.
+func start(t *testing.T, name, path string, env map[string]string, args ...string) *process {
+	t.Helper()
+	p := &process{name: name, cmd: exec.Command(path, args...), output: &output{}, exited: make(chan struct{})}
+	p.cmd.Env = environ(env)
+	p.cmd.Dir = t.TempDir()
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("output of %s:\n%s", p.name, p.output.tail(40))
+		}
+		if raceEnabled && strings.Contains(p.output.String(), "DATA RACE") {
+			t.Errorf("%s: data race:\n%s", p.name, p.output)
+		}
+	})
+	return p
+}
+
+func environ(env map[string]string) []string {
+	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		base = append(base, name+"="+env[name])
+	}
+	return base
+}
+
+// kill ends the process as a crash does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// terminate asks the process to stop and gives its exit code.
+func (p *process) terminate(t *testing.T) int {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("%s: %v", p.name, err)
+	}
+	return p.wait(t)
+}
+
+// wait gives the exit code of a process that ends by itself.
+func (p *process) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		t.Fatalf("%s did not end", p.name)
+		return 0
+	}
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// command runs a binary to its end and gives what it wrote and its exit code.
+func command(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command(binaries.halley, args...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environ(env), t.TempDir(), &out, &errs
+	done := make(chan struct{})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		_ = cmd.Process.Kill()
+		<-done
+		t.Errorf("halley %s did not end:\n%s", strings.Join(args, " "), errs.String())
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// eventually waits for a state of another process, which no channel announces.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for !condition() {
+		select {
+		case <-deadline:
+			t.Fatalf("never came true: %s", what)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// freeAddress is a loopback address that nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// output collects what a process writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (o *output) tail(lines int) string {
+	all := strings.Split(o.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

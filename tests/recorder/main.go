@@ -1,0 +1,136 @@
+// Recorder is a host whose handler writes down each change that it is given.
+// Several recorders append to one file, a history for package history to
+// judge. Documents are results of games: the player is the key, the score the
+// number of the change within its key.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/handlers/game"
+	"halley/tests/history"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// settings are the command line.
+type settings struct {
+	connection, database, container, leases, prefix string
+	path                                            string
+	drain                                           bool
+	fail                                            int64
+	delay                                           time.Duration
+	options                                         trigger.Options
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, readFlags()); err != nil {
+		fmt.Fprintln(os.Stderr, "recorder:", err)
+		os.Exit(1)
+	}
+}
+
+func readFlags() settings {
+	var s settings
+	flag.StringVar(&s.connection, "connection", "", "connection string of the account")
+	flag.StringVar(&s.database, "database", "", "database of both containers")
+	flag.StringVar(&s.container, "container", "", "monitored container")
+	flag.StringVar(&s.leases, "leases", "", "lease container")
+	flag.StringVar(&s.prefix, "prefix", "", "processor name")
+	flag.StringVar(&s.path, "history", "", "file to append to")
+	flag.BoolVar(&s.drain, "drain", false, "drain once instead of running until stopped")
+	flag.Int64Var(&s.fail, "fail", 0, "fail the first attempt of every n-th handler call; 0: none")
+	flag.DurationVar(&s.delay, "delay", 0, "time that a handler call takes")
+	flag.StringVar(&s.options.Owner, "owner", "", "name in leases")
+	flag.DurationVar(&s.options.PollDelay, "poll", 0, "wait before an idle range is read again")
+	flag.DurationVar(&s.options.AcquireInterval, "acquire", 0, "lease acquire interval")
+	flag.DurationVar(&s.options.RenewInterval, "renew", 0, "lease renew interval")
+	flag.DurationVar(&s.options.Expiration, "expiration", 0, "lease expiration interval")
+	flag.Parse()
+	return s
+}
+
+func run(ctx context.Context, s settings) error {
+	endpoint, credential, err := cosmos.ParseConnectionString(s.connection)
+	if err != nil {
+		return err
+	}
+	client, err := cosmos.NewClient(endpoint, credential, nil)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(s.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if s.options.Logger, err = zap.NewProduction(); err != nil {
+		return err
+	}
+	r := &recorder{settings: s, file: file}
+	host, err := trigger.New(client.Container(s.database, s.leases), []trigger.Function{{
+		Name:      s.prefix,
+		Container: client.Container(s.database, s.container),
+		Handler:   r.handle,
+		Start:     trigger.FromBeginning(),
+	}}, &s.options)
+	if err != nil {
+		return err
+	}
+	if !s.drain {
+		return host.Run(ctx)
+	}
+	summary, err := host.Drain(ctx)
+	fmt.Printf("%+v\n", summary)
+	return err
+}
+
+type recorder struct {
+	settings
+	file  *os.File
+	calls atomic.Int64
+}
+
+var errOnPurpose = errors.New("failed on purpose")
+
+// handle appends the whole batch with one write and then, where it is told to,
+// fails: what was recorded comes again.
+func (r *recorder) handle(ctx context.Context, b trigger.Batch) error {
+	events := make([]history.Event, len(b.Changes))
+	for i, c := range b.Changes {
+		var result game.Result
+		if err := c.Decode(&result); err != nil {
+			return err
+		}
+		events[i] = history.Event{
+			Kind: history.Delivery, Key: result.Player, Seq: int64(result.Score), ID: result.ID,
+			Host: r.options.Owner, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt, LSN: c.LSN,
+		}
+	}
+	if r.delay > 0 {
+		select {
+		case <-time.After(r.delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := history.Append(r.file, events...); err != nil {
+		return err
+	}
+	if r.fail > 0 && b.Attempt == 1 && r.calls.Add(1)%r.fail == 0 {
+		return errOnPurpose
+	}
+	return nil
+}
