@@ -1,0 +1,52 @@
+package sql
+
+// aggregates are the aggregate functions. Undefined values do not take part
+// (AggregateProjectionTransformer in azure-cosmos-dotnet-v3).
+var aggregates = wordSet("AVG COUNT MAX MIN SUM")
+
+// accumulator computes one aggregate over the rows of a group.
+type accumulator struct {
+	function string
+	count    int
+	sum      float64
+	best     value // so far, of MIN and MAX
+	spoilt   bool  // by a value that the aggregate does not take
+}
+
+func (a *accumulator) add(v value) {
+	if !v.defined() {
+		return
+	}
+	a.count++
+	switch a.function {
+	case "SUM", "AVG":
+		a.sum += v.number
+		a.spoilt = a.spoilt || v.kind != kindNumber
+	case "MIN":
+		a.choose(v, compare(v, a.best) < 0)
+	case "MAX":
+		a.choose(v, compare(v, a.best) > 0)
+	}
+}
+
+func (a *accumulator) choose(v value, better bool) {
+	a.spoilt = a.spoilt || !v.primitive()
+	if better || a.count == 1 {
+		a.best = v
+	}
+}
+
+// result is undefined for an average, minimum or maximum of nothing.
+func (a *accumulator) result() value {
+	switch {
+	case a.function == "COUNT":
+		return integer(a.count)
+	case a.spoilt:
+		return undefined
+	case a.function == "SUM":
+		return number(a.sum)
+	case a.function == "AVG":
+		return number(a.sum / float64(a.count))
+	}
+	return a.best
+}

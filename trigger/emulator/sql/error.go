@@ -1,0 +1,37 @@
+package sql
+
+import "fmt"
+
+// Error is a query that the service would refuse: a bad request. Start and End
+// are byte offsets of the offending text in the query; both are 0 where the
+// whole query or its parameters are at fault.
+type Error struct {
+	Code       string // as the service numbers its query errors
+	Message    string
+	Start, End int
+}
+
+// Codes of query errors, as the service reports them.
+const (
+	codeSyntax     = "SC1001"
+	codeIdentifier = "SC2001"
+	codeFunction   = "SC2005"
+	codeArguments  = "SC2010"
+	codeSelect     = "SC2102"
+	codeLimit      = "SC2201"
+	codeValue      = "SC3001"
+)
+
+func (e *Error) Error() string {
+	if e.End == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("%s (at position %d)", e.Message, e.Start)
+}
+
+// span is a stretch of the query text.
+type span struct{ start, end int }
+
+func (s span) errorf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Start: s.start, End: s.end}
+}

@@ -1,0 +1,291 @@
+package sql
+
+import (
+	"iter"
+	"slices"
+)
+
+// values are the results of s for a row of the statement around it: of a
+// subquery if documents is nil, else of the whole query or its first input.
+func (s *statement) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		skip, end, err := s.window(r.run)
+		if err != nil {
+			r.run.fail(err)
+			return
+		}
+		if end == 0 {
+			return
+		}
+		n := 0
+		for v := range s.unlimited(r, documents) {
+			n++
+			if n > skip && !yield(v) || n >= end {
+				return
+			}
+		}
+	}
+}
+
+// window is how many results TOP or OFFSET LIMIT skip, and where they end.
+func (s *statement) window(r *run) (skip, end int, err error) {
+	end = int(^uint(0) >> 1)
+	if s.top != nil {
+		end, err = s.top.value(r)
+		return 0, end, err
+	}
+	if s.limit == nil {
+		return 0, end, nil
+	}
+	if skip, err = s.offset.value(r); err != nil {
+		return 0, 0, err
+	}
+	end, err = s.limit.value(r)
+	return skip, skip + end, err
+}
+
+func (c *count) value(r *run) (int, error) {
+	if c.parameter == nil {
+		return c.number, nil
+	}
+	n, ok := r.parameters[c.parameter.slot].integer()
+	if !ok || n < 0 || n > 1<<31-1 {
+		return 0, &Error{Code: codeLimit, Message: "The value of '" + c.parameter.name + "' in TOP, OFFSET or LIMIT is not an integer of at most 2147483647."}
+	}
+	return int(n), nil
+}
+
+// unlimited are the results without TOP and OFFSET LIMIT.
+func (s *statement) unlimited(r *row, documents iter.Seq[value]) iter.Seq[value] {
+	results := s.projected(r, documents)
+	switch {
+	case s.grouped():
+		results = s.groups(r, documents)
+	case s.orderBy != nil:
+		results = s.sorted(r, documents)
+	}
+	if s.distinct {
+		return distinct(results)
+	}
+	return results
+}
+
+// rows calls visit for every combination of source values that meets WHERE.
+// The row is the same each time, with other values in its slots. visit returns
+// false to stop.
+func (s *statement) rows(outer *row, documents iter.Seq[value], visit func(*row) bool) {
+	r := &row{run: outer.run, slots: outer.slots}
+	s.join(r, 0, documents, func() bool {
+		if s.where != nil && !s.where.eval(r).isTrue() {
+			return r.run.err == nil
+		}
+		return visit(r) && r.run.err == nil
+	})
+}
+
+// join binds the sources from the ith on.
+func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() bool) bool {
+	if i == len(s.from) {
+		return visit()
+	}
+	src := &s.from[i]
+	for v := range src.values(r, documents) {
+		r.slots[src.slot] = v
+		if !s.join(r, i+1, nil, visit) {
+			return false
+		}
+	}
+	return true
+}
+
+// values are what the source binds its alias to.
+func (src *source) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for v := range src.roots(r, documents) {
+			for _, step := range src.path {
+				if by := step.(*literal).value; by.kind == kindString {
+					v = v.property(by.text)
+				} else {
+					v = v.element(int64(by.number))
+				}
+			}
+			if !src.bind(v, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (src *source) roots(r *row, documents iter.Seq[value]) iter.Seq[value] {
+	switch {
+	case src.query != nil:
+		return src.query.values(r, documents)
+	case src.root.slot == container:
+		return documents
+	}
+	return func(yield func(value) bool) { yield(r.slots[src.root.slot]) }
+}
+
+// bind yields v, or its elements where the source iterates.
+func (src *source) bind(v value, yield func(value) bool) bool {
+	if !src.iterate {
+		return !v.defined() || yield(v)
+	}
+	if v.kind != kindArray {
+		return true
+	}
+	for raw := range elements(v.raw) {
+		if !yield(parseValue(raw)) {
+			return false
+		}
+	}
+	return true
+}
+
+// project evaluates the select list. An undefined result is no result.
+func (s *statement) project(r *row) value {
+	switch {
+	case s.star:
+		return r.slots[s.from[0].slot]
+	case s.value != nil:
+		return s.value.eval(r)
+	}
+	var o objectBuilder
+	for _, it := range s.items {
+		o.add(it.name, it.expr.eval(r))
+	}
+	return o.value()
+}
+
+func (s *statement) projected(r *row, documents iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		s.rows(r, documents, func(r *row) bool {
+			v := s.project(r)
+			return !v.defined() || r.run.err != nil || yield(v)
+		})
+	}
+}
+
+// sorted orders stably. A single ORDER BY leaves out rows in which its
+// expression is undefined, as a range index does; with several, undefined sorts
+// first. Equal rows of a descending order come last first.
+func (s *statement) sorted(outer *row, documents iter.Seq[value]) iter.Seq[value] {
+	type sortable struct {
+		keys   []value
+		result value
+	}
+	return func(yield func(value) bool) {
+		var all []sortable
+		s.rows(outer, documents, func(r *row) bool {
+			keys := make([]value, len(s.orderBy))
+			for i, o := range s.orderBy {
+				keys[i] = o.expr.eval(r)
+			}
+			if v := s.project(r); v.defined() && (len(keys) > 1 || keys[0].defined()) {
+				all = append(all, sortable{keys, v})
+			}
+			return true
+		})
+		if s.orderBy[0].descending {
+			slices.Reverse(all)
+		}
+		slices.SortStableFunc(all, func(a, b sortable) int { return s.compareKeys(a.keys, b.keys) })
+		for _, x := range all {
+			if outer.run.err != nil || !yield(x.result) {
+				return
+			}
+		}
+	}
+}
+
+func (s *statement) compareKeys(a, b []value) int {
+	for i, o := range s.orderBy {
+		if c := compare(a[i], b[i]); c != 0 {
+			if o.descending {
+				return -c
+			}
+			return c
+		}
+	}
+	return 0
+}
+
+// group is the rows with the same GROUP BY values.
+type group struct {
+	slots        []value // of its first row
+	accumulators []accumulator
+}
+
+// groups yields one result per group in the order of their first rows. Without
+// GROUP BY everything is one group, even nothing.
+func (s *statement) groups(outer *row, documents iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		byKey := make(map[string]*group)
+		var order []*group
+		find := func(key string, slots []value) *group {
+			if byKey[key] == nil {
+				byKey[key] = s.newGroup(slots)
+				order = append(order, byKey[key])
+			}
+			return byKey[key]
+		}
+		if s.groupBy == nil {
+			find("", outer.slots)
+		}
+		s.rows(outer, documents, func(r *row) bool {
+			find(s.groupKey(r), r.slots).add(s, r)
+			return true
+		})
+		for _, g := range order {
+			v := g.project(s, outer.run)
+			if outer.run.err != nil || v.defined() && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func (s *statement) groupKey(r *row) string {
+	var key []byte
+	for _, e := range s.groupBy {
+		key = append(e.eval(r).canonical(key), ',')
+	}
+	return string(key)
+}
+
+func (s *statement) newGroup(slots []value) *group {
+	g := &group{slots: slices.Clone(slots), accumulators: make([]accumulator, len(s.aggregates))}
+	for i, c := range s.aggregates {
+		g.accumulators[i].function = c.name
+	}
+	return g
+}
+
+func (g *group) add(s *statement, r *row) {
+	for i, c := range s.aggregates {
+		g.accumulators[i].add(c.arguments[0].eval(r))
+	}
+}
+
+func (g *group) project(s *statement, run *run) value {
+	r := &row{run: run, slots: g.slots}
+	for i := range g.accumulators {
+		r.aggregates = append(r.aggregates, g.accumulators[i].result())
+	}
+	return s.project(r)
+}
+
+// distinct drops results that equal an earlier one.
+func distinct(results iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		seen := make(map[string]bool)
+		for v := range results {
+			if key := string(v.canonical(nil)); !seen[key] {
+				seen[key] = true
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package sql
+
+import (
+	"fmt"
+	"maps"
+)
+
+// function is a built-in function.
+type function struct {
+	least, most int  // arguments; most is -1 for any number
+	total       bool // it takes undefined arguments; others are undefined then
+	apply       func(r *run, a []value) value
+}
+
+// functions are the built-in functions by their names in upper case, see
+// https://learn.microsoft.com/azure/cosmos-db/nosql/query/system-functions.
+var functions = merge(typeFunctions, stringFunctions, arrayFunctions, mathFunctions, timeFunctions)
+
+func merge(groups ...map[string]*function) map[string]*function {
+	merged := make(map[string]*function)
+	for _, group := range groups {
+		maps.Copy(merged, group)
+	}
+	return merged
+}
+
+// arity says how many arguments a function takes.
+func arity(least, most int) string {
+	switch {
+	case most < 0:
+		return fmt.Sprintf("at least %d argument(s)", least)
+	case least == most:
+		return fmt.Sprintf("%d argument(s)", least)
+	}
+	return fmt.Sprintf("%d to %d arguments", least, most)
+}
+
+// of1 is a function of one argument of any type.
+func of1(f func(value) value) *function {
+	return &function{1, 1, false, func(_ *run, a []value) value { return f(a[0]) }}
+}
+
+// test1 is a predicate on any one argument, undefined included.
+func test1(f func(value) bool) *function {
+	return &function{1, 1, true, func(_ *run, a []value) value { return boolean(f(a[0])) }}
+}
+
+// ofAny is a function that looks at its arguments itself.
+func ofAny(least, most int, f func(a []value) value) *function {
+	return &function{least, most, false, func(_ *run, a []value) value { return f(a) }}
+}
+
+// all reports whether every value is of kind k.
+func all(k kind, values []value) bool {
+	for _, v := range values {
+		if v.kind != k {
+			return false
+		}
+	}
+	return true
+}

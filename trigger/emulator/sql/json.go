@@ -1,0 +1,144 @@
+package sql
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"unicode/utf8"
+)
+
+// This file reads values out of JSON text without decoding the rest. The text
+// is valid JSON: documents and parameters are checked before they get here.
+
+// skipSpace is the index of the first byte at or after i that is not space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue is the index after the value that begins at i.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return len(b)
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipContainer(b, i)
+	}
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	return i
+}
+
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+func skipContainer(b []byte, i int) int {
+	for depth := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(b)
+}
+
+// members iterates over the properties of an object: quoted name and value.
+func members(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for i := skipSpace(object, 1); i < len(object) && object[i] == '"'; {
+			nameEnd := skipString(object, i)
+			name := object[i:nameEnd]
+			i = skipSpace(object, skipSpace(object, nameEnd)+1) // over the colon
+			end := skipValue(object, i)
+			if i > end || !yield(name, object[i:end]) {
+				return
+			}
+			i = skipSpace(object, skipSpace(object, end)+1) // over the comma
+		}
+	}
+}
+
+// elements iterates over the elements of an array.
+func elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := skipSpace(array, 1); i < len(array) && array[i] != ']'; {
+			end := skipValue(array, i)
+			if end <= i || !yield(array[i:end]) {
+				return
+			}
+			i = skipSpace(array, skipSpace(array, end)+1)
+		}
+	}
+}
+
+// lookup is the value of a property of an object.
+func lookup(object []byte, name string) value {
+	for quoted, v := range members(object) {
+		if sameName(quoted, name) {
+			return parseValue(v)
+		}
+	}
+	return undefined
+}
+
+// sameName reports whether a quoted JSON string says name.
+func sameName(quoted []byte, name string) bool {
+	inner := quoted[1 : len(quoted)-1]
+	return string(inner) == name || bytes.IndexByte(inner, '\\') >= 0 && unquote(quoted) == name
+}
+
+// unquote decodes a JSON string.
+func unquote(quoted []byte) string {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var s string
+	_ = json.Unmarshal(quoted, &s) // valid JSON
+	return s
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendQuoted encodes a JSON string, escaping only what must be.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,142 @@
+package sql
+
+import "math"
+
+// operator is an infix operator.
+type operator struct {
+	text  string
+	level int
+	apply func(x, y value) value
+}
+
+var (
+	opOr  = &operator{"OR", levelOr, or}
+	opAnd = &operator{"AND", levelAnd, and}
+)
+
+// operators are the infix operators by their text. Equality of any two defined
+// values is a boolean; all else is undefined for operands of the wrong types
+// (ScalarExpressionEvaluator in azure-cosmos-dotnet-v3).
+var operators = map[string]*operator{
+	"OR":  opOr,
+	"AND": opAnd,
+	"=":   {"=", levelComparison, equals},
+	"!=":  {"!=", levelComparison, notEquals},
+	"<>":  {"!=", levelComparison, notEquals},
+	"<":   {"<", levelComparison, ordered(func(c int) bool { return c < 0 })},
+	"<=":  {"<=", levelComparison, lessOrEqual},
+	">":   {">", levelComparison, ordered(func(c int) bool { return c > 0 })},
+	">=":  {">=", levelComparison, greaterOrEqual},
+	"<<":  {"<<", levelComparison, bitwise(func(x, y int32) float64 { return float64(x << (y & 31)) })},
+	">>":  {">>", levelComparison, bitwise(func(x, y int32) float64 { return float64(x >> (y & 31)) })},
+	">>>": {">>>", levelComparison, bitwise(func(x, y int32) float64 { return float64(uint32(x) >> (y & 31)) })},
+	"||":  {"||", levelConcat, concat},
+	"+":   {"+", levelAdditive, arithmetic(func(x, y float64) float64 { return x + y })},
+	"-":   {"-", levelAdditive, arithmetic(func(x, y float64) float64 { return x - y })},
+	"&":   {"&", levelAdditive, bitwise(func(x, y int32) float64 { return float64(x & y) })},
+	"|":   {"|", levelAdditive, bitwise(func(x, y int32) float64 { return float64(x | y) })},
+	"^":   {"^", levelAdditive, bitwise(func(x, y int32) float64 { return float64(x ^ y) })},
+	"*":   {"*", levelMultiplicative, arithmetic(func(x, y float64) float64 { return x * y })},
+	"/":   {"/", levelMultiplicative, arithmetic(func(x, y float64) float64 { return x / y })},
+	"%":   {"%", levelMultiplicative, arithmetic(math.Mod)},
+}
+
+func equals(x, y value) value {
+	if !x.defined() || !y.defined() {
+		return undefined
+	}
+	return boolean(equal(x, y))
+}
+
+func notEquals(x, y value) value { return applyUnary("NOT", equals(x, y)) }
+
+var (
+	lessOrEqual    = ordered(func(c int) bool { return c <= 0 })
+	greaterOrEqual = ordered(func(c int) bool { return c >= 0 })
+)
+
+// ordered compares two primitive values of one type.
+func ordered(holds func(int) bool) func(x, y value) value {
+	return func(x, y value) value {
+		if x.kind != y.kind || !x.primitive() {
+			return undefined
+		}
+		return boolean(holds(compare(x, y)))
+	}
+}
+
+// and is false if either operand is, whatever the other.
+func and(x, y value) value {
+	if x.kind == kindBoolean && !x.truth || y.kind == kindBoolean && !y.truth {
+		return boolean(false)
+	}
+	return both(x, y)
+}
+
+// or is true if either operand is, whatever the other.
+func or(x, y value) value {
+	if x.isTrue() || y.isTrue() {
+		return boolean(true)
+	}
+	return both(x, y)
+}
+
+// both is the common value of two booleans that are the same.
+func both(x, y value) value {
+	if x.kind != kindBoolean || y.kind != kindBoolean {
+		return undefined
+	}
+	return x
+}
+
+func concat(x, y value) value {
+	if x.kind != kindString || y.kind != kindString {
+		return undefined
+	}
+	return text(x.text + y.text)
+}
+
+func arithmetic(f func(x, y float64) float64) func(x, y value) value {
+	return func(x, y value) value {
+		if x.kind != kindNumber || y.kind != kindNumber {
+			return undefined
+		}
+		return number(f(x.number, y.number))
+	}
+}
+
+func bitwise(f func(x, y int32) float64) func(x, y value) value {
+	return arithmetic(func(x, y float64) float64 { return f(toInt32(x), toInt32(y)) })
+}
+
+// toInt32 keeps the low 32 bits of the whole part, as JavaScript does.
+func toInt32(n float64) int32 {
+	return int32(uint32(int64(math.Mod(math.Trunc(n), 1<<32))))
+}
+
+func applyUnary(op string, x value) value {
+	switch {
+	case op == "NOT" && x.kind == kindBoolean:
+		return boolean(!x.truth)
+	case op == "NOT" || x.kind != kindNumber:
+		return undefined
+	case op == "-":
+		return x.negated()
+	case op == "~":
+		return number(float64(^toInt32(x.number)))
+	}
+	return x
+}
+
+// negated is -v in v's text.
+func (v value) negated() value {
+	n := number(-v.number)
+	switch {
+	case v.raw == nil:
+	case v.raw[0] == '-':
+		n.raw = v.raw[1:]
+	default:
+		n.raw = append([]byte{'-'}, v.raw...)
+	}
+	return n
+}

@@ -1,0 +1,209 @@
+package sql
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxReplicate is the longest result of REPLICATE,
+// BuiltinFunctionEvaluator in azure-cosmos-dotnet-v3.
+const maxReplicate = 10_000
+
+// Positions and lengths in strings count characters (Unicode code points).
+var stringFunctions = map[string]*function{
+	"CONTAINS":     matching(strings.Contains),
+	"STARTSWITH":   matching(strings.HasPrefix),
+	"ENDSWITH":     matching(strings.HasSuffix),
+	"STRINGEQUALS": matching(func(x, y string) bool { return x == y }),
+	"REGEXMATCH":   {2, 3, false, regexMatch},
+	"CONCAT":       ofAny(2, -1, concatAll),
+	"INDEX_OF":     ofAny(2, 3, indexOf),
+	"LENGTH":       ofString(func(s string) value { return integer(utf8.RuneCountInString(s)) }),
+	"LOWER":        ofString(func(s string) value { return text(strings.ToLower(s)) }),
+	"UPPER":        ofString(func(s string) value { return text(strings.ToUpper(s)) }),
+	"REVERSE":      ofString(reverse),
+	"LEFT": ofAny(2, 2, func(a []value) value {
+		return substring(a[0], integer(0), a[1])
+	}),
+	"RIGHT":       ofAny(2, 2, right),
+	"SUBSTRING":   ofAny(3, 3, func(a []value) value { return substring(a[0], a[1], a[2]) }),
+	"REPLACE":     ofAny(3, 3, replace),
+	"REPLICATE":   ofAny(2, 2, replicate),
+	"TRIM":        trimming(strings.TrimSpace, func(s, cut string) string { return trimLeft(trimRight(s, cut), cut) }),
+	"LTRIM":       trimming(func(s string) string { return strings.TrimLeft(s, spaces) }, trimLeft),
+	"RTRIM":       trimming(func(s string) string { return strings.TrimRight(s, spaces) }, trimRight),
+	"STRINGJOIN":  ofAny(2, 2, stringJoin),
+	"STRINGSPLIT": ofAny(2, 2, stringSplit),
+}
+
+const spaces = " \t\r\n\v\f"
+
+// matching is a predicate on two strings; true as third argument ignores case.
+func matching(f func(x, y string) bool) *function {
+	return ofAny(2, 3, func(a []value) value {
+		if !all(kindString, a[:2]) || len(a) == 3 && a[2].kind != kindBoolean {
+			return undefined
+		}
+		if len(a) == 3 && a[2].truth {
+			return boolean(f(fold(a[0].text), fold(a[1].text)))
+		}
+		return boolean(f(a[0].text, a[1].text))
+	})
+}
+
+func ofString(f func(string) value) *function {
+	return of1(func(v value) value {
+		if v.kind != kindString {
+			return undefined
+		}
+		return f(v.text)
+	})
+}
+
+func concatAll(a []value) value {
+	if !all(kindString, a) {
+		return undefined
+	}
+	var b strings.Builder
+	for _, v := range a {
+		b.WriteString(v.text)
+	}
+	return text(b.String())
+}
+
+// indexOf is the position of the first match, from a start if one is given.
+func indexOf(a []value) value {
+	if !all(kindString, a[:2]) {
+		return undefined
+	}
+	skipped, start := 0, a[0].text
+	if len(a) == 3 {
+		n, ok := a[2].integer()
+		if !ok {
+			return undefined
+		}
+		skipped = clamp(n, utf8.RuneCountInString(start))
+		start = slice(start, skipped, len(start))
+	}
+	at := strings.Index(start, a[1].text)
+	if at < 0 {
+		return integer(-1)
+	}
+	return integer(skipped + utf8.RuneCountInString(start[:at]))
+}
+
+// clamp brings n into [0, most].
+func clamp(n int64, most int) int { return int(min(max(n, 0), int64(most))) }
+
+// slice is count characters of s from the start-th on.
+func slice(s string, start, count int) string {
+	for ; start > 0 && s != ""; start-- {
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+	}
+	end := 0
+	for ; count > 0 && end < len(s); count-- {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		end += size
+	}
+	return s[:end]
+}
+
+// substring is empty for a start outside of the string.
+func substring(s, start, length value) value {
+	from, okFrom := start.integer()
+	n, okLength := length.integer()
+	switch {
+	case s.kind != kindString || !okFrom || !okLength:
+		return undefined
+	case from < 0 || n <= 0:
+		return text("")
+	}
+	return text(slice(s.text, clamp(from, len(s.text)), clamp(n, len(s.text))))
+}
+
+func right(a []value) value {
+	n, ok := a[1].integer()
+	if a[0].kind != kindString || !ok {
+		return undefined
+	}
+	length := utf8.RuneCountInString(a[0].text)
+	return text(slice(a[0].text, length-clamp(n, length), length))
+}
+
+// replace of nothing is undefined.
+func replace(a []value) value {
+	if !all(kindString, a) || a[1].text == "" {
+		return undefined
+	}
+	return text(strings.ReplaceAll(a[0].text, a[1].text, a[2].text))
+}
+
+func replicate(a []value) value {
+	n, ok := a[1].integer()
+	if a[0].kind != kindString || !ok || n < 0 || n > maxReplicate || len(a[0].text)*int(n) > maxReplicate {
+		return undefined
+	}
+	return text(strings.Repeat(a[0].text, int(n)))
+}
+
+func reverse(s string) value {
+	runes := []rune(s)
+	slices.Reverse(runes)
+	return text(string(runes))
+}
+
+// trimming removes white space, or each leading or trailing copy of the second
+// argument.
+func trimming(space func(string) string, cut func(s, cut string) string) *function {
+	return ofAny(1, 2, func(a []value) value {
+		switch {
+		case !all(kindString, a):
+			return undefined
+		case len(a) == 1:
+			return text(space(a[0].text))
+		}
+		return text(cut(a[0].text, a[1].text))
+	})
+}
+
+func trimLeft(s, cut string) string {
+	for cut != "" && strings.HasPrefix(s, cut) {
+		s = s[len(cut):]
+	}
+	return s
+}
+
+func trimRight(s, cut string) string {
+	for cut != "" && strings.HasSuffix(s, cut) {
+		s = s[:len(s)-len(cut)]
+	}
+	return s
+}
+
+func stringJoin(a []value) value {
+	if a[0].kind != kindArray || a[1].kind != kindString {
+		return undefined
+	}
+	items := a[0].items()
+	if !all(kindString, items) {
+		return undefined
+	}
+	parts := make([]string, len(items))
+	for i, v := range items {
+		parts[i] = v.text
+	}
+	return text(strings.Join(parts, a[1].text))
+}
+
+func stringSplit(a []value) value {
+	if !all(kindString, a) || a[1].text == "" {
+		return undefined
+	}
+	var parts []value
+	for part := range strings.SplitSeq(a[0].text, a[1].text) {
+		parts = append(parts, text(part))
+	}
+	return array(parts)
+}

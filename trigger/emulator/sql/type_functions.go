@@ -1,0 +1,78 @@
+package sql
+
+import (
+	"math"
+	"strings"
+)
+
+var typeFunctions = map[string]*function{
+	"IS_DEFINED":       test1(value.defined),
+	"IS_NULL":          test1(func(v value) bool { return v.kind == kindNull }),
+	"IS_BOOL":          test1(func(v value) bool { return v.kind == kindBoolean }),
+	"IS_NUMBER":        test1(func(v value) bool { return v.kind == kindNumber }),
+	"IS_STRING":        test1(func(v value) bool { return v.kind == kindString }),
+	"IS_ARRAY":         test1(func(v value) bool { return v.kind == kindArray }),
+	"IS_OBJECT":        test1(func(v value) bool { return v.kind == kindObject }),
+	"IS_PRIMITIVE":     test1(value.primitive),
+	"IS_FINITE_NUMBER": test1(func(v value) bool { return v.kind == kindNumber }),
+	"IS_INTEGER": test1(func(v value) bool {
+		return v.kind == kindNumber && v.number == math.Trunc(v.number) && math.Abs(v.number) <= math.MaxInt64
+	}),
+	"IIF": {3, 3, true, func(_ *run, a []value) value {
+		if a[0].isTrue() {
+			return a[1]
+		}
+		return a[2]
+	}},
+	"TOSTRING":        of1(toString),
+	"STRINGTOARRAY":   parsed(kindArray),
+	"STRINGTOBOOLEAN": parsed(kindBoolean),
+	"STRINGTONULL":    parsed(kindNull),
+	"STRINGTONUMBER":  parsed(kindNumber),
+	"STRINGTOOBJECT":  parsed(kindObject),
+	"OBJECTTOARRAY":   ofAny(1, 3, objectToArray),
+}
+
+// toString is the text of a string, the JSON of anything else.
+func toString(v value) value {
+	if v.kind == kindString {
+		return v
+	}
+	return text(string(v.append(nil)))
+}
+
+// parsed is the JSON value of kind k that a string holds.
+func parsed(k kind) *function {
+	return of1(func(v value) value {
+		if v.kind != kindString {
+			return undefined
+		}
+		if p, ok := parseText(v.text); ok && p.kind == k {
+			return p
+		}
+		return undefined
+	})
+}
+
+// objectToArray turns each property into an object of its name and value, which
+// are called k and v unless the other arguments say otherwise.
+func objectToArray(a []value) value {
+	if a[0].kind != kindObject || !all(kindString, a[1:]) {
+		return undefined
+	}
+	names := [2]string{"k", "v"}
+	for i, v := range a[1:] {
+		names[i] = v.text
+	}
+	var pairs []value
+	for quoted, raw := range members(a[0].raw) {
+		var o objectBuilder
+		o.add(names[0], text(unquote(quoted)))
+		o.add(names[1], parseValue(raw))
+		pairs = append(pairs, o.value())
+	}
+	return array(pairs)
+}
+
+// fold is s for a comparison that ignores case.
+func fold(s string) string { return strings.ToLower(strings.ToUpper(s)) }
