@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// application is the enabled functions with their hosts: one host for all functions
+// that keep their leases in the same place under the same intervals.
+type application struct {
+	settings *settings
+	log      *zap.Logger
+	accounts accounts
+	groups   []group
+	hosts    []*trigger.Host
+	closers  []func() error
+}
+
+// group is what one host runs.
+type group struct {
+	key       groupKey
+	leases    *cosmos.Container
+	functions []trigger.Function
+}
+
+// groupKey is what functions of one host have in common.
+type groupKey struct {
+	connection, database, container, regions string
+	acquire, renew, expiration               interval
+}
+
+// openApp opens the handlers and makes the hosts; it makes no request. grace
+// is how long a running handler may finish at a stop. Close the app after use.
+func openApp(ctx context.Context, s *settings, grace time.Duration, log *zap.Logger) (*application, error) {
+	a := &application{settings: s, log: log, accounts: accounts{}}
+	for _, f := range s.Functions {
+		if err := a.open(ctx, f); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	if err := a.makeHosts(grace); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// open opens one handler and puts its function into its group.
+func (a *application) open(ctx context.Context, f functionSettings) error {
+	monitored, err := a.accounts.client(f.Connection, f.PreferredLocations)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
+	}
+	leases, err := a.accounts.client(f.LeaseConnection, f.PreferredLocations)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
+	}
+	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: monitored.Container, Database: f.DatabaseName}, f.Own)
+	if err != nil {
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
+	}
+	a.closers = append(a.closers, closer)
+	g := a.groupOf(f, leases)
+	g.functions = append(g.functions, trigger.Function{
+		Name:           f.LeaseContainerPrefix,
+		Container:      monitored.Container(f.DatabaseName, f.ContainerName),
+		Handler:        handler,
+		Start:          f.StartFrom.Start,
+		MaxItems:       int(f.MaxItemsPerInvocation),
+		HandlerTimeout: time.Duration(f.HandlerTimeout),
+		PollDelay:      time.Duration(f.FeedPollDelay),
+	})
+	return nil
+}
+
+func (a *application) groupOf(f functionSettings, leases *cosmos.Client) *group {
+	key := groupKey{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName, f.PreferredLocations.String(),
+		f.LeaseAcquireInterval, f.LeaseRenewInterval, f.LeaseExpirationInterval}
+	for i := range a.groups {
+		if a.groups[i].key == key {
+			return &a.groups[i]
+		}
+	}
+	a.groups = append(a.groups, group{key: key, leases: leases.Container(f.LeaseDatabaseName, f.LeaseContainerName)})
+	return &a.groups[len(a.groups)-1]
+}
+
+// makeHosts makes the hosts anew, none of which may be running.
+func (a *application) makeHosts(grace time.Duration) error {
+	a.hosts = nil
+	for _, g := range a.groups {
+		host, err := trigger.New(g.leases, g.functions, &trigger.Options{
+			Owner:           a.settings.App.Owner,
+			AcquireInterval: time.Duration(g.key.acquire),
+			RenewInterval:   time.Duration(g.key.renew),
+			Expiration:      time.Duration(g.key.expiration),
+			StopGrace:       grace,
+			Logger:          a.log,
+		})
+		if err != nil {
+			return err
+		}
+		a.hosts = append(a.hosts, host)
+	}
+	return nil
+}
+
+// Close closes what the handlers opened, after the hosts have stopped.
+func (a *application) Close() error {
+	var errs []error
+	for _, closer := range a.closers {
+		errs = append(errs, closer())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+// Run runs all hosts until ctx ends and they have stopped; the first that
+// fails ends the others.
+func (a *application) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return a.each(func(h *trigger.Host) error {
+		err := h.Run(ctx)
+		if err != nil {
+			cancel()
+		}
+		return err
+	})
+}
+
+// Drain drains all hosts. What one of them did counts although another failed.
+func (a *application) Drain(ctx context.Context) (trigger.Summary, error) {
+	var mu sync.Mutex
+	var total trigger.Summary
+	err := a.each(func(h *trigger.Host) error {
+		s, err := h.Drain(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		total = sum(total, s)
+		return err
+	})
+	return total, err
+}
+
+func (a *application) each(do func(*trigger.Host) error) error {
+	errs := make([]error, len(a.hosts))
+	var running sync.WaitGroup
+	for i, h := range a.hosts {
+		running.Go(func() { errs[i] = do(h) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+func sum(a, b trigger.Summary) trigger.Summary {
+	return trigger.Summary{
+		Ranges: a.Ranges + b.Ranges, Idle: a.Idle + b.Idle, Drained: a.Drained + b.Drained,
+		Skipped: a.Skipped + b.Skipped, Behind: a.Behind + b.Behind,
+		Batches: a.Batches + b.Batches, Changes: a.Changes + b.Changes, Retries: a.Retries + b.Retries,
+	}
+}
+
+// health words what the hosts work on; it is an error when a function makes no
+// progress at all.
+func (a *application) health() (lines []string, err error) {
+	var problems []error
+	for _, h := range a.hosts {
+		for _, f := range h.Status().Functions {
+			if f.Problem != "" {
+				problems = append(problems, fmt.Errorf("function %q makes no progress: %s", f.Name, f.Problem))
+			}
+			lines = append(lines, describe(f))
+		}
+	}
+	return lines, errors.Join(problems...)
+}
+
+// describe is one line about a function on this host.
+func describe(f trigger.FunctionStatus) string {
+	var b strings.Builder
+	changes := 0
+	for _, r := range f.Ranges {
+		changes += r.Changes
+		if r.Problem != "" {
+			fmt.Fprintf(&b, "; range %s: %s", r.Range, r.Problem)
+		}
+	}
+	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition%s", f.Name, len(f.Ranges), changes, b.String())
+}
+
+// accounts shares the clients of an app, by connection and regions.
+type accounts map[string]*cosmos.Client
+
+func (a accounts) client(connection string, regions list) (*cosmos.Client, error) {
+	key := connection + "\n" + regions.String()
+	if client, ok := a[key]; ok {
+		return client, nil
+	}
+	c, err := resolveConnection(connection)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.client(cosmos.ClientOptions{PreferredRegions: regions})
+	if err != nil {
+		return nil, fmt.Errorf("connection %s: %w", connection, err)
+	}
+	a[key] = client
+	return client, nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/handlers"
+)
+
+// exitHosted ends a process that the Functions host started. The host never
+// restarts a handler that exits with 0 and gives up after three exits with
+// other codes; 200 asks for a restart that is not counted
+// (azure-functions-host, HttpWorkerProcess).
+const exitHosted = 200
+
+// functionName is the directory of function.json, whose timer is the tick.
+const functionName = "function"
+
+// functionsPort is where the Functions host expects its custom handler.
+func functionsPort() (port string, hosted bool) {
+	return os.LookupEnv("FUNCTIONS_CUSTOMHANDLER_PORT")
+}
+
+// serveFunctions is the custom handler: it serves the Functions host until a
+// signal. Settings that are refused end it with 1 and the reason in the log.
+func serveFunctions(ctx context.Context, port string) int {
+	log := newLogger("info")
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		log.Error("the port of FUNCTIONS_CUSTOMHANDLER_PORT cannot be served", zap.Error(err))
+		return 1
+	}
+	defer listener.Close()
+	s, err := loadSettings(handlers.All())
+	if err != nil {
+		log.Error("settings are refused", zap.Error(err))
+		return 1
+	}
+	if err := serveApp(ctx, s, listener, newLogger(s.App.LogLevel)); err != nil {
+		log.Error("the custom handler ended", zap.Error(err))
+		return 1
+	}
+	return exitHosted
+}
+
+// serveApp opens the app, which makes no request yet, and answers the host
+// until ctx ends and everything has stopped.
+func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
+	limit, source, err := functionTimeout()
+	if err != nil {
+		log.Warn("functionTimeout is not known", zap.Error(err), zap.Duration("assumed", limit))
+	}
+	a, err := openApp(ctx, s, min(time.Duration(s.App.StopGrace), margin(limit)/3), log)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	call, wait := a.ticks(ctx, s.App.Mode, limit, log)
+	log.Info("custom handler", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
+		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", version()))
+	if err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: log}); err != nil {
+		return err
+	}
+	stop()
+	wait()
+	return nil
+}
+
+// ticks gives what answers a tick in the mode. What runs besides ends with
+// ctx; wait returns when it has.
+func (a *application) ticks(ctx context.Context, m mode, limit time.Duration, log *zap.Logger) (call function, wait func()) {
+	if m == modeTimer {
+		d := &drainer{limit: limit, drain: a.Drain}
+		return d.tick, d.wait
+	}
+	c := &continuous{run: a.Run, health: a.health, log: log}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	return c.tick, func() { <-done }
+}
+
+// serveHTTP serves until ctx ends and every request is answered. Requests get
+// ctx, so that its end stops their work in good order. There is no write
+// timeout, which would cut a long tick, and idle connections outlive the
+// host's, which would else be closed under a request.
+func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler:        h,
+		ReadTimeout:    requestTimeout,
+		IdleTimeout:    5 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the Functions host: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	err := server.Shutdown(last)
+	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"halley/handlers"
+)
+
+// checkTime bounds the probes of one function.
+const checkTime = 30 * time.Second
+
+func checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check settings, accounts, permissions and packaging",
+		Long: `Check prints the effective settings with their source, then tries what the
+enabled functions need: the accounts, the containers, the partition key of the
+lease container, reading the feed, and creating, replacing and deleting a lease
+by means of a probe document. Where there is a host.json it checks the Functions
+app around it. Each line that fails says what to change; then the exit code is 1.
+
+Secrets are not printed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return check(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// check reports on out; its error only counts what failed.
+func check(ctx context.Context, out io.Writer) error {
+	r := &report{out: out}
+	s, err := loadSettings(handlers.All())
+	if err == nil {
+		r.settings(s.Values)
+	}
+	r.line("settings", err)
+	r.packaging(appRoot())
+	if s != nil {
+		for _, f := range s.Functions {
+			r.function(ctx, f)
+		}
+	}
+	if r.failed > 0 {
+		return fmt.Errorf("%d checks failed", r.failed)
+	}
+	return nil
+}
+
+// report prints the outcome of checks, a line each.
+type report struct {
+	out    io.Writer
+	failed int
+}
+
+// line prints one outcome; an error may hold several, a line each.
+func (r *report) line(what string, err error) {
+	if err == nil {
+		fmt.Fprintf(r.out, "ok    %s\n", what)
+		return
+	}
+	r.failed++
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", what, text)
+	}
+}
+
+func (r *report) settings(values []value) {
+	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	for _, v := range values {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(v.Value), v.Source)
+	}
+	_ = t.Flush()
+	fmt.Fprintln(r.out)
+}
+
+func quoteBlank(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// function probes what one function needs, as far as what comes first works.
+func (r *report) function(ctx context.Context, f functionSettings) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	p := probe{f: f}
+	if !r.step(ctx, &p, "connection "+f.Connection, p.connect) {
+		return
+	}
+	r.step(ctx, &p, "handler", p.handler)
+	for _, step := range []struct {
+		what string
+		try  func(context.Context) error
+	}{
+		{"account of " + f.Connection, p.account},
+		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
+		{"its change feed", p.feed},
+		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
+		{"create, replace and delete a lease", p.lease},
+	} {
+		if !r.step(ctx, &p, step.what, step.try) {
+			return
+		}
+	}
+}
+
+// step reports whether one step worked.
+func (r *report) step(ctx context.Context, p *probe, what string, try func(context.Context) error) bool {
+	p.note = ""
+	err := try(ctx)
+	if err == nil && p.note != "" {
+		what += " (" + p.note + ")"
+	}
+	r.line(p.f.Name+": "+what, err)
+	return err == nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// localEmulator is the connection that means an account on this machine, as
+// halley emulator serves it: the value of a connection, or its name.
+const localEmulator = "emulator"
+
+// emulatorEndpoint is where halley emulator and Microsoft's emulator listen.
+const emulatorEndpoint = "http://127.0.0.1:8081/"
+
+// connection is an account and how to prove who calls.
+type connection struct {
+	Endpoint   string
+	Kind       string // for people: where the endpoint and the proof come from
+	credential cosmos.Credential
+}
+
+// resolveConnection finds what a connection's name stands for, as the
+// connections of Azure Functions do: a connection string in the variable of
+// that name, else an endpoint in <name>__accountEndpoint with an Entra ID
+// identity (<name>__credential, <name>__clientId) or <name>__accountKey.
+// Variables are found in any case. No error repeats a secret.
+func resolveConnection(name string) (connection, error) {
+	if strings.ContainsAny(name, "=;/") {
+		return connection{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
+	}
+	if value := lookupEnv(name); value != "" {
+		return fromString(name, value)
+	}
+	if lookupEnv(name+"__accountEndpoint") != "" {
+		return fromParts(name)
+	}
+	if name == localEmulator {
+		return fromString(name, localEmulator)
+	}
+	return connection{}, fmt.Errorf("connection %s is not set: set %s to a connection string or to %q, or %s__accountEndpoint to the account's URL",
+		name, name, localEmulator, name)
+}
+
+func fromString(name, value string) (connection, error) {
+	if strings.EqualFold(value, localEmulator) {
+		credential, err := cosmos.KeyCredential(emulator.Key)
+		return connection{emulatorEndpoint, "local emulator", credential}, err
+	}
+	endpoint, credential, err := cosmos.ParseConnectionString(value)
+	if err != nil {
+		return connection{}, fmt.Errorf("connection %s: %w", name, err)
+	}
+	return connection{endpoint, "connection string in " + name, credential}, nil
+}
+
+// fromParts reads <name>__accountEndpoint and its companions.
+func fromParts(name string) (connection, error) {
+	parts := map[string]string{}
+	for _, part := range []string{"accountEndpoint", "accountKey", "credential", "clientId"} {
+		parts[strings.ToLower(part)] = lookupEnv(name + "__" + part)
+	}
+	if err := refuseUnknownParts(name, parts); err != nil {
+		return connection{}, err
+	}
+	c := connection{Endpoint: parts["accountendpoint"]}
+	if key := parts["accountkey"]; key != "" {
+		if parts["credential"]+parts["clientid"] != "" {
+			return connection{}, fmt.Errorf("connection %s has both %s__accountKey and an identity: keep one of them", name, name)
+		}
+		credential, err := cosmos.KeyCredential(key)
+		if err != nil {
+			return connection{}, fmt.Errorf("%s__accountKey: %w", name, err)
+		}
+		c.Kind, c.credential = "account key in "+name+"__accountKey", credential
+		return c, nil
+	}
+	kind, token, err := identity(name, parts["credential"], parts["clientid"])
+	if err != nil {
+		return connection{}, err
+	}
+	c.Kind, c.credential = kind, cosmos.TokenCredential(token)
+	return c, nil
+}
+
+// identity gives the managed identity that is asked for, else the default
+// chain: environment, workload identity, managed identity, developer tools.
+func identity(name, credential, clientID string) (kind string, token azcore.TokenCredential, err error) {
+	switch {
+	case strings.EqualFold(credential, "managedidentity"):
+		kind = "system-assigned managed identity"
+		opts := &azidentity.ManagedIdentityCredentialOptions{}
+		if clientID != "" {
+			kind, opts.ID = "managed identity "+clientID, azidentity.ClientID(clientID)
+		}
+		token, err = azidentity.NewManagedIdentityCredential(opts)
+	case credential != "":
+		return "", nil, fmt.Errorf(`%s__credential=%q is not known: write "managedidentity", or leave it out for the default chain`, name, credential)
+	case clientID != "":
+		return "", nil, fmt.Errorf("%s__clientId names a managed identity: set %s__credential=managedidentity as well", name, name)
+	default:
+		kind = "default Azure credential"
+		token, err = azidentity.NewDefaultAzureCredential(nil)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("identity of connection %s: %w", name, err)
+	}
+	return kind, token, nil
+}
+
+// refuseUnknownParts reports variables <name>__x that would be ignored, such
+// as a client secret: without it the identity would be another than is meant.
+func refuseUnknownParts(name string, known map[string]string) error {
+	for _, variable := range os.Environ() {
+		variable, _, _ = strings.Cut(variable, "=")
+		part, ok := strings.CutPrefix(strings.ToLower(variable), strings.ToLower(name)+"__")
+		if _, isKnown := known[part]; ok && !isKnown {
+			return fmt.Errorf("%s is not known: a connection has __accountEndpoint with __credential and __clientId, or with __accountKey", variable)
+		}
+	}
+	return nil
+}
+
+// lookupEnv finds a variable in any case: Azure Functions treats names of
+// connections so.
+func lookupEnv(name string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	for _, variable := range os.Environ() {
+		if n, value, _ := strings.Cut(variable, "="); strings.EqualFold(n, name) {
+			return value
+		}
+	}
+	return ""
+}
+
+// client makes a client of the account. No I/O.
+func (c connection) client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
+	if endpoint, err := url.Parse(c.Endpoint); err == nil && endpoint.Scheme == "https" && loopbackHost(endpoint.Host) {
+		opts.Transport = loopbackTransport()
+	}
+	return cosmos.NewClient(c.Endpoint, c.credential, &opts)
+}
+
+// loopbackTransport does not verify certificates: emulators on this machine
+// sign their own. Only an endpoint that names loopback gets it.
+func loopbackTransport() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	transport.MaxIdleConnsPerHost = 100
+	transport.ResponseHeaderTimeout = time.Minute
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // loopback only
+	return &http.Client{Transport: transport}
+}

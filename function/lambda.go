@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"go.uber.org/zap"
+
+	"halley/handlers"
+	"halley/trigger"
+)
+
+// lambdaFunction drains once per invocation, whatever the event is: a schedule
+// of EventBridge is enough.
+type lambdaFunction struct {
+	app     *application
+	log     *zap.Logger
+	drainer *drainer
+
+	first sync.Once
+	err   error // of the first invocation's preparation
+}
+
+// lambdaResult is the answer to an invocation, as JSON.
+type lambdaResult struct {
+	trigger.Summary
+	Note string `json:"note,omitempty"` // time was up, or another drain was running
+}
+
+// serveLambda is the Lambda function: it returns, with the exit code, only
+// when it cannot serve. Settings that are refused end it before the first
+// invocation.
+func serveLambda(ctx context.Context) int {
+	log := newLogger("info")
+	s, err := loadSettings(handlers.All())
+	if err == nil && s.App.Mode != modeTimer {
+		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, which runs nothing between invocations: remove it")
+	}
+	if err != nil {
+		log.Error("settings are refused", zap.Error(err))
+		return 1
+	}
+	log = newLogger(s.App.LogLevel)
+	a, err := openApp(ctx, s, time.Duration(s.App.StopGrace), log)
+	if err != nil {
+		log.Error("the functions cannot be opened", zap.Error(err))
+		return 1
+	}
+	log.Info("lambda function", zap.String("version", version()))
+	lambda.StartWithOptions(newLambdaFunction(a, log).invoke, lambda.WithContext(ctx))
+	return 1
+}
+
+func newLambdaFunction(a *application, log *zap.Logger) *lambdaFunction {
+	return &lambdaFunction{app: a, log: log, drainer: &drainer{drain: a.Drain}}
+}
+
+// invoke drains until a margin before the invocation's deadline.
+func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
+	limit := assumedTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	l.first.Do(func() { l.err = l.fit(limit) })
+	if l.err != nil {
+		return lambdaResult{}, l.err
+	}
+	log := l.log
+	if c, ok := lambdacontext.FromContext(ctx); ok {
+		log = log.With(zap.String("invocation", c.AwsRequestID))
+	}
+	r := l.drainer.run(ctx, limit)
+	if err := r.failure(); err != nil {
+		log.Error("invocation failed", zap.Error(err))
+		return lambdaResult{}, err
+	}
+	log.Info("invocation answered", zap.Any("summary", r.summary), zap.String("note", r.note()))
+	return lambdaResult{r.summary, r.note()}, nil
+}
+
+// fit makes the grace of running handlers fit the function's timeout, which
+// only an invocation tells.
+func (l *lambdaFunction) fit(limit time.Duration) error {
+	if grace := margin(limit) / 3; grace < time.Duration(l.app.settings.App.StopGrace) {
+		return l.app.makeHosts(grace)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"halley/trigger"
+)
+
+// ledger compares what the writer wrote with what each function accepted. A
+// document is lost to a function that never accepted its newest version: the
+// feed may leave out a version that was overwritten, but no newest one.
+type ledger struct {
+	mu        sync.Mutex
+	documents map[string]*entry
+	writes    int // acknowledged, updates included
+	functions []accepted
+	advanced  chan struct{} // holds a value when something was accepted
+}
+
+// entry is one document; version 0 is none.
+type entry struct {
+	written int   // newest version that was acknowledged
+	seen    []int // newest version that each function accepted
+}
+
+// accepted counts what a function accepted.
+type accepted struct {
+	Name        string `json:"name"`
+	Delivered   int    `json:"delivered"`
+	Redelivered int    `json:"redelivered"` // the same version again, or an older one
+	Lost        int    `json:"lost"`        // documents whose newest version is missing
+}
+
+func newLedger(functions []string) *ledger {
+	l := &ledger{documents: map[string]*entry{}, advanced: make(chan struct{}, 1)}
+	for _, name := range functions {
+		l.functions = append(l.functions, accepted{Name: name})
+	}
+	return l
+}
+
+// versioned is what the ledger reads of a document.
+type versioned struct {
+	ID      string `json:"id"`
+	Version int    `json:"version"`
+}
+
+// wrote notes a write that the account acknowledged.
+func (l *ledger) wrote(id string, version int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes++
+	e := l.entry(id)
+	for i := range l.functions {
+		if e.seen[i] >= e.written && e.seen[i] < version {
+			l.functions[i].Lost++
+		}
+	}
+	e.written = max(e.written, version)
+}
+
+// watch wraps the handler of function i: what it accepts is noted. The handler
+// may change the documents, so they are read before.
+func (l *ledger) watch(i int, handle trigger.Handler) trigger.Handler {
+	return func(ctx context.Context, b trigger.Batch) error {
+		docs := make([]versioned, len(b.Changes))
+		for j, c := range b.Changes {
+			_ = json.Unmarshal(c.Document, &docs[j]) // what is no document of the writer's counts as version 0
+		}
+		if err := handle(ctx, b); err != nil {
+			return err
+		}
+		l.accept(i, docs)
+		return nil
+	}
+}
+
+func (l *ledger) accept(i int, docs []versioned) {
+	l.mu.Lock()
+	f := &l.functions[i]
+	for _, d := range docs {
+		e := l.entry(d.ID)
+		if d.Version <= e.seen[i] {
+			f.Redelivered++
+			continue
+		}
+		f.Delivered++
+		if e.seen[i] < e.written && d.Version >= e.written {
+			f.Lost--
+		}
+		e.seen[i] = d.Version
+	}
+	l.mu.Unlock()
+	select {
+	case l.advanced <- struct{}{}:
+	default:
+	}
+}
+
+func (l *ledger) entry(id string) *entry {
+	e, ok := l.documents[id]
+	if !ok {
+		e = &entry{seen: make([]int, len(l.functions))}
+		l.documents[id] = e
+	}
+	return e
+}
+
+// totals are the counts so far.
+func (l *ledger) totals() (writes int, functions []accepted) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writes, append([]accepted{}, l.functions...)
+}
+
+// lost sums over all functions; while writing goes on, it is what they are
+// behind.
+func (l *ledger) lost() int {
+	_, functions := l.totals()
+	n := 0
+	for _, f := range functions {
+		n += f.Lost
+	}
+	return n
+}
+
+// wait returns when every function has accepted all that was written, or when
+// ctx ends.
+func (l *ledger) wait(ctx context.Context) {
+	for l.lost() > 0 {
+		select {
+		case <-l.advanced:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLogger logs JSON lines to stdout and sends Go's own log package there as
+// well: the Functions host takes every line on stderr for an error.
+func newLogger(level logLevel) *zap.Logger {
+	log := jsonLogger(os.Stdout, level)
+	zap.RedirectStdLog(log)
+	return log
+}
+
+// jsonLogger writes one JSON object per line to w.
+func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
+	least, err := zapcore.ParseLevel(string(level))
+	if err != nil {
+		least = zapcore.InfoLevel
+	}
+	out := zapcore.Lock(zapcore.AddSync(w))
+	config := zap.NewProductionEncoderConfig()
+	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
+	config.MessageKey = "message"
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), out, least), zap.ErrorOutput(out))
+}

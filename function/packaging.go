@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// executable is the name that host.json gives to the binary.
+const executable = "halley"
+
+// functionNames are the directories whose function.json the custom handler serves.
+var functionNames = []string{functionName}
+
+// packaging checks the Functions app in dir, where there is one.
+func (r *report) packaging(dir string) {
+	path := filepath.Join(dir, "host.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = checkHostJSON(data)
+	}
+	r.line("packaging: "+path, err)
+	r.line("packaging: functions of the app", checkFunctions(dir))
+	r.line("packaging: executable", checkExecutable(filepath.Join(dir, executable)))
+}
+
+func checkHostJSON(data []byte) error {
+	var host struct {
+		Version         string
+		FunctionTimeout string
+		CustomHandler   struct {
+			EnableForwardingHTTPRequest bool `json:"enableForwardingHttpRequest"`
+			Description                 struct {
+				DefaultExecutablePath string
+				Arguments             []string
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &host); err != nil {
+		return fmt.Errorf("not read: %w", err)
+	}
+	var errs []error
+	if host.Version != "2.0" {
+		errs = append(errs, fmt.Errorf(`version is %q: write "2.0"`, host.Version))
+	}
+	if d := host.CustomHandler.Description; d.DefaultExecutablePath != executable {
+		errs = append(errs, fmt.Errorf("customHandler.description.defaultExecutablePath is %q: write %q, the name in the package, without ./", d.DefaultExecutablePath, executable))
+	} else if len(d.Arguments) > 0 {
+		errs = append(errs, errors.New("customHandler.description.arguments make a command of the handler: remove them"))
+	}
+	if host.FunctionTimeout != "" {
+		_, _, err := limitOf(host.FunctionTimeout, "host.json")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkFunctions compares the directories that hold a function.json with what
+// the custom handler serves.
+func checkFunctions(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "function.json"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var found []string
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		found = append(found, name)
+		if !slices.Contains(functionNames, name) {
+			errs = append(errs, fmt.Errorf("%s: the handler serves no function %q, only %s: rename or remove the directory", file, name, strings.Join(functionNames, ", ")))
+			continue
+		}
+		errs = append(errs, checkFunctionJSON(file))
+	}
+	for _, name := range functionNames {
+		if !slices.Contains(found, name) {
+			errs = append(errs, fmt.Errorf("%s is missing: the Functions host would never call the handler", filepath.Join(dir, name, "function.json")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkFunctionJSON(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var function struct {
+		Bindings []struct{ Type, Direction, Name, Schedule string }
+	}
+	if err := json.Unmarshal(data, &function); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if len(function.Bindings) != 1 || function.Bindings[0].Type != "timerTrigger" {
+		return fmt.Errorf("%s: its only binding must be a timerTrigger", file)
+	}
+	schedule := function.Bindings[0].Schedule
+	if name, ok := settingReference(schedule); ok && lookupEnv(name) == "" {
+		return fmt.Errorf("%s: schedule %s names a setting that is not set here: the Functions host would not load the function", file, schedule)
+	}
+	if schedule == "" {
+		return fmt.Errorf(`%s: no schedule: write one such as "*/10 * * * * *"`, file)
+	}
+	return nil
+}
+
+// settingReference takes %NAME% apart.
+func settingReference(s string) (name string, ok bool) {
+	if len(s) > 2 && strings.HasPrefix(s, "%") && strings.HasSuffix(s, "%") {
+		return s[1 : len(s)-1], true
+	}
+	return "", false
+}
+
+// checkExecutable looks at the binary beside host.json; a source tree has none.
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable: chmod +x it, or package with scripts/package", path)
+	}
+	return nil
+}

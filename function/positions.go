@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"halley/trigger"
+)
+
+// position is how far one function has come in one range.
+type position struct {
+	Function     string `json:"function"`
+	Range        string `json:"range"` // lease token
+	Host         string `json:"host"`  // that worked on it last
+	Changes      int    `json:"changes"`
+	LastLSN      int64  `json:"lastLsn"`      // of the last change that was accepted
+	Continuation string `json:"continuation"` // in the lease
+}
+
+// positions follows the hosts' events.
+type positions struct {
+	mu     sync.Mutex
+	known  map[[2]string]*position
+	splits int // leases that gave way to children
+}
+
+func newPositions() *positions { return &positions{known: map[[2]string]*position{}} }
+
+// of gives what observes one host.
+func (p *positions) of(host string) func(trigger.Event) {
+	return func(e trigger.Event) { p.observe(host, e) }
+}
+
+func (p *positions) observe(host string, e trigger.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := [2]string{e.Function, e.Range}
+	if e.Kind == trigger.Split {
+		p.splits++
+		delete(p.known, key)
+		return
+	}
+	at, ok := p.known[key]
+	if !ok {
+		if e.Kind == trigger.Released {
+			return // the end of a range that split
+		}
+		at = &position{Function: e.Function, Range: e.Range}
+		p.known[key] = at
+	}
+	at.Host = host
+	at.Changes += e.Changes * delivered(e)
+	at.LastLSN = max(at.LastLSN, e.LastLSN)
+	at.Continuation = cmp.Or(e.Continuation, at.Continuation)
+}
+
+// delivered is 1 for a delivery: a failed one carries its changes as well.
+func delivered(e trigger.Event) int {
+	if e.Kind == trigger.Delivered {
+		return 1
+	}
+	return 0
+}
+
+// list is sorted by function and range.
+func (p *positions) list() []position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]position, 0, len(p.known))
+	for _, at := range p.known {
+		out = append(out, *at)
+	}
+	slices.SortFunc(out, func(a, b position) int {
+		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range))
+	})
+	return out
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"halley/handlers"
+	"halley/trigger/cosmos"
+)
+
+// probe tries what one function needs of its accounts.
+type probe struct {
+	f       functionSettings
+	client  *cosmos.Client // of the monitored container
+	keptIn  *cosmos.Container
+	keyPath string // of the lease container
+	note    string // about the step that is tried
+}
+
+// probing repeats little, so that what is wrong shows soon.
+var probing = policy.RetryOptions{MaxRetries: 1}
+
+func (p *probe) open(name string) (*cosmos.Client, error) {
+	c, err := resolveConnection(name)
+	if err != nil {
+		return nil, err
+	}
+	p.note = c.Endpoint + ", " + c.Kind
+	return c.client(cosmos.ClientOptions{PreferredRegions: p.f.PreferredLocations, ClientOptions: azcore.ClientOptions{Retry: probing}})
+}
+
+func (p *probe) connect(context.Context) (err error) {
+	if p.client, err = p.open(p.f.Connection); err != nil {
+		return fmt.Errorf("%s=%s: %w", p.f.setting("CONNECTION"), p.f.Connection, err)
+	}
+	leases := p.client
+	if p.f.LeaseConnection != p.f.Connection {
+		if leases, err = p.open(p.f.LeaseConnection); err != nil {
+			return fmt.Errorf("%s=%s: %w", p.f.setting("LEASE_CONNECTION"), p.f.LeaseConnection, err)
+		}
+	}
+	p.keptIn = leases.Container(p.f.LeaseDatabaseName, p.f.LeaseContainerName)
+	return nil
+}
+
+// handler opens the function's handler, which tries its own settings.
+func (p *probe) handler(ctx context.Context) error {
+	_, closer, err := p.f.Open(ctx, handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName}, p.f.Own)
+	if err != nil {
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
+	}
+	return closer()
+}
+
+func (p *probe) account(ctx context.Context) error {
+	a, err := p.client.Account(ctx)
+	if err == nil {
+		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
+		return nil
+	}
+	if status, _ := cosmos.Status(err); status == 0 {
+		return fmt.Errorf("not reachable: %w: check the endpoint %s, the network and the account's firewall", err, p.client.Endpoint())
+	}
+	return err
+}
+
+func (p *probe) monitored(ctx context.Context) error {
+	properties, err := p.container().Properties(ctx)
+	if err != nil {
+		return p.missing(err, "DATABASE_NAME", "CONTAINER_NAME")
+	}
+	p.note = "partition key " + strings.Join(properties.PartitionKey.Paths, ", ")
+	return nil
+}
+
+func (p *probe) container() *cosmos.Container {
+	return p.client.Container(p.f.DatabaseName, p.f.ContainerName)
+}
+
+// missing names the settings of a container that is not there.
+func (p *probe) missing(err error, database, container string) error {
+	if cosmos.IsStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.setting(database), p.f.setting(container), err)
+	}
+	return err
+}
+
+// feed reads a page from now on: one read that changes nothing.
+func (p *probe) feed(ctx context.Context) error {
+	ranges, err := p.container().Ranges(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := p.container().ReadFeed(ctx, cosmos.FeedRequest{Range: ranges[0], Start: cosmos.StartNow, MaxItems: 1})
+	if err != nil {
+		return err
+	}
+	page.Release()
+	p.note = fmt.Sprintf("%d ranges", len(ranges))
+	return nil
+}
+
+func (p *probe) leases(ctx context.Context) error {
+	properties, err := p.keptIn.Properties(ctx)
+	if err != nil {
+		return p.missing(err, "LEASE_DATABASE_NAME", "LEASE_CONTAINER_NAME")
+	}
+	p.keyPath = strings.Join(properties.PartitionKey.Paths, ", ")
+	if p.keyPath != "/id" && p.keyPath != "/partitionKey" {
+		return fmt.Errorf("its partition key is %s: create a lease container with partition key /id and name it in %s", p.keyPath, p.f.setting("LEASE_CONTAINER_NAME"))
+	}
+	if properties.DefaultTTL != nil && *properties.DefaultTTL > 0 {
+		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: switch the time to live off", *properties.DefaultTTL)
+	}
+	p.note = "partition key " + p.keyPath
+	return nil
+}
+
+// lease does with a probe document what a lease needs. Its id is under no
+// prefix of leases.
+func (p *probe) lease(ctx context.Context) error {
+	id := "halley-check-" + rand.Text()
+	key := cosmos.NewPartitionKey(id)
+	doc := map[string]any{"id": id, "partitionKey": id, "ttl": 300}
+	created, err := p.keptIn.Create(ctx, key, doc)
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	doc["version"] = 2
+	replaced, err := p.keptIn.Replace(ctx, id, key, doc, created.ETag)
+	if err != nil {
+		_, undo := p.keptIn.Delete(ctx, id, key, "")
+		return errors.Join(fmt.Errorf("replace: %w", err), left(id, undo))
+	}
+	if _, err := p.keptIn.Delete(ctx, id, key, replaced.ETag); err != nil {
+		return fmt.Errorf("delete: %w", left(id, err))
+	}
+	return nil
+}
+
+// left names the probe document that could not be deleted.
+func left(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("document %s is left behind: %w", id, err)
+}

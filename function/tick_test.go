@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger"
+)
+
+// untilCtx drains until its context ends and then takes stop to release.
+func untilCtx(stop time.Duration) func(context.Context) (trigger.Summary, error) {
+	return func(ctx context.Context) (trigger.Summary, error) {
+		<-ctx.Done()
+		time.Sleep(stop)
+		return trigger.Summary{Ranges: 4, Behind: 1, Changes: 9}, nil
+	}
+}
+
+func TestTickAnswersBeforeTheLimit(t *testing.T) {
+	for _, limit := range []time.Duration{10 * time.Second, 5 * time.Minute, 30 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &drainer{limit: limit, drain: untilCtx(margin(limit) / 2)}
+			began := time.Now()
+			logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+			if err != nil {
+				t.Errorf("time that is up fails the tick: %v", err)
+			}
+			if all := strings.Join(logs, "\n"); !strings.Contains(all, "1 behind") || !strings.Contains(all, "next one") {
+				t.Errorf("logs %q tell neither the summary nor that time was up", logs)
+			}
+			if took := time.Since(began); took >= limit || took < limit/2 {
+				t.Errorf("answered after %v of %v", took, limit)
+			}
+			d.wait()
+		})
+	}
+}
+
+// TestTickAnswersForAStuckDrain: a handler that ignores its context must not
+// make the host kill the process.
+func TestTickAnswersForAStuckDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 5 * time.Minute
+		d := &drainer{limit: limit, drain: untilCtx(time.Hour)}
+		began := time.Now()
+		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "obey") {
+			t.Errorf("error %v, want one about a handler that does not obey its context", err)
+		}
+		if took := time.Since(began); took >= limit {
+			t.Errorf("answered after %v of %v", took, limit)
+		}
+		logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+		if err != nil || !strings.Contains(strings.Join(logs, " "), "running since") {
+			t.Errorf("next tick: %q %v, want success that names the running drain", logs, err)
+		}
+		d.wait()
+	})
+}
+
+func TestOverlappingTicksDrainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drains := 0
+		d := &drainer{limit: time.Minute, drain: func(context.Context) (trigger.Summary, error) {
+			drains++
+			time.Sleep(20 * time.Second)
+			return trigger.Summary{}, nil
+		}}
+		first := make(chan error, 1)
+		go func() {
+			_, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+			first <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+		if err != nil || time.Since(began) != 0 || !strings.Contains(strings.Join(logs, ""), "running since") {
+			t.Errorf("second tick: %q, %v after %v; want success at once", logs, err, time.Since(began))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err != nil {
+			t.Error(err)
+		}
+		if drains != 2 {
+			t.Errorf("%d drains, want the first and the third tick's", drains)
+		}
+		d.wait()
+	})
+}
+
+func TestTickFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		drain func(context.Context) (trigger.Summary, error)
+		says  string
+	}{
+		"error": {func(context.Context) (trigger.Summary, error) {
+			return trigger.Summary{}, errors.New("read leases: 403")
+		}, "403"},
+		"panic": {func(context.Context) (trigger.Summary, error) { panic("boom") }, "boom"},
+		"error at the deadline": {func(ctx context.Context) (trigger.Summary, error) {
+			<-ctx.Done()
+			return trigger.Summary{}, errors.New("release lease: 412")
+		}, "412"},
+		"handlers refuse all": {func(ctx context.Context) (trigger.Summary, error) {
+			<-ctx.Done()
+			return trigger.Summary{Ranges: 1, Behind: 1, Retries: 7}, nil
+		}, "7 retries"},
+		"a range fails": {func(context.Context) (trigger.Summary, error) {
+			return trigger.Summary{Ranges: 2, Drained: 1, Behind: 1, Changes: 3}, nil
+		}, "1 behind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &drainer{limit: time.Minute, drain: test.drain}
+				if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("error %v, want %q", err, test.says)
+				}
+				d.wait()
+				if !d.begin().IsZero() {
+					t.Error("the failed drain still counts as running")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"halley/trigger"
+)
+
+// Defaults of the Cosmos DB extension for Azure Functions where it has them.
+const (
+	defaultPollDelay      = interval(5 * time.Second)
+	defaultAcquire        = interval(13 * time.Second)
+	defaultExpiration     = interval(60 * time.Second)
+	defaultRenew          = interval(17 * time.Second)
+	defaultStopGrace      = interval(10 * time.Second)
+	defaultHandlerTimeout = interval(5 * time.Minute)
+)
+
+// interval is a duration setting: Go syntax ("5s", "1m30s"), or a plain number
+// of milliseconds as the Cosmos DB extension's settings are.
+type interval time.Duration
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (d *interval) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	if ms, err := strconv.ParseInt(s, 10, 32); err == nil {
+		*d = interval(time.Duration(ms) * time.Millisecond)
+		return nil
+	}
+	parsed, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New(`not a duration: write "5s", "1m30s" or whole milliseconds`)
+	}
+	*d = interval(parsed)
+	return nil
+}
+
+func (d interval) String() string { return time.Duration(d).String() }
+
+// count is a positive whole number.
+type count int
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (c *count) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 1 {
+		return errors.New("not a whole number above 0")
+	}
+	*c = count(n)
+	return nil
+}
+
+// list is a comma-separated setting.
+type list []string
+
+// Decode implements [envconfig.Decoder]; blank elements are dropped.
+func (l *list) Decode(s string) error {
+	*l = nil
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			*l = append(*l, part)
+		}
+	}
+	return nil
+}
+
+func (l list) String() string { return strings.Join(l, ",") }
+
+// mode says what a tick of the Functions host does.
+type mode string
+
+const (
+	modeTimer      mode = "timer"      // the tick drains
+	modeContinuous mode = "continuous" // the app runs all the time; the tick checks its health
+)
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (m *mode) Decode(s string) error {
+	switch mode(s) {
+	case modeTimer, modeContinuous:
+		*m = mode(s)
+	case "":
+	default:
+		return fmt.Errorf("not a mode: write %s or %s", modeTimer, modeContinuous)
+	}
+	return nil
+}
+
+// logLevel is the least level that is logged.
+type logLevel string
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (l *logLevel) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	if _, err := zapcore.ParseLevel(s); err != nil {
+		return errors.New("not a level: write debug, info, warn or error")
+	}
+	*l = logLevel(s)
+	return nil
+}
+
+// startFrom is where a range without a lease begins: "beginning", "now" or an
+// RFC 3339 time. The zero value is now, the Cosmos DB extension's default.
+type startFrom struct{ trigger.Start }
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (f *startFrom) Decode(s string) error {
+	start, err := trigger.ParseStart(s)
+	if err != nil {
+		return errors.New("not a start: write beginning, now or a time such as 2026-01-31T09:00:00Z")
+	}
+	f.Start = start
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"halley/handlers/game"
+	"halley/trigger/cosmos"
+)
+
+const (
+	players    = 40
+	writeLanes = 8                // writes at a time
+	writeTime  = 10 * time.Second // for one write to be answered
+	recent     = 50               // results of a lane that may still be corrected
+)
+
+var games = []string{"chess", "go", "mahjong", "shogi"}
+
+// playerName names one of the players, 0 to players-1.
+func playerName(i int) string { return fmt.Sprintf("player-%02d", i) }
+
+// result is a document of the writer: a game's result that counts its versions.
+type result struct {
+	game.Result
+	Version int `json:"version"`
+}
+
+// writer posts game results at a steady rate and corrects one in ten.
+type writer struct {
+	container *cosmos.Container
+	ledger    *ledger
+	rate      int    // writes per second
+	run       string // begins every id: tells this run's documents from another's
+
+	mu     sync.Mutex
+	failed int // writes that were not acknowledged
+	last   error
+}
+
+// Run writes until ctx ends and the writes that are under way are answered.
+func (w *writer) Run(ctx context.Context) {
+	var lanes sync.WaitGroup
+	for i := range min(writeLanes, w.rate) {
+		lanes.Go(func() { w.lane(ctx, i, min(writeLanes, w.rate)) })
+	}
+	lanes.Wait()
+}
+
+// lane writes its share, one at a time: no two writes of one document overlap.
+func (w *writer) lane(ctx context.Context, lane, of int) {
+	began := time.Now()
+	interval := time.Duration(of) * time.Second / time.Duration(w.rate)
+	random := rand.New(rand.NewPCG(uint64(lane), uint64(of)))
+	var written []result
+	for n := 0; ; n++ {
+		due := began.Add(time.Duration(n)*interval + time.Duration(lane)*interval/time.Duration(of))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		r, corrected := next(random, written, fmt.Sprintf("%s-%d-%d", w.run, lane, n))
+		ok := w.write(ctx, r)
+		switch {
+		case ok && corrected >= 0:
+			written[corrected] = r
+		case ok:
+			written = append(written[max(0, len(written)+1-recent):], r)
+		case corrected >= 0:
+			written = slices.Delete(written, corrected, corrected+1) // which version it now has is not known
+		}
+	}
+}
+
+// next is a new result, or the correction of one of those written.
+func next(random *rand.Rand, written []result, id string) (r result, corrected int) {
+	if len(written) > 0 && random.IntN(10) == 0 {
+		i := random.IntN(len(written))
+		r := written[i]
+		r.Version++
+		r.Score++
+		return r, i
+	}
+	return result{Version: 1, Result: game.Result{
+		ID:     id,
+		Game:   games[random.IntN(len(games))],
+		Player: playerName(random.IntN(players)),
+		Score:  float64(random.IntN(100_000)),
+	}}, -1
+}
+
+// write reports whether the write was acknowledged. It outlives ctx: a write
+// that is cut off may or may not have happened.
+func (w *writer) write(ctx context.Context, r result) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	_, err := w.container.Upsert(ctx, cosmos.NewPartitionKey(r.Player), r)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.failed, w.last = w.failed+1, err
+		return false
+	}
+	w.ledger.wrote(r.ID, r.Version)
+	return true
+}
+
+// failures is how many writes were not acknowledged, and why the last was not.
+func (w *writer) failures() (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed, w.last
+}
