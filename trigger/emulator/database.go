@@ -100,9 +100,11 @@ func (c *call) readAccount() (*response, error) {
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
 const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
 
-// advertised is the endpoint that this caller can reach.
+// advertised is the endpoint that this caller can reach: the account's own for
+// callers on this machine, what they called it by for others, and behind servers
+// that are not ours.
 func (c *call) advertised() string {
-	if c.account.served.Load() != nil || c.request.RemoteAddr == "" {
+	if c.request.RemoteAddr == "" || c.account.served.Load() != nil && loopbackName(c.request.RemoteAddr) {
 		return c.account.Endpoint()
 	}
 	scheme := "http"

@@ -51,10 +51,11 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 
 // http is the response as net/http clients see it.
 func (r *response) http(req *http.Request, fault *Fault) *http.Response {
-	header := make(http.Header, len(r.header)+3)
+	header := make(http.Header, len(r.header)+2)
 	for _, f := range r.header {
 		header[canonical(f.name)] = []string{f.value}
 	}
+	header["Content-Length"] = []string{strconv.Itoa(len(r.body))}
 	header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
 	var body io.Reader = bytes.NewReader(r.body)
 	if fault.truncates() {
@@ -99,7 +100,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	whole := len(r.body)
 	r.body = r.body[:fault.keep(whole)]
-	w.Header()["content-length"] = []string{strconv.Itoa(whole)}
+	w.Header().Set("Content-Length", strconv.Itoa(whole))
 	write(w, r)
 	_ = http.NewResponseController(w).Flush() // the abort below is the point
 	panic(http.ErrAbortHandler)
@@ -107,6 +108,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func write(w http.ResponseWriter, r *response) {
 	header := w.Header()
+	header["Content-Type"] = nil // net/http would guess one beside ours in lower case
 	for _, f := range r.header {
 		header[f.name] = []string{f.value}
 	}
@@ -208,9 +210,6 @@ func (c *call) complete(r *response) *response {
 	}
 	if len(r.body) > 0 {
 		r.set("content-type", "application/json")
-	}
-	if r.status != http.StatusNotModified && r.status != http.StatusNoContent {
-		r.set("content-length", strconv.Itoa(len(r.body)))
 	}
 	return r
 }

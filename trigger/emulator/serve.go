@@ -1,0 +1,172 @@
+package emulator
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// ServeOptions of [Account.Serve]. The zero value serves HTTP on the port of the
+// official emulator.
+type ServeOptions struct {
+	// Addr is where to listen; "" = 127.0.0.1:8081. Port 0 takes a free one.
+	Addr string
+	// TLS serves HTTPS, with a certificate for localhost and the loopback addresses
+	// that is made at the start.
+	TLS bool
+	// CertOut is the file to which the certificate is written as PEM, for clients to
+	// trust; "" = none.
+	CertOut string
+	// AllowRemote permits an Addr that other machines reach. The account's key is
+	// public: whoever reaches it owns it.
+	AllowRemote bool
+	// Ready is called once with the endpoint, when connections are accepted.
+	Ready func(endpoint string)
+}
+
+// Limits of connections. Nothing bounds how long an answer may take, which
+// Options.Latency and faults may draw out.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = time.Minute
+	idleTimeout   = 5 * time.Minute
+	maxHeader     = 64 << 10
+	stopGrace     = 5 * time.Second
+)
+
+// Serve answers connections until ctx ends, then lets requests that are under way
+// finish for up to five seconds. It returns nil when ctx ended it. While it runs,
+// its address is the account's endpoint. The account stays open.
+func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:8081"
+	}
+	if err := o.check(); err != nil {
+		return fmt.Errorf("serve emulator: %w", err)
+	}
+	var config *tls.Config
+	if o.TLS {
+		var err error
+		if config, err = makeCertificate(o.CertOut); err != nil {
+			return fmt.Errorf("serve emulator: %w", err)
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return fmt.Errorf("serve emulator: %w", err)
+	}
+	endpoint := o.endpoint(listener.Addr().(*net.TCPAddr))
+	a.served.Store(&endpoint)
+	defer a.served.Store(nil)
+	if o.Ready != nil {
+		o.Ready(endpoint)
+	}
+	if err := a.accept(ctx, listener, config); err != nil {
+		return fmt.Errorf("serve emulator: %w", err)
+	}
+	return nil
+}
+
+func (o ServeOptions) check() error {
+	host, _, err := net.SplitHostPort(o.Addr)
+	switch {
+	case err != nil:
+		return fmt.Errorf("address %q must be host:port, such as 127.0.0.1:8081: %w", o.Addr, err)
+	case !o.AllowRemote && !loopbackName(host):
+		return fmt.Errorf("address %q can be reached by other machines, and the key of the account is public: listen on 127.0.0.1, or allow remote access", o.Addr)
+	case o.CertOut != "" && !o.TLS:
+		return errors.New("a certificate is asked for without TLS: turn TLS on")
+	}
+	return nil
+}
+
+// endpoint is the address that clients are told. Where all addresses are listened
+// on, it is this machine's own.
+func (o ServeOptions) endpoint(address *net.TCPAddr) string {
+	scheme, host := "http", address.IP
+	if o.TLS {
+		scheme = "https"
+	}
+	if host.IsUnspecified() {
+		host = net.IPv4(127, 0, 0, 1)
+	}
+	return scheme + "://" + net.JoinHostPort(host.String(), fmt.Sprint(address.Port)) + "/"
+}
+
+// accept serves until ctx ends.
+func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	server := &http.Server{
+		Handler: a, TLSConfig: config,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		stopped <- errors.Join(server.Shutdown(grace), server.Close())
+	})
+	var err error
+	if config != nil {
+		err = server.ServeTLS(listener, "", "")
+	} else {
+		err = server.Serve(listener)
+	}
+	if stop() {
+		return errors.Join(err, server.Close()) // it ended by itself
+	}
+	if err := <-stopped; err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// certificateLife is how long a certificate of one start is valid.
+const certificateLife = 365 * 24 * time.Hour
+
+// makeCertificate signs a certificate for this machine by itself, and writes it to
+// file unless that is "".
+func makeCertificate(file string) (*tls.Config, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make serial number: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "Halley emulator"},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(certificateLife),
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign certificate: %w", err)
+	}
+	if file != "" {
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return nil, fmt.Errorf("write certificate: %w", err)
+		}
+	}
+	certificate := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+}

@@ -1,0 +1,176 @@
+package emulator
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serve serves an account until the test ends and returns its endpoint.
+func serve(t *testing.T, a *Account, o ServeOptions) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	o.Ready = func(endpoint string) { ready <- endpoint }
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	go func() { done <- a.Serve(ctx, o) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case endpoint := <-ready:
+		return endpoint
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+	}
+	return ""
+}
+
+func TestServeHTTP(t *testing.T) {
+	_, a := newItems(t, 1, nil)
+	endpoint := serve(t, a, ServeOptions{})
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: strings.TrimSuffix(endpoint, "/")}
+	account := c.expect("200", "GET", "/", "").decode(t)
+	if got := account["writableLocations"].([]any)[0].(map[string]any); got["databaseAccountEndpoint"] != endpoint || got["name"] != "South Central US" {
+		t.Errorf("the account is at %v, want %s", got, endpoint)
+	}
+	if account["id"] == "localhost" {
+		t.Error("the account's id is localhost")
+	}
+	c.create("a", "k")
+	var reused bool
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+	resp, err := c.do(c.request("GET", items+"/a", "", pk("k")).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if !reused {
+		t.Error("the connection was not kept alive")
+	}
+	if !strings.Contains(a.ConnectionString(), endpoint) {
+		t.Errorf("connection string %q lacks %s", a.ConnectionString(), endpoint)
+	}
+}
+
+// TestHeaderNamesOnTheWire reads the answer as bytes: Python's azure-cosmos 3
+// keeps header names as they come.
+func TestHeaderNamesOnTheWire(t *testing.T) {
+	c, a := newItems(t, 1, nil)
+	c.create("a", "k")
+	endpoint, _ := url.Parse(serve(t, a, ServeOptions{}))
+	conn, err := net.Dial("tcp", endpoint.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	req := c.request("GET", items, "", with(feedHeader, "Connection", "close"))
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n", items, endpoint.Host)
+	if err := req.Header.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "\r\n")
+	seen := map[string]int{}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan(); lines.Scan() && lines.Text() != ""; {
+		name, _, _ := strings.Cut(lines.Text(), ":")
+		seen[name]++
+	}
+	for _, name := range []string{"etag", "x-ms-session-token", "x-ms-request-charge", "content-type", "lsn"} {
+		if seen[name] != 1 {
+			t.Errorf("header %s was sent %d times, among %v", name, seen[name], seen)
+		}
+	}
+	for name, n := range seen {
+		if n != 1 || strings.EqualFold(name, "content-type") && name != "content-type" {
+			t.Errorf("header %s was sent %d times", name, n)
+		}
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	_, a := newItems(t, 1, nil)
+	file := filepath.Join(t.TempDir(), "cert.pem")
+	endpoint := serve(t, a, ServeOptions{TLS: true, CertOut: file})
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		t.Fatalf("%s is no PEM certificate", text)
+	}
+	for _, protocol := range []int{1, 2} {
+		for _, host := range []string{"127.0.0.1", "localhost"} {
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: protocol == 2}
+			c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: strings.Replace(strings.TrimSuffix(endpoint, "/"), "127.0.0.1", host, 1)}
+			resp, err := c.do(c.request("GET", "/", "", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.ProtoMajor != protocol || !strings.Contains(string(body), endpoint) {
+				t.Errorf("%s over %s: %s", host, resp.Proto, body)
+			}
+			transport.CloseIdleConnections()
+		}
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	_, a := newClient(t, nil)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		options ServeOptions
+		names   string
+	}{
+		{ServeOptions{Addr: "0.0.0.0:0"}, "remote"},
+		{ServeOptions{Addr: ":0"}, "remote"},
+		{ServeOptions{Addr: "192.0.2.1:0"}, "remote"},
+		{ServeOptions{Addr: "localhost"}, "host:port"},
+		{ServeOptions{Addr: taken.Addr().String()}, "in use"},
+		{ServeOptions{Addr: "127.0.0.1:0", CertOut: "x"}, "TLS"},
+		{ServeOptions{Addr: "127.0.0.1:0", TLS: true, CertOut: filepath.Join(t.TempDir(), "no", "file")}, "certificate"},
+	} {
+		if err := a.Serve(t.Context(), tt.options); err == nil || !strings.Contains(err.Error(), tt.names) {
+			t.Errorf("%+v: %v, want an error that names %q", tt.options, err, tt.names)
+		}
+	}
+}
+
+func TestClosedAccount(t *testing.T) {
+	c, a := newClient(t, nil)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.try("GET", "/", ""); err == nil {
+		t.Error("a closed account answers in process")
+	}
+	outside := &client{t: t, do: http.DefaultClient.Do, endpoint: strings.TrimSuffix(serve(t, a, ServeOptions{}), "/")}
+	outside.expect("503", "GET", "/", "")
+	http.DefaultClient.CloseIdleConnections()
+}
