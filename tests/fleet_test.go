@@ -66,3 +66,54 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%d hosts, %d changes: the test did not do its work", report.Hosts, report.Written)
 	}
 }
+
+// The same with processes of halley run and the leaderboard: what they handled
+// is in Redis, where every change has a board of its own.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about fifteen seconds")
+	}
+	t.Parallel()
+	a := startAccount(t, 16)
+	b := newBoard(t)
+	r := newRecord(t)
+	run := func(owner string) *process {
+		settings := b.settings(a)
+		settings["HALLEY_OWNER"] = owner
+		return start(t, owner, binaries.halley, settings, "run")
+	}
+	stop := a.distinct(r).start(t)
+	first, second := run("first"), run("second")
+	run("third")
+	eventually(t, "all three own leases", func() bool { return a.owners(t, "first", "second", "third") })
+	a.split(t, 5)
+	first.kill()
+	a.merge(t, 11)
+	run("fourth")
+	eventually(t, "the fourth owns leases", func() bool { return a.owners(t, "fourth") })
+	if code := second.terminate(t); code != 0 {
+		t.Errorf("a host that was asked to stop exited with %d", code)
+	}
+	if a.owners(t, "second") {
+		t.Error("a host that stopped in good order still owns leases")
+	}
+	a.split(t, 2)
+	stop()
+	b.complete(t, r)
+	t.Logf("%d changes", len(r.events(t)))
+}
+
+// owners reports whether each of the hosts owns a lease.
+func (a *account) owners(t *testing.T, names ...string) bool {
+	t.Helper()
+	owned := make(map[any]bool)
+	for _, d := range a.documents(t, leases) {
+		owned[d["Owner"]] = true
+	}
+	for _, name := range names {
+		if !owned[name] {
+			return false
+		}
+	}
+	return true
+}
