@@ -35,7 +35,12 @@ func newBoard(t *testing.T) *board {
 		t.Fatalf("HALLEY_TEST_REDIS_URL: %v", err)
 	}
 	b.client = redis.NewClient(options)
-	t.Cleanup(func() { b.client.Close() })
+	t.Cleanup(func() {
+		defer b.client.Close()
+		if keys := b.keys(t); len(keys) > 0 {
+			b.client.Del(context.Background(), keys...)
+		}
+	})
 	return b
 }
 
@@ -83,13 +88,15 @@ func (b *board) missing(t *testing.T, r *record) int {
 }
 
 // games counts the boards, which grow as changes are handled.
-func (b *board) games(t *testing.T) int {
+func (b *board) games(t *testing.T) int { return len(b.keys(t)) }
+
+func (b *board) keys(t *testing.T) []string {
 	t.Helper()
 	keys, err := b.client.Keys(context.Background(), b.prefix+"*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(keys)
+	return keys
 }
 
 // complete waits until every change is on its board.
