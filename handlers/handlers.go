@@ -18,6 +18,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -63,9 +64,17 @@ func (e Entry) Settings() any { return e.newSettings() }
 func (e Entry) Load() (any, error) {
 	s := e.newSettings()
 	if err := envconfig.Process(strings.TrimSuffix(e.Prefix(), "_"), s); err != nil {
-		return nil, fmt.Errorf("read settings of handler %s: %w", e.Name, err)
+		return nil, fmt.Errorf("read settings of handler %s: %w", e.Name, describe(err))
 	}
 	return s, nil
+}
+
+func describe(err error) error {
+	var wrong *envconfig.ParseError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("setting %s is %q, not a %s: %w", wrong.KeyName, wrong.Value, wrong.TypeName, wrong.Err)
+	}
+	return err
 }
 
 // Open constructs the handler from settings, a pointer as Load returned it.

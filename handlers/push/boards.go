@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -100,7 +101,7 @@ func parse(name string, entries []string) ([]overtaking, error) {
 		}
 		due[i].Game, due[i].entry = name, entry
 	}
-	slices.SortStableFunc(due, func(a, b overtaking) int { return int(a.At - b.At) })
+	slices.SortStableFunc(due, func(a, b overtaking) int { return cmp.Compare(a.At, b.At) })
 	return due, nil
 }
 
