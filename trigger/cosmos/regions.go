@@ -76,19 +76,23 @@ func newRegions(base *url.URL, preferred []string, account func(context.Context)
 
 // endpoints returns where op may go, best first.
 func (r *regions) endpoints(ctx context.Context, op *operation) ([]*url.URL, error) {
-	if op.kind == "" {
-		return r.accountEndpoints(), nil
-	}
-	if err := r.refresh(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if op.kind != "" {
+		if err := r.refresh(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := r.reads
-	if op.write {
-		list = r.writes
+	switch {
+	case op.kind == "":
+		return r.upFirst(r.accountEndpoints()), nil
+	case op.write:
+		return r.upFirst(r.writes), nil
 	}
-	return r.upFirst(list), nil
+	return r.upFirst(r.reads), nil
 }
 
 // upFirst moves the regions that are down to the end.

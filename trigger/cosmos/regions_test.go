@@ -1,0 +1,280 @@
+package cosmos
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	west  = "https://games-westus.documents.azure.com:443/"
+	north = "https://games-northeurope.documents.azure.com:443/"
+)
+
+// twoRegions is a service of the write region West US and the read regions
+// West US and North Europe.
+func twoRegions(t *testing.T, answers ...any) *service {
+	s := newService(t, answers...)
+	s.account = func(int, *http.Request) (*http.Response, error) { return reply(200, accountBody(west, north)), nil }
+	return s
+}
+
+// hosts are where the requests went, by their region.
+func (s *service) hosts() (hosts []string) {
+	for _, r := range s.requests {
+		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Host, "games-"), ".")
+		if r.Host != r.URL.Host || r.URL.Scheme != "https" {
+			s.t.Errorf("host %s of %s", r.Host, r.URL)
+		}
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+func wantHosts(t *testing.T, s *service, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.hosts()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRegionsByPreference(t *testing.T) {
+	for name, test := range map[string]struct {
+		preferred []string
+		want      string
+	}{
+		"none":           {nil, "westus"},
+		"second":         {[]string{"North Europe"}, "northeurope"},
+		"without spaces": {[]string{"northeurope", "West US"}, "northeurope"},
+		"unknown first":  {[]string{"Mars", "North Europe"}, "northeurope"},
+		"only unknown":   {[]string{"Mars"}, "westus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := twoRegions(t, ok(emptyPage))
+			c := s.client(&ClientOptions{PreferredRegions: test.preferred}).Container("db", "c")
+			for _, call := range []func() error{
+				func() error { return aRead(t.Context(), c) },
+				func() error { return aFeed(t.Context(), c) },
+				func() error { return aQuery(t.Context(), c) },
+				func() error { return aWrite(t.Context(), c) },
+			} {
+				if err := call(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantHosts(t, s, test.want, test.want, test.want, "westus")
+			if len(s.accountReads) != 1 || s.accountReads[0].URL.Host != "games.documents.azure.com:443" {
+				t.Errorf("account reads: %d", len(s.accountReads))
+			}
+		})
+	}
+}
+
+func TestReadsFailOver(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers []any
+		want    []string
+	}{
+		"no connection":         {[]any{errRefused, ok(emptyPage)}, []string{"northeurope", "westus"}},
+		"lost once":             {[]any{errReset, ok(emptyPage)}, []string{"northeurope", "northeurope"}},
+		"lost twice":            {[]any{errReset, status(503), ok(emptyPage)}, []string{"northeurope", "northeurope", "westus"}},
+		"both without":          {[]any{errRefused, errNoHost, ok(emptyPage)}, []string{"northeurope", "westus", "northeurope"}},
+		"throttled stays":       {[]any{status(429), status(429), ok(emptyPage)}, []string{"northeurope", "northeurope", "northeurope"}},
+		"session not available": {[]any{status(404, "x-ms-substatus", "1002"), status(404, "x-ms-substatus", "1002"), ok(emptyPage)}, []string{"northeurope", "northeurope", "westus"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := twoRegions(t, test.answers...)
+				c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
+				if err := aFeed(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				wantHosts(t, s, test.want...)
+			})
+		})
+	}
+}
+
+// A region without connections comes last for five minutes.
+func TestUnreachableRegionIsAvoided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := twoRegions(t, errRefused, ok(emptyPage))
+		c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
+		for _, pause := range []time.Duration{0, time.Minute, 5 * time.Minute} {
+			time.Sleep(pause)
+			if err := aFeed(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantHosts(t, s, "northeurope", "westus", "westus", "northeurope")
+	})
+}
+
+// A write that a region refuses goes where the account then says.
+func TestWriteFollowsFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, status(403, "x-ms-substatus", "3"), status(403, "x-ms-substatus", "3"), ok("{}"))
+		s.account = func(n int, _ *http.Request) (*http.Response, error) {
+			if n < 2 {
+				return reply(200, accountBody(west, north)), nil
+			}
+			return reply(200, accountBody(north, west)), nil
+		}
+		if err := aWrite(t.Context(), s.container()); err != nil {
+			t.Fatal(err)
+		}
+		wantHosts(t, s, "westus", "westus", "northeurope")
+		if diff := cmp.Diff([]time.Duration{time.Second, time.Second}, s.gaps()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Writes go to the first region of an account with one write region, whatever
+// is preferred, and by preference where there are several.
+func TestWriteRegions(t *testing.T) {
+	for multiple, want := range map[bool]string{false: "westus", true: "northeurope"} {
+		s := newService(t, ok("{}"))
+		s.account = func(int, *http.Request) (*http.Response, error) {
+			body := accountBody(west, north)
+			body = strings.Replace(body, `"readableLocations"`, `"x"`, 1)
+			body = strings.Replace(body, `[{"name":"West US","databaseAccountEndpoint":"`+west+`"}],"x"`,
+				`[{"name":"West US","databaseAccountEndpoint":"`+west+`"},{"name":"North Europe","databaseAccountEndpoint":"`+north+`"}],"x"`, 1)
+			if multiple {
+				body = strings.Replace(body, "false", "true", 1)
+			}
+			return reply(200, body), nil
+		}
+		if err := aWrite(t.Context(), s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")); err != nil {
+			t.Fatal(err)
+		}
+		wantHosts(t, s, want)
+	}
+}
+
+func TestAccountIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := twoRegions(t, ok("{}"))
+		c := s.container()
+		for _, want := range []struct {
+			pause time.Duration
+			reads int
+		}{{0, 1}, {4 * time.Minute, 1}, {time.Minute, 2}, {time.Minute, 2}} {
+			time.Sleep(want.pause)
+			if err := aRead(t.Context(), c); err != nil || len(s.accountReads) != want.reads {
+				t.Errorf("after %v: %d account reads, %v", want.pause, len(s.accountReads), err)
+			}
+		}
+	})
+}
+
+// An account that cannot be read again leaves what is known in place, and does
+// not hold requests up.
+func TestAccountUnreadableLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, ok("{}"))
+		s.account = func(n int, _ *http.Request) (*http.Response, error) {
+			if n == 0 {
+				return reply(200, accountBody(west, north)), nil
+			}
+			return nil, errRefused
+		}
+		c := s.container()
+		for range 3 {
+			start := time.Now()
+			if err := aRead(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took > rereadPatience {
+				t.Errorf("held up for %v", took)
+			}
+			time.Sleep(6 * time.Minute)
+		}
+		wantHosts(t, s, "westus", "westus", "westus")
+	})
+}
+
+func TestAccountUnreadable(t *testing.T) {
+	for name, test := range map[string]struct {
+		account any
+		want    string
+	}{
+		"forbidden":    {status(403), "read account: 403"},
+		"not ours":     {ok("<html>"), "not the JSON expected"},
+		"no endpoint":  {ok(accountBody("", "")), "unusable endpoint"},
+		"downgraded":   {ok(accountBody("http://games.example/", "http://games.example/")), "unusable endpoint"},
+		"no such host": {errNoHost, "no such host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				s.account = script(test.account)
+				err := aWrite(t.Context(), s.container())
+				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "replace document dbs/Games/") {
+					t.Errorf("got %v, want %q", err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// Where the global endpoint is down the account is read in a preferred region.
+func TestAccountReadInPreferredRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := twoRegions(t, ok("{}"))
+		s.account = func(_ int, req *http.Request) (*http.Response, error) {
+			if req.URL.Host == "games.documents.azure.com:443" {
+				return nil, errRefused
+			}
+			return reply(200, accountBody(west, north)), nil
+		}
+		c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
+		if err := aRead(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.accountReads[1].URL.Host; len(s.accountReads) != 2 || got != "games-northeurope.documents.azure.com:443" {
+			t.Errorf("%d reads, the last at %s", len(s.accountReads), got)
+		}
+	})
+}
+
+// Many first requests read the account once.
+func TestAccountIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, ok("{}"))
+		s.account = func(int, *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return reply(200, accountBody(west, north)), nil
+		}
+		c := s.container()
+		done := make(chan error)
+		for range 10 {
+			go func() { done <- aRead(t.Context(), c) }()
+		}
+		for range 10 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(s.accountReads) != 1 || len(s.requests) != 10 {
+			t.Errorf("%d account reads, %d requests", len(s.accountReads), len(s.requests))
+		}
+	})
+}
+
+func TestAccount(t *testing.T) {
+	s := twoRegions(t)
+	got, err := s.client(nil).Account(t.Context())
+	want := Account{
+		ID: "games", Consistency: "Session",
+		WriteRegions: []Region{{"West US", west}},
+		ReadRegions:  []Region{{"West US", west}, {"North Europe", north}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}

@@ -1,0 +1,375 @@
+package cosmos
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
+)
+
+// ways to use a container, by what repeating them may do.
+var (
+	aRead = func(ctx context.Context, c *Container) error {
+		_, err := c.Read(ctx, "x", onePK)
+		return err
+	}
+	aWrite = func(ctx context.Context, c *Container) error {
+		_, err := c.Replace(ctx, "x", onePK, "{}", `"e"`)
+		return err
+	}
+	aFeed = func(ctx context.Context, c *Container) error {
+		_, err := c.ReadFeed(ctx, FeedRequest{Range: wholeRange, Continuation: `"7"`})
+		return err
+	}
+	aQuery = func(ctx context.Context, c *Container) error {
+		_, err := c.queryPage(ctx, Query{Text: "SELECT 1"})
+		return err
+	}
+)
+
+// What one answer or error leads to: how many requests, and what in the end.
+func TestRetryRules(t *testing.T) {
+	cut := func() *http.Response {
+		r := reply(200, emptyPage[:9], "Etag", `"1"`)
+		r.ContentLength = int64(len(emptyPage))
+		return r
+	}
+	certificate := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	repeated, once := 10, 1
+	for name, test := range map[string]struct {
+		call     func(context.Context, *Container) error
+		answer   any
+		requests int // where the answer never changes
+		unknown  bool
+	}{
+		"429 read":             {aRead, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
+		"429 write":            {aWrite, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
+		"429 without a wait":   {aRead, status(429), repeated, false},
+		"449 read":             {aRead, status(449), repeated, false},
+		"449 write":            {aWrite, status(449), repeated, false},
+		"408 read":             {aRead, status(408), repeated, false},
+		"408 write":            {aWrite, status(408), once, true},
+		"500 read":             {aRead, status(500), repeated, false},
+		"500 write":            {aWrite, status(500), once, true},
+		"503 feed":             {aFeed, status(503), repeated, false},
+		"503 query":            {aQuery, status(503), repeated, false},
+		"503 write":            {aWrite, status(503), once, true},
+		"501 write":            {aWrite, status(501), once, false},
+		"404/0":                {aRead, status(404), once, false},
+		"404/1002":             {aRead, status(404, "x-ms-substatus", "1002"), repeated, false},
+		"404/1003":             {aRead, status(404, "x-ms-substatus", "1003"), once, false},
+		"409":                  {aWrite, status(409), once, false},
+		"412":                  {aWrite, status(412), once, false},
+		"413":                  {aWrite, status(413), once, false},
+		"400":                  {aFeed, status(400), once, false},
+		"403":                  {aRead, status(403), once, false},
+		"403/3 write":          {aWrite, status(403, "x-ms-substatus", "3"), 121, false},
+		"403/1008 read":        {aRead, status(403, "x-ms-substatus", "1008"), 121, false},
+		"410 feed":             {aFeed, status(410), once, false},
+		"410/1000 feed":        {aFeed, status(410, "x-ms-substatus", "1000"), once, false},
+		"410/1000 read":        {aRead, status(410, "x-ms-substatus", "1000"), 2, false},
+		"410/1000 write":       {aWrite, status(410, "x-ms-substatus", "1000"), 2, false},
+		"410/1002 feed":        {aFeed, status(410, "x-ms-substatus", "1002"), once, false},
+		"410/1007 feed":        {aFeed, status(410, "x-ms-substatus", "1007"), once, false},
+		"410/1008 feed":        {aFeed, status(410, "x-ms-substatus", "1008"), repeated, false},
+		"410/1002 write":       {aWrite, status(410, "x-ms-substatus", "1002"), repeated, false},
+		"410/1007 query":       {aQuery, status(410, "x-ms-substatus", "1007"), repeated, false},
+		"redirect":             {aRead, status(307, "Location", "https://evil"), once, false},
+		"refused read":         {aRead, errRefused, repeated, false},
+		"refused write":        {aWrite, errRefused, repeated, false},
+		"no host write":        {aWrite, errNoHost, repeated, false},
+		"reset read":           {aRead, errReset, repeated, false},
+		"reset write":          {aWrite, errReset, once, true},
+		"ended query":          {aQuery, errEnded, repeated, false},
+		"ended write":          {aWrite, errEnded, once, true},
+		"some error read":      {aFeed, errSomehow, repeated, false},
+		"some error write":     {aWrite, errSomehow, once, true},
+		"certificate read":     {aRead, certificate, once, false},
+		"certificate write":    {aWrite, certificate, once, false},
+		"truncated feed":       {aFeed, cut, repeated, false},
+		"truncated read":       {aRead, cut, repeated, false},
+		"not a page of a feed": {aFeed, ok("<html>"), once, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, test.answer)
+				err := test.call(t.Context(), s.container())
+				if err == nil {
+					t.Fatal("no error")
+				}
+				if len(s.requests) != test.requests {
+					t.Errorf("%d requests, want %d: %v", len(s.requests), test.requests, err)
+				}
+				if got := errors.Is(err, ErrOutcomeUnknown); got != test.unknown {
+					t.Errorf("outcome unknown is %v: %v", got, err)
+				}
+				if cause, ok := test.answer.(error); ok && !errors.Is(err, cause) {
+					t.Errorf("%v does not wrap %v", err, cause)
+				}
+			})
+		})
+	}
+}
+
+// The same trouble, gone at the second try, is not seen by the caller.
+func TestRetrySucceeds(t *testing.T) {
+	for name, test := range map[string]struct {
+		call   func(context.Context, *Container) error
+		answer any
+	}{
+		"429 write":     {aWrite, status(429)},
+		"449 write":     {aWrite, status(449)},
+		"503 feed":      {aFeed, status(503)},
+		"refused write": {aWrite, errRefused},
+		"reset read":    {aRead, errReset},
+		"410/1000 read": {aRead, status(410, "x-ms-substatus", "1000")},
+		"403/3 write":   {aWrite, status(403, "x-ms-substatus", "3")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, test.answer, ok(emptyPage))
+				if err := test.call(t.Context(), s.container()); err != nil {
+					t.Fatal(err)
+				}
+				if len(s.requests) != 2 {
+					t.Fatalf("%d requests", len(s.requests))
+				}
+				first, second := s.requests[0], s.requests[1]
+				first.Header.Del("Authorization")
+				second.Header.Del("Authorization")
+				first.Header.Del("x-ms-date")
+				second.Header.Del("x-ms-date")
+				if diff := cmp.Diff(first.Header, second.Header); diff != "" || first.body != second.body {
+					t.Errorf("repeated with %q, was %q\n%s", second.body, first.body, diff)
+				}
+			})
+		})
+	}
+}
+
+// gaps are the waits between the requests.
+func (s *service) gaps() (gaps []time.Duration) {
+	for i := 1; i < len(s.requests); i++ {
+		gaps = append(gaps, s.requests[i].at.Sub(s.requests[i-1].at))
+	}
+	return gaps
+}
+
+func TestThrottledWaitsAsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t,
+			status(429, "x-ms-retry-after-ms", "120"), status(429, "x-ms-retry-after-ms", "0.5"), status(429, "x-ms-retry-after-ms", "7000"), ok("{}"))
+		if err := aWrite(t.Context(), s.container()); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{120 * time.Millisecond, 500 * time.Microsecond, 7 * time.Second}
+		if diff := cmp.Diff(want, s.gaps()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestThrottledIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, status(429, "x-ms-substatus", "3200", "x-ms-retry-after-ms", "14000"))
+		err := aRead(t.Context(), s.container())
+		if len(s.requests) != 3 {
+			t.Errorf("%d requests, want the third to pass 30 s", len(s.requests))
+		}
+		var failed *Error
+		if !errors.As(err, &failed) || failed.RetryAfter != 14*time.Second || failed.SubStatus != 3200 {
+			t.Errorf("got %#v", err)
+		}
+	})
+}
+
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, status(449))
+		if err := aWrite(t.Context(), s.container()); !IsStatus(err, 449) {
+			t.Fatal(err)
+		}
+		for i, gap := range s.gaps() {
+			full := min(100*time.Millisecond<<i, 5*time.Second)
+			if gap < full/2 || gap > full {
+				t.Errorf("wait %d is %v, want %v to %v", i, gap, full/2, full)
+			}
+		}
+	})
+}
+
+func TestRetryOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		options  policy.RetryOptions
+		ctx      policy.RetryOptions
+		requests int
+		longest  time.Duration
+	}{
+		"two":         {policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second, MaxRetryDelay: 1500 * time.Millisecond}, policy.RetryOptions{}, 3, 1500 * time.Millisecond},
+		"none":        {policy.RetryOptions{MaxRetries: -1}, policy.RetryOptions{}, 1, 0},
+		"no delay":    {policy.RetryOptions{MaxRetries: 3, RetryDelay: -1}, policy.RetryOptions{}, 4, 0},
+		"of context":  {policy.RetryOptions{MaxRetries: 1}, policy.RetryOptions{MaxRetries: 7}, 2, 100 * time.Millisecond},
+		"status list": {policy.RetryOptions{MaxRetries: 1, StatusCodes: []int{400}}, policy.RetryOptions{}, 2, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, status(503))
+				c := s.client(&ClientOptions{ClientOptions: azcore.ClientOptions{Retry: test.options}}).Container("db", "c")
+				err := aRead(policy.WithRetryOptions(t.Context(), test.ctx), c)
+				if !IsStatus(err, 503) || len(s.requests) != test.requests {
+					t.Errorf("%d requests, want %d: %v", len(s.requests), test.requests, err)
+				}
+				for _, gap := range s.gaps() {
+					if gap > test.longest {
+						t.Errorf("waited %v, want at most %v", gap, test.longest)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A context that ends while waiting ends the call at once, with both errors.
+func TestContextEndsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, status(429, "x-ms-retry-after-ms", "10000"))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := aWrite(ctx, s.container())
+		if !errors.Is(err, context.DeadlineExceeded) || !IsStatus(err, 429) || errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("got %v", err)
+		}
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("took %v", waited)
+		}
+	})
+}
+
+// hang answers no request before its context ends.
+func hang(_ int, req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+func TestContextEndsRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		call    func(context.Context, *Container) error
+		unknown bool
+	}{"read": {aRead, false}, "write": {aWrite, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				s.answer = hang
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				err := test.call(ctx, s.container())
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOutcomeUnknown) != test.unknown || len(s.requests) != 1 {
+					t.Errorf("%d requests, %v", len(s.requests), err)
+				}
+			})
+		})
+	}
+}
+
+func TestContextEndedBefore(t *testing.T) {
+	s := newService(t, ok("{}"))
+	c := s.container()
+	if err := aRead(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := aWrite(ctx, c)
+	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) || len(s.requests) != 1 {
+		t.Errorf("%d requests, %v: nothing was sent", len(s.requests), err)
+	}
+}
+
+// A try that takes too long is given up, its page dropped, and repeated.
+func TestTryTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		s.answer = func(n int, req *http.Request) (*http.Response, error) {
+			switch n {
+			case 0:
+				return hang(n, req)
+			case 1:
+				r := reply(200, emptyPage, "Etag", `"1"`)
+				r.Body = io.NopCloser(io.MultiReader(strings.NewReader(emptyPage[:5]), stalled{req.Context()}))
+				return r, nil
+			}
+			return ok(emptyPage)(), nil
+		}
+		start := time.Now()
+		if err := aFeed(t.Context(), s.container()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); len(s.requests) != 3 || took < 130*time.Second || took > 131*time.Second {
+			t.Errorf("%d requests in %v", len(s.requests), took)
+		}
+	})
+}
+
+// stalled is a body that brings nothing more.
+type stalled struct{ ctx context.Context }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+// An applied write whose answer's body is cut off is a success.
+func TestTruncatedAnswerOfWrite(t *testing.T) {
+	s := newService(t, func() *http.Response {
+		r := reply(201, `{"id`, "Etag", `"new"`)
+		r.ContentLength = 500
+		return r
+	})
+	got, err := s.container().Create(t.Context(), onePK, "{}")
+	if err != nil || got.ETag != `"new"` || len(s.requests) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTooLargeAnswer(t *testing.T) {
+	s := newService(t, func() *http.Response {
+		r := reply(200, "", "Etag", `"1"`)
+		r.ContentLength = maxBody + 1
+		return r
+	})
+	err := aFeed(t.Context(), s.container())
+	if !errors.Is(err, errTooLarge) || len(s.requests) != 1 {
+		t.Errorf("%d requests, %v", len(s.requests), err)
+	}
+}
+
+// After 410/1000 nothing that was cached of the container is used.
+func TestRecreatedContainerIsForgotten(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *Container) error{"read": aRead, "feed": aFeed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, status(410, "x-ms-substatus", "1000"), ok("{}"))
+				c := s.container()
+				c.properties, c.ranges.etag = &ContainerProperties{ID: "old"}, `"5"`
+				err := call(t.Context(), c)
+				if (name == "feed") != IsStatus(err, 410, 1000) {
+					t.Error(err)
+				}
+				if c.properties != nil || len(c.ranges.forgo) != 1 {
+					t.Error("still knows the old one")
+				}
+			})
+		})
+	}
+}
