@@ -1,0 +1,250 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"halley/handlers/app"
+	"halley/handlers/push/pushservice"
+)
+
+// newService starts a push service with one device and a sender to it.
+func newService(t *testing.T, change func(*Settings)) (*pushservice.Service, *sender, Subscription) {
+	t.Helper()
+	service, err := pushservice.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := service.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := settings(t)
+	device, err := service.Subscribe(s.VAPIDPublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&s)
+	}
+	from, err := newSender(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(from.client.CloseIdleConnections)
+	return service, from, NewSubscription("ada", device.Endpoint, Keys{P256dh: device.P256dh, Auth: device.Auth})
+}
+
+var sample = overtaking{Game: "chess", Player: "ada", Best: 1, By: "bob", Score: 2}
+
+func TestRefusalsOfPushServices(t *testing.T) {
+	service, from, device := newService(t, nil)
+	tests := []struct {
+		name   string
+		answer pushservice.Answer
+		want   StatusError
+		text   string
+	}{
+		{"server error", pushservice.Answer{Status: 500, Text: "down"}, StatusError{Status: 500, Text: "down"}, `answered 500 Internal Server Error: "down"`},
+		{"bad request", pushservice.Answer{Status: 400}, StatusError{Status: 400}, "answered 400 Bad Request"},
+		{"not authorized", pushservice.Answer{Status: 401}, StatusError{Status: 401}, "check that the browser subscribed with VAPID_PUBLIC_KEY"},
+		{"a redirect is not followed", pushservice.Answer{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, StatusError{Status: 307}, "answered 307 Temporary Redirect"},
+		{"a long answer is cut", pushservice.Answer{Status: 503, Text: strings.Repeat("é", 1<<20)}, StatusError{Status: 503, Text: strings.Repeat("é", maxText/2)}, "answered 503"},
+		{"no text", pushservice.Answer{Status: 503, Text: "\xff\xfe"}, StatusError{Status: 503, Text: "�"}, "answered 503"},
+		{"too many, without a time", pushservice.Answer{Status: 429}, StatusError{Status: 429}, "answered 429 Too Many Requests"},
+		{"too many", pushservice.Answer{Status: 429, Header: http.Header{"Retry-After": {"3"}}}, StatusError{Status: 429, RetryAfter: 3 * time.Second}, "answered 429 Too Many Requests, retry after 3s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := service.Answer(device.Endpoint, tt.answer); err != nil {
+				t.Fatal(err)
+			}
+			err := from.send(t.Context(), sample, device)
+			got := *refused(t, err)
+			tt.want.Host = got.Host
+			if got != tt.want {
+				t.Errorf("refusal is %+v, want %+v", got, tt.want)
+			}
+			if !strings.HasPrefix(err.Error(), "push service 127.0.0.1:") || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+func TestAnotherVAPIDKey(t *testing.T) {
+	_, from, device := newService(t, func(s *Settings) {
+		other := settings(t)
+		s.VAPIDPublicKey, s.VAPIDPrivateKey = other.VAPIDPublicKey, other.VAPIDPrivateKey
+	})
+	err := from.send(t.Context(), sample, device)
+	if refused(t, err).Status != http.StatusForbidden || !strings.Contains(err.Error(), "not the one that the device subscribed with") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// A push service that does not answer holds a batch no longer than the
+// setting says.
+func TestSendTimeout(t *testing.T) {
+	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = 50 * time.Millisecond })
+	err := from.send(t.Context(), sample, device)
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/push/") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestEndedContextEndsSending(t *testing.T) {
+	_, from, device := newService(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := from.send(ctx, sample, device); !errors.Is(err, context.Canceled) || errors.Is(err, errUnusable) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestHTTPS(t *testing.T) {
+	_, from, device := newService(t, nil)
+	pushes := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pushes++
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer server.Close()
+	device.Endpoint = server.URL + "/x"
+	if err := from.send(t.Context(), sample, device); err == nil || errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an unknown certificate gives %v", err)
+	}
+	from.client.Transport.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+	if err := from.send(t.Context(), sample, device); err != nil || pushes != 1 {
+		t.Errorf("%v, %d pushes", err, pushes)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tests := []struct {
+			value string
+			want  time.Duration
+		}{
+			{"", 0},
+			{"17", 17 * time.Second},
+			{"-5", 0},
+			{"soon", 0},
+			{"99999999999", 1 << 31 * time.Second},
+			{time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), time.Minute},
+			{time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0},
+		}
+		for _, tt := range tests {
+			if got := retryAfter(http.Header{"Retry-After": {tt.value}}); got != tt.want {
+				t.Errorf("Retry-After %q is %v, want %v", tt.value, got, tt.want)
+			}
+		}
+	})
+}
+
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pauses{longest: time.Minute}
+		a, b := &url.URL{Host: "a"}, &url.URL{Host: "b"}
+		p.note(a, &StatusError{Status: 503})
+		if err := p.check(a); err != nil {
+			t.Errorf("pause without a time: %v", err)
+		}
+		p.note(a, &StatusError{Status: 429, RetryAfter: 10 * time.Second})
+		p.note(b, &StatusError{Status: 429, RetryAfter: time.Hour})
+		time.Sleep(4 * time.Second)
+		if left := refused(t, p.check(a)).RetryAfter; left != 6*time.Second {
+			t.Errorf("%v are left", left)
+		}
+		time.Sleep(6 * time.Second)
+		if err := p.check(a); err != nil {
+			t.Errorf("pause did not end: %v", err)
+		}
+		if err := p.check(b); err == nil {
+			t.Error("the other pause ended")
+		}
+		time.Sleep(50 * time.Second) // b's pause was cut to a minute
+		p.note(a, &StatusError{Status: 429, RetryAfter: time.Nanosecond})
+		time.Sleep(time.Second)
+		p.note(b, &StatusError{Status: 429, RetryAfter: time.Second})
+		if len(p.until) != 1 {
+			t.Errorf("%d pauses are kept", len(p.until))
+		}
+	})
+}
+
+func TestBadSettings(t *testing.T) {
+	other := settings(t)
+	tests := []struct {
+		name   string
+		change func(*Settings)
+		want   string
+	}{
+		{"no private key", func(s *Settings) { s.VAPIDPrivateKey = "" }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
+		{"private key of another form", func(s *Settings) { s.VAPIDPrivateKey = "-----BEGIN hunter2" }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
+		{"zero private key", func(s *Settings) { s.VAPIDPrivateKey = app.Secret(strings.Repeat("A", 43)) }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
+		{"no public key", func(s *Settings) { s.VAPIDPublicKey = "" }, "VAPID_PUBLIC_KEY is not a key in base64url"},
+		{"garbled public key", func(s *Settings) { s.VAPIDPublicKey = "!" }, "VAPID_PUBLIC_KEY is not a key in base64url"},
+		{"public key of another pair", func(s *Settings) { s.VAPIDPublicKey = other.VAPIDPublicKey }, "VAPID_PUBLIC_KEY is not the public key of VAPID_PRIVATE_KEY"},
+		{"no subject", func(s *Settings) { s.VAPIDSubject = "" }, `VAPID_SUBJECT is ""; set an e-mail address or an https URL`},
+		{"subject with plain http", func(s *Settings) { s.VAPIDSubject = "http://example.com" }, "VAPID_SUBJECT is"},
+		{"subject with a name", func(s *Settings) { s.VAPIDSubject = "Ops <ops@example.com>" }, "VAPID_SUBJECT is"},
+		{"no Redis", func(s *Settings) { s.RedisURL = "" }, "REDIS_URL is empty"},
+		{"no container", func(s *Settings) { s.SubscriptionsContainerName = "" }, "SUBSCRIPTIONS_CONTAINER_NAME is empty"},
+		{"top 0", func(s *Settings) { s.Top = 0 }, "TOP is 0; it must be 1 to 1000"},
+		{"top of all", func(s *Settings) { s.Top = 1001 }, "TOP is 1001"},
+		{"no age", func(s *Settings) { s.MaxAge = 0 }, "MAX_AGE is 0s; it must be at least 1s"},
+		{"negative TTL", func(s *Settings) { s.TTL = -1 }, "TTL is -1ns"},
+		{"no time to send", func(s *Settings) { s.SendTimeout = 0 }, "SEND_TIMEOUT is 0s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settings(t)
+			s.RedisURL = "redis://cache"
+			tt.change(&s)
+			_, _, err := Open(t.Context(), app.Env{Prefix: "HALLEY_PUSH_"}, s)
+			if err == nil || !strings.HasPrefix(err.Error(), "setting HALLEY_PUSH_"+tt.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error is %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSettingsInOtherForms(t *testing.T) {
+	for name, change := range map[string]func(*Settings){
+		"padded keys": func(s *Settings) {
+			s.VAPIDPublicKey += "="
+			s.VAPIDPrivateKey += "="
+		},
+		"keys in the other alphabet": func(s *Settings) {
+			s.VAPIDPublicKey = strings.NewReplacer("-", "+", "_", "/").Replace(s.VAPIDPublicKey)
+		},
+		"subject without mailto": func(s *Settings) { s.VAPIDSubject = "ops@example.com" },
+		"subject is a page":      func(s *Settings) { s.VAPIDSubject = "https://example.com/contact" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, from, device := newService(t, change)
+			sent := make(chan error, 1)
+			go func() { sent <- from.send(t.Context(), sample, device) }()
+			select {
+			case n := <-service.Notifications():
+				if n.Subject != "mailto:ops@example.com" && n.Subject != "https://example.com/contact" {
+					t.Errorf("subject is %s", n.Subject)
+				}
+				if err := <-sent; err != nil {
+					t.Error(err)
+				}
+			case err := <-sent:
+				t.Errorf("nothing was received: %v", err)
+			}
+		})
+	}
+}
