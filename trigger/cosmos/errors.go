@@ -29,6 +29,8 @@ type Error struct {
 	Message    string        // first line of the body's message, bounded
 	ActivityID string        // what Azure support asks for
 	RetryAfter time.Duration // x-ms-retry-after-ms; 0 when absent
+
+	owner string // resource link that the request was signed for
 }
 
 // Error says what was asked, how the service answered and, where the cause is
@@ -61,7 +63,7 @@ func (e *Error) advice() string {
 	case [2]int{403, 3}, [2]int{403, 1008}:
 		return "the region does not take this request; the account may be failing over"
 	case [2]int{404, 1003}:
-		return "create it, or correct the names: " + e.owner()
+		return "create it, or correct the names: " + e.names()
 	case [2]int{410, 1000}:
 		return "the container was created anew: old continuations do not apply to it"
 	case [2]int{413, 0}:
@@ -78,20 +80,13 @@ func (e *Error) advice() string {
 	return ""
 }
 
-// owner names the database and container of a missing owner.
-func (e *Error) owner() string {
-	parts := strings.Split(e.Op, "/")
-	i := len(parts) - 1
-	for ; i >= 0; i-- {
-		if parts[i] == "colls" && i+1 < len(parts) && i >= 1 {
-			name, _, _ := strings.Cut(parts[i+1], " ")
-			return fmt.Sprintf("database %q, container %q", parts[i-1], name)
-		}
+// names are those in the link that may be missing.
+func (e *Error) names() string {
+	parts := strings.Split(e.owner, "/")
+	if len(parts) < 4 {
+		return fmt.Sprintf("database %q", parts[len(parts)-1])
 	}
-	if len(parts) > 1 {
-		return fmt.Sprintf("database %q", parts[1])
-	}
-	return "of database and container"
+	return fmt.Sprintf("database %q, container %q", parts[1], parts[3])
 }
 
 func (e *Error) forbidden() string {
@@ -140,13 +135,14 @@ func IsStatus(err error, status int, substatus ...int) bool {
 const maxMessage = 400
 
 // newError describes an answer that is not a success.
-func newError(op string, resp *http.Response, body []byte) *Error {
+func newError(op *operation, resp *http.Response, body []byte) *Error {
 	e := &Error{
-		Op:         op,
+		Op:         op.String(),
 		Status:     resp.StatusCode,
 		SubStatus:  substatus(resp),
 		ActivityID: resp.Header.Get(headerActivityID),
 		RetryAfter: retryAfter(resp),
+		owner:      op.parent,
 	}
 	var text struct{ Code, Message string }
 	if err := json.Unmarshal(body, &text); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,10 +72,7 @@ func (c *Container) Ranges(ctx context.Context) ([]Range, error) {
 		m.etag = ""
 		current, err = c.readRanges(ctx, m)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read ranges of %s: %w", c.link, err)
-	}
-	return current, nil
+	return current, err
 }
 
 // maxRangePages bounds one incremental read, as azcosmos does.
@@ -84,9 +82,7 @@ const maxRangePages = 1000
 func (c *Container) readRanges(ctx context.Context, m *rangeMap) ([]Range, error) {
 	etag, known := m.etag, map[string]Range{}
 	if etag != "" {
-		for id, r := range m.known {
-			known[id] = r
-		}
+		maps.Copy(known, m.known)
 	}
 	for range maxRangePages {
 		changed, next, err := c.readRangePage(ctx, etag)
@@ -98,14 +94,15 @@ func (c *Container) readRanges(ctx context.Context, m *rangeMap) ([]Range, error
 		}
 		if len(changed) == 0 || next == etag {
 			current, err := currentRanges(known)
-			if err == nil {
-				m.etag, m.known = next, known
+			if err != nil {
+				return nil, fmt.Errorf("read ranges %s: %w", c.link, err)
 			}
-			return current, err
+			m.etag, m.known = next, known
+			return current, nil
 		}
 		etag = next
 	}
-	return nil, fmt.Errorf("no end after %d answers", maxRangePages)
+	return nil, fmt.Errorf("read ranges %s: no end after %d answers", c.link, maxRangePages)
 }
 
 func (c *Container) readRangePage(ctx context.Context, since string) (changed []Range, next string, err error) {
@@ -140,6 +137,9 @@ func (c *Container) readRangePage(ctx context.Context, since string) (changed []
 		return nil, "", err
 	}
 	for _, r := range body.PartitionKeyRanges {
+		if r.ID == "" {
+			return nil, "", fmt.Errorf("%s: a range without an id", op)
+		}
 		changed = append(changed, Range{r.ID, r.MinInclusive, r.MaxExclusive, r.Parents})
 	}
 	return changed, next, nil

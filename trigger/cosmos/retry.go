@@ -127,7 +127,7 @@ func success(resp *http.Response) bool {
 func failure(op *operation, resp *http.Response, err error, v verdict) error {
 	if err == nil {
 		body, _ := runtime.Payload(resp)
-		err = newError(op.String(), resp, body)
+		err = newError(op, resp, body)
 	} else {
 		err = fmt.Errorf("%s: %w", op, err)
 	}

@@ -1,0 +1,234 @@
+package cosmos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+func TestNewClientRefuses(t *testing.T) {
+	cred, err := KeyCredential(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := TokenCredential(secretTokens{})
+	for name, test := range map[string]struct {
+		endpoint string
+		cred     Credential
+		want     string
+	}{
+		"nothing":         {"", cred, "must read https://"},
+		"a name":          {"games", cred, "must read https://"},
+		"other scheme":    {"ftp://games", cred, "must read https://"},
+		"control":         {"https://ga\nmes", cred, "must read https://"},
+		"user":            {"https://me:secret@games.example/", cred, "no user, path or query"},
+		"path":            {"https://games.example/dbs", cred, "no user, path or query"},
+		"plain to Azure":  {"http://games.documents.azure.com/", cred, "must begin with https://"},
+		"token over http": {"http://games.example/", token, "not sent over http"},
+		"no credential":   {endpoint, Credential{}, "no credential"},
+		"nil token":       {endpoint, TokenCredential(nil), "no credential"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := NewClient(test.endpoint, test.cred, nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	for _, endpoint := range []string{endpoint, "https://games.documents.azure.com", "http://localhost:8081/", "http://127.0.0.1:8081"} {
+		for _, cred := range []Credential{cred, token} {
+			c, err := NewClient(endpoint, cred, nil)
+			if err != nil || c.Endpoint() != endpoint {
+				t.Errorf("%s: %v", endpoint, err)
+			}
+		}
+	}
+}
+
+// Over real connections: one is used again and again, bodies of any length are
+// read, and nothing is left behind.
+func TestOwnTransport(t *testing.T) {
+	var connections atomic.Int32
+	page := feedPage(2000, 200)
+	var server *httptest.Server
+	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 1 || r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("%s, Accept-Encoding %q", r.Proto, r.Header.Get("Accept-Encoding"))
+		}
+		if r.URL.Path == "/" {
+			w.Write([]byte(accountBody(server.URL, server.URL)))
+			return
+		}
+		w.Header()["etag"] = []string{`"1"`}
+		if r.Header.Get("x-ms-documentdb-partitionkeyrangeid") == "1" {
+			w.WriteHeader(304)
+			return
+		}
+		w.Write(page)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	cred, err := KeyCredential(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(server.URL, cred, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.Container("db", "c")
+	for range 3 {
+		page, err := c.ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+		if err != nil || len(page.Items) != 2000 {
+			t.Fatal(err)
+		}
+		page.Release()
+		if page, err = c.ReadFeed(t.Context(), FeedRequest{Range: Range{ID: "1", Max: "FF"}}); err != nil || !page.NotModified {
+			t.Fatal(err)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	client.CloseIdleConnections()
+}
+
+// A connection that ends in the middle of a page is a page that never came.
+func TestOwnTransportCutOff(t *testing.T) {
+	page := feedPage(20, 200)
+	var tries atomic.Int32
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Write([]byte(accountBody(server.URL, server.URL)))
+			return
+		}
+		w.Header().Set("etag", `"1"`)
+		if tries.Add(1) > 1 {
+			w.Write(page)
+			return
+		}
+		w.Write(page[:len(page)/2])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	cred, err := KeyCredential(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(server.URL, cred, &ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{RetryDelay: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	got, err := client.Container("db", "c").ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+	if err != nil || len(got.Items) != 20 || tries.Load() != 2 {
+		t.Errorf("%d tries, %v", tries.Load(), err)
+	}
+}
+
+// A certificate that is not trusted fails at once, and never opens the gate.
+func TestUntrustedCertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the refused handshake
+	server.StartTLS()
+	defer server.Close()
+	cred, err := KeyCredential(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(server.URL, cred, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	err = aWrite(t.Context(), client.Container("db", "c"))
+	if err == nil || !strings.Contains(err.Error(), "certificate") || errors.Is(err, ErrOutcomeUnknown) || time.Since(start) > 5*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		service := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		shows := func(at time.Time) { c.observe(reply(200, "", "Date", at.Format(http.TimeFormat))) }
+		want := func(at time.Time) {
+			t.Helper()
+			if got := c.now(); !got.Equal(at) {
+				t.Errorf("clock shows %v, want %v", got, at)
+			}
+		}
+		want(time.Now())
+		shows(service)
+		want(service)
+		time.Sleep(1900 * time.Millisecond)
+		want(service.Add(1900 * time.Millisecond))
+		shows(service.Add(time.Second)) // behind, by what the header leaves out
+		want(service.Add(1900 * time.Millisecond))
+		shows(service.Add(3 * time.Second)) // ahead: the headers before were late
+		want(service.Add(3 * time.Second))
+		shows(service.Add(-10 * time.Minute)) // far behind: it was set back
+		want(service.Add(-10 * time.Minute))
+		c.observe(reply(200, "", "Date", "yesterday"))
+		want(service.Add(-10 * time.Minute))
+	})
+}
+
+// Requests are dated by the service's clock, so that a local one that is wrong
+// does no harm.
+func TestSkewedClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := time.Now().Add(2 * time.Hour).UTC()
+		s := newService(t, func() *http.Response { return reply(200, "{}", "Date", service.Format(http.TimeFormat)) })
+		s.account = func(int, *http.Request) (*http.Response, error) {
+			return reply(200, accountBody(endpoint, endpoint), "Date", service.Format(http.TimeFormat)), nil
+		}
+		c := s.container()
+		if err := aRead(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.requests[0].Header.Get("x-ms-date"); got != service.Format(http.TimeFormat) || !c.client.Now().Equal(service) {
+			t.Errorf("dated %s, clock %v", got, c.client.Now())
+		}
+	})
+}
+
+// azcore's log shows neither keys nor what requests are about.
+func TestLogShowsNoSecrets(t *testing.T) {
+	var out bytes.Buffer
+	log.SetListener(func(_ log.Event, text string) { out.WriteString(text) })
+	defer log.SetListener(nil)
+	s := newService(t, ok(`{"card":"secret-card"}`, "x-ms-request-charge", "7.25"))
+	if _, err := s.container().Replace(context.Background(), "x", NewPartitionKey("secret-pk"), []byte(`{"card":"secret-card"}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "7.25") {
+		t.Error("the charge is not logged")
+	}
+	for _, secret := range []string{"secret-pk", "secret-card", "master"} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("%q is logged:\n%s", secret, out.String())
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package cosmos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each error names what was asked, the answer, and what to change.
+func TestErrorTexts(t *testing.T) {
+	for name, test := range map[string]struct {
+		status  int
+		headers []string
+		body    string
+		want    []string
+	}{
+		"wrong key": {401, nil, `{"code":"Unauthorized","message":"The input authorization token can't serve the request.\r\nActivityId: 1"}`,
+			[]string{"401 Unauthorized: The input authorization token can't serve the request. (wrong or rotated key"}},
+		"permission": {403, []string{"x-ms-substatus", "5302"}, `{"code":"Forbidden","message":"Request blocked by Auth games : Request is blocked because principal [x] does not have required RBAC permissions to perform action [Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/readChangeFeed] on resource [dbs/a]."}`,
+			[]string{"403/5302 Forbidden", "grant the identity a role with the data action Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/readChangeFeed)"}},
+		"firewall": {403, nil, `{"code":"Forbidden","message":"Request originated from IP 1.2.3.4 through public internet."}`,
+			[]string{"check the account's firewall"}},
+		"clock": {403, nil, `{"code":"Forbidden","message":"The authorization token is not valid at the current time."}`,
+			[]string{"correct the clock"}},
+		"no container": {404, []string{"x-ms-substatus", "1003"}, `{"code":"NotFound","message":"Message: {\"Errors\":[\"Owner resource does not exist\"]}"}`,
+			[]string{"404/1003 NotFound", `create it, or correct the names: database "Games", container "High Scores"`}},
+		"no document": {404, nil, `{"code":"NotFound","message":"gone"}`, []string{"read document dbs/Games/colls/High Scores/docs/x: 404 NotFound: gone"}},
+		"key differs": {400, []string{"x-ms-substatus", "1001"}, `{"code":"BadRequest","message":"m"}`, []string{"400/1001 BadRequest: m (the partition key given is not the one"}},
+		"too large":   {413, nil, `{"code":"RequestEntityTooLarge","message":"m"}`, []string{"2 MB"}},
+		"conflict":    {409, nil, `{"code":"Conflict","message":"m"}`, []string{"409 Conflict: m"}},
+		"no body":     {412, nil, ``, []string{": 412 Precondition Failed"}},
+		"proxy":       {407, []string{"Content-Type", "text/html"}, `<html>who are you</html>`, []string{"407 Proxy Authentication Required: the answer is not from Cosmos DB (content type text/html): check the endpoint and any proxy"}},
+		"hostile":     {400, nil, `{"code":"Bad\u001b[31m","message":"a\u0007b\u202ec\ud800"}`, []string{"400 Bad [31m: a b c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, func() *http.Response { return reply(test.status, test.body, test.headers...) })
+			_, err := s.container().Read(t.Context(), "x", onePK)
+			for _, want := range append(test.want, "read document dbs/Games/colls/High Scores/docs/x: ") {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got  %v\nwant %s", err, want)
+				}
+			}
+			if strings.ContainsAny(err.Error(), "\r\n\x1b\x07") {
+				t.Errorf("control characters in %q", err)
+			}
+		})
+	}
+}
+
+func TestErrorMessageIsBounded(t *testing.T) {
+	long := strings.Repeat("ä", maxMessage)
+	s := newService(t, func() *http.Response { return reply(400, `{"code":"c","message":"`+long+`"}`) })
+	_, err := s.container().Read(t.Context(), "x", onePK)
+	var e *Error
+	if !errors.As(err, &e) || len(e.Message) > maxMessage+len("…") || !strings.HasSuffix(e.Message, "ä…") {
+		t.Errorf("%d bytes: %v", len(e.Message), err)
+	}
+}
+
+func TestErrorFields(t *testing.T) {
+	s := newService(t, status(412, "x-ms-substatus", "7", "x-ms-activity-id", "act", "x-ms-retry-after-ms", "1.5"))
+	err := aWrite(t.Context(), s.container())
+	var e *Error
+	want := Error{Op: "replace document dbs/Games/colls/High Scores/docs/x", Status: 412, SubStatus: 7, Code: "Code", Message: "message", ActivityID: "act", RetryAfter: 1500 * time.Microsecond}
+	if errors.As(err, &e) {
+		e.owner = ""
+	}
+	if e == nil || *e != want {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	err := fmt.Errorf("outer: %w", errors.Join(errSomehow, &Error{Status: 410, SubStatus: 1002}))
+	for _, test := range []struct {
+		status int
+		subs   []int
+		want   bool
+	}{{410, nil, true}, {410, []int{1002}, true}, {410, []int{1007, 1002}, true}, {410, []int{0}, false}, {404, nil, false}, {0, nil, false}} {
+		if got := IsStatus(err, test.status, test.subs...); got != test.want {
+			t.Errorf("IsStatus %d %v: %v", test.status, test.subs, got)
+		}
+	}
+	if s, sub := Status(errSomehow); s != 0 || sub != 0 || IsStatus(errSomehow, 0) || IsStatus(nil, 0) {
+		t.Errorf("an error without one has %d/%d", s, sub)
+	}
+}
+
+// Neither key nor signature nor document is in an error, whatever the service
+// says about them.
+func TestErrorsShowNoSecrets(t *testing.T) {
+	s := newService(t, status(400))
+	_, err := s.container().Create(t.Context(), NewPartitionKey("secret-pk"), map[string]string{"id": "x", "card": "secret-card"})
+	text := fmt.Sprintf("%v %+v %#v", err, err, err)
+	for _, secret := range []string{"secret-pk", "secret-card", key[:8], "sig"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q in %s", secret, text)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package cosmos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// feedHeaders are those that say what to read.
+var feedHeaders = []string{
+	"A-IM", "If-None-Match", "If-Modified-Since", "x-ms-documentdb-partitionkeyrangeid", "x-ms-read-key-type",
+	"x-ms-start-epk", "x-ms-end-epk", "x-ms-max-item-count", "x-ms-continuation", "x-ms-documentdb-partitionkey",
+}
+
+func headersOf(h http.Header, names []string) map[string]string {
+	got := map[string]string{}
+	for _, name := range names {
+		if v := h.Get(name); v != "" {
+			got[name] = v
+		}
+	}
+	return got
+}
+
+func TestFeedRequestHeaders(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 700e6, time.FixedZone("CET", 3600))
+	for name, test := range map[string]struct {
+		request FeedRequest
+		want    map[string]string // beside A-IM
+	}{
+		"beginning": {FeedRequest{Range: wholeRange},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
+		"now": {FeedRequest{Range: wholeRange, Start: StartNow},
+			map[string]string{"If-None-Match": "*", "x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
+		"time": {FeedRequest{Range: wholeRange, Start: StartAt(noon)},
+			map[string]string{"If-Modified-Since": "Sun, 01 Mar 2026 10:59:59 GMT", "x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
+		"continuation": {FeedRequest{Range: wholeRange, Start: StartNow, Continuation: `"17"`, MaxItems: 50},
+			map[string]string{"If-None-Match": `"17"`, "x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "50"}},
+		"continuation and time": {FeedRequest{Range: wholeRange, Start: StartAt(noon), Continuation: `"17"`},
+			map[string]string{"If-None-Match": `"17"`, "If-Modified-Since": "Sun, 01 Mar 2026 10:59:59 GMT", "x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
+		"the range's own bounds": {FeedRequest{Range: middleRange, Min: "10", Max: "20"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "2", "x-ms-max-item-count": "-1"}},
+		"equal bounds with zeros": {FeedRequest{Range: middleRange, Min: "1000", Max: "200000"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "2", "x-ms-max-item-count": "-1"}},
+		"narrower": {FeedRequest{Range: middleRange, Min: "12", Max: "18"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "2", "x-ms-max-item-count": "-1",
+				"x-ms-read-key-type": "EffectivePartitionKeyRange", "x-ms-start-epk": "12", "x-ms-end-epk": "18"}},
+		"narrower below": {FeedRequest{Range: middleRange, Min: "12", Max: "20"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "2", "x-ms-max-item-count": "-1",
+				"x-ms-read-key-type": "EffectivePartitionKeyRange", "x-ms-start-epk": "12", "x-ms-end-epk": "20"}},
+		"narrower from the empty key": {FeedRequest{Range: wholeRange, Min: "", Max: "18"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1",
+				"x-ms-read-key-type": "EffectivePartitionKeyRange", "x-ms-end-epk": "18"}},
+		"only a lower bound": {FeedRequest{Range: wholeRange, Min: "12"},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1",
+				"x-ms-read-key-type": "EffectivePartitionKeyRange", "x-ms-start-epk": "12", "x-ms-end-epk": "FF"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, ok(emptyPage))
+			if _, err := s.container().ReadFeed(t.Context(), test.request); err != nil {
+				t.Fatal(err)
+			}
+			test.want["A-IM"] = "Incremental Feed"
+			if diff := cmp.Diff(test.want, headersOf(s.requests[0].Header, feedHeaders)); diff != "" {
+				t.Error(diff)
+			}
+			common := map[string]string{"x-ms-version": "2020-07-15", "x-ms-cosmos-sdk-supportedcapabilities": "3", "Accept": "application/json"}
+			if diff := cmp.Diff(common, headersOf(s.requests[0].Header, []string{"x-ms-version", "x-ms-cosmos-sdk-supportedcapabilities", "Accept"})); diff != "" {
+				t.Error(diff)
+			}
+			if agent := s.requests[0].UserAgent(); !strings.Contains(agent, "halley/v") {
+				t.Errorf("user agent %q", agent)
+			}
+			if s.requests[0].Method != "GET" || s.requests[0].body != "" {
+				t.Errorf("%s with %q", s.requests[0].Method, s.requests[0].body)
+			}
+		})
+	}
+}
+
+func TestFeedRequestRefuses(t *testing.T) {
+	for name, r := range map[string]FeedRequest{
+		"no range":        {},
+		"below the range": {Range: middleRange, Min: "0F", Max: "18"},
+		"above the range": {Range: middleRange, Min: "12", Max: "21"},
+		"empty":           {Range: middleRange, Min: "12", Max: "12"},
+		"turned around":   {Range: middleRange, Min: "18", Max: "12"},
+		"from the start":  {Range: middleRange, Max: "12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, ok(emptyPage))
+			_, err := s.container().ReadFeed(t.Context(), r)
+			if err == nil || len(s.requests) != 0 {
+				t.Errorf("%d requests, %v", len(s.requests), err)
+			}
+		})
+	}
+}
+
+func TestPage(t *testing.T) {
+	head := []string{"Etag", `"42"`, "x-ms-session-token", "0:-1#45#3=40", "lsn", "46", "x-ms-request-charge", "2.35", "x-ms-activity-id", "act", "Date", vectorDate}
+	moment, _ := http.ParseTime(vectorDate)
+	want := Page{Continuation: `"42"`, SessionLSN: 45, LSN: 46, Charge: 2.35, Date: moment, ActivityID: "act"}
+
+	s := newService(t, func() *http.Response { return reply(304, "", head...) }, ok(`{"Documents":[{"_lsn":41,"_ts":5}]}`, head...))
+	c := s.container()
+	page, err := c.ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.buffer, want.NotModified = nil, true
+	if diff := cmp.Diff(want, *page, cmp.AllowUnexported(Page{}, buffer{})); diff != "" {
+		t.Error(diff)
+	}
+	page.Release()
+
+	if page, err = c.ReadFeed(t.Context(), FeedRequest{Range: wholeRange}); err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Items) != 1 || page.NotModified || page.Items[0].LSN != 41 || page.Items[0].Timestamp != 5 || page.Continuation != `"42"` {
+		t.Errorf("%+v", page)
+	}
+	page.Release()
+	page.Release()
+	if page.Items != nil {
+		t.Error("released items are still there")
+	}
+}
+
+func TestSessionLSN(t *testing.T) {
+	for token, want := range map[string]int64{
+		"":                     0,
+		"0:-1#12":              12,
+		"0:1#12#3=11#4=9":      12,
+		"0:12":                 12,
+		"0:1#77,1:2#99":        77,
+		"1:2#99, 0:1#77#1=5":   77,
+		"9:5#3":                3, // one token is the range's, whatever it calls it
+		"12":                   0,
+		"0:x":                  0,
+		"0:1#":                 0,
+		"1:1#5,2:1#6":          0,
+		"0:-1#999999999999999": 999999999999999,
+	} {
+		if got := sessionLSN(token, "0"); got != want {
+			t.Errorf("%q: got %d, want %d", token, got, want)
+		}
+	}
+}
+
+func TestPageRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer any
+		want   string
+	}{
+		"HTML":      {ok("<html>"), "not a page of documents: it is not JSON, at byte 0"},
+		"half":      {ok(`{"Documents":[{"id":"secret-doc"},`), "truncated, at byte 34"},
+		"no array":  {ok(`{"Documents":{}}`), "no Documents array"},
+		"count":     {ok(`{"Documents":[{}],"_count":2}`), "_count is 2 but it has 1"},
+		"empty":     {ok(""), "truncated, at byte 0"},
+		"no etag":   {func() *http.Response { return reply(200, emptyPage) }, "no etag"},
+		"304, none": {func() *http.Response { return reply(304, "") }, "no etag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, test.answer)
+			page, err := s.container().ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+			if page != nil || err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "read feed dbs/Games/colls/High Scores range 0: ") {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if strings.Contains(fmt.Sprint(err), "secret-doc") {
+				t.Errorf("error shows a document: %v", err)
+			}
+		})
+	}
+}
+
+// A body without a length, as the gateway sends long ones, is read whole.
+func TestPageOfUnknownLength(t *testing.T) {
+	body := string(feedPage(50, 5000))
+	s := newService(t, func() *http.Response {
+		r := reply(200, body, "Etag", `"1"`)
+		r.ContentLength = -1
+		return r
+	})
+	page, err := s.container().ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+	if err != nil || len(page.Items) != 50 {
+		t.Fatal(err)
+	}
+}
+
+// What Release gave back is used for the next page, and only then.
+func TestPageBufferReuse(t *testing.T) {
+	body := string(feedPage(10, 100))
+	s := newService(t, ok(body))
+	c := s.container()
+	read := func() *Page {
+		page, err := c.ReadFeed(context.Background(), FeedRequest{Range: wholeRange})
+		if err != nil || len(page.Items) != 10 {
+			t.Fatal(err)
+		}
+		return page
+	}
+	kept := read()
+	want := string(kept.Items[3].Document)
+	for range 5 {
+		read().Release()
+	}
+	if got := string(kept.Items[3].Document); got != want {
+		t.Errorf("a page that was not released changed to %s", got)
+	}
+}
+
+func TestStart(t *testing.T) {
+	moment := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+	for text, start := range map[string]Start{"beginning": {}, "now": StartNow, "2026-03-01T12:00:00Z": StartAt(moment)} {
+		if start.String() != text {
+			t.Errorf("%s is %q", text, start)
+		}
+		at, ok := start.Time()
+		if ok != (start != Start{} && start != StartNow) || ok && !at.Equal(moment.Truncate(time.Second)) {
+			t.Errorf("%s: time %v, %v", start, at, ok)
+		}
+	}
+	if StartAt(moment) != StartAt(moment.In(time.FixedZone("CET", 3600))) {
+		t.Error("equal times differ")
+	}
+	if StartAt(time.Unix(0, 0)) == (Start{}) {
+		t.Error("1970 is not the beginning")
+	}
+}
