@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"halley/trigger/emulator/patch"
 )
@@ -176,7 +177,7 @@ func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, er
 	if err != nil {
 		return outcome{}, badRequest("%v", err)
 	}
-	if err := meets(request.Condition, old); err != nil {
+	if err := meets(request.Condition, old, t.now); err != nil {
 		return outcome{}, err
 	}
 	text, err := request.Apply(old.body)
@@ -191,11 +192,11 @@ func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, er
 }
 
 // meets fails unless doc is what a patch is conditional on.
-func meets(condition string, doc *document) error {
+func meets(condition string, doc *document, now time.Time) error {
 	if condition == "" {
 		return nil
 	}
-	ok, err := matches(condition, doc.body)
+	ok, err := matches(condition, doc.body, now)
 	if err != nil {
 		return err
 	}

@@ -23,13 +23,27 @@ const capabilityMergedStart = 2
 
 // feedRequest is a read of the change feed, resolved to one physical range.
 type feedRequest struct {
+	span
 	partition *partition
-	min, max  string // bounds of effective partition keys
-	key       string // canonical logical partition key; "" = all
-	after     int64  // LSN
-	since     int64  // seconds since 1970, exclusive; only documents modified later
-	now       bool   // start at the end
+	after     int64 // LSN
+	since     int64 // seconds since 1970, exclusive; only documents modified later
+	now       bool  // start at the end
 	limit     int
+}
+
+// span is a part of a container's key space: all between two effective partition
+// keys, or one logical partition among them.
+type span struct {
+	min, max string
+	key      string // canonical logical partition key; "" = all
+	prefix   bool   // min and max come from a partition key
+}
+
+func (s span) holds(i *item) bool {
+	if s.key != "" {
+		return i.key == s.key
+	}
+	return epk.Contains(s.min, s.max, i.epk)
 }
 
 // page is what one read of a feed found.
@@ -67,9 +81,9 @@ func (c *call) readFeed() (*response, error) {
 
 // feedRequest reads the headers of a feed request.
 func (c *call) feedRequest(o *container) (*feedRequest, error) {
-	req := &feedRequest{min: epk.Min, max: epk.Max}
+	req := &feedRequest{}
 	var err error
-	if err = c.bound(o, req); err != nil {
+	if req.span, err = c.span(o); err != nil {
 		return nil, err
 	}
 	if req.partition, err = c.feedPartition(o, req); err != nil {
@@ -81,30 +95,32 @@ func (c *call) feedRequest(o *container) (*feedRequest, error) {
 	return req, c.position(req)
 }
 
-// bound reads which part of the key space is asked for.
-func (c *call) bound(o *container, req *feedRequest) error {
+// span reads which part of the key space is asked for.
+func (c *call) span(o *container) (span, error) {
+	s := span{min: epk.Min, max: epk.Max}
 	if min := c.header.Get("X-Ms-Start-Epk"); min != "" {
-		req.min = strings.ToUpper(min)
+		s.min = strings.ToUpper(min)
 	}
 	if max := c.header.Get("X-Ms-End-Epk"); max != "" {
-		req.max = strings.ToUpper(max)
+		s.max = strings.ToUpper(max)
 	}
 	header := c.header.Get("X-Ms-Documentdb-Partitionkey")
 	if header == "" {
-		return nil
+		return s, nil
 	}
 	key, err := epk.ParseKey(header)
 	if err != nil {
-		return badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
+		return s, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
 	}
 	if len(key) > len(o.definition.Paths) {
-		return badRequest("The partition key %s has more components than the container has paths.", key)
+		return s, badRequest("The partition key %s has more components than the container has paths.", key)
 	}
-	req.min, req.max = o.definition.Span(key)
+	s.prefix = len(key) > 0
+	s.min, s.max = o.definition.Span(key)
 	if len(key) == len(o.definition.Paths) {
-		req.key = key.String()
+		s.key = key.String()
 	}
-	return nil
+	return s, nil
 }
 
 // feedPartition finds the range to read: the one named, or the only one that
@@ -208,13 +224,7 @@ func (req *feedRequest) read() page {
 }
 
 func (req *feedRequest) selects(doc *document) bool {
-	if req.since != 0 && doc.modified <= req.since {
-		return false
-	}
-	if req.key != "" {
-		return doc.item.key == req.key
-	}
-	return epk.Contains(req.min, req.max, doc.item.epk)
+	return (req.since == 0 || doc.modified > req.since) && req.holds(doc.item)
 }
 
 // response is the page without its body. Its etag is the only token of progress.

@@ -1,0 +1,376 @@
+package emulator
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/sql"
+)
+
+// queryUnits is the least charge of a query in the same model as readUnits.
+const queryUnits = 2.3
+
+// chunk is how many documents a query that streams takes from a container at once.
+const chunk = 256
+
+// noIndexes is the answer to a request for index metrics: nothing is indexed here.
+const noIndexes = `{"UtilizedSingleIndexes":[],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[]}`
+
+// queryText is a query as clients post it.
+type queryText struct {
+	*sql.Query
+	parameters map[string]json.RawMessage
+}
+
+// parseQuery reads the body of a query request.
+func parseQuery(body []byte) (queryText, error) {
+	var posted struct {
+		Query      string
+		Parameters []struct {
+			Name  string
+			Value json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(body, &posted); err != nil {
+		return queryText{}, badRequest("The query is not a JSON object with \"query\" and \"parameters\": %v.", err)
+	}
+	q := queryText{parameters: make(map[string]json.RawMessage)}
+	for _, p := range posted.Parameters {
+		q.parameters[p.Name] = p.Value
+	}
+	var err error
+	q.Query, err = sql.Parse(posted.Query)
+	return q, refused(err)
+}
+
+// refused makes a bad request of an error in a query, in the words of the service.
+func refused(err error) error {
+	var e *sql.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	text, _ := json.Marshal(map[string]any{"errors": []any{map[string]any{ // strings and numbers always marshal
+		"severity": "Error", "location": map[string]int{"start": e.Start, "end": e.End}, "code": e.Code, "message": e.Message,
+	}}})
+	return badRequest("%s", text)
+}
+
+// queryItems answers a query over the items of a container.
+func (c *call) queryItems() (*response, error) {
+	q, err := parseQuery(c.body)
+	if err != nil {
+		return nil, err
+	}
+	return c.runQuery(q)
+}
+
+// listItems answers a read of all items.
+func (c *call) listItems() (*response, error) {
+	all, err := sql.Parse("SELECT * FROM c")
+	if err != nil {
+		return nil, err
+	}
+	return c.runQuery(queryText{Query: all})
+}
+
+// runQuery answers one page.
+func (c *call) runQuery(q queryText) (*response, error) {
+	o, err := c.container()
+	if err != nil {
+		return nil, err
+	}
+	s := &scan{call: c, container: o}
+	if s.span, err = c.span(o); err != nil {
+		return nil, err
+	}
+	if err := c.checkCrossPartition(q, s); err != nil {
+		return nil, err
+	}
+	limit, err := c.pageLimit()
+	if err != nil {
+		return nil, err
+	}
+	from, err := c.continuation()
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.page(s, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.finish(found)
+}
+
+// checkCrossPartition refuses what the service's gateway cannot answer by itself:
+// https://learn.microsoft.com/rest/api/cosmos-db/querying-cosmosdb-resources-using-the-rest-api.
+func (c *call) checkCrossPartition(q queryText, s *scan) error {
+	if s.prefix || c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid") != "" || c.method == http.MethodGet {
+		return nil
+	}
+	if !strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query-Enablecrosspartition"), "true") {
+		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, or send a partition key.")
+	}
+	if p := q.Properties(); !p.Streams || p.Top || p.OffsetLimit {
+		return fail(http.StatusBadRequest, subCrossPartition, "The provided cross partition query can not be directly served by the gateway. TOP, ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates need a partition key, or a query of each range that the client puts together.")
+	}
+	return nil
+}
+
+// bookmark is where a query goes on: what clients carry as x-ms-continuation. It
+// names an item, not a range, and so outlives splits and merges.
+type bookmark struct {
+	Item  int64 `json:"item,omitempty"`  // ordinal of the item that may be half used
+	Value int   `json:"value,omitempty"` // values taken from it
+	Count int   `json:"count,omitempty"` // values taken in all
+}
+
+func (c *call) continuation() (bookmark, error) {
+	var b bookmark
+	text := c.header.Get("X-Ms-Continuation")
+	if text == "" {
+		return b, nil
+	}
+	if err := unmarshalStrict([]byte(text), &b); err != nil || b.Item < 0 || b.Value < 0 || b.Count < 0 {
+		return b, badRequest("The continuation %q is not one that this account gave.", text)
+	}
+	return b, nil
+}
+
+// results are one page of a query.
+type results struct {
+	values [][]byte
+	size   int
+	next   *bookmark // nil at the end
+}
+
+func (r *results) full(limit int) bool { return len(r.values) >= limit || r.size >= pageBytes }
+
+// page runs the query from a bookmark until a page is full. Of a query that
+// streams, a full page always has a next one, which may be empty, as the service
+// does it.
+func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
+	window, err := q.Limits(q.parameters)
+	if err != nil {
+		return results{}, refused(err)
+	}
+	var found results
+	streams, position := q.Properties().Streams, sql.Position{Count: from.Count}
+	if streams {
+		if position.Value, err = s.begin(from); err != nil {
+			return results{}, err
+		}
+	}
+	for r, err := range q.Stream(s.documents(), q.parameters, sql.Env{Now: s.call.now}, position) {
+		if err != nil {
+			return results{}, refused(err)
+		}
+		if found.full(limit) { // it does not stream, and there is more
+			found.next = &bookmark{Count: from.Count + len(found.values)}
+			break
+		}
+		found.values = append(found.values, r.Value)
+		found.size += len(r.Value)
+		if streams && found.full(limit) {
+			found.next = s.bookmark(r.After, window)
+			break
+		}
+	}
+	return found, s.err
+}
+
+// scan reads the documents that a query is about, in the order in which their
+// items were created. The container is locked only while it takes a chunk.
+type scan struct {
+	span
+	call      *call
+	container *container
+	after     int64 // ordinal to go on behind
+	size      int   // of a chunk; 0 = all at once
+	read      []int64
+	err       error
+}
+
+// snapshot is one document, and the ordinal of its item.
+type snapshot struct {
+	ordinal int64
+	body    []byte
+}
+
+// begin seeks to a bookmark, and tells how many values were taken from the first
+// document there.
+func (s *scan) begin(from bookmark) (taken int, err error) {
+	s.size, s.after = 1, max(from.Item-1, 0)
+	first, err := s.take()
+	s.size = chunk
+	if err == nil && len(first) > 0 && first[0].ordinal == from.Item {
+		taken = from.Value
+	}
+	return taken, err
+}
+
+// bookmark is the place behind a result; nil where the window of TOP or OFFSET
+// LIMIT ends.
+func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
+	if window.Limit >= 0 && after.Count >= window.Offset+window.Limit {
+		return nil
+	}
+	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count}
+}
+
+// documents are the bodies behind s.after.
+func (s *scan) documents() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			taken, err := s.take()
+			s.err = err
+			for _, doc := range taken {
+				s.after = doc.ordinal
+				s.read = append(s.read, doc.ordinal)
+				if !yield(doc.body) {
+					return
+				}
+			}
+			if s.size == 0 || len(taken) < s.size {
+				return
+			}
+		}
+	}
+}
+
+// take reads the next chunk.
+func (s *scan) take() ([]snapshot, error) {
+	var taken []snapshot
+	_, err := s.call.locked(s.container, func() (*response, error) {
+		partitions, err := s.partitions()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range partitions {
+			if err := p.budget.admit(s.call.now); err != nil {
+				return nil, err
+			}
+			taken = append(taken, s.takeFrom(p)...)
+		}
+		return nil, nil
+	})
+	slices.SortFunc(taken, func(a, b snapshot) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	if s.size > 0 && len(taken) > s.size {
+		taken = taken[:s.size]
+	}
+	return taken, err
+}
+
+func (s *scan) takeFrom(p *partition) (taken []snapshot) {
+	for i := range p.items.after(s.after) {
+		if s.size > 0 && len(taken) == s.size {
+			break
+		}
+		if s.holds(i) {
+			taken = append(taken, snapshot{i.position(), i.current.body})
+		}
+	}
+	return taken
+}
+
+// partitions are the ranges that the query is about: the one that the request
+// names, or those that its keys lie in.
+func (s *scan) partitions() ([]*partition, error) {
+	if id := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
+		p, err := s.container.partition(id)
+		return []*partition{p}, err
+	}
+	var found []*partition
+	for _, p := range s.container.Partitions {
+		if epk.Overlaps(s.min, s.max, p.Min, p.Max) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// finish makes a page the answer.
+func (s *scan) finish(found results) (*response, error) {
+	r := reply(http.StatusOK, envelope(s.container.rid, "Documents", found.values))
+	r.set("x-ms-item-count", strconv.Itoa(len(found.values)))
+	units := queryUnits + readUnits*float64(len(s.read)+found.size/1024)/10
+	_, err := s.call.locked(s.container, func() (*response, error) {
+		partitions, err := s.partitions()
+		if err != nil {
+			return nil, err
+		}
+		sessions := make([]string, len(partitions))
+		for i, p := range partitions {
+			p.budget.spend(units / float64(len(partitions)))
+			sessions[i] = p.session()
+		}
+		r.set("x-ms-session-token", strings.Join(sessions, ","))
+		return nil, nil
+	})
+	r.charge(units)
+	s.container.name(r)
+	if found.next != nil {
+		r.set("x-ms-continuation", string(encode(found.next)))
+	}
+	r.set("x-ms-documentdb-query-metrics", "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;retrievedDocumentCount="+strconv.Itoa(len(s.read))+";outputDocumentCount="+strconv.Itoa(len(found.values)))
+	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {
+		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
+	}
+	return r, err
+}
+
+// queryBodies answers a query over resources that are no items.
+func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error) {
+	q, err := parseQuery(c.body)
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.Run(slices.Values(bodies), q.parameters, sql.Env{Now: c.now})
+	if err != nil {
+		return nil, refused(err)
+	}
+	members := make([][]byte, len(found))
+	for i, member := range found {
+		members[i] = member
+	}
+	return list(rid, name, members), nil
+}
+
+func (c *call) queryDatabases() (*response, error) {
+	return c.queryBodies("", "Databases", c.databaseBodies())
+}
+
+func (c *call) queryContainers() (*response, error) {
+	rid, bodies, err := c.containerBodies()
+	if err != nil {
+		return nil, err
+	}
+	return c.queryBodies(rid, "DocumentCollections", bodies)
+}
+
+func (c *call) queryOffers() (*response, error) {
+	return c.queryBodies("", "Offers", c.offerBodies())
+}
+
+// planQuery refuses to plan a query: the client then has to send it as it is.
+func (c *call) planQuery() (*response, error) {
+	return nil, badRequest("This account makes no query plans: send the query itself, with a partition key or a partition key range id.")
+}
+
+// matches reports whether a document meets the condition of a patch.
+func matches(condition string, document []byte, now time.Time) (bool, error) {
+	parsed, err := sql.ParseCondition(condition)
+	if err != nil {
+		return false, refused(err)
+	}
+	ok, err := parsed.Match(document, sql.Env{Now: now})
+	return ok, refused(err)
+}

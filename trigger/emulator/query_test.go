@@ -1,0 +1,215 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var crossHeader = []string{"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True"}
+
+func ask(query string, parameters ...any) string {
+	list := []map[string]any{}
+	for i := 0; i < len(parameters); i += 2 {
+		list = append(list, map[string]any{"name": parameters[i], "value": parameters[i+1]})
+	}
+	return string(encode(map[string]any{"query": query, "parameters": list}))
+}
+
+// query reads all pages and returns each page's documents as text.
+func (c *client) query(text string, h ...string) (pages [][]string) {
+	c.t.Helper()
+	for continuation := ""; ; {
+		a := c.expect("200", "POST", items, text, with(crossHeader, append(h, "x-ms-continuation", continuation)...)...)
+		var v struct {
+			Documents []json.RawMessage
+			Count     int    `json:"_count"`
+			RID       string `json:"_rid"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &v); err != nil || v.Count != len(v.Documents) || v.RID == "" {
+			c.t.Fatalf("body %s: %v", a.body, err)
+		}
+		if a.header.Get("x-ms-documentdb-query-metrics") == "" || a.header.Get("x-ms-item-count") != strconv.Itoa(v.Count) {
+			c.t.Errorf("headers %v lack metrics or the item count", a.header)
+		}
+		page := []string{}
+		for _, d := range v.Documents {
+			page = append(page, string(d))
+		}
+		pages = append(pages, page)
+		if continuation = a.header.Get("x-ms-continuation"); continuation == "" {
+			return pages
+		}
+	}
+}
+
+func ofValues(pages [][]string) []string {
+	var all []string
+	for _, v := range slices.Concat(pages...) {
+		all = append(all, strings.Trim(v, `"`))
+	}
+	return all
+}
+
+// twenty has the items of createSampleItems in emulator_cosmos_query_test.go of
+// azcosmos: ids 0 to 9 under key 1 and 10 to 19 under key 2, written alternately.
+func twenty(t *testing.T, ranges int) *client {
+	c, _ := newItems(t, ranges, nil)
+	for i := range 10 {
+		for p := range 2 {
+			id, key := strconv.Itoa(i+10*p), strconv.Itoa(p+1)
+			c.expect("201", "POST", items, fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d,"tags":["a","b"]}`, id, key, i+10*p), pk(key)...)
+		}
+	}
+	return c
+}
+
+func TestQueryPages(t *testing.T) {
+	c := twenty(t, 3)
+	inOrder := strings.Fields("0 10 1 11 2 12 3 13 4 14 5 15 6 16 7 17 8 18 9 19")
+	first := strings.Fields("0 1 2 3 4 5 6 7 8 9")
+	for _, tt := range []struct {
+		name, query string
+		header      []string
+		pages       int // of five
+		want        []string
+	}{
+		{"all, in the order of creation", "SELECT VALUE c.id FROM c", nil, 5, inOrder},
+		{"under an alias", "select value c.id from docs c where c.n < 3", nil, 1, strings.Fields("0 1 2")},
+		{"one key", "SELECT VALUE c.id FROM c", pk("1"), 3, first},
+		{"one key in order", "SELECT VALUE c.id FROM c ORDER BY c.id", pk("1"), 2, first},
+		{"one key in reverse", "SELECT VALUE c.id FROM c ORDER BY c.n DESC", pk("2"), 2, strings.Fields("19 18 17 16 15 14 13 12 11 10")},
+		{"top", "SELECT TOP 7 VALUE c.id FROM c", pk("1"), 2, first[:7]},
+		{"top of a whole page", "SELECT TOP 5 VALUE c.id FROM c", pk("1"), 1, first[:5]},
+		{"offset and limit", "SELECT VALUE c.id FROM c OFFSET 2 LIMIT 6", pk("1"), 2, first[2:8]},
+		{"join", "SELECT VALUE t FROM c JOIN t IN c.tags WHERE c.n < 4", pk("1"), 2, strings.Fields("a b a b a b a b")},
+		{"count", "SELECT VALUE COUNT(1) FROM c", pk("1"), 1, []string{"10"}},
+		{"sum and average", "SELECT VALUE SUM(c.n) / AVG(c.n) FROM c", pk("1"), 1, []string{"10"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c.t = t
+			pages := c.query(ask(tt.query), append(tt.header, "x-ms-max-item-count", "5")...)
+			if got := ofValues(pages); !slices.Equal(got, tt.want) || len(pages) != tt.pages {
+				t.Errorf("%d pages %v, want %d with %v", len(pages), pages, tt.pages, tt.want)
+			}
+		})
+	}
+}
+
+func TestQueryRangeByRange(t *testing.T) {
+	c := twenty(t, 4)
+	var all []string
+	for _, r := range c.ranges() {
+		h := []string{"x-ms-documentdb-isquery", "true", "x-ms-documentdb-partitionkeyrangeid", r.ID}
+		a := c.expect("200", "POST", items, ask("SELECT VALUE c.id FROM c ORDER BY c.n"), h...)
+		var v struct{ Documents []string }
+		if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v.Documents...)
+	}
+	if len(all) != 20 {
+		t.Errorf("the ranges have %v", all)
+	}
+	c.expect("410/1002", "POST", items, ask("SELECT * FROM c"), with(crossHeader, rangeID("9")...)...)
+}
+
+func TestQueryOutlivesSplits(t *testing.T) {
+	c, a := newItems(t, 1, nil)
+	for _, k := range keys(30) {
+		c.create("id-"+k, k)
+	}
+	seen := map[string]int{}
+	for continuation, step := "", 0; ; step++ {
+		got := c.expect("200", "POST", items, ask("SELECT * FROM c"), with(crossHeader, "x-ms-max-item-count", "7", "x-ms-continuation", continuation)...)
+		for _, id := range got.ids(t) {
+			seen[id]++
+		}
+		if continuation = got.header.Get("x-ms-continuation"); continuation == "" {
+			break
+		}
+		if step < 2 {
+			if _, err := a.Split("db", "c", strconv.Itoa(step)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.expect("204", "DELETE", items+"/id-key"+strconv.Itoa(step*7+6), "", pk("key"+strconv.Itoa(step*7+6))...) // where the page ended
+	}
+	for _, k := range keys(30) {
+		if seen["id-"+k] != 1 {
+			t.Errorf("id-%s was seen %d times", k, seen["id-"+k])
+		}
+	}
+}
+
+func TestLeaseQueries(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	prefix := "orders.documents.azure.com_bf8uAA==_bf8uALgoqxk="
+	for _, id := range []string{prefix + "..0", prefix + "..1", prefix + ".info", "other..0"} {
+		c.expect("201", "POST", items, fmt.Sprintf(`{"id":%q,"pk":"k","ContinuationToken":%s}`, id, map[bool]string{true: "null", false: `"\"7\""`}[strings.HasSuffix(id, "0")]), pk("k")...)
+	}
+	for _, tt := range []struct {
+		text   string
+		header []string
+		want   int
+	}{
+		{ask("SELECT * FROM c WHERE STARTSWITH(c.id, '" + prefix + "..')"), nil, 2},
+		{ask("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", "@prefix", prefix), nil, 3},
+		{ask("SELECT TOP 1 * FROM c WHERE STARTSWITH(c.id, @p) AND c.ContinuationToken = null", "@p", prefix), pk("k"), 1},
+	} {
+		if got := c.query(tt.text, tt.header...); len(slices.Concat(got...)) != tt.want {
+			t.Errorf("%s found %v, want %d", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestQueryRefuses(t *testing.T) {
+	c := twenty(t, 1)
+	for _, tt := range []struct {
+		name, want, body string
+		header           []string
+		says             string
+	}{
+		{"order across partitions", "400/1004", ask("SELECT * FROM c ORDER BY c.id"), crossHeader, "cross partition query can not be directly served by the gateway"},
+		{"count across partitions", "400/1004", ask("SELECT VALUE COUNT(1) FROM c"), crossHeader, "gateway"},
+		{"top across partitions", "400/1004", ask("SELECT TOP 1 * FROM c"), crossHeader, "gateway"},
+		{"cross partition unasked", "400/0", ask("SELECT * FROM c"), crossHeader[:2], "enablecrosspartition"},
+		{"syntax", "400/0", ask("SELECT FROM WHERE"), crossHeader, "SC1001"},
+		{"unknown function", "400/0", ask("SELECT VALUE UDF.f(c) FROM c"), crossHeader, "errors"},
+		{"missing parameter", "400/0", ask("SELECT * FROM c WHERE c.id = @x"), crossHeader, "@x"},
+		{"body", "400/0", "SELECT * FROM c", crossHeader, "JSON"},
+		{"continuation", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-continuation", "next"), "continuation"},
+		{"key", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-documentdb-partitionkey", "x"), "partitionkey"},
+		{"page size", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-max-item-count", "many"), "x-ms-max-item-count"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c.t = t
+			a := c.expect(tt.want, "POST", items, tt.body, tt.header...)
+			if d := a.decode(t); d["code"] != "BadRequest" || !strings.Contains(d["message"].(string), tt.says) {
+				t.Errorf("error %s does not say %q", a.body, tt.says)
+			}
+		})
+	}
+}
+
+func TestIndexMetricsOnlyWhenAsked(t *testing.T) {
+	c := twenty(t, 1)
+	if a := c.expect("200", "POST", items, ask("SELECT * FROM c"), crossHeader...); a.header.Get("x-ms-cosmos-index-utilization") != "" {
+		t.Error("index metrics came unasked")
+	}
+	if a := c.expect("200", "POST", items, ask("SELECT * FROM c"), with(crossHeader, "x-ms-cosmos-populateindexmetrics", "true")...); a.header.Get("x-ms-cosmos-index-utilization") == "" {
+		t.Error("index metrics did not come")
+	}
+}
+
+func TestListItems(t *testing.T) {
+	c := twenty(t, 2)
+	a := c.expect("200", "GET", items, "", "x-ms-max-item-count", "15")
+	b := c.expect("200", "GET", items, "", "x-ms-continuation", a.header.Get("x-ms-continuation"))
+	if got := append(a.ids(t), b.ids(t)...); len(got) != 20 {
+		t.Errorf("listed %v", got)
+	}
+}
