@@ -41,7 +41,7 @@ func (c *Client) Container(database, container string) *Container {
 		name:     container,
 		link:     "dbs/" + database + "/colls/" + container,
 		path:     "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(container),
-		ranges:   newRangeMap(),
+		ranges:   rangeMap{turn: make(chan struct{}, 1)},
 	}
 	c.containers[key] = made
 	return made
@@ -132,7 +132,7 @@ func (c *Container) Forget() {
 	c.mu.Lock()
 	c.properties = nil
 	c.mu.Unlock()
-	c.ranges.forget()
+	c.ranges.forgotten.Store(true)
 }
 
 func (c *Client) readResource(ctx context.Context, name, kind, link, path string, v any) error {

@@ -149,6 +149,7 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		return nil, errors.New("the answer has no etag: nothing could be read after it")
 	}
 	if page.NotModified {
+		page.Release()
 		return page, nil
 	}
 	var err error

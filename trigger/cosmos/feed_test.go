@@ -91,6 +91,7 @@ func TestFeedRequestRefuses(t *testing.T) {
 		"empty":           {Range: middleRange, Min: "12", Max: "12"},
 		"turned around":   {Range: middleRange, Min: "18", Max: "12"},
 		"from the start":  {Range: middleRange, Max: "12"},
+		"damaged etag":    {Range: wholeRange, Continuation: "\"1\"\r\nx-ms-version: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, ok(emptyPage))

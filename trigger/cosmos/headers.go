@@ -1,12 +1,13 @@
 package cosmos
 
 import (
-	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"golang.org/x/net/http/httpguts"
 )
 
 // Names as azure-cosmos-dotnet-v3 HttpConstants.HttpHeaders has them.
@@ -57,7 +58,18 @@ func setCommonHeaders(h http.Header) {
 	h.Set("Accept", "application/json")
 }
 
-func tlsConfig() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
+// checkHeader refuses values that cannot be sent, such as an etag or a
+// continuation that was damaged where it was kept.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return fmt.Errorf("value for header %s holds a control character", name)
+			}
+		}
+	}
+	return nil
+}
 
 func charge(h http.Header) float64 {
 	ru, _ := strconv.ParseFloat(h.Get(headerCharge), 64)

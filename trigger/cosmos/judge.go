@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -41,8 +40,10 @@ func judge(op *operation, resp *http.Response, err error, token bool) verdict {
 	switch {
 	case resp == nil:
 		return judgeError(op, err)
-	case err != nil:
-		return judgeBody(err)
+	case errors.Is(err, errTooLarge):
+		return verdict{}
+	case err != nil: // of a body; only reads have one
+		return verdict{action: backoff, move: true}
 	case success(resp):
 		return verdict{action: succeed}
 	}
@@ -87,15 +88,6 @@ func judgeGone(op *operation, sub int) verdict {
 		return verdict{action: backoff}
 	}
 	return verdict{}
-}
-
-// judgeBody is about a success whose body could not be read; only reads come
-// here.
-func judgeBody(err error) verdict {
-	if errors.Is(err, errTooLarge) || errors.Is(err, context.Canceled) {
-		return verdict{}
-	}
-	return verdict{action: backoff, move: true}
 }
 
 func judgeError(op *operation, err error) verdict {

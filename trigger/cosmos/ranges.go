@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Range is a physical range of a container: [Min, Max) of hashed partition
@@ -32,22 +33,11 @@ func trimZeros(key string) string {
 
 // rangeMap is what is known of a container's ranges.
 type rangeMap struct {
-	turn  chan struct{} // one reader at a time
-	forgo chan struct{} // a value: forget before the next read
+	turn      chan struct{} // one reader at a time; it owns etag and known
+	forgotten atomic.Bool   // read everything anew
 
 	etag  string
-	known map[string]Range
-}
-
-func newRangeMap() rangeMap {
-	return rangeMap{turn: make(chan struct{}, 1), forgo: make(chan struct{}, 1)}
-}
-
-func (m *rangeMap) forget() {
-	select {
-	case m.forgo <- struct{}{}:
-	default:
-	}
+	known map[string]Range // ancestors included
 }
 
 // Ranges returns the current ranges in order of Min; ancestors are left out and
@@ -61,10 +51,8 @@ func (c *Container) Ranges(ctx context.Context) ([]Range, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	select {
-	case <-m.forgo:
+	if m.forgotten.Swap(false) {
 		m.etag = ""
-	default:
 	}
 	incremental := m.etag != ""
 	current, err := c.readRanges(ctx, m)

@@ -48,9 +48,10 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 }
 
 const (
-	accountAge     = 5 * time.Minute // after which the account is read again
-	regionPenalty  = 5 * time.Minute // for which an unreachable region comes last
-	rereadPatience = 5 * time.Second // for a read that is not strictly needed
+	accountAge     = 5 * time.Minute  // after which the account is read again
+	regionPenalty  = 5 * time.Minute  // for which an unreachable region comes last
+	rereadPatience = 5 * time.Second  // for a read that is not strictly needed
+	rereadPause    = 30 * time.Second // after one that failed
 )
 
 // regions knows where requests go.
@@ -63,7 +64,8 @@ type regions struct {
 
 	mu            sync.Mutex
 	reads, writes []*url.URL
-	due           time.Time            // when to read the account; zero for at once
+	due           time.Time            // when to read the account again
+	patience      time.Time            // not before this, for it could not be read
 	down          map[string]time.Time // host: until when it comes last
 }
 
@@ -161,13 +163,14 @@ func (r *regions) refresh(ctx context.Context) error {
 func (r *regions) state() (known, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reads != nil, !time.Now().Before(r.due)
+	now := time.Now()
+	return r.reads != nil, !now.Before(r.due) && !now.Before(r.patience)
 }
 
 func (r *regions) postpone() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.due = time.Now().Add(rereadPatience)
+	r.patience = time.Now().Add(rereadPause)
 }
 
 // stale has the account read again before the next request.

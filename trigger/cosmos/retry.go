@@ -102,20 +102,23 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 // read takes the body of a success. That of a write is not missed: its head
 // says all.
 func (p *retryPolicy) read(op *operation, resp *http.Response) error {
-	op.answer = &buffer{}
 	if !success(resp) {
 		return nil
 	}
 	defer resp.Body.Close()
+	op.answer = &buffer{}
 	if op.feed {
 		op.answer = newBuffer(&p.client.buffers)
 	}
 	err := op.answer.read(resp)
-	if err == nil || op.write {
+	if err == nil {
 		return nil
 	}
 	op.answer.release()
-	op.answer = nil
+	op.answer = &buffer{}
+	if op.write {
+		return nil
+	}
 	return fmt.Errorf("read answer: %w", err)
 }
 
