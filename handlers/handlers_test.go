@@ -52,7 +52,7 @@ func TestSettingNames(t *testing.T) {
 		"leaderboard": {"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_LEADERBOARD_KEY_PREFIX"},
 		"push": {"HALLEY_PUSH_REDIS_URL", "HALLEY_PUSH_KEY_PREFIX", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "HALLEY_PUSH_VAPID_PRIVATE_KEY",
 			"HALLEY_PUSH_VAPID_SUBJECT", "HALLEY_PUSH_SUBSCRIPTIONS_CONTAINER_NAME", "HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME",
-			"HALLEY_PUSH_TOP", "HALLEY_PUSH_MAX_AGE", "HALLEY_PUSH_TTL", "HALLEY_PUSH_SEND_TIMEOUT", "HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS"},
+			"HALLEY_PUSH_TOP", "HALLEY_PUSH_MAX_AGE", "HALLEY_PUSH_TTL", "HALLEY_PUSH_SEND_TIMEOUT", "HALLEY_PUSH_ENDPOINT_HOSTS", "HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS"},
 	}
 	got := map[string][]string{}
 	for _, e := range All() {
@@ -87,6 +87,7 @@ func TestLoad(t *testing.T) {
 	t.Setenv("HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME", "people")
 	t.Setenv("HALLEY_PUSH_TOP", "25")
 	t.Setenv("HALLEY_PUSH_MAX_AGE", "90s")
+	t.Setenv("HALLEY_PUSH_ENDPOINT_HOSTS", "fcm.googleapis.com,.push.apple.com")
 	t.Setenv("HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS", "true")
 	got, err := find(t, "push").Load()
 	if err != nil {
@@ -104,6 +105,7 @@ func TestLoad(t *testing.T) {
 		MaxAge:                     90 * time.Second,
 		TTL:                        24 * time.Hour,
 		SendTimeout:                10 * time.Second,
+		EndpointHosts:              []string{"fcm.googleapis.com", ".push.apple.com"},
 		AllowPrivateEndpoints:      true,
 	}
 	if !reflect.DeepEqual(want, got) {

@@ -62,7 +62,8 @@ func validName(name string) error {
 }
 
 // UnmarshalJSON decodes a document and validates it. Fields that Result does
-// not have are ignored.
+// not have are ignored. A struct that embeds a Result is decoded by this
+// method, too: its other fields stay zero.
 func (r *Result) UnmarshalJSON(document []byte) error {
 	type fields Result
 	var d struct {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -14,10 +16,13 @@ import (
 // endpoints says where a notification may be sent. Endpoints come from
 // documents that players can write, so they must not reach into the network
 // that the host runs in.
-type endpoints struct{ private bool }
+type endpoints struct {
+	private bool     // private and loopback addresses are allowed, and http on loopback
+	hosts   []string // of push services; one that begins with a dot stands for all below it; empty: any
+}
 
-// check parses an endpoint and refuses all but https, and http on loopback
-// where private endpoints are allowed.
+// check parses an endpoint and refuses what could not be sent to whatever its
+// host resolves to.
 func (e endpoints) check(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
@@ -25,10 +30,18 @@ func (e endpoints) check(endpoint string) (*url.URL, error) {
 		return nil, errors.New("endpoint is not a URL with a host")
 	case u.User != nil:
 		return nil, errors.New("endpoint holds a user name")
+	case !e.knows(strings.ToLower(u.Hostname())):
+		return nil, fmt.Errorf("its host %s is not one of ENDPOINT_HOSTS", u.Hostname())
 	case u.Scheme == "https", u.Scheme == "http" && e.private && isLoopback(u.Hostname()):
 		return u, nil
 	}
 	return nil, fmt.Errorf("endpoint is not an https URL but %q", u.Scheme)
+}
+
+func (e endpoints) knows(host string) bool {
+	return len(e.hosts) == 0 || slices.ContainsFunc(e.hosts, func(known string) bool {
+		return host == known || strings.HasPrefix(known, ".") && strings.HasSuffix(host, known)
+	})
 }
 
 func isLoopback(host string) bool {

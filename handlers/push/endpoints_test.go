@@ -99,6 +99,26 @@ func TestEndpointURLs(t *testing.T) {
 	}
 }
 
+func TestEndpointHosts(t *testing.T) {
+	known := endpoints{hosts: []string{"fcm.googleapis.com", ".push.apple.com"}}
+	tests := map[string]bool{
+		"https://fcm.googleapis.com/fcm/send/x":     true,
+		"https://FCM.googleapis.com:443/x":          true,
+		"https://web.push.apple.com/x":              true,
+		"https://push.apple.com/x":                  false,
+		"https://evilpush.apple.com/x":              false,
+		"https://evil.fcm.googleapis.com/x":         false,
+		"https://fcm.googleapis.com.evil.example/x": false,
+		"https://evil.example/?fcm.googleapis.com":  false,
+		"https://evil.example/#.push.apple.com":     false,
+	}
+	for endpoint, want := range tests {
+		if _, err := known.check(endpoint); (err == nil) != want {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
 // The address is checked after the name was resolved, whatever the name is.
 func TestNamesThatResolveToPrivateAddresses(t *testing.T) {
 	for _, allow := range []bool{false, true} {

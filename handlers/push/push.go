@@ -23,6 +23,11 @@
 // player has no subscription that can work. The guarantee is as durable as
 // Redis is.
 //
+// A push service that refuses a notification, or cannot be reached, holds up
+// the range of the overtaker until it accepts or MAX_AGE has passed. Where
+// players could register endpoints of their own making, name the push services
+// in ENDPOINT_HOSTS.
+//
 // A start from the beginning of a container fills the boards quietly, since
 // results older than MAX_AGE notify nobody. Results that the handler never saw
 // are not on its boards.
@@ -32,6 +37,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -60,7 +66,8 @@ type Settings struct {
 	TTL         time.Duration `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
 	SendTimeout time.Duration `split_words:"true" default:"10s" desc:"time for one request to a push service"`
 
-	AllowPrivateEndpoints bool `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
+	EndpointHosts         []string `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); any public host where empty"`
+	AllowPrivateEndpoints bool     `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
 }
 
 // validate checks what has no check elsewhere; its error begins with the name
@@ -77,6 +84,11 @@ func (s Settings) validate() error {
 		return fmt.Errorf("TTL is %v; it must not be negative", s.TTL)
 	case s.SendTimeout <= 0:
 		return fmt.Errorf("SEND_TIMEOUT is %v; it must be positive", s.SendTimeout)
+	}
+	for _, host := range s.EndpointHosts {
+		if host == "" || host != strings.ToLower(host) || strings.ContainsAny(host, "/: *") {
+			return fmt.Errorf("ENDPOINT_HOSTS has %q; write host names in lower case, without scheme, port and spaces", host)
+		}
 	}
 	return nil
 }

@@ -119,6 +119,7 @@ func TestRandomDeliveries(t *testing.T) {
 		received, err := w.play(history[from:]...)
 		see(received)
 		for err != nil {
+			refused(t, err)
 			received, err = w.play(history[from:]...)
 			see(received)
 		}

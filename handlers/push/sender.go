@@ -72,7 +72,7 @@ func newSender(s Settings) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed := endpoints{private: s.AllowPrivateEndpoints}
+	allowed := endpoints{private: s.AllowPrivateEndpoints, hosts: s.EndpointHosts}
 	return &sender{
 		client:    allowed.client(s.SendTimeout),
 		endpoints: allowed,
@@ -129,18 +129,18 @@ func message(o overtaking, tag string) []byte {
 	return bytes.TrimSpace(text.Bytes())
 }
 
-// maxText of an error answer is kept.
+// maxText of an answer is read.
 const maxText = 256
 
 // judge reads an answer as RFC 8030 section 5 and 7.3 define it.
 func (s *sender) judge(target *url.URL, response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // to its end, where the connection can be used again
 	switch {
 	case response.StatusCode/100 == 2:
 		return nil
 	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusGone:
 		return errEnded
 	}
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText))
 	err := &StatusError{
 		Host:       target.Host,
 		Status:     response.StatusCode,

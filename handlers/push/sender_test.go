@@ -203,6 +203,8 @@ func TestBadSettings(t *testing.T) {
 		{"top of all", func(s *Settings) { s.Top = 1001 }, "TOP is 1001"},
 		{"no age", func(s *Settings) { s.MaxAge = 0 }, "MAX_AGE is 0s; it must be at least 1s"},
 		{"negative TTL", func(s *Settings) { s.TTL = -1 }, "TTL is -1ns"},
+		{"URL as host", func(s *Settings) { s.EndpointHosts = []string{"https://fcm.googleapis.com"} }, `ENDPOINT_HOSTS has "https://fcm.googleapis.com"; write host names`},
+		{"space before host", func(s *Settings) { s.EndpointHosts = []string{"a.example", " b.example"} }, `ENDPOINT_HOSTS has " b.example"`},
 		{"no time to send", func(s *Settings) { s.SendTimeout = 0 }, "SEND_TIMEOUT is 0s"},
 	}
 	for _, tt := range tests {

@@ -108,8 +108,10 @@ func holdsDocument(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer:
 		return holdsDocument(t.Elem())
-	case reflect.Struct, reflect.Map:
+	case reflect.Struct:
 		return true
+	case reflect.Map:
+		return t.Key().Kind() == reflect.String
 	}
 	return false
 }

@@ -45,6 +45,7 @@ func TestRefusedFunctions(t *testing.T) {
 		{func(string) {}, "its event is string"},
 		{func([]string) {}, "its event is []string"},
 		{func([]int) {}, "its event is []int"},
+		{func([]map[int]any) {}, "its event is []map[int]interface {}"},
 		{func([]fmt.Stringer) {}, "its event is []fmt.Stringer"},
 		{func(score) {}, "its event is awslambda.score"},
 		{func(map[string]any) {}, "its event is map[string]interface {}"},
