@@ -1,0 +1,131 @@
+package emulator
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestOptionsRefuse(t *testing.T) {
+	for _, tt := range []struct {
+		options Options
+		names   string
+	}{
+		{Options{RU: -1}, "RU"},
+		{Options{Latency: -1}, "latency"},
+		{Options{Splitting: -1}, "splitting"},
+		{Options{Ranges: -1}, "ranges"},
+		{Options{Ranges: maxRanges + 1}, "ranges"},
+	} {
+		if _, err := New(&tt.options); err == nil || !strings.Contains(err.Error(), tt.names) {
+			t.Errorf("%+v: %v, want an error that names %q", tt.options, err, tt.names)
+		}
+	}
+}
+
+func TestCreateContainer(t *testing.T) {
+	c, a := newItems(t, 5, nil)
+	if got := len(c.ranges()); got != 5 {
+		t.Errorf("%d ranges, want 5", got)
+	}
+	for name, err := range map[string]error{
+		"exists":     a.CreateContainer("db", "c", "/pk", 1),
+		"no path":    a.CreateContainer("db", "x", "", 1),
+		"no ranges":  a.CreateContainer("db", "x", "/pk", 0),
+		"a bad name": a.CreateContainer("db", "a/b", "/pk", 1),
+		"bad owner":  a.CreateContainer("", "x", "/pk", 1),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestRangesOption(t *testing.T) {
+	c, _ := newClient(t, &Options{Ranges: 4})
+	c.expect("201", "POST", "/dbs", `{"id":"db"}`)
+	c.expect("201", "POST", "/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`)
+	if got := len(c.ranges()); got != 4 {
+		t.Errorf("%d ranges, want 4", got)
+	}
+}
+
+// TestRunsRepeat holds the account to giving the same answers in every bubble.
+func TestRunsRepeat(t *testing.T) {
+	run := func() (all []string) {
+		synctest.Test(t, func(t *testing.T) {
+			c, a := newItems(t, 2, &Options{Latency: time.Millisecond})
+			for _, k := range keys(10) {
+				c.create("id-"+k, k)
+			}
+			if _, err := a.Split("db", "c", "1"); err != nil {
+				t.Fatal(err)
+			}
+			all = picture(c)
+			all = append(all, c.create("x", "k").header.Get("x-ms-activity-id"))
+		})
+		return all
+	}
+	if first, second := strings.Join(run(), "\n"), strings.Join(run(), "\n"); first != second {
+		t.Errorf("first run\n%s\nsecond\n%s", first, second)
+	}
+}
+
+func TestAccountsDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newItems(t, 1, nil)
+		time.Sleep(time.Second)
+		later, _ := newItems(t, 1, nil)
+		a, b := c.create("a", "k"), later.create("a", "k")
+		if a.decode(t)["_rid"] == b.decode(t)["_rid"] || a.header.Get("etag") == b.header.Get("etag") {
+			t.Errorf("two accounts gave %s and %s", a.body, b.body)
+		}
+	})
+}
+
+func TestSeries(t *testing.T) {
+	var s series[*item]
+	for i := range 1000 {
+		s.push(&item{ordinal: uint64(i + 1), current: &document{}})
+	}
+	for _, m := range append([]*item{}, s.members...) {
+		if m.ordinal%10 != 0 {
+			m.current = nil
+			s.bury()
+		}
+	}
+	if s.len() != 100 || len(s.members) > 300 {
+		t.Errorf("%d of 100 left, in a list of %d", s.len(), len(s.members))
+	}
+	var got []int64
+	for m := range s.after(970) {
+		got = append(got, m.position())
+		if len(got) == 2 {
+			break
+		}
+	}
+	if len(got) != 2 || got[0] != 980 || got[1] != 990 {
+		t.Errorf("after 970 there are %v", got)
+	}
+}
+
+func FuzzDraft(f *testing.F) {
+	for _, seed := range []string{`{"id":"a","pk":1}`, `{"id":"\\\"","pk":{"a":[1,{"b":"}"}]}}`, `{ "_ts" : 1 , "id":"x" }`, `{"id":"a","id":"b"}`, `{}`, `[]`, ``} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := parseDraft(body, hashV2)
+		if err != nil {
+			return
+		}
+		stored := string(d.finish("rid", "path/", `"tag"`, 7))
+		again, err := parseDraft([]byte(stored), hashV2)
+		if err != nil {
+			t.Fatalf("%q was stored as %q: %v", body, stored, err)
+		}
+		if string(again.open) != string(d.open) || again.id != d.id || again.key.String() != d.key.String() {
+			t.Errorf("%q was stored as %q and read as %+v", body, stored, again)
+		}
+	})
+}
