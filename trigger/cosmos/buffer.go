@@ -20,15 +20,12 @@ const (
 // buffer holds the body of an answer.
 type buffer struct {
 	bytes []byte
-	items []Item // of a feed page: slices of bytes
-	pool  *sync.Pool
+	items []Item     // of a feed page: slices of bytes
+	pool  *sync.Pool // that it goes back to; nil for none
 }
 
-// newBuffer takes a buffer from pool, or makes one when pool is nil.
+// newBuffer takes a buffer from pool, or makes one for it.
 func newBuffer(pool *sync.Pool) *buffer {
-	if pool == nil {
-		return &buffer{}
-	}
 	if b, ok := pool.Get().(*buffer); ok {
 		return b
 	}

@@ -82,8 +82,8 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 }
 
 // newPipeline is azcore's, with its retry policy off and its download of
-// bodies skipped: ours decides by method, substatus and region
-// what may be repeated, and reads bodies within a try and into reused buffers.
+// bodies skipped: ours decides by method, substatus and region what may be
+// repeated, and reads bodies within a try and into reused buffers.
 func (c *Client) newPipeline(base *url.URL, cred Credential, opts *ClientOptions) runtime.Pipeline {
 	o := opts.ClientOptions
 	if o.Transport == nil {

@@ -23,6 +23,7 @@ type Container struct {
 
 	mu         sync.Mutex
 	properties *ContainerProperties
+	forgotten  int // times
 
 	ranges rangeMap
 }
@@ -78,7 +79,7 @@ type PartitionKeyDefinition struct {
 // anew (410/1000).
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	c.mu.Lock()
-	known := c.properties
+	known, forgotten := c.properties, c.forgotten
 	c.mu.Unlock()
 	if known != nil {
 		return *known, nil
@@ -88,8 +89,10 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 		return ContainerProperties{}, err
 	}
 	c.mu.Lock()
-	c.properties = &read
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if forgotten == c.forgotten {
+		c.properties = &read
+	}
 	return read, nil
 }
 
@@ -131,6 +134,7 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 func (c *Container) Forget() {
 	c.mu.Lock()
 	c.properties = nil
+	c.forgotten++
 	c.mu.Unlock()
 	c.ranges.forgotten.Store(true)
 }

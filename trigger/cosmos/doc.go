@@ -27,8 +27,10 @@
 //   - 403/3 and 403/1008: after the account was read again, once a second;
 //   - 401 with an Entra ID token: once, with a new token;
 //   - connection errors and time-outs, truncated bodies, 408 and 5xx: reads
-//     only, after a backoff, and from the second time on in the next region;
-//   - a connection that could not be made: writes too.
+//     only, after a backoff, and from the second time on in the next region, as
+//     404/1002;
+//   - a connection that could not be made: writes too, and the region comes last
+//     for five minutes.
 //
 // Everything else is the caller's to decide. A write that left and was not
 // answered for certain is [ErrOutcomeUnknown]; it is never repeated here,

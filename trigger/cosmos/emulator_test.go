@@ -252,6 +252,16 @@ func TestFeedThroughSplitAndMerge(t *testing.T) {
 	}
 }
 
+// A position is not taken for one of another container.
+func TestFeedOfAnotherContainer(t *testing.T) {
+	c, _ := newContainer(t, nil)
+	r := cosmos.FeedRequest{Range: cosmos.Range{ID: "0", Max: "FF"}, ResourceID: must[cosmos.ContainerProperties](t)(c.Properties(t.Context())).ResourceID}
+	must[*cosmos.Page](t)(c.ReadFeed(t.Context(), r))
+	r.ResourceID = "AAAAAAAAAAA="
+	_, err := c.ReadFeed(t.Context(), r)
+	wantStatus(t, err, 400, 1024)
+}
+
 func idsBetween(from, to int) (ids []string) {
 	for i := from; i < to; i++ {
 		ids = append(ids, fmt.Sprint("d", i))

@@ -64,7 +64,7 @@ func (e *Error) advice() string {
 		return "the region does not take this request; the account may be failing over"
 	case [2]int{404, 1003}:
 		return "create it, or correct the names: " + e.names()
-	case [2]int{410, 1000}:
+	case [2]int{410, 1000}, [2]int{400, 1024}:
 		return "the container was created anew: old continuations do not apply to it"
 	case [2]int{413, 0}:
 		return "a document may hold 2 MB"

@@ -132,3 +132,33 @@ func ExampleContainer_Replace() {
 	// 20 written
 	// 30 came too late: someone else wrote first
 }
+
+func ExampleContainer_Query() {
+	ctx, scores := context.Background(), exampleContainer()
+	for i, player := range []string{"ada", "grace", "ada"} {
+		doc := score{ID: fmt.Sprint("game-", i), Player: player, Points: 10 * i}
+		if _, err := scores.Upsert(ctx, cosmos.NewPartitionKey(player), doc); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	ada := cosmos.NewPartitionKey("ada")
+	best := cosmos.Query{
+		Text:         "SELECT * FROM c WHERE c.points > @least",
+		Parameters:   []cosmos.Parameter{{Name: "@least", Value: 5}},
+		PartitionKey: &ada,
+	}
+	for page, err := range scores.Query(ctx, best) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, item := range page.Items {
+			var doc score
+			if err := json.Unmarshal(item, &doc); err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(doc.ID, doc.Points)
+		}
+	}
+	// Output: game-2 20
+}

@@ -65,6 +65,12 @@ type FeedRequest struct {
 	// Start decides.
 	Continuation string
 
+	// ResourceID is the container's, as [Container.Properties] gives it, that
+	// Continuation is of. When given, a container that was created anew by the
+	// same name is refused with 400/1024; otherwise a position of the old one
+	// could be taken for one of the new.
+	ResourceID string
+
 	// Start is where to begin without a continuation. A start time governs every
 	// page: give it with the continuation too. After a merge the order of a
 	// range no longer follows _ts, and changes from before the time would come
@@ -113,9 +119,10 @@ func (p *Page) Release() {
 }
 
 // ReadFeed reads one page. 410/1002 and 410/1007 say that the range was split
-// or merged: read [Container.Ranges]. 410/1000 says that the container was
-// created anew and that the continuation does not apply to it. An answer that
-// is not a page of a feed, or is truncated, is discarded whole and is an error.
+// or merged: read [Container.Ranges]. 410/1000 and 400/1024 say that the
+// container was created anew and that the continuation does not apply to it. An
+// answer that is not a page of a feed, or is truncated, is discarded whole and
+// is an error.
 func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) {
 	op, err := c.feedOperation(r)
 	if err != nil {
@@ -171,6 +178,9 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	h.Set(headerFeedMode, incrementalFeed)
 	h.Set(headerMaxItems, strconv.Itoa(pageHint(r.MaxItems)))
 	h.Set(headerPartitionRangeID, r.Range.ID)
+	if r.ResourceID != "" {
+		h.Set(headerIntendedRID, r.ResourceID)
+	}
 	r.setPosition(h)
 	if err := r.setBounds(h); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)

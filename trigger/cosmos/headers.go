@@ -20,6 +20,7 @@ const (
 	headerDate             = "x-ms-date"
 	headerEndEPK           = "x-ms-end-epk"
 	headerFeedMode         = "A-IM"
+	headerIntendedRID      = "x-ms-cosmos-intended-collection-rid"
 	headerIsQuery          = "x-ms-documentdb-isquery"
 	headerIsUpsert         = "x-ms-documentdb-is-upsert"
 	headerLSN              = "lsn"

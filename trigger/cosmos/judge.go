@@ -63,6 +63,8 @@ func judgeStatus(op *operation, resp *http.Response, token bool) verdict {
 		return verdict{action: askRegions}
 	case status == 404 && sub == 1002:
 		return verdict{action: backoff, move: true}
+	case status == 400 && sub == 1024:
+		return verdict{recreated: true}
 	case status == 410:
 		return judgeGone(op, sub)
 	case status == http.StatusNotImplemented:

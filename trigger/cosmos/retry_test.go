@@ -75,6 +75,7 @@ func TestRetryRules(t *testing.T) {
 		"403":                  {aRead, status(403), once, false},
 		"403/3 write":          {aWrite, status(403, "x-ms-substatus", "3"), 121, false},
 		"403/1008 read":        {aRead, status(403, "x-ms-substatus", "1008"), 121, false},
+		"400/1024 feed":        {aFeed, status(400, "x-ms-substatus", "1024"), once, false},
 		"410 feed":             {aFeed, status(410), once, false},
 		"410/1000 feed":        {aFeed, status(410, "x-ms-substatus", "1000"), once, false},
 		"410/1000 read":        {aRead, status(410, "x-ms-substatus", "1000"), 2, false},
@@ -354,16 +355,25 @@ func TestTooLargeAnswer(t *testing.T) {
 	}
 }
 
-// After 410/1000 nothing that was cached of the container is used.
+// After 410/1000 and 400/1024 nothing that was cached of the container is used.
 func TestRecreatedContainerIsForgotten(t *testing.T) {
-	for name, call := range map[string]func(context.Context, *Container) error{"read": aRead, "feed": aFeed} {
+	for name, test := range map[string]struct {
+		call   func(context.Context, *Container) error
+		status int
+		sub    string
+		again  bool
+	}{
+		"read":      {aRead, 410, "1000", true},
+		"feed":      {aFeed, 410, "1000", false},
+		"other rid": {aFeed, 400, "1024", false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newService(t, status(410, "x-ms-substatus", "1000"), ok("{}"))
+				s := newService(t, status(test.status, "x-ms-substatus", test.sub), ok("{}"))
 				c := s.container()
 				c.properties, c.ranges.etag = &ContainerProperties{ID: "old"}, `"5"`
-				err := call(t.Context(), c)
-				if (name == "feed") != IsStatus(err, 410, 1000) {
+				err := test.call(t.Context(), c)
+				if test.again != (err == nil) || !test.again && !strings.Contains(err.Error(), "old continuations do not apply") {
 					t.Error(err)
 				}
 				if c.properties != nil || !c.ranges.forgotten.Load() {
