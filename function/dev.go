@@ -116,7 +116,7 @@ func isTerminal(w io.Writer) bool {
 
 // dev runs the sample application until o.For has passed or ctx ends, and sums up.
 func dev(ctx context.Context, o devOptions, show *progress) (result devSummary, err error) {
-	log := jsonLogger(show, "warn")
+	log := jsonLogger(show, "error")
 	world, err := openSample(ctx, o.Data, log)
 	if err != nil {
 		return result, err

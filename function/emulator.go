@@ -49,9 +49,6 @@ script faults; GET /_emulator/state shows what there is.`,
 
 // serveEmulator serves an account until ctx ends.
 func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
-	if serve.CertOut != "" && !serve.TLS {
-		return errors.New("--cert-out needs --tls: without it there is no certificate")
-	}
 	account, err := emulator.New(&options)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type position struct {
 type positions struct {
 	mu     sync.Mutex
 	known  map[[2]string]*position
-	splits int // leases that gave way to children
+	splits int // leases that gave way to others
 }
 
 func newPositions() *positions { return &positions{known: map[[2]string]*position{}} }

@@ -74,7 +74,7 @@ func (p *progress) draw() {
 
 // follow shows the state of the run until ctx ends.
 func (p *progress) follow(ctx context.Context, books *ledger, hosts []*trigger.Host) {
-	every := 5 * time.Second
+	every := 2 * time.Second
 	if p.live {
 		every = 250 * time.Millisecond
 	}

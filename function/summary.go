@@ -17,7 +17,7 @@ type devSummary struct {
 	Redelivered   int        `json:"redelivered"`
 	Lost          int        `json:"lost"`
 	Notifications int64      `json:"notifications"` // that devices received
-	Splits        int        `json:"splits"`        // leases that gave way to children
+	Splits        int        `json:"splits"`        // leases that gave way to others at a split or merge
 	Functions     []accepted `json:"functions"`
 	Ranges        []position `json:"ranges"`
 
@@ -38,7 +38,7 @@ func summaryOf(o devOptions, took time.Duration, books *ledger, w *writer, at *p
 
 // print writes the summary for people.
 func (s devSummary) print(out io.Writer) error {
-	fmt.Fprintf(out, "\n%.1f s, %d hosts, %d results written, %d notifications received, %d leases split\n\n",
+	fmt.Fprintf(out, "\n%.1f s, %d hosts, %d results written, %d notifications received, %d leases replaced by splits and merges\n\n",
 		s.Seconds, s.Hosts, s.Written, s.Notifications, s.Splits)
 	if s.FailedWrites > 0 {
 		fmt.Fprintf(out, "%d writes failed, the last with: %v\n\n", s.FailedWrites, s.lastFailure)

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func runDev(t *testing.T, o devOptions) (summary devSummary, stdout, stderr string) {
+	t.Helper()
+	cleanEnv(t, nil)
+	var out, errs bytes.Buffer
+	o.JSON = true
+	if err := devMain(t.Context(), o, &out, &errs); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
+	}
+	if err := json.Unmarshal(out.Bytes(), &summary); err != nil {
+		t.Fatalf("stdout is not the summary alone: %v\n%s", err, out.String())
+	}
+	return summary, out.String(), errs.String()
+}
+
+func TestDevLosesNothing(t *testing.T) {
+	s, out, progress := runDev(t, devOptions{For: 3 * time.Second, Rate: 200, SplitAfter: time.Second, Hosts: 3})
+	if s.Lost != 0 || s.Written < 400 || s.Delivered < s.Written || s.Hosts != 3 || s.FailedWrites != 0 {
+		t.Errorf("summary %s", out)
+	}
+	if s.Splits == 0 || !strings.Contains(progress, "a range was split") || !strings.Contains(progress, "written") {
+		t.Errorf("%d splits, progress:\n%s", s.Splits, progress)
+	}
+	if s.Notifications == 0 {
+		t.Error("no player was notified")
+	}
+	ranges := map[string]int{}
+	changes := 0
+	for _, r := range s.Ranges {
+		ranges[r.Function]++
+		changes += r.Changes
+		if r.Host == "" || r.Continuation == "" {
+			t.Errorf("position %+v says too little", r)
+		}
+	}
+	for _, f := range s.Functions {
+		if ranges[f.Name] < 4 {
+			t.Errorf("%s: %d ranges, want the four or more", f.Name, ranges[f.Name])
+		}
+	}
+	if changes == 0 || changes > s.Delivered+s.Redelivered {
+		t.Errorf("%d changes in the ranges, %d delivered", changes, s.Delivered+s.Redelivered)
+	}
+}
+
+// TestDevGoesOn: a second run on the same directory finds the first one's
+// leases and loses nothing.
+func TestDevGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		s, out, _ := runDev(t, devOptions{For: time.Second, Rate: 50, Hosts: 1, Data: dir})
+		if s.Lost != 0 || s.Written < 25 {
+			t.Errorf("summary %s", out)
+		}
+		for _, f := range s.Functions {
+			if f.Delivered > s.Written {
+				t.Errorf("%s accepted %d of %d: the run before was delivered again", f.Name, f.Delivered, s.Written)
+			}
+		}
+	}
+}
+
+func TestDevEndsWithItsContext(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	var out bytes.Buffer
+	if err := devMain(ctx, devOptions{Rate: 50, Hosts: 2}, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"results written", "leaderboard", "lost"} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("summary lacks %q:\n%s", says, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "push") {
+		t.Errorf("a function ran that HALLEY_FUNCTIONS does not name:\n%s", out.String())
+	}
+}
+
+func TestDevRefuses(t *testing.T) {
+	good := devOptions{Rate: 1, Hosts: 1}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for flag, change := range map[string]func(*devOptions){
+		"--for":         func(o *devOptions) { o.For = -1 },
+		"--rate":        func(o *devOptions) { o.Rate = 0 },
+		"--rate 200000": func(o *devOptions) { o.Rate = 200_000 },
+		"--split-after": func(o *devOptions) { o.For, o.SplitAfter = time.Second, time.Second },
+		"--hosts":       func(o *devOptions) { o.Hosts = 65 },
+	} {
+		o := good
+		change(&o)
+		if err := o.check(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: error %v", flag, err)
+		}
+	}
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTION": "push"})
+	if err := devMain(t.Context(), good, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HALLEY_FUNCTIONS") {
+		t.Errorf("an unknown setting: error %v", err)
+	}
+}
+
+func TestLossIsAnError(t *testing.T) {
+	books := newLedger([]string{"a"})
+	books.wrote("x", 1)
+	s := summaryOf(devOptions{Hosts: 1}, time.Second, books, &writer{}, newPositions(), &sample{})
+	if s.Lost != 1 {
+		t.Errorf("%d lost, want 1", s.Lost)
+	}
+	var out bytes.Buffer
+	if err := s.print(&out); err != nil || !strings.Contains(out.String(), fmt.Sprint(s.Lost)) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
