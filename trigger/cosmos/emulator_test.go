@@ -2,6 +2,7 @@ package cosmos_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"halley/trigger/cosmos"
@@ -328,4 +330,58 @@ func TestWrongKeyOnEmulator(t *testing.T) {
 			t.Errorf("error shows a secret: %v", err)
 		}
 	}
+}
+
+func TestLargeDocumentsOnEmulator(t *testing.T) {
+	c, _ := newContainer(t, nil)
+	key := cosmos.NewPartitionKey("a")
+	text := strings.Repeat("0123456789\"\\", 140_000) // 1.6 MB, 2 MB escaped
+	type big struct {
+		ID   string `json:"id"`
+		PK   string `json:"pk"`
+		Text string `json:"text"`
+	}
+	must[cosmos.Response](t)(c.Create(t.Context(), key, big{"x", "a", text}))
+	page := must[*cosmos.Page](t)(c.ReadFeed(t.Context(), cosmos.FeedRequest{Range: cosmos.Range{ID: "0", Max: "FF"}}))
+	var got big
+	if err := json.Unmarshal(page.Items[0].Document, &got); err != nil || got.Text != text {
+		t.Errorf("%d characters came back: %v", len(got.Text), err)
+	}
+	_, err := c.Create(t.Context(), key, big{"y", "a", text + text})
+	wantStatus(t, err, 413)
+}
+
+func TestHierarchicalKeysOnEmulator(t *testing.T) {
+	ctx := t.Context()
+	c, _ := newContainer(t, nil)
+	def := cosmos.ContainerDefinition{ID: "h", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/tenant", "/user"}}}
+	if err := c.Client().CreateContainer(ctx, "db", def); err != nil {
+		t.Fatal(err)
+	}
+	h := c.Client().Container("db", "h")
+	doc := map[string]any{"id": "x", "tenant": "t", "user": 5}
+	must[cosmos.Response](t)(h.Create(ctx, cosmos.NewPartitionKey("t", 5), doc))
+	must[cosmos.Response](t)(h.Read(ctx, "x", cosmos.NewPartitionKey("t", 5)))
+	delete(doc, "user")
+	must[cosmos.Response](t)(h.Upsert(ctx, cosmos.NewPartitionKey("t", cosmos.Undefined), doc))
+	must[cosmos.Response](t)(h.Read(ctx, "x", cosmos.NewPartitionKey("t", cosmos.Undefined)))
+	_, err := h.Read(ctx, "x", cosmos.NewPartitionKey("u", 5))
+	wantStatus(t, err, 404)
+}
+
+// A token of Entra ID, as the official emulator takes it.
+func TestTokenOnEmulator(t *testing.T) {
+	_, account := newContainer(t, nil)
+	encode := base64.RawURLEncoding.EncodeToString
+	token := encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(`{}`)) + "." + encode([]byte(emulator.Key))
+	client := must[*cosmos.Client](t)(cosmos.NewClient(account.Endpoint(), cosmos.TokenCredential(staticToken(token)), &cosmos.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: account},
+	}))
+	must[[]cosmos.Range](t)(client.Container("db", "c").Ranges(t.Context()))
+}
+
+type staticToken string
+
+func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
 }

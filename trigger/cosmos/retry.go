@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -29,20 +30,16 @@ type retryPolicy struct {
 	client  *Client
 	options policy.RetryOptions
 	token   bool
-	jitter  func(time.Duration) time.Duration
 }
 
 func newRetryPolicy(c *Client, o policy.RetryOptions, token bool) *retryPolicy {
 	o.MaxRetries = max(cmp.Or(o.MaxRetries, maxRetries), 0)
 	o.RetryDelay = max(cmp.Or(o.RetryDelay, firstBackoff), 0)
-	o.MaxRetryDelay = cmp.Or(o.MaxRetryDelay, maxBackoff)
+	if o.MaxRetryDelay = cmp.Or(o.MaxRetryDelay, maxBackoff); o.MaxRetryDelay < 0 {
+		o.MaxRetryDelay = math.MaxInt64 // azcore's way to say that there is no bound
+	}
 	o.TryTimeout = cmp.Or(o.TryTimeout, tryTimeout)
-	return &retryPolicy{client: c, options: o, token: token, jitter: jitter}
-}
-
-// jitter takes between half of d and all of it.
-func jitter(d time.Duration) time.Duration {
-	return d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
+	return &retryPolicy{client: c, options: o, token: token}
 }
 
 // Do implements azcore's policy. An answer that is not a success is returned
@@ -195,10 +192,19 @@ func (p *retryPolicy) spend(s *progress, v verdict) (wait time.Duration, again b
 	return wait, int32(s.tries) <= p.options.MaxRetries && s.throttled <= maxThrottled
 }
 
-// backoff doubles with each try, up to its bound, with jitter.
+// backoff doubles with each try up to its bound, and takes between half of that
+// and all of it.
 func (p *retryPolicy) backoff(tries int) time.Duration {
-	d := p.options.RetryDelay << min(tries-1, 20)
-	return p.jitter(min(d, p.options.MaxRetryDelay))
+	d, bound := p.options.RetryDelay, p.options.MaxRetryDelay
+	for range tries - 1 {
+		if d > bound/2 {
+			d = bound
+			break
+		}
+		d *= 2
+	}
+	d = min(d, bound)
+	return d/2 + rand.N(d/2+1)
 }
 
 // sleep waits for d, or returns the error of ctx as soon as it ends.

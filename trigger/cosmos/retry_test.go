@@ -217,6 +217,8 @@ func TestRetryOptions(t *testing.T) {
 		longest  time.Duration
 	}{
 		"two":         {policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second, MaxRetryDelay: 1500 * time.Millisecond}, policy.RetryOptions{}, 3, 1500 * time.Millisecond},
+		"no bound":    {policy.RetryOptions{MaxRetries: 12, RetryDelay: time.Hour, MaxRetryDelay: -1}, policy.RetryOptions{}, 13, 2048 * time.Hour},
+		"one bound":   {policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Hour, MaxRetryDelay: time.Second}, policy.RetryOptions{}, 3, time.Second},
 		"none":        {policy.RetryOptions{MaxRetries: -1}, policy.RetryOptions{}, 1, 0},
 		"no delay":    {policy.RetryOptions{MaxRetries: 3, RetryDelay: -1}, policy.RetryOptions{}, 4, 0},
 		"of context":  {policy.RetryOptions{MaxRetries: 1}, policy.RetryOptions{MaxRetries: 7}, 2, 100 * time.Millisecond},
