@@ -50,6 +50,27 @@ func (f *function) bootstrap(ctx context.Context) error {
 	}
 }
 
+// discard deletes the leases of a function and their marker. The marker goes
+// first: what is interrupted here is repeated, or completed by a bootstrap.
+func (f *function) discard(ctx context.Context) error {
+	id := f.store.markerID()
+	_, err := f.store.container.Delete(ctx, id, f.store.newKey(id), "")
+	if o := classify(err); o != succeeded && o != leaseGone {
+		return fmt.Errorf("discard leases: %w", err)
+	}
+	leases, _, err := f.store.list(ctx)
+	if err != nil {
+		return fmt.Errorf("discard leases: %w", err)
+	}
+	for _, l := range leases {
+		if err := f.store.delete(ctx, l); err != nil && classify(err) != leaseGone {
+			return fmt.Errorf("discard lease %q: %w", l.token, err)
+		}
+	}
+	f.Discard = false
+	return nil
+}
+
 // lock takes the bootstrap lock, or breaks one that is older than its TTL.
 func (f *function) lock(ctx context.Context) (bool, error) {
 	id := f.store.lockID()

@@ -3,7 +3,10 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"hash/fnv"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,64 +14,118 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// deliver calls the handler with the changes of a page until it accepts them.
-// It returns an error only when no further delivery may begin: reader ended, or
-// the lease is lost. The changes are then not handled.
-func (w *worker) deliver(reader, held context.Context, page *cosmos.Page) error {
-	if len(page.Items) == 0 {
-		return nil
+// deliverAll spreads the changes of page after page over the lanes and returns
+// when the reader has ended and everything read is finished: then nil. Or a
+// lane cannot go on, or reader ended: then the cause, and what is unfinished
+// will be delivered again by the next owner.
+func (w *worker) deliverAll(reader, held context.Context, pages <-chan *cosmos.Page) error {
+	ctx, stop := context.WithCancelCause(reader)
+	defer stop(nil)
+	lanes := make([]*lane, w.f.Lanes)
+	var working sync.WaitGroup
+	for i := range lanes {
+		lanes[i] = &lane{worker: w, incoming: make(chan []*pending, 1)}
+		working.Go(func() {
+			if err := lanes[i].run(ctx, held); err != nil {
+				stop(err)
+			}
+		})
 	}
-	for attempt := 1; ; attempt++ {
-		if cause := context.Cause(reader); cause != nil {
-			return cause
-		}
-		if err := w.keeper.await(reader); err != nil {
-			return err
-		}
-		batch := w.batch(page.Items, attempt)
-		began := time.Now()
-		err := w.call(held, batch)
-		event := Event{
-			Kind: Delivered, Range: w.lease.token, Epoch: batch.Epoch, Changes: len(batch.Changes), Attempt: attempt,
-			LastLSN: page.Items[len(page.Items)-1].LSN, Duration: time.Since(began), Err: err,
-		}
-		if err == nil {
-			w.tally.delivered(event)
-			w.f.event(event)
-			return nil
-		}
-		event.Kind = Failed
-		w.tally.failed(event)
-		w.f.event(event)
-		w.log.Error("handler failed; the batch comes again", zap.Error(err),
-			zap.Int("attempt", attempt), zap.Int("changes", len(batch.Changes)), stackField(err))
-		if err := sleep(reader, backoff(attempt, w.f.host.opts.RetryMin, w.f.host.opts.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
-			return err
-		}
+	for w.dispatchNext(ctx, lanes, pages) {
+	}
+	for _, l := range lanes {
+		close(l.incoming)
+	}
+	working.Wait()
+	for _, page := range w.progress.abandon() {
+		w.f.host.budget.give(page)
+	}
+	return context.Cause(ctx)
+}
+
+// dispatchNext dispatches one page; false when there are no more or ctx ended.
+func (w *worker) dispatchNext(ctx context.Context, lanes []*lane, pages <-chan *cosmos.Page) bool {
+	select {
+	case page, open := <-pages:
+		return open && w.dispatch(ctx, lanes, page)
+	case <-ctx.Done():
+		return false
 	}
 }
 
-// batch copies items into a batch of its own. The copy is what lets a handler
-// keep and change the bytes while the page's buffer is used again and a
-// further attempt sees what the feed said.
-func (w *worker) batch(items []cosmos.Item, attempt int) Batch {
+// dispatch hands the changes of a page to their lanes; false when ctx ended.
+func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page) bool {
+	changes := w.progress.open(page, w.lease.byKeys)
+	w.finish(nil) // a page without changes is finished by being there
+	shares := make([][]*pending, len(lanes))
+	for _, c := range changes {
+		if w.f.needsKeys() {
+			c.key = logicalKey(c.item.Document, w.f.store.monitoredKey)
+		}
+		at := w.f.laneOf(c, len(lanes))
+		shares[at] = append(shares[at], c)
+	}
+	for i, share := range shares {
+		if len(share) == 0 {
+			continue
+		}
+		select {
+		case lanes[i].incoming <- share:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// needsKeys reports whether the worker must know logical keys at all.
+func (f *function) needsKeys() bool { return f.Lanes > 1 || f.ParkKeys }
+
+// laneOf is the lane of a change: equal keys, equal lane.
+func (f *function) laneOf(c *pending, lanes int) int {
+	if lanes == 1 {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(c.key))
+	if f.LanesByID {
+		h.Write([]byte(documentID(c.item.Document)))
+	}
+	return int(h.Sum32() % uint32(lanes))
+}
+
+// finish books changes as handled or dead-lettered and passes the acknowledged
+// prefix on to whoever saves it.
+func (w *worker) finish(changes []*pending) {
+	closed := w.progress.finish(func(end string) { w.checkpoints.advance(end, len(changes)) }, changes...)
+	for _, page := range closed {
+		w.f.host.budget.give(page)
+	}
+}
+
+// batch copies changes into a batch of its own. The copy is what lets a
+// handler keep and change the bytes while the page's buffer is used again and
+// a further attempt sees what the feed said.
+func (w *worker) batch(group []*pending, attempt int) Batch {
 	size := 0
-	for _, item := range items {
-		size += len(item.Document)
+	for _, p := range group {
+		size += len(p.item.Document)
 	}
 	buffer := make([]byte, 0, size)
-	changes := make([]Change, len(items))
-	for i, item := range items {
+	changes := make([]Change, len(group))
+	for i, p := range group {
 		from := len(buffer)
-		buffer = append(buffer, item.Document...)
+		buffer = append(buffer, p.item.Document...)
 		changes[i] = Change{
 			Document: json.RawMessage(buffer[from:len(buffer):len(buffer)]),
-			LSN:      item.LSN,
-			Time:     time.Unix(item.Timestamp, 0).UTC(),
+			LSN:      p.item.LSN,
+			Time:     time.Unix(p.item.Timestamp, 0).UTC(),
+			ordinal:  p.ordinal,
 		}
 	}
 	return Batch{
 		Function: w.f.Name, Range: w.lease.asRange(), Changes: changes, Attempt: attempt, Epoch: w.keeper.id.epoch,
+		checkpoint: w.checkpoints.request,
 	}
 }
 
@@ -77,15 +134,71 @@ func (l *lease) asRange() cosmos.Range {
 	return cosmos.Range{ID: l.token, Min: l.span.Min, Max: l.span.Max}
 }
 
-// call runs the handler once, under its deadline, and turns a panic into a
-// verdict. A handler that returns nil after its context ended is believed.
-func (w *worker) call(ctx context.Context, b Batch) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.f.HandlerTimeout)
+// errStuck ends a worker whose handler did not return.
+type errStuck struct{ after time.Duration }
+
+func (e errStuck) Error() string {
+	return fmt.Sprintf("handler has not returned %s after its deadline; the range is given up and the call left behind", e.after)
+}
+
+// call runs the handler once, under its deadline. A handler that does not
+// return within the host's grace after that is stuck: nothing can end it, so
+// the worker goes without it, and the lease with the worker.
+func (w *worker) call(held context.Context, b Batch) error {
+	ctx, cancel := context.WithTimeout(held, w.f.HandlerTimeout)
 	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- protect(ctx, w.f.Handler, b) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(w.f.host.opts.StuckGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+		err := errStuck{w.f.host.opts.StuckGrace}
+		w.f.host.stuck(w.log, done)
+		w.keeper.lose(err) // the calls in other lanes end, too
+		return err
+	}
+}
+
+// protect turns a panic of the handler into its verdict.
+func protect(ctx context.Context, h Handler, b Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return w.f.Handler(ctx, b)
+	return h(ctx, b)
+}
+
+// attempt delivers a group once and reports the handler's verdict.
+func (l *lane) attempt(held context.Context, g *group) (verdict, error) {
+	w := l.worker
+	b := w.batch(g.changes, g.tries+1)
+	began := time.Now()
+	err := w.call(held, b)
+	g.tries++
+	event := Event{
+		Kind: Delivered, Range: w.lease.token, Epoch: b.Epoch, Changes: len(g.changes), Attempt: g.tries,
+		LastLSN: g.changes[len(g.changes)-1].item.LSN, Duration: time.Since(began), Err: err,
+	}
+	if _, isStuck := err.(errStuck); isStuck {
+		return verdict{}, err
+	}
+	if err != nil {
+		event.Kind = Refused
+		w.tally.failed(event)
+		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", g.tries),
+			zap.Int("changes", len(g.changes)), zap.Int64("lastLsn", event.LastLSN), stackField(err))
+	} else {
+		w.tally.delivered(event)
+	}
+	w.f.event(event)
+	return judge(g.changes, err), nil
 }

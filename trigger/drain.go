@@ -128,7 +128,7 @@ func (d *drain) lease(ctx context.Context, l *lease) {
 	err = w.run(ctx)
 	d.f.forget(w, err)
 	t := w.tally.snapshot()
-	d.ended(l, Summary{Ranges: 1, Batches: t.Batches, Changes: t.Changes, Retries: t.Retries}, err)
+	d.ended(l, Summary{Ranges: 1, Batches: t.Batches, Changes: t.Changes, Retries: t.Retries, DeadLetters: t.DeadLetters}, err)
 }
 
 // ended books how the work on a range came out.

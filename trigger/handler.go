@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,10 +12,12 @@ import (
 // Handler receives the changes of one range in feed order, a batch at a time.
 //
 // Its error is its verdict on the batch: nil means handled, and the range may
-// be checkpointed past it; any other error, and a panic, means that the same
-// changes come again after a backoff, with [Batch.Attempt] one higher. A
-// handler is called concurrently for different ranges and never concurrently
-// for one. Delivery is at least once: after a crash or a handover a batch may
+// be checkpointed past it. Any other error, and a panic, means that the changes
+// come again after a backoff, with [Batch.Attempt] higher, by default in
+// halves until the one that fails is alone; when that has spent its attempts it
+// is dead-lettered. [Failed] names the changes that failed, [Skip] gives up at
+// once. A handler is called concurrently for different ranges, and for
+// different lanes of one. Delivery is at least once: after a crash or a handover a batch may
 // be delivered again, from an earlier position and without gaps, so a handler
 // must tolerate what it has seen before.
 //
@@ -32,6 +33,17 @@ type Batch struct {
 	Changes  []Change     // in feed order; never empty
 	Attempt  int          // 1 on the first delivery of these changes by this owner
 	Epoch    int64        // acquisitions of the lease so far; a sink may refuse a smaller one
+
+	checkpoint func()
+}
+
+// Checkpoint asks for the position after this batch to be saved once the
+// handler has returned nil. It is for functions whose checkpoints are manual;
+// for others it changes nothing, as they are saved anyway.
+func (b Batch) Checkpoint() {
+	if b.checkpoint != nil {
+		b.checkpoint()
+	}
 }
 
 // Change is one document as the feed reported it. The bytes belong to the
@@ -40,6 +52,8 @@ type Change struct {
 	Document json.RawMessage // the document as it now is, system properties included
 	LSN      int64           // position in the feed of its physical range; equal within one transaction
 	Time     time.Time       // when it was last written, in whole seconds (_ts)
+
+	ordinal int64 // of the change in its worker; 0 outside of a batch
 }
 
 // Decode unmarshals the document into v.
@@ -77,5 +91,3 @@ func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
-
-var errNoHandler = errors.New("function has no handler")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +24,8 @@ type Host struct {
 	started   time.Time
 	functions []*function
 	budget    *budget
+
+	stuckCalls atomic.Int64 // handler calls left behind
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -46,7 +49,8 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	}
 	names := map[string]bool{}
 	for _, f := range functions {
-		if err := f.validate(); err != nil {
+		f, err := f.withDefaults()
+		if err != nil {
 			return nil, err
 		}
 		key := strings.Join([]string{f.Name, f.Container.Database(), f.Container.Name()}, "/")
@@ -180,9 +184,9 @@ func (f *function) work(ctx context.Context, w *worker, fail context.CancelCause
 		case kick <- struct{}{}:
 		default:
 		}
-	case isFatal(err):
+	case isFatal(err), f.host.tooManyStuck():
 		fail(err)
-	case !inGoodOrder(err):
+	case !reasonOf(err).good():
 		w.log.Warn("range given up for now", zap.Error(err))
 	}
 }
@@ -227,7 +231,13 @@ func (f *function) prepare(ctx context.Context) error {
 		return err
 	}
 	f.store = store
-	if _, err = f.ranges.refresh(ctx); err == nil {
+	if f.Discard {
+		err = f.discard(ctx)
+	}
+	if err == nil {
+		_, err = f.ranges.refresh(ctx)
+	}
+	if err == nil {
 		err = f.bootstrap(ctx)
 	}
 	if err != nil {
@@ -247,11 +257,18 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 	if err != nil {
 		return err
 	}
-	for _, token := range plan(f.standings(leases), f.host.me.owner) {
-		i := slices.IndexFunc(leases, func(l *lease) bool { return l.token == token })
-		w, err := f.acquire(ctx, leases[i])
+	o := f.host.opts
+	for _, step := range plan(f.standings(leases), f.host.me.owner, limits{o.MinLeases, o.MaxLeases}) {
+		l := leases[slices.IndexFunc(leases, func(l *lease) bool { return l.token == step.token })]
+		if step.ask {
+			if err := f.store.ask(ctx, l, f.host.me); err != nil {
+				f.log.Info("lease not asked for", zap.String("range", l.token), zap.Error(err))
+			}
+			continue
+		}
+		w, err := f.acquire(ctx, l)
 		if err != nil {
-			f.log.Info("lease not acquired", zap.String("range", token), zap.Error(err))
+			f.log.Info("lease not acquired", zap.String("range", l.token), zap.Error(err))
 			continue
 		}
 		start(w)
@@ -285,10 +302,14 @@ func (f *function) standings(leases []*lease) []standing {
 	now := f.store.now()
 	standings := make([]standing, len(leases))
 	for i, l := range leases {
-		standings[i] = standing{l.token, l.owner, l.free(now, f.host.opts.Expiration)}
 		if f.workers[l.token] != nil {
-			standings[i] = standing{l.token, f.host.me.owner, false}
+			standings[i] = standing{token: l.token, owner: f.host.me.owner}
+			continue
 		}
+		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
+		s.halley = l.properties[incarnationProperty] != ""
+		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
+		standings[i] = s
 	}
 	return standings
 }
@@ -333,6 +354,8 @@ func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
 	}
 	w := &worker{f: f, lease: held, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
 	w.keeper = newKeeper(held, id, sent, f)
+	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}
+	w.breaker.limit = f.Breaker
 	f.mu.Lock()
 	f.workers[held.token] = w.tally
 	delete(f.resting, held.token)
@@ -347,7 +370,7 @@ func (f *function) forget(w *worker, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.workers, w.lease.token)
-	if !inGoodOrder(err) && !errors.Is(err, errLeaseLost) {
+	if reason := reasonOf(err); !reason.good() && reason != LeaseLost {
 		f.resting[w.lease.token] = time.Now().Add(2 * f.host.opts.AcquireInterval)
 	}
 }

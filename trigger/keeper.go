@@ -22,8 +22,9 @@ type keeper struct {
 	log   *zap.Logger
 	event func(Event)
 
-	lose context.CancelCauseFunc // ends the worker; called once the lease is lost
-	wake chan struct{}           // capacity 1: there is something to write
+	lose  context.CancelCauseFunc // ends the worker; called once the lease is lost
+	yield context.CancelCauseFunc // ends reading; called when another host asks for the lease
+	wake  chan struct{}           // capacity 1: there is something to write
 
 	lease *lease // as last written or read; run's alone until it has returned
 
@@ -217,6 +218,10 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 		return fmt.Errorf("write lease %q: %w (owner %q, epoch %d)", k.lease.token, errLeaseLost, fresh.owner, fresh.epoch())
 	}
 	k.lease = fresh
+	if by := fresh.properties[handoverProperty]; by != "" && by != k.id.owner {
+		k.log.Info("lease is asked for", zap.String("by", by))
+		k.yield(errHandedOver)
+	}
 	return fmt.Errorf("write lease %q: changed since it was read; once more", k.lease.token)
 }
 

@@ -28,7 +28,7 @@ type lease struct {
 	id           string
 	partitionKey cosmos.PartitionKey // of the document in the lease container
 	etag         azcore.ETag
-	written      time.Time // _ts: the service's clock at the last write, whole seconds
+	written      time.Time // _ts: the service's clock when the owner last wrote it, whole seconds
 
 	token        string // partition key range id (v0), or "min-max" (v1)
 	byKeys       bool   // v1: the span, not a physical range, is what is leased
@@ -155,6 +155,9 @@ func parseLease(raw []byte, prefix string) (*lease, error) {
 			return nil, fmt.Errorf("property %s is %q, not a count", epochProperty, e)
 		}
 	}
+	if before, asked := l.writtenBeforeAsked(); asked {
+		l.written = before
+	}
 	return l, nil
 }
 
@@ -169,8 +172,8 @@ func javaContinuation(token string) bool {
 }
 
 // document is the lease as it is written: what was read, with the fields that
-// Halley decides replaced and timestamp set to now.
-func (l *lease) document(now time.Time) ([]byte, error) {
+// Halley decides replaced. timestamp is when its owner wrote it, in JSON.
+func (l *lease) document(timestamp json.RawMessage) ([]byte, error) {
 	doc := maps.Clone(l.rest)
 	if doc == nil {
 		doc = map[string]json.RawMessage{}
@@ -185,7 +188,7 @@ func (l *lease) document(now time.Time) ([]byte, error) {
 	set("id", l.id)
 	set("Owner", orNull(l.owner))
 	set("ContinuationToken", orNull(l.continuation))
-	set("timestamp", now.UTC().Format(timestampLayout))
+	doc["timestamp"] = timestamp
 	if l.properties == nil {
 		set("properties", struct{}{})
 	} else {
@@ -198,6 +201,8 @@ func (l *lease) document(now time.Time) ([]byte, error) {
 	}
 	return json.Marshal(doc)
 }
+
+func timestamp(now time.Time) json.RawMessage { return quoted(now.UTC().Format(timestampLayout)) }
 
 func quoted(s string) json.RawMessage {
 	b, _ := json.Marshal(s) // a string always encodes

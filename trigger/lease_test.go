@@ -73,7 +73,7 @@ func TestLeaseKeepsWhatItDoesNotKnow(t *testing.T) {
 			if !held.span.known() {
 				held.span = span{"", "FF"}
 			}
-			doc, err := held.document(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC))
+			doc, err := held.document(timestamp(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -27,7 +28,54 @@ type Function struct {
 	// by default 100. A transaction is never divided, so more may come.
 	MaxItems int
 	// HandlerTimeout ends the context of a handler call; by default 5 minutes.
+	// A handler that ignores it for Options.StuckGrace more loses the range.
 	HandlerTimeout time.Duration
+	// BatchItems and BatchBytes bound a batch; by default MaxItems and 4 MiB.
+	// A single change may be larger.
+	BatchItems int
+	BatchBytes int
+	// BatchWindow is how long a batch that is not full waits for more, counted
+	// from its first change; by default not at all.
+	BatchWindow time.Duration
+	// Lanes is the number of ordered queues inside a range: that many handler
+	// calls may run at a time for one range. Changes of one logical partition
+	// key, and with LanesByID of one document, stay in one lane; by default 1.
+	Lanes     int
+	LanesByID bool
+	// RetryMin and RetryMax bound the wait before changes come again; by default
+	// 100 ms, doubling with each failure in a row up to 30 s.
+	RetryMin, RetryMax time.Duration
+	// NoBisection keeps a failing batch together, instead of halving it until
+	// the change that fails is alone.
+	NoBisection bool
+	// MaxAttempts is how often the handler may fail on the same changes before
+	// they are dead-lettered; halving uses up none. By default 10 with a dead
+	// letter store and unlimited without; -1 is unlimited.
+	MaxAttempts int
+	// MaxAge is how long, from their first failure, changes are tried again
+	// before they are dead-lettered; by default unlimited.
+	MaxAge time.Duration
+	// DeadLetters keeps what is given up. Without a store nothing is: the range
+	// waits. [Discard] drops.
+	DeadLetters DeadLetters
+	// ParkKeys sends the later changes of a dead-lettered change's key after it,
+	// untried, until a replay has emptied the store of them, so that the order
+	// of the key is kept.
+	ParkKeys bool
+	// Breaker is how many changes in a row may be dead-lettered without one
+	// success before the range pauses for BreakerPause ahead of each further
+	// one; by default 10 and 1 min, -1 never pauses.
+	Breaker      int
+	BreakerPause time.Duration
+	// Checkpoint says how often positions are saved; by default continuously.
+	Checkpoint Checkpoint
+	// Discard deletes the function's existing leases when the host first starts,
+	// so that all ranges begin at Start. No other host should be running.
+	Discard bool
+	// Opened and Closed are called when this host begins and ends to work on a
+	// range, outside of deliveries. err is nil for the good reasons.
+	Opened func(r RangeInfo)
+	Closed func(r RangeInfo, reason CloseReason, err error)
 	// PollDelay is the wait between two reads of a range that has nothing new;
 	// by default the host's.
 	PollDelay time.Duration
@@ -55,9 +103,14 @@ type Options struct {
 	// StopGrace is how long a running handler may go on, and then the release of
 	// its lease may take, after the context of Run or Drain has ended: 10 s.
 	StopGrace time.Duration
-	// RetryMin and RetryMax bound the wait before a failed batch comes again:
-	// 100 ms, doubling up to 30 s.
-	RetryMin, RetryMax time.Duration
+	// StuckGrace is how long a handler may ignore the end of its context before
+	// its range is given up without it: 10 s. More than MaxStuck calls left
+	// behind end Run with an error, so that the process can be replaced: 16.
+	StuckGrace time.Duration
+	MaxStuck   int
+	// MinLeases and MaxLeases bound what this host takes of each function's
+	// leases, beyond its equal share; 0 is no bound. The minimum wins.
+	MinLeases, MaxLeases int
 	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB.
 	ReadAhead int64
 	// Parallel is how many ranges a drain works on at a time: 32.
@@ -85,8 +138,7 @@ func withDefaults(opts *Options) (Options, error) {
 		{"Expiration", &o.Expiration, time.Minute},
 		{"AuditInterval", &o.AuditInterval, 5 * time.Minute},
 		{"StopGrace", &o.StopGrace, 10 * time.Second},
-		{"RetryMin", &o.RetryMin, backoffBase},
-		{"RetryMax", &o.RetryMax, backoffMax},
+		{"StuckGrace", &o.StuckGrace, 10 * time.Second},
 	} {
 		if *d.field < 0 {
 			return o, fmt.Errorf("option %s is negative", d.name)
@@ -99,10 +151,11 @@ func withDefaults(opts *Options) (Options, error) {
 	case o.RenewInterval >= o.Expiration/2:
 		return o, fmt.Errorf("option RenewInterval (%s) must be less than half of Expiration (%s): one lost write must not lose a lease",
 			o.RenewInterval, o.Expiration)
-	case o.RetryMax < o.RetryMin:
-		return o, fmt.Errorf("option RetryMax (%s) is less than RetryMin (%s)", o.RetryMax, o.RetryMin)
-	case o.ReadAhead < 0, o.Parallel < 0:
-		return o, errors.New("options ReadAhead and Parallel cannot be negative")
+	case o.ReadAhead < 0, o.Parallel < 0, o.MaxStuck < 0, o.MinLeases < 0, o.MaxLeases < 0:
+		return o, errors.New("options ReadAhead, Parallel, MaxStuck, MinLeases and MaxLeases cannot be negative")
+	}
+	if o.MaxStuck == 0 {
+		o.MaxStuck = 16
 	}
 	if o.ReadAhead == 0 {
 		o.ReadAhead = 64 << 20
@@ -120,20 +173,46 @@ func withDefaults(opts *Options) (Options, error) {
 	return o, nil
 }
 
-func (f *Function) validate() error {
+// RangeInfo is what lifecycle callbacks learn about a range.
+type RangeInfo struct {
+	Function     string
+	Range        cosmos.Range // ID is the lease token
+	Epoch        int64
+	Continuation string // saved so far; "" before the first checkpoint
+}
+
+// withDefaults checks a function and fills in what it leaves open.
+func (f Function) withDefaults() (Function, error) {
 	switch {
 	case f.Container == nil:
-		return fmt.Errorf("function %q has no container", f.Name)
+		return f, fmt.Errorf("function %q has no container", f.Name)
 	case f.Handler == nil:
-		return fmt.Errorf("function %q has no handler", f.Name)
-	case f.MaxItems < 0, f.HandlerTimeout < 0, f.PollDelay < 0:
-		return fmt.Errorf("function %q: MaxItems, HandlerTimeout and PollDelay cannot be negative", f.Name)
+		return f, fmt.Errorf("function %q has no handler", f.Name)
+	case min(f.MaxItems, f.BatchItems, f.BatchBytes, f.Lanes) < 0:
+		return f, fmt.Errorf("function %q: MaxItems, BatchItems, BatchBytes and Lanes cannot be negative", f.Name)
+	case min(f.HandlerTimeout, f.PollDelay, f.BatchWindow, f.RetryMin, f.RetryMax, f.MaxAge, f.BreakerPause, f.Checkpoint.Interval) < 0:
+		return f, fmt.Errorf("function %q: a duration is negative", f.Name)
+	case f.MaxAttempts < -1 || f.Breaker < -1 || f.Checkpoint.Every < 0:
+		return f, fmt.Errorf("function %q: MaxAttempts and Breaker are counts, or -1 for no limit; Checkpoint.Every is a count", f.Name)
+	case f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}):
+		return f, fmt.Errorf("function %q: manual checkpoints leave nothing for Every and Interval", f.Name)
+	case f.ParkKeys && f.DeadLetters == nil:
+		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)
 	}
-	if f.MaxItems == 0 {
-		f.MaxItems = 100
+	f.MaxItems = cmp.Or(f.MaxItems, 100)
+	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItems)
+	f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)
+	f.Lanes = cmp.Or(f.Lanes, 1)
+	f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)
+	f.RetryMin = cmp.Or(f.RetryMin, backoffBase)
+	f.RetryMax = cmp.Or(f.RetryMax, max(backoffMax, f.RetryMin))
+	f.Breaker = cmp.Or(f.Breaker, 10)
+	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
+	if f.DeadLetters != nil {
+		f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)
 	}
-	if f.HandlerTimeout == 0 {
-		f.HandlerTimeout = 5 * time.Minute
+	if f.RetryMax < f.RetryMin {
+		return f, fmt.Errorf("function %q: RetryMax (%s) is less than RetryMin (%s)", f.Name, f.RetryMax, f.RetryMin)
 	}
-	return nil
+	return f, nil
 }

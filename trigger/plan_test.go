@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,88 +31,168 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestPlan lets hosts come and go and shows, pass by pass, who holds what.
+// fleet plays hosts that plan one after another over a few leases.
+type fleet struct {
+	tokens []string
+	owner  map[string]string
+	asked  map[string]string
+	dead   map[string]bool
+	dotnet map[string]bool
+	limits limits
+}
+
+func newFleet(leases int) *fleet {
+	f := &fleet{owner: map[string]string{}, asked: map[string]string{}, dead: map[string]bool{}, dotnet: map[string]bool{}}
+	for i := range leases {
+		f.tokens = append(f.tokens, fmt.Sprint(i))
+	}
+	return f
+}
+
+// pass lets one host plan and act. It reports what it did, and how much.
+func (f *fleet) pass(me string) (string, int) {
+	var leases []standing
+	for _, token := range f.tokens {
+		o := f.owner[token]
+		leases = append(leases, standing{
+			token: token, owner: o, free: o == "" || f.dead[o], halley: o != "" && !f.dotnet[o], asked: f.asked[token],
+		})
+	}
+	steps := plan(leases, me, f.limits)
+	var words []string
+	for _, s := range steps {
+		if s.ask {
+			f.asked[s.token] = me
+			words = append(words, "?"+s.token)
+			continue
+		}
+		f.owner[s.token] = me
+		delete(f.asked, s.token)
+		words = append(words, s.token)
+	}
+	return fmt.Sprintf("%s: %s", me, strings.Join(words, " ")), len(steps)
+}
+
+// yield lets a host release what it was asked for.
+func (f *fleet) yield(me string) {
+	for token := range f.asked {
+		if f.owner[token] == me {
+			f.owner[token] = ""
+		}
+	}
+}
+
+func (f *fleet) String() string {
+	var out strings.Builder
+	for _, token := range f.tokens {
+		owner := f.owner[token]
+		switch {
+		case owner == "":
+			owner = "-"
+		case f.dead[owner]:
+			owner += "†"
+		}
+		if a := f.asked[token]; a != "" {
+			owner += ">" + a
+		}
+		fmt.Fprintf(&out, " %s:%-4s", token, owner)
+	}
+	return out.String()
+}
+
+// TestPlan lets hosts come and go and shows, pass by pass, who holds what: "-"
+// is free, "a>b" is a's and asked for by b, "†" is dead, "?" is asking.
 func TestPlan(t *testing.T) {
 	var out strings.Builder
-	owners := map[string]string{}
-	var tokens []string
-	for i := range 8 {
-		tokens = append(tokens, fmt.Sprint(i))
-	}
-	dead := map[string]bool{}
-	show := func(what string) {
-		fmt.Fprintf(&out, "%-28s", what)
-		for _, token := range tokens {
-			owner := owners[token]
-			if dead[owner] {
-				owner += "†"
-			}
-			if owner == "" {
-				owner = "-"
-			}
-			fmt.Fprintf(&out, " %s:%-2s", token, owner)
-		}
-		out.WriteString("\n")
-	}
-	pass := func(me string) {
-		var leases []standing
-		for _, token := range tokens {
-			leases = append(leases, standing{token, owners[token], owners[token] == "" || dead[owners[token]]})
-		}
-		taken := plan(leases, me)
-		for _, token := range taken {
-			owners[token] = me
-		}
-		show(fmt.Sprintf("%s takes %s", me, strings.Join(taken, ",")))
-	}
+	f := newFleet(8)
+	show := func(what string) { fmt.Fprintln(&out, strings.TrimRight(fmt.Sprintf("%-24s%s", what, f), " ")) }
+	pass := func(me string) { what, _ := f.pass(me); show(what) }
+	yield := func(me string) { f.yield(me); show(me + " yields") }
 	show("eight leases, nobody")
 	pass("a")
+	pass("b")
+	pass("b")
+	yield("a")
+	pass("c")
+	pass("b")
+	pass("c")
+	yield("a")
+	yield("b")
+	pass("c")
 	pass("a")
-	for range 4 {
-		pass("b")
-	}
-	for range 3 {
-		pass("c")
-	}
-	dead["b"] = true
+	pass("b")
+	f.dead["b"] = true
 	show("b is dead")
 	pass("a")
 	pass("c")
 	pass("a")
 	golden(t, "testdata/plan.golden", out.String())
 
-	holders := map[string]int{}
-	for _, token := range tokens {
-		holders[owners[token]]++
+	held := map[string]int{}
+	for _, owner := range f.owner {
+		held[owner]++
 	}
-	if holders["a"] != 4 || holders["c"] != 4 {
-		t.Errorf("not balanced: %v", holders)
+	if held["a"] != 4 || held["c"] != 4 {
+		t.Errorf("not balanced: %v", held)
+	}
+}
+
+func TestPlanStealsFromDotNetOneByOne(t *testing.T) {
+	f := newFleet(6)
+	f.dotnet["n"] = true
+	f.pass("n")
+	for i, want := range []string{"a: 0", "a: 1", "a: 2", "a: "} {
+		if got, _ := f.pass("a"); got != want {
+			t.Errorf("pass %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestPlanTakesWhatIsNotHandedOver(t *testing.T) {
+	leases := []standing{
+		{token: "0", owner: "b", halley: true, asked: "a", ignored: true},
+		{token: "1", owner: "b", halley: true},
+	}
+	if got := plan(leases, "a", limits{}); len(got) != 1 || got[0] != (step{token: "0"}) {
+		t.Errorf("plan %v", got)
+	}
+	leases[0].ignored = false
+	if got := plan(leases, "a", limits{}); len(got) != 0 {
+		t.Errorf("plan %v while the owner may still answer", got)
+	}
+}
+
+func TestPlanWithinLimits(t *testing.T) {
+	f := newFleet(10)
+	f.limits.max = 3
+	if got, _ := f.pass("a"); got != "a: 0 1 2" {
+		t.Errorf("at most three: %q", got)
+	}
+	f.limits = limits{min: 8, max: 3}
+	if got, _ := f.pass("b"); got != "b: 3 4 5 6 7 8 9" {
+		t.Errorf("at least eight: %q", got)
 	}
 }
 
 func TestPlanSettles(t *testing.T) {
 	for leases := range 20 {
 		for hosts := 1; hosts < 7; hosts++ {
-			owners := make([]string, leases)
-			moves := 0
+			f := newFleet(leases)
+			last := 0
 			for pass := range 50 * hosts {
 				me := fmt.Sprintf("h%d", pass%hosts)
-				var s []standing
-				for i, o := range owners {
-					s = append(s, standing{fmt.Sprint(i), o, o == ""})
-				}
-				for _, token := range plan(s, me) {
-					var i int
-					fmt.Sscan(token, &i)
-					owners[i] = me
-					moves = pass
+				f.yield(me)
+				if _, steps := f.pass(me); steps > 0 {
+					last = pass
 				}
 			}
-			if moves > 45*hosts {
-				t.Errorf("%d leases on %d hosts still move in pass %d", leases, hosts, moves)
+			if last > 40*hosts {
+				t.Errorf("%d leases on %d hosts still move in pass %d: %s", leases, hosts, last, f)
 			}
-			if slices.Contains(owners, "") {
-				t.Errorf("%d leases on %d hosts: some stay free: %v", leases, hosts, owners)
+			for _, token := range f.tokens {
+				if f.owner[token] == "" {
+					t.Errorf("%d leases on %d hosts: some stay free: %s", leases, hosts, f)
+				}
 			}
 		}
 	}

@@ -23,6 +23,8 @@ type Summary struct {
 	Batches int `json:"batches"` // handler calls that succeeded
 	Changes int `json:"changes"` // changes in them
 	Retries int `json:"retries"` // handler calls that failed
+
+	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
 }
 
 func (s *Summary) add(o Summary) {
@@ -34,6 +36,7 @@ func (s *Summary) add(o Summary) {
 	s.Batches += o.Batches
 	s.Changes += o.Changes
 	s.Retries += o.Retries
+	s.DeadLetters += o.DeadLetters
 }
 
 // Status is a snapshot of a host.
@@ -58,6 +61,7 @@ type RangeStatus struct {
 	Batches      int       `json:"batches"`
 	Changes      int       `json:"changes"`
 	Retries      int       `json:"retries"`
+	DeadLetters  int       `json:"deadLetters"`
 	Since        time.Time `json:"since"`             // of the acquisition
 	Problem      string    `json:"problem,omitempty"` // why the range makes no progress
 }
@@ -128,6 +132,11 @@ func (t *tally) failed(e Event) {
 		s.Retries++
 		s.Problem = e.Err.Error()
 	})
+}
+
+// buried notes a change that was dead-lettered.
+func (t *tally) buried() {
+	t.update(func(s *RangeStatus) { s.DeadLetters++ })
 }
 
 // trouble notes why the range makes no progress.

@@ -26,6 +26,8 @@ type leaseStore struct {
 	prefix     string // processor name, account host and RIDs, as .NET composes it
 	expiration time.Duration
 	keyedBy    string // "id", "partitionKey" or "" (system key)
+
+	monitoredKey []string // partition key paths of the monitored container
 }
 
 // newLeaseStore finds out under which ids and keys a function's leases are
@@ -40,7 +42,7 @@ func newLeaseStore(ctx context.Context, leases *cosmos.Container, f Function, ex
 	if err != nil {
 		return nil, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
-	s := &leaseStore{container: leases, expiration: expiration}
+	s := &leaseStore{container: leases, expiration: expiration, monitoredKey: monitored.PartitionKey.Paths}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"
@@ -147,7 +149,7 @@ func (s *leaseStore) create(ctx context.Context, l *lease) (bool, error) {
 	if s.keyedBy == "partitionKey" {
 		l.rest["partitionKey"] = quoted(l.id)
 	}
-	doc, err := l.document(s.now())
+	doc, err := l.document(timestamp(s.now()))
 	if err != nil {
 		return false, err
 	}
@@ -175,11 +177,20 @@ func (s *leaseStore) createDocument(ctx context.Context, id string, doc any) (bo
 	return true, nil
 }
 
-// replace writes l over the version that l.etag names and moves l to the new
-// one. A conflict is reported as the client's error; see classify.
+// replace writes l as its owner, over the version that l.etag names, and moves
+// l to the new one. A conflict is reported as the client's error; see classify.
 func (s *leaseStore) replace(ctx context.Context, l *lease) error {
 	now := s.now()
-	doc, err := l.document(now)
+	delete(l.properties, handoverWrittenProperty)
+	if err := s.overwrite(ctx, l, timestamp(now)); err != nil {
+		return err
+	}
+	l.written = now
+	return nil
+}
+
+func (s *leaseStore) overwrite(ctx context.Context, l *lease, timestamp json.RawMessage) error {
+	doc, err := l.document(timestamp)
 	if err != nil {
 		return err
 	}
@@ -187,7 +198,7 @@ func (s *leaseStore) replace(ctx context.Context, l *lease) error {
 	if err != nil {
 		return err
 	}
-	l.etag, l.written = resp.ETag, now
+	l.etag = resp.ETag
 	return nil
 }
 
@@ -206,6 +217,7 @@ func (s *leaseStore) acquire(ctx context.Context, l *lease, me identity) (*lease
 	next.properties[epochProperty] = fmt.Sprint(me.epoch)
 	next.properties[incarnationProperty] = me.incarnation
 	next.properties[expirationProperty] = s.expiration.String()
+	next.settled()
 
 	sent := time.Now()
 	err := s.replace(ctx, next)

@@ -11,13 +11,6 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// Why a worker ended, where it was not an error of the service.
-var (
-	errStopping = errors.New("host is stopping")
-	errCaughtUp = errors.New("caught up with the feed")
-	errSplit    = errors.New("range split or merged")
-)
-
 // worker is one leased range: it reads the feed, delivers, and acknowledges to
 // the keeper. It lives from the acquisition of the lease to its release.
 type worker struct {
@@ -28,6 +21,11 @@ type worker struct {
 	tally  *tally
 	drain  bool         // end when caught up, instead of polling on
 	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
+
+	progress    progress
+	checkpoints checkpoints
+	breaker     breaker
+	parked      parked
 }
 
 // run works until the range is lost, gone or caught up, or ctx ends; then
@@ -40,7 +38,8 @@ type worker struct {
 func (w *worker) run(ctx context.Context) error {
 	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	reader, stopReading := context.WithCancelCause(held)
-	w.keeper.lose = lose
+	w.keeper.lose, w.keeper.yield = lose, stopReading
+	w.opened()
 
 	var limiting, keeping, reading sync.WaitGroup
 	limiting.Go(func() { w.limit(ctx, held, stopReading, lose) })
@@ -50,14 +49,16 @@ func (w *worker) run(ctx context.Context) error {
 	var readErr error
 	reading.Go(func() {
 		defer close(pages)
-		readErr = w.read(reader, pages)
+		if readErr = w.loadParked(reader); readErr == nil {
+			readErr = w.read(reader, pages)
+		}
 	})
 
 	err := w.deliverAll(reader, held, pages)
 	if err != nil {
 		stopReading(err)
 	}
-	for page := range pages {
+	for page := range pages { // read, but no longer wanted
 		w.f.host.budget.give(page)
 	}
 	reading.Wait()
@@ -75,7 +76,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	lose(errStopping)
 	limiting.Wait()
-	return w.finish(ctx, err, children)
+	return w.conclude(ctx, err, children)
 }
 
 // limit ends reading with ctx, and what is still running one grace later.
@@ -91,24 +92,20 @@ func (w *worker) limit(ctx, held context.Context, stopReading, lose context.Canc
 	}
 }
 
-// deliverAll hands page after page to the handler. It returns nil when the
-// reader has ended and everything read was handled.
-func (w *worker) deliverAll(reader, held context.Context, pages <-chan *cosmos.Page) error {
-	for page := range pages {
-		err := w.deliver(reader, held, page)
-		continuation, changes := page.Continuation, len(page.Items) > 0
-		w.f.host.budget.give(page)
-		if err != nil {
-			return err
-		}
-		w.keeper.advance(continuation, changes)
+// opened tells whoever wants to know that this host works on the range.
+func (w *worker) opened() {
+	if w.f.Opened != nil {
+		w.f.Opened(w.info())
 	}
-	return nil
 }
 
-// finish settles what becomes of the lease: children take its place, it is
-// given back, or it is somebody else's already.
-func (w *worker) finish(ctx context.Context, err error, children []*lease) error {
+func (w *worker) info() RangeInfo {
+	return RangeInfo{Function: w.f.Name, Range: w.lease.asRange(), Epoch: w.keeper.id.epoch, Continuation: w.keeper.position()}
+}
+
+// conclude settles what becomes of the lease: children take its place, it is
+// given back, or it is somebody else's already. It reports why the worker ended.
+func (w *worker) conclude(ctx context.Context, err error, children []*lease) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.f.host.opts.StopGrace)
 	defer cancel()
 	switch {
@@ -121,17 +118,17 @@ func (w *worker) finish(ctx context.Context, err error, children []*lease) error
 			w.log.Warn("lease is left to expire", zap.Error(releaseErr))
 		}
 	}
-	event := Event{Kind: Released, Range: w.lease.token, Epoch: w.lease.epoch(), Continuation: w.keeper.lease.continuation}
-	if !inGoodOrder(err) {
-		event.Err = err
+	reason, cause := reasonOf(err), err
+	if reason.good() {
+		cause = nil
 	}
-	w.f.event(event)
+	w.f.event(Event{
+		Kind: Released, Range: w.lease.token, Epoch: w.keeper.id.epoch, Continuation: w.keeper.position(), Reason: reason, Err: cause,
+	})
+	if w.f.Closed != nil {
+		w.f.Closed(w.info(), reason, cause)
+	}
 	return err
-}
-
-// inGoodOrder reports whether a worker that ended with err ended as it should.
-func inGoodOrder(err error) bool {
-	return errors.Is(err, errStopping) || errors.Is(err, errCaughtUp) || errors.Is(err, errSplit)
 }
 
 // split creates the leases that follow this one, at the acknowledged position:

@@ -1,0 +1,206 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// bury dead-letters changes that are given up, in order. A change counts as
+// handled only once its letter is durable: while the store fails, the range
+// waits and says why.
+func (l *lane) bury(ctx context.Context, changes []*pending, tries int, cause error) error {
+	w := l.worker
+	if w.f.DeadLetters == nil { // Skip without a store
+		return l.waitForStore(ctx, changes, cause)
+	}
+	for _, c := range changes {
+		d := w.deadLetter(c, tries, cause)
+		if err := w.put(ctx, d); err != nil {
+			return err
+		}
+		w.park(c)
+		w.finish([]*pending{c})
+		l.failures = 0
+		w.log.Error("change dead-lettered", zap.String("letter", d.ID), zap.Int64("lsn", d.LSN), zap.Int("attempts", tries), zap.Error(cause))
+	}
+	return nil
+}
+
+// waitForStore stops a range whose handler gives changes up when there is
+// nowhere to keep them. Nothing is dropped unless a setting asks for it.
+func (l *lane) waitForStore(ctx context.Context, changes []*pending, cause error) error {
+	err := fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(changes), cause)
+	l.worker.tally.trouble(err)
+	l.worker.log.Error("range waits", zap.Error(err))
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// deadLetter is the letter of a change.
+func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
+	key := c.key
+	if key == "" {
+		key = logicalKey(c.item.Document, w.f.store.monitoredKey)
+	}
+	d := DeadLetter{
+		ID:       deadLetterID(w.f.Name, w.f.store.prefix, key, c.item.Document, c.item.LSN),
+		Function: w.f.Name, Range: w.lease.token, Epoch: w.keeper.id.epoch, LSN: c.item.LSN, Key: key,
+		Document: append([]byte(nil), c.item.Document...), Written: time.Unix(c.item.Timestamp, 0).UTC(),
+		Attempts: tries, Parked: cause == nil, Time: w.f.store.now().UTC(),
+	}
+	if cause != nil {
+		d.Error = cause.Error()
+	}
+	var p *PanicError
+	if errors.As(cause, &p) {
+		d.Stack = string(p.Stack)
+	}
+	return d
+}
+
+// put stores a letter, however long it takes.
+func (w *worker) put(ctx context.Context, d DeadLetter) error {
+	for failures := 1; ; failures++ {
+		if err := w.keeper.await(ctx); err != nil {
+			return err
+		}
+		err := w.f.DeadLetters.Put(ctx, d)
+		if err == nil {
+			w.tally.buried()
+			w.f.event(Event{Kind: DeadLettered, Range: d.Range, Epoch: d.Epoch, Changes: 1, Attempt: d.Attempts, LastLSN: d.LSN})
+			return nil
+		}
+		w.tally.trouble(fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		w.log.Error("dead letter not stored; the range waits", zap.Error(err), zap.Int("failures", failures))
+		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, d.Range)); err != nil {
+			return err
+		}
+	}
+}
+
+// parked are the keys of a function on this worker that have a dead letter, so
+// that their later changes go behind it, untried, until a replay has emptied
+// the store of them.
+type parked struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+func (p *parked) has(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys[key]
+}
+
+func (p *parked) set(key string, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys == nil {
+		p.keys = map[string]bool{}
+	}
+	if is {
+		p.keys[key] = true
+	} else {
+		delete(p.keys, key)
+	}
+}
+
+// park notes that the key of a change has a dead letter now.
+func (w *worker) park(c *pending) {
+	if w.f.ParkKeys {
+		w.parked.set(c.key, true)
+	}
+}
+
+// loadParked finds the keys that earlier owners parked.
+func (w *worker) loadParked(ctx context.Context) error {
+	if !w.f.ParkKeys || w.f.DeadLetters == nil {
+		return nil
+	}
+	for d, err := range w.f.DeadLetters.List(ctx, w.f.Name) {
+		if err != nil {
+			return fmt.Errorf("load parked keys: %w", err)
+		}
+		w.parked.set(d.Key, true)
+	}
+	return nil
+}
+
+// divert takes the changes of parked keys out of a group and puts them behind
+// the dead letters of their keys. A key whose letters are all gone is delivered
+// again.
+func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error) {
+	w := l.worker
+	if !w.f.ParkKeys {
+		return group, nil
+	}
+	var rest []*pending
+	for _, c := range group {
+		if !w.parked.has(c.key) {
+			rest = append(rest, c)
+			continue
+		}
+		holds, err := w.holds(ctx, c.key)
+		if err != nil {
+			return nil, err
+		}
+		if !holds {
+			w.parked.set(c.key, false)
+			rest = append(rest, c)
+			continue
+		}
+		if err := w.put(ctx, w.deadLetter(c, 0, nil)); err != nil {
+			return nil, err
+		}
+		w.finish([]*pending{c})
+	}
+	return rest, nil
+}
+
+// holds asks the store about a key, however long it takes.
+func (w *worker) holds(ctx context.Context, key string) (bool, error) {
+	for failures := 1; ; failures++ {
+		holds, err := w.f.DeadLetters.Holds(ctx, w.f.Name, key)
+		if err == nil {
+			return holds, nil
+		}
+		w.tally.trouble(fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		w.log.Error("dead letter store not readable; the range waits", zap.Error(err), zap.Int("failures", failures))
+		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
+			return false, err
+		}
+	}
+}
+
+// breaker keeps a range from emptying itself into the dead letter store when
+// it is the sink that is broken and not the changes: it opens after a number of
+// changes given up with no success between, and each further one costs a pause.
+type breaker struct {
+	limit int
+
+	mu     sync.Mutex
+	inARow int
+}
+
+func (b *breaker) open() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit > 0 && b.inARow >= b.limit
+}
+
+func (b *breaker) gaveUp(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inARow += n
+}
+
+func (b *breaker) closed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inARow = 0
+}

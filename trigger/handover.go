@@ -1,0 +1,62 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// A host that lacks leases asks for one by writing its name into the lease. The
+// owner notices at its next write, which then conflicts, finishes the batch in
+// work and releases the lease; the request stays in the document and keeps the
+// lease for the asker for a while.
+const (
+	handoverProperty      = "halley.handover"       // the asker's owner name
+	handoverSinceProperty = "halley.handover.since" // the service's clock when it asked, Unix seconds
+
+	// What asking must not prolong: when the owner had last written, Unix
+	// seconds. The owner's next write removes it.
+	handoverWrittenProperty = "halley.handover.written"
+)
+
+func (l *lease) writtenBeforeAsked() (time.Time, bool) {
+	seconds, err := strconv.ParseInt(l.properties[handoverWrittenProperty], 10, 64)
+	return time.Unix(seconds, 0), err == nil
+}
+
+// asked is the host that may still hope for the lease, or "", and whether its
+// hope is old enough to take the lease without the owner's consent.
+func (l *lease) asked(now time.Time, expiration time.Duration) (by string, ignored bool) {
+	by = l.properties[handoverProperty]
+	since, err := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
+	if by == "" || err != nil {
+		return "", false
+	}
+	switch age := now.Sub(time.Unix(since, 0)); {
+	case age < expiration:
+		return by, false
+	case age < 2*expiration:
+		return by, true
+	default:
+		return "", false
+	}
+}
+
+// ask requests the lease from its owner.
+func (s *leaseStore) ask(ctx context.Context, l *lease, me identity) error {
+	next := l.clone()
+	next.properties[handoverProperty] = me.owner
+	next.properties[handoverSinceProperty] = strconv.FormatInt(s.now().Unix(), 10)
+	next.properties[handoverWrittenProperty] = strconv.FormatInt(l.written.Unix(), 10)
+	if err := s.overwrite(ctx, next, l.rest["timestamp"]); err != nil {
+		return fmt.Errorf("ask for lease %q: %w", l.token, err)
+	}
+	return nil
+}
+
+// settled removes a request that has been met, or is void.
+func (l *lease) settled() {
+	delete(l.properties, handoverProperty)
+	delete(l.properties, handoverSinceProperty)
+}

@@ -1,0 +1,225 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// lane is one of several ordered queues inside a leased range. It cuts what
+// comes in into batches and brings each to its end, handled or dead-lettered,
+// before the next begins. Changes of one key are always in one lane.
+type lane struct {
+	worker   *worker
+	incoming chan []*pending
+	waiting  []*pending
+	oldest   time.Time // when the first of waiting came in
+	closed   bool      // nothing more comes in
+
+	failures int // handler calls that failed since the last success
+}
+
+// group is a part of a batch that is delivered in one call.
+type group struct {
+	changes  []*pending
+	tries    int       // calls so far, over all sizes; the next is attempt tries+1
+	attempts int       // calls that failed with this very group
+	since    time.Time // of the first failure
+	paused   bool      // the breaker has had its say
+}
+
+// run delivers until the lane is closed and empty: nil. Otherwise it returns
+// why no further delivery may begin.
+func (l *lane) run(ctx, held context.Context) error {
+	for {
+		if err := l.fill(ctx); err != nil {
+			return err
+		}
+		if len(l.waiting) == 0 {
+			return nil
+		}
+		if err := l.settle(ctx, held, l.cut()); err != nil {
+			return err
+		}
+	}
+}
+
+// fill waits until there is a batch: enough changes or bytes, or the batching
+// window, counted from the first waiting change, is over. A lane with nothing
+// waiting returns only when it is closed.
+func (l *lane) fill(ctx context.Context) error {
+	var window *time.Timer
+	for !l.closed && !l.full() {
+		if len(l.waiting) == 0 {
+			if err := l.take(ctx, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		if window == nil {
+			window = time.NewTimer(l.worker.f.BatchWindow - time.Since(l.oldest))
+			defer window.Stop()
+		}
+		if err := l.take(ctx, window.C); errors.Is(err, errWindowOver) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+var errWindowOver = errors.New("batching window is over")
+
+// take adds what comes in next to what waits.
+func (l *lane) take(ctx context.Context, over <-chan time.Time) error {
+	select { // what is there already comes before the end of the window
+	case more, open := <-l.incoming:
+		l.add(more, open)
+		return nil
+	default:
+	}
+	select {
+	case more, open := <-l.incoming:
+		l.add(more, open)
+		return nil
+	case <-over:
+		return errWindowOver
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *lane) add(more []*pending, open bool) {
+	if len(l.waiting) == 0 {
+		l.oldest = time.Now()
+	}
+	l.waiting = append(l.waiting, more...)
+	l.closed = !open
+}
+
+func (l *lane) full() bool {
+	return len(l.waiting) > 0 && l.size() < len(l.waiting) || len(l.waiting) >= l.worker.f.BatchItems
+}
+
+// size is how many of the waiting changes the next batch takes.
+func (l *lane) size() int {
+	bytes := 0
+	for i, p := range l.waiting {
+		bytes += len(p.item.Document)
+		if i == l.worker.f.BatchItems || i > 0 && bytes > l.worker.f.BatchBytes {
+			return i
+		}
+	}
+	return len(l.waiting)
+}
+
+// cut takes the next batch off what waits.
+func (l *lane) cut() []*pending {
+	n := l.size()
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	l.oldest = time.Now()
+	return batch
+}
+
+// settle brings a batch to its end. The batch fails in parts: with bisection a
+// group that failed is halved, and the first half comes before the second, so
+// that order is kept and a poison change ends up alone. Halving uses up no
+// attempts; the wait between calls grows with each failure in a row, whatever
+// the size, so that an outage of the sink costs few calls.
+func (l *lane) settle(ctx, held context.Context, batch []*pending) error {
+	groups := []*group{{changes: batch}} // a stack: the next is the last
+	for len(groups) > 0 {
+		g := groups[len(groups)-1]
+		groups = groups[:len(groups)-1]
+		if err := l.mayDeliver(ctx); err != nil {
+			return err
+		}
+		var err error
+		if g.changes, err = l.divert(ctx, g.changes); err != nil {
+			return err
+		}
+		if len(g.changes) == 0 {
+			continue
+		}
+		v, err := l.attempt(held, g)
+		if err != nil {
+			return err
+		}
+		l.worker.finish(v.handled)
+		if len(v.failed) == 0 {
+			l.succeeded()
+			continue
+		}
+		again, err := l.failed(ctx, g, v)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, again...)
+	}
+	return nil
+}
+
+// mayDeliver returns once a delivery may begin, or why none may.
+func (l *lane) mayDeliver(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return l.worker.keeper.await(ctx)
+}
+
+func (l *lane) succeeded() {
+	l.failures = 0
+	l.worker.breaker.closed()
+}
+
+// failed decides what follows for a group after a verdict against it: the
+// groups that are to be delivered next, last first, after the wait that is due.
+func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error) {
+	f := l.worker.f
+	if v.giveUp {
+		return nil, l.bury(ctx, v.failed, g.tries, v.err)
+	}
+	if len(v.handled) > 0 {
+		l.succeeded()
+		g = &group{changes: v.failed, tries: g.tries, since: g.since}
+	}
+	l.failures++
+	g.attempts++
+	if g.since.IsZero() {
+		g.since = time.Now()
+	}
+	wait := backoff(l.failures, f.RetryMin, f.RetryMax, l.worker.keeper.id.owner, l.worker.lease.token)
+	if half := len(g.changes) / 2; half > 0 && !f.NoBisection {
+		first := &group{changes: g.changes[:half], tries: g.tries, since: g.since}
+		second := &group{changes: g.changes[half:], tries: g.tries}
+		return []*group{second, first}, sleep(ctx, wait)
+	}
+	if !l.exhausted(g) {
+		return []*group{g}, sleep(ctx, wait)
+	}
+	if f.DeadLetters == nil {
+		l.worker.tally.trouble(fmt.Errorf("no dead letter store, so the range waits for: %w", v.err))
+		return []*group{g}, sleep(ctx, wait)
+	}
+	if !g.paused && l.worker.breaker.open() {
+		g.paused = true
+		l.worker.tally.trouble(fmt.Errorf("paused, everything fails: %w", v.err))
+		l.worker.log.Error("everything fails; the range pauses instead of filling the dead letter store",
+			zap.Duration("pause", f.BreakerPause), zap.Error(v.err))
+		return []*group{g}, sleep(ctx, f.BreakerPause)
+	}
+	l.worker.breaker.gaveUp(len(g.changes))
+	return nil, l.bury(ctx, g.changes, g.tries, v.err)
+}
+
+// exhausted reports whether a group has had all attempts or all the time that
+// the function grants.
+func (l *lane) exhausted(g *group) bool {
+	f := l.worker.f
+	return f.MaxAttempts > 0 && g.attempts >= f.MaxAttempts || f.MaxAge > 0 && time.Since(g.since) >= f.MaxAge
+}

@@ -1,0 +1,129 @@
+package trigger
+
+import (
+	"strconv"
+	"sync"
+
+	"halley/trigger/cosmos"
+)
+
+// progress finds the acknowledged prefix of a range: the longest run of changes,
+// from where the range was acquired, in which every one was handled or durably
+// dead-lettered. Only its end is ever written to a lease. Lanes finish changes
+// in any order; the prefix is their low-water mark.
+type progress struct {
+	mu    sync.Mutex
+	pages []*openPage // in feed order, the first with unfinished changes
+	next  int64       // ordinal of the next change
+}
+
+// openPage is a page with changes that are not finished.
+type openPage struct {
+	page   *cosmos.Page
+	left   int
+	done   []bool
+	inside bool // a position inside the page can be named, see namesLSNs
+}
+
+// pending is a change on its way through a worker.
+type pending struct {
+	item    cosmos.Item
+	ordinal int64 // counts the changes of this worker, from 1
+	index   int   // in its page
+	in      *openPage
+	key     string // logical partition key; "" where nobody asked for it
+}
+
+// open takes a page in and numbers its changes.
+func (p *progress) open(page *cosmos.Page, byKeys bool) []*pending {
+	o := &openPage{
+		page: page, left: len(page.Items), done: make([]bool, len(page.Items)),
+		inside: !byKeys && namesLSNs(page),
+	}
+	changes := make([]*pending, len(page.Items))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages = append(p.pages, o)
+	for i, item := range page.Items {
+		p.next++
+		changes[i] = &pending{item: item, ordinal: p.next, index: i, in: o}
+	}
+	return changes
+}
+
+// namesLSNs reports whether the page proves that continuations are LSNs: its
+// own is that of its last item, and LSNs never fall. Then "<lsn>" of an inner
+// item is a continuation too. Ranges that were merged never prove it.
+func namesLSNs(page *cosmos.Page) bool {
+	last := int64(0)
+	for _, item := range page.Items {
+		if item.LSN < last || item.LSN <= 0 {
+			return false
+		}
+		last = item.LSN
+	}
+	return page.Continuation == quotedLSN(last)
+}
+
+func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
+
+// finish marks changes as handled or dead-lettered and tells advance, in order,
+// each new end of the prefix. It returns the pages that are done with.
+func (p *progress) finish(advance func(continuation string), changes ...*pending) (closed []*cosmos.Page) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range changes {
+		if !c.in.done[c.index] {
+			c.in.done[c.index] = true
+			c.in.left--
+		}
+	}
+	end := ""
+	for len(p.pages) > 0 && p.pages[0].left == 0 {
+		closed = append(closed, p.pages[0].page)
+		end = p.pages[0].page.Continuation
+		p.pages = p.pages[1:]
+	}
+	if len(p.pages) > 0 {
+		if inner := p.pages[0].innerContinuation(); inner != "" {
+			end = inner
+		}
+	}
+	if end != "" {
+		advance(end)
+	}
+	return closed
+}
+
+// innerContinuation names the last position inside the page before which all
+// is done. A transaction shares one LSN and is never divided.
+func (o *openPage) innerContinuation() string {
+	if !o.inside {
+		return ""
+	}
+	items := o.page.Items
+	first := 0
+	for o.done[first] { // left > 0: some change is not done
+		first++
+	}
+	end := first
+	for end > 0 && items[end-1].LSN == items[first].LSN {
+		end--
+	}
+	if end == 0 {
+		return ""
+	}
+	return quotedLSN(items[end-1].LSN)
+}
+
+// abandon gives back all pages that are still open, when a worker ends.
+func (p *progress) abandon() []*cosmos.Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pages []*cosmos.Page
+	for _, o := range p.pages {
+		pages = append(pages, o.page)
+	}
+	p.pages = nil
+	return pages
+}
