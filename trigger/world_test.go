@@ -265,8 +265,5 @@ func (c counted) Do(r *http.Request) (*http.Response, error) {
 		c.w.sent.writes++
 	}
 	c.w.mu.Unlock()
-	if strings.Contains(r.Header.Get("Content-Type"), "query+json") {
-		return c.w.tmpQuery(r)
-	}
 	return c.w.account.Do(r)
 }
