@@ -6,12 +6,13 @@ import "fmt"
 // are byte offsets of the offending text in the query; both are 0 where the
 // whole query or its parameters are at fault.
 type Error struct {
-	Code       string // as the service numbers its query errors
+	Code       string // such as SC1001
 	Message    string
 	Start, End int
 }
 
-// Codes of query errors, as the service reports them.
+// Codes of query errors. The first three are the service's own; it documents no
+// list of the others.
 const (
 	codeSyntax     = "SC1001"
 	codeIdentifier = "SC2001"

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -10,7 +11,20 @@ type run struct {
 	parameters []value // by slot
 	now        time.Time
 	patterns   map[string]*pattern // compiled LIKE and RegexMatch patterns
+	combined   int                 // values bound by JOINs and subqueries of the document at hand
 	err        error               // the first failure; evaluation goes on as undefined
+}
+
+// maxCombined stops a query whose JOINs multiply large arrays.
+const maxCombined = 1_000_000
+
+// combine counts a value bound by a JOIN or subquery. It reports whether the
+// query may go on.
+func (r *run) combine() bool {
+	if r.combined++; r.combined > maxCombined {
+		r.fail(&Error{Code: codeValue, Message: fmt.Sprintf("The JOINs and subqueries of the query combine more than %d values of one document.", maxCombined)})
+	}
+	return r.err == nil
 }
 
 // Env is what a query sees of the world.

@@ -91,6 +91,9 @@ func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() 
 	src := &s.from[i]
 	for v := range src.values(r, documents) {
 		r.slots[src.slot] = v
+		if documents == nil && !r.run.combine() {
+			return false
+		}
 		if !s.join(r, i+1, nil, visit) {
 			return false
 		}

@@ -81,8 +81,9 @@ func not(b bool) string {
 	return ""
 }
 
+// level of a number keeps its dot apart from that of a property.
 func (e *literal) level() int {
-	if e.value.kind == kindNumber && e.value.append(nil)[0] == '-' {
+	if e.value.kind == kindNumber {
 		return levelUnary
 	}
 	return levelPrimary
@@ -137,16 +138,25 @@ func (e *index) print(p *printer) {
 	p.write("]")
 }
 
+// print sets signs apart, since two would be a comment, and a minus from a
+// number, which it would become part of.
 func (e *unary) print(p *printer) {
 	p.write(e.op)
-	x, nested := e.x.(*unary)
-	l, constant := e.x.(*literal)
-	if e.op == "NOT" || nested && x.op != "NOT" || constant && l.value.kind == kindNumber {
-		p.write(" ") // - -x, not a comment; - 1, not a literal
-	}
-	if constant && l.value.kind == kindNumber && e.op == "-" && l.level() == levelPrimary {
-		p.write("(", printed(l), ")")
-		return
+	switch x := e.x.(type) {
+	case *literal:
+		if x.value.kind == kindNumber && x.value.append(nil)[0] != '-' {
+			p.write(" (")
+			x.print(p)
+			p.write(")")
+			return
+		}
+		p.write(" ")
+	case *unary:
+		p.write(" ")
+	default:
+		if e.op == "NOT" {
+			p.write(" ")
+		}
 	}
 	p.expr(e.x, levelUnary)
 }

@@ -8,9 +8,10 @@
 // is undefined, and what is undefined is left out of results.
 //
 // Left out, each refused with an [Error]: user-defined, spatial, vector and
-// full-text functions, RAND, ORDER BY RANK, LET, ALL, FIRST and LAST.
-// Composite indexes are not asked for. Numbers are doubles; those that a query
-// takes from a document unchanged keep their text.
+// full-text functions, RAND, ORDER BY RANK, LET, ALL, FIRST and LAST, ORDER BY
+// together with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
+// ORDER BY with several expressions asks for no composite index. Numbers are
+// doubles; those that a query takes from a document unchanged keep their text.
 package sql
 
 import (
@@ -178,7 +179,7 @@ func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.Ra
 			return
 		}
 		r := &row{run: run, slots: make([]value, q.width)}
-		for v := range q.statement.unlimited(r, c.read(documents)) {
+		for v := range q.statement.unlimited(r, c.read(run, documents)) {
 			if !c.next() {
 				continue
 			}
@@ -199,14 +200,14 @@ type cursor struct {
 }
 
 // read passes documents on, counting them where the query streams.
-func (c *cursor) read(documents iter.Seq[[]byte]) iter.Seq[value] {
+func (c *cursor) read(run *run, documents iter.Seq[[]byte]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		first := true
 		for d := range documents {
 			if c.streams && !first {
 				c.at.Document, c.at.Value = c.at.Document+1, 0
 			}
-			first = false
+			first, run.combined = false, 0
 			if !yield(parseValue(d)) {
 				return
 			}
