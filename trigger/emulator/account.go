@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +65,8 @@ type Account struct {
 	closed    bool
 }
 
-var errClosed = errors.New("the emulator account is closed")
+// errClosed is what a client sees of an account that was closed.
+var errClosed = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the emulator account is closed")}
 
 // New opens an account. opts may be nil. [Account.Close] ends it.
 func New(opts *Options) (*Account, error) {

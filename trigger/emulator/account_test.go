@@ -1,6 +1,9 @@
 package emulator
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,6 +129,35 @@ func FuzzDraft(f *testing.F) {
 		}
 		if string(again.open) != string(d.open) || again.id != d.id || again.key.String() != d.key.String() {
 			t.Errorf("%q was stored as %q and read as %+v", body, stored, again)
+		}
+	})
+}
+
+// FuzzRequest holds the account to answering whatever it is sent.
+func FuzzRequest(f *testing.F) {
+	f.Add("GET", "/dbs/db/colls/c/docs", "A-IM", "Incremental Feed", "x-ms-start-epk", "FF", "")
+	f.Add("GET", "/dbs/db/colls/c/docs", "A-IM", "Incremental Feed", "If-None-Match", "\"-1\"", "")
+	f.Add("POST", "/dbs/db/colls/c/docs", "x-ms-documentdb-partitionkey", "[1e400]", "x-ms-cosmos-is-batch-request", "true", `[{}]`)
+	f.Add("POST", "/dbs/db/colls/c/docs", "x-ms-documentdb-query", "true", "x-ms-documentdb-partitionkey", `["k"]`, `{"query":"SELECT * FROM c ORDER BY c.n"}`)
+	f.Add("PATCH", "/dbs/db/colls/c/docs/a", "x-ms-documentdb-partitionkey", `["k"]`, "If-Match", "*", `[{"op":"move","from":"/a","path":"/b"}]`)
+	f.Add("PUT", "/dbs/db/colls/c", "a", "b", "c", "d", `{"id":"c","partitionKey":{"paths":["/pk"],"version":2},"defaultTtl":1}`)
+	f.Add("POST", "/_emulator/split", "a", "b", "c", "d", `{"database":"db","container":"c","range":"0"}`)
+	f.Fuzz(func(t *testing.T, method, path, name1, value1, name2, value2, body string) {
+		c, _ := newItems(t, 2, nil)
+		c.create("a", "k")
+		req := c.request("GET", "/", body, nil)
+		req.Method, req.URL.Path, req.URL.RawPath = method, path, ""
+		req.Header.Set(name1, value1)
+		req.Header.Set(name2, value2)
+		req.Header.Set("Authorization", "type=aad&ver=1.0&sig=x.e30."+base64.RawURLEncoding.EncodeToString([]byte(Key)))
+		resp, err := c.do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answered, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode < 200 || len(answered) > 0 && !json.Valid(answered) {
+			t.Errorf("%s %s: %d %q %v", method, path, resp.StatusCode, answered, err)
 		}
 	})
 }

@@ -6,18 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // maxBody is the service's limit on one request, which a batch may fill.
 const maxBody = maxDocument + 64<<10
 
-// errDropped says that the connection is to end without an answer.
-var errDropped = errors.New("the emulator dropped the connection")
+// errDropped is what a client sees of a connection that ended without an answer.
+var errDropped = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("dropped by the emulator: %w", syscall.ECONNRESET)}
 
 // call is one request on its way to an answer.
 type call struct {

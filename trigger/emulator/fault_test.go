@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,8 @@ func TestFaultDrops(t *testing.T) {
 			a.Inject(Fault{Method: "POST", Drop: drop, Count: 1})
 			if got, err := over.try("POST", items, doc("x", "k"), pk("k")...); err == nil {
 				t.Errorf("drop %s: answered %d", drop, got.status)
+			} else if over == c && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("drop %s in process: %v", drop, err)
 			}
 			over.expect(applied, "DELETE", items+"/x", "", pk("k")...)
 		}

@@ -104,6 +104,9 @@ func (c *call) span(o *container) (span, error) {
 	if max := c.header.Get("X-Ms-End-Epk"); max != "" {
 		s.max = strings.ToUpper(max)
 	}
+	if epk.Compare(s.min, s.max) >= 0 || epk.Compare(s.max, epk.Max) > 0 {
+		return s, badRequest("x-ms-start-epk %q and x-ms-end-epk %q must be a range of effective partition keys below %q.", s.min, s.max, epk.Max)
+	}
 	header := c.header.Get("X-Ms-Documentdb-Partitionkey")
 	if header == "" {
 		return s, nil

@@ -111,6 +111,8 @@ func TestFeedRefuses(t *testing.T) {
 		{"continuation from the future", "400", with(rangeID("0"), "If-None-Match", `"999"`)},
 		{"page size", "400", with(rangeID("0"), "x-ms-max-item-count", "0")},
 		{"date", "400", with(rangeID("0"), "If-Modified-Since", "yesterday")},
+		{"bounds the wrong way", "400", with(rangeID("0"), "x-ms-start-epk", "30", "x-ms-end-epk", "20")},
+		{"bounds beyond the key space", "400", []string{"x-ms-start-epk", "FF", "x-ms-end-epk", "FFFF"}},
 		{"key", "400", []string{"x-ms-documentdb-partitionkey", "{"}},
 		{"deep key", "400", []string{"x-ms-documentdb-partitionkey", `["a","b"]`}},
 		{"other container", "400/1024", with(rangeID("0"), "x-ms-cosmos-intended-collection-rid", "AAAA")},
