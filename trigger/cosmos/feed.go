@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -205,12 +206,9 @@ func (r FeedRequest) setPosition(h http.Header) {
 // The start is left out when empty, as azure-cosmos-dotnet-v3 and
 // @azure/cosmos do.
 func (r FeedRequest) setBounds(h http.Header) error {
-	lo, hi := r.Min, r.Max
-	if hi == "" {
-		hi = r.Range.Max
-	}
-	if lo == "" && r.Max == "" {
-		lo = r.Range.Min
+	lo, hi := r.Min, cmp.Or(r.Max, r.Range.Max)
+	if r.Min == "" && r.Max == "" {
+		return nil
 	}
 	if CompareKeys(lo, r.Range.Min) < 0 || CompareKeys(hi, r.Range.Max) > 0 || CompareKeys(lo, hi) >= 0 {
 		return fmt.Errorf("keys [%q, %q) are not within the range's [%q, %q)", lo, hi, r.Range.Min, r.Range.Max)

@@ -35,6 +35,8 @@ func TestFeedRequestHeaders(t *testing.T) {
 	}{
 		"beginning": {FeedRequest{Range: wholeRange},
 			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
+		"whole of unknown bounds": {FeedRequest{Range: Range{ID: "7"}},
+			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "7", "x-ms-max-item-count": "-1"}},
 		"now": {FeedRequest{Range: wholeRange, Start: StartNow},
 			map[string]string{"If-None-Match": "*", "x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
 		"time": {FeedRequest{Range: wholeRange, Start: StartAt(noon)},

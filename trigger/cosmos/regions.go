@@ -67,6 +67,8 @@ type regions struct {
 	due           time.Time            // when to read the account again
 	patience      time.Time            // not before this, for it could not be read
 	down          map[string]time.Time // host: until when it comes last
+	failures      int                  // of first reads
+	failed        error                // the last of them
 }
 
 func newRegions(base *url.URL, preferred []string, account func(context.Context) (Account, error)) *regions {
@@ -120,44 +122,66 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// refresh reads the account where it is due. The first time all wait for it;
-// later one does, and keeps what is known if it cannot be read.
+// refresh reads the account where it is due.
 func (r *regions) refresh(ctx context.Context) error {
 	known, due := r.state()
 	switch {
-	case known && !due:
+	case !known:
+		return r.readFirst(ctx)
+	case due:
+		r.readAgain(ctx)
+	}
+	return nil
+}
+
+// readFirst reads the account when nothing is known of it yet. All requests
+// wait for one that does, and share its failure.
+func (r *regions) readFirst(ctx context.Context) error {
+	before, _ := r.failure()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if known, _ := r.state(); known {
 		return nil
-	case known:
-		select {
-		case r.turn <- struct{}{}:
-		default:
-			return nil
-		}
-	default:
-		select {
-		case r.turn <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
-	defer func() { <-r.turn }()
-	if known, due = r.state(); known && !due {
-		return nil
+	if count, err := r.failure(); count != before {
+		return err
 	}
-	if known {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, rereadPatience)
-		defer cancel()
-	}
-	account, err := r.account(ctx)
-	if err == nil {
-		err = r.adopt(account)
-	}
-	if err != nil && known {
-		r.postpone()
-		return nil
+	err := r.read(ctx)
+	if err != nil && ctx.Err() == nil {
+		r.fail(err)
 	}
 	return err
+}
+
+// readAgain reads the account unless another request does. What is known stays
+// when it cannot be read.
+func (r *regions) readAgain(ctx context.Context) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	default:
+		return
+	}
+	if _, due := r.state(); !due {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, rereadPatience)
+	defer cancel()
+	if err := r.read(within); err != nil && ctx.Err() == nil {
+		r.postpone()
+	}
+}
+
+func (r *regions) read(ctx context.Context) error {
+	account, err := r.account(ctx)
+	if err != nil {
+		return err
+	}
+	return r.adopt(account)
 }
 
 func (r *regions) state() (known, due bool) {
@@ -165,6 +189,20 @@ func (r *regions) state() (known, due bool) {
 	defer r.mu.Unlock()
 	now := time.Now()
 	return r.reads != nil, !now.Before(r.due) && !now.Before(r.patience)
+}
+
+// failure returns how often a first read failed, and the last error.
+func (r *regions) failure() (count int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failures, r.failed
+}
+
+func (r *regions) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures++
+	r.failed = err
 }
 
 func (r *regions) postpone() {

@@ -1,6 +1,8 @@
 package cosmos
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -262,6 +264,62 @@ func TestAccountIsReadOnce(t *testing.T) {
 		}
 		if len(s.accountReads) != 1 || len(s.requests) != 10 {
 			t.Errorf("%d account reads, %d requests", len(s.accountReads), len(s.requests))
+		}
+	})
+}
+
+// Requests that waited for the first read share its failure instead of trying
+// one after the other; a later request tries again.
+func TestAccountFailureIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, ok("{}"))
+		s.account = func(n int, _ *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			if n == 0 {
+				return reply(403, ""), nil
+			}
+			return reply(200, accountBody(west, north)), nil
+		}
+		c := s.container()
+		done := make(chan error)
+		for range 10 {
+			go func() { done <- aRead(t.Context(), c) }()
+		}
+		for range 10 {
+			if err := <-done; !IsStatus(err, 403) {
+				t.Error(err)
+			}
+		}
+		if len(s.accountReads) != 1 {
+			t.Errorf("%d account reads", len(s.accountReads))
+		}
+		if err := aRead(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A leader that leaves does not fail those who wait.
+func TestAccountReaderLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, ok("{}"))
+		s.account = func(n int, req *http.Request) (*http.Response, error) {
+			if n == 0 {
+				return hang(n, req)
+			}
+			return reply(200, accountBody(west, north)), nil
+		}
+		c := s.container()
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		first := make(chan error)
+		go func() { first <- aRead(brief, c) }()
+		synctest.Wait()
+		if err := aRead(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 	})
 }
