@@ -46,7 +46,7 @@ func classify(err error) outcome {
 		return transient
 	case status == 410 && (substatus == 1002 || substatus == 1007):
 		return rangeGone
-	case status == 410 && substatus == 1000, status == 404 && substatus == 1003:
+	case status == 410 && substatus == 1000, status == 404 && substatus == 1003, status == 400 && substatus == 1024:
 		return containerGone
 	case status == 404 && substatus == 1002: // session not available on this replica
 		return transient

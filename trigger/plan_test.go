@@ -296,7 +296,7 @@ func TestClassify(t *testing.T) {
 		want              outcome
 	}{
 		{410, 1002, rangeGone}, {410, 1007, rangeGone}, {410, 1008, transient}, {410, 1000, containerGone},
-		{404, 0, leaseGone}, {404, 1002, transient}, {404, 1003, containerGone},
+		{404, 0, leaseGone}, {404, 1002, transient}, {404, 1003, containerGone}, {400, 1024, containerGone},
 		{412, 0, leaseConflict}, {429, 3200, transient}, {449, 0, transient}, {408, 0, transient},
 		{500, 0, transient}, {503, 0, transient}, {401, 0, refused}, {403, 0, refused}, {400, 0, invalid},
 	}

@@ -128,6 +128,7 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
 	request := cosmos.FeedRequest{
 		Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
+		ResourceID: f.store.monitoredRID,
 	}
 	if position == "" {
 		request.Start = f.Start.feed()

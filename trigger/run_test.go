@@ -412,6 +412,28 @@ func TestContainerGoneEndsTheRun(t *testing.T) {
 	})
 }
 
+func TestRecreatedContainerEndsTheRun(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		h := w.host("a", w.record("a"))
+		done := make(chan error, 1)
+		go func() { done <- h.Run(t.Context()) }()
+		time.Sleep(30 * time.Second)
+		before := w.leaseDocuments()["0"].continuation
+		w.recreate("items", "/player")
+		w.fill("other", 10) // positions of the old container must not be taken for the new one's
+		if err := <-done; err == nil || classify(err) != containerGone {
+			t.Errorf("run ended with %v", err)
+		}
+		if w.count() != 10 {
+			t.Errorf("%d delivered, want the 10 of the old container", w.count())
+		}
+		if before == "" {
+			t.Error("no checkpoint")
+		}
+	})
+}
+
 func TestForeignLeaseContainerKeyIsRefused(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		must(t, w.client().CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{

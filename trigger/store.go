@@ -28,6 +28,7 @@ type leaseStore struct {
 	keyedBy    string // "id", "partitionKey" or "" (system key)
 
 	monitoredKey []string // partition key paths of the monitored container
+	monitoredRID string   // its resource id: another one under its name is another container
 }
 
 // newLeaseStore finds out under which ids and keys a function's leases are
@@ -42,7 +43,7 @@ func newLeaseStore(ctx context.Context, leases *cosmos.Container, f Function, ex
 	if err != nil {
 		return nil, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
-	s := &leaseStore{container: leases, expiration: expiration, monitoredKey: monitored.PartitionKey.Paths}
+	s := &leaseStore{container: leases, expiration: expiration, monitoredKey: monitored.PartitionKey.Paths, monitoredRID: monitored.ResourceID}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"

@@ -2,9 +2,11 @@ package trigger
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -239,6 +241,30 @@ func (w *world) complete(allowed int) {
 	if repeated > allowed {
 		w.t.Errorf("%d delivered twice, at most %d allowed", repeated, allowed)
 	}
+}
+
+// recreate deletes a container and creates another of its name.
+func (w *world) recreate(container, keyPath string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, w.account.Endpoint()+"/dbs/db/colls/"+container, nil)
+	must(w.t, err)
+	r.Header.Set("Authorization", emulatorToken())
+	resp, err := w.account.Do(r)
+	must(w.t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		w.t.Fatalf("delete container: %s", resp.Status)
+	}
+	must(w.t, w.client().CreateContainer(w.t.Context(), "db", cosmos.ContainerDefinition{
+		ID: container, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{keyPath}},
+	}))
+}
+
+// emulatorToken is an Entra ID token as the official emulator takes it: its
+// signature is the text of the master key.
+func emulatorToken() string {
+	part := base64.RawURLEncoding.EncodeToString
+	return url.QueryEscape("type=aad&ver=1.0&sig=" + part([]byte(`{"alg":"RS256"}`)) + "." + part([]byte(`{}`)) + "." + part([]byte(emulator.Key)))
 }
 
 // traffic counts requests by what they are for.

@@ -1,0 +1,140 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Lag is how far one lease is behind the feed of its range.
+type Lag struct {
+	Function     string `json:"function"`
+	Range        string `json:"range"`        // lease token
+	Owner        string `json:"owner"`        // "" is free
+	Continuation string `json:"continuation"` // saved; "" before the first checkpoint
+
+	// Changes is the difference between the newest LSN of the range and the last
+	// one before the next change. It counts transactions, also those that the
+	// feed does not show, such as deletes: an upper bound in most cases, and what
+	// the .NET estimator and KEDA's azure-cosmosdb scaler report.
+	Changes int64 `json:"changes"`
+	// Exact says that Changes is the number of changes and not an estimate.
+	Exact bool `json:"exact"`
+	// Seconds is the age of the oldest change that is not checkpointed; 0 where
+	// there is none.
+	Seconds float64 `json:"seconds"`
+	// Problem says why the lag is not known; Changes is then 1 at least.
+	Problem string `json:"problem,omitempty"`
+}
+
+// estimateParallel is how many leases are looked at together.
+const estimateParallel = 16
+
+// EstimateLag looks at every lease of a function and at the feed behind it, one
+// read each. It writes nothing, owns nothing, and may be called by a process
+// that runs no host. Only Name, Container and Start of the function count. A
+// function without leases has none: its hosts never ran.
+func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]Lag, error) {
+	store, err := newLeaseStore(ctx, leases, of, time.Minute)
+	if err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
+	f := &function{Function: of, store: store, ranges: topology{container: of.Container}, log: zap.NewNop()}
+	f.MaxItems = 1
+	if _, err := f.ranges.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
+	all, bad, err := store.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
+	var found []*lease
+	for _, l := range furthestBehind(all, f.log) {
+		if !l.tombstone() {
+			found = append(found, l)
+		}
+	}
+	lags := make([]Lag, len(found), len(found)+len(bad))
+	slots := make(chan struct{}, estimateParallel)
+	var working sync.WaitGroup
+	for i, l := range found {
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			lags[i] = f.lag(ctx, l)
+		})
+	}
+	working.Wait()
+	for _, b := range bad {
+		lags = append(lags, Lag{Function: of.Name, Range: b.id, Changes: 1, Problem: b.err.Error()})
+	}
+	return lags, context.Cause(ctx)
+}
+
+// lag looks at one lease. A lease whose range has split is as far behind as
+// its children will be together.
+func (f *function) lag(ctx context.Context, l *lease) Lag {
+	total := Lag{Function: f.Name, Range: l.token, Owner: l.owner, Continuation: l.continuation, Exact: true}
+	if err := f.addLag(ctx, l, &total); err != nil {
+		total.Changes, total.Exact, total.Problem = max(total.Changes, 1), false, err.Error()
+	}
+	return total
+}
+
+func (f *function) addLag(ctx context.Context, l *lease, total *Lag) error {
+	at, err := f.physical(ctx, l)
+	if errors.Is(err, errSplit) {
+		_, children, err := locate(l, f.ranges.current(), f.store.prefix)
+		for _, c := range children {
+			err = errors.Join(err, f.addLag(ctx, c, total))
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if l.continuation == "" && f.Start.kind == startNow {
+		return nil // its position will be now, whenever that is
+	}
+	page, err := f.readFeed(ctx, at, l.continuation)
+	if classify(err) == rangeGone {
+		if _, err := f.ranges.refresh(ctx); err != nil {
+			return err
+		}
+		if _, children, err := locate(l, f.ranges.current(), f.store.prefix); err != nil || children == nil {
+			return errors.Join(err, errRangesChanging)
+		}
+		return f.addLag(ctx, l, total)
+	}
+	if err != nil {
+		return err
+	}
+	defer page.Release()
+	total.add(page, f.store.now())
+	return nil
+}
+
+// add counts what a page of one change says. The formula is that of
+// azure-cosmos-dotnet-v3 (ChangeFeedEstimatorIterator): the LSN of the session
+// token, less the one before the first change.
+func (g *Lag) add(page *cosmos.Page, now time.Time) {
+	if page.NotModified || len(page.Items) == 0 {
+		return
+	}
+	first := page.Items[0]
+	behind := page.SessionLSN - (first.LSN - 1)
+	if page.SessionLSN == 0 || first.LSN == 0 || behind < 1 {
+		behind = 1
+	}
+	g.Changes += behind
+	g.Exact = g.Exact && behind == 1 && len(page.Items) == 1
+	if first.Timestamp > 0 {
+		g.Seconds = max(g.Seconds, now.Sub(time.Unix(first.Timestamp, 0)).Seconds())
+	}
+}

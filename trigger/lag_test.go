@@ -1,0 +1,130 @@
+package trigger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+func (w *world) lag(change ...func(*Function)) map[string]Lag {
+	w.t.Helper()
+	f := Function{Name: "test", Container: w.items, Start: FromBeginning()}
+	for _, c := range change {
+		c(&f)
+	}
+	all, err := EstimateLag(w.t.Context(), w.leases, f)
+	must(w.t, err)
+	found := map[string]Lag{}
+	for _, l := range all {
+		if l.Problem != "" {
+			w.t.Errorf("range %s: %s", l.Range, l.Problem)
+		}
+		found[l.Range] = l
+	}
+	return found
+}
+
+func TestLagOfIdleAndBusyRanges(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		if got := w.lag(); len(got) != 0 {
+			t.Errorf("lag before the first host: %v", got)
+		}
+		h := w.host("a", w.record("a"))
+		w.fill("doc", 10)
+		_, err := h.Drain(t.Context())
+		must(t, err)
+		if got := w.lag()["0"]; got.Changes != 0 || !got.Exact || got.Seconds != 0 || got.Continuation == "" {
+			t.Errorf("caught up: %+v", got)
+		}
+		w.write("k", "one")
+		time.Sleep(30 * time.Second)
+		if got := w.lag()["0"]; got.Changes != 1 || !got.Exact || got.Seconds < 30 || got.Seconds > 31 {
+			t.Errorf("one behind: %+v", got)
+		}
+		w.fill("more", 25)
+		if got := w.lag()["0"]; got.Changes != 26 || got.Exact {
+			t.Errorf("26 behind: %+v", got)
+		}
+	})
+}
+
+func TestLagWithoutACheckpoint(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+		must(t, err)
+		_, err = store.create(t.Context(), newLease(store.prefix, "0", span{"", "FF"}, false))
+		must(t, err)
+		if got := w.lag()["0"]; got.Changes != 10 {
+			t.Errorf("from the beginning: %+v", got)
+		}
+		if got := w.lag(func(f *Function) { f.Start = FromNow() })["0"]; got.Changes != 0 {
+			t.Errorf("from now: %+v", got)
+		}
+	})
+}
+
+func TestLagThroughASplitAndAMerge(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		h := w.host("a", w.record("a"))
+		w.fill("doc", 10)
+		_, err := h.Drain(t.Context())
+		must(t, err)
+		_, err = w.account.Split("db", "items", "0")
+		must(t, err)
+		if got := w.lag()["0"]; got.Changes != 0 {
+			t.Errorf("idle parent: %+v", got)
+		}
+		w.fill("more", 40)
+		got := w.lag()["0"]
+		if got.Changes < 40 || got.Changes > 42 {
+			t.Errorf("parent of a split: %+v", got)
+		}
+		_, err = h.Drain(t.Context())
+		must(t, err)
+		for token, l := range w.lag() {
+			if l.Changes != 0 {
+				t.Errorf("child %s: %+v", token, l)
+			}
+		}
+		ranges, err := w.items.Ranges(t.Context())
+		must(t, err)
+		_, err = w.account.Merge("db", "items", ranges[0].ID, ranges[1].ID)
+		must(t, err)
+		w.fill("merged", 10)
+		for token, l := range w.lag() {
+			if l.Changes == 0 {
+				t.Errorf("range %s of a merge: %+v", token, l)
+			}
+		}
+	})
+}
+
+func TestLagOfABlockedRange(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.running(w.host("a", allergic(w.record("a"))))
+		w.write("k", "poison")
+		time.Sleep(10 * time.Minute)
+		if got := w.lag()["0"]; got.Changes != 1 || got.Seconds < 600 || got.Owner != "a" {
+			t.Errorf("blocked: %+v", got)
+		}
+		stop()
+	})
+}
+
+func TestLagNamesWhatItCannotRead(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+		must(t, err)
+		id := store.prefix + "..0"
+		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
+		must(t, err)
+		got, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
+		must(t, err)
+		if len(got) != 1 || got[0].Problem == "" || got[0].Changes != 1 {
+			t.Errorf("lag %s", fmt.Sprint(got))
+		}
+	})
+}
