@@ -64,7 +64,7 @@ func TestCommandLine(t *testing.T) {
 		want string
 	}{
 		{"orbit", "orbit"},
-		{"emulator --addr 0.0.0.0:0", "--allow-remote"},
+		{"emulator --addr 0.0.0.0:0", "listen on 127.0.0.1"},
 		{"emulator --cert-out x.pem", "--tls"},
 		{"dev --hosts 0 --for 1s", "--hosts"},
 		{"dev --for 1s --split-after 2s", "--split-after"},
@@ -223,7 +223,7 @@ func TestBrokenAnswers(t *testing.T) {
 		{"status": 410, "substatus": 1007},
 		{"status": 404, "substatus": 1002},
 	} {
-		fault["method"], fault["resource"], fault["nth"], fault["count"] = http.MethodGet, "docs", 3, 4
+		fault["method"], fault["resource"], fault["nth"], fault["count"] = http.MethodGet, "docs", 3, 2
 		fault["header"] = map[string]string{"A-IM": "."} // the feed alone
 		a.manage(t, http.MethodPost, "faults", fault, nil)
 	}

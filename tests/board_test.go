@@ -63,6 +63,14 @@ func (b *board) settings(a *account) map[string]string {
 	}
 }
 
+// smallBatches are the same settings with five changes a batch, so that there
+// is much to do.
+func (b *board) smallBatches(a *account) map[string]string {
+	settings := b.settings(a)
+	settings["HALLEY_MAX_ITEMS_PER_INVOCATION"] = "5"
+	return settings
+}
+
 // missing counts the changes of the record that are on no board. Every change
 // is a game of its own, so none hides another.
 func (b *board) missing(t *testing.T, r *record) int {

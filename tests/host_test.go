@@ -127,12 +127,13 @@ func TestHosted(t *testing.T) {
 		t.Skip("packages the app and waits for leases to expire")
 	}
 	t.Parallel()
-	a := startAccount(t, 4, "--latency", "2ms")
+	a := startAccount(t, 4)
 	b := newBoard(t)
+	b.slowly(t, 30*time.Millisecond)
 	r := newRecord(t)
 	l := a.distinct(r)
 	root := unpacked(t)
-	old := hostApp(t, root, b.settings(a), functionshost.Options{})
+	old := hostApp(t, root, b.smallBatches(a), functionshost.Options{})
 
 	l.some(t, 1, 2)
 	for _, timer := range []functionshost.Timer{
@@ -148,16 +149,17 @@ func TestHosted(t *testing.T) {
 		t.Errorf("%d changes are missing after a tick that had all the time it wanted", missing)
 	}
 
-	stop := l.from(3).start(t)
+	l.some(t, 3, 6)
 	before := b.games(t)
 	struck := old.FireTimer("function", functionshost.Timer{})
 	eventually(t, "the tick is in the middle of its work", func() bool { return b.games(t) > before })
 	old.Crash()
-	if result := ended(t, struck); result.Err == nil {
-		t.Error("an invocation survived the death of its process")
+	if result := ended(t, struck); result.Err == nil || b.missing(t, r) == 0 {
+		t.Errorf("not struck in the middle: %v, %d changes are missing", result.Err, b.missing(t, r))
 	}
 
-	young := hostApp(t, root, b.settings(a), functionshost.Options{ContentLength: true})
+	stop := l.from(7).start(t)
+	young := hostApp(t, root, b.smallBatches(a), functionshost.Options{ContentLength: true})
 	var ticks []*functionshost.Invocation
 	for _, h := range []*functionshost.Host{old, young, old, young} {
 		ticks = append(ticks, h.FireTimer("function", functionshost.Timer{}))
@@ -199,12 +201,12 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 		t.Skip("runs for the whole of a functionTimeout")
 	}
 	t.Parallel()
-	a := startAccount(t, 2, "--latency", "5ms")
+	a := startAccount(t, 2)
 	b := newBoard(t)
+	slow := b.slowly(t, 50*time.Millisecond)
 	r := newRecord(t)
 	l := a.distinct(r)
-	l.pause = 10 * time.Millisecond
-	settings := b.settings(a)
+	settings := b.smallBatches(a)
 	settings["AzureFunctionsJobHost__functionTimeout"] = "00:00:04"
 	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
 	stop := l.start(t)
@@ -213,12 +215,16 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 		if result.Err != nil {
 			t.Errorf("tick under load: %v", result.Err)
 		}
+		if result.Elapsed < time.Second {
+			t.Errorf("the tick ended after %v, with changes coming in", result.Elapsed)
+		}
 		t.Logf("answered after %v: %s", result.Elapsed, strings.Join(result.Logs, "; "))
 	}
 	if h.Starts() != 1 {
 		t.Errorf("%d processes: the host killed the handler", h.Starts())
 	}
 	stop()
+	slow.over()
 	for b.missing(t, r) > 0 {
 		if result := ended(t, h.FireTimer("function", functionshost.Timer{})); result.Err != nil {
 			t.Fatal(result.Err)

@@ -78,19 +78,21 @@ func TestLambdaDeadline(t *testing.T) {
 		t.Skip("runs for the whole of a timeout")
 	}
 	t.Parallel()
-	a := startAccount(t, 2, "--latency", "5ms")
+	a := startAccount(t, 2)
 	b := newBoard(t)
+	slow := b.slowly(t, 50*time.Millisecond)
 	r := newRecord(t)
-	f := lambdaApp(t, b.settings(a), 4*time.Second)
+	f := lambdaApp(t, b.smallBatches(a), 4*time.Second)
 	l := a.distinct(r)
-	l.pause = 10 * time.Millisecond
 	stop := l.start(t)
 	for range 2 {
-		if _, result := drainByLambda(t, f); result.Remaining < 200*time.Millisecond {
-			t.Errorf("answered %v before the deadline", result.Remaining)
+		_, result := drainByLambda(t, f)
+		if result.Remaining < 200*time.Millisecond || result.Remaining > 3*time.Second {
+			t.Errorf("answered %v before the deadline, with changes coming in", result.Remaining)
 		}
 	}
 	stop()
+	slow.over()
 	for b.missing(t, r) > 0 {
 		drainByLambda(t, f)
 	}
