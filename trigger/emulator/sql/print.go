@@ -292,26 +292,26 @@ func (s *statement) printClauses(p *printer) {
 	}
 }
 
-func (s *source) print(p *printer) {
-	if s.iterate {
-		p.write(s.alias, " IN ")
+func (src *source) print(p *printer) {
+	if src.iterate {
+		p.write(src.alias, " IN ")
 	}
-	if s.query != nil {
+	if src.query != nil {
 		p.write("(")
-		s.query.print(p)
+		src.query.print(p)
 		p.write(")")
 	} else {
-		p.write(s.root.text)
+		p.write(src.root.text)
 	}
-	for _, step := range s.path {
+	for _, step := range src.path {
 		if v := step.(*literal).value; v.kind == kindString {
 			p.step(v.text)
 		} else {
 			p.write("[", printed(step), "]")
 		}
 	}
-	if s.named && !s.iterate {
-		p.write(" AS ", s.alias)
+	if src.named && !src.iterate {
+		p.write(" AS ", src.alias)
 	}
 }
 

@@ -192,7 +192,7 @@ func checkGrouped(s *statement) {
 }
 
 func checkGroupedExpr(e expr, keys map[string]bool, at span) {
-	if keys[printed(e)] {
+	if len(keys) > 0 && keys[printed(e)] {
 		return
 	}
 	switch e := e.(type) {

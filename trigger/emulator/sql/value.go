@@ -34,9 +34,8 @@ type value struct {
 }
 
 var (
-	undefined  = value{}
-	null       = value{kind: kindNull}
-	emptyArray = value{kind: kindArray, raw: []byte("[]")}
+	undefined = value{}
+	null      = value{kind: kindNull}
 )
 
 func boolean(b bool) value { return value{kind: kindBoolean, truth: b} }
