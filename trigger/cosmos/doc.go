@@ -23,7 +23,10 @@
 // context:
 //
 //   - 429: after exactly x-ms-retry-after-ms, 30 seconds in total;
-//   - 449, and 410 where no physical range was asked for: after a backoff;
+//   - 449 and 410/1008, and 410/1002 and 410/1007 where no physical range was
+//     asked for: after a backoff;
+//   - 410/1000: once, without what was cached, but never for a feed, whose
+//     continuation is void then;
 //   - 403/3 and 403/1008: after the account was read again, once a second;
 //   - 401 with an Entra ID token: once, with a new token;
 //   - connection errors and time-outs, truncated bodies, 408 and 5xx: reads

@@ -31,7 +31,8 @@ const (
 var StartNow = Start{mode: startNow}
 
 // StartAt begins with the changes of time t. Documents know whole seconds
-// (_ts), so those of the same second before t come too.
+// (_ts), so those of the same second before t come too; the service documents a
+// precision of about five seconds.
 func StartAt(t time.Time) Start { return Start{mode: startTime, unix: t.Unix()} }
 
 // Time returns the time of [StartAt] in whole seconds; ok is false for every
