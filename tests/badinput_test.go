@@ -234,7 +234,7 @@ func TestBrokenAnswers(t *testing.T) {
 	_, err := a.client.Container(database, results).Upsert(t.Context(), cosmos.NewPartitionKey("player-0"), large)
 	a.must(t, err)
 	a.must(t, history.Append(r.file, history.Event{Kind: history.Write, Key: "player-0", Seq: 3, ID: "player-0-3"}))
-	p := a.recorder(t, "only", r, "-fail", "10")
+	p := a.recorder(t, "only", r, "-fail", "2")
 	l.some(t, 4, 8)
 	passes(t, r.settled(t))
 	if code := p.terminate(t); code != 0 {

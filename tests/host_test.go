@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -233,6 +234,8 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 }
 
 // In continuous mode the app works between ticks, and a tick is a health check.
+// It goes on after a crash, and after SIGTERM, which must not end it with 0: the
+// host would never start it again.
 func TestContinuousUnderTheHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
@@ -253,4 +256,33 @@ func TestContinuousUnderTheHost(t *testing.T) {
 	h.Crash()
 	l.some(t, 4, 6)
 	b.complete(t, r)
+	if err := h.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(h.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the app is started again after SIGTERM", func() bool { return h.Starts() == 3 })
+	l.some(t, 7, 9)
+	b.complete(t, r)
+}
+
+// Settings that are refused end the handler with the reason in its log, until
+// the host gives up.
+func TestRefusedUnderTheHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packages the app")
+	}
+	t.Parallel()
+	settings := anywhere()
+	settings["HALLEY_MODE"] = "always"
+	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
+	if r := ended(t, h.FireTimer("function", functionshost.Timer{})); r.Err == nil {
+		t.Error("a tick succeeded on refused settings")
+	}
+	<-h.Stopped()
+	lines := h.Lines()
+	if h.Starts() != 3 || len(lines) == 0 || !strings.Contains(lines[0].Text, "HALLEY_MODE") {
+		t.Errorf("%d processes wrote %v; want 3 that name HALLEY_MODE", h.Starts(), lines)
+	}
 }
