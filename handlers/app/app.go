@@ -14,8 +14,8 @@ type Env struct {
 	// Logger is named after the handler. Nil logs nothing.
 	Logger *zap.Logger
 
-	// Container names a container of the monitored account; it does no I/O.
-	// The containers a handler asks for must exist.
+	// Container names a container of the monitored account; it does no I/O and
+	// is not nil. The containers a handler asks for must exist.
 	Container func(database, container string) *cosmos.Container
 
 	// Database is the monitored container's, the default of a handler's own

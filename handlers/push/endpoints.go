@@ -21,11 +21,17 @@ type endpoints struct {
 	hosts   []string // of push services; one that begins with a dot stands for all below it; empty: any
 }
 
+// maxEndpoint is longer than any push service's endpoints, and no longer than
+// what servers take.
+const maxEndpoint = 2048
+
 // check parses an endpoint and refuses what could not be sent to whatever its
 // host resolves to.
 func (e endpoints) check(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
+	case len(endpoint) > maxEndpoint:
+		return nil, fmt.Errorf("endpoint has %d bytes, more than %d", len(endpoint), maxEndpoint)
 	case err != nil || u.Host == "":
 		return nil, errors.New("endpoint is not a URL with a host")
 	case u.User != nil:

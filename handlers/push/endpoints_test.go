@@ -87,6 +87,7 @@ func TestEndpointURLs(t *testing.T) {
 		{"https://user@push.example/a", false, false},
 		{"https://", false, false},
 		{"", false, false},
+		{"https://push.example/" + strings.Repeat("x", 2048), false, false},
 		{"https://push.example/%zz", false, false},
 	}
 	for _, tt := range tests {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdh"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func newSender(s Settings) (*sender, error) {
 func (s *sender) send(ctx context.Context, o overtaking, device Subscription) error {
 	target, err := s.endpoints.check(device.Endpoint)
 	if err == nil {
-		err = device.Keys.validate()
+		device.Keys, err = device.Keys.canonical()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnusable, err)
@@ -213,5 +212,3 @@ func vapidSubject(s string) (string, error) {
 	}
 	return "", fmt.Errorf("VAPID_SUBJECT is %q; set an e-mail address or an https URL", s)
 }
-
-func encode(key []byte) string { return base64.RawURLEncoding.EncodeToString(key) }

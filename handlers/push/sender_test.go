@@ -220,6 +220,40 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
+// Keys as browsers and older libraries write them, and as people paste them.
+func TestKeysInOtherForms(t *testing.T) {
+	std := strings.NewReplacer("-", "+", "_", "/")
+	for name, form := range map[string]func(string) string{
+		"padded":                func(key string) string { return key + strings.Repeat("=", -len(key)&3) },
+		"in the other alphabet": std.Replace,
+		"in both":               func(key string) string { return std.Replace(key[:10]) + key[10:] },
+		"with a line break":     func(key string) string { return key[:5] + "\r\n" + key[5:] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, from, device := newService(t, nil)
+			device.Keys = Keys{P256dh: form(device.Keys.P256dh), Auth: form(device.Keys.Auth)}
+			receiveOne(t, service, from, device)
+		})
+	}
+}
+
+// receiveOne sends the sample and returns what the device received.
+func receiveOne(t *testing.T, service *pushservice.Service, from *sender, device Subscription) pushservice.Notification {
+	t.Helper()
+	sent := make(chan error, 1)
+	go func() { sent <- from.send(t.Context(), sample, device) }()
+	select {
+	case n := <-service.Notifications():
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		return n
+	case err := <-sent:
+		t.Fatalf("nothing was received: %v", err)
+	}
+	return pushservice.Notification{}
+}
+
 func TestSettingsInOtherForms(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"padded keys": func(s *Settings) {
@@ -234,18 +268,9 @@ func TestSettingsInOtherForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			service, from, device := newService(t, change)
-			sent := make(chan error, 1)
-			go func() { sent <- from.send(t.Context(), sample, device) }()
-			select {
-			case n := <-service.Notifications():
-				if n.Subject != "mailto:ops@example.com" && n.Subject != "https://example.com/contact" {
-					t.Errorf("subject is %s", n.Subject)
-				}
-				if err := <-sent; err != nil {
-					t.Error(err)
-				}
-			case err := <-sent:
-				t.Errorf("nothing was received: %v", err)
+			n := receiveOne(t, service, from, device)
+			if n.Subject != "mailto:ops@example.com" && n.Subject != "https://example.com/contact" {
+				t.Errorf("subject is %s", n.Subject)
 			}
 		})
 	}

@@ -42,19 +42,21 @@ func NewSubscription(player, endpoint string, keys Keys) Subscription {
 	return Subscription{ID: digest(endpoint), Player: player, Endpoint: endpoint, Keys: keys}
 }
 
-// validate checks the keys. Its error holds neither of them.
-func (k Keys) validate() error {
+// canonical checks the keys and writes them in one form. Its error holds
+// neither of them.
+func (k Keys) canonical() (Keys, error) {
 	public, err := decode(k.P256dh)
 	if err == nil {
 		_, err = ecdh.P256().NewPublicKey(public)
 	}
 	if err != nil {
-		return errors.New("keys.p256dh is not an uncompressed P-256 point in base64url")
+		return Keys{}, errors.New("keys.p256dh is not an uncompressed P-256 point in base64url")
 	}
-	if auth, err := decode(k.Auth); err != nil || len(auth) != 16 {
-		return errors.New("keys.auth is not 16 bytes in base64url")
+	auth, err := decode(k.Auth)
+	if err != nil || len(auth) != 16 {
+		return Keys{}, errors.New("keys.auth is not 16 bytes in base64url")
 	}
-	return nil
+	return Keys{P256dh: encode(public), Auth: encode(auth)}, nil
 }
 
 // decode reads base64 of either alphabet, with or without padding: browsers
@@ -63,6 +65,8 @@ func decode(s string) ([]byte, error) {
 	s = strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(s, "="))
 	return base64.RawURLEncoding.DecodeString(s)
 }
+
+func encode(key []byte) string { return base64.RawURLEncoding.EncodeToString(key) }
 
 // maxDevices of a player are notified, those that subscribed last.
 const maxDevices = 20

@@ -55,7 +55,8 @@ func TestRefusedFunctions(t *testing.T) {
 		{func(events.DynamoDBEvent) {}, "its event is events.DynamoDBEvent"},
 		{func() (int, int, error) { return 0, 0, nil }, "it returns 3 values"},
 		{func() int { return 0 }, "its last result is int, not error"},
-		{func() (error, int) { return nil, 0 }, "its last result is int, not error"}, //nolint:revive // the wrong order is the test
+		//lint:ignore ST1008 the wrong order is the test
+		{func() (error, int) { return nil, 0 }, "its last result is int, not error"},
 		{func() *concreteError { return nil }, "its last result is *awslambda.concreteError, not error"},
 		{func() (chan int, error) { return nil, nil }, "its result is chan int, which has no JSON form"},
 		{func() (func(), error) { return nil, nil }, "its result is func(), which has no JSON form"},

@@ -243,11 +243,11 @@ func readHeader(h http.Header) (Notification, error) {
 	ttl, err := strconv.ParseUint(h.Get("TTL"), 10, 31)
 	switch {
 	case err != nil:
-		return Notification{}, fmt.Errorf("TTL %q is not a number of seconds", h.Get("TTL"))
+		return Notification{}, fmt.Errorf("header TTL is %q, not a number of seconds", h.Get("TTL"))
 	case !topic.MatchString(h.Get("Topic")):
-		return Notification{}, fmt.Errorf("Topic %q is not at most 32 characters of base64url", h.Get("Topic"))
+		return Notification{}, fmt.Errorf("header Topic is %q, not at most 32 characters of base64url", h.Get("Topic"))
 	case h.Get("Content-Encoding") != "aes128gcm":
-		return Notification{}, fmt.Errorf("Content-Encoding is %q, not aes128gcm", h.Get("Content-Encoding"))
+		return Notification{}, fmt.Errorf("header Content-Encoding is %q, not aes128gcm", h.Get("Content-Encoding"))
 	}
 	return Notification{
 		TTL:     time.Duration(ttl) * time.Second,

@@ -153,14 +153,14 @@ func TestRefusals(t *testing.T) {
 		{"another scheme", from, d, with("Authorization", "WebPush abc"), 403, `scheme is "WebPush"`},
 		{"no key", from, d, with("Authorization", "vapid t=a.b.c"), 403, "no t or no k"},
 		{"another server's key", stranger, d, nil, 403, "not the one that the device subscribed with"},
-		{"no TTL", from, d, with("TTL", ""), 400, `TTL "" is not a number`},
-		{"negative TTL", from, d, with("TTL", "-1"), 400, `TTL "-1"`},
+		{"no TTL", from, d, with("TTL", ""), 400, `TTL is "", not a number`},
+		{"negative TTL", from, d, with("TTL", "-1"), 400, `TTL is "-1"`},
 		{"long topic", from, d, with("Topic", strings.Repeat("t", 33)), 400, "not at most 32 characters"},
 		{"topic of other characters", from, d, with("Topic", "a b"), 400, "of base64url"},
 		{"another coding", from, d, with("Content-Encoding", "aesgcm"), 400, "not aes128gcm"},
 		{"too large", from, d, func(o *webpush.Options) { o.RecordSize = 5000 }, 413, "too large"},
 		{"for another device", from, foreign, nil, 400, "decrypt message"},
-		{"subject with a doubled scheme", from, d, func(o *webpush.Options) { o.Subscriber = "mailto:ops@example.com" }, 403, "neither mailto: nor https:"},
+		{"subject with a doubled scheme", from, d, func(o *webpush.Options) { o.Subscriber = "mailto:ops@example.com" }, 403, "neither a mailto nor an https URL"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestSignedTokens(t *testing.T) {
 	tests := []struct{ name, header, claims, want string }{
 		{"good", `{"alg":"ES256"}`, good, ""},
 		{"no algorithm", `{"alg":"none"}`, good, `algorithm is "none"`},
-		{"no subject", `{"alg":"ES256"}`, `{"aud":"https://push.example","exp":1000}`, "neither mailto: nor https:"},
+		{"no subject", `{"alg":"ES256"}`, `{"aud":"https://push.example","exp":1000}`, "neither a mailto nor an https URL"},
 		{"claims of another type", `{"alg":"ES256"}`, `{"exp":"soon"}`, "VAPID claims"},
 	}
 	for _, tt := range tests {

@@ -133,7 +133,7 @@ func (c claims) check(audience string, now time.Time) error {
 func checkSubject(subject string) error {
 	u, err := url.Parse(subject)
 	if err != nil || u.Scheme != "mailto" && u.Scheme != "https" || strings.Contains(u.Opaque, ":") {
-		return fmt.Errorf("VAPID subject %q is neither mailto: nor https:", subject)
+		return fmt.Errorf("VAPID subject %q is neither a mailto nor an https URL", subject)
 	}
 	return nil
 }
