@@ -167,6 +167,7 @@ func sum(a, b trigger.Summary) trigger.Summary {
 		Ranges: a.Ranges + b.Ranges, Idle: a.Idle + b.Idle, Drained: a.Drained + b.Drained,
 		Skipped: a.Skipped + b.Skipped, Behind: a.Behind + b.Behind,
 		Batches: a.Batches + b.Batches, Changes: a.Changes + b.Changes, Retries: a.Retries + b.Retries,
+		DeadLetters: a.DeadLetters + b.DeadLetters,
 	}
 }
 

@@ -49,6 +49,12 @@ script faults; GET /_emulator/state shows what there is.`,
 
 // serveEmulator serves an account until ctx ends.
 func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
+	switch {
+	case serve.CertOut != "" && !serve.TLS:
+		return errors.New("--cert-out needs --tls: without it there is no certificate")
+	case !serve.AllowRemote && !loopbackHost(serve.Addr):
+		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
+	}
 	account, err := emulator.New(&options)
 	if err != nil {
 		return err
