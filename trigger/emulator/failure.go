@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,6 +24,7 @@ type failure struct {
 	status, substatus int
 	message           string
 	retryAfter        time.Duration
+	info              string // additionalErrorInfo; "" = none
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%d/%d: %s", f.status, f.substatus, f.message) }
@@ -78,8 +78,11 @@ func (f *failure) response() *response {
 	if code == "" {
 		code = strconv.Itoa(f.status)
 	}
-	body, _ := json.Marshal(map[string]string{"code": code, "message": f.message}) // strings always marshal
-	r := &response{status: f.status, body: body}
+	r := reply(f.status, encode(struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Info    string `json:"additionalErrorInfo,omitempty"`
+	}{code, f.message, f.info}))
 	r.set("x-ms-substatus", strconv.Itoa(f.substatus))
 	if f.retryAfter > 0 {
 		r.set("x-ms-retry-after-ms", strconv.FormatInt(milliseconds(f.retryAfter), 10))

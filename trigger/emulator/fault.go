@@ -29,42 +29,42 @@ const (
 // and durations are strings such as "150ms".
 type Fault struct {
 	// Method is the HTTP method: GET, POST, PUT, PATCH, DELETE.
-	Method string
+	Method string `json:"method,omitempty"`
 	// Resource is the resource type: dbs, colls, docs, pkranges or offers.
-	Resource string
+	Resource string `json:"resource,omitempty"`
 	// Path is a regular expression for the unescaped path.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Header maps header names to regular expressions for their values. An absent
 	// header has the value "".
-	Header map[string]string
+	Header map[string]string `json:"header,omitempty"`
 	// Range is the partition key range id that the request names.
-	Range string
+	Range string `json:"range,omitempty"`
 	// Match is a further condition. It must not call the account, and not read the
 	// request's body.
-	Match func(*http.Request) bool
+	Match func(*http.Request) bool `json:"-"`
 
 	// Nth leaves the first Nth-1 matches alone.
-	Nth int
+	Nth int `json:"nth,omitempty"`
 	// Count is how many requests to act on; 0 = until the fault is removed.
-	Count int
+	Count int `json:"count,omitempty"`
 	// Probability is the share of matches to act on; 0 = all. Which ones follows
 	// from Seed and the number of the match alone.
-	Probability float64
-	Seed        uint64
+	Probability float64 `json:"probability,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"`
 
 	// Status, with SubStatus, RetryAfter and Message, is the answer in place of the
 	// operation; 0 = the operation is carried out.
-	Status     int
-	SubStatus  int
-	RetryAfter time.Duration // x-ms-retry-after-ms
-	Message    string
+	Status     int           `json:"status,omitempty"`
+	SubStatus  int           `json:"substatus,omitempty"`
+	RetryAfter time.Duration `json:"-"` // x-ms-retry-after-ms
+	Message    string        `json:"message,omitempty"`
 	// Delay is added before anything else happens.
-	Delay time.Duration
+	Delay time.Duration `json:"-"`
 	// Drop ends the connection without an answer.
-	Drop Drop
+	Drop Drop `json:"drop,omitempty"`
 	// Truncate ends the connection after this many bytes of the body; a body that
 	// is not longer is cut in half. 0 = the body is whole.
-	Truncate int
+	Truncate int `json:"truncate,omitempty"`
 }
 
 // faults are the scripted faults of an account, in order of injection.
@@ -231,25 +231,15 @@ func (f *Fault) keep(n int) int {
 	return n / 2
 }
 
+// plainFault is a Fault without its methods.
+type plainFault Fault
+
 // faultJSON is a fault as the management endpoint speaks of it.
 type faultJSON struct {
-	ID          string            `json:"id,omitempty"`
-	Method      string            `json:"method,omitempty"`
-	Resource    string            `json:"resource,omitempty"`
-	Path        string            `json:"path,omitempty"`
-	Header      map[string]string `json:"header,omitempty"`
-	Range       string            `json:"range,omitempty"`
-	Nth         int               `json:"nth,omitempty"`
-	Count       int               `json:"count,omitempty"`
-	Probability float64           `json:"probability,omitempty"`
-	Seed        uint64            `json:"seed,omitempty"`
-	Status      int               `json:"status,omitempty"`
-	SubStatus   int               `json:"substatus,omitempty"`
-	RetryAfter  duration          `json:"retryAfter,omitempty"`
-	Message     string            `json:"message,omitempty"`
-	Delay       duration          `json:"delay,omitempty"`
-	Drop        Drop              `json:"drop,omitempty"`
-	Truncate    int               `json:"truncate,omitempty"`
+	ID string `json:"id,omitempty"`
+	plainFault
+	RetryAfter duration `json:"retryAfter,omitempty"`
+	Delay      duration `json:"delay,omitempty"`
 }
 
 // duration is a time.Duration that reads and writes as "150ms".
@@ -263,28 +253,12 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-func (j faultJSON) fault() Fault {
-	return Fault{
-		Method: j.Method, Resource: j.Resource, Path: j.Path, Header: j.Header, Range: j.Range,
-		Nth: j.Nth, Count: j.Count, Probability: j.Probability, Seed: j.Seed,
-		Status: j.Status, SubStatus: j.SubStatus, RetryAfter: time.Duration(j.RetryAfter), Message: j.Message,
-		Delay: time.Duration(j.Delay), Drop: j.Drop, Truncate: j.Truncate,
-	}
-}
-
-func (f *activeFault) json() faultJSON {
-	return faultJSON{
-		ID: f.id, Method: f.Method, Resource: f.Resource, Path: f.Path, Header: f.Header, Range: f.Range,
-		Nth: f.Nth, Count: f.Count, Probability: f.Probability, Seed: f.Seed,
-		Status: f.Status, SubStatus: f.SubStatus, RetryAfter: duration(f.RetryAfter), Message: f.Message,
-		Delay: duration(f.Delay), Drop: f.Drop, Truncate: f.Truncate,
-	}
+func (f Fault) json(id string) faultJSON {
+	return faultJSON{ID: id, plainFault: plainFault(f), RetryAfter: duration(f.RetryAfter), Delay: duration(f.Delay)}
 }
 
 // MarshalJSON gives the form of POST /_emulator/faults.
-func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal((&activeFault{Fault: f}).json())
-}
+func (f Fault) MarshalJSON() ([]byte, error) { return json.Marshal(f.json("")) }
 
 // UnmarshalJSON reads the form of POST /_emulator/faults.
 func (f *Fault) UnmarshalJSON(b []byte) error {
@@ -292,6 +266,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	if err := unmarshalStrict(b, &j); err != nil {
 		return err
 	}
-	*f = j.fault()
+	*f = Fault(j.plainFault)
+	f.RetryAfter, f.Delay = time.Duration(j.RetryAfter), time.Duration(j.Delay)
 	return nil
 }

@@ -155,7 +155,7 @@ func TestFaultCheck(t *testing.T) {
 
 func TestFaultJSON(t *testing.T) {
 	text := `{"method":"PUT","resource":"docs","path":"x","header":{"a":"b"},"range":"1","nth":2,"count":3,"probability":0.5,"seed":7,` +
-		`"status":429,"substatus":3200,"retryAfter":"150ms","message":"m","delay":"2s","drop":"after","truncate":9}`
+		`"status":429,"substatus":3200,"message":"m","drop":"after","truncate":9,"retryAfter":"150ms","delay":"2s"}`
 	var f Fault
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		t.Fatal(err)

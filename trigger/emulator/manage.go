@@ -210,7 +210,7 @@ func (s *faults) describe() map[string][]faultJSON {
 	defer s.mu.Unlock()
 	list := []faultJSON{}
 	for _, f := range s.active {
-		list = append(list, f.json())
+		list = append(list, f.json(f.id))
 	}
 	return map[string][]faultJSON{"faults": list}
 }

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -116,5 +115,3 @@ func rangeGone(id string) *failure {
 func completingSplit(id string) *failure {
 	return fail(http.StatusGone, subCompletingSplit, "The partition key range %q is completing a split. Retry.", id)
 }
-
-func rangeName(n int) string { return fmt.Sprint(n) }

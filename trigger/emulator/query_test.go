@@ -213,3 +213,25 @@ func TestListItems(t *testing.T) {
 		t.Errorf("listed %v", got)
 	}
 }
+
+func TestQueryPlan(t *testing.T) {
+	c := twenty(t, 3)
+	plan := []string{"Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True"}
+	for query, want := range map[string]string{
+		"SELECT * FROM c WHERE STARTSWITH(c.id, '1')": `"hasSelectValue":false`,
+		"SELECT VALUE c.id FROM c":                    `"hasSelectValue":true`,
+		"SELECT TOP 7 * FROM c":                       `"top":7`,
+	} {
+		a := c.expect("200", "POST", items, ask(query), plan...)
+		if !strings.Contains(a.body, want) || !strings.Contains(a.body, `"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`) {
+			t.Errorf("%s has the plan %s", query, a.body)
+		}
+	}
+	c.expect("400", "POST", items, ask("SELECT * FROM c ORDER BY c.id"), plan...)
+	c.expect("400", "POST", items, ask("SELECT FROM"), plan...)
+	c.expect("400", "POST", items, ask("SELECT TOP @n * FROM c", "@n", "many"), plan...)
+	refused := c.expect("400/1004", "POST", items, ask("SELECT TOP 7 * FROM c"), crossHeader...)
+	if info, _ := refused.decode(t)["additionalErrorInfo"].(string); !strings.Contains(info, `"top":7`) {
+		t.Errorf("the refusal %s lacks the plan", refused.body)
+	}
+}

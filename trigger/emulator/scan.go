@@ -1,0 +1,163 @@
+package emulator
+
+import (
+	"cmp"
+	"encoding/base64"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/sql"
+)
+
+// queryUnits is the least charge of a query in the same model as readUnits.
+const queryUnits = 2.3
+
+// chunk is how many documents a query that streams takes from a container at once.
+const chunk = 256
+
+// noIndexes is the answer to a request for index metrics: nothing is indexed here.
+const noIndexes = `{"UtilizedSingleIndexes":[],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[]}`
+
+// scan reads the documents that a query is about, in the order in which their
+// items were created. The container is locked only while it takes a chunk.
+type scan struct {
+	span
+	call      *call
+	container *container
+	after     int64 // ordinal to go on behind
+	size      int   // of a chunk; 0 = all at once
+	read      []int64
+	err       error
+}
+
+// snapshot is one document, and the ordinal of its item.
+type snapshot struct {
+	ordinal int64
+	body    []byte
+}
+
+// begin seeks to a bookmark, and tells how many values were taken from the first
+// document there.
+func (s *scan) begin(from bookmark) (taken int, err error) {
+	s.size, s.after = 1, max(from.Item-1, 0)
+	first, err := s.take()
+	s.size = chunk
+	if err == nil && len(first) > 0 && first[0].ordinal == from.Item {
+		taken = from.Value
+	}
+	return taken, err
+}
+
+// bookmark is the place behind a result; nil where the window of TOP or OFFSET
+// LIMIT ends.
+func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
+	if window.Limit >= 0 && after.Count >= window.Offset+window.Limit {
+		return nil
+	}
+	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count}
+}
+
+// documents are the bodies behind s.after.
+func (s *scan) documents() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			taken, err := s.take()
+			s.err = err
+			for _, doc := range taken {
+				s.after = doc.ordinal
+				s.read = append(s.read, doc.ordinal)
+				if !yield(doc.body) {
+					return
+				}
+			}
+			if s.size == 0 || len(taken) < s.size {
+				return
+			}
+		}
+	}
+}
+
+// take reads the next chunk.
+func (s *scan) take() ([]snapshot, error) {
+	var taken []snapshot
+	_, err := s.call.locked(s.container, func() (*response, error) {
+		partitions, err := s.partitions()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range partitions {
+			if err := p.budget.admit(s.call.now); err != nil {
+				return nil, err
+			}
+			taken = append(taken, s.takeFrom(p)...)
+		}
+		return nil, nil
+	})
+	slices.SortFunc(taken, func(a, b snapshot) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	if s.size > 0 && len(taken) > s.size {
+		taken = taken[:s.size]
+	}
+	return taken, err
+}
+
+func (s *scan) takeFrom(p *partition) (taken []snapshot) {
+	for i := range p.items.after(s.after) {
+		if s.size > 0 && len(taken) == s.size {
+			break
+		}
+		if s.holds(i) {
+			taken = append(taken, snapshot{i.position(), i.current.body})
+		}
+	}
+	return taken
+}
+
+// partitions are the ranges that the query is about: the one that the request
+// names, or those that its keys lie in.
+func (s *scan) partitions() ([]*partition, error) {
+	if id := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
+		p, err := s.container.partition(id)
+		return []*partition{p}, err
+	}
+	var found []*partition
+	for _, p := range s.container.Partitions {
+		if epk.Overlaps(s.min, s.max, p.Min, p.Max) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// finish makes a page the answer.
+func (s *scan) finish(found results) (*response, error) {
+	r := reply(http.StatusOK, envelope(s.container.rid, "Documents", found.values))
+	r.set("x-ms-item-count", strconv.Itoa(len(found.values)))
+	units := queryUnits + readUnits*float64(len(s.read)+found.size/1024)/10
+	_, err := s.call.locked(s.container, func() (*response, error) {
+		partitions, err := s.partitions()
+		if err != nil {
+			return nil, err
+		}
+		sessions := make([]string, len(partitions))
+		for i, p := range partitions {
+			p.budget.spend(units / float64(len(partitions)))
+			sessions[i] = p.session()
+		}
+		r.set("x-ms-session-token", strings.Join(sessions, ","))
+		return nil, nil
+	})
+	r.charge(units)
+	s.container.name(r)
+	if found.next != nil {
+		r.set("x-ms-continuation", string(encode(found.next)))
+	}
+	r.set("x-ms-documentdb-query-metrics", "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;retrievedDocumentCount="+strconv.Itoa(len(s.read))+";outputDocumentCount="+strconv.Itoa(len(found.values)))
+	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {
+		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
+	}
+	return r, err
+}
