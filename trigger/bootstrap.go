@@ -122,6 +122,9 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 		if err != nil {
 			return fmt.Errorf("resolve start of range %q: %w", l.token, err)
 		}
+		if start != f.Start {
+			l.properties[startProperty] = start.String()
+		}
 		if _, err := f.store.create(ctx, l); err != nil {
 			return err
 		}
@@ -182,7 +185,7 @@ type part struct {
 
 // newLease is a lease for the part.
 func (p part) newLease(prefix string) *lease {
-	if p.span == spanOf(p.physical) {
+	if p.span.equals(spanOf(p.physical)) {
 		return newLease(prefix, p.physical.ID, p.span, false)
 	}
 	return newLease(prefix, p.span.token(), p.span, true)
@@ -230,20 +233,20 @@ func gaps(s span, spans []span) []span {
 	var found []span
 	reached := s.Min
 	for _, o := range spans {
-		if o.Max <= reached || o.Min >= s.Max {
+		if cosmos.CompareKeys(o.Max, reached) <= 0 || cosmos.CompareKeys(o.Min, s.Max) >= 0 {
 			continue
 		}
-		if o.Min > reached {
+		if cosmos.CompareKeys(o.Min, reached) > 0 {
 			found = append(found, span{reached, o.Min})
 		}
 		reached = o.Max
 	}
-	if reached < s.Max {
+	if cosmos.CompareKeys(reached, s.Max) < 0 {
 		found = append(found, span{reached, s.Max})
 	}
 	return found
 }
 
 func sortSpans(spans []span) {
-	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.Min, b.Min) })
+	slices.SortFunc(spans, func(a, b span) int { return cosmos.CompareKeys(a.Min, b.Min) })
 }

@@ -99,10 +99,10 @@ func (f *function) addLag(ctx context.Context, l *lease, total *Lag) error {
 	if err != nil {
 		return err
 	}
-	if l.continuation == "" && f.Start.kind == startNow {
+	if l.continuation == "" && f.startOf(l).kind == startNow {
 		return nil // its position will be now, whenever that is
 	}
-	page, err := f.readFeed(ctx, at, l.continuation)
+	page, err := f.readFeed(ctx, l, at, l.continuation)
 	if classify(err) == rangeGone {
 		if _, err := f.ranges.refresh(ctx); err != nil {
 			return err

@@ -41,15 +41,32 @@ type lease struct {
 	rest map[string]json.RawMessage // the document as read
 }
 
-// span is [Min, Max) of hashed partition keys, upper-case hex, "" to "FF".
+// span is [Min, Max) of hashed partition keys, upper-case hex, "" to "FF". Zeros
+// at the end of a bound mean nothing, so bounds are compared, not strings.
 type span struct{ Min, Max string }
 
-func (s span) known() bool           { return s.Max != "" }
-func (s span) overlaps(o span) bool  { return s.Min < o.Max && o.Min < s.Max }
-func (s span) contains(o span) bool  { return s.Min <= o.Min && o.Max <= s.Max }
-func (s span) intersect(o span) span { return span{max(s.Min, o.Min), min(s.Max, o.Max)} }
-func (s span) token() string         { return s.Min + "-" + s.Max }
-func spanOf(r cosmos.Range) span     { return span{r.Min, r.Max} }
+func spanOf(r cosmos.Range) span { return span{r.Min, r.Max} }
+
+func (s span) known() bool   { return s.Max != "" }
+func (s span) token() string { return s.Min + "-" + s.Max }
+
+func (s span) equals(o span) bool {
+	return cosmos.CompareKeys(s.Min, o.Min) == 0 && cosmos.CompareKeys(s.Max, o.Max) == 0
+}
+
+func (s span) overlaps(o span) bool {
+	return cosmos.CompareKeys(s.Min, o.Max) < 0 && cosmos.CompareKeys(o.Min, s.Max) < 0
+}
+
+func (s span) intersect(o span) span {
+	if cosmos.CompareKeys(o.Min, s.Min) > 0 {
+		s.Min = o.Min
+	}
+	if cosmos.CompareKeys(o.Max, s.Max) < 0 {
+		s.Max = o.Max
+	}
+	return s
+}
 
 // Lease properties that are Halley's.
 const (
@@ -134,7 +151,7 @@ func parseLease(raw []byte, prefix string) (*lease, error) {
 	l.byKeys = known.Version != nil && *known.Version == 1
 	if known.FeedRange != nil {
 		l.span = span{known.FeedRange.Range.Min, known.FeedRange.Range.Max}
-		if !l.span.known() || l.span.Min >= l.span.Max {
+		if !l.span.known() || cosmos.CompareKeys(l.span.Min, l.span.Max) >= 0 {
 			return nil, fmt.Errorf("FeedRange %q to %q is not a range", l.span.Min, l.span.Max)
 		}
 	}

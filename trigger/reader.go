@@ -92,7 +92,7 @@ func (w *worker) startPosition(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		token, err := w.f.resolveStart(ctx, w.f.Start, h)
+		token, err := w.f.resolveStart(ctx, w.f.startOf(w.lease), h)
 		if err == nil && token == "" {
 			return "", nil
 		}
@@ -113,7 +113,7 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 	if err != nil {
 		return nil, err
 	}
-	page, err := w.f.readFeed(ctx, at, position)
+	page, err := w.f.readFeed(ctx, w.lease, at, position)
 	if err != nil {
 		return nil, err
 	}
@@ -124,14 +124,16 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 	return page, nil
 }
 
-// readFeed reads the page after position, or the first one where it is empty.
-func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
+// readFeed reads the page after position, or the first one where it is empty. A
+// start time governs every page.
+func (f *function) readFeed(ctx context.Context, l *lease, at part, position string) (*cosmos.Page, error) {
+	start := f.startOf(l)
 	request := cosmos.FeedRequest{
 		Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
 		ResourceID: f.store.monitoredRID,
 	}
-	if position == "" {
-		request.Start = f.Start.feed()
+	if position == "" || start.kind == startTime {
+		request.Start = start.feed()
 	}
 	return f.Container.ReadFeed(ctx, request)
 }

@@ -400,6 +400,30 @@ func TestDeletedLeaseIsCreatedAgain(t *testing.T) {
 	})
 }
 
+func TestDeletedLeaseOfAFunctionFromNowIsReadFromItsBootstrap(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("old", 10)
+		time.Sleep(time.Minute)
+		stop := w.running(w.host("a", w.record("a"), func(f *Function, _ *Options) { f.Start = FromNow() }))
+		time.Sleep(time.Minute)
+		w.written = map[string]int{}
+		w.fill("seen", 10)
+		time.Sleep(time.Minute)
+		l := w.leaseDocuments()["0"]
+		_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+		must(t, err)
+		w.fill("unseen", 10)
+		time.Sleep(12 * time.Minute)
+		stop()
+		w.complete(20)
+		for _, d := range w.delivered {
+			if strings.HasPrefix(d.doc.ID, "old") {
+				t.Fatalf("%s is from before the bootstrap", d.doc.ID)
+			}
+		}
+	})
+}
+
 func TestContainerGoneEndsTheRun(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		h := w.host("a", w.record("a"), func(f *Function, _ *Options) {

@@ -68,6 +68,18 @@ func (s Start) String() string {
 	}
 }
 
+// startProperty holds, in the properties of a lease that was created anew, where
+// it begins in spite of the function's setting.
+const startProperty = "halley.start"
+
+// startOf is where a lease without a checkpoint begins.
+func (f *function) startOf(l *lease) Start {
+	if s, err := ParseStart(l.properties[startProperty]); err == nil && l.properties[startProperty] != "" {
+		return s
+	}
+	return f.Start
+}
+
 // feed is where a read without a continuation begins.
 func (s Start) feed() cosmos.Start {
 	switch s.kind {
