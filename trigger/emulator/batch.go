@@ -83,7 +83,7 @@ func (c *call) batchOperations(o *container) ([]batchOperation, error) {
 func (b *batchOperation) parse(o *container) {
 	switch b.Type {
 	case "Create", "Upsert", "Replace":
-		b.draft, b.invalid = parseDraft(b.Body, o.definition)
+		b.draft, b.invalid = parseDraft(b.Body, o.keyDefinition)
 	}
 }
 
@@ -184,7 +184,7 @@ func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, er
 	if err != nil {
 		return outcome{}, badRequest("%v", err)
 	}
-	d, err := parseDraft(text, t.container.definition)
+	d, err := parseDraft(text, t.container.keyDefinition)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -16,15 +16,15 @@ import (
 
 // container holds items. What is exported is what a restart must find again.
 type container struct {
-	account    *Account
-	database   *database
-	Name       string `json:"name"`
-	Number     uint32 `json:"number"`
-	Owner      uint32 `json:"database"` // its database's number
-	path       string // self link
-	rid        string
-	ridBytes   []byte
-	definition epk.Definition
+	account       *Account
+	database      *database
+	Name          string `json:"name"`
+	Number        uint32 `json:"number"`
+	Owner         uint32 `json:"database"` // its database's number
+	path          string // self link
+	rid           string
+	ridBytes      []byte
+	keyDefinition epk.Definition // never changes
 
 	mu         sync.Mutex      // guards what follows; never held across waiting
 	Definition json.RawMessage `json:"definition"` // an object without system properties
@@ -201,7 +201,7 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	a.created++
 	o := &container{
 		account: a, database: d, Name: definition.name, Number: a.created, Owner: d.Number, Throughput: throughput,
-		items: make(map[string]*item),
+		keyDefinition: definition.key, items: make(map[string]*item),
 	}
 	if o.Throughput == nil && d.Throughput == nil {
 		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
@@ -209,7 +209,7 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	o.identify()
 	o.Throughput.place(o.rid, o.path, a.seed+a.created)
 	o.define(definition)
-	bounds := o.definition.Boundaries(ranges)
+	bounds := o.keyDefinition.Boundaries(ranges)
 	for i := range ranges {
 		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
 	}
@@ -229,7 +229,7 @@ func (o *container) identify() {
 
 // define takes over a new definition.
 func (o *container) define(d containerDefinition) {
-	o.Definition, o.definition, o.ttl = d.raw, d.key, d.ttl
+	o.Definition, o.ttl = d.raw, d.ttl
 	o.Modified = time.Now().Unix()
 	o.ETag = o.newETag()
 }
@@ -290,7 +290,7 @@ func (c *call) replaceContainer() (*response, error) {
 			return nil, preconditionFailed()
 		case definition.name != o.Name:
 			return nil, badRequest("The id of container %q cannot be changed.", o.Name)
-		case !slices.Equal(definition.key.Paths, o.definition.Paths) || definition.key.Kind != o.definition.Kind || definition.key.Version != o.definition.Version:
+		case !slices.Equal(definition.key.Paths, o.keyDefinition.Paths) || definition.key.Kind != o.keyDefinition.Kind || definition.key.Version != o.keyDefinition.Version:
 			return nil, badRequest("The partition key of container %q cannot be changed.", o.Name)
 		}
 		o.define(definition)

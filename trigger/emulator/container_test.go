@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,22 @@ func TestQueriesOfResources(t *testing.T) {
 		c.expect("400", "POST", path, ask("SELECT"), crossHeader...)
 	}
 	c.expect("404/1003", "POST", "/dbs/none/colls", ask("SELECT * FROM c"), crossHeader...)
+}
+
+func TestReplaceContainerUnderWrites(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := range 50 {
+			if a, err := c.try("POST", items, doc(fmt.Sprint(i), "k"), pk("k")...); err != nil || a.status != 201 {
+				t.Errorf("create: %d, %v", a.status, err)
+			}
+		}
+	})
+	for i := range 50 {
+		c.expect("200", "PUT", "/dbs/db/colls/c", fmt.Sprintf(`{"id":"c","partitionKey":{"paths":["/pk"],"version":2},"defaultTtl":%d}`, 1000+i))
+	}
+	writing.Wait()
 }
 
 func TestOffers(t *testing.T) {

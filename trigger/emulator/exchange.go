@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -133,14 +132,14 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if fault.drops(DropBefore) {
 		return nil, nil, errDropped
 	}
-	r, err := fault.answer(), failed
+	r := fault.answer()
 	if r == nil {
-		r, err = c.answer(failed)
+		r = c.answer(failed)
 	}
-	if err == nil && fault.drops(DropAfter) {
-		err = errDropped
+	if fault.drops(DropAfter) {
+		return nil, nil, errDropped
 	}
-	return c.complete(r), fault, err
+	return c.complete(r), fault, nil
 }
 
 // read takes path and body from the request. Its failure is the answer.
@@ -175,7 +174,7 @@ func (c *call) wait(d time.Duration) error {
 }
 
 // answer runs the operation and waits until its outcome is on disk.
-func (c *call) answer(err error) (*response, error) {
+func (c *call) answer(err error) *response {
 	c.now = time.Now()
 	var r *response
 	if err == nil {
@@ -187,18 +186,14 @@ func (c *call) answer(err error) (*response, error) {
 	if stored := c.account.store.wait(c.ticket); stored != nil {
 		err = fail(http.StatusServiceUnavailable, 0, "The emulator cannot write its data: %v.", stored)
 	}
-	var f *failure
-	if errors.As(err, &f) {
-		return f.response(), nil
+	if err != nil {
+		return asFailure(err).response()
 	}
-	return r, err
+	return r
 }
 
 // complete adds the headers that every answer has.
 func (c *call) complete(r *response) *response {
-	if r == nil {
-		return nil
-	}
 	activity := c.header.Get("X-Ms-Activity-Id")
 	if activity == "" {
 		activity = fmt.Sprintf("%08x-0000-4000-8000-%012x", c.account.seed, c.account.calls.Add(1))

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -51,6 +52,15 @@ func conflict(what, name string) *failure {
 
 func preconditionFailed() *failure {
 	return fail(http.StatusPreconditionFailed, 0, "One of the specified pre-condition is not met: the etag is not the current one.")
+}
+
+// asFailure makes an internal error of what is no failure.
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return fail(http.StatusInternalServerError, 0, "%v", err)
 }
 
 // codes are the values of "code" in error bodies, as the service spells them.

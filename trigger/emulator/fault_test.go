@@ -134,6 +134,13 @@ func TestDelayAndLatency(t *testing.T) {
 	})
 }
 
+func TestFaultOnInvalidRequest(t *testing.T) {
+	c, a := newItems(t, 1, nil)
+	a.Inject(Fault{Status: 503})
+	c.expect("503", "POST", items, strings.Repeat("x", 2*maxBody), pk("k")...)
+	c.expect("503", "GET", "/nowhere", "")
+}
+
 func TestFaultCheck(t *testing.T) {
 	for _, tt := range []struct {
 		fault Fault

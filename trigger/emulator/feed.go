@@ -115,12 +115,12 @@ func (c *call) span(o *container) (span, error) {
 	if err != nil {
 		return s, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
 	}
-	if len(key) > len(o.definition.Paths) {
+	if len(key) > len(o.keyDefinition.Paths) {
 		return s, badRequest("The partition key %s has more components than the container has paths.", key)
 	}
 	s.prefix = len(key) > 0
-	s.min, s.max = o.definition.Span(key)
-	if len(key) == len(o.definition.Paths) {
+	s.min, s.max = o.keyDefinition.Span(key)
+	if len(key) == len(o.keyDefinition.Paths) {
 		s.key = key.String()
 	}
 	return s, nil

@@ -55,7 +55,7 @@ func (c *call) write(op func(*transaction, draft) (outcome, error)) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	d, err := parseDraft(c.body, o.definition)
+	d, err := parseDraft(c.body, o.keyDefinition)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (c *call) partitionKey(o *container) (epk.Key, error) {
 	if err != nil {
 		return nil, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
 	}
-	if len(key) != len(o.definition.Paths) {
-		return nil, badRequest("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.definition.Paths))
+	if len(key) != len(o.keyDefinition.Paths) {
+		return nil, badRequest("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.keyDefinition.Paths))
 	}
 	return key, nil
 }

@@ -79,8 +79,10 @@ func (b *budget) admit(now time.Time) error {
 	if b.rate == 0 {
 		return nil
 	}
-	b.level = min(b.rate, b.level+b.rate*now.Sub(b.at).Seconds())
-	b.at = now
+	if passed := now.Sub(b.at); passed > 0 {
+		b.level = min(b.rate, b.level+b.rate*passed.Seconds())
+		b.at = now
+	}
 	if b.level > 0 {
 		return nil
 	}

@@ -253,7 +253,7 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 	if err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}
-	o.definition, o.ttl = definition.key, definition.ttl
+	o.keyDefinition, o.ttl = definition.key, definition.ttl
 	if err := o.loadItems(tx); err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}

@@ -119,6 +119,26 @@ func TestForeignData(t *testing.T) {
 	}
 }
 
+func TestFailedStore(t *testing.T) {
+	a, err := New(&Options{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.CreateContainer("db", "c", "/pk", 1); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, do: a.Do, endpoint: strings.TrimSuffix(a.Endpoint(), "/")}
+	c.create("a", "k")
+	if err := a.store.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.expect("503", "POST", items, doc("b", "k"), pk("k")...)
+	c.expect("503", "GET", items+"/b", "", pk("k")...) // it was never stored
+	if err := a.Close(); err == nil {
+		t.Error("Close is silent about what was not stored")
+	}
+}
+
 // crashing is the environment variable that turns the test binary into a writer
 // for TestKill.
 const crashing = "HALLEY_EMULATOR_TEST_DIRECTORY"

@@ -29,7 +29,7 @@ func (a *Account) Split(databaseID, containerID, rangeID string) (children []str
 		if err != nil {
 			return err
 		}
-		middle, err := o.definition.Midpoint(p.Min, p.Max)
+		middle, err := o.keyDefinition.Midpoint(p.Min, p.Max)
 		if err != nil {
 			return err
 		}

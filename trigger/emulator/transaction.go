@@ -38,7 +38,7 @@ type outcome struct {
 // begin is called with the container's lock held, which must stay held until
 // commit or until the transaction is forgotten.
 func (o *container) begin(key epk.Key, now time.Time) (*transaction, error) {
-	hash := o.definition.Hash(key)
+	hash := o.keyDefinition.Hash(key)
 	t := &transaction{
 		container: o, partition: o.locate(hash), key: key, keyText: key.String(), epk: hash, now: now,
 		staged: make(map[string]*change, 1),
