@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,9 +33,9 @@ func functionsPort() (port string, hosted bool) {
 // signal. Settings that are refused end it with 1 and the reason in the log.
 func serveFunctions(ctx context.Context, port string) int {
 	log := newLogger("info")
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+	listener, err := listen(port)
 	if err != nil {
-		log.Error("the port of FUNCTIONS_CUSTOMHANDLER_PORT cannot be served", zap.Error(err))
+		log.Error("the Functions host cannot be served", zap.Error(err))
 		return 1
 	}
 	defer listener.Close()
@@ -48,6 +49,14 @@ func serveFunctions(ctx context.Context, port string) int {
 		return 1
 	}
 	return exitHosted
+}
+
+// listen opens the port of the Functions host, which dials 127.0.0.1 only.
+func listen(port string) (net.Listener, error) {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("FUNCTIONS_CUSTOMHANDLER_PORT=%q is not a port: the Functions host sets it, unset it elsewhere", port)
+	}
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 }
 
 // serveApp opens the app, which makes no request yet, and answers the host

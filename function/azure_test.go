@@ -171,3 +171,28 @@ func TestFunctionsHostIsRecognized(t *testing.T) {
 		t.Errorf("functionsPort() = %q, %v", port, hosted)
 	}
 }
+
+func TestListen(t *testing.T) {
+	for _, port := range []string{"", "0", "-1", "65536", "http", "80:80"} {
+		if l, err := listen(port); err == nil || !strings.Contains(err.Error(), "FUNCTIONS_CUSTOMHANDLER_PORT") {
+			t.Errorf("port %q: %v, %v", port, l, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if _, err := listen(port); err == nil {
+		t.Error("a port in use was opened")
+	}
+	l.Close()
+	again, err := listen(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if !again.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		t.Errorf("listens on %v", again.Addr())
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 func main() {
@@ -74,8 +75,8 @@ func verify(names []string, executable string) error {
 	return fmt.Errorf("no function.json among %q", names)
 }
 
-// pack writes the regular files of dir, in order and without times, so that
-// equal files make equal packages.
+// pack writes the regular files of dir, in order and with the same time each, so
+// that equal files make equal packages.
 func pack(dir, target, executable string) (names []string, err error) {
 	out, err := os.Create(target)
 	if err != nil {
@@ -99,8 +100,11 @@ func pack(dir, target, executable string) (names []string, err error) {
 	return names, err
 }
 
+// oldest is the first time that a zip can hold.
+var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func add(archive *zip.Writer, path, name string, run bool) error {
-	header := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: oldest}
 	header.SetMode(0o666)
 	if run {
 		header.SetMode(0o777)
