@@ -2,12 +2,8 @@ package emulator
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
-	"time"
-
-	"halley/trigger/emulator/patch"
 )
 
 // maxOperations is the service's limit on one batch.
@@ -19,6 +15,7 @@ type batchOperation struct {
 	ID          string          `json:"id"`
 	IfMatch     string          `json:"ifMatch"`
 	IfNoneMatch string          `json:"ifNoneMatch"`
+	Key         string          `json:"partitionKey"` // of a bulk operation, as in the header
 	Body        json.RawMessage `json:"resourceBody"`
 	draft       draft
 	invalid     error // what is wrong with the draft
@@ -29,6 +26,7 @@ type batchResult struct {
 	StatusCode    int             `json:"statusCode"`
 	SubStatusCode int             `json:"subStatusCode,omitempty"`
 	RequestCharge float64         `json:"requestCharge"`
+	RetryAfter    int64           `json:"retryAfterMilliseconds,omitempty"`
 	ETag          string          `json:"eTag,omitempty"`
 	Body          json.RawMessage `json:"resourceBody,omitempty"`
 }
@@ -44,7 +42,10 @@ func (c *call) batch() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := c.partitionKey(o)
+	if strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Atomic"), "false") {
+		return c.bulk(o, operations)
+	}
+	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +56,14 @@ func (c *call) batch() (*response, error) {
 		}
 		outcomes, failed := t.run(operations)
 		if failed != nil {
-			return c.batchFailure(t, len(operations), len(outcomes), failed)
+			return c.batchFailure(t, len(operations), len(outcomes), failed), nil
 		}
 		t.commit()
-		return c.batchResponse(t, outcomes)
+		return c.batchResponse(t, outcomes), nil
 	})
 }
 
 func (c *call) batchOperations(o *container) ([]batchOperation, error) {
-	if strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Atomic"), "false") {
-		return nil, badRequest("Only atomic batches are supported: send x-ms-cosmos-batch-atomic: true.")
-	}
 	var operations []batchOperation
 	if err := json.Unmarshal(c.body, &operations); err != nil {
 		return nil, badRequest("The batch is not a JSON array of operations: %v.", err)
@@ -120,13 +118,13 @@ func (t *transaction) perform(b *batchOperation) (outcome, error) {
 	return outcome{}, badRequest("The operationType %q is not supported; use Create, Upsert, Replace, Read, Delete or Patch.", b.Type)
 }
 
-func (c *call) batchResponse(t *transaction, outcomes []outcome) (*response, error) {
+func (c *call) batchResponse(t *transaction, outcomes []outcome) *response {
 	results, units := make([]batchResult, len(outcomes)), 0.0
 	for i, out := range outcomes {
 		results[i] = c.batchResult(out)
 		units += out.units
 	}
-	return c.finishBatch(t, http.StatusOK, results, units)
+	return c.finishBatch(t.container, t.partition, http.StatusOK, results, units)
 }
 
 func (c *call) batchResult(out outcome) batchResult {
@@ -142,66 +140,71 @@ func (c *call) batchResult(out outcome) batchResult {
 }
 
 // batchFailure tells that the operation at index culprit failed.
-func (c *call) batchFailure(t *transaction, operations, culprit int, err error) (*response, error) {
-	var f *failure
-	if !errors.As(err, &f) {
-		return nil, err
-	}
+func (c *call) batchFailure(t *transaction, operations, culprit int, err error) *response {
 	results := make([]batchResult, operations)
 	for i := range results {
 		results[i].StatusCode = http.StatusFailedDependency
 	}
-	results[culprit] = batchResult{StatusCode: f.status, SubStatusCode: f.substatus, RequestCharge: readUnits}
-	return c.finishBatch(t, http.StatusMultiStatus, results, readUnits)
+	results[culprit] = failedResult(err)
+	return c.finishBatch(t.container, t.partition, http.StatusMultiStatus, results, readUnits)
 }
 
-func (c *call) finishBatch(t *transaction, status int, results []batchResult, units float64) (*response, error) {
-	body, err := json.Marshal(results)
-	if err != nil {
-		return nil, err
-	}
-	t.partition.budget.spend(units)
-	r := reply(status, body).charge(units)
-	t.container.name(r)
-	t.partition.stamp(r)
-	return r, nil
+func failedResult(err error) batchResult {
+	f := asFailure(err)
+	return batchResult{StatusCode: f.status, SubStatusCode: f.substatus, RequestCharge: readUnits, RetryAfter: milliseconds(f.retryAfter)}
 }
 
-// patch changes parts of a document.
-func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, error) {
-	old, err := t.match(id, ifMatch)
+func (c *call) finishBatch(o *container, p *partition, status int, results []batchResult, units float64) *response {
+	p.budget.spend(units)
+	r := reply(status, encode(results)).charge(units)
+	o.name(r)
+	p.stamp(r)
+	return r
+}
+
+// bulk carries out operations that have nothing to do with each other, each with
+// the partition key it names, as the SDKs' bulk modes send them to one range. The
+// answer is 207 if any failed; where the client does not want to continue after
+// that, what follows has 424.
+func (c *call) bulk(o *container, operations []batchOperation) (*response, error) {
+	results, units, status := make([]batchResult, len(operations)), 0.0, http.StatusOK
+	goOn := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")
+	return c.locked(o, func() (*response, error) {
+		p, err := o.partition(c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"))
+		if err != nil {
+			return nil, err
+		}
+		for i := range operations {
+			if status != http.StatusOK && !goOn {
+				results[i].StatusCode = http.StatusFailedDependency
+				continue
+			}
+			out, err := c.bulkOperation(o, p, &operations[i])
+			if results[i] = c.batchResult(out); err != nil {
+				results[i], status = failedResult(err), http.StatusMultiStatus
+			}
+			units += results[i].RequestCharge
+		}
+		return c.finishBatch(o, p, status, results, units), nil
+	})
+}
+
+// bulkOperation is a transaction of its own.
+func (c *call) bulkOperation(o *container, p *partition, b *batchOperation) (outcome, error) {
+	key, err := o.wholeKey(b.Key)
 	if err != nil {
 		return outcome{}, err
 	}
-	request, err := patch.Parse(body)
-	if err != nil {
-		return outcome{}, badRequest("%v", err)
-	}
-	if err := meets(request.Condition, old, t.now); err != nil {
-		return outcome{}, err
-	}
-	text, err := request.Apply(old.body)
-	if err != nil {
-		return outcome{}, badRequest("%v", err)
-	}
-	d, err := parseDraft(text, t.container.keyDefinition)
+	t, err := o.begin(key, c.now)
 	if err != nil {
 		return outcome{}, err
 	}
-	return t.replace(id, d, "")
-}
-
-// meets fails unless doc is what a patch is conditional on.
-func meets(condition string, doc *document, now time.Time) error {
-	if condition == "" {
-		return nil
+	if t.partition != p {
+		return outcome{}, rangeGone(p.ID)
 	}
-	ok, err := matches(condition, doc.body, now)
-	if err != nil {
-		return err
+	out, err := t.perform(b)
+	if err == nil {
+		t.commit()
 	}
-	if !ok {
-		return fail(http.StatusPreconditionFailed, subConditionFailed, "The document does not meet the condition %q.", condition)
-	}
-	return nil
+	return out, err
 }

@@ -119,7 +119,42 @@ func TestBatchRefuses(t *testing.T) {
 	c.batch("400", "{}")
 	c.batch("400", "["+strings.Repeat(operation("Upsert", "a")+",", 100)+operation("Upsert", "a")+"]")
 	c.batch("400", "["+operation("Upsert", "a")+"]", "x-ms-documentdb-partitionkey", "no key")
-	c.expect("400", "POST", items, "["+operation("Upsert", "a")+"]", with(pk("k"), "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False")...)
+}
+
+func TestBulk(t *testing.T) {
+	c, _ := newItems(t, 2, nil)
+	inRange := map[string]string{}
+	for _, k := range keys(20) {
+		session := c.create("old", k).header.Get("x-ms-session-token")
+		inRange[session[:1]] = k
+	}
+	bulk := func(want, rangeID, goOn string, operations ...string) (statuses []int) {
+		a := c.expect(want, "POST", items, "["+strings.Join(operations, ",")+"]", "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False",
+			"x-ms-cosmos-batch-continue-on-error", goOn, "x-ms-documentdb-partitionkeyrangeid", rangeID)
+		var results []batchResult
+		if a.status < 400 && json.Unmarshal([]byte(a.body), &results) != nil {
+			t.Fatalf("body %s", a.body)
+		}
+		for _, r := range results {
+			statuses = append(statuses, r.StatusCode)
+		}
+		return statuses
+	}
+	op := func(kind, id, key string) string {
+		return string(encode(map[string]any{"operationType": kind, "id": id, "partitionKey": string(encode([]string{key})), "resourceBody": map[string]string{"id": id, "pk": key}}))
+	}
+	here, there := inRange["0"], inRange["1"]
+	if got := bulk("200", "0", "True", op("Create", "a", here), op("Delete", "old", here)); !slices.Equal(got, []int{201, 204}) {
+		t.Errorf("bulk: %v", got)
+	}
+	mixed := []string{op("Create", "a", here), op("Create", "b", there), op("Create", "c", here), `{"operationType":"Read","id":"a"}`}
+	if got := bulk("207", "0", "True", mixed...); !slices.Equal(got, []int{409, 410, 201, 400}) {
+		t.Errorf("bulk that goes on: %v", got)
+	}
+	if got := bulk("207", "0", "False", mixed...); !slices.Equal(got, []int{409, 424, 424, 424}) {
+		t.Errorf("bulk that stops: %v", got)
+	}
+	bulk("410/1002", "7", "True", mixed...)
 }
 
 func TestDeleteAndCreateInOneBatch(t *testing.T) {

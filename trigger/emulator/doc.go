@@ -34,5 +34,12 @@
 //
 // [Account.Inject] scripts faults for chosen requests; [Options] set a
 // throughput budget and latency. A served account offers the same to other
-// processes under /_emulator.
+// processes of its machine, without authorization and with JSON both ways:
+//
+//	GET    /_emulator/state        → State
+//	POST   /_emulator/split        {"database": d, "container": c, "range": "0"} → {"children": ["1", "2"]}
+//	POST   /_emulator/merge        {"database": d, "container": c, "ranges": ["1", "2"]} → {"child": "3"}
+//	GET    /_emulator/faults       → {"faults": [Fault with its "id", …]}
+//	POST   /_emulator/faults       Fault → {"id": "1"}
+//	DELETE /_emulator/faults[/id]  → {"removed": 1}
 package emulator

@@ -59,16 +59,21 @@ func (c *call) write(op func(*transaction, draft) (outcome, error)) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	return c.operate(func(t *transaction) (outcome, error) { return op(t, d) })
+	return c.operateOn(o, func(t *transaction) (outcome, error) { return op(t, d) })
 }
 
-// operate runs one operation as a transaction of its own.
+// operate runs an operation that has no document.
 func (c *call) operate(op func(*transaction) (outcome, error)) (*response, error) {
 	o, err := c.container()
 	if err != nil {
 		return nil, err
 	}
-	key, err := c.partitionKey(o)
+	return c.operateOn(o, op)
+}
+
+// operateOn runs one operation as a transaction of its own.
+func (c *call) operateOn(o *container, op func(*transaction) (outcome, error)) (*response, error) {
+	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +92,8 @@ func (c *call) operate(op func(*transaction) (outcome, error)) (*response, error
 	})
 }
 
-// partitionKey is the whole key that the request names.
-func (c *call) partitionKey(o *container) (epk.Key, error) {
-	header := c.header.Get("X-Ms-Documentdb-Partitionkey")
+// wholeKey reads a partition key that must have all components.
+func (o *container) wholeKey(header string) (epk.Key, error) {
 	if header == "" {
 		return nil, badRequest("PartitionKey value must be supplied for this operation: send x-ms-documentdb-partitionkey.")
 	}
