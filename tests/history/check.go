@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Rule names a promise that a history can break.
@@ -37,9 +38,18 @@ type Report struct {
 	Violations  []Violation `json:"violations"`
 }
 
+// Limits are what a history alone does not tell.
+type Limits struct {
+	Expiration      time.Duration // how long a lease lasts without a write
+	AcquireInterval time.Duration // between two passes of a balancer
+}
+
+// Check judges a history without regard to time.
+func Check(events []Event) Report { return Limits{}.Check(events) }
+
 // Check judges a history whose run has come to rest: every change written must
 // have been delivered.
-func Check(events []Event) Report {
+func (l Limits) Check(events []Event) Report {
 	r := Report{Violations: []Violation{}}
 	keys := make(map[string]*key)
 	for _, e := range events {

@@ -1,0 +1,218 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// class is a kind of fault. Rates of classes that happen to requests are per
+// request, of those that happen to handler calls per call, of the others per
+// hour.
+type class string
+
+const (
+	// To a request.
+	refused      class = "refused"        // an error status, nothing carried out
+	denied       class = "denied"         // one that ends a range's or a host's work
+	lost         class = "request lost"   // connection reset on the way
+	silent       class = "no answer"      // nothing carried out, nothing heard
+	answerLost   class = "answer lost"    // carried out, connection reset
+	answerSilent class = "answer silent"  // carried out, nothing heard
+	lateRequest  class = "late request"   // carried out late, often after its sender gave up
+	lateAnswer   class = "late answer"    // carried out at once, heard of late
+	truncated    class = "truncated body" // the answer ends in the middle
+	killedBefore class = "killed before"  // the host dies, the write is not carried out
+	killedAfter  class = "killed after"   // the write is carried out, the host dies
+
+	// To a handler call.
+	failing   class = "handler fails"
+	panicking class = "handler panics"
+	hanging   class = "handler hangs"    // until its context ends
+	outliving class = "handler outlives" // ends after its context did, and then succeeds
+	slow      class = "handler slow"     // longer than a lease lasts
+	poison    class = "poison document"  // fails a number of calls that hold it; the rate is per document
+	mutating  class = "handler mutates"  // destroys the bytes it was given, then fails
+	cancelled class = "handler gives up" // succeeds in nothing once its context ends
+	sinkDown  class = "sink outage"      // every call of every host fails for a while; per hour
+
+	// To the world.
+	split       class = "split"
+	merge       class = "merge"
+	kill        class = "kill"
+	stop        class = "stop"      // in good order, another one starts later
+	scale       class = "scale out" // one more host for a while
+	pause       class = "pause"     // of a host
+	partition   class = "partition" // a host reaches nothing
+	noLeases    class = "no leases" // a host does not reach the lease container
+	noFeed      class = "no feed"   // a host does not reach the feed
+	throttled   class = "throttled" // lease container answers 429 to all
+	clockStep   class = "clock step"
+	leaseDelete class = "lease deleted"
+	leaseBroken class = "lease corrupted"
+	leaseOld    class = "lease restored"
+	leaseTwice  class = "lease duplicated"
+)
+
+// status is an answer that is not a success, as cosmos-wire has them.
+type status struct {
+	code, sub int
+	wait      bool // with x-ms-retry-after-ms
+	on        func(kind) bool
+}
+
+func anything(kind) bool  { return true }
+func reads(k kind) bool   { return !k.writes() }
+func writing(k kind) bool { return k.writes() }
+func feeds(k kind) bool   { return k == readFeed }
+func gets(k kind) bool    { return k == readLease }
+func lists(k kind) bool   { return k == listLeases }
+
+// refusals pass. Left out are those that would be lies which the service does
+// not tell: 409 for a document that is not there, 404 for the replace of one
+// that is, 412 for the newest etag.
+var refusals = []status{
+	{429, 3200, true, anything}, {429, 3092, true, anything}, {429, 3088, true, anything}, {429, 3201, true, anything},
+	{429, 3200, false, anything}, {449, 0, false, writing}, {408, 0, false, anything}, {500, 0, false, anything},
+	{503, 0, false, anything}, {503, 0, true, anything}, {410, 1002, false, feeds}, {410, 1007, false, feeds},
+	{410, 1008, false, anything}, {404, 1002, false, reads}, {403, 3, false, writing}, {403, 1008, false, reads},
+	{404, 0, false, gets},
+}
+
+// denials end the work on a range or of a host.
+var denials = []status{
+	{400, 0, false, anything}, {400, 1001, false, writing}, {400, 1004, false, lists}, {400, 1024, false, anything},
+	{401, 0, false, anything}, {403, 0, false, anything}, {404, 1003, false, anything}, {410, 1000, false, anything},
+	{413, 0, false, writing},
+}
+
+var (
+	errReset = errors.New("connection reset by the simulation")
+	errCut   = errors.New("this host is dead")
+)
+
+// fate is what happens to one request.
+type fate struct {
+	class      class
+	status     status
+	retryAfter time.Duration
+	before     time.Duration // until it is carried out
+	after      time.Duration // from then until it is answered
+}
+
+// requestClasses in the order in which a share of 1 is divided among them.
+var requestClasses = []class{
+	refused, denied, lost, silent, answerLost, answerSilent, lateRequest, lateAnswer, truncated, killedBefore, killedAfter,
+}
+
+// weight scales the rate of a class to a kind of request: kills belong to
+// writes and are for the rare ones, so that every wire point has its share.
+func weight(c class, k kind) float64 {
+	switch c {
+	case killedBefore, killedAfter:
+		switch k {
+		case checkpoint, renew:
+			return 0.3
+		case acquire:
+			return 3
+		case create, retire, release, tombstone, stamp:
+			return 20
+		}
+		return 0
+	case silent, answerSilent:
+		if k.serial() {
+			return 0
+		}
+		return 0.2
+	case answerLost, lateRequest:
+		if k.serial() {
+			return 0
+		}
+		if k.writes() {
+			return 4
+		}
+	case lateAnswer:
+		if k.serial() {
+			return 0
+		}
+	case truncated:
+		if k.writes() || k.serial() {
+			return 0
+		}
+	case denied:
+		return 0.05
+	}
+	return 1
+}
+
+// decide says what happens to a request: nothing, in the zero fate.
+func (s *swarm) decide(r *request) fate {
+	d := s.dice(r.id)
+	u := d.share("fate")
+	for _, c := range requestClasses {
+		rate := s.rates[c] * weight(c, r.kind)
+		if u >= rate {
+			u -= rate
+			continue
+		}
+		if !s.allows(c, r.id) {
+			return fate{}
+		}
+		return s.detail(d, c, r.kind)
+	}
+	return fate{}
+}
+
+func (s *swarm) detail(d dice, c class, k kind) fate {
+	f := fate{class: c}
+	switch c {
+	case refused, denied:
+		list := refusals
+		if c == denied {
+			list = denials
+		}
+		list = slices.DeleteFunc(slices.Clone(list), func(s status) bool {
+			return !s.on(k) || k.serial() && (s.wait || s.code == 403)
+		})
+		f.status = one(d, "status", list...)
+		if f.status.wait {
+			f.retryAfter = d.duration("retry after", time.Millisecond, 5*time.Second)
+		}
+		f.after = time.Duration(d.pick("after", 2)) * d.duration("after", time.Millisecond, time.Second)
+	case lateRequest:
+		f.before = d.duration("before", 10*time.Millisecond, 3*time.Minute)
+	case lateAnswer:
+		f.after = d.duration("after", 10*time.Millisecond, 2*time.Minute)
+	case lost, answerLost:
+		f.after = d.duration("after", time.Millisecond, 5*time.Second)
+	}
+	if k.serial() {
+		f.after = 0
+	}
+	return f
+}
+
+func (f fate) String() string {
+	switch f.class {
+	case refused, denied:
+		return fmt.Sprintf("%s %d/%d", f.class, f.status.code, f.status.sub)
+	case lateRequest:
+		return fmt.Sprintf("%s %s", f.class, f.before)
+	case lateAnswer:
+		return fmt.Sprintf("%s %s", f.class, f.after)
+	}
+	return string(f.class)
+}
+
+// refusal is the answer that f gives in place of the service's.
+func (f fate) refusal(req *http.Request) *http.Response {
+	h := http.Header{}
+	h.Set("X-Ms-Substatus", strconv.Itoa(f.status.sub))
+	if f.retryAfter > 0 {
+		h.Set("X-Ms-Retry-After-Ms", strconv.FormatInt(f.retryAfter.Milliseconds(), 10))
+	}
+	return answer(req, f.status.code, h, fmt.Sprintf(`{"code":"%d","message":"simulated"}`, f.status.code))
+}

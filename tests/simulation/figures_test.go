@@ -1,0 +1,73 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Figures count what runs did.
+type Figures struct {
+	Seeds       int
+	LeaseHours  float64
+	Virtual     time.Duration
+	Requests    int
+	Writes      int
+	Delivered   int
+	Redelivered int
+	Splits      int
+	Merges      int
+	Kills       int
+	Exits       int // hosts that gave up by themselves
+	Violations  int
+	Faults      map[string]int
+
+	Wall, Processor time.Duration // of a campaign
+}
+
+func (f *Figures) add(run *Run) {
+	o := run.Figures
+	f.Seeds++
+	f.LeaseHours += o.LeaseHours
+	f.Virtual += o.Virtual
+	f.Requests += o.Requests
+	f.Writes += o.Writes
+	f.Delivered += run.Report.Delivered
+	f.Redelivered += run.Report.Redelivered
+	f.Splits += o.Splits
+	f.Merges += o.Merges
+	f.Kills += o.Kills
+	f.Exits += o.Exits
+	f.Violations += len(run.Violations)
+	for c, n := range o.Faults {
+		f.Faults[c] += n
+	}
+}
+
+func (f Figures) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds, %.0f lease-hours in %s of virtual time\n", f.Seeds, f.LeaseHours, f.Virtual.Round(time.Minute))
+	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d violations\n",
+		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.Violations)
+	fmt.Fprintf(&b, "%d kills, %d hosts gave up, %d splits, %d merges\n", f.Kills, f.Exits, f.Splits, f.Merges)
+	for _, c := range slices.Sorted(maps.Keys(f.Faults)) {
+		fmt.Fprintf(&b, "  %-18s %d\n", c, f.Faults[c])
+	}
+	if f.Processor > 0 {
+		fmt.Fprintf(&b, "%s of wall clock, %s of processor time: %.0f × real time and %.1f lease-hours per second of a processor",
+			f.Wall.Round(time.Second), f.Processor.Round(time.Second), f.Virtual.Seconds()/f.Processor.Seconds(), f.LeaseHours/f.Processor.Seconds())
+	}
+	return b.String()
+}
+
+// processorTime is what this process has used so far.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,168 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger"
+)
+
+// document is what the writer writes.
+type document struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+	Seq int64  `json:"seq"`
+}
+
+var errOnPurpose = errors.New("failed on purpose")
+
+// call is one call of the handler.
+type call struct {
+	p       *process
+	id      string
+	number  int64
+	batch   trigger.Batch
+	changes []history.Event
+	class   class
+	ends    chan error
+}
+
+// handle is the user's function of a host: it records what it is given, takes
+// its time, and ends as the seed decides.
+func (p *process) handle(ctx context.Context, b trigger.Batch) error {
+	c := &call{p: p, batch: b, ends: make(chan error, 1)}
+	for _, change := range b.Changes {
+		var d document
+		if err := json.Unmarshal(change.Document, &d); err != nil {
+			p.w.t.Errorf("seed %d: document %q delivered: %v", p.w.swarm.seed, change.Document, err)
+			return err
+		}
+		c.changes = append(c.changes, history.Event{
+			Kind: history.Delivery, Key: d.Key, Seq: d.Seq, ID: d.ID, LSN: change.LSN,
+			Host: p.name, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
+		})
+	}
+	if !c.begin() {
+		return errCut
+	}
+	if c.class == mutating {
+		for _, change := range b.Changes {
+			clear(change.Document)
+		}
+	}
+	return c.wait(ctx)
+}
+
+// begin records the call and decides how it ends.
+func (c *call) begin() bool {
+	p, w := c.p, c.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.killed {
+		return false
+	}
+	first, last := c.changes[0], c.changes[len(c.changes)-1]
+	key := fmt.Sprintf("%s/call/%s/%d/%s:%d-%s:%d/%d", p.name, c.batch.Range.ID, c.batch.Epoch, first.ID, first.Seq, last.ID, last.Seq, c.batch.Attempt)
+	p.ordinals[key]++
+	c.id = key + "#" + strconv.Itoa(p.ordinals[key])
+	d := w.swarm.dice(c.id)
+	c.number = int64(d.roll("number") >> 1)
+	for i := range c.changes {
+		c.changes[i].Call = c.number
+	}
+	if !w.calm {
+		c.class = w.swarm.decideCall(d, c.changes, c.batch.Attempt, time.Now().Before(w.sinkOut))
+	}
+	if c.class != "" {
+		w.figures.Faults[string(c.class)]++
+		w.swarm.happened(c.class, c.id)
+	}
+	w.noted(c.id+" begins "+string(c.class), c.changes...)
+	return true
+}
+
+// wait is the work of the handler.
+func (c *call) wait(ctx context.Context) error {
+	w := c.p.w
+	if c.class != hanging {
+		w.later(c.duration(), c.id, c.end)
+	}
+	leave := ctx.Done()
+	if c.class == outliving {
+		leave = nil
+	}
+	select {
+	case err := <-c.ends:
+		if c.class == panicking {
+			panic(err)
+		}
+		return err
+	case <-c.p.cut:
+		return errCut
+	case <-leave:
+		c.abandon()
+		return context.Cause(ctx)
+	}
+}
+
+// duration is how long the handler works.
+func (c *call) duration() time.Duration {
+	d := c.p.w.swarm.dice(c.id)
+	switch c.class {
+	case slow:
+		return d.duration("takes", time.Minute, 4*time.Minute)
+	case outliving:
+		return d.duration("takes", 30*time.Second, 10*time.Minute)
+	}
+	if d.chance("slower", 0.02) {
+		return d.duration("takes", 100*time.Millisecond, 20*time.Second)
+	}
+	return d.duration("takes", 50*time.Microsecond, 50*time.Millisecond)
+}
+
+// end is the end of the work; the scheduler calls it. A frozen host's handlers
+// are frozen too.
+func (c *call) end() {
+	w := c.p.w
+	if wait := time.Until(c.p.frozen); wait > 0 {
+		w.later(wait+time.Duration(len(c.id)), c.id, c.end)
+		return
+	}
+	if c.p.killed || c.abandoned() {
+		return
+	}
+	verdict, err := history.Handled, error(nil)
+	switch c.class {
+	case failing, panicking, poison, mutating, sinkDown:
+		verdict, err = history.Refusal, errOnPurpose
+	}
+	w.record(c.ended(verdict))
+	c.ends <- err
+}
+
+func (c *call) ended(v history.Verdict) history.Event {
+	return history.Event{Kind: history.End, Verdict: v, Call: c.number, Host: c.p.name, Range: c.batch.Range.ID, Epoch: c.batch.Epoch}
+}
+
+// abandon is the end of a handler that obeys its context.
+func (c *call) abandon() {
+	w := c.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.p.killed {
+		return
+	}
+	w.gone[c.number] = true
+	w.noted(c.id+" leaves", c.ended(history.Refusal))
+}
+
+func (c *call) abandoned() bool {
+	c.p.w.mu.Lock()
+	defer c.p.w.mu.Unlock()
+	return c.p.w.gone[c.number]
+}

@@ -1,0 +1,159 @@
+package simulation
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/tests/history"
+)
+
+// Run is what came of one seed.
+type Run struct {
+	Seed       uint64
+	Swarm      string
+	Figures    Figures
+	Report     history.Report
+	Violations []string
+	Faults     []string // that happened, sorted
+	Digest     uint64   // of the decision log
+	Steps      int
+	LogEnd     []string
+}
+
+// options of a run beyond its seed.
+type options struct {
+	only   map[string]bool // faults
+	log    io.Writer       // of decisions
+	logger *zap.Logger     // of the hosts
+}
+
+// simulate runs one seed in a bubble of its own.
+func simulate(t *testing.T, seed uint64, o options) *Run {
+	var run *Run
+	synctest.Test(t, func(t *testing.T) { run = inBubble(t, seed, o) })
+	return run
+}
+
+func inBubble(t *testing.T, seed uint64, o options) *Run {
+	s := newSwarm(seed)
+	s.only = o.only
+	if o.logger == nil {
+		o.logger = zap.NewNop()
+	}
+	w := newWorld(t, s, o.logger)
+	w.log.whole = o.log
+	w.trouble()
+	w.recover()
+	violations := w.settle()
+	w.close()
+
+	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
+	run.Report = s.limits().Check(w.history)
+	for _, v := range run.Report.Violations {
+		violations = append(violations, v.String())
+	}
+	run.Violations = violations
+	run.Faults = slices.Sorted(maps.Keys(s.applied))
+	if o.log != nil {
+		_ = history.Append(o.log, w.history...)
+	}
+	return run
+}
+
+// trouble is the part with faults.
+func (w *world) trouble() {
+	for i := range w.swarm.hosts {
+		owner := "h" + strconv.Itoa(i)
+		d := w.swarm.dice("start/" + owner)
+		w.later(d.duration("at", time.Millisecond, 30*time.Second), "start/"+owner, func() { w.start(owner) })
+	}
+	w.later(time.Second, "write/0", func() { w.writeNext(0) })
+	w.plan()
+	for end := w.began.Add(w.swarm.hours); time.Now().Before(end); {
+		w.advance(time.Now().Add(10 * time.Minute))
+		w.measure(10 * time.Minute)
+	}
+}
+
+// measure counts the lease-hours of the last while.
+func (w *world) measure(d time.Duration) {
+	w.figures.Virtual += d
+	w.figures.LeaseHours += float64(len(w.leases)) * d.Hours()
+}
+
+// recover ends all faults: everything is reachable, corrupted leases are
+// repaired, and at least two hosts run.
+func (w *world) recover() {
+	w.log.add(time.Since(w.began), "recovers", "")
+	w.repair()
+	w.mu.Lock()
+	w.calm = true
+	w.sinkOut, w.slowDown = time.Time{}, time.Time{}
+	for _, p := range w.alive {
+		p.shift = 0
+		clear(p.unheard)
+	}
+	w.mu.Unlock()
+	w.recovering = true
+	for i := len(w.living()); i < 2; i++ {
+		w.start("rescue" + strconv.Itoa(i))
+	}
+}
+
+// patience is how long after the last fault everything may take to be
+// delivered: the longest pause, then an expiration, then two audits.
+const patience = 40 * time.Minute
+
+// settle has the hosts work until nothing is left, checks that they then stay
+// calm, and stops them in good order.
+func (w *world) settle() (violations []string) {
+	deadline := time.Now().Add(patience)
+	for (w.left() > 0 || len(w.living()) < 2) && time.Now().Before(deadline) {
+		w.advance(time.Now().Add(time.Minute))
+		w.measure(time.Minute)
+	}
+	w.ending = true
+	w.advance(time.Now().Add(8 * time.Minute)) // late requests arrive, shares are balanced
+	w.measure(8 * time.Minute)
+	w.record(history.Event{Kind: history.Calm})
+	w.advance(time.Now().Add(5 * time.Minute))
+	w.measure(5 * time.Minute)
+	for _, p := range w.living() {
+		w.stop(p)
+	}
+	w.advance(time.Now().Add(2 * time.Minute))
+	for _, p := range slices.Sorted(maps.Keys(w.alive)) {
+		violations = append(violations, fmt.Sprintf("host %s does not stop", p))
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.leases)) {
+		if l := w.leases[id]; l.owner != "" && !l.tombstone {
+			violations = append(violations, fmt.Sprintf("lease %s is still owned by %s after all hosts stopped", l.token, l.owner))
+		}
+	}
+	return violations
+}
+
+// left is how many changes are not delivered.
+func (w *world) left() int { return history.Check(w.history).Lost }
+
+func (r *Run) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Swarm)
+	for i, v := range r.Violations {
+		if i == 20 {
+			fmt.Fprintf(&b, "  … %d violations\n", len(r.Violations))
+			break
+		}
+		fmt.Fprintf(&b, "  VIOLATION %s\n", v)
+	}
+	return b.String()
+}

@@ -1,0 +1,158 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
+	firstFlag = flag.Uint64("first", 0, "first of the fresh seeds; 0: from the clock")
+	hoursFlag = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 200")
+	logFlag   = flag.String("log", "", "with -seed: file for the decision log and the history")
+)
+
+// The garbage of many short requests is worth more memory.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
+
+// TestSimulation runs fresh seeds until enough lease-hours are simulated.
+func TestSimulation(t *testing.T) {
+	if *seedFlag != 0 {
+		t.Skip("one seed is asked for: see TestSeed")
+	}
+	hours := *hoursFlag
+	if hours == 0 {
+		hours = 5000
+		if raceEnabled || testing.Short() {
+			hours = 200
+		}
+	}
+	first := *firstFlag
+	if first == 0 {
+		first = uint64(time.Now().UnixNano()) % 1e12
+	}
+	t.Logf("seeds from %d", first)
+	total := campaign(t, first, hours)
+	t.Log("\n" + total.String())
+}
+
+// campaign runs seed after seed, as many at a time as there are processors.
+func campaign(t *testing.T, first uint64, hours float64) Figures {
+	var mu sync.Mutex
+	total := Figures{Faults: map[string]int{}}
+	var next atomic.Uint64
+	next.Store(first)
+	began, used := time.Now(), processorTime()
+	t.Run("seeds", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
+				t.Parallel()
+				for {
+					mu.Lock()
+					enough := total.LeaseHours >= hours
+					mu.Unlock()
+					if enough || t.Failed() {
+						return
+					}
+					run := simulate(t, next.Add(1)-1, options{})
+					judge(t, run)
+					mu.Lock()
+					total.add(run)
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	total.Wall, total.Processor = time.Since(began), processorTime()-used
+	return total
+}
+
+// judge fails the test for a run that broke a promise.
+func judge(t *testing.T, run *Run) {
+	if len(run.Violations) == 0 {
+		return
+	}
+	t.Errorf("%s\nthe decision log ends:\n  %s", run, strings.Join(run.LogEnd, "\n  "))
+}
+
+// TestSeed runs one seed again, and shows all there is to see.
+func TestSeed(t *testing.T) {
+	if *seedFlag == 0 {
+		t.Skip("no -seed is given")
+	}
+	o := options{}
+	if testing.Verbose() {
+		o.logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	}
+	if *logFlag != "" {
+		f, err := os.Create(*logFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		o.log = f
+	}
+	run := simulate(t, *seedFlag, o)
+	total := Figures{Faults: map[string]int{}}
+	total.add(run)
+	t.Logf("%s%s\ndigest %x of %d decisions", run, total, run.Digest, run.Steps)
+	judge(t, run)
+}
+
+// TestSameSeedSameRun is the ground on which every failure can be seen again.
+func TestSameSeedSameRun(t *testing.T) {
+	seeds := 12
+	if raceEnabled || testing.Short() {
+		seeds = 3
+	}
+	for i := range seeds {
+		seed := uint64(i + 1)
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			one, two := simulate(t, seed, options{}), simulate(t, seed, options{})
+			if one.Digest != two.Digest || one.Steps != two.Steps {
+				t.Errorf("%s: %d decisions with digest %x, then %d with %x", one.Swarm, one.Steps, one.Digest, two.Steps, two.Digest)
+			}
+		})
+	}
+}
+
+// TestPastFailures runs the seeds that once found something. A file holds the
+// seed in its first word and a note of what it found.
+func TestPastFailures(t *testing.T) {
+	files, err := filepath.Glob("testdata/seeds/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seed uint64
+			if _, err := fmt.Sscan(string(text), &seed); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			judge(t, simulate(t, seed, options{}))
+		})
+	}
+}

@@ -1,0 +1,216 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"go.uber.org/zap"
+
+	"halley/tests/history"
+	"halley/trigger"
+)
+
+// swarm is the configuration of one run. Each seed gets a few classes of faults
+// at rates of their own, so that the rare meeting of two is not drowned by all
+// the others (Groce, Zhang, Eide, Chen, Regehr: Swarm testing).
+type swarm struct {
+	seed  uint64
+	hours time.Duration // with faults
+
+	hosts, ranges, most    int // ranges at the start and at most
+	keys, documents        int
+	writes                 int // per hour, on the average
+	start                  trigger.Start
+	maxItems               int
+	handlerTimeout         time.Duration
+	splitting              time.Duration
+	leaseKey               string // partition key path of the lease container
+	retry                  policy.RetryOptions
+	poll, acquire, renewal time.Duration
+	expiration, grace      time.Duration
+	rates                  map[class]float64
+
+	only    map[string]bool // these faults and no others; nil for all
+	applied map[string]bool // those that happened
+}
+
+// menu lists the classes with the rates that a seed chooses from.
+var menu = []struct {
+	class class
+	rates []float64
+}{
+	{refused, []float64{0.002, 0.01, 0.05}},
+	{denied, []float64{0.01, 0.05}},
+	{lost, []float64{0.002, 0.01, 0.05}},
+	{silent, []float64{0.002, 0.01}},
+	{answerLost, []float64{0.002, 0.01}},
+	{answerSilent, []float64{0.002, 0.01}},
+	{lateRequest, []float64{0.002, 0.01}},
+	{lateAnswer, []float64{0.002, 0.01, 0.03}},
+	{truncated, []float64{0.002, 0.02}},
+	{killedBefore, []float64{0.001, 0.005}},
+	{killedAfter, []float64{0.001, 0.005}},
+
+	{failing, []float64{0.01, 0.05, 0.2}},
+	{panicking, []float64{0.01, 0.05}},
+	{hanging, []float64{0.002, 0.01}},
+	{outliving, []float64{0.002, 0.01}},
+	{slow, []float64{0.005, 0.02}},
+	{poison, []float64{0.002, 0.01}},
+	{mutating, []float64{0.01, 0.05}},
+	{sinkDown, []float64{0.5}},
+
+	{split, []float64{0.5, 2, 8}},
+	{merge, []float64{0.5, 2, 6}},
+	{kill, []float64{1, 4, 15}},
+	{stop, []float64{1, 4}},
+	{scale, []float64{0.5, 2}},
+	{pause, []float64{1, 4}},
+	{partition, []float64{0.5, 3}},
+	{noLeases, []float64{0.5, 3}},
+	{noFeed, []float64{0.5, 3}},
+	{throttled, []float64{0.5, 2}},
+	{clockStep, []float64{0.5, 2}},
+	{leaseDelete, []float64{0.5, 2}},
+	{leaseBroken, []float64{0.3, 1}},
+	{leaseOld, []float64{0.5, 2}},
+	{leaseTwice, []float64{0.3, 1}},
+}
+
+// newSwarm draws the configuration of a seed.
+func newSwarm(seed uint64) *swarm {
+	d := dice{seed, "swarm"}
+	s := &swarm{
+		seed:           seed,
+		hours:          time.Duration(d.between("hours", 2, 4)) * time.Hour,
+		hosts:          d.between("hosts", 3, 5),
+		ranges:         d.between("ranges", 4, 16),
+		most:           20,
+		keys:           d.between("keys", 8, 60),
+		documents:      d.between("documents", 1, 8),
+		writes:         one(d, "writes", 30, 100, 300, 1000),
+		start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
+		maxItems:       one(d, "max items", 0, 1, 3, 20),
+		handlerTimeout: one(d, "handler timeout", 0, 20*time.Second, 90*time.Second),
+		splitting:      one(d, "splitting", 0, 0, 3*time.Second, 40*time.Second),
+		leaseKey:       one(d, "lease key", "/id", "/partitionKey"),
+		// Backoffs of the client have random jitter: a nanosecond is the longest
+		// without any. Without retries it is the runtime that repeats.
+		retry: policy.RetryOptions{
+			MaxRetries: one(d, "retries", int32(-1), 2, 9), RetryDelay: 1, MaxRetryDelay: 1,
+		},
+		poll:    one(d, "poll", 0, 15*time.Second, 30*time.Second, 45*time.Second),
+		rates:   map[class]float64{},
+		applied: map[string]bool{},
+	}
+	if d.chance("own intervals", 0.3) {
+		s.expiration = d.duration("expiration", 20*time.Second, 3*time.Minute)
+		s.renewal = s.expiration / 3
+		s.acquire = s.expiration / 4
+		s.grace = d.duration("grace", time.Second, 30*time.Second)
+	}
+	for _, m := range menu {
+		q := string(m.class)
+		if d.chance(q+" on", 0.4) {
+			s.rates[m.class] = one(d, q+" rate", m.rates...)
+		}
+	}
+	return s
+}
+
+// dice are those of one thing in this run.
+func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
+
+func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
+	return &trigger.Options{
+		Owner: owner, PollDelay: s.poll, AcquireInterval: s.acquire, RenewInterval: s.renewal,
+		Expiration: s.expiration, StopGrace: s.grace, Logger: log,
+	}
+}
+
+// limits are what the checker has to know of the options.
+func (s *swarm) limits() history.Limits {
+	return history.Limits{
+		Expiration:      cmp.Or(s.expiration, time.Minute),
+		AcquireInterval: cmp.Or(s.acquire, 13*time.Second),
+	}
+}
+
+// fault names one fault of a run.
+func fault(c class, id string) string { return string(c) + " " + id }
+
+// allows reports whether a fault may happen in this run. Each that happens is
+// one line of the fault list.
+func (s *swarm) allows(c class, id string) bool {
+	return s.only == nil || s.only[fault(c, id)]
+}
+
+// happened notes a fault. Requests and handler calls of hosts do so under the
+// world's lock, its own actions while everything else stands still.
+func (s *swarm) happened(c class, id string) { s.applied[fault(c, id)] = true }
+
+// planned lists when a class of the world's faults happens.
+func (s *swarm) planned(c class) map[string]time.Duration {
+	plan := map[string]time.Duration{}
+	d := s.dice("plan/" + string(c))
+	n := s.rates[c] * s.hours.Hours()
+	whole := int(n)
+	if d.chance("one more", n-float64(whole)) {
+		whole++
+	}
+	for i := range whole {
+		id := strconv.Itoa(i)
+		if s.allows(c, id) {
+			plan[id] = time.Minute + d.moment(id, s.hours-time.Minute)
+		}
+	}
+	return plan
+}
+
+// callClasses in the order in which a share of 1 is divided among them.
+var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating}
+
+// decideCall says how a handler call ends.
+func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down bool) class {
+	if down {
+		return sinkDown
+	}
+	for _, c := range changes {
+		document := s.dice("poison/" + c.Key + "/" + strconv.FormatInt(c.Seq, 10))
+		if document.chance("is", s.rates[poison]) && attempt <= document.between("attempts", 1, 9) && s.allows(poison, d.id) {
+			return poison
+		}
+	}
+	u := d.share("fate")
+	for _, c := range callClasses {
+		if rate := s.rates[c]; u >= rate {
+			u -= rate
+			continue
+		}
+		if s.allows(c, d.id) {
+			return c
+		}
+		return ""
+	}
+	return ""
+}
+
+func (s *swarm) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s",
+		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.start, s.maxItems, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting)
+	if s.expiration > 0 {
+		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
+	}
+	b.WriteString("; faults:")
+	for _, c := range slices.Sorted(maps.Keys(s.rates)) {
+		fmt.Fprintf(&b, " %s %g,", c, s.rates[c])
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}

@@ -1,0 +1,229 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is what a request is for.
+type kind string
+
+const (
+	readAccount   kind = "account"
+	readDatabase  kind = "database"
+	readContainer kind = "container"
+	readRanges    kind = "ranges"
+	readFeed      kind = "feed"
+	listLeases    kind = "list"
+	readLease     kind = "get"
+	stamp         kind = "stamp" // create marker or lock
+	unstamp       kind = "unstamp"
+	create        kind = "create"
+	acquire       kind = "acquire"
+	checkpoint    kind = "checkpoint"
+	renew         kind = "renew"
+	release       kind = "release"
+	tombstone     kind = "tombstone"
+	retire        kind = "retire"
+	other         kind = "other"
+)
+
+// writes reports whether a request changes something.
+func (k kind) writes() bool {
+	switch k {
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, retire:
+		return true
+	}
+	return false
+}
+
+// shared reports whether whichever goroutine of a host comes first makes the
+// request for all of them, so that its identity is the instant.
+func (k kind) shared() bool { return k == readAccount || k == readRanges || k == listLeases }
+
+// serial reports whether the others wait for a shared request one after the
+// other: then it must take no time, or their order would matter.
+func (k kind) serial() bool { return k == readAccount || k == readRanges }
+
+// request is one request of a host on the wire.
+type request struct {
+	kind  kind
+	what  string // the resource: a range, a lease token, a document
+	body  []byte
+	doc   leaseDocument // of a write to a lease
+	id    string        // its identity within the run
+	sent  time.Time
+	shift time.Duration // of the Date that the host sees
+}
+
+// classify reads what a request is for. The caller holds w.mu.
+func (w *world) classify(req *http.Request, body []byte) *request {
+	r := &request{body: body, sent: time.Now()}
+	segments := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	last := segments[len(segments)-1]
+	switch {
+	case segments[0] == "":
+		r.kind = readAccount
+	case len(segments) == 2:
+		r.kind = readDatabase
+	case len(segments) == 4:
+		r.kind, r.what = readContainer, last
+	case last == "pkranges":
+		r.kind, r.what = readRanges, segments[3]
+	case len(segments) == 5 && req.Header.Get("A-Im") != "":
+		h := req.Header
+		r.kind = readFeed
+		r.what = segments[3] + ":" + h.Get("X-Ms-Documentdb-Partitionkeyrangeid") +
+			"[" + h.Get("X-Ms-Start-Epk") + "-" + h.Get("X-Ms-End-Epk") + ")" + h.Get("If-None-Match")
+	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):
+		r.kind, r.what = listLeases, segments[3]
+	case segments[3] != "leases":
+		r.kind, r.what = other, req.Method+last
+	default:
+		w.classifyLease(r, req.Method, last)
+	}
+	return r
+}
+
+func (w *world) classifyLease(r *request, method, last string) {
+	if method == http.MethodPost || method == http.MethodPut {
+		r.doc = parseLeaseDocument(r.body)
+		last = r.doc.id
+	}
+	token, isLease := leaseToken(last)
+	r.what = token
+	switch {
+	case method == http.MethodGet:
+		r.kind = readLease
+	case method == http.MethodPost && isLease:
+		r.kind = create
+	case method == http.MethodPost:
+		r.kind = stamp
+	case method == http.MethodDelete && isLease:
+		r.kind = retire
+		r.doc = w.leases[last]
+	case method == http.MethodDelete:
+		r.kind = unstamp
+	case method == http.MethodPut && isLease:
+		r.kind = r.doc.changeFrom(w.leases[last])
+	default:
+		r.kind = other
+	}
+}
+
+// leaseToken is what follows the prefix in the id of a lease document; of a
+// marker or lock it is the name.
+func leaseToken(id string) (token string, isLease bool) {
+	if i := strings.LastIndex(id, ".."); i >= 0 {
+		return id[i+2:], true
+	}
+	return id[strings.LastIndexByte(id, '.')+1:], false
+}
+
+// leaseDocument is what the world knows of one lease document.
+type leaseDocument struct {
+	id, token    string
+	min, max     string
+	owner        string
+	continuation string
+	epoch        int64
+	tombstone    bool
+	body         []byte
+}
+
+func parseLeaseDocument(body []byte) leaseDocument {
+	var d struct {
+		ID        string `json:"id"`
+		Token     string `json:"LeaseToken"`
+		FeedRange struct {
+			Range struct{ Min, Max string }
+		}
+		Owner             string
+		ContinuationToken string
+		Properties        map[string]string `json:"properties"`
+	}
+	if json.Unmarshal(body, &d) != nil {
+		return leaseDocument{}
+	}
+	epoch, _ := strconv.ParseInt(d.Properties["halley.epoch"], 10, 64)
+	return leaseDocument{
+		id: d.ID, token: d.Token, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
+		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
+		tombstone: d.Properties["halley.tombstone"] != "", body: body,
+	}
+}
+
+// position is the LSN that a continuation of the embedded account names; 0
+// before the first.
+func (d leaseDocument) position() int64 {
+	n, _ := strconv.ParseInt(strings.Trim(d.continuation, `"`), 10, 64)
+	return n
+}
+
+// changeFrom names what a replace does to a lease.
+func (d leaseDocument) changeFrom(was leaseDocument) kind {
+	switch {
+	case d.tombstone:
+		return tombstone
+	case d.owner == "":
+		return release
+	case d.epoch != was.epoch || was.owner == "":
+		return acquire
+	case d.continuation != was.continuation:
+		return checkpoint
+	}
+	return renew
+}
+
+// answer makes a response of the service.
+func answer(req *http.Request, code int, header http.Header, body string) *http.Response {
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	header.Set("Content-Type", "application/json")
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}
+}
+
+// shifted moves the Date header of an answer.
+func shifted(resp *http.Response, by time.Duration) *http.Response {
+	if resp == nil || by == 0 {
+		return resp
+	}
+	resp.Header["Date"] = []string{time.Now().Add(by).UTC().Format(http.TimeFormat)}
+	return resp
+}
+
+// cut ends the connection in the middle of the answer's body.
+func cut(resp *http.Response) *http.Response {
+	if resp == nil {
+		return nil
+	}
+	half := io.LimitReader(resp.Body, max(resp.ContentLength/2, 0))
+	resp.Body = io.NopCloser(io.MultiReader(half, broken{}))
+	return resp
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// copied is a request that outlives its sender: the retries of a client use
+// the original again.
+func copied(req *http.Request, body []byte) *http.Request {
+	c := req.Clone(req.Context())
+	c.Body = nil
+	if body != nil {
+		c.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return c
+}

@@ -1,0 +1,152 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/tests/history"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+	"halley/trigger/emulator/epk"
+)
+
+const (
+	database  = "db"
+	processor = "sim"
+)
+
+// world is an embedded account, its hosts and all that happens to them.
+type world struct {
+	t       testing.TB
+	swarm   *swarm
+	began   time.Time
+	account *emulator.Account
+	logger  *zap.Logger
+	queue
+
+	writer    *capture
+	monitored *cosmos.Container
+	admin     *cosmos.Client
+	written   map[string]int64 // last Seq by key
+	hashes    map[string]string
+
+	alive      map[string]*process // by name
+	lives      map[string]int      // by owner
+	processes  sync.WaitGroup
+	sinkOut    time.Time // until then every handler call fails
+	slowDown   time.Time // until then the lease container answers 429
+	recovering bool      // no more faults are begun
+	ending     bool      // no more writes, no more restarts
+	history    []history.Event
+	figures    Figures
+
+	bootstrapped bool
+
+	mu       sync.Mutex // guards what goroutines of hosts touch
+	arrivals []item
+	notes    []note
+	leases   map[string]leaseDocument // by id, as stored
+	listed   map[string]string        // answers to lists, by prefix, until a document changes
+	copies   []leaseDocument          // older ones
+	broken   map[string]bool          // ids of corrupted ones
+	gone     map[int64]bool           // handler calls that ended with their context
+	calm     bool                     // nothing more happens to requests and handlers
+}
+
+func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
+	account, err := emulator.New(&emulator.Options{Splitting: s.splitting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, swarm: s, began: time.Now(), account: account, logger: log, queue: newQueue(s.seed),
+		written: map[string]int64{}, hashes: map[string]string{},
+		alive: map[string]*process{}, lives: map[string]int{},
+		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{},
+	}
+	w.figures.Faults = map[string]int{}
+	w.writer = &capture{w: w}
+	w.admin = w.client(account)
+	ctx := context.Background()
+	w.must(w.admin.CreateDatabase(ctx, database))
+	w.must(w.admin.CreateContainer(ctx, database, cosmos.ContainerDefinition{
+		ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}, Throughput: s.ranges * 10_000,
+	}))
+	w.must(w.admin.CreateContainer(ctx, database, cosmos.ContainerDefinition{
+		ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{s.leaseKey}},
+	}))
+	w.monitored = w.client(w.writer).Container(database, "items")
+	definition, err := epk.ParseDefinition(json.RawMessage(`{"paths":["/key"],"kind":"Hash","version":2}`))
+	w.must(err)
+	for i := range s.keys {
+		key := "k" + strconv.Itoa(i)
+		w.hashes[key], _ = definition.Span(epk.Key{epk.String(key)})
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.t.Helper()
+		w.t.Fatalf("seed %d: %v", w.swarm.seed, err)
+	}
+}
+
+// close ends the account and waits for all that was started.
+func (w *world) close() {
+	for len(w.alive) > 0 {
+		w.advance(time.Now().Add(time.Second))
+	}
+	w.advance(time.Now().Add(15 * time.Minute)) // dead hosts wind down
+	w.processes.Wait()
+	w.timer.Stop()
+	w.account.Close()
+}
+
+// living lists the hosts that run and are not asked to stop, by name.
+func (w *world) living() []*process {
+	var list []*process
+	for _, name := range slices.Sorted(maps.Keys(w.alive)) {
+		if p := w.alive[name]; !p.stopping {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// writeNext writes one change and plans the next.
+func (w *world) writeNext(n int) {
+	d := w.swarm.dice("write/" + strconv.Itoa(n))
+	if w.swarm.start.String() != "now" || w.bootstrapped {
+		for range one(d, "burst", 1, 1, 1, 1, 5, 20) {
+			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
+		}
+	}
+	if w.ending {
+		return
+	}
+	mean := 5 * time.Hour / time.Duration(w.swarm.writes) // a burst has five on the average
+	w.later(d.duration("next", mean/20, 3*mean), "write/"+strconv.Itoa(n+1), func() { w.writeNext(n + 1) })
+}
+
+func (w *world) write(d dice) {
+	key := "k" + strconv.Itoa(d.pick("key", w.swarm.keys))
+	seq := w.written[key] + 1
+	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq}
+	_, err := w.monitored.Upsert(context.Background(), cosmos.NewPartitionKey(key), doc)
+	w.must(err)
+	w.written[key] = seq
+	lsn, err := strconv.ParseInt(w.writer.lsn, 10, 64)
+	w.must(err)
+	w.record(history.Event{Kind: history.Write, Key: key, Seq: seq, ID: doc.ID, LSN: lsn, Hash: w.hashes[key]})
+	w.figures.Writes++
+}
