@@ -114,7 +114,7 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 		if confirmed != nil && !confirmed(hole) {
 			continue
 		}
-		l := hole.newLease(f.store.prefix)
+		l := hole.newLease(f.store.prefix).inMode(leaseMode(f.Mode))
 		l.continuation, err = f.resolveStart(ctx, start, hole)
 		if classify(err) == rangeGone {
 			return f.createMissing(ctx, start, confirmed) // split or merged meanwhile
@@ -142,7 +142,7 @@ func (f *function) resolveStart(ctx context.Context, start Start, p part) (strin
 		return "", nil
 	}
 	page, err := f.Container.ReadFeed(ctx, cosmos.FeedRequest{
-		Range: p.physical, Min: p.span.Min, Max: p.span.Max, Start: cosmos.StartNow, MaxItems: 1,
+		Mode: f.Mode, Range: p.physical, Min: p.span.Min, Max: p.span.Max, Start: cosmos.StartNow, MaxItems: 1,
 	})
 	if err != nil {
 		return "", err
@@ -156,17 +156,19 @@ func (f *function) resolveStart(ctx context.Context, start Start, p part) (strin
 // row have seen is filled (one pass may have looked while a split was on its
 // way). A function that started from now gets it from the moment of its
 // bootstrap, since nobody knows what the lost lease had seen: again rather
-// than never.
+// than never. All versions cannot be read again: there the hole begins now, and
+// the log says that changes are lost.
 func (f *function) audit(ctx context.Context) error {
 	start := f.Start
-	if start.kind == startNow {
+	if start.kind == startNow && f.Mode == cosmos.LatestVersion {
 		start = FromTime(f.since)
 	}
 	suspects := map[span]bool{}
 	err := f.createMissing(ctx, start, func(p part) bool {
 		suspects[p.span] = true
 		if f.suspects[p.span] {
-			f.log.Warn("range has no lease; creating one", zap.String("min", p.span.Min), zap.String("max", p.span.Max))
+			f.log.Error("range has no lease, somebody deleted it; creating one",
+				zap.String("min", p.span.Min), zap.String("max", p.span.Max), zap.Bool("changesLost", f.Mode == cosmos.AllVersions))
 		}
 		return f.suspects[p.span]
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 )
@@ -45,12 +44,15 @@ func (l *lane) waitForStore(ctx context.Context, changes []*pending, cause error
 func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
 	key := c.key
 	if key == "" {
-		key = logicalKey(c.item.Document, w.f.store.monitoredKey)
+		key = keyOf(c.item, w.f.store.monitoredKey)
 	}
+	var buffer []byte
+	change := w.f.change(c, &buffer)
 	d := DeadLetter{
-		ID:       deadLetterID(w.f.Name, w.f.store.prefix, key, c.item.Document, c.item.LSN),
+		ID:       deadLetterID(w.f.Name, w.f.store.prefix, key, idOf(c.item), c.item.LSN),
 		Function: w.f.Name, Range: w.lease.token, Epoch: w.keeper.id.epoch, LSN: c.item.LSN, Key: key,
-		Document: append([]byte(nil), c.item.Document...), Written: time.Unix(c.item.Timestamp, 0).UTC(),
+		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
+		DocumentID: idOf(c.item), DocumentKey: change.Key, Written: change.Time,
 		Attempts: tries, Parked: cause == nil, Time: w.f.store.now().UTC(),
 	}
 	if cause != nil {

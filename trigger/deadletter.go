@@ -13,24 +13,34 @@ import (
 // DeadLetter is a change that a function gave up, with all that is needed to
 // understand why and to try again.
 type DeadLetter struct {
-	ID       string          `json:"id"`               // the same for the same change of the same function
-	Function string          `json:"function"`         // its name
-	Range    string          `json:"range"`            // lease token
-	Epoch    int64           `json:"epoch"`            // of the owner that gave it up
-	LSN      int64           `json:"lsn"`              // position in the feed
-	Key      string          `json:"key"`              // logical partition key, a JSON array
-	Document json.RawMessage `json:"document"`         // as the feed reported it
-	Written  time.Time       `json:"written"`          // when the document was written
-	Error    string          `json:"error"`            // of the last attempt
-	Stack    string          `json:"stack,omitempty"`  // where the handler panicked
-	Attempts int             `json:"attempts"`         // how often it was tried; 0 for one that is only parked
-	Parked   bool            `json:"parked,omitempty"` // never tried: it waits behind an earlier one of its key
-	Time     time.Time       `json:"time"`             // when it was given up
+	ID          string          `json:"id"`       // the same for the same change of the same function
+	Function    string          `json:"function"` // its name
+	Range       string          `json:"range"`    // lease token
+	Epoch       int64           `json:"epoch"`    // of the owner that gave it up
+	LSN         int64           `json:"lsn"`      // position in the feed
+	Key         string          `json:"key"`      // logical partition key, a JSON array
+	Operation   Operation       `json:"operation"`
+	Document    json.RawMessage `json:"document,omitempty"` // as the feed reported it
+	Previous    json.RawMessage `json:"previous,omitempty"` // likewise, in all-versions mode
+	DocumentID  string          `json:"documentId"`
+	DocumentKey json.RawMessage `json:"documentKey,omitempty"` // of a delete in all-versions mode
+	Written     time.Time       `json:"written"`               // when the document was written or deleted
+	Error       string          `json:"error"`                 // of the last attempt
+	Stack       string          `json:"stack,omitempty"`       // where the handler panicked
+	Attempts    int             `json:"attempts"`              // how often it was tried; 0 for one that is only parked
+	Parked      bool            `json:"parked,omitempty"`      // never tried: it waits behind an earlier one of its key
+	Time        time.Time       `json:"time"`                  // when it was given up
 }
 
 // Change is the dead change as a handler gets it.
 func (d DeadLetter) Change() Change {
-	return Change{Document: d.Document, LSN: d.LSN, Time: d.Written}
+	c := Change{
+		Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, Key: d.DocumentKey,
+	}
+	if d.Operation != Upsert && d.Document == nil {
+		c.ID = d.DocumentID
+	}
+	return c
 }
 
 // DeadLetters is a durable store of dead letters, shared by hosts. Package
@@ -63,9 +73,9 @@ func (discard) List(context.Context, string) iter.Seq2[DeadLetter, error] {
 
 // deadLetterID names a change: the same document version of the same function
 // has the same id, whichever host gives it up, and however often.
-func deadLetterID(function, container string, key string, document []byte, lsn int64) string {
+func deadLetterID(function, container, key, id string, lsn int64) string {
 	h := sha256.New()
-	for _, part := range []string{function, container, key, documentID(document), fmt.Sprint(lsn)} {
+	for _, part := range []string{function, container, key, id, fmt.Sprint(lsn)} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])

@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"runtime/debug"
@@ -60,7 +59,7 @@ func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page)
 	shares := make([][]*pending, len(lanes))
 	for _, c := range changes {
 		if w.f.needsKeys() {
-			c.key = logicalKey(c.item.Document, w.f.store.monitoredKey)
+			c.key = keyOf(c.item, w.f.store.monitoredKey)
 		}
 		at := w.f.laneOf(c, len(lanes))
 		shares[at] = append(shares[at], c)
@@ -89,7 +88,7 @@ func (f *function) laneOf(c *pending, lanes int) int {
 	h := fnv.New32a()
 	h.Write([]byte(c.key))
 	if f.LanesByID {
-		h.Write([]byte(documentID(c.item.Document)))
+		h.Write([]byte(idOf(c.item)))
 	}
 	return int(h.Sum32() % uint32(lanes))
 }
@@ -109,19 +108,12 @@ func (w *worker) finish(changes []*pending) {
 func (w *worker) batch(group []*pending, attempt int) Batch {
 	size := 0
 	for _, p := range group {
-		size += len(p.item.Document)
+		size += p.bytes()
 	}
 	buffer := make([]byte, 0, size)
 	changes := make([]Change, len(group))
 	for i, p := range group {
-		from := len(buffer)
-		buffer = append(buffer, p.item.Document...)
-		changes[i] = Change{
-			Document: json.RawMessage(buffer[from:len(buffer):len(buffer)]),
-			LSN:      p.item.LSN,
-			Time:     time.Unix(p.item.Timestamp, 0).UTC(),
-			ordinal:  p.ordinal,
-		}
+		changes[i] = w.f.change(p, &buffer)
 	}
 	return Batch{
 		Function: w.f.Name, Range: w.lease.asRange(), Changes: changes, Attempt: attempt, Epoch: w.keeper.id.epoch,

@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,26 +47,54 @@ func (b Batch) Checkpoint() {
 	}
 }
 
-// Change is one document as the feed reported it. The bytes belong to the
-// handler: it may keep and change them.
+// Change is one change as the feed reported it. The bytes belong to the handler:
+// it may keep and change them.
+//
+// In latest-version mode a change is a document in its last version. Whether it
+// was created or replaced is not known, so Operation is Upsert; it is Delete
+// where the function's SoftDelete property says so. In all-versions mode each
+// version is a change of its own.
 type Change struct {
-	Document json.RawMessage // the document as it now is, system properties included
-	LSN      int64           // position in the feed of its physical range; equal within one transaction
-	Time     time.Time       // when it was last written, in whole seconds (_ts)
+	Operation Operation
+	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode
+	Previous  json.RawMessage // as it was before; nil where the service does not say
+	LSN       int64           // position in the feed of its physical range; equal within one transaction
+	Time      time.Time       // when it was written or deleted, in whole seconds
+	ID        string          // of the document; in latest-version mode it is in Document and not here
+	Key       json.RawMessage // partition key of a document deleted in all-versions mode, as the service gives it
 
 	ordinal int64 // of the change in its worker; 0 outside of a batch
 }
 
+// Operation is what happened to a document.
+type Operation = cosmos.Operation
+
+// The operations.
+const (
+	Upsert  Operation = "upsert" // latest-version mode: created or replaced
+	Create            = cosmos.Create
+	Replace           = cosmos.Replace
+	Delete            = cosmos.Delete
+	Expire            = cosmos.Expire // deleted by its time to live
+)
+
+// errNoDocument is what a handler of documents meets in all-versions mode.
+var errNoDocument = errors.New("a delete has no document: take it from Change.Operation, or use Versions")
+
 // Decode unmarshals the document into v.
 func (c Change) Decode(v any) error {
+	if c.Document == nil {
+		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
+	}
 	if err := json.Unmarshal(c.Document, v); err != nil {
 		return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
 	}
 	return nil
 }
 
-// Documents adapts fn to a [Handler] that decodes each document into a T.
-// A document that does not decode fails the batch.
+// Documents adapts fn to a [Handler] that decodes each document into a T, for
+// functions in latest-version mode. A document that does not decode fails, and
+// nothing of the batch is handled until it is alone and dead-lettered.
 func Documents[T any](fn func(ctx context.Context, docs []T) error) Handler {
 	return func(ctx context.Context, b Batch) error {
 		docs := make([]T, len(b.Changes))
@@ -75,6 +104,38 @@ func Documents[T any](fn func(ctx context.Context, docs []T) error) Handler {
 			}
 		}
 		return fn(ctx, docs)
+	}
+}
+
+// Version is a change with its images decoded.
+type Version[T any] struct {
+	Operation Operation
+	Current   *T // nil for a delete
+	Previous  *T // nil where the service does not say
+	Change    Change
+}
+
+// Versions adapts fn to a [Handler] that decodes both images of each change,
+// for functions in all-versions mode.
+func Versions[T any](fn func(ctx context.Context, versions []Version[T]) error) Handler {
+	return func(ctx context.Context, b Batch) error {
+		versions := make([]Version[T], len(b.Changes))
+		for i, c := range b.Changes {
+			versions[i] = Version[T]{Operation: c.Operation, Change: c}
+			for _, image := range []struct {
+				raw json.RawMessage
+				to  **T
+			}{{c.Document, &versions[i].Current}, {c.Previous, &versions[i].Previous}} {
+				if image.raw == nil {
+					continue
+				}
+				*image.to = new(T)
+				if err := json.Unmarshal(image.raw, *image.to); err != nil {
+					return fmt.Errorf("decode %s at lsn %d: %w", c.Operation, c.LSN, err)
+				}
+			}
+		}
+		return fn(ctx, versions)
 	}
 }
 

@@ -245,6 +245,24 @@ func (f *function) prepare(ctx context.Context) error {
 		return err
 	}
 	f.audited = time.Now()
+	return f.checkMode(ctx)
+}
+
+// checkMode refuses leases of another mode: their continuations mean nothing
+// in this one.
+func (f *function) checkMode(ctx context.Context) error {
+	leases, _, err := f.store.list(ctx)
+	if err != nil {
+		f.store = nil
+		return err
+	}
+	for _, l := range leases {
+		if l.mode != leaseMode(f.Mode) {
+			f.store = nil
+			return fmt.Errorf("%w: lease %q is in mode %q and the function in mode %q; choose another lease container prefix, or discard the leases",
+				errSetup, l.token, l.mode, leaseMode(f.Mode))
+		}
+	}
 	return nil
 }
 

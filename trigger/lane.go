@@ -109,7 +109,7 @@ func (l *lane) full() bool {
 func (l *lane) size() int {
 	bytes := 0
 	for i, p := range l.waiting {
-		bytes += len(p.item.Document)
+		bytes += p.bytes()
 		if i == l.worker.f.BatchItems || i > 0 && bytes > l.worker.f.BatchBytes {
 			return i
 		}

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -77,7 +78,17 @@ const (
 )
 
 // Modes as the lease documents name them; absent means latest version.
-const modeLatestVersion = "Incremental Feed"
+const (
+	modeLatestVersion = "Incremental Feed"
+	modeAllVersions   = "Full-Fidelity Feed"
+)
+
+func leaseMode(m cosmos.Mode) string {
+	if m == cosmos.AllVersions {
+		return modeAllVersions
+	}
+	return modeLatestVersion
+}
 
 // timestampLayout is .NET's round-trip format for a UTC DateTime.
 const timestampLayout = "2006-01-02T15:04:05.0000000Z"
@@ -132,7 +143,7 @@ func parseLease(raw []byte, prefix string) (*lease, error) {
 		etag:       azcore.ETag(known.ETag),
 		written:    time.Unix(known.TS, 0),
 		token:      known.LeaseToken,
-		mode:       known.Mode,
+		mode:       cmp.Or(known.Mode, modeLatestVersion),
 		properties: known.Properties,
 		rest:       rest,
 	}
@@ -219,6 +230,13 @@ func (l *lease) document(timestamp json.RawMessage) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
+// inMode sets the mode of a new lease.
+func (l *lease) inMode(mode string) *lease {
+	l.mode = mode
+	l.rest["Mode"] = quoted(mode)
+	return l
+}
+
 func timestamp(now time.Time) json.RawMessage { return quoted(now.UTC().Format(timestampLayout)) }
 
 func quoted(s string) json.RawMessage {
@@ -233,8 +251,8 @@ func orNull(s string) any {
 	return s
 }
 
-// newLease makes the document of a lease that is not there yet: v0 for a
-// physical range, v1 (byKeys) for a span.
+// newLease makes the document of a lease that is not there yet, in
+// latest-version mode: v0 for a physical range, v1 (byKeys) for a span.
 func newLease(prefix, token string, s span, byKeys bool) *lease {
 	version := 0
 	if byKeys {

@@ -22,6 +22,14 @@ type Function struct {
 	Container *cosmos.Container
 	// Handler receives the changes.
 	Handler Handler
+	// Mode is what the feed shows; by default the latest versions. All versions
+	// need a container with a change feed policy, and begin now or at a
+	// continuation. Leases remember their mode, and it cannot be changed.
+	Mode cosmos.Mode
+	// SoftDelete names a property of documents, at the first level, that marks
+	// them as deleted where it is true. Such a change has the operation Delete,
+	// and its document. For latest-version mode, which shows no deletes.
+	SoftDelete string
 	// Start is where a range without a checkpoint begins; by default now.
 	Start Start
 	// MaxItems is the page size that is asked for, and so the size of a batch;
@@ -196,6 +204,10 @@ func (f Function) withDefaults() (Function, error) {
 		return f, fmt.Errorf("function %q: MaxAttempts and Breaker are counts, or -1 for no limit; Checkpoint.Every is a count", f.Name)
 	case f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}):
 		return f, fmt.Errorf("function %q: manual checkpoints leave nothing for Every and Interval", f.Name)
+	case f.Mode == cosmos.AllVersions && f.Start.kind != startNow && f.Start.kind != startToken:
+		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.Start)
+	case f.Mode == cosmos.AllVersions && f.SoftDelete != "":
+		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
 	case f.ParkKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)
 	}

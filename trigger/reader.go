@@ -46,6 +46,7 @@ func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
 		}
 		failures = 0
 		w.tally.read(page)
+		w.watchRetention(page)
 		idle, moved := page.NotModified, page.Continuation != position
 		position = page.Continuation
 		if !idle || moved {
@@ -129,7 +130,7 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 func (f *function) readFeed(ctx context.Context, l *lease, at part, position string) (*cosmos.Page, error) {
 	start := f.startOf(l)
 	request := cosmos.FeedRequest{
-		Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
+		Mode: f.Mode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
 		ResourceID: f.store.monitoredRID,
 	}
 	if position == "" || start.kind == startTime {
@@ -244,7 +245,7 @@ func (b *budget) give(p *cosmos.Page) {
 
 func pageSize(p *cosmos.Page) (size int64) {
 	for _, item := range p.Items {
-		size += int64(len(item.Document))
+		size += int64(len(item.Document) + len(item.Previous))
 	}
 	return size
 }

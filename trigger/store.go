@@ -27,8 +27,9 @@ type leaseStore struct {
 	expiration time.Duration
 	keyedBy    string // "id", "partitionKey" or "" (system key)
 
-	monitoredKey []string // partition key paths of the monitored container
-	monitoredRID string   // its resource id: another one under its name is another container
+	monitoredKey []string      // partition key paths of the monitored container
+	retention    time.Duration // of its change feed, for all versions; 0 is none
+	monitoredRID string        // its resource id: another one under its name is another container
 }
 
 // newLeaseStore finds out under which ids and keys a function's leases are
@@ -43,7 +44,8 @@ func newLeaseStore(ctx context.Context, leases *cosmos.Container, f Function, ex
 	if err != nil {
 		return nil, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
-	s := &leaseStore{container: leases, expiration: expiration, monitoredKey: monitored.PartitionKey.Paths, monitoredRID: monitored.ResourceID}
+	s := &leaseStore{container: leases, expiration: expiration, monitoredKey: monitored.PartitionKey.Paths, monitoredRID: monitored.ResourceID,
+		retention: monitored.Retention}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"

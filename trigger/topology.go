@@ -87,7 +87,7 @@ func (l *lease) child(r cosmos.Range, prefix string) *lease {
 	if l.byKeys {
 		c = newLease(prefix, own.token(), own, true)
 	}
-	c.continuation = l.continuation
+	c.inMode(l.mode).continuation = l.continuation
 	for name, value := range l.properties {
 		c.properties[name] = value
 	}

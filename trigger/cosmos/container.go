@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
@@ -63,8 +64,15 @@ type ContainerProperties struct {
 	ResourceID         string // _rid of the container: another one after it is created anew
 	DatabaseResourceID string // _rid of its database
 	PartitionKey       PartitionKeyDefinition
-	DefaultTTL         *int // seconds, -1 for "on, without a default"; nil when off
+	DefaultTTL         *int          // seconds, -1 for "on, without a default"; nil when off
+	Retention          time.Duration // of the change feed in [AllVersions] mode; 0 when it has no such policy
 	ETag               azcore.ETag
+}
+
+// changeFeedPolicy is how a container asks for [AllVersions]:
+// azure-cosmos-dotnet-v3 ChangeFeedPolicy.
+type changeFeedPolicy struct {
+	Minutes int `json:"retentionDuration"`
 }
 
 // PartitionKeyDefinition says where in a document its partition key is.
@@ -102,6 +110,7 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 		ResourceID   string                 `json:"_rid"`
 		ETag         azcore.ETag            `json:"_etag"`
 		DefaultTTL   *int                   `json:"defaultTtl"`
+		Policy       changeFeedPolicy       `json:"changeFeedPolicy"`
 		PartitionKey PartitionKeyDefinition `json:"partitionKey"`
 	}
 	var database struct {
@@ -125,6 +134,7 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 		DatabaseResourceID: database.ResourceID,
 		PartitionKey:       key,
 		DefaultTTL:         container.DefaultTTL,
+		Retention:          time.Duration(container.Policy.Minutes) * time.Minute,
 		ETag:               container.ETag,
 	}, nil
 }
@@ -161,6 +171,7 @@ type ContainerDefinition struct {
 	PartitionKey PartitionKeyDefinition // Kind "" is Hash, or MultiHash for several paths; Version 0 is 2
 	DefaultTTL   *int                   // seconds; -1 lets documents bring their own ttl; nil is off
 	Throughput   int                    // RU/s; 0 for the service's default
+	Retention    time.Duration          // of the change feed in [AllVersions] mode, whole minutes; 0 for no such policy
 }
 
 // CreateContainer creates a container; one that exists is an [Error] of status
@@ -174,6 +185,10 @@ func (c *Client) CreateContainer(ctx context.Context, database string, def Conta
 		key.Kind = "MultiHash"
 	}
 	key.Kind = cmp.Or(key.Kind, "Hash")
+	var policy *changeFeedPolicy
+	if def.Retention > 0 {
+		policy = &changeFeedPolicy{Minutes: int(def.Retention / time.Minute)}
+	}
 	header := http.Header{}
 	if def.Throughput > 0 {
 		header.Set(headerOfferThroughput, strconv.Itoa(def.Throughput))
@@ -185,7 +200,8 @@ func (c *Client) CreateContainer(ctx context.Context, database string, def Conta
 		ID           string                 `json:"id"`
 		PartitionKey PartitionKeyDefinition `json:"partitionKey"`
 		DefaultTTL   *int                   `json:"defaultTtl,omitempty"`
-	}{def.ID, key, def.DefaultTTL})
+		Policy       *changeFeedPolicy      `json:"changeFeedPolicy,omitempty"`
+	}{def.ID, key, def.DefaultTTL, policy})
 }
 
 func (c *Client) create(ctx context.Context, op *operation, def any) (err error) {

@@ -52,8 +52,22 @@ func (s Start) String() string {
 	return "beginning"
 }
 
-// FeedRequest asks for one page of the change feed, latest version mode.
+// Mode is what a change feed shows.
+type Mode int8
+
+const (
+	// LatestVersion shows each document in its last version, and no deletes.
+	LatestVersion Mode = iota
+	// AllVersions shows every version and every delete, within the retention of
+	// the container's change feed policy. It begins now or at a continuation.
+	AllVersions
+)
+
+// FeedRequest asks for one page of the change feed.
 type FeedRequest struct {
+	// Mode is what to show. A continuation of one mode is none of the other.
+	Mode Mode
+
 	// Range is the physical range to read. Its bounds are needed to tell
 	// whether Min and Max are narrower.
 	Range Range
@@ -106,12 +120,30 @@ type Page struct {
 	buffer *buffer
 }
 
-// Item is one document of a page.
+// Item is one change of a page. In LatestVersion mode only the first three
+// fields are set.
 type Item struct {
-	Document  json.RawMessage
-	LSN       int64 // _lsn; 0 when absent
-	Timestamp int64 // _ts, seconds since 1970; 0 when absent
+	Document  json.RawMessage // as it now is; nil for a delete
+	LSN       int64           // _lsn, or that of the metadata; 0 when absent
+	Timestamp int64           // _ts, or crts of the metadata: seconds since 1970; 0 when absent
+
+	Operation    Operation
+	Previous     json.RawMessage // the version before, where the service has it
+	PreviousLSN  int64           // of the version before; 0 when absent
+	ID           string          // of a delete
+	PartitionKey json.RawMessage // of a delete: an object by path, or a list of values
 }
+
+// Operation is what happened to a document.
+type Operation string
+
+// The operations of AllVersions mode; in LatestVersion mode it is empty.
+const (
+	Create  Operation = "create"
+	Replace Operation = "replace"
+	Delete  Operation = "delete"
+	Expire  Operation = "expire" // a delete by time to live
+)
 
 // Release gives the page's buffer back for reuse; Items are invalid
 // afterwards. It need not be called, and has no effect the second time.
@@ -163,6 +195,9 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	}
 	var err error
 	body.items, err = cutDocuments(body.bytes, body.items[:0])
+	if err == nil && r.Mode == AllVersions {
+		err = openEnvelopes(body.items)
+	}
 	page.Items = body.items
 	return page, err
 }
@@ -176,8 +211,15 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	if r.Range.ID == "" {
 		return nil, fmt.Errorf("%s: the range has no id", op)
 	}
+	if r.Mode == AllVersions && r.Continuation == "" && r.Start != StartNow {
+		return nil, fmt.Errorf("%s: all versions begin now or at a continuation, not at %s", op, r.Start)
+	}
 	h := op.header
 	h.Set(headerFeedMode, incrementalFeed)
+	if r.Mode == AllVersions {
+		h.Set(headerFeedMode, fullFidelityFeed)
+		h.Set(headerWireFormat, wireFormat)
+	}
 	h.Set(headerMaxItems, strconv.Itoa(pageHint(r.MaxItems)))
 	h.Set(headerPartitionRangeID, r.Range.ID)
 	if r.ResourceID != "" {

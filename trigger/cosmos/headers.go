@@ -34,6 +34,7 @@ const (
 	headerStartEPK         = "x-ms-start-epk"
 	headerSubStatus        = "x-ms-substatus"
 	headerVersion          = "x-ms-version"
+	headerWireFormat       = "x-ms-cosmos-changefeed-wire-format-version"
 )
 
 const (
@@ -44,7 +45,12 @@ const (
 	// start times on them (2): azure-cosmos-dotnet-v3 SDKSupportedCapabilities.
 	capabilities = "3"
 
-	incrementalFeed = "Incremental Feed"
+	incrementalFeed  = "Incremental Feed"
+	fullFidelityFeed = "Full-Fidelity Feed"
+
+	// wireFormat has metadata: azure-cosmos-dotnet-v3
+	// ChangeFeedModeFullFidelity.ChangeFeedWireFormatVersion.
+	wireFormat = "2021-09-15"
 )
 
 // loggedHeaders are shown by azcore's log; it hides all others.

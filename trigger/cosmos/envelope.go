@@ -1,0 +1,67 @@
+package cosmos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// envelope is an item of the all-versions feed: azure-cosmos-dotnet-v3
+// ChangeFeedItem and ChangeFeedMetadata.
+type envelope struct {
+	Current  json.RawMessage `json:"current"`
+	Previous json.RawMessage `json:"previous"`
+	Metadata *struct {
+		OperationType     Operation       `json:"operationType"`
+		LSN               int64           `json:"lsn"`
+		CRTS              int64           `json:"crts"`
+		PreviousImageLSN  int64           `json:"previousImageLSN"`
+		TimeToLiveExpired bool            `json:"timeToLiveExpired"`
+		ID                string          `json:"id"`
+		PartitionKey      json.RawMessage `json:"partitionKey"`
+	} `json:"metadata"`
+}
+
+// openEnvelopes takes the items of the all-versions wire format apart, in
+// place. An item without metadata is a bare document, as some versions of the
+// service answer, and stays as it is.
+func openEnvelopes(items []Item) error {
+	for i := range items {
+		var e envelope
+		if err := json.Unmarshal(items[i].Document, &e); err != nil {
+			return fmt.Errorf("item %d is no change: %w", i, err)
+		}
+		if e.Metadata == nil {
+			continue
+		}
+		m := e.Metadata
+		item := Item{
+			Document: present(e.Current), Previous: present(e.Previous), LSN: m.LSN, Timestamp: m.CRTS,
+			Operation: m.OperationType, PreviousLSN: m.PreviousImageLSN, ID: m.ID, PartitionKey: m.PartitionKey,
+		}
+		switch m.OperationType {
+		case Create, Replace:
+			if item.Document == nil {
+				return fmt.Errorf("item %d is a %s without current", i, m.OperationType)
+			}
+		case Delete:
+			item.Document = nil
+			if m.TimeToLiveExpired {
+				item.Operation = Expire
+			}
+		default:
+			return fmt.Errorf("item %d has the unknown operation %q", i, m.OperationType)
+		}
+		items[i] = item
+	}
+	return nil
+}
+
+// present is an image, or nil for the ways in which the service leaves one out.
+func present(image json.RawMessage) json.RawMessage {
+	switch trimmed := bytes.TrimSpace(image); string(trimmed) {
+	case "", "null", "{}":
+		return nil
+	}
+	return image
+}
