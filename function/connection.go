@@ -157,10 +157,16 @@ func (c connection) client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
 // loopbackTransport does not verify certificates: emulators on this machine
 // sign their own. Only an endpoint that names loopback gets it.
 func loopbackTransport() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil
-	transport.MaxIdleConnsPerHost = 100
-	transport.ResponseHeaderTimeout = time.Minute
-	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // loopback only
-	return &http.Client{Transport: transport}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Client{
+		Transport: &http.Transport{
+			Protocols:             protocols,
+			MaxIdleConnsPerHost:   100,
+			IdleConnTimeout:       90 * time.Second,
+			ResponseHeaderTimeout: time.Minute,
+			TLSClientConfig:       &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // loopback only
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }

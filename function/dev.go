@@ -7,21 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
-
-	"halley/trigger"
-	"halley/trigger/cosmos"
 )
 
 const (
-	catchUpTime = 30 * time.Second // for the handlers, after the last write
-	maxHosts    = 64
-	maxRate     = 100_000
+	maxHosts = 64
+	maxRate  = 100_000
 )
 
 // devOptions are the flags of halley dev.
@@ -82,7 +76,7 @@ func (o devOptions) check() error {
 }
 
 // errLost makes the exit code 1; the summary has told the rest.
-var errLost = errors.New("changes were lost")
+var errLost = fmt.Errorf("changes were lost, or not handled within %v of the last write", catchUpTime)
 
 // devMain runs dev with its output: nothing but the summary goes to stdout
 // when that is JSON.
@@ -122,108 +116,13 @@ func dev(ctx context.Context, o devOptions, show *progress) (result devSummary, 
 		return result, err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	books := world.keepBooks()
-	at := newPositions()
-	hosts := make([]*trigger.Host, o.Hosts)
-	for i := range hosts {
-		owner := "dev-" + strconv.Itoa(i+1)
-		if hosts[i], err = world.host(owner, at.of(owner), log); err != nil {
-			return result, err
-		}
+	s, err := newSession(o, world, show, log)
+	if err != nil {
+		return result, err
 	}
-
 	began := time.Now()
-	working, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stopWork(nil)
-	writing, stopWriting := until(ctx, working, o.For)
-	defer stopWriting()
-	w := &writer{container: world.client.Container(sampleDatabase, sampleResults), ledger: books, rate: o.Rate, run: strconv.FormatInt(began.UnixNano(), 36)}
-	var running, around sync.WaitGroup
-	for _, h := range hosts {
-		running.Go(func() {
-			if err := h.Run(working); err != nil {
-				stopWork(fmt.Errorf("host %s: %w", h.Owner(), err))
-			}
-		})
+	if err := s.run(ctx); err != nil {
+		return result, err
 	}
-	around.Go(func() { world.reshape(writing, o.SplitAfter, show) })
-	around.Go(func() { show.follow(writing, books, hosts) })
-	w.Run(writing)
-	around.Wait()
-
-	show.say("writing has ended; waiting for the handlers")
-	catching, cancel := context.WithTimeout(working, catchUpTime)
-	books.wait(catching)
-	cancel()
-	failure := context.Cause(working)
-	stopWork(nil)
-	running.Wait()
-	if failure != nil {
-		return result, failure
-	}
-	return summaryOf(o, time.Since(began), books, w, at, world), nil
-}
-
-// until ends when either context does, or after d unless that is 0.
-func until(ctx, other context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(other, cancel)
-	if d > 0 {
-		timer := time.AfterFunc(d, cancel)
-		return ctx, func() { timer.Stop(); stop(); cancel() }
-	}
-	return ctx, func() { stop(); cancel() }
-}
-
-// keepBooks puts every function under the eyes of one ledger.
-func (s *sample) keepBooks() *ledger {
-	var names []string
-	for _, f := range s.functions {
-		names = append(names, f.Name)
-	}
-	books := newLedger(names)
-	for i := range s.functions {
-		s.functions[i].Handler = books.watch(i, s.functions[i].Handler)
-	}
-	return books
-}
-
-// reshape splits the first range after d, and merges its halves after another d.
-func (s *sample) reshape(ctx context.Context, d time.Duration, show *progress) {
-	if d == 0 || !pause(ctx, d) {
-		return
-	}
-	children, err := s.split(ctx)
-	if err != nil {
-		show.say(err.Error())
-		return
-	}
-	show.say(fmt.Sprintf("a range was split into %s and %s", children[0], children[1]))
-	if !pause(ctx, d) {
-		return
-	}
-	child, err := s.account.Merge(sampleDatabase, sampleResults, children...)
-	if err != nil {
-		show.say(err.Error())
-		return
-	}
-	show.say(fmt.Sprintf("ranges %s and %s were merged into %s", children[0], children[1], child))
-}
-
-func (s *sample) split(ctx context.Context) (children []string, err error) {
-	var ranges []cosmos.Range
-	if ranges, err = s.client.Container(sampleDatabase, sampleResults).Ranges(ctx); err != nil {
-		return nil, err
-	}
-	return s.account.Split(sampleDatabase, sampleResults, ranges[0].ID)
-}
-
-// pause reports whether d passed before ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+	return s.summary(time.Since(began)), nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 func runDev(t *testing.T, o devOptions) (summary devSummary, stdout, stderr string) {
@@ -116,12 +118,34 @@ func TestDevRefuses(t *testing.T) {
 func TestLossIsAnError(t *testing.T) {
 	books := newLedger([]string{"a"})
 	books.wrote("x", 1)
-	s := summaryOf(devOptions{Hosts: 1}, time.Second, books, &writer{}, newPositions(), &sample{})
+	run := &session{options: devOptions{Hosts: 1}, books: books, writer: &writer{}, at: newPositions(), world: &sample{}}
+	s := run.summary(time.Second)
 	if s.Lost != 1 {
 		t.Errorf("%d lost, want 1", s.Lost)
 	}
 	var out bytes.Buffer
 	if err := s.print(&out); err != nil || !strings.Contains(out.String(), fmt.Sprint(s.Lost)) {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestHostThatFailsEndsTheRun: no one waits for handlers that nobody calls.
+func TestHostThatFailsEndsTheRun(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	show := newProgress(&bytes.Buffer{}, false)
+	world, err := openSample(t.Context(), "", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer world.Close()
+	world.functions[0].Container = world.client.Container("nowhere", "nothing")
+	s, err := newSession(devOptions{Rate: 10, Hosts: 1}, world, show, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.run(ctx); err == nil || !strings.Contains(err.Error(), "dev-1") || ctx.Err() != nil {
+		t.Errorf("error %v, want the host's at once", err)
 	}
 }

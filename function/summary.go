@@ -24,10 +24,13 @@ type devSummary struct {
 	lastFailure error
 }
 
-func summaryOf(o devOptions, took time.Duration, books *ledger, w *writer, at *positions, world *sample) devSummary {
-	s := devSummary{Seconds: took.Seconds(), Hosts: o.Hosts, Ranges: at.list(), Splits: at.splits, Notifications: world.notified.Load()}
-	s.Written, s.Functions = books.totals()
-	s.FailedWrites, s.lastFailure = w.failures()
+func (r *session) summary(took time.Duration) devSummary {
+	s := devSummary{
+		Seconds: took.Seconds(), Hosts: r.options.Hosts, Notifications: r.world.notified.Load(),
+		Ranges: r.at.list(), Splits: r.at.splits,
+	}
+	s.Written, s.Functions = r.books.totals()
+	s.FailedWrites, s.lastFailure = r.writer.failures()
 	for _, f := range s.Functions {
 		s.Delivered += f.Delivered
 		s.Redelivered += f.Redelivered
