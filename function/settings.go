@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -94,17 +95,18 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 // addFunction reads one function: the app's values first, its own over them.
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
-	f := functionSettings{Entry: entry, feedSettings: defaultFeed(entry.Name), Own: entry.Settings()}
-	for _, spec := range []struct {
-		prefix string
-		fields any
-	}{{prefix, &f.feedSettings}, {own, &f.feedSettings}, {own, f.Own}} {
-		if err := process(spec.prefix, spec.fields); err != nil {
+	f := functionSettings{Entry: entry, feedSettings: defaultFeed(entry.Name)}
+	for _, p := range []string{prefix, own} {
+		if err := process(p, &f.feedSettings); err != nil {
 			return err
 		}
 	}
-	f.LeaseConnection = firstOf(f.LeaseConnection, f.Connection)
-	f.LeaseDatabaseName = firstOf(f.LeaseDatabaseName, f.DatabaseName)
+	var err error
+	if f.Own, err = entry.Load(); err != nil {
+		return err
+	}
+	f.LeaseConnection = cmp.Or(f.LeaseConnection, f.Connection)
+	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
 	s.Functions = append(s.Functions, f)
 	s.Values = append(s.Values, values(&f.feedSettings, own, prefix)...)
 	s.Values = append(s.Values, values(f.Own, own)...)
@@ -226,8 +228,8 @@ func keys(prefix string, spec any) []string {
 	return names
 }
 
-// values lists spec's fields under their last prefix, with the first variable
-// that set each as its source.
+// values lists spec's fields under the first prefix. Their sources are the
+// first variables that are set under any of the prefixes.
 func values(spec any, prefixes ...string) []value {
 	v := reflect.ValueOf(spec).Elem()
 	var out []value
@@ -265,11 +267,4 @@ func envName(field string) string {
 		b.WriteRune(unicode.ToUpper(r))
 	}
 	return b.String()
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -24,19 +24,19 @@ type devSummary struct {
 	lastFailure error
 }
 
-func (r *session) summary(took time.Duration) devSummary {
-	s := devSummary{
-		Seconds: took.Seconds(), Hosts: r.options.Hosts, Notifications: r.world.notified.Load(),
-		Ranges: r.at.list(), Splits: r.at.splits,
+func (s *session) summary(took time.Duration) devSummary {
+	sum := devSummary{
+		Seconds: took.Seconds(), Hosts: s.options.Hosts, Notifications: s.world.notified.Load(),
+		Ranges: s.at.list(), Splits: s.at.splits,
 	}
-	s.Written, s.Functions = r.books.totals()
-	s.FailedWrites, s.lastFailure = r.writer.failures()
-	for _, f := range s.Functions {
-		s.Delivered += f.Delivered
-		s.Redelivered += f.Redelivered
-		s.Lost += f.Lost
+	sum.Written, sum.Functions = s.books.totals()
+	sum.FailedWrites, sum.lastFailure = s.writer.failures()
+	for _, f := range sum.Functions {
+		sum.Delivered += f.Delivered
+		sum.Redelivered += f.Redelivered
+		sum.Lost += f.Lost
 	}
-	return s
+	return sum
 }
 
 // print writes the summary for people.

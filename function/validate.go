@@ -13,8 +13,8 @@ const shortestLease = interval(100 * time.Millisecond)
 // validate refuses settings that are well-formed and cannot work.
 func (s *settings) validate() error {
 	var errs []error
-	if s.App.StopGrace < 0 {
-		errs = append(errs, fmt.Errorf("HALLEY_STOP_GRACE=%v: must not be negative", s.App.StopGrace))
+	if s.App.StopGrace <= 0 {
+		errs = append(errs, fmt.Errorf("HALLEY_STOP_GRACE=%v: must be above 0", s.App.StopGrace))
 	}
 	for _, f := range s.Functions {
 		errs = append(errs, f.complete(), f.intervals())
