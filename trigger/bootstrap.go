@@ -122,9 +122,6 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 		if err != nil {
 			return fmt.Errorf("resolve start of range %q: %w", l.token, err)
 		}
-		if start != f.Start {
-			l.properties[startProperty] = start.String()
-		}
 		if _, err := f.store.create(ctx, l); err != nil {
 			return err
 		}
@@ -154,17 +151,13 @@ func (f *function) resolveStart(ctx context.Context, start Start, p part) (strin
 // audit finds parts of the key space that have no lease although the leases
 // were created once: somebody deleted a document. A hole that two passes in a
 // row have seen is filled (one pass may have looked while a split was on its
-// way). A function that started from now gets it from the moment of its
-// bootstrap, since nobody knows what the lost lease had seen: again rather
+// way). It is read again from the function's start, or from the bootstrap where
+// that was now, since nobody knows what the lost lease had seen: again rather
 // than never. All versions cannot be read again: there the hole begins now, and
 // the log says that changes are lost.
 func (f *function) audit(ctx context.Context) error {
-	start := f.Start
-	if start.kind == startNow && f.Mode == cosmos.LatestVersion {
-		start = FromTime(f.since)
-	}
 	suspects := map[span]bool{}
-	err := f.createMissing(ctx, start, func(p part) bool {
+	err := f.createMissing(ctx, f.begin(), func(p part) bool {
 		suspects[p.span] = true
 		if f.suspects[p.span] {
 			f.log.Error("range has no lease, somebody deleted it; creating one",

@@ -165,12 +165,12 @@ func (d *drain) count(s Summary) {
 // there is nothing to do. Where there is, the page, if any, is the first that
 // the worker delivers.
 func (f *function) peek(ctx context.Context, l *lease) (first *cosmos.Page, idle bool, err error) {
-	if l.continuation == "" && f.startOf(l).kind == startNow {
+	if l.continuation == "" && f.begin().kind == startNow {
 		return nil, false, nil // the position is to be fixed in the lease
 	}
 	at, err := f.physical(ctx, l)
 	if err == nil {
-		first, err = f.readFeed(ctx, l, at, l.continuation)
+		first, err = f.readFeed(ctx, at, l.continuation)
 	}
 	switch {
 	case errors.Is(err, errSplit), classify(err) == rangeGone:

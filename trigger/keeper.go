@@ -127,6 +127,11 @@ func (k *keeper) flush(ctx context.Context) error {
 // owns k.lease. ctx bounds the requests and outlives stop.
 func (k *keeper) run(ctx context.Context, stop <-chan struct{}) {
 	for {
+		select {
+		case <-stop: // before any wish to write: the release carries it
+			return
+		default:
+		}
 		renewal := time.NewTimer(k.renew - time.Since(k.lastSent()))
 		select {
 		case <-stop:

@@ -50,6 +50,9 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	if _, err := f.ranges.refresh(ctx); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
+	if f.since, _, _, err = store.stamp(ctx, store.markerID()); err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
 	all, bad, err := store.list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
@@ -99,10 +102,10 @@ func (f *function) addLag(ctx context.Context, l *lease, total *Lag) error {
 	if err != nil {
 		return err
 	}
-	if l.continuation == "" && f.startOf(l).kind == startNow {
+	if l.continuation == "" && f.begin().kind == startNow {
 		return nil // its position will be now, whenever that is
 	}
-	page, err := f.readFeed(ctx, l, at, l.continuation)
+	page, err := f.readFeed(ctx, at, l.continuation)
 	if classify(err) == rangeGone {
 		if _, err := f.ranges.refresh(ctx); err != nil {
 			return err

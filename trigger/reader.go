@@ -80,10 +80,9 @@ func (w *worker) send(ctx context.Context, pages chan<- *cosmos.Page, page *cosm
 	}
 }
 
-// startPosition is where to read first. A lease without a checkpoint, as .NET
-// creates them, is given a concrete one before anything is delivered when the
-// function starts from now: what is written while a host is down would
-// otherwise be skipped.
+// startPosition is where to read first. A lease that is to begin now is given a
+// concrete position before anything is delivered: what is written while a host
+// is down would otherwise be skipped.
 func (w *worker) startPosition(ctx context.Context) (string, error) {
 	if w.lease.continuation != "" {
 		return w.lease.continuation, nil
@@ -93,7 +92,7 @@ func (w *worker) startPosition(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		token, err := w.f.resolveStart(ctx, w.f.startOf(w.lease), h)
+		token, err := w.f.resolveStart(ctx, w.f.begin(), h)
 		if err == nil && token == "" {
 			return "", nil
 		}
@@ -114,7 +113,7 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 	if err != nil {
 		return nil, err
 	}
-	page, err := w.f.readFeed(ctx, w.lease, at, position)
+	page, err := w.f.readFeed(ctx, at, position)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +126,8 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 
 // readFeed reads the page after position, or the first one where it is empty. A
 // start time governs every page.
-func (f *function) readFeed(ctx context.Context, l *lease, at part, position string) (*cosmos.Page, error) {
-	start := f.startOf(l)
+func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
+	start := f.begin()
 	request := cosmos.FeedRequest{
 		Mode: f.Mode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
 		ResourceID: f.store.monitoredRID,

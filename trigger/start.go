@@ -68,14 +68,14 @@ func (s Start) String() string {
 	}
 }
 
-// startProperty holds, in the properties of a lease that was created anew, where
-// it begins in spite of the function's setting.
-const startProperty = "halley.start"
-
-// startOf is where a lease without a checkpoint begins.
-func (f *function) startOf(l *lease) Start {
-	if s, err := ParseStart(l.properties[startProperty]); err == nil && l.properties[startProperty] != "" {
-		return s
+// begin is where a lease without a continuation begins. Bootstrap gives every
+// lease a position when the function starts from now; one that has none was
+// created by a .NET host, or anew by the audit, and nobody knows what was seen of
+// it: so its now is the moment when the leases were first created. All versions
+// cannot begin at a time: there it is the moment when the lease is first used.
+func (f *function) begin() Start {
+	if f.Start.kind == startNow && f.Mode == cosmos.LatestVersion && !f.since.IsZero() {
+		return FromTime(f.since)
 	}
 	return f.Start
 }

@@ -1,0 +1,94 @@
+package trigger
+
+import (
+	"fmt"
+	"testing"
+
+	"halley/trigger/cosmos"
+)
+
+// FuzzAcknowledgedPrefix finishes the changes of some pages in any order and
+// wants every position that may be saved to have nothing unfinished before it.
+// Each byte of feed is a change: what it adds to the LSN, 0 to 3, so that some
+// share a transaction; the top bit begins a page. order draws what is finished
+// next.
+func FuzzAcknowledgedPrefix(f *testing.F) {
+	f.Add([]byte{1, 1, 1, 0x81, 1}, []byte{4, 3, 2, 1, 0}, false, uint8(0))
+	f.Add([]byte{1, 0, 0, 1, 0x81, 0}, []byte{0, 0, 3}, false, uint8(0))
+	f.Add([]byte{1, 2, 3, 1}, []byte{1, 0}, true, uint8(0))
+	f.Add([]byte{1, 2, 3, 1}, []byte{0, 1}, false, uint8(5))
+	f.Fuzz(func(t *testing.T, feed, order []byte, byKeys bool, etag uint8) {
+		var p progress
+		var all []*pending
+		for _, page := range pagesOf(feed, etag) {
+			all = append(all, p.open(page, byKeys)...)
+		}
+		pageEnds := map[string]bool{}
+		for _, c := range all {
+			pageEnds[c.in.page.Continuation] = true
+		}
+		todo := append([]*pending(nil), all...)
+		saved := ""
+		for step := 0; len(todo) > 0; step++ {
+			at := 0
+			if step < len(order) {
+				at = int(order[step]) % len(todo)
+			}
+			c := todo[at]
+			todo = append(todo[:at], todo[at+1:]...)
+			p.finish(func(end string) {
+				checkPosition(t, end, saved, todo, pageEnds[end], byKeys)
+				saved = end
+			}, c)
+		}
+		if n := len(all); n > 0 && saved != all[n-1].in.page.Continuation {
+			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].in.page.Continuation)
+		}
+		if len(p.pages) != 0 {
+			t.Fatalf("%d pages are still open", len(p.pages))
+		}
+	})
+}
+
+// checkPosition wants no unfinished change at or before a position that is to
+// be saved, and no step back.
+func checkPosition(t *testing.T, end, before string, unfinished []*pending, whole, byKeys bool) {
+	t.Helper()
+	if byKeys && !whole {
+		t.Fatalf("%s is inside a page of a range that is not alone in its physical range", end)
+	}
+	var at, last int64
+	if _, err := fmt.Sscanf(end, `"%d"`, &at); err != nil {
+		return // an opaque etag, which names the end of a page: see the last check of the caller
+	}
+	if _, err := fmt.Sscanf(before, `"%d"`, &last); err == nil && at < last {
+		t.Fatalf("the position went back from %d to %d", last, at)
+	}
+	for _, c := range unfinished {
+		if c.item.LSN <= at {
+			t.Fatalf("position %d is to be saved and change %d, LSN %d, is not handled", at, c.ordinal, c.item.LSN)
+		}
+	}
+}
+
+// pagesOf makes pages as [FuzzAcknowledgedPrefix] describes them. A page ends
+// with its transaction. etag makes some continuations opaque: the n-th page's,
+// where bit n is set.
+func pagesOf(feed []byte, etag uint8) []*cosmos.Page {
+	var pages []*cosmos.Page
+	lsn := int64(1)
+	for i, b := range feed {
+		step := int64(b & 3)
+		if begins := i == 0 || b&0x80 != 0 && step > 0; begins {
+			pages = append(pages, &cosmos.Page{})
+		}
+		lsn += step
+		page := pages[len(pages)-1]
+		page.Items = append(page.Items, cosmos.Item{LSN: lsn})
+		page.Continuation = quotedLSN(lsn)
+		if n := len(pages) - 1; n < 8 && etag>>n&1 == 1 {
+			page.Continuation = fmt.Sprintf(`"page-%d"`, n)
+		}
+	}
+	return pages
+}
