@@ -118,11 +118,7 @@ func (c *call) span(o *container) (span, error) {
 	if len(key) > len(o.keyDefinition.Paths) {
 		return s, badRequest("The partition key %s has more components than the container has paths.", key)
 	}
-	s.prefix = len(key) > 0
-	s.min, s.max = o.keyDefinition.Span(key)
-	if len(key) == len(o.keyDefinition.Paths) {
-		s.key = key.String()
-	}
+	s.narrow(o.keyDefinition, key)
 	return s, nil
 }
 

@@ -1,29 +1,18 @@
 package emulator
 
-import "net/http"
+import (
+	"net/http"
+
+	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/sql"
+)
 
 // queryPlan tells a client how to run a query over several ranges: the
 // PartitionedQueryExecutionInfo of azure-cosmos-dotnet-v3.
 type queryPlan struct {
 	Version int          `json:"partitionedQueryExecutionInfoVersion"`
-	Query   queryInfo    `json:"queryInfo"`
+	Query   sql.Plan     `json:"queryInfo"`
 	Ranges  []queryRange `json:"queryRanges"`
-}
-
-type queryInfo struct {
-	DistinctType       string            `json:"distinctType"`
-	Top                *int              `json:"top"`
-	Offset             *int              `json:"offset"`
-	Limit              *int              `json:"limit"`
-	OrderBy            []string          `json:"orderBy"`
-	OrderByExpressions []string          `json:"orderByExpressions"`
-	GroupBy            []string          `json:"groupByExpressions"`
-	GroupByAliases     []string          `json:"groupByAliases"`
-	Aggregates         []string          `json:"aggregates"`
-	AliasAggregates    map[string]string `json:"groupByAliasToAggregateType"`
-	Rewritten          string            `json:"rewrittenQuery"` // "" = the query itself goes to each range
-	SelectValue        bool              `json:"hasSelectValue"`
-	NonStreaming       bool              `json:"hasNonStreamingOrderBy"`
 }
 
 type queryRange struct {
@@ -33,8 +22,7 @@ type queryRange struct {
 	MaxInclusive bool   `json:"isMaxInclusive"`
 }
 
-// planQuery answers how to run a query range by range. Only queries whose results
-// of all ranges, one after the other, are the result are planned.
+// planQuery answers how to run a query range by range.
 func (c *call) planQuery() (*response, error) {
 	q, err := parseQuery(c.body)
 	if err != nil {
@@ -44,7 +32,7 @@ func (c *call) planQuery() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.span(o)
+	s, err := c.querySpan(q, o)
 	if err != nil {
 		return nil, err
 	}
@@ -56,20 +44,41 @@ func (c *call) planQuery() (*response, error) {
 }
 
 func (q queryText) plan(s span) (queryPlan, error) {
-	p := q.Properties()
-	if !p.Streams || p.OffsetLimit {
-		return queryPlan{}, badRequest("This account does not plan queries with ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY or aggregates over several ranges. Send a partition key, or leave these to the client.")
-	}
-	info := queryInfo{
-		DistinctType: "None", SelectValue: p.SelectValue,
-		OrderBy: []string{}, OrderByExpressions: []string{}, GroupBy: []string{}, GroupByAliases: []string{}, Aggregates: []string{}, AliasAggregates: map[string]string{},
-	}
-	window, err := q.Limits(q.parameters)
+	plan, err := q.Plan(q.parameters)
 	if err != nil {
 		return queryPlan{}, refused(err)
 	}
-	if p.Top {
-		info.Top = &window.Limit
+	r := queryRange{Min: s.min, Max: s.max, MinInclusive: true}
+	if s.key != "" { // one key: a point, as the service says it
+		r.Max, r.MaxInclusive = s.min, true
 	}
-	return queryPlan{Version: 2, Query: info, Ranges: []queryRange{{Min: s.min, Max: s.max, MinInclusive: true}}}, nil
+	return queryPlan{Version: 2, Query: plan, Ranges: []queryRange{r}}, nil
+}
+
+// querySpan is what a query is about: the key or bounds of the request, or
+// without them the key that the query itself demands.
+func (c *call) querySpan(q queryText, o *container) (span, error) {
+	s, err := c.span(o)
+	if err != nil || s.prefix || s.min != epk.Min || s.max != epk.Max {
+		return s, err
+	}
+	values, err := q.Requires(o.keyDefinition.Segments(), q.parameters)
+	if err != nil || len(values) == 0 {
+		return s, refused(err)
+	}
+	key, err := epk.ParseKey(string(encode(values)))
+	if err != nil {
+		return s, badRequest("The partition key %s in the query cannot be read: %v.", encode(values), err)
+	}
+	s.narrow(o.keyDefinition, key)
+	return s, nil
+}
+
+// narrow leaves only what lies under a key.
+func (s *span) narrow(d epk.Definition, key epk.Key) {
+	s.prefix = len(key) > 0
+	s.min, s.max = d.Span(key)
+	if len(key) == len(d.Paths) {
+		s.key = key.String()
+	}
 }

@@ -75,7 +75,7 @@ func (c *call) runQuery(q queryText) (*response, error) {
 		return nil, err
 	}
 	s := &scan{call: c, container: o}
-	if s.span, err = c.span(o); err != nil {
+	if s.span, err = c.querySpan(q, o); err != nil {
 		return nil, err
 	}
 	if err := c.checkCrossPartition(q, s); err != nil {

@@ -221,17 +221,46 @@ func TestQueryPlan(t *testing.T) {
 		"SELECT * FROM c WHERE STARTSWITH(c.id, '1')": `"hasSelectValue":false`,
 		"SELECT VALUE c.id FROM c":                    `"hasSelectValue":true`,
 		"SELECT TOP 7 * FROM c":                       `"top":7`,
+		"SELECT * FROM c ORDER BY c.id":               `"orderByExpressions":["c.id"]`,
 	} {
 		a := c.expect("200", "POST", items, ask(query), plan...)
 		if !strings.Contains(a.body, want) || !strings.Contains(a.body, `"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`) {
 			t.Errorf("%s has the plan %s", query, a.body)
 		}
 	}
-	c.expect("400", "POST", items, ask("SELECT * FROM c ORDER BY c.id"), plan...)
+	c.expect("400", "POST", items, ask("SELECT VALUE ABS(COUNT(1)) FROM c"), plan...)
 	c.expect("400", "POST", items, ask("SELECT FROM"), plan...)
 	c.expect("400", "POST", items, ask("SELECT TOP @n * FROM c", "@n", "many"), plan...)
 	refused := c.expect("400/1004", "POST", items, ask("SELECT TOP 7 * FROM c"), crossHeader...)
 	if info, _ := refused.decode(t)["additionalErrorInfo"].(string); !strings.Contains(info, `"top":7`) {
 		t.Errorf("the refusal %s lacks the plan", refused.body)
+	}
+}
+
+// A query that demands one partition key is served by the gateway and planned
+// for that key alone (TestSinglePartitionQueryInline in azcosmos, PointRange in
+// QueryPlanBaselineTests of azure-cosmos-dotnet-v3).
+func TestQueryDemandsKey(t *testing.T) {
+	c := twenty(t, 3)
+	for _, query := range []string{
+		"SELECT VALUE c.id FROM c WHERE c.pk = '2' ORDER BY c.n DESC OFFSET 1 LIMIT 2",
+		"SELECT VALUE c.id FROM c WHERE c.n > 0 AND @key = c.pk ORDER BY c.n DESC OFFSET 1 LIMIT 2",
+	} {
+		if got := ofValues(c.query(ask(query, "@key", "2"), crossHeader...)); !slices.Equal(got, []string{"18", "17"}) {
+			t.Errorf("%s found %v", query, got)
+		}
+	}
+	if got := ofValues(c.query(ask("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'none'"))); !slices.Equal(got, []string{"0"}) {
+		t.Errorf("a key without items counts %v", got)
+	}
+	c.expect("400/1004", "POST", items, ask("SELECT * FROM c WHERE c.pk = '1' OR c.n = 2 ORDER BY c.n"), crossHeader...)
+
+	a := c.expect("200", "POST", items, ask("SELECT * FROM c WHERE c.pk = '2'"), "Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True")
+	var plan struct{ QueryRanges []queryRange }
+	if err := json.Unmarshal([]byte(a.body), &plan); err != nil {
+		t.Fatal(err)
+	}
+	if r := plan.QueryRanges[0]; r.Min == "" || r.Min != r.Max || !r.MinInclusive || !r.MaxInclusive {
+		t.Errorf("the plan is for %+v, want a point", r)
 	}
 }

@@ -1,0 +1,286 @@
+package sql
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Plan says how a client answers a query over several ranges: it sends Rewritten
+// to each of them and puts the results together. It is the queryInfo of a
+// PartitionedQueryExecutionInfo, as the baselines of QueryPlanBaselineTests in
+// azure-cosmos-dotnet-v3 show it.
+type Plan struct {
+	Distinct           string             `json:"distinctType"` // None, Ordered (equal results follow each other) or Unordered
+	Top                *int               `json:"top"`
+	Offset             *int               `json:"offset"`
+	Limit              *int               `json:"limit"`
+	OrderBy            []string           `json:"orderBy"` // Ascending or Descending
+	OrderByExpressions []string           `json:"orderByExpressions"`
+	GroupByExpressions []string           `json:"groupByExpressions"`
+	GroupByAliases     []string           `json:"groupByAliases"`
+	Aggregates         []string           `json:"aggregates"`                  // the one of SELECT VALUE
+	AliasAggregates    map[string]*string `json:"groupByAliasToAggregateType"` // of a select list; null = no aggregate
+	Rewritten          string             `json:"rewrittenQuery"`              // "" = the query as it is
+	SelectValue        bool               `json:"hasSelectValue"`
+	NonStreaming       bool               `json:"hasNonStreamingOrderBy"`
+}
+
+// orderFilter stands in rewritten queries with ORDER BY where clients put the
+// condition with which they go on in the middle of a range, or true.
+const orderFilter = "({documentdb-formattableorderbyquery-filter})"
+
+// aggregateOperators are the names of the aggregate functions in plans.
+var aggregateOperators = map[string]string{"AVG": "Average", "COUNT": "Count", "MAX": "Max", "MIN": "Min", "SUM": "Sum"}
+
+// Plan plans the query. The error is an [*Error]: a query that clients cannot put
+// together from its ranges, or a parameter of TOP, OFFSET or LIMIT.
+func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) {
+	defer recoverError(&err)
+	window, err := q.Limits(parameters)
+	if err != nil {
+		return p, err
+	}
+	s := *q.statement
+	if len(s.from) == 0 || s.from[0].query != nil {
+		panic(s.span.errorf(codeSelect, "A query whose input is not the container is not run over several partitions. Send a partition key."))
+	}
+	p = Plan{
+		OrderBy: []string{}, OrderByExpressions: []string{}, GroupByExpressions: []string{}, GroupByAliases: []string{},
+		Aggregates: []string{}, AliasAggregates: map[string]*string{}, SelectValue: s.value != nil,
+	}
+	p.distinct(&s)
+	p.window(&s, window)
+	p.group(&s)
+	p.order(&s)
+	if s.grouped() || s.orderBy != nil || p.Limit != nil || p.Top != nil && p.Distinct != "None" {
+		var text printer
+		s.print(&text)
+		p.Rewritten = text.String()
+	}
+	return p, nil
+}
+
+// distinct leaves DISTINCT to the ranges as well, unless what they answer is
+// wrapped by ORDER BY or an aggregate.
+func (p *Plan) distinct(s *statement) {
+	switch {
+	case !s.distinct:
+		p.Distinct = "None"
+	case s.value != nil && len(s.orderBy) == 1 && printed(s.value) == printed(s.orderBy[0].expr):
+		p.Distinct = "Ordered"
+	default:
+		p.Distinct = "Unordered"
+	}
+	s.distinct = s.distinct && !s.grouped() && s.orderBy == nil
+}
+
+// window lets each range answer as much as the whole may need: all, where results
+// of several ranges become one.
+func (p *Plan) window(s *statement, l Limits) {
+	switch {
+	case s.top != nil:
+		p.Top = &l.Limit
+	case s.limit != nil:
+		p.Offset, p.Limit = &l.Offset, &l.Limit
+		s.offset, s.limit = &count{}, &count{number: l.Offset + l.Limit}
+	}
+	if s.grouped() || p.Distinct != "None" {
+		s.top, s.offset, s.limit = nil, nil, nil
+	}
+}
+
+// group lets each range answer groupByItems, which name the group, and a payload
+// with parts of aggregates.
+func (p *Plan) group(s *statement) {
+	if !s.grouped() {
+		return
+	}
+	payload := p.groupPayload(s)
+	if s.groupBy == nil && s.value != nil {
+		s.value = payload
+		return
+	}
+	s.value, s.items = nil, nil
+	if s.groupBy != nil {
+		for _, e := range s.groupBy {
+			p.GroupByExpressions = append(p.GroupByExpressions, printed(e))
+		}
+		s.items = append(s.items, item{expr: wrapped(s.groupBy), alias: "groupByItems"})
+	}
+	s.items = append(s.items, item{expr: payload, alias: "payload"})
+}
+
+func (p *Plan) groupPayload(s *statement) expr {
+	if s.value != nil {
+		part, operator := partial(s, s.value)
+		if operator == nil {
+			return part
+		}
+		p.Aggregates = append(p.Aggregates, *operator)
+		return &arrayLiteral{items: []expr{part}}
+	}
+	payload := &objectLiteral{}
+	for _, it := range s.items {
+		part, operator := partial(s, it.expr)
+		p.GroupByAliases = append(p.GroupByAliases, it.name)
+		p.AliasAggregates[it.name] = operator
+		payload.names, payload.values = append(payload.names, it.name), append(payload.values, part)
+	}
+	return payload
+}
+
+// partial is what a range tells of one selected expression, with the aggregate's
+// operator if it is one.
+func partial(s *statement, e expr) (part expr, operator *string) {
+	c, ok := e.(*call)
+	if !ok || !c.aggregate {
+		if holdsAggregate(e) {
+			panic(s.span.errorf(codeSelect, "Compositions of aggregates and other expressions are not allowed."))
+		}
+		return e, nil
+	}
+	name := aggregateOperators[c.name]
+	of := func(function string) expr { return &call{name: function, arguments: c.arguments} }
+	switch c.name {
+	case "AVG":
+		return object("item", object("sum", of("SUM"), "count", of("COUNT"))), &name
+	case "MIN":
+		return object("item", e, "item2", object("min", e, "count", of("COUNT"))), &name
+	case "MAX":
+		return object("item", e, "item2", object("max", e, "count", of("COUNT"))), &name
+	}
+	return object("item", e), &name
+}
+
+func holdsAggregate(e expr) bool {
+	c, ok := e.(*call)
+	return ok && c.aggregate || slices.ContainsFunc(e.operands(), holdsAggregate)
+}
+
+// order lets each range answer orderByItems, by which clients merge, and a
+// payload. With _rid clients go on
+// in the middle of a range.
+func (p *Plan) order(s *statement) {
+	if s.orderBy == nil {
+		return
+	}
+	if root := s.from[0]; root.iterate || len(root.path) > 0 {
+		panic(s.span.errorf(codeSelect, "ORDER BY over a part of the documents is not run over several partitions. Send a partition key."))
+	}
+	var keys []expr
+	for _, o := range s.orderBy {
+		keys = append(keys, o.expr)
+		p.OrderBy = append(p.OrderBy, []string{"Ascending", "Descending"}[rank(o.descending)])
+		p.OrderByExpressions = append(p.OrderByExpressions, printed(o.expr))
+	}
+	s.where = conjunction(s.where, &name{text: orderFilter})
+	if s.value != nil {
+		s.where = conjunction(s.where, &call{name: "IS_DEFINED", arguments: []expr{s.value}})
+	}
+	root := &name{text: s.from[0].alias}
+	s.items = []item{
+		{expr: &property{of: root, name: "_rid"}},
+		{expr: wrapped(keys), alias: "orderByItems"},
+		{expr: orderPayload(s, root), alias: "payload"},
+	}
+	s.star, s.value = false, nil
+}
+
+func orderPayload(s *statement, root expr) expr {
+	switch {
+	case s.star:
+		return root
+	case s.value != nil:
+		return s.value
+	}
+	payload := &objectLiteral{}
+	for _, it := range s.items {
+		payload.names, payload.values = append(payload.names, it.name), append(payload.values, it.expr)
+	}
+	return payload
+}
+
+func conjunction(x, y expr) expr {
+	if x == nil {
+		return y
+	}
+	return &binary{op: opAnd, x: x, y: y}
+}
+
+// wrapped is [{"item": e}, …]: an expression that is undefined leaves its object
+// empty and the places of the others as they are.
+func wrapped(list []expr) expr {
+	a := &arrayLiteral{}
+	for _, e := range list {
+		a.items = append(a.items, object("item", e))
+	}
+	return a
+}
+
+// object is {name: e, …}.
+func object(pairs ...any) expr {
+	o := &objectLiteral{}
+	for i := 0; i < len(pairs); i += 2 {
+		o.names, o.values = append(o.names, pairs[i].(string)), append(o.values, pairs[i+1].(expr))
+	}
+	return o
+}
+
+// Requires tells which values the condition of the query demands of the
+// properties at paths, from the first path on until one is free: all results come
+// from documents that have them. The error is an [*Error].
+func (q *Query) Requires(paths [][]string, parameters map[string]json.RawMessage) ([]json.RawMessage, error) {
+	run, err := q.newRun(parameters, Env{})
+	if err != nil {
+		return nil, err
+	}
+	s := q.statement
+	if len(s.from) == 0 || s.from[0].query != nil || s.from[0].iterate || len(s.from[0].path) > 0 {
+		return nil, nil
+	}
+	var demanded []json.RawMessage
+	for _, path := range paths {
+		v := demand(s.where, s.from[0].slot, path, &row{run: run})
+		if !v.primitive() {
+			break
+		}
+		demanded = append(demanded, v.json())
+	}
+	return demanded, nil
+}
+
+// demand is the value that the conjunction e compares the property at path with.
+func demand(e expr, slot int, path []string, r *row) value {
+	b, ok := e.(*binary)
+	switch {
+	case !ok:
+	case b.op == opAnd:
+		if v := demand(b.x, slot, path, r); v.defined() {
+			return v
+		}
+		return demand(b.y, slot, path, r)
+	case b.op.text == "=" && isPath(b.x, slot, path):
+		return constant(b.y, r)
+	case b.op.text == "=" && isPath(b.y, slot, path):
+		return constant(b.x, r)
+	}
+	return undefined
+}
+
+func isPath(e expr, slot int, path []string) bool {
+	if len(path) == 0 {
+		n, ok := e.(*name)
+		return ok && n.slot == slot
+	}
+	p, ok := e.(*property)
+	last := len(path) - 1
+	return ok && p.name == path[last] && isPath(p.of, slot, path[:last])
+}
+
+func constant(e expr, r *row) value {
+	switch e.(type) {
+	case *literal, *parameter:
+		return e.eval(r)
+	}
+	return undefined
+}
