@@ -17,6 +17,10 @@ import (
 // maxBody is the service's limit on one request, which a batch may fill.
 const maxBody = maxDocument + 64<<10
 
+// maxDrained is how much more of a request that is too large is read, so that the
+// client sees the answer.
+const maxDrained = 64 << 20
+
 // errDropped is what a client sees of a connection that ended without an answer.
 var errDropped = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("dropped by the emulator: %w", syscall.ECONNRESET)}
 
@@ -153,6 +157,9 @@ func (c *call) read() error {
 		return badRequest("The request body could not be read: %v.", err)
 	}
 	if len(c.body) > maxBody {
+		// A server that does not read on resets the connection, often before its
+		// client has read the answer.
+		_, _ = io.CopyN(io.Discard, c.request.Body, maxDrained)
 		return fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: at most %d bytes are allowed.", maxBody)
 	}
 	return nil

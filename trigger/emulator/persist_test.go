@@ -238,6 +238,9 @@ func TestKill(t *testing.T) {
 			if got.status == 304 {
 				break
 			}
+			if got.status != 200 {
+				t.Fatalf("feed of range %s after %s: %d %s", r.ID, token, got.status, got.body)
+			}
 			token = got.header.Get("etag")
 			for _, id := range got.ids(t) {
 				seen[id] = true

@@ -72,6 +72,18 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
+func TestTooLargeOnTheWire(t *testing.T) {
+	_, a := newItems(t, 1, nil)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: strings.TrimSuffix(serve(t, a, ServeOptions{}), "/")}
+	for range 5 {
+		c.expect("413", "POST", items, strings.Repeat("x", 8<<20), pk("k")...)
+	}
+	exact := maxDocument - len(`{"id":"a","pk":"k","v":""}`)
+	c.expect("201", "POST", items, `{"id":"a","pk":"k","v":"`+strings.Repeat("x", exact)+`"}`, pk("k")...)
+}
+
 // TestHeaderNamesOnTheWire reads the answer as bytes: Python's azure-cosmos 3
 // keeps header names as they come.
 func TestHeaderNamesOnTheWire(t *testing.T) {
