@@ -76,12 +76,12 @@ func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.
 	call, wait := a.ticks(ctx, s.App.Mode, limit, log)
 	log.Info("custom handler", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
 		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", version()))
-	if err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: log}); err != nil {
-		return err
-	}
+	err = serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: log})
 	stop()
-	wait()
-	return nil
+	if err == nil {
+		wait() // after an error it could be in vain: a request was not answered in time
+	}
+	return err
 }
 
 // ticks gives what answers a tick in the mode. What runs besides ends with

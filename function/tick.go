@@ -31,9 +31,6 @@ func timerOf(in invocation) timerInfo {
 	return t
 }
 
-// errTimeUp ends a drain that has used its time; the next tick goes on.
-var errTimeUp = errors.New("the time for this drain is up")
-
 // drainer drains one at a time, within a time limit.
 type drainer struct {
 	drain func(context.Context) (trigger.Summary, error) // stops in good order when its context ends
@@ -109,12 +106,12 @@ func (d *drainer) end() {
 type drained struct {
 	summary trigger.Summary
 	running time.Time // since when another drain is running, instead of this one
-	cause   error     // why its context ended, if it did
+	ended   error     // of its context, if that ended it
 	err     error
 }
 
 func (d *drainer) once(ctx context.Context, limit time.Duration) (r drained) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeUp)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
@@ -122,7 +119,7 @@ func (d *drainer) once(ctx context.Context, limit time.Duration) (r drained) {
 		}
 	}()
 	r.summary, r.err = d.drain(ctx)
-	r.cause = context.Cause(ctx)
+	r.ended = ctx.Err()
 	return r
 }
 
@@ -134,7 +131,7 @@ func (r drained) failure() error {
 		return fmt.Errorf("drain: %w", r.err)
 	case s.Changes == 0 && s.Retries > 0:
 		return fmt.Errorf("drain: the handlers refused every batch (%s)", summarize(s))
-	case s.Behind > 0 && r.cause == nil:
+	case s.Behind > 0 && r.ended == nil:
 		return fmt.Errorf("drain: some ranges failed (%s)", summarize(s))
 	}
 	return nil
@@ -145,8 +142,10 @@ func (r drained) note() string {
 	switch {
 	case !r.running.IsZero():
 		return "another drain is running since " + r.running.UTC().Format(time.RFC3339)
-	case r.cause != nil:
-		return r.cause.Error() + "; the next one goes on"
+	case errors.Is(r.ended, context.DeadlineExceeded):
+		return "the time for this drain is up; the next one goes on"
+	case r.ended != nil:
+		return "this drain was stopped; the next one goes on"
 	}
 	return ""
 }

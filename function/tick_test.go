@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,7 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/handlers/game"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // untilCtx drains until its context ends and then takes stop to release.
@@ -129,4 +132,69 @@ func TestTickFailures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowFunction is a host in the test's bubble whose handler takes its time for
+// each of n documents.
+func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
+	t.Helper()
+	w, _ := bubbleWriter(t, 1)
+	for i := range n {
+		r := result{Version: 1, Result: game.Result{ID: strconv.Itoa(i), Game: "chess", Player: "ada", Score: 1}}
+		if !w.write(t.Context(), r) {
+			_, err := w.failures()
+			t.Fatal(err)
+		}
+	}
+	definition := cosmos.ContainerDefinition{ID: sampleLeases, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}
+	if err := createContainer(t.Context(), w.container.Client(), sampleDatabase, definition); err != nil {
+		t.Fatal(err)
+	}
+	host, err := trigger.New(w.container.Client().Container(sampleDatabase, sampleLeases), []trigger.Function{{
+		Name: "slow", Container: w.container, Start: trigger.FromBeginning(), MaxItems: 1,
+		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
+	}}, &trigger.Options{StopGrace: margin(5*time.Minute) / 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// TestTicksShareTheWork: a drain of the runtime that is cut by the time limit
+// is a success, and the next tick goes on where it ended.
+func TestTicksShareTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const documents, takes, limit = 40, 9 * time.Second, 5 * time.Minute
+		d := &drainer{limit: limit, drain: slowFunction(t, documents, takes).Drain}
+		began := time.Now()
+		first := d.run(t.Context(), limit)
+		if err := first.failure(); err != nil || first.note() == "" || first.summary.Behind != 1 {
+			t.Errorf("first: %+v, %q, %v", first.summary, first.note(), err)
+		}
+		if took := time.Since(began); took >= limit || took < limit-2*margin(limit) {
+			t.Errorf("answered after %v of %v", took, limit)
+		}
+		second := d.run(t.Context(), limit)
+		if err := second.failure(); err != nil || second.note() != "" || second.summary.Behind != 0 {
+			t.Errorf("second: %+v, %q, %v", second.summary, second.note(), err)
+		}
+		if got := first.summary.Changes + second.summary.Changes; got != documents {
+			t.Errorf("%d changes in both, want %d and none twice", got, documents)
+		}
+		d.wait()
+	})
+}
+
+// TestTickThatIsStopped: a signal stops the drain in good order.
+func TestTickThatIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &drainer{limit: 5 * time.Minute, drain: slowFunction(t, 40, 9*time.Second).Drain}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Second, stop)
+		r := d.run(ctx, d.limit)
+		if err := r.failure(); err != nil || !strings.Contains(r.note(), "stopped") || r.summary.Changes == 0 {
+			t.Errorf("%+v, %q, %v", r.summary, r.note(), err)
+		}
+		d.wait()
+	})
 }
