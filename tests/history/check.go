@@ -11,189 +11,218 @@ import (
 type Rule string
 
 const (
-	NoLoss    Rule = "no loss"   // every document's last version is delivered
-	NoPhantom Rule = "phantom"   // nothing is delivered that was not written
-	Order     Rule = "order"     // first deliveries of a key increase; so do all of one owner in one epoch, retries aside
-	NoGap     Rule = "no gap"    // whoever starts again from earlier repeats everything after it
-	Ownership Rule = "ownership" // one host per range and epoch
+	NoLoss      Rule = "no loss"    // every document's last version is delivered
+	NoPhantom   Rule = "phantom"    // nothing is delivered that was not written
+	Order       Rule = "order"      // first deliveries of a key increase; nobody delivers again what it handled itself
+	NoGap       Rule = "no gap"     // whoever starts again from earlier repeats everything after it
+	Ownership   Rule = "ownership"  // one host per lease and epoch; no delivery without a lease that is sure to be held
+	Checkpoints Rule = "checkpoint" // no lease is written with a position past a change that is not handled
+	Monotone    Rule = "monotone"   // position and epoch of a lease and its children never fall
+	Coverage    Rule = "coverage"   // the leases cover the key space, a parent beside its children the only overlap
+	Duplicates  Rule = "duplicates" // nothing is delivered again that was checkpointed when the lease was acquired
+	Takeover    Rule = "takeover"   // the leases of a dead host have another owner in time
+	Churn       Rule = "churn"      // while nothing goes wrong no lease changes hands
+	Memory      Rule = "memory"     // no host holds more than its budget
 )
 
 // Violation is one broken promise.
 type Violation struct {
-	Rule Rule   `json:"rule"`
-	Key  string `json:"key,omitempty"`
-	Text string `json:"text"`
+	Rule Rule      `json:"rule"`
+	Key  string    `json:"key,omitempty"`
+	Text string    `json:"text"`
+	Time time.Time `json:"time,omitzero"`
 }
 
-func (v Violation) String() string { return fmt.Sprintf("%s: key %q: %s", v.Rule, v.Key, v.Text) }
+func (v Violation) String() string {
+	s := fmt.Sprintf("%s: key %q: %s", v.Rule, v.Key, v.Text)
+	if v.Key == "" {
+		s = fmt.Sprintf("%s: %s", v.Rule, v.Text)
+	}
+	if !v.Time.IsZero() {
+		s += " at " + v.Time.UTC().Format("15:04:05.000")
+	}
+	return s
+}
 
 // Report is the verdict on a history.
 type Report struct {
-	Written     int         `json:"written"`     // changes
-	Delivered   int         `json:"delivered"`   // distinct changes
-	Redelivered int         `json:"redelivered"` // deliveries beyond the first of a change
-	Superseded  int         `json:"superseded"`  // versions that nobody saw, a later one of the document took their place
-	Lost        int         `json:"lost"`        // last versions that nobody saw
-	Hosts       int         `json:"hosts"`
-	Violations  []Violation `json:"violations"`
+	Written     int           `json:"written"`               // changes
+	Delivered   int           `json:"delivered"`             // distinct changes
+	Redelivered int           `json:"redelivered"`           // deliveries beyond the first of a change
+	Superseded  int           `json:"superseded"`            // versions that nobody saw, a later one of the document took their place
+	DeadLetters int           `json:"deadLetters,omitempty"` // changes that count as handled because they were kept
+	Lost        int           `json:"lost"`                  // last versions that nobody saw
+	Hosts       int           `json:"hosts"`
+	Takeovers   int           `json:"takeovers,omitempty"`       // leases of killed hosts that others acquired
+	Slowest     time.Duration `json:"slowestTakeover,omitempty"` // of those while nothing else went wrong
+	Violations  []Violation   `json:"violations"`
 }
 
-// Limits are what a history alone does not tell.
+// Limits are what a history alone does not tell. What is zero is not judged.
 type Limits struct {
 	Expiration      time.Duration // how long a lease lasts without a write
 	AcquireInterval time.Duration // between two passes of a balancer
+	Memory          int64         // bytes that a host may hold
 }
 
-// Check judges a history without regard to time.
+// Check judges a history without regard to time and memory.
 func Check(events []Event) Report { return Limits{}.Check(events) }
 
 // Check judges a history whose run has come to rest: every change written must
 // have been delivered.
 func (l Limits) Check(events []Event) Report {
 	r := Report{Violations: []Violation{}}
-	keys := make(map[string]*key)
+	c := newChecker(l, &r, events)
 	for _, e := range events {
-		if e.Kind == Write {
-			keyOf(keys, e.Key).write(&r, e)
+		if e.Kind == Write { // deliveries may be recorded before their write is
+			c.key(e.Key).write(&r, e)
 		}
 	}
-	owners := make(map[tenure]string)
-	hosts := make(map[string]bool)
 	for _, e := range events {
-		if e.Kind == Delivery {
-			hosts[e.Host] = true
-			checkOwner(&r, owners, e)
-			keyOf(keys, e.Key).deliver(&r, e)
-		}
+		c.now = e.Time
+		c.take(e)
 	}
-	r.Hosts = len(hosts)
-	for _, k := range keys {
-		k.finish(&r)
-	}
+	c.finish()
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
 	})
 	return r
 }
 
-func (r *Report) violate(rule Rule, key, format string, args ...any) {
-	r.Violations = append(r.Violations, Violation{rule, key, fmt.Sprintf(format, args...)})
+func (r *Report) violate(rule Rule, key string, at time.Time, format string, args ...any) {
+	r.Violations = append(r.Violations, Violation{rule, key, fmt.Sprintf(format, args...), at})
 }
 
-// tenure is one host's time with one range.
-type tenure struct {
-	token string
-	epoch int64
+// checker takes the events in their order.
+type checker struct {
+	limits Limits
+	report *Report
+	now    time.Time
+	leased bool // the history has writes of leases
+	ended  bool // the history has ends of handler calls
+
+	keys    map[string]*key
+	calls   map[int64][]Event // deliveries of handler calls that go on
+	owners  map[tenure]string // without lease writes: who delivered
+	hosts   map[string]bool
+	pending map[string]Event // by document: newest version, not handled
+	handled map[string]int64 // by document: newest Seq handled
+	leases
+	fleet
 }
 
-func checkOwner(r *Report, owners map[tenure]string, e Event) {
-	t := tenure{e.Range, e.Epoch}
-	if owner, found := owners[t]; found && owner != e.Host {
-		r.violate(Ownership, "", "range %q, epoch %d delivered by %q and %q", e.Range, e.Epoch, owner, e.Host)
+func newChecker(l Limits, r *Report, events []Event) *checker {
+	return &checker{
+		limits: l, report: r,
+		leased:  slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lease }),
+		ended:   slices.ContainsFunc(events, func(e Event) bool { return e.Kind == End }),
+		keys:    map[string]*key{},
+		calls:   map[int64][]Event{},
+		owners:  map[tenure]string{},
+		hosts:   map[string]bool{},
+		pending: map[string]Event{},
+		handled: map[string]int64{},
+		leases:  newLeases(),
+		fleet:   newFleet(),
 	}
-	owners[t] = e.Host
 }
 
-// key follows the changes of one logical partition key.
-type key struct {
-	name    string
-	changes []change // by Seq, from 1
-	top     int64    // highest Seq delivered
-	cursors map[stream]int64
+func (c *checker) violate(rule Rule, format string, args ...any) {
+	c.report.violate(rule, "", c.now, format, args...)
 }
 
-type change struct {
-	id      string
-	last    bool // no later version of the document
-	written bool
-	seen    int
-}
-
-// stream is one owner's deliveries of a key within one epoch.
-type stream struct {
-	host string
-	tenure
-}
-
-func keyOf(keys map[string]*key, name string) *key {
-	k, found := keys[name]
-	if !found {
-		k = &key{name: name, cursors: make(map[stream]int64)}
-		keys[name] = k
-	}
-	return k
-}
-
-func (k *key) write(r *Report, e Event) {
-	if e.Seq < 1 {
-		r.violate(NoPhantom, k.name, "write %d: changes are numbered from 1", e.Seq)
-		return
-	}
-	for int64(len(k.changes)) < e.Seq {
-		k.changes = append(k.changes, change{})
-	}
-	if k.changes[e.Seq-1].written {
-		return // acknowledged twice: the writer repeated a write with an unknown outcome
-	}
-	for i := range k.changes[:e.Seq-1] {
-		if k.changes[i].id == e.ID {
-			k.changes[i].last = false
+func (c *checker) take(e Event) {
+	switch e.Kind {
+	case Write:
+		if c.handled[e.ID] < e.Seq {
+			c.pending[e.ID] = e
+		}
+	case Delivery:
+		c.deliver(e)
+	case End:
+		c.end(e)
+	case Lease:
+		c.lease(e)
+	case Tamper:
+		c.tamper(e)
+	case Host:
+		c.host(e)
+	case Fault:
+		c.faulted = e.Time
+	case Calm:
+		c.calm = true
+	case Held:
+		if c.limits.Memory > 0 && e.Bytes > c.limits.Memory {
+			c.violate(Memory, "%q holds %d bytes, its budget is %d", e.Host, e.Bytes, c.limits.Memory)
 		}
 	}
-	k.changes[e.Seq-1] = change{id: e.ID, last: true, written: true}
-	r.Written++
 }
 
 // deliver judges one delivery in the place where it happened.
-func (k *key) deliver(r *Report, e Event) {
-	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
-		r.violate(NoPhantom, k.name, "delivery of %d %q, which was never written", e.Seq, e.ID)
+func (c *checker) deliver(e Event) {
+	c.hosts[e.Host] = true
+	s := stream{e.Host, tenure{e.Range, e.Epoch}, 0}
+	if c.leased {
+		s.term = c.held(e)
+	} else {
+		c.own(e)
+	}
+	c.key(e.Key).deliver(c.report, s, e, c.ended)
+	if e.Call != 0 {
+		c.calls[e.Call] = append(c.calls[e.Call], e)
+	}
+}
+
+// own judges ownership by the deliveries alone.
+func (c *checker) own(e Event) {
+	t := tenure{e.Range, e.Epoch}
+	if owner, found := c.owners[t]; found && owner != e.Host {
+		c.violate(Ownership, "range %q, epoch %d delivered by %q and %q", e.Range, e.Epoch, owner, e.Host)
+	}
+	c.owners[t] = e.Host
+}
+
+// end is the verdict on a call, or on changes that no call will see again.
+func (c *checker) end(e Event) {
+	if e.Verdict == DeadLettered {
+		for _, ref := range e.Refused {
+			c.report.DeadLetters++
+			c.handle(stream{}, ref.Key, ref.Seq)
+		}
 		return
 	}
-	c := &k.changes[e.Seq-1]
-	if c.seen++; c.seen > 1 {
-		r.Redelivered++
-	} else {
-		r.Delivered++
+	changes := c.calls[e.Call]
+	delete(c.calls, e.Call)
+	if e.Verdict == Refusal {
+		return
 	}
-	s := stream{e.Host, tenure{e.Range, e.Epoch}}
-	cursor, found := k.cursors[s]
-	switch {
-	case !found:
-		cursor = k.top // where all owners together are: the first may be earlier, not later
-	case e.Seq <= cursor && e.Attempt <= 1:
-		r.violate(Order, k.name, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)
+	for _, d := range changes {
+		if e.Verdict == PartlyFailed && slices.Contains(e.Refused, Ref{d.Key, d.Seq}) {
+			continue
+		}
+		c.handle(stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}, d.Key, d.Seq)
 	}
-	if missing := k.missing(cursor, e.Seq); missing > 0 {
-		r.violate(NoGap, k.name, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
-	}
-	if c.seen == 1 && e.Seq < k.top {
-		r.violate(Order, k.name, "%d delivered for the first time after %d", e.Seq, k.top)
-	}
-	k.cursors[s] = e.Seq
-	k.top = max(k.top, e.Seq)
 }
 
-// missing is the first change between two positions that has no later version
-// to excuse its absence; 0 if there is none.
-func (k *key) missing(after, before int64) int64 {
-	for seq := after + 1; seq < before; seq++ {
-		if k.changes[seq-1].last {
-			return seq
-		}
+// handle notes that a change needs no delivery any more.
+func (c *checker) handle(by stream, name string, seq int64) {
+	k := c.key(name)
+	if seq < 1 || seq > int64(len(k.changes)) {
+		return // a phantom, reported as such
 	}
-	return 0
+	change := &k.changes[seq-1]
+	change.handled, change.by = true, by
+	c.handled[change.id] = max(c.handled[change.id], seq)
+	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
+		delete(c.pending, change.id)
+	}
 }
 
-func (k *key) finish(r *Report) {
-	for i, c := range k.changes {
-		switch {
-		case !c.written || c.seen > 0:
-		case c.last:
-			r.Lost++
-			r.violate(NoLoss, k.name, "%d %q was never delivered", i+1, c.id)
-		default:
-			r.Superseded++
-		}
+func (c *checker) finish() {
+	c.report.Hosts = len(c.hosts)
+	for _, k := range c.keys {
+		k.finish(c.report, c.ended)
 	}
+	c.finishLeases()
+	c.finishFleet()
 }

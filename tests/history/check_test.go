@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 	r := Check([]Event{write(1, "a"), write(2, "a"), write(3, "b"), write(4, "c"),
 		by("x", 1, 2, "a"), by("y", 2, 2, "a"), by("y", 2, 3, "b")})
 	want := Report{Written: 4, Delivered: 2, Redelivered: 1, Superseded: 1, Lost: 1, Hosts: 2,
-		Violations: []Violation{{NoLoss, "k", `4 "c" was never delivered`}}}
+		Violations: []Violation{{Rule: NoLoss, Key: "k", Text: `4 "c" was never delivered`}}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}

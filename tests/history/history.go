@@ -35,6 +35,7 @@ const (
 	Tamper   Kind = "tamper"   // a lease document was changed behind the hosts' backs
 	Host     Kind = "host"     // a host started, stopped or was killed
 	Fault    Kind = "fault"    // something went wrong on purpose
+	Held     Kind = "held"     // a host measured its memory
 	Calm     Kind = "calm"     // from here on nothing goes wrong and no host comes or goes
 )
 
@@ -69,6 +70,8 @@ type Event struct {
 	Owner    string    `json:"owner,omitempty"`
 	Position int64     `json:"position,omitempty"` // all changes up to this LSN are acknowledged
 	Sent     time.Time `json:"sent,omitzero"`      // when the request left the host
+
+	Bytes int64 `json:"bytes,omitempty"` // that a host holds
 }
 
 // Ref names one change.

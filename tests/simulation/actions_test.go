@@ -56,7 +56,7 @@ func (w *world) act(c class, id string, d dice) {
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
-	if !slices.Contains([]class{leaseDelete, leaseBroken, leaseOld}, c) {
+	if !slices.Contains([]class{kill, stop, scale, leaseDelete, leaseBroken, leaseOld}, c) { // these record themselves
 		w.record(history.Event{Kind: history.Fault, Op: history.Op(c), Host: met})
 	}
 }

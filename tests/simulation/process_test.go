@@ -206,7 +206,12 @@ func (p *process) admit(req *http.Request, body []byte) (*request, fate, how) {
 	if f.class != "" && f.class != throttled {
 		w.figures.Faults[string(f.class)]++
 		w.swarm.happened(f.class, r.id)
-		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.what})
+		what := history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.what}
+		if f.class == killedBefore || f.class == killedAfter {
+			w.noted(r.id + ": " + f.String()) // a kill records itself
+		} else {
+			w.noted(r.id+": "+f.String(), what)
+		}
 	}
 	switch {
 	case r.kind.serial():

@@ -125,7 +125,9 @@ func (w *world) settle() (violations []string) {
 	w.advance(time.Now().Add(8 * time.Minute)) // late requests arrive, shares are balanced
 	w.measure(8 * time.Minute)
 	w.record(history.Event{Kind: history.Calm})
-	w.advance(time.Now().Add(5 * time.Minute))
+	w.advance(time.Now().Add(3 * time.Minute))
+	w.silent = true
+	w.advance(time.Now().Add(2 * time.Minute)) // what was written is polled
 	w.measure(5 * time.Minute)
 	for _, p := range w.living() {
 		w.stop(p)

@@ -22,6 +22,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
 	firstFlag = flag.Uint64("first", 0, "first of the fresh seeds; 0: from the clock")
 	hoursFlag = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 200")
+	keepFlag  = flag.Bool("keep", false, "go on after a seed that failed")
 	logFlag   = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
@@ -68,7 +69,7 @@ func campaign(t *testing.T, first uint64, hours float64) Figures {
 					mu.Lock()
 					enough := total.LeaseHours >= hours
 					mu.Unlock()
-					if enough || t.Failed() {
+					if enough || t.Failed() && !*keepFlag {
 						return
 					}
 					run := simulate(t, next.Add(1)-1, options{})

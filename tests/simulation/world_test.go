@@ -45,7 +45,8 @@ type world struct {
 	sinkOut    time.Time // until then every handler call fails
 	slowDown   time.Time // until then the lease container answers 429
 	recovering bool      // no more faults are begun
-	ending     bool      // no more writes, no more restarts
+	ending     bool      // no more restarts
+	silent     bool      // no more writes
 	history    []history.Event
 	figures    Figures
 
@@ -125,14 +126,14 @@ func (w *world) living() []*process {
 
 // writeNext writes one change and plans the next.
 func (w *world) writeNext(n int) {
+	if w.silent {
+		return
+	}
 	d := w.swarm.dice("write/" + strconv.Itoa(n))
 	if w.swarm.start.String() != "now" || w.bootstrapped {
 		for range one(d, "burst", 1, 1, 1, 1, 5, 20) {
 			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
 		}
-	}
-	if w.ending {
-		return
 	}
 	mean := 5 * time.Hour / time.Duration(w.swarm.writes) // a burst has five on the average
 	w.later(d.duration("next", mean/20, 3*mean), "write/"+strconv.Itoa(n+1), func() { w.writeNext(n + 1) })

@@ -1,0 +1,127 @@
+package history
+
+import "time"
+
+// key follows the changes of one logical partition key.
+type key struct {
+	name    string
+	changes []change // by Seq, from 1
+	top     int64    // highest Seq delivered
+	cursors map[stream]int64
+}
+
+type change struct {
+	id      string
+	last    bool // no later version of the document
+	written bool
+	seen    int
+	handled bool
+	by      stream // who handled it last
+}
+
+// tenure is one host's time with one range.
+type tenure struct {
+	token string
+	epoch int64
+}
+
+// stream is one owner's deliveries of a key within one epoch.
+type stream struct {
+	host string
+	tenure
+	term int // an epoch may come again after somebody restored a lease
+}
+
+func (c *checker) key(name string) *key {
+	k, found := c.keys[name]
+	if !found {
+		k = &key{name: name, cursors: make(map[stream]int64)}
+		c.keys[name] = k
+	}
+	return k
+}
+
+func (k *key) write(r *Report, e Event) {
+	if e.Seq < 1 {
+		r.violate(NoPhantom, k.name, e.Time, "write %d: changes are numbered from 1", e.Seq)
+		return
+	}
+	for int64(len(k.changes)) < e.Seq {
+		k.changes = append(k.changes, change{})
+	}
+	if k.changes[e.Seq-1].written {
+		return // acknowledged twice: the writer repeated a write with an unknown outcome
+	}
+	for i := range k.changes[:e.Seq-1] {
+		if k.changes[i].id == e.ID {
+			k.changes[i].last = false
+		}
+	}
+	k.changes[e.Seq-1] = change{id: e.ID, last: true, written: true}
+	r.Written++
+}
+
+// deliver judges one delivery. Where the ends of calls are known, an owner may
+// deliver again what it has not handled; otherwise a repetition has to say
+// that it is one.
+func (k *key) deliver(r *Report, s stream, e Event, ended bool) {
+	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
+		r.violate(NoPhantom, k.name, e.Time, "delivery of %d %q, which was never written", e.Seq, e.ID)
+		return
+	}
+	c := &k.changes[e.Seq-1]
+	if c.seen++; c.seen > 1 {
+		r.Redelivered++
+	} else {
+		r.Delivered++
+	}
+	cursor, found := k.cursors[s]
+	switch {
+	case !found:
+		cursor = k.top // where all owners together are: the first may be earlier, not later
+	case e.Seq > cursor:
+	case ended && c.handled && c.by == s:
+		r.violate(Order, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
+	case !ended && e.Attempt <= 1:
+		r.violate(Order, k.name, e.Time, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)
+	}
+	if missing := k.missing(cursor, e.Seq); missing > 0 {
+		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
+	}
+	if c.seen == 1 && e.Seq < k.top {
+		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
+	}
+	if found && ended {
+		k.cursors[s] = max(cursor, e.Seq) // a retry need not hold everything that follows
+	} else {
+		k.cursors[s] = e.Seq
+	}
+	k.top = max(k.top, e.Seq)
+}
+
+// missing is the first change between two positions that has no later version
+// to excuse its absence; 0 if there is none.
+func (k *key) missing(after, before int64) int64 {
+	for seq := after + 1; seq < before; seq++ {
+		if k.changes[seq-1].last {
+			return seq
+		}
+	}
+	return 0
+}
+
+func (k *key) finish(r *Report, ended bool) {
+	for i, c := range k.changes {
+		switch {
+		case !c.written || c.handled || c.seen > 0 && !(ended && c.last):
+		case c.seen > 0:
+			r.Lost++
+			r.violate(NoLoss, k.name, time.Time{}, "%d %q was delivered and never handled", i+1, c.id)
+		case c.last:
+			r.Lost++
+			r.violate(NoLoss, k.name, time.Time{}, "%d %q was never delivered", i+1, c.id)
+		default:
+			r.Superseded++
+		}
+	}
+}

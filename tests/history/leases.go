@@ -1,0 +1,263 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// span is [min, max) of hashed keys.
+type span struct{ min, max string }
+
+func (s span) overlaps(o span) bool { return s.min < o.max && o.min < s.max }
+func (s span) contains(o span) bool { return s.min <= o.min && o.max <= s.max }
+
+// lease is a lease document as the history has shown it.
+type lease struct {
+	span
+	host      string // of its last acquisition, while it has an owner
+	epoch     int64
+	position  int64
+	tombstone bool
+	tampered  int // how often; epochs of before may come again
+}
+
+// term is one acquisition of one lease by one host.
+type term struct {
+	number   int
+	position int64     // the checkpoint that it began with
+	sent     time.Time // when its newest write that was carried out left the host
+}
+
+type holder struct {
+	host string
+	tenure
+}
+
+// leases follows the lease documents.
+type leases struct {
+	byToken map[string]*lease
+	terms   map[holder]*term
+	epochs  map[epochOf]string // who acquired
+	marked  bool               // the leases were created once
+	excused []span             // where somebody took a lease away
+	tampers map[string]int     // by token
+}
+
+type epochOf struct {
+	tenure
+	tampered int
+}
+
+func newLeases() leases {
+	return leases{
+		byToken: map[string]*lease{}, terms: map[holder]*term{}, epochs: map[epochOf]string{}, tampers: map[string]int{},
+	}
+}
+
+func (c *checker) term(e Event) int {
+	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
+		return t.number
+	}
+	return 0
+}
+
+// held judges whether a delivery may begin, and tells in which term it does.
+func (c *checker) held(e Event) int {
+	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
+	if t == nil {
+		c.violate(Ownership, "%q delivers in epoch %d of range %q, which it did not acquire", e.Host, e.Epoch, e.Range)
+		return 0
+	}
+	if d := c.limits.Expiration; d > 0 && e.Time.Sub(t.sent) > d {
+		c.violate(Ownership, "%q begins a delivery in epoch %d of range %q %s after its last lease write", e.Host, e.Epoch, e.Range, e.Time.Sub(t.sent))
+	}
+	if e.LSN != 0 && e.LSN <= t.position {
+		c.violate(Duplicates, "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
+	}
+	return t.number
+}
+
+// lease judges one write of a lease document that was carried out.
+func (c *checker) lease(e Event) {
+	switch e.Op {
+	case Marker:
+		c.marked = true
+		c.cover()
+		return
+	case Create:
+		c.create(e)
+	case Retire:
+		delete(c.byToken, e.Range)
+	default:
+		c.replace(e)
+	}
+	if e.Op != Retire {
+		c.acknowledged(e)
+	}
+	if e.Op == Create || e.Op == Retire || e.Op == Tombstone {
+		c.cover()
+	}
+}
+
+// create is a lease for a part of the key space: of its parent, which is still
+// there, or one of the first, or one that fills a hole which somebody made.
+func (c *checker) create(e Event) {
+	l := &lease{span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.Range]}
+	if c.byToken[e.Range] != nil {
+		c.violate(Coverage, "lease %q was created twice", e.Range)
+	}
+	parents := 0
+	for token, p := range c.byToken {
+		if token == e.Range || !p.contains(l.span) {
+			continue
+		}
+		parents++
+		if p.tampered == 0 && !p.tombstone && (e.Epoch <= p.epoch || e.Position < p.position) {
+			c.violate(Monotone, "lease %q was created with epoch %d at %d beside %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
+		}
+	}
+	if c.marked && parents == 0 && !c.excuses(l.span) {
+		c.violate(Coverage, "lease %q was created without a parent", e.Range)
+	}
+	c.byToken[e.Range] = l
+}
+
+func (c *checker) replace(e Event) {
+	l := c.byToken[e.Range]
+	if l == nil {
+		c.violate(Ownership, "lease %q was written and is not there", e.Range)
+		l = &lease{}
+		c.byToken[e.Range] = l
+	}
+	if e.Epoch < l.epoch || e.Position < l.position {
+		c.violate(Monotone, "lease %q went from epoch %d at %d to epoch %d at %d", e.Range, l.epoch, l.position, e.Epoch, e.Position)
+	}
+	if e.Op == Acquire {
+		c.acquire(e, l)
+	} else if e.Epoch != l.epoch {
+		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
+	}
+	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
+		t.sent = later(t.sent, e.Sent)
+	} else {
+		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
+	}
+	if e.Max != "" {
+		l.span = span{e.Min, e.Max}
+	}
+	l.epoch, l.position, l.tombstone = e.Epoch, e.Position, e.Op == Tombstone
+	if e.Owner == "" {
+		l.host = ""
+	}
+}
+
+func (c *checker) acquire(e Event, l *lease) {
+	if e.Epoch <= l.epoch {
+		c.violate(Monotone, "lease %q was acquired with epoch %d, it had %d", e.Range, e.Epoch, l.epoch)
+	}
+	if c.calm {
+		c.violate(Churn, "lease %q was acquired by %q from %q while nothing was wrong", e.Range, e.Host, l.host)
+	}
+	at := epochOf{tenure{e.Range, e.Epoch}, c.tampers[e.Range]}
+	if other, found := c.epochs[at]; found {
+		c.violate(Ownership, "epoch %d of lease %q was acquired by %q and by %q", e.Epoch, e.Range, other, e.Host)
+	}
+	c.epochs[at] = e.Host
+	number := 1
+	if was := c.terms[holder{e.Host, at.tenure}]; was != nil {
+		number = was.number + 1
+	}
+	c.terms[holder{e.Host, at.tenure}] = &term{number: number, position: e.Position, sent: e.Sent}
+	c.takenOver(e)
+	l.host = e.Host
+}
+
+// acknowledged judges the position in a lease by what was handled.
+func (c *checker) acknowledged(e Event) {
+	s := span{e.Min, e.Max}
+	for _, p := range c.pending {
+		if p.LSN != 0 && p.LSN <= e.Position && s.min <= p.Hash && p.Hash < s.max {
+			c.violate(Checkpoints, "%q: %s of lease %q at %d, but %s/%d at %d is not handled", e.Host, e.Op, e.Range, e.Position, p.Key, p.Seq, p.LSN)
+			return
+		}
+	}
+}
+
+// tamper is what somebody did behind the backs of the hosts. From now on the
+// lease is as it was left, and what came before says nothing about it.
+func (c *checker) tamper(e Event) {
+	c.faulted = e.Time
+	c.tampers[e.Range]++
+	c.excused = append(c.excused, span{e.Min, e.Max})
+	if e.Op == Deleted {
+		delete(c.byToken, e.Range)
+		return
+	}
+	c.byToken[e.Range] = &lease{
+		span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.Range],
+	}
+}
+
+func (c *checker) excuses(s span) bool {
+	return slices.ContainsFunc(c.excused, s.overlaps)
+}
+
+// cover judges the key space, once the leases were created.
+func (c *checker) cover() {
+	if !c.marked {
+		return
+	}
+	for _, hole := range holes(c.sorted()) {
+		if !c.excuses(hole) {
+			c.violate(Coverage, "no lease covers [%q, %q)", hole.min, hole.max)
+		}
+	}
+}
+
+// sorted are the leases that count, in the order of their keys.
+func (c *checker) sorted() []*lease {
+	live := slices.DeleteFunc(slices.Collect(maps.Values(c.byToken)), func(l *lease) bool { return l.tombstone })
+	slices.SortFunc(live, func(a, b *lease) int { return cmp.Or(cmp.Compare(a.min, b.min), cmp.Compare(a.max, b.max)) })
+	return live
+}
+
+// holes is what sorted leases leave uncovered.
+func holes(sorted []*lease) (found []span) {
+	reached := ""
+	for _, l := range sorted {
+		if l.min > reached {
+			found = append(found, span{reached, l.min})
+		}
+		reached = max(reached, l.max)
+	}
+	if reached < "FF" {
+		found = append(found, span{reached, "FF"})
+	}
+	return found
+}
+
+// finishLeases judges how the leases were left: a run that came to be calm has
+// neither holes nor overlaps, whatever somebody did before.
+func (c *checker) finishLeases() {
+	if !c.calm || !c.marked {
+		return
+	}
+	live := c.sorted()
+	for _, hole := range holes(live) {
+		c.violate(Coverage, "at the end no lease covers [%q, %q)", hole.min, hole.max)
+	}
+	for i := range live[:max(len(live)-1, 0)] {
+		if live[i].overlaps(live[i+1].span) {
+			c.violate(Coverage, "at the end two leases cover [%q, %q)", live[i+1].min, min(live[i].max, live[i+1].max))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
