@@ -4,11 +4,49 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
+
+var _ policy.Transporter = (*Account)(nil)
+
+// TestHeaderNamesInProcess has what azcore sends: names that http.Header does not
+// know as canonical.
+func TestHeaderNamesInProcess(t *testing.T) {
+	c, a := newItems(t, 1, nil)
+	req := c.request("POST", items, doc("a", "k"), pk("k"))
+	lower := http.Header{}
+	for name, values := range req.Header {
+		lower[strings.ToLower(name)] = values
+	}
+	req.Header = lower
+	resp, err := a.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 201 || resp.Header.Get("ETag") == "" || resp.Request != req {
+		t.Errorf("answer %+v", resp)
+	}
+}
+
+func TestAdvertisedBehindAnotherServer(t *testing.T) {
+	_, a := newClient(t, nil)
+	for _, start := range []func(http.Handler) *httptest.Server{httptest.NewServer, httptest.NewTLSServer} {
+		served := start(a)
+		c := &client{t: t, do: served.Client().Do, endpoint: served.URL}
+		if got := c.expect("200", "GET", "/", ""); !strings.Contains(got.body, `"databaseAccountEndpoint":"`+served.URL+`/"`) {
+			t.Errorf("at %s the account says %s", served.URL, got.body)
+		}
+		served.Close()
+	}
+}
 
 func TestOptionsRefuse(t *testing.T) {
 	for _, tt := range []struct {

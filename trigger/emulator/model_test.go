@@ -209,7 +209,7 @@ func (m *model) verify(seen map[string]string) {
 // TestModel holds the account against the model through random operations,
 // splits, merges and restarts.
 func TestModel(t *testing.T) {
-	for seed := range int64(12) {
+	for seed := range int64(9) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			options := &Options{}
 			if seed%3 == 0 {
@@ -218,7 +218,7 @@ func TestModel(t *testing.T) {
 			c, a := newItems(t, int(seed%3)+1, options)
 			m := &model{t: t, random: rand.New(rand.NewSource(seed)), c: c, account: a, options: options, etags: map[string]string{}, leases: []*lease{{"", "FF", ""}}}
 			seen := map[string]string{}
-			for n := range 400 {
+			for n := range 250 {
 				m.c.t = t
 				m.step(n)
 				m.follow()

@@ -119,6 +119,39 @@ func TestForeignData(t *testing.T) {
 	}
 }
 
+func TestCorruptData(t *testing.T) {
+	good := encode(map[string]any{"format": format})
+	for name, damage := range map[string][]record{
+		"metadata":          {{accountBucket, metaKey, []byte("{")}},
+		"format 99":         {{accountBucket, metaKey, []byte(`{"format":99}`)}},
+		"database":          {{accountBucket, metaKey, good}, {databaseBucket, numberKey(9), []byte("x")}},
+		"container":         {{accountBucket, metaKey, good}, {containerBucket, numberKey(2), []byte("x")}},
+		"its database":      {{containerBucket, numberKey(9), []byte(`{"name":"orphan","database":77}`)}},
+		"state is missing":  {{bucket: "state-2"}},
+		"LSN of range":      {{"state-2", []byte("0"), []byte("short")}},
+		"item record":       {{"items-2", []byte("no separator"), []byte("x")}},
+		"record is corrupt": {{"items-2", []byte("[\"k\"]\x00a"), []byte{2, 2, 2, 2, 2, 2, 0xff, 0xff, 0x03}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := &Options{Data: t.TempDir()}
+			a, err := New(options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.CreateContainer("db", "c", "/pk", 1); err != nil {
+				t.Fatal(err)
+			}
+			a.store.enqueue(damage...)
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := New(options); err == nil || !strings.Contains(err.Error(), strings.Fields(name)[0]) {
+				t.Errorf("opened with %v, want an error that names the %s", err, name)
+			}
+		})
+	}
+}
+
 func TestFailedStore(t *testing.T) {
 	a, err := New(&Options{Data: t.TempDir()})
 	if err != nil {
