@@ -44,7 +44,7 @@ func (h *Host) drain(ctx context.Context, wanted func(*function, *lease) bool) (
 		err := d.run(ctx, func(l *lease) bool { return wanted == nil || wanted(f, l) })
 		mu.Lock()
 		defer mu.Unlock()
-		total.add(d.summary)
+		total.Add(d.summary)
 		return endedBy(ctx, err)
 	})
 	return total, err
@@ -158,7 +158,7 @@ func (d *drain) ended(l *lease, s Summary, err error) {
 func (d *drain) count(s Summary) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.summary.add(s)
+	d.summary.Add(s)
 }
 
 // peek reads one page of a range before its lease is acquired. idle means that

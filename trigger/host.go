@@ -138,6 +138,7 @@ func (f *function) run(ctx context.Context) error {
 	if err := f.untilWorks(ctx, "prepare", f.prepare); err != nil {
 		return endedBy(ctx, err)
 	}
+	caller := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var working sync.WaitGroup
@@ -150,7 +151,7 @@ func (f *function) run(ctx context.Context) error {
 			})
 		}); err != nil {
 			fail(err) // ends the workers too
-			return endedBy(ctx, err)
+			return endedBy(caller, err)
 		}
 		next := time.NewTimer(f.host.opts.AcquireInterval)
 		select {
@@ -162,16 +163,12 @@ func (f *function) run(ctx context.Context) error {
 	}
 }
 
-// endedBy is err, unless the caller's own context ended: then all is well.
-func endedBy(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil {
-		return err
-	}
-	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+// endedBy is err, unless the caller's context ended: then all is well.
+func endedBy(caller context.Context, err error) error {
+	if caller.Err() != nil {
 		return nil
 	}
-	return cause
+	return err
 }
 
 // work runs one worker and sees to what follows from its end.

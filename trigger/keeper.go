@@ -212,22 +212,27 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	case !o.unsure():
 		return fmt.Errorf("write lease %q: %w", k.lease.token, err)
 	}
+	if readErr := k.reread(ctx); readErr != nil {
+		return readErr
+	}
+	if by := k.lease.properties[handoverProperty]; by != "" && by != k.id.owner {
+		k.log.Info("lease is asked for", zap.String("by", by))
+		k.yield(errHandedOver)
+	}
+	return fmt.Errorf("write lease %q: changed since it was read; once more", k.lease.token)
+}
+
+// reread adopts the stored lease, if it still is this owner's: errLeaseLost.
+func (k *keeper) reread(ctx context.Context) error {
 	fresh, err := k.store.read(ctx, k.lease)
 	if err != nil {
 		return err
 	}
 	if !fresh.heldBy(k.id) {
-		if change != nil && fresh.owner == next.owner && fresh.epoch() == next.epoch() && fresh.continuation == next.continuation {
-			return nil // a release whose answer was lost
-		}
 		return fmt.Errorf("write lease %q: %w (owner %q, epoch %d)", k.lease.token, errLeaseLost, fresh.owner, fresh.epoch())
 	}
 	k.lease = fresh
-	if by := fresh.properties[handoverProperty]; by != "" && by != k.id.owner {
-		k.log.Info("lease is asked for", zap.String("by", by))
-		k.yield(errHandedOver)
-	}
-	return fmt.Errorf("write lease %q: changed since it was read; once more", k.lease.token)
+	return nil
 }
 
 func (k *keeper) adopt(l *lease, sent time.Time) {
@@ -246,9 +251,13 @@ func (k *keeper) adopt(l *lease, sent time.Time) {
 // release gives the lease back with the newest checkpoint, in one write. It is
 // a courtesy: where it fails the lease expires. Called after run has returned.
 func (k *keeper) release(ctx context.Context) error {
-	return k.write(ctx, nil, func(l *lease) {
+	err := k.write(ctx, nil, func(l *lease) {
 		l.owner = ""
 		delete(l.properties, incarnationProperty)
 		delete(l.properties, expirationProperty)
 	})
+	if errors.Is(err, errLeaseLost) {
+		return nil // released by a write whose answer was lost, or somebody else's already
+	}
+	return err
 }

@@ -112,68 +112,53 @@ var errForeignLease = errors.New("written by the Java change feed processor, whi
 // parseLease reads a lease document. A document that is no lease, or one that
 // cannot be understood, is an error and must be left untouched.
 func parseLease(raw []byte, prefix string) (*lease, error) {
-	var known struct {
-		ID                string            `json:"id"`
-		ETag              string            `json:"_etag"`
-		TS                int64             `json:"_ts"`
-		PartitionKey      *string           `json:"partitionKey"`
-		Version           *int              `json:"version"`
-		LeaseToken        string            `json:"LeaseToken"`
-		PartitionID       string            `json:"PartitionId"`
-		FeedRange         *wireRange        `json:"FeedRange"`
-		Owner             *string           `json:"Owner"`
-		ContinuationToken *string           `json:"ContinuationToken"`
-		Properties        map[string]string `json:"properties"`
-		Mode              string            `json:"Mode"`
-	}
 	rest := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &rest); err != nil {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
-	// encoding/json folds case, and Java's feedRange must not pass for .NET's
-	// FeedRange; so it is recognised, by exact name, before anything is bound.
-	if _, java := rest["feedRange"]; java {
+	if _, java := rest["feedRange"]; java { // .NET's is FeedRange
 		return nil, errForeignLease
 	}
-	if err := json.Unmarshal(raw, &known); err != nil {
-		return nil, err
+	var (
+		seconds     int64
+		partitionID string
+		version     int
+		feedRange   *wireRange
+	)
+	l := &lease{rest: rest}
+	for _, p := range []struct {
+		name string
+		to   any
+	}{
+		{"id", &l.id}, {"_etag", &l.etag}, {"_ts", &seconds}, {"version", &version}, {"LeaseToken", &l.token},
+		{"PartitionId", &partitionID}, {"FeedRange", &feedRange}, {"Owner", &l.owner}, {"Mode", &l.mode},
+		{"ContinuationToken", &l.continuation}, {"properties", &l.properties},
+	} {
+		if err := unmarshalProperty(rest, p.name, p.to); err != nil && rest[p.name] != nil {
+			return nil, err
+		}
 	}
-	l := &lease{
-		id:         known.ID,
-		etag:       azcore.ETag(known.ETag),
-		written:    time.Unix(known.TS, 0),
-		token:      known.LeaseToken,
-		mode:       cmp.Or(known.Mode, modeLatestVersion),
-		properties: known.Properties,
-		rest:       rest,
-	}
-	if l.token == "" {
-		l.token = known.PartitionID
-	}
+	l.written = time.Unix(seconds, 0)
+	l.token = cmp.Or(l.token, partitionID)
+	l.mode = cmp.Or(l.mode, modeLatestVersion)
 	if l.token == "" {
 		return nil, errors.New("has neither LeaseToken nor PartitionId")
 	}
 	if token, ok := strings.CutPrefix(l.id, prefix+".."); !ok || token != l.token {
 		return nil, fmt.Errorf("id and token %q disagree", l.token)
 	}
-	if known.Version != nil && *known.Version != 0 && *known.Version != 1 {
-		return nil, fmt.Errorf("unknown schema version %d", *known.Version)
+	if version != 0 && version != 1 {
+		return nil, fmt.Errorf("unknown schema version %d", version)
 	}
-	l.byKeys = known.Version != nil && *known.Version == 1
-	if known.FeedRange != nil {
-		l.span = span{known.FeedRange.Range.Min, known.FeedRange.Range.Max}
+	l.byKeys = version == 1
+	if feedRange != nil {
+		l.span = span{feedRange.Range.Min, feedRange.Range.Max}
 		if !l.span.known() || cosmos.CompareKeys(l.span.Min, l.span.Max) >= 0 {
 			return nil, fmt.Errorf("FeedRange %q to %q is not a range", l.span.Min, l.span.Max)
 		}
 	}
 	if l.byKeys && !l.span.known() {
 		return nil, errors.New("schema version 1 without FeedRange")
-	}
-	if known.Owner != nil {
-		l.owner = *known.Owner
-	}
-	if known.ContinuationToken != nil {
-		l.continuation = *known.ContinuationToken
 	}
 	if javaContinuation(l.continuation) {
 		return nil, errForeignLease

@@ -111,6 +111,18 @@ func TestLeaseKeepsWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestLeasePropertiesAreExact: Cosmos DB keeps names apart that differ in case
+// alone, and encoding/json does not.
+func TestLeasePropertiesAreExact(t *testing.T) {
+	l, err := parseLease([]byte(`{"id":"`+fixturePrefix+`..0","LeaseToken":"0","owner":"x","continuationtoken":"\"3\"","PROPERTIES":{"a":"b"}}`), fixturePrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.owner != "" || l.continuation != "" || len(l.properties) != 0 {
+		t.Errorf("took other names for its own: %+v", l)
+	}
+}
+
 func TestParseLeaseRefuses(t *testing.T) {
 	id := `"id":"` + fixturePrefix + `..0"`
 	tests := []struct{ name, doc, want string }{

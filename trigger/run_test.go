@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,6 +124,33 @@ func TestSplitWhileRunning(t *testing.T) {
 		if n := w.happened(Split); n != 1 {
 			t.Errorf("%d splits seen", n)
 		}
+	})
+}
+
+// TestRequestForALeaseThatSplits has another host ask for a lease in the very
+// moment in which its owner retires it.
+func TestRequestForALeaseThatSplits(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.running(w.host("a", w.record("a")))
+		w.fill("doc", 20)
+		time.Sleep(time.Minute)
+		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+		must(t, err)
+		asked := 0
+		w.before = func(r *http.Request) {
+			if r.Method == http.MethodDelete && asked == 0 {
+				asked++
+				must(t, store.ask(t.Context(), w.leaseDocuments()["0"], identity{owner: "b"}))
+			}
+		}
+		_, err = w.account.Split("db", "items", "0")
+		must(t, err)
+		time.Sleep(20 * time.Second)
+		if leases := w.leaseDocuments(); asked != 1 || len(leases) != 2 || leases["0"] != nil {
+			t.Errorf("asked %d times; leases after the split: %v", asked, leases)
+		}
+		stop()
+		w.complete(0)
 	})
 }
 

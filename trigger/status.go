@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -27,7 +28,8 @@ type Summary struct {
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
 }
 
-func (s *Summary) add(o Summary) {
+// Add counts o in.
+func (s *Summary) Add(o Summary) {
 	s.Ranges += o.Ranges
 	s.Idle += o.Idle
 	s.Drained += o.Drained
@@ -152,7 +154,7 @@ func compareContinuations(a, b string) int {
 	if a == "" || b == "" || errX != nil || errY != nil {
 		return strings.Compare(a, b)
 	}
-	return int(min(max(x-y, -1), 1))
+	return cmp.Compare(x, y)
 }
 
 // stackField is the stack of a panic, for the log.

@@ -196,10 +196,15 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 // lets us delete, the lease stays as a tombstone that nobody acquires.
 func (w *worker) retire(ctx context.Context, children []*lease) {
 	err := w.f.store.delete(ctx, w.keeper.lease)
+	for classify(err).unsure() { // somebody asked for the lease, or the answer was lost
+		if err = w.keeper.reread(ctx); err == nil {
+			err = w.f.store.delete(ctx, w.keeper.lease)
+		}
+	}
 	if classify(err) == refused {
 		err = w.keeper.write(ctx, nil, func(l *lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
 	}
-	if err != nil && classify(err) != leaseGone {
+	if err != nil && classify(err) != leaseGone && !errors.Is(err, errLeaseLost) {
 		w.log.Warn("lease of a split range is left to its next owner", zap.Error(err))
 	}
 	event := Event{Kind: Split, Range: w.lease.token, Epoch: w.lease.epoch(), Continuation: w.keeper.lease.continuation}

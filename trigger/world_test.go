@@ -30,6 +30,8 @@ type world struct {
 	items   *cosmos.Container
 	leases  *cosmos.Container
 
+	before func(*http.Request) // sees each request ahead of the account; or nil
+
 	mu        sync.Mutex
 	sent      traffic
 	written   map[string]int // newest version of each document
@@ -291,5 +293,8 @@ func (c counted) Do(r *http.Request) (*http.Response, error) {
 		c.w.sent.writes++
 	}
 	c.w.mu.Unlock()
+	if c.w.before != nil {
+		c.w.before(r)
+	}
 	return c.w.account.Do(r)
 }
