@@ -22,7 +22,9 @@ func (r *reshaping) concerns(id string) bool { return r != nil && slices.Contain
 // Split divides a range of a container in the middle of its keys and returns the
 // ids of the two children, lower keys first. Clients that name the range are
 // answered with 410/1007 for as long as [Options.Splitting] says, then with
-// 410/1002. Names and resource ids both identify database and container.
+// 410/1002. Requests that name a partition key instead are served all the time. A
+// container has one split or merge at a time. Names and resource ids both identify
+// database and container.
 func (a *Account) Split(databaseID, containerID, rangeID string) (children []string, err error) {
 	err = a.reshape(databaseID, containerID, func(o *container, now time.Time) error {
 		p, err := o.partition(rangeID)
