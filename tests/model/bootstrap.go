@@ -155,9 +155,6 @@ func (v *moves) audit(i int) {
 		t := &v.step("{h} lists the leases to look for holes", i, 0, 0).hosts[i]
 		seen := m.holes(s, h.ranges)
 		t.todo = seen & h.holes
-		if m.Rules.FillAtOnce {
-			t.todo = seen
-		}
 		t.holes = seen
 		t.doing = mending
 		if t.todo == 0 {

@@ -19,9 +19,11 @@ var (
 	nested     = [][]Range{{{"0", 7}}, {{"1", 3}, {"2", 4}}, {{"3", 1}, {"4", 2}, {"2", 4}}}
 	merge      = [][]Range{{{"1", 1}, {"2", 2}}, {{"3", 3}}}
 	splitMerge = [][]Range{{{"0", 3}}, {{"1", 1}, {"2", 2}}, {{"3", 3}}}
+	elsewhere  = [][]Range{{{"1", 3}, {"2", 4}}, {{"3", 7}}, {{"4", 1}, {"5", 6}}}
 )
 
-// worlds are explored to the end, whatever the rules; longWorlds only on demand.
+// worlds are explored to the end, longWorlds only on demand. The race detector
+// costs a factor of ten and learns all there is from a few.
 var worlds = []World{
 	{Name: "two hosts", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1, Delays: 1},
 	{Name: "two hosts, slow", Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1, Losses: 1, Slow: true},
@@ -34,20 +36,27 @@ var worlds = []World{
 	{Name: "split", Hosts: 2, Ranges: split, Changes: []uint8{0, 1}, Written: 1, Epochs: 2, Crashes: 1, Losses: 1},
 	{Name: "split, delay", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1},
 	{Name: "split, steal", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 2, Steals: 1, Asks: 1},
-	{Name: "nested split", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1},
+	{Name: "nested split", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1},
 	{Name: "merge", Hosts: 2, Ranges: merge, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1},
 	{Name: "split and merge", Hosts: 2, Ranges: splitMerge, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1},
+	{Name: "split and merge, delay", Hosts: 2, Ranges: splitMerge, Changes: []uint8{1}, Written: 1, Epochs: 2, Delays: 1},
+	{Name: "merged and split elsewhere", Hosts: 2, Prompt: true, Ranges: elsewhere, Changes: []uint8{1}, Written: 1, Epochs: 2},
+	{Name: "nested split, steal", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Steals: 1},
 	{Name: "span split and merged", Hosts: 2, Spans: true, Prompt: true, Ranges: splitMerge, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1},
 	{Name: "bootstrap", Hosts: 2, Boot: true, Drain: true, Ranges: split, Changes: []uint8{1}, Written: 1, Epochs: 2},
 	{Name: "bootstrap from now", Hosts: 2, Boot: true, Now: true, Ranges: split, Changes: []uint8{0}, Epochs: 1},
 	{Name: "bootstrap, crash", Hosts: 2, Boot: true, Now: true, Ranges: one, Changes: []uint8{0}, Epochs: 2, Crashes: 1, Delays: 1},
 	{Name: "audit", Hosts: 2, Audits: true, Ranges: one, Changes: []uint8{0, 0}, Epochs: 3, Deletions: 1, Losses: 1},
 	{Name: "audit from now", Hosts: 2, Audits: true, Now: true, Ranges: one, Changes: []uint8{0, 0}, Epochs: 3, Deletions: 1},
-	{Name: "audit beside a split", Hosts: 2, Audits: true, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 2},
+	{Name: "audit beside a split", Hosts: 2, Audits: true, Ranges: split, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
 }
 
 var longWorlds = []World{
-	{Name: "nested split, three epochs", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1},
+	{Name: "nested split, late requests", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1},
+	{Name: "nested split, drain", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Drain: true},
+	{Name: "merge, late requests", Hosts: 2, Ranges: merge, Changes: []uint8{1}, Written: 1, Epochs: 2, Crashes: 1, Delays: 1},
+	{Name: "merged and split elsewhere, crash", Hosts: 2, Prompt: true, Ranges: elsewhere, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1, Losses: 1},
+	{Name: "audit beside a merge", Hosts: 2, Audits: true, Ranges: merge, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
 	{Name: "bootstrap from now, drain", Hosts: 2, Boot: true, Now: true, Drain: true, Ranges: split, Changes: []uint8{0}, Epochs: 2},
 	{Name: "two hosts, more of everything", Hosts: 2, Ranges: one, Changes: []uint8{0, 0, 0}, Written: 1, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2},
 	{Name: "twins, more of everything", Hosts: 2, Twins: true, Ranges: one, Changes: []uint8{0, 0}, Written: 2, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2, Stops: 1},
@@ -60,8 +69,11 @@ var longWorlds = []World{
 func TestProtocolKeepsItsPromises(t *testing.T) {
 	states, began := 0, time.Now()
 	all := worlds
-	if *long {
+	switch {
+	case *long:
 		all = append(all[:len(all):len(all)], longWorlds...)
+	case underRace:
+		all = all[:3]
 	}
 	for _, w := range all {
 		t.Run(w.Name, func(t *testing.T) {
@@ -77,7 +89,7 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 		})
 	}
 	t.Logf("%d states in %v", states, time.Since(began).Round(time.Millisecond))
-	if states < 1_000_000 {
+	if states < 1_000_000 && !underRace {
 		t.Errorf("%d states are less than a million", states)
 	}
 }

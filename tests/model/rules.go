@@ -36,7 +36,6 @@ type Rules struct {
 	MarkerFirst     bool // the marker comes before the leases
 	LockNotFenced   bool // a host whose lock may have been broken goes on creating leases
 	NowNotConcrete  bool // "now" is left for whoever acquires the lease
-	FillAtOnce      bool // audit fills a hole that it saw once
 	AuditFromNow    bool // a lease that audit created begins at "now"
 	AuditEpochReset bool // and with epoch 0
 }

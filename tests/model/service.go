@@ -194,6 +194,6 @@ func (v *moves) vanish(l uint8) {
 }
 
 func (d *delayed) text() string {
-	return [...]string{acquire: "acquire", checkpoint: "checkpoint of", release: "release of", remove: "delete of",
-		ask: "request for a handover of", create: "create of", unsure: ""}[d.verb]
+	return [...]string{acquire: "acquire of", checkpoint: "checkpoint of", release: "release of", remove: "delete of",
+		ask: "request for a handover of", create: "creation of"}[d.verb]
 }
