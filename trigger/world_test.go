@@ -30,9 +30,8 @@ type world struct {
 	items   *cosmos.Container
 	leases  *cosmos.Container
 
-	before func(*http.Request) // sees each request ahead of the account; or nil
-
 	mu        sync.Mutex
+	before    func(*http.Request) // sees each request ahead of the account; or nil
 	sent      traffic
 	written   map[string]int // newest version of each document
 	delivered []delivery
@@ -292,9 +291,10 @@ func (c counted) Do(r *http.Request) (*http.Response, error) {
 		strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && r.Header.Get("Content-Type") == "application/json":
 		c.w.sent.writes++
 	}
+	before := c.w.before
 	c.w.mu.Unlock()
-	if c.w.before != nil {
-		c.w.before(r)
+	if before != nil {
+		before(r)
 	}
 	return c.w.account.Do(r)
 }
