@@ -1,0 +1,240 @@
+package deadletter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"halley/trigger"
+)
+
+// BlobOptions are the options of [NewBlob]; the zero value of each field means
+// the default that it names.
+type BlobOptions struct {
+	// Prefix begins the names of all blobs, for example "dead-letters/". By
+	// default there is none.
+	Prefix string
+	// Window bounds the memory of List: that many letters are put in order at a
+	// time, and where there are more the blobs are listed again for each further
+	// window. By default 10,000, about 2 MB.
+	Window int
+}
+
+// Blob keeps each letter as a block blob of JSON, named
+// {prefix}{function}/{key}/{letter}, with digests for what names may not hold.
+// The name is the same for the same change whenever it is given up, so that a
+// letter is stored once; what letters are sorted by is in the blob's metadata,
+// which a listing shows.
+//
+// It needs to read, write, delete and list blobs: the role Storage Blob Data
+// Contributor. The container is created where it is not there.
+type Blob struct {
+	container *container.Client
+	prefix    string
+	window    int
+}
+
+// NewBlob makes a store of a blob container. It does no I/O.
+func NewBlob(c *container.Client, opts *BlobOptions) (*Blob, error) {
+	if c == nil {
+		return nil, errors.New("dead letter blobs: no container given")
+	}
+	s := &Blob{container: c, window: defaultWindow}
+	if opts != nil {
+		s.prefix = opts.Prefix
+		if opts.Window != 0 {
+			s.window = opts.Window
+		}
+	}
+	if s.window < 0 {
+		return nil, errors.New("dead letter blobs: option Window is negative")
+	}
+	return s, nil
+}
+
+// Names of a blob's metadata.
+const (
+	metaTime  = "halleytime"
+	metaRange = "halleyrange"
+	metaLSN   = "halleylsn"
+)
+
+func (s *Blob) folder(function string) string { return s.prefix + readable(function) + "/" }
+
+func (s *Blob) shelf(function, key string) string { return s.folder(function) + digest(key) + "/" }
+
+func (s *Blob) blobName(function, key, id string) string {
+	return s.shelf(function, key) + digest(id) + ".json"
+}
+
+// Put uploads the letter unless there is a blob of its name.
+func (s *Blob) Put(ctx context.Context, d trigger.DeadLetter) error {
+	err := check(d)
+	if err == nil {
+		err = s.upload(ctx, d)
+	}
+	if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+		if err = s.create(ctx); err == nil {
+			err = s.upload(ctx, d)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("store dead letter %q: %w", d.ID, err)
+	}
+	return nil
+}
+
+func (s *Blob) create(ctx context.Context) error {
+	_, err := s.container.Create(ctx, nil)
+	if err != nil && !bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
+		return fmt.Errorf("create the container: %w", err)
+	}
+	return nil
+}
+
+func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
+	body, err := encode(d)
+	if err != nil {
+		return err
+	}
+	_, err = s.container.NewBlockBlobClient(s.blobName(d.Function, d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
+		Metadata: map[string]*string{
+			metaTime:  to.Ptr(d.Time.UTC().Format(timeLayout)),
+			metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // an empty value is no header
+			metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
+		},
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
+	})
+	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
+		return nil
+	}
+	return err
+}
+
+// Delete removes the letter's blob, with snapshots that someone may have made.
+func (s *Blob) Delete(ctx context.Context, d trigger.DeadLetter) error {
+	_, err := s.container.NewBlobClient(s.blobName(d.Function, d.Key, d.ID)).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("delete dead letter %q: %w", d.ID, err)
+	}
+	return nil
+}
+
+func isGone(err error) bool {
+	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound)
+}
+
+// Holds lists one blob of the key.
+func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
+	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.shelf(function, key)), MaxResults: to.Ptr(int32(1))})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+		}
+		if len(page.Segment.BlobItems) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// List lists the function's blobs, and reads them one by one.
+func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+	sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, function) })
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		for d, err := range letters(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
+			if err != nil {
+				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Blob) positions(ctx context.Context, function string) iter.Seq2[position, error] {
+	return func(yield func(position, error) bool) {
+		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+			Prefix: to.Ptr(s.folder(function)), Include: container.ListBlobsInclude{Metadata: true},
+		})
+		for pager.More() {
+			page, err := pager.NextPage(ctx)
+			if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+				return
+			}
+			if err != nil {
+				yield(position{}, err)
+				return
+			}
+			for _, item := range page.Segment.BlobItems {
+				if !yield(blobPosition(item), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// blobPosition is zero but for the name where the metadata is not ours: that
+// blob is read first, and found to be damaged if it is no letter.
+func blobPosition(item *container.BlobItem) position {
+	p := position{at: *item.Name}
+	for name, value := range item.Metadata {
+		if value == nil {
+			continue
+		}
+		switch strings.ToLower(name) {
+		case metaTime:
+			p.time, _ = time.Parse(timeLayout, *value)
+		case metaRange:
+			p.token, _ = url.QueryUnescape(strings.TrimPrefix(*value, "r"))
+		case metaLSN:
+			p.lsn, _ = strconv.ParseInt(*value, 10, 64)
+		}
+	}
+	return p
+}
+
+// read reads the letter in a blob; false where there is none.
+func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, there bool, err error) {
+	resp, err := s.container.NewBlobClient(name).DownloadStream(ctx, nil)
+	if err != nil {
+		if isGone(err) {
+			err = nil
+		}
+		return trigger.DeadLetter{}, false, err
+	}
+	body := resp.NewRetryReader(ctx, nil)
+	b, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		return trigger.DeadLetter{}, false, fmt.Errorf("read blob %s: %w", name, err)
+	}
+	if d, err = decode(b); err == nil && s.blobName(d.Function, d.Key, d.ID) != name {
+		err = errors.New("its name is that of another letter")
+	}
+	if err != nil {
+		return trigger.DeadLetter{}, false, &DamageError{Where: "blob " + name, Err: err}
+	}
+	return d, true, nil
+}

@@ -1,0 +1,414 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// ContainerOptions are the options of [NewContainer]; the zero value of each
+// field means the default that it names.
+type ContainerOptions struct {
+	// Window bounds the memory of List: that many letters are put in order at a
+	// time, and where there are more the container is queried again for each
+	// further window. By default 10,000, about 2 MB.
+	Window int
+}
+
+// Container keeps letters as documents of a Cosmos DB container. That may be
+// the lease container, with any partition key that leases may have (/id,
+// /partitionKey or none), or one of its own, for which /function is a good key.
+// It must not be a monitored container, as letters would be changes then.
+//
+// A letter is one document that Data Explorer shows, unless its document is too
+// large or no UTF-8: then that is in further documents, compressed, written
+// before the letter's own and deleted after it. An Error or Stack of more than
+// 64 KiB is cut. Letters never expire, whatever the container's time to live.
+//
+// What a Put leaves behind that never came to its end, as when the process is
+// killed, is invisible, and deleted with the letter of the same change once it
+// is an hour old.
+type Container struct {
+	container *cosmos.Container
+	window    int
+	partBytes int
+}
+
+// NewContainer makes a store of a container. It does no I/O.
+func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, error) {
+	if c == nil {
+		return nil, errors.New("dead letter container: none given")
+	}
+	s := &Container{container: c, window: defaultWindow, partBytes: 1 << 20}
+	if opts != nil && opts.Window != 0 {
+		s.window = opts.Window
+	}
+	if s.window < 0 {
+		return nil, errors.New("dead letter container: option Window is negative")
+	}
+	return s, nil
+}
+
+// Kinds of documents.
+const (
+	kindLetter = "halley dead letter"
+	kindPart   = "halley dead letter part"
+)
+
+// maxText is how much of an error or a stack is kept.
+const maxText = 64 << 10
+
+// letterDocument is the document of a letter. Numbers of 64 bits are text, as
+// Cosmos DB keeps numbers with 53.
+type letterDocument struct {
+	record
+	DocumentID   string    `json:"id"`
+	PartitionKey string    `json:"partitionKey,omitempty"`
+	Kind         string    `json:"kind"`
+	TTL          int       `json:"ttl"` // -1: never expires, https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
+	LetterID     string    `json:"letter"`
+	Time         sortable  `json:"time"`
+	Epoch        int64     `json:"epoch,string"`
+	LSN          int64     `json:"lsn,string"`
+	Parts        *partList `json:"parts,omitempty"`
+}
+
+// sortable is a time as text of fixed length.
+type sortable struct{ time.Time }
+
+func (t sortable) MarshalJSON() ([]byte, error) {
+	return t.UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
+}
+
+// documentID is the id of the letter's document. It holds neither ".." nor "_",
+// which every lease id and every prefix of lease ids does.
+func documentID(function, letter string) string {
+	return "dead-letter:" + digest(function, letter)
+}
+
+// inParts reports whether a document does not fit into that of its letter.
+func (s *Container) inParts(document []byte) bool {
+	if !utf8.Valid(document) {
+		return true
+	}
+	text, err := marshal(string(document))
+	return err != nil || len(text) > s.partBytes
+}
+
+func (s *Container) newDocument(d trigger.DeadLetter) letterDocument {
+	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
+	return letterDocument{
+		record: newRecord(d), DocumentID: documentID(d.Function, d.ID), Kind: kindLetter, TTL: -1,
+		LetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
+	}
+}
+
+// shorten cuts a text that does not fit.
+func shorten(text string) string {
+	const end = "… (cut)"
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
+}
+
+// letter is the letter of a document, without what is in parts.
+func (d letterDocument) letter() trigger.DeadLetter {
+	l := d.record.letter()
+	l.ID, l.Time, l.Epoch, l.LSN = d.LetterID, d.Time.UTC(), d.Epoch, d.LSN
+	return l
+}
+
+// keys says how the container is partitioned, and so where documents go.
+type keys []string
+
+func (s *Container) keys(ctx context.Context) (keys, error) {
+	p, err := s.container.Properties(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read container %s/%s: %w", s.container.Database(), s.container.Name(), err)
+	}
+	for _, path := range p.PartitionKey.Paths {
+		switch path {
+		case "/id", "/partitionKey", "/function", "/_partitionKey":
+		default:
+			return nil, fmt.Errorf("dead letter container %s/%s is partitioned on %s; create it with partition key /function, or use the lease container",
+				s.container.Database(), s.container.Name(), strings.Join(p.PartitionKey.Paths, ", "))
+		}
+	}
+	return p.PartitionKey.Paths, nil
+}
+
+// of is the partition key of a document that belongs to a function.
+func (k keys) of(function, id string) cosmos.PartitionKey {
+	values := []any{}
+	for _, path := range k {
+		switch path {
+		case "/function":
+			values = append(values, function)
+		case "/_partitionKey":
+			values = append(values, cosmos.Undefined)
+		default:
+			values = append(values, id)
+		}
+	}
+	if len(values) == 0 {
+		values = append(values, cosmos.Undefined)
+	}
+	return cosmos.NewPartitionKey(values...)
+}
+
+// property is the value of partitionKey in a document, where it must have one.
+func (k keys) property(id string) string {
+	for _, path := range k {
+		if path == "/partitionKey" {
+			return id
+		}
+	}
+	return ""
+}
+
+// scope restricts a query to a function's partition, where it has one.
+func (k keys) scope(function string) *cosmos.PartitionKey {
+	if len(k) == 1 && k[0] == "/function" {
+		key := k.of(function, "")
+		return &key
+	}
+	return nil
+}
+
+// Put creates the letter's document, and before it those of its parts. 409 says
+// that it is there.
+func (s *Container) Put(ctx context.Context, d trigger.DeadLetter) error {
+	err := check(d)
+	if err == nil {
+		err = s.put(ctx, d)
+	}
+	if err != nil {
+		return fmt.Errorf("store dead letter %q: %w", d.ID, err)
+	}
+	return nil
+}
+
+func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
+	k, err := s.keys(ctx)
+	if err != nil {
+		return err
+	}
+	doc := s.newDocument(d)
+	doc.PartitionKey = k.property(doc.DocumentID)
+	var parts []partDocument
+	if s.inParts(d.Document) {
+		if doc.Parts, parts, err = s.divide(d, k); err != nil {
+			return err
+		}
+		doc.Text, doc.Bytes = nil, nil
+	}
+	for _, p := range parts {
+		if _, err := s.create(ctx, k, p.Function, p.DocumentID, p); err != nil {
+			return err
+		}
+	}
+	created, err := s.create(ctx, k, d.Function, doc.DocumentID, doc)
+	if err != nil || created || len(parts) == 0 {
+		return err
+	}
+	return s.withdraw(ctx, k, doc)
+}
+
+// withdraw deletes the parts of a letter that was not stored because there is
+// one, unless that one is an earlier attempt with the same parts.
+func (s *Container) withdraw(ctx context.Context, k keys, doc letterDocument) error {
+	stored, err := s.read(ctx, k, doc.Function, doc.DocumentID)
+	if err != nil {
+		return err
+	}
+	if stored != nil && stored.Parts != nil && stored.Parts.Digest == doc.Parts.Digest {
+		return nil
+	}
+	return s.deleteParts(ctx, k, doc)
+}
+
+// tries is how often a write whose outcome is unknown is repeated. As writes
+// here are create-only or deletes, the answer to the next one settles it.
+const tries = 3
+
+// create writes a document; false says that it is there already.
+func (s *Container) create(ctx context.Context, k keys, function, id string, doc any) (bool, error) {
+	body, err := marshal(doc)
+	if err != nil {
+		return false, err
+	}
+	for try := 1; ; try++ {
+		_, err := s.container.Create(ctx, k.of(function, id), body)
+		switch {
+		case err == nil:
+			return true, nil
+		case cosmos.IsStatus(err, http.StatusConflict):
+			return false, nil
+		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
+			return false, err
+		}
+	}
+}
+
+// delete removes a document; one that is not there is as good.
+func (s *Container) delete(ctx context.Context, key cosmos.PartitionKey, id string) error {
+	for try := 1; ; try++ {
+		_, err := s.container.Delete(ctx, id, key, "")
+		switch {
+		case err == nil, cosmos.IsStatus(err, http.StatusNotFound, 0):
+			return nil
+		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
+			return err
+		}
+	}
+}
+
+// read returns nil where there is no such letter.
+func (s *Container) read(ctx context.Context, k keys, function, id string) (*letterDocument, error) {
+	resp, err := s.container.Read(ctx, id, k.of(function, id))
+	if cosmos.IsStatus(err, http.StatusNotFound, 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var doc letterDocument
+	if err := json.Unmarshal(resp.Body, &doc); err != nil {
+		return nil, &DamageError{Where: "document " + id, Err: err}
+	}
+	if doc.Kind != kindLetter || doc.Function != function || doc.Text == nil && doc.Parts == nil {
+		return nil, &DamageError{Where: "document " + id, Err: errors.New("it is not the letter that was written")}
+	}
+	return &doc, nil
+}
+
+// Delete removes the letter's document, and then those of its parts.
+func (s *Container) Delete(ctx context.Context, d trigger.DeadLetter) error {
+	if err := s.remove(ctx, d); err != nil {
+		return fmt.Errorf("delete dead letter %q: %w", d.ID, err)
+	}
+	return nil
+}
+
+func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
+	k, err := s.keys(ctx)
+	if err != nil {
+		return err
+	}
+	id := documentID(d.Function, d.ID)
+	if !s.inParts(d.Document) {
+		return s.delete(ctx, k.of(d.Function, id), id)
+	}
+	doc, err := s.read(ctx, k, d.Function, id)
+	if err != nil && !isDamage(err) {
+		return err
+	}
+	if err := s.delete(ctx, k.of(d.Function, id), id); err != nil {
+		return err
+	}
+	if doc != nil && doc.Parts != nil {
+		if err := s.deleteParts(ctx, k, *doc); err != nil {
+			return err
+		}
+	}
+	return s.sweep(ctx, k, d.Function, id)
+}
+
+// List queries what letters are sorted by, and reads them one by one.
+func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		k, err := s.keys(ctx)
+		if err != nil {
+			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of function %q: %w", function, err))
+			return
+		}
+		sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, k, function, from) })
+		for d, err := range letters(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, function, p.at) }) {
+			if err != nil {
+				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// positions are those of all letters of the time or later.
+func (s *Container) positions(ctx context.Context, k keys, function string, from time.Time) iter.Seq2[position, error] {
+	q := cosmos.Query{
+		Text:         `SELECT c.id, c.time, c.range, c.lsn FROM c WHERE c.kind = @kind AND c["function"] = @function AND c.time >= @from`,
+		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}, {Name: "@from", Value: sortable{from}}},
+		PartitionKey: k.scope(function),
+	}
+	return func(yield func(position, error) bool) {
+		for page, err := range s.container.Query(ctx, q) {
+			if err != nil {
+				yield(position{}, err)
+				return
+			}
+			for _, raw := range page.Items {
+				var doc letterDocument
+				if err := json.Unmarshal(raw, &doc); err != nil {
+					yield(position{}, fmt.Errorf("answer to the query of letters: %w", err))
+					return
+				}
+				if !yield(position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// load reads a whole letter.
+func (s *Container) load(ctx context.Context, k keys, function, id string) (d trigger.DeadLetter, there bool, err error) {
+	doc, err := s.read(ctx, k, function, id)
+	if doc == nil {
+		return trigger.DeadLetter{}, false, err
+	}
+	d = doc.letter()
+	if doc.Parts == nil {
+		return d, true, nil
+	}
+	d.Document, err = s.join(ctx, k, *doc)
+	if isDamage(err) { // unless it is being deleted
+		if doc, gone := s.read(ctx, k, function, id); doc == nil && gone == nil {
+			return trigger.DeadLetter{}, false, nil
+		}
+	}
+	return d, err == nil, err
+}
+
+// Holds asks for one letter with the key.
+func (s *Container) Holds(ctx context.Context, function, key string) (bool, error) {
+	k, err := s.keys(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+	}
+	q := cosmos.Query{
+		Text:         `SELECT c.id FROM c WHERE c.kind = @kind AND c["function"] = @function AND c["key"] = @key`,
+		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}, {Name: "@key", Value: key}},
+		PartitionKey: k.scope(function),
+		MaxItems:     1,
+	}
+	for page, err := range s.container.Query(ctx, q) {
+		if err != nil {
+			return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+		}
+		if len(page.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,195 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/google/uuid"
+
+	"halley/trigger"
+)
+
+// developmentStorage is what UseDevelopmentStorage=true stands for:
+// https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
+const developmentStorage = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;" +
+	"AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;" +
+	"BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1;"
+
+// storage is the connection string of an Azure Storage account for tests.
+func storage(t testing.TB) string {
+	t.Helper()
+	connection := os.Getenv("HALLEY_TEST_AZURITE")
+	switch {
+	case connection == "":
+		t.Skip("HALLEY_TEST_AZURITE is not set: it takes the connection string of a running Azurite, or UseDevelopmentStorage=true for its default ports")
+	case strings.HasPrefix(strings.ToLower(connection), "usedevelopmentstorage=true"):
+		return developmentStorage
+	}
+	return connection
+}
+
+// blobs names a container that is not there yet.
+func blobs(t testing.TB) *container.Client {
+	t.Helper()
+	c, err := container.NewClientFromConnectionString(storage(t), "letters-"+uuid.NewString(), nil)
+	must(t, err)
+	t.Cleanup(func() { _, _ = c.Delete(context.Background(), nil) }) // a test may never have made it
+	return c
+}
+
+func messages(t testing.TB) *azqueue.QueueClient {
+	t.Helper()
+	q, err := azqueue.NewQueueClientFromConnectionString(storage(t), "letters-"+uuid.NewString(), nil)
+	must(t, err)
+	t.Cleanup(func() { _, _ = q.Delete(context.Background(), nil) }) // as above
+	return q
+}
+
+func newBlob(t testing.TB, c *container.Client, opts *BlobOptions) *Blob {
+	t.Helper()
+	s, err := NewBlob(c, opts)
+	must(t, err)
+	return s
+}
+
+func TestBlobContract(t *testing.T) {
+	c := blobs(t)
+	contract(t, func(t *testing.T) trigger.DeadLetters { return newBlob(t, c, &BlobOptions{Prefix: "dead/", Window: 3}) })
+}
+
+func TestBlobPrefixesSeparate(t *testing.T) {
+	c := blobs(t)
+	a, b := newBlob(t, c, &BlobOptions{Prefix: "a/"}), newBlob(t, c, &BlobOptions{Prefix: "b/"})
+	must(t, a.Put(t.Context(), sample("f", "x")))
+	same(t, len(list(t, a, "f")), 1)
+	same(t, len(list(t, b, "f")), 0)
+}
+
+func TestBlobReportsWhatIsNoLetter(t *testing.T) {
+	c := blobs(t)
+	s := newBlob(t, c, nil)
+	must(t, s.Put(t.Context(), sample("f", "whole")))
+	must(t, s.Put(t.Context(), sample("f", "other")))
+	moved, err := encode(sample("g", "moved"))
+	must(t, err)
+	for name, body := range map[string]string{"half.json": `{"id":"ha`, "moved.json": string(moved)} {
+		_, err := c.NewBlockBlobClient(s.folder("f")+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
+		must(t, err)
+	}
+	var good []string
+	damaged := 0
+	for d, err := range s.List(t.Context(), "f") {
+		if err == nil {
+			good = append(good, d.ID)
+		} else if isDamage(err) {
+			damaged++
+		} else {
+			t.Error(err)
+		}
+	}
+	if len(good) != 2 || damaged != 2 {
+		t.Errorf("letters %v and %d damaged, want 2 and 2", good, damaged)
+	}
+}
+
+func newQueue(t testing.TB, c *container.Client, m *azqueue.QueueClient) *Queue {
+	t.Helper()
+	q, err := NewQueue(newBlob(t, c, nil), m, nil)
+	must(t, err)
+	return q
+}
+
+func TestQueueContract(t *testing.T) {
+	c, m := blobs(t), messages(t)
+	contract(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
+}
+
+// receive takes the next message out of a queue.
+func receive(t *testing.T, q *azqueue.QueueClient) string {
+	t.Helper()
+	got, err := q.DequeueMessage(t.Context(), nil)
+	must(t, err)
+	if len(got.Messages) != 1 {
+		t.Fatalf("%d messages", len(got.Messages))
+	}
+	m := got.Messages[0]
+	_, err = q.DeleteMessage(t.Context(), *m.MessageID, *m.PopReceipt, nil)
+	must(t, err)
+	return *m.MessageText
+}
+
+func TestQueueMessages(t *testing.T) {
+	m := messages(t)
+	q := newQueue(t, blobs(t), m)
+	huge := sample("f", "huge")
+	huge.Document = large()
+	for _, d := range []trigger.DeadLetter{sample("f", "small"), huge} {
+		must(t, q.Put(t.Context(), d))
+		text := receive(t, m)
+		decoded, err := base64.StdEncoding.DecodeString(text)
+		must(t, err)
+		if holds := strings.Contains(string(decoded), `"document":`); holds != (d.ID == "small") {
+			t.Errorf("message of %s holds a document: %t", d.ID, holds)
+		}
+		for _, text := range [][]byte{[]byte(text), decoded} { // as sent, and as the Functions host hands it on
+			got, there, err := q.Open(t.Context(), text)
+			must(t, err)
+			if !there {
+				t.Fatalf("letter %s is not there", d.ID)
+			}
+			same(t, got, d)
+		}
+		must(t, q.Delete(t.Context(), d))
+		_, there, err := q.Open(t.Context(), decoded)
+		must(t, err)
+		if there {
+			t.Errorf("letter %s is there after Delete", d.ID)
+		}
+	}
+}
+
+func TestQueueRefusesForeignMessages(t *testing.T) {
+	q := newQueue(t, blobs(t), messages(t))
+	for _, text := range []string{"", "null", "{}", "hello", "[1]", `{"range":"0"}`} {
+		if _, _, err := q.Open(t.Context(), []byte(text)); err == nil {
+			t.Errorf("opened %q", text)
+		}
+	}
+}
+
+func TestQueuePutFailsWithoutMessage(t *testing.T) {
+	c := blobs(t)
+	nowhere, err := azqueue.NewQueueClientWithNoCredential("http://127.0.0.1:1/devstoreaccount1/none", nil)
+	must(t, err)
+	q := newQueue(t, c, nowhere)
+	ctx, cancel := context.WithTimeout(t.Context(), 200_000_000)
+	defer cancel()
+	if err := q.Put(ctx, sample("f", "a")); err == nil || !strings.Contains(err.Error(), "send message") {
+		t.Errorf("put: %v", err)
+	}
+}
+
+func TestStorageOptions(t *testing.T) {
+	c, err := container.NewClientWithNoCredential("http://127.0.0.1:1/devstoreaccount1/none", nil)
+	must(t, err)
+	m, err := azqueue.NewQueueClientWithNoCredential("http://127.0.0.1:1/devstoreaccount1/none", nil)
+	must(t, err)
+	for name, refused := range map[string]func() error{
+		"no container":     func() error { _, err := NewBlob(nil, nil); return err },
+		"negative window":  func() error { _, err := NewBlob(c, &BlobOptions{Window: -1}); return err },
+		"no blob":          func() error { _, err := NewQueue(nil, m, nil); return err },
+		"no queue":         func() error { _, err := NewQueue(newBlob(t, c, nil), nil, nil); return err },
+		"too large":        func() error { _, err := NewQueue(newBlob(t, c, nil), m, &QueueOptions{MaxMessage: 70_000}); return err },
+		"negative message": func() error { _, err := NewQueue(newBlob(t, c, nil), m, &QueueOptions{MaxMessage: -1}); return err },
+	} {
+		if refused() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
