@@ -360,6 +360,7 @@ func (f *function) auditIfDue(ctx context.Context) error {
 func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
 	if !l.span.known() {
 		if at, err := f.physical(ctx, l); err == nil {
+			l = l.clone()
 			l.span = at.span
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -26,6 +27,9 @@ type leaseStore struct {
 	prefix     string // processor name, account host and RIDs, as .NET composes it
 	expiration time.Duration
 	keyedBy    string // "id", "partitionKey" or "" (system key)
+
+	mu     sync.Mutex
+	listed map[string]*lease // by id: as last parsed, and not to be changed
 
 	monitoredKey []string      // partition key paths of the monitored container
 	retention    time.Duration // of its change feed, for all versions; 0 is none
@@ -96,7 +100,8 @@ type unreadable struct {
 	err error
 }
 
-// list reads all leases of the function, tombstones included.
+// list reads all leases of the function, tombstones included. What it returns
+// is shared and must be cloned before it is changed.
 func (s *leaseStore) list(ctx context.Context) (leases []*lease, bad []unreadable, err error) {
 	q := cosmos.Query{
 		Text:       "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)",
@@ -107,7 +112,7 @@ func (s *leaseStore) list(ctx context.Context) (leases []*lease, bad []unreadabl
 			return nil, nil, fmt.Errorf("list leases: %w", err)
 		}
 		for _, raw := range page.Items {
-			l, err := s.parse(raw)
+			l, err := s.parseListed(raw)
 			switch {
 			case errors.Is(err, errForeignLease):
 				return nil, nil, fmt.Errorf("lease %q: %w", documentID(raw), err)
@@ -119,6 +124,34 @@ func (s *leaseStore) list(ctx context.Context) (leases []*lease, bad []unreadabl
 		}
 	}
 	return leases, bad, nil
+}
+
+// parseListed is parse for lists, which see most leases again as they were.
+func (s *leaseStore) parseListed(raw []byte) (*lease, error) {
+	var version struct {
+		ID   string      `json:"id"`
+		ETag azcore.ETag `json:"_etag"`
+	}
+	if err := json.Unmarshal(raw, &version); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	known := s.listed[version.ID]
+	s.mu.Unlock()
+	if known != nil && known.etag == version.ETag && s.keyedBy != "partitionKey" {
+		return known, nil
+	}
+	l, err := s.parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listed == nil {
+		s.listed = map[string]*lease{}
+	}
+	s.listed[version.ID] = l
+	return l, nil
 }
 
 func (s *leaseStore) parse(raw []byte) (*lease, error) {
