@@ -1,0 +1,108 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestPoisonAmongThousands is the promise of the delivery policy as a whole:
+// one document in a thousand is poison, one handler call in twenty fails, four
+// hosts come and share, ranges split. Every good change is handled, every poison
+// one is dead-lettered once, no range is blocked for longer than the policy
+// allows, and a replay with a cured handler empties the store.
+func TestPoisonAmongThousands(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		const documents = 6000
+		store := &letters{}
+		var mu sync.Mutex
+		calls := map[string]int{}
+		flaky := func(next Handler) Handler {
+			return func(ctx context.Context, b Batch) error {
+				mu.Lock()
+				calls[b.Range.ID]++
+				h := fnv.New32a()
+				fmt.Fprint(h, b.Range.ID, b.Epoch, calls[b.Range.ID])
+				mu.Unlock()
+				if h.Sum32()%20 == 0 {
+					return errors.New("weather")
+				}
+				return next(ctx, b)
+			}
+		}
+		policy := withLetters(store, func(f *Function) { f.MaxAttempts, f.RetryMax = 6, 2*time.Second })
+		var stops []func()
+		for i := range 4 {
+			owner := fmt.Sprint("h", i)
+			stops = append(stops, w.running(w.host(owner, flaky(allergic(w.record(owner))), policy)))
+		}
+		poison := 0
+		for i := range documents {
+			id := fmt.Sprint("doc", i)
+			if i%1000 == 500 {
+				id = fmt.Sprint("poison", i)
+				poison++
+			}
+			w.write(fmt.Sprint("player", i%97), id)
+			if i%300 == 299 {
+				time.Sleep(10 * time.Second)
+			}
+			if i == 2000 || i == 4000 {
+				ranges, err := w.items.Ranges(t.Context())
+				must(t, err)
+				_, err = w.account.Split("db", "items", ranges[i/4000].ID)
+				must(t, err)
+			}
+		}
+		// A poison change costs its halvings and six attempts, each with a wait of
+		// at most two seconds.
+		time.Sleep(time.Minute)
+		for _, stop := range stops {
+			stop()
+		}
+		if got := len(store.ids()); got != poison {
+			t.Errorf("%d dead letters of %d poison documents: %v", got, poison, store.ids())
+		}
+		for _, id := range store.ids() {
+			if !strings.HasPrefix(id, "poison") {
+				t.Errorf("%s was dead-lettered", id)
+			}
+			delete(w.written, id)
+		}
+		w.complete(0)
+		if blocked := w.longestSilence(); blocked > 40*time.Second {
+			t.Errorf("a range made no progress for %s", blocked)
+		}
+		done, err := Replay(t.Context(), store, "test", w.record("replay"), nil)
+		must(t, err)
+		if done.Handled != poison || len(store.ids()) != 0 {
+			t.Errorf("replay: %+v, left %v", done, store.ids())
+		}
+	})
+}
+
+// longestSilence is the longest time in which a range only refused.
+func (w *world) longestSilence() (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := map[string]time.Time{}
+	for _, e := range w.events {
+		switch e.Kind {
+		case Refused:
+			if since[e.Range].IsZero() {
+				since[e.Range] = e.Time
+			}
+		case Delivered, DeadLettered:
+			if s := since[e.Range]; !s.IsZero() {
+				longest = max(longest, e.Time.Sub(s))
+			}
+			delete(since, e.Range)
+		}
+	}
+	return longest
+}
