@@ -1,11 +1,12 @@
-// Package leaderboard keeps the best score of every player and game in Redis.
+// Package leaderboard keeps the best score of every player and game in Redis,
+// and the latest.
 //
 // The board of a game is one sorted set, whose members are the players and
 // whose scores are their best results. It is written with ZADD GT
 // (https://redis.io/docs/latest/commands/zadd/), which adds a player or raises
 // a score and never lowers one: results that arrive twice, late or in any
 // order leave the same board. Boards are never trimmed; a board holds every
-// player of its game.
+// player of its game. The latest scores are fenced: see latest.go.
 package leaderboard
 
 import (
@@ -46,10 +47,19 @@ func New(client *redis.Client, prefix string) *Boards {
 	return &Boards{redis: client, prefix: prefix}
 }
 
-// Handler records every result of a batch. A document that is no result fails
-// the batch, with an error that names the document and the field, before any
-// of the batch is recorded.
-func (b *Boards) Handler() trigger.Handler { return trigger.Documents(b.Record) }
+// Handler records every result of a batch, and the last one of each player. A
+// document that is no result fails the batch, with an error that names
+// the document and the field, before any of the batch is recorded.
+func (b *Boards) Handler() trigger.Handler {
+	return func(ctx context.Context, batch trigger.Batch) error {
+		return trigger.Documents(func(ctx context.Context, results []game.Result) error {
+			if err := b.Record(ctx, results); err != nil {
+				return err
+			}
+			return b.recordLatest(ctx, batch, results)
+		})(ctx, batch)
+	}
+}
 
 // Record raises the boards to results, in one round trip. After an error some
 // of the results may be recorded; recording them again is harmless.
