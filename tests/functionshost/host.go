@@ -21,7 +21,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -41,9 +40,6 @@ type Options struct {
 	// ContentLength frames request bodies with their length, as Core Tools
 	// does; otherwise they are chunked, as in Azure.
 	ContentLength bool
-	// Port is fixed where positive; otherwise a free one is picked once and
-	// survives restarts of the handler.
-	Port int
 }
 
 // ErrStopped is the failure of an invocation that a stopped host cannot run.
@@ -93,7 +89,7 @@ func Start(root string, opts *Options) (*Host, error) {
 	if h.opts.StopGrace == 0 {
 		h.opts.StopGrace = 10 * time.Second
 	}
-	if h.port, err = pickPort(h.opts.Port); err != nil {
+	if h.port, err = pickPort(); err != nil {
 		return nil, err
 	}
 	h.out = &output{stderrIsError: h.app.stderrIsError}
@@ -103,9 +99,10 @@ func Start(root string, opts *Options) (*Host, error) {
 	return h, nil
 }
 
-// pickPort finds a free port the way the host does: by binding and closing one.
-func pickPort(fixed int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(fixed)))
+// pickPort finds a free port the way the host does, by binding and closing one.
+// It is picked once and survives restarts of the handler.
+func pickPort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("pick the handler's port: %w", err)
 	}
