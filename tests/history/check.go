@@ -187,7 +187,9 @@ func (c *checker) end(e Event) {
 	if e.Verdict == DeadLettered {
 		for _, ref := range e.Refused {
 			c.report.DeadLetters++
-			c.handle(stream{}, ref.Key, ref.Seq)
+			if change := c.handle(stream{}, ref.Key, ref.Seq); change != nil {
+				change.dead = true
+			}
 		}
 		return
 	}
@@ -205,10 +207,10 @@ func (c *checker) end(e Event) {
 }
 
 // handle notes that a change needs no delivery any more.
-func (c *checker) handle(by stream, name string, seq int64) {
+func (c *checker) handle(by stream, name string, seq int64) *change {
 	k := c.key(name)
 	if seq < 1 || seq > int64(len(k.changes)) {
-		return // a phantom, reported as such
+		return nil // a phantom, reported as such
 	}
 	change := &k.changes[seq-1]
 	change.handled, change.by = true, by
@@ -216,6 +218,7 @@ func (c *checker) handle(by stream, name string, seq int64) {
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
 		delete(c.pending, change.id)
 	}
+	return change
 }
 
 func (c *checker) finish() {

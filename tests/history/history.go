@@ -101,6 +101,7 @@ const (
 	Release    Op = "release"
 	Retire     Op = "retire" // deleted by its owner after a split or merge
 	Tombstone  Op = "tombstone"
+	Ask        Op = "ask"    // another host asks for the lease
 	Marker     Op = "marker" // the leases of the function exist
 
 	Deleted    Op = "deleted"

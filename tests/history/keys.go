@@ -16,6 +16,7 @@ type change struct {
 	written bool
 	seen    int
 	handled bool
+	dead    bool   // in the dead-letter store, perhaps without ever being delivered
 	by      stream // who handled it last
 }
 
@@ -100,10 +101,10 @@ func (k *key) deliver(r *Report, s stream, e Event, ended bool) {
 }
 
 // missing is the first change between two positions that has no later version
-// to excuse its absence; 0 if there is none.
+// and no dead letter to excuse its absence; 0 if there is none.
 func (k *key) missing(after, before int64) int64 {
 	for seq := after + 1; seq < before; seq++ {
-		if k.changes[seq-1].last {
+		if c := k.changes[seq-1]; c.last && !c.dead {
 			return seq
 		}
 	}

@@ -134,14 +134,15 @@ func (c *checker) replace(e Event) {
 	if e.Epoch < l.epoch || e.Position < l.position {
 		c.violate(Monotone, "lease %q went from epoch %d at %d to epoch %d at %d", e.Range, l.epoch, l.position, e.Epoch, e.Position)
 	}
-	if e.Op == Acquire {
+	switch {
+	case e.Op == Acquire:
 		c.acquire(e, l)
-	} else if e.Epoch != l.epoch {
+	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
-	} else {
+	} else if e.Op != Ask {
 		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
 	}
 	if e.Max != "" {

@@ -31,13 +31,14 @@ const (
 	// To a handler call.
 	failing   class = "handler fails"
 	panicking class = "handler panics"
-	hanging   class = "handler hangs"    // until its context ends
-	outliving class = "handler outlives" // ends after its context did, and then succeeds
-	slow      class = "handler slow"     // longer than a lease lasts
-	poison    class = "poison document"  // fails a number of calls that hold it; the rate is per document
-	mutating  class = "handler mutates"  // destroys the bytes it was given, then fails
-	cancelled class = "handler gives up" // succeeds in nothing once its context ends
-	sinkDown  class = "sink outage"      // every call of every host fails for a while; per hour
+	hanging   class = "handler hangs"         // until its context ends
+	outliving class = "handler outlives"      // ends after its context did, and then succeeds
+	slow      class = "handler slow"          // longer than a lease lasts
+	poison    class = "poison document"       // fails a number of calls that hold it; the rate is per document
+	mutating  class = "handler mutates"       // destroys the bytes it was given, then fails
+	partly    class = "handler fails in part" // names the changes that failed
+	skipping  class = "handler skips"         // gives the changes up
+	sinkDown  class = "sink outage"           // every call of every host fails for a while; per hour
 
 	// To the world.
 	split       class = "split"
@@ -118,7 +119,7 @@ func weight(c class, k kind) float64 {
 			return 0.3
 		case acquire:
 			return 3
-		case create, retire, release, tombstone, stamp:
+		case create, retire, release, tombstone, stamp, ask, bury:
 			return 20
 		}
 		return 0

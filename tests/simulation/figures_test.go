@@ -18,6 +18,7 @@ type Figures struct {
 	Writes      int
 	Delivered   int
 	Redelivered int
+	DeadLetters int
 	Splits      int
 	Merges      int
 	Kills       int
@@ -37,6 +38,7 @@ func (f *Figures) add(run *Run) {
 	f.Writes += o.Writes
 	f.Delivered += run.Report.Delivered
 	f.Redelivered += run.Report.Redelivered
+	f.DeadLetters += o.DeadLetters
 	f.Splits += o.Splits
 	f.Merges += o.Merges
 	f.Kills += o.Kills
@@ -50,8 +52,8 @@ func (f *Figures) add(run *Run) {
 func (f Figures) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %.0f lease-hours in %s of virtual time\n", f.Seeds, f.LeaseHours, f.Virtual.Round(time.Minute))
-	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d violations\n",
-		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.Violations)
+	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d dead letters, %d violations\n",
+		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.DeadLetters, f.Violations)
 	fmt.Fprintf(&b, "%d kills, %d hosts gave up, %d splits, %d merges\n", f.Kills, f.Exits, f.Splits, f.Merges)
 	for _, c := range slices.Sorted(maps.Keys(f.Faults)) {
 		fmt.Fprintf(&b, "  %-18s %d\n", c, f.Faults[c])

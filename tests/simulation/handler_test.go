@@ -137,12 +137,37 @@ func (c *call) end() {
 		return
 	}
 	verdict, err := history.Handled, error(nil)
+	var refusals []history.Ref
 	switch c.class {
 	case failing, panicking, poison, mutating, sinkDown:
 		verdict, err = history.Refusal, errOnPurpose
+	case skipping:
+		verdict, err = history.Refusal, trigger.Skip(errOnPurpose)
+	case partly:
+		verdict = history.PartlyFailed
+		refusals, err = c.refuseSome()
 	}
-	w.record(c.ended(verdict))
+	if err == nil && w.swarm.dice(c.id).chance("checkpoint", 0.5) {
+		c.batch.Checkpoint()
+	}
+	ended := c.ended(verdict)
+	ended.Refused = refusals
+	w.record(ended)
 	c.ends <- err
+}
+
+// refuseSome fails some changes of the batch, at least one.
+func (c *call) refuseSome() (refs []history.Ref, err error) {
+	d := c.p.w.swarm.dice(c.id)
+	last := len(c.changes) - 1
+	var failed []trigger.Change
+	for i, e := range c.changes {
+		if i == last && failed == nil || d.chance("refuse "+strconv.Itoa(i), 0.3) {
+			refs = append(refs, history.Ref{Key: e.Key, Seq: e.Seq})
+			failed = append(failed, c.batch.Changes[i])
+		}
+	}
+	return refs, trigger.Failed(errOnPurpose, failed...)
 }
 
 func (c *call) ended(v history.Verdict) history.Event {

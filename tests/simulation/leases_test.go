@@ -1,57 +1,38 @@
 package simulation
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"halley/tests/history"
-	"halley/trigger/cosmos"
 )
 
-// serve has the account answer.
+// serve has the account answer. The answer to a list stays the same until a
+// lease changes, and is not worked out anew.
 func (w *world) serve(req *http.Request, r *request) (*http.Response, error) {
-	if r.kind == listLeases {
-		return w.list(req, r.body)
+	if r.kind != listLeases {
+		return w.account.Do(req)
 	}
-	return w.account.Do(req)
-}
-
-// list answers the one query that hosts make, by reading the lease container's
-// feed from its beginning.
-func (w *world) list(req *http.Request, body []byte) (*http.Response, error) {
-	var q struct {
-		Parameters []struct{ Value string }
-	}
-	if err := json.Unmarshal(body, &q); err != nil || len(q.Parameters) != 1 {
-		return nil, fmt.Errorf("query %q is not the one that lists leases", body)
-	}
-	prefix := q.Parameters[0].Value
 	w.mu.Lock()
-	cached, ok := w.listed[prefix]
+	body, known := w.listed[string(r.body)]
 	w.mu.Unlock()
-	if ok {
-		return answer(req, 200, nil, cached), nil
+	if known {
+		return answer(req, http.StatusOK, nil, body), nil
 	}
-	var found [][]byte
-	for _, doc := range w.stored() {
-		var d struct {
-			ID string `json:"id"`
-		}
-		if json.Unmarshal(doc, &d) == nil && strings.HasPrefix(d.ID, prefix) {
-			found = append(found, doc)
-		}
+	resp, err := w.account.Do(copied(req, r.body))
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Ms-Continuation") != "" {
+		return resp, err
 	}
-	list := fmt.Sprintf(`{"_rid":"","Documents":[%s],"_count":%d}`, bytes.Join(found, []byte(",")), len(found))
+	read, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
-	w.listed[prefix] = list
+	w.listed[string(r.body)] = string(read)
 	w.mu.Unlock()
-	return answer(req, 200, nil, list), nil
+	return answer(req, http.StatusOK, nil, string(read)), nil
 }
 
 // changed says that the lease container is not as it was listed.
@@ -59,28 +40,6 @@ func (w *world) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.listed)
-}
-
-// stored reads all documents of the lease container.
-func (w *world) stored() []json.RawMessage {
-	var docs []json.RawMessage
-	c := w.admin.Container(database, "leases")
-	request := cosmos.FeedRequest{Range: cosmos.Range{ID: "0", Max: "FF"}}
-	for {
-		page, err := c.ReadFeed(context.Background(), request)
-		if err != nil {
-			w.t.Errorf("read leases: %v", err)
-			return nil
-		}
-		if page.NotModified {
-			return docs
-		}
-		for _, item := range page.Items {
-			docs = append(docs, slices.Clone(item.Document))
-		}
-		request.Continuation = page.Continuation
-		page.Release()
-	}
 }
 
 // observe records what a request did to a lease document.
@@ -94,7 +53,7 @@ func (w *world) observe(p *process, r *request, got result) {
 		Owner: r.doc.owner, Epoch: r.doc.epoch, Position: r.doc.position(),
 	}
 	switch r.kind {
-	case create, acquire, checkpoint, renew, release, tombstone:
+	case create, acquire, checkpoint, renew, release, tombstone, ask:
 		w.keep(r.doc)
 	case retire:
 		w.drop(r.doc.id)
@@ -110,7 +69,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	}
 	event.Op = map[kind]history.Op{
 		create: history.Create, acquire: history.Acquire, checkpoint: history.Checkpoint, renew: history.Renew,
-		release: history.Release, tombstone: history.Tombstone, retire: history.Retire,
+		release: history.Release, tombstone: history.Tombstone, ask: history.Ask, retire: history.Retire,
 	}[r.kind]
 	w.record(event)
 }

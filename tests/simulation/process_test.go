@@ -43,14 +43,12 @@ func (w *world) start(owner string) *process {
 		cut: make(chan struct{}), ordinals: map[string]int{}, unheard: map[string]time.Time{},
 	}
 	client := w.client(p)
-	host, err := trigger.New(client.Container(database, "leases"), []trigger.Function{{
-		Name:           processor,
-		Container:      client.Container(database, "items"),
-		Handler:        p.handle,
-		Start:          w.swarm.start,
-		MaxItems:       w.swarm.maxItems,
-		HandlerTimeout: w.swarm.handlerTimeout,
-	}}, w.swarm.hostOptions(owner, w.logger))
+	f := w.swarm.function
+	f.Container, f.Handler = client.Container(database, "items"), p.handle
+	if w.swarm.deadLetters {
+		f.DeadLetters = &store{p}
+	}
+	host, err := trigger.New(client.Container(database, "leases"), []trigger.Function{f}, w.swarm.hostOptions(owner, w.logger))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -81,17 +79,22 @@ func (w *world) client(transport policy.Transporter) *cosmos.Client {
 
 // exited is the end of a host's Run.
 func (w *world) exited(p *process, err error) {
-	delete(w.alive, p.name)
 	if p.killed {
 		return
 	}
+	w.mu.Lock()
+	p.killed = true
+	w.mu.Unlock()
+	close(p.cut) // handler calls that were left behind end with the process
+	delete(w.alive, p.name)
 	w.record(history.Event{Kind: history.Host, Op: history.Stopped, Host: p.name, Owner: p.owner})
-	if p.stopping && err != nil {
-		w.t.Errorf("seed %d: host %s stopped with %v", w.swarm.seed, p.name, err)
-	}
-	if !p.stopping {
+	w.log.add(time.Since(w.began), "exit", fmt.Sprint(p.name, ": ", err))
+	switch {
+	case !p.stopping:
 		w.figures.Exits++
 		w.revive(p)
+	case w.ending && err != nil:
+		w.violations = append(w.violations, history.Violation{Rule: graceful, Text: fmt.Sprintf("host %s stopped with %v", p.name, err)})
 	}
 }
 
@@ -143,24 +146,48 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	r, f, how := p.admit(req, body)
-	switch how {
-	case dead:
+	p.w.mu.Lock()
+	r := p.w.classify(req, body)
+	p.w.mu.Unlock()
+	f, how := p.admit(r)
+	switch {
+	case how == dead:
 		return nil, errCut
-	case unreachable:
+	case how == unreachable, how == atOnce && f.class == lost:
 		return nil, errReset
-	case atOnce:
-		return p.answerAtOnce(req, r, f)
+	case how == atOnce && f.status.code != 0:
+		return shifted(f.refusal(req), r.shift), nil
+	case how == atOnce:
+		if body != nil {
+			req = copied(req, body)
+		}
+		resp, err := p.w.serve(req, r)
+		return shifted(resp, r.shift), err
 	}
+	late := copied(req, body) // it may outlive its sender, whose retries use req again
+	got := p.exchange(req.Context(), r, f, func() result {
+		if f.status.code != 0 {
+			return result{resp: f.refusal(late)}
+		}
+		resp, err := p.w.serve(late.WithContext(context.Background()), r)
+		got := result{resp: resp, err: err}
+		p.w.observe(p, r, got)
+		return got
+	})
+	return got.resp, got.err
+}
+
+// exchange sends a request through the queue and waits for its answer.
+func (p *process) exchange(ctx context.Context, r *request, f fate, do func() result) result {
 	reply := make(chan result, 1)
-	p.w.later(f.before, r.id, func() { p.carryOut(copied(req, body), r, f, reply) })
+	p.w.later(f.before, r.id, func() { p.carryOut(r, f, do, reply) })
 	select {
 	case got := <-reply:
-		return got.resp, got.err
+		return got
 	case <-p.cut:
-		return nil, errCut
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
+		return result{err: errCut}
+	case <-ctx.Done():
+		return result{err: ctx.Err()}
 	}
 }
 
@@ -175,14 +202,13 @@ const (
 )
 
 // admit gives a request its identity and its fate.
-func (p *process) admit(req *http.Request, body []byte) (*request, fate, how) {
+func (p *process) admit(r *request) (fate, how) {
 	w := p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p.killed {
-		return nil, fate{}, dead
+		return fate{}, dead
 	}
-	r := w.classify(req, body)
 	key := p.name + "/" + string(r.kind) + "/" + r.what
 	if r.kind.shared() {
 		r.id = key + "@" + strconv.FormatInt(int64(time.Since(w.began)), 10)
@@ -193,65 +219,53 @@ func (p *process) admit(req *http.Request, body []byte) (*request, fate, how) {
 	r.shift = p.shift
 	w.figures.Requests++
 	now := time.Now()
-	if until := p.unheard[containerOf(req)]; now.Before(until) {
-		return r, fate{}, unreachable
+	if now.Before(p.unheard[r.container]) {
+		return fate{}, unreachable
 	}
-	var f fate
-	if !w.calm {
-		f = w.swarm.decide(r)
-	}
-	if containerOf(req) == "leases" && now.Before(w.slowDown) {
-		f = fate{class: throttled, status: refusals[0], retryAfter: w.swarm.dice(r.id).duration("retry after", time.Millisecond, 5*time.Second)}
-	}
-	if f.class != "" && f.class != throttled {
-		w.figures.Faults[string(f.class)]++
-		w.swarm.happened(f.class, r.id)
-		what := history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.what}
-		if f.class == killedBefore || f.class == killedAfter {
-			w.noted(r.id + ": " + f.String()) // a kill records itself
-		} else {
-			w.noted(r.id+": "+f.String(), what)
-		}
-	}
+	f := w.fateOf(p, r, now)
 	switch {
 	case r.kind.serial():
-		return r, f, atOnce // how many make it depends on who is first
+		return f, atOnce // how many make it depends on who is first
 	case r.kind.writes(), f.class != "", now.Before(p.frozen):
-		return r, f, queued
+		return f, queued
 	}
 	w.log.sum(r.id)
-	return r, f, atOnce
+	return f, atOnce
 }
 
-// containerOf is the container of a request's path, "" where there is none.
-func containerOf(req *http.Request) string {
-	_, rest, _ := strings.Cut(req.URL.Path, "/colls/")
-	name, _, _ := strings.Cut(rest, "/")
-	return name
-}
-
-func (p *process) answerAtOnce(req *http.Request, r *request, f fate) (*http.Response, error) {
-	switch f.class {
-	case lost:
-		return nil, errReset
-	case refused, denied, throttled:
-		return shifted(f.refusal(req), r.shift), nil
+// fateOf decides what happens to a request and notes it. The caller holds w.mu.
+func (w *world) fateOf(p *process, r *request, now time.Time) fate {
+	if r.container == "leases" && now.Before(w.slowDown) {
+		return fate{class: throttled, status: refusals[0], retryAfter: w.swarm.dice(r.id).duration("retry after", time.Millisecond, 5*time.Second)}
 	}
-	resp, err := p.w.serve(req, r)
-	return shifted(resp, r.shift), err
+	if w.calm {
+		return fate{}
+	}
+	f := w.swarm.decide(r)
+	switch f.class {
+	case "":
+		return f
+	case killedBefore, killedAfter:
+		w.noted(r.id + ": " + f.String()) // a kill records itself
+	default:
+		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.what})
+	}
+	w.figures.Faults[string(f.class)]++
+	w.swarm.happened(f.class, r.id)
+	return f
 }
 
 // carryOut is the arrival of a request at the service; the scheduler calls it.
-func (p *process) carryOut(req *http.Request, r *request, f fate, reply chan<- result) {
+func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- result) {
 	w := p.w
-	if wait := time.Until(p.frozen); wait > 0 && f.class != lateRequest && w.swarm.dice(r.id).chance("frozen before", 0.5) {
-		w.later(wait+time.Duration(len(r.id)), r.id, func() { p.carryOut(req, r, f, reply) })
+	late := f.class == lateRequest
+	if wait := time.Until(p.frozen); wait > 0 && !late && w.swarm.dice(r.id).chance("frozen before", 0.5) {
+		w.later(wait+time.Duration(len(r.id)), r.id, func() { p.carryOut(r, f, do, reply) })
 		return
 	}
-	if p.killed && f.class != lateRequest {
+	if p.killed && !late {
 		return // it never left
 	}
-	req = req.WithContext(context.Background())
 	var got result
 	switch f.class {
 	case killedBefore:
@@ -261,11 +275,8 @@ func (p *process) carryOut(req *http.Request, r *request, f fate, reply chan<- r
 		return
 	case lost:
 		got.err = errReset
-	case refused, denied, throttled:
-		got.resp = f.refusal(req)
 	default:
-		got.resp, got.err = w.serve(req, r)
-		w.observe(p, r, got)
+		got = do()
 	}
 	switch f.class {
 	case killedAfter:

@@ -22,7 +22,7 @@ type Run struct {
 	Swarm      string
 	Figures    Figures
 	Report     history.Report
-	Violations []string
+	Violations []history.Violation
 	Faults     []string // that happened, sorted
 	Digest     uint64   // of the decision log
 	Steps      int
@@ -53,15 +53,13 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	w.log.whole = o.log
 	w.trouble()
 	w.recover()
-	violations := w.settle()
+	w.settle()
+	w.replay()
 	w.close()
 
 	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
-	for _, v := range run.Report.Violations {
-		violations = append(violations, v.String())
-	}
-	run.Violations = violations
+	run.Violations = append(w.violations, run.Report.Violations...)
 	run.Faults = slices.Sorted(maps.Keys(s.applied))
 	if o.log != nil {
 		_ = history.Append(o.log, w.history...)
@@ -113,9 +111,17 @@ func (w *world) recover() {
 // delivered: the longest pause, then an expiration, then two audits.
 const patience = 40 * time.Minute
 
+// graceful is a promise about the end of a run, which a history does not show:
+// hosts that are asked to stop do, and give their leases back.
+const graceful history.Rule = "graceful stop"
+
+// intact is a promise about dead letters: each holds its change, is there once,
+// and a replay empties the store.
+const intact history.Rule = "dead letters"
+
 // settle has the hosts work until nothing is left, checks that they then stay
 // calm, and stops them in good order.
-func (w *world) settle() (violations []string) {
+func (w *world) settle() {
 	deadline := time.Now().Add(patience)
 	for (w.left() > 0 || len(w.living()) < 2) && time.Now().Before(deadline) {
 		w.advance(time.Now().Add(time.Minute))
@@ -134,25 +140,26 @@ func (w *world) settle() (violations []string) {
 	}
 	w.advance(time.Now().Add(2 * time.Minute))
 	for _, p := range slices.Sorted(maps.Keys(w.alive)) {
-		violations = append(violations, fmt.Sprintf("host %s does not stop", p))
+		w.violations = append(w.violations, history.Violation{Rule: graceful, Text: "host " + p + " does not stop"})
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.leases)) {
 		if l := w.leases[id]; l.owner != "" && !l.tombstone {
-			violations = append(violations, fmt.Sprintf("lease %s is still owned by %s after all hosts stopped", l.token, l.owner))
+			w.violations = append(w.violations, history.Violation{Rule: graceful, Text: fmt.Sprintf("lease %s is still owned by %s after all hosts stopped", l.token, l.owner)})
 		}
 	}
-	return violations
 }
 
 // left is how many changes are not delivered.
 func (w *world) left() int { return history.Check(w.history).Lost }
 
-func (r *Run) String() string {
+func (r *Run) String() string { return r.Swarm + "\n" + r.violations() }
+
+// violations are the first of them, a line each.
+func (r *Run) violations() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", r.Swarm)
 	for i, v := range r.Violations {
-		if i == 20 {
-			fmt.Fprintf(&b, "  … %d violations\n", len(r.Violations))
+		if i == 12 {
+			fmt.Fprintf(&b, "  … %d in all\n", len(r.Violations))
 			break
 		}
 		fmt.Fprintf(&b, "  VIOLATION %s\n", v)

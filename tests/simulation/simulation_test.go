@@ -19,11 +19,12 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
-	firstFlag = flag.Uint64("first", 0, "first of the fresh seeds; 0: from the clock")
-	hoursFlag = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 200")
-	keepFlag  = flag.Bool("keep", false, "go on after a seed that failed")
-	logFlag   = flag.String("log", "", "with -seed: file for the decision log and the history")
+	seedFlag     = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
+	firstFlag    = flag.Uint64("first", 0, "first of the fresh seeds; 0: from the clock")
+	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 200")
+	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
+	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
+	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
 // The garbage of many short requests is worth more memory.
@@ -90,7 +91,13 @@ func judge(t *testing.T, run *Run) {
 	if len(run.Violations) == 0 {
 		return
 	}
-	t.Errorf("%s\nthe decision log ends:\n  %s", run, strings.Join(run.LogEnd, "\n  "))
+	small := minimise(t, run, *patienceFlag)
+	faults := small.Faults
+	if len(faults) > 100 {
+		faults = append(faults[:100:100], fmt.Sprintf("and %d more", len(small.Faults)-100))
+	}
+	t.Errorf("%s\nof %d faults these are enough:\n  %s\nthen the violations are\n%s\nand the decision log ends:\n  %s\nto see it again: go test ./tests/simulation -run TestSeed -v -seed %d -log FILE",
+		run, len(run.Faults), strings.Join(faults, "\n  "), small.violations(), strings.Join(small.LogEnd, "\n  "), run.Seed)
 }
 
 // TestSeed runs one seed again, and shows all there is to see.

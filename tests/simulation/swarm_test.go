@@ -26,9 +26,8 @@ type swarm struct {
 	hosts, ranges, most    int // ranges at the start and at most
 	keys, documents        int
 	writes                 int // per hour, on the average
-	start                  trigger.Start
-	maxItems               int
-	handlerTimeout         time.Duration
+	function               trigger.Function
+	deadLetters            bool
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
 	retry                  policy.RetryOptions
@@ -64,6 +63,8 @@ var menu = []struct {
 	{slow, []float64{0.005, 0.02}},
 	{poison, []float64{0.002, 0.01}},
 	{mutating, []float64{0.01, 0.05}},
+	{partly, []float64{0.01, 0.1}},
+	{skipping, []float64{0.002, 0.01}},
 	{sinkDown, []float64{0.5}},
 
 	{split, []float64{0.5, 2, 8}},
@@ -87,26 +88,24 @@ var menu = []struct {
 // seeds have no others.
 var mild = map[class]bool{
 	killedBefore: true, killedAfter: true, kill: true, stop: true, scale: true,
-	failing: true, panicking: true, mutating: true, poison: true,
+	failing: true, panicking: true, mutating: true, poison: true, partly: true, skipping: true,
 }
 
 // newSwarm draws the configuration of a seed.
 func newSwarm(seed uint64) *swarm {
 	d := dice{seed, "swarm"}
 	s := &swarm{
-		seed:           seed,
-		hours:          time.Duration(d.between("hours", 2, 4)) * time.Hour,
-		hosts:          d.between("hosts", 3, 5),
-		ranges:         d.between("ranges", 4, 16),
-		most:           20,
-		keys:           d.between("keys", 8, 60),
-		documents:      d.between("documents", 1, 8),
-		writes:         one(d, "writes", 30, 100, 300, 1000),
-		start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
-		maxItems:       one(d, "max items", 0, 1, 3, 20),
-		handlerTimeout: one(d, "handler timeout", 0, 20*time.Second, 90*time.Second),
-		splitting:      one(d, "splitting", 0, 0, 3*time.Second, 40*time.Second),
-		leaseKey:       one(d, "lease key", "/id", "/partitionKey"),
+		seed:        seed,
+		hours:       time.Duration(d.between("hours", 2, 4)) * time.Hour,
+		hosts:       d.between("hosts", 3, 5),
+		ranges:      d.between("ranges", 4, 16),
+		most:        20,
+		keys:        d.between("keys", 8, 60),
+		documents:   d.between("documents", 1, 8),
+		deadLetters: d.chance("dead letters", 0.6),
+		writes:      one(d, "writes", 30, 100, 300, 1000),
+		splitting:   one(d, "splitting", 0, 0, 3*time.Second, 40*time.Second),
+		leaseKey:    one(d, "lease key", "/id", "/partitionKey"),
 		// Backoffs of the client have random jitter: a nanosecond is the longest
 		// without any. Without retries it is the runtime that repeats.
 		retry: policy.RetryOptions{
@@ -116,8 +115,12 @@ func newSwarm(seed uint64) *swarm {
 		rates:   map[class]float64{},
 		applied: map[string]bool{},
 	}
-	if d.chance("own intervals", 0.3) {
-		s.expiration = d.duration("expiration", 20*time.Second, 3*time.Minute)
+	s.function = drawFunction(d)
+	if s.function.LanesByID {
+		s.documents = 1 // then the order of a document is that of its key
+	}
+	if d.chance("own intervals", 0.5) {
+		s.expiration = d.duration("expiration", 30*time.Second, 4*time.Minute)
 		s.renewal = s.expiration / 3
 		s.acquire = s.expiration / 4
 		s.grace = d.duration("grace", time.Second, 30*time.Second)
@@ -134,6 +137,27 @@ func newSwarm(seed uint64) *swarm {
 
 // dice are those of one thing in this run.
 func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
+
+// drawFunction draws the settings of the function.
+func drawFunction(d dice) trigger.Function {
+	return trigger.Function{
+		Name:           processor,
+		Start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
+		MaxItems:       one(d, "max items", 0, 1, 3, 20),
+		HandlerTimeout: one(d, "handler timeout", 0, 20*time.Second, 90*time.Second),
+		BatchItems:     one(d, "batch items", 0, 0, 1, 5, 50),
+		BatchWindow:    one(d, "batch window", 0, 0, 200*time.Millisecond, 30*time.Second),
+		Lanes:          one(d, "lanes", 1, 1, 2, 8),
+		LanesByID:      d.chance("lanes by id", 0.2),
+		NoBisection:    d.chance("no bisection", 0.3),
+		MaxAttempts:    one(d, "attempts", 0, 0, 1, 3, -1),
+		MaxAge:         one(d, "age", 0, 0, 2*time.Minute),
+		ParkKeys:       d.chance("park keys", 0.3),
+		Breaker:        one(d, "breaker", 0, 0, 2, -1),
+		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
+			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20 * time.Second}, trigger.Checkpoint{Manual: true}),
+	}
+}
 
 func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 	return &trigger.Options{
@@ -182,7 +206,7 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 }
 
 // callClasses in the order in which a share of 1 is divided among them.
-var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating}
+var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating, partly, skipping}
 
 // decideCall says how a handler call ends.
 func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down bool) class {
@@ -191,7 +215,7 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down bo
 	}
 	for _, c := range changes {
 		document := s.dice("poison/" + c.Key + "/" + strconv.FormatInt(c.Seq, 10))
-		if document.chance("is", s.rates[poison]) && attempt <= document.between("attempts", 1, 9) && s.allows(poison, d.id) {
+		if document.chance("is", s.rates[poison]) && (s.deadLetters || attempt <= document.between("attempts", 1, 9)) && s.allows(poison, d.id) {
 			return poison
 		}
 	}
@@ -201,20 +225,28 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down bo
 			u -= rate
 			continue
 		}
-		if s.allows(c, d.id) {
-			return c
+		if !s.allows(c, d.id) || c == skipping && !s.deadLetters { // a range would wait for ever
+			return ""
 		}
-		return ""
+		return c
 	}
 	return ""
 }
 
 func (s *swarm) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s",
-		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.start, s.maxItems, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting)
+	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
+		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.Start, s.function.MaxItems, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting,
+		s.function.Lanes, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.MaxAge, s.function.Checkpoint)
 	if s.expiration > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
+	}
+	for word, on := range map[string]bool{
+		", dead letters": s.deadLetters, ", keys parked": s.function.ParkKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+	} {
+		if on {
+			b.WriteString(word)
+		}
 	}
 	b.WriteString("; faults:")
 	for _, c := range slices.Sorted(maps.Keys(s.rates)) {

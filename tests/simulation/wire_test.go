@@ -29,14 +29,16 @@ const (
 	renew         kind = "renew"
 	release       kind = "release"
 	tombstone     kind = "tombstone"
+	ask           kind = "ask" // another host's request for a lease
 	retire        kind = "retire"
+	bury          kind = "bury" // a dead letter
 	other         kind = "other"
 )
 
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, retire:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, ask, retire, bury:
 		return true
 	}
 	return false
@@ -52,18 +54,19 @@ func (k kind) serial() bool { return k == readAccount || k == readRanges }
 
 // request is one request of a host on the wire.
 type request struct {
-	kind  kind
-	what  string // the resource: a range, a lease token, a document
-	body  []byte
-	doc   leaseDocument // of a write to a lease
-	id    string        // its identity within the run
-	sent  time.Time
-	shift time.Duration // of the Date that the host sees
+	kind      kind
+	container string // that it is for, "" for none
+	what      string // the resource: a range, a lease token, a document
+	body      []byte
+	doc       leaseDocument // of a write to a lease
+	id        string        // its identity within the run
+	sent      time.Time
+	shift     time.Duration // of the Date that the host sees
 }
 
 // classify reads what a request is for. The caller holds w.mu.
 func (w *world) classify(req *http.Request, body []byte) *request {
-	r := &request{body: body, sent: time.Now()}
+	r := &request{body: body, sent: time.Now(), container: containerOf(req)}
 	segments := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	last := segments[len(segments)-1]
 	switch {
@@ -132,6 +135,7 @@ type leaseDocument struct {
 	owner        string
 	continuation string
 	epoch        int64
+	asked        string
 	tombstone    bool
 	body         []byte
 }
@@ -154,6 +158,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 	return leaseDocument{
 		id: d.ID, token: d.Token, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
+		asked:     d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -172,6 +177,8 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 		return tombstone
 	case d.owner == "":
 		return release
+	case d.asked != "" && d.asked != was.asked && d.epoch == was.epoch:
+		return ask
 	case d.epoch != was.epoch || was.owner == "":
 		return acquire
 	case d.continuation != was.continuation:
@@ -226,4 +233,11 @@ func copied(req *http.Request, body []byte) *http.Request {
 		c.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	return c
+}
+
+// containerOf is the container of a request's path, "" where there is none.
+func containerOf(req *http.Request) string {
+	_, rest, _ := strings.Cut(req.URL.Path, "/colls/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/tests/history"
+	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 	"halley/trigger/emulator/epk"
@@ -51,6 +52,8 @@ type world struct {
 	figures    Figures
 
 	bootstrapped bool
+	violations   []history.Violation // that no history shows
+	letters      []trigger.DeadLetter
 
 	mu       sync.Mutex // guards what goroutines of hosts touch
 	arrivals []item
@@ -130,7 +133,7 @@ func (w *world) writeNext(n int) {
 		return
 	}
 	d := w.swarm.dice("write/" + strconv.Itoa(n))
-	if w.swarm.start.String() != "now" || w.bootstrapped {
+	if w.swarm.function.Start.String() != "now" || w.bootstrapped {
 		for range one(d, "burst", 1, 1, 1, 1, 5, 20) {
 			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
 		}

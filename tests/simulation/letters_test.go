@@ -1,0 +1,106 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger"
+)
+
+// store is the dead-letter store as one host reaches it: over the same
+// unreliable network as everything else.
+type store struct{ p *process }
+
+func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
+	r := &request{kind: bury, what: d.ID, sent: time.Now(), container: "letters"}
+	f, how := s.p.admit(r)
+	switch how {
+	case dead:
+		return errCut
+	case unreachable:
+		return errReset
+	}
+	return s.p.exchange(ctx, r, f, func() result {
+		if f.status.code != 0 {
+			return result{err: fmt.Errorf("dead-letter store answers %d", f.status.code)}
+		}
+		s.p.w.bury(d)
+		return result{}
+	}).err
+}
+
+func (s *store) List(_ context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+	s.p.w.mu.Lock()
+	letters := slices.Clone(s.p.w.letters)
+	s.p.w.mu.Unlock()
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		for _, d := range letters {
+			if d.Function == function && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *store) Delete(_ context.Context, d trigger.DeadLetter) error {
+	s.p.w.mu.Lock()
+	defer s.p.w.mu.Unlock()
+	s.p.w.letters = slices.DeleteFunc(s.p.w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID })
+	return nil
+}
+
+func (s *store) Holds(_ context.Context, function, key string) (bool, error) {
+	s.p.w.mu.Lock()
+	defer s.p.w.mu.Unlock()
+	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Function == function && d.Key == key }), nil
+}
+
+// bury makes a letter durable.
+func (w *world) bury(d trigger.DeadLetter) {
+	var doc document
+	if err := json.Unmarshal(d.Document, &doc); err != nil {
+		w.violations = append(w.violations, history.Violation{Rule: intact, Text: fmt.Sprintf("dead letter %s holds %q", d.ID, d.Document)})
+		return
+	}
+	w.record(history.Event{
+		Kind: history.End, Verdict: history.DeadLettered, Range: d.Range, Epoch: d.Epoch,
+		Refused: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID }) {
+		w.letters = append(w.letters, d)
+		w.figures.DeadLetters++
+	}
+}
+
+// replay gives all dead letters to a handler that works again, and expects the
+// store to be empty then.
+func (w *world) replay() {
+	if !w.swarm.deadLetters {
+		return
+	}
+	s := &store{&process{w: w}}
+	seen := map[history.Ref]bool{}
+	wanted := len(w.letters)
+	done, err := trigger.Replay(context.Background(), s, processor, func(_ context.Context, b trigger.Batch) error {
+		for _, c := range b.Changes {
+			var doc document
+			if err := c.Decode(&doc); err != nil {
+				return err
+			}
+			seen[history.Ref{Key: doc.Key, Seq: doc.Seq}] = true
+		}
+		return nil
+	}, nil)
+	if err != nil || done.Handled != wanted || len(w.letters) != 0 || len(seen) != wanted {
+		w.violations = append(w.violations, history.Violation{
+			Rule: intact, Text: fmt.Sprintf("replay of %d letters: %+v, %v; %d different changes seen, %d letters left", wanted, done, err, len(seen), len(w.letters)),
+		})
+	}
+}
