@@ -100,8 +100,12 @@ func (h *Host) invoke(i *Invocation, payload Payload) Result {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	answer := make(chan Result, 1)
-	go func() { answer <- h.post(i, body) }()
+	answer, posted := make(chan Result, 1), make(chan struct{})
+	go func() {
+		defer close(posted)
+		answer <- h.post(i, body)
+	}()
+	defer func() { <-posted }()
 	for {
 		select {
 		case r := <-answer:

@@ -19,11 +19,12 @@ import (
 // process is one run of the handler's executable.
 type process struct {
 	cmd     *exec.Cmd
-	ready   chan struct{} // closed when it answered GET /
-	exited  chan struct{} // closed when it is gone
-	exit    int           // exit code, -1 by signal; valid once exited
-	message string        // how it ended, with its last error lines; valid once exited
-	retired atomic.Bool   // the host itself killed it: the exit is not counted
+	alive   context.Context // ends with the process, and with the host
+	ready   chan struct{}   // closed when it answered GET /
+	exited  chan struct{}   // closed when it is gone
+	exit    int             // exit code, -1 by signal; valid once exited
+	message string          // how it ended, with its last error lines; valid once exited
+	retired atomic.Bool     // the host itself killed it: the exit is not counted
 }
 
 const pollReady = 25 * time.Millisecond
@@ -32,6 +33,8 @@ const pollReady = 25 * time.Millisecond
 // The variables come twice, in the names of the older httpWorker as well.
 func (h *Host) startProcess() (*process, error) {
 	p := &process{ready: make(chan struct{}), exited: make(chan struct{})}
+	alive, end := context.WithCancel(h.life)
+	p.alive = alive
 	stdout := &stream{to: h.out}
 	stderr := &stream{to: h.out, stderr: true}
 	port, worker := strconv.Itoa(h.port), uuid.NewString()
@@ -46,10 +49,12 @@ func (h *Host) startProcess() (*process, error) {
 		"FUNCTIONS_APP_ROOT_PATH="+h.app.root,
 	)
 	if err := p.cmd.Start(); err != nil {
+		end()
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(h.app.executable), err)
 	}
 	go func() {
 		defer close(p.exited)
+		defer end()
 		_ = p.cmd.Wait()
 		stdout.flush()
 		stderr.flush()
@@ -76,23 +81,14 @@ func (p *process) gone() bool {
 // connection waits; every other failure counts as ready. Only the sleeps
 // between two polls are counted against the initialization timeout.
 func (h *Host) awaitReady(p *process) error {
-	ctx, cancel := context.WithCancel(h.life)
-	defer cancel()
-	go func() {
-		defer cancel()
-		select {
-		case <-p.exited:
-		case <-ctx.Done():
-		}
-	}()
 	for slept := time.Duration(0); slept < h.app.initializationTimeout; slept += pollReady {
-		if h.answers(ctx) && !p.gone() {
+		if h.answers(p.alive) && !p.gone() {
 			close(p.ready)
 			return nil
 		}
 		select {
 		case <-time.After(pollReady):
-		case <-ctx.Done():
+		case <-p.alive.Done():
 			return nil // its exit is the caller's to judge
 		}
 	}

@@ -62,7 +62,7 @@ func (h *Host) runProcess() error {
 		p.kill()
 		<-p.exited
 	}
-	if p.exit == exitSuccess && !p.retired.Load() {
+	if p.leftAlone() {
 		return errLeftAlone // still published: invocations meet a closed port
 	}
 	h.publish(nil)
@@ -73,6 +73,12 @@ func (h *Host) runProcess() error {
 		return nil
 	}
 	return fmt.Errorf("handler: %s", p.message)
+}
+
+// leftAlone reports whether the process has ended in the way after which the
+// host never starts another one.
+func (p *process) leftAlone() bool {
+	return p != nil && p.gone() && p.exit == exitSuccess && !p.retired.Load()
 }
 
 // retire kills the handler of now in favour of a new one, uncounted.
@@ -107,18 +113,12 @@ func (h *Host) handler(ctx context.Context) (*process, error) {
 	defer timeout.Stop()
 	for {
 		p, changed, _ := h.snapshot()
+		if p.leftAlone() {
+			return p, nil
+		}
 		var ready, exited <-chan struct{}
-		if p != nil {
+		if p != nil && !p.retired.Load() && !p.gone() {
 			ready, exited = p.ready, p.exited
-			if p.gone() {
-				if p.exit == exitSuccess && !p.retired.Load() {
-					return p, nil
-				}
-				exited = nil
-			}
-			if p.retired.Load() || p.gone() {
-				ready = nil
-			}
 		}
 		select {
 		case <-ready:
