@@ -121,6 +121,10 @@ type bookmark struct {
 	Item  int64 `json:"item,omitempty"`  // ordinal of the item that may be half used
 	Value int   `json:"value,omitempty"` // values taken from it
 	Count int   `json:"count,omitempty"` // values taken in all
+
+	// Keys are the ORDER BY values of the last result, whose item and row Item and
+	// Value then name. Clients may go on with another filter.
+	Keys json.RawMessage `json:"keys,omitempty"`
 }
 
 func (c *call) continuation() (bookmark, error) {
@@ -152,24 +156,34 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	if err != nil {
 		return results{}, refused(err)
 	}
-	var found results
-	streams, position := q.Properties().Streams, sql.Position{Count: from.Count}
-	if streams {
+	documents, position := s.documents(), sql.Position{Count: from.Count}
+	properties := q.Properties()
+	switch {
+	case properties.Streams:
 		if position.Value, err = s.begin(from); err != nil {
 			return results{}, err
 		}
+	case properties.Ordered:
+		var all [][]byte
+		all, position = s.resume(from)
+		documents = slices.Values(all)
 	}
-	for r, err := range q.Stream(s.documents(), q.parameters, sql.Env{Now: s.call.now}, position) {
+	var found results
+	for r, err := range q.Stream(documents, q.parameters, sql.Env{Now: s.call.now}, position) {
 		if err != nil {
 			return results{}, refused(err)
 		}
 		if found.full(limit) { // it does not stream, and there is more
-			found.next = &bookmark{Count: from.Count + len(found.values)}
+			found.next = &bookmark{Count: position.Count}
+			if properties.Ordered {
+				found.next = s.bookmark(position, window)
+			}
 			break
 		}
 		found.values = append(found.values, r.Value)
 		found.size += len(r.Value)
-		if streams && found.full(limit) {
+		position = r.After
+		if properties.Streams && found.full(limit) {
 			found.next = s.bookmark(r.After, window)
 			break
 		}

@@ -264,3 +264,43 @@ func TestQueryDemandsKey(t *testing.T) {
 		t.Errorf("the plan is for %+v, want a point", r)
 	}
 }
+
+// Clients resume a query in the middle of a range with a token and a filter of
+// their own, under which there are fewer results before it (ORDER BY with
+// enableQueryControl in @azure/cosmos 4.10.1).
+func TestOrderedContinuationIsAPlace(t *testing.T) {
+	c := twenty(t, 1)
+	for _, tt := range []struct {
+		name, first, then string
+		gone              string
+		want              []string
+	}{
+		{"ascending", "SELECT VALUE c.n FROM c ORDER BY c.n", "SELECT VALUE c.n FROM c WHERE c.n >= 2 ORDER BY c.n", "", strings.Fields("3 4 5")},
+		{"the last is gone", "SELECT VALUE c.n FROM c ORDER BY c.n", "SELECT VALUE c.n FROM c ORDER BY c.n", "2", strings.Fields("3 4 5")},
+		{"descending ties", "SELECT VALUE c.n FROM c ORDER BY c.tags[0] DESC", "SELECT VALUE c.n FROM c WHERE c.n != 18 ORDER BY c.tags[0] DESC", "", strings.Fields("8 17 7")},
+		{"descending ties, the last is gone", "SELECT VALUE c.n FROM c ORDER BY c.tags[0] DESC", "SELECT VALUE c.n FROM c ORDER BY c.tags[0] DESC", "18", strings.Fields("8 17 7")},
+		{"rows of one item", "SELECT VALUE t FROM c JOIN t IN c.tags WHERE c.n > 10 ORDER BY c.n", "SELECT VALUE t FROM c JOIN t IN c.tags ORDER BY c.n", "", strings.Fields("b a b")},
+		{"a limit", "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4", "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4", "", []string{"6"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c.t = t
+			h := with(crossHeader, rangeID("0")...)
+			a := c.expect("200", "POST", items, ask(tt.first), with(h, "x-ms-max-item-count", "3")...)
+			if tt.gone != "" {
+				key := map[bool]string{true: "1", false: "2"}[len(tt.gone) == 1]
+				c.expect("204", "DELETE", items+"/"+tt.gone, "", pk(key)...)
+				defer c.upsert(fmt.Sprintf(`{"id":%q,"pk":%q,"n":%s,"tags":["a","b"]}`, tt.gone, key, tt.gone), key)
+			}
+			a = c.expect("200", "POST", items, ask(tt.then), with(h, "x-ms-max-item-count", "3", "x-ms-continuation", a.header.Get("x-ms-continuation"))...)
+			var v struct{ Documents []any }
+			if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(v.Documents); got != fmt.Sprint(tt.want) {
+				t.Errorf("went on with %s, want %v", got, tt.want)
+			}
+		})
+	}
+	c.t = t
+	c.expect("400", "POST", items, ask("SELECT * FROM c ORDER BY c.n"), with(crossHeader, "x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-continuation", `{"item":1,"keys":[[1],[2]]}`)...)
+}

@@ -52,13 +52,25 @@ func (s *scan) begin(from bookmark) (taken int, err error) {
 	return taken, err
 }
 
+// resume takes all documents, and finds in their order the place that a bookmark
+// of an ordered query names.
+func (s *scan) resume(from bookmark) ([][]byte, sql.Position) {
+	documents := slices.Collect(s.documents())
+	i, found := slices.BinarySearch(s.read, from.Item)
+	p := sql.Position{Document: i, Value: from.Value, Count: from.Count, Keys: from.Keys}
+	if !found {
+		p.Value = -1
+	}
+	return documents, p
+}
+
 // bookmark is the place behind a result; nil where the window of TOP or OFFSET
 // LIMIT ends.
 func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
 	if window.Limit >= 0 && after.Count >= window.Offset+window.Limit {
 		return nil
 	}
-	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count}
+	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count, Keys: after.Keys}
 }
 
 // documents are the bodies behind s.after.

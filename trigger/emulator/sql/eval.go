@@ -11,6 +11,7 @@ type run struct {
 	parameters []value // by slot
 	now        time.Time
 	patterns   map[string]*pattern // compiled LIKE and RegexMatch patterns
+	document   int                 // number of the document at hand, from 1
 	combined   int                 // values bound by JOINs and subqueries of the document at hand
 	err        error               // the first failure; evaluation goes on as undefined
 }

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 )
@@ -169,36 +170,56 @@ func (s *statement) projected(r *row, documents iter.Seq[value]) iter.Seq[value]
 	}
 }
 
-// sorted orders stably. A single ORDER BY leaves out rows in which its
-// expression is undefined, as a range index does; with several, undefined sorts
-// first. Equal rows of a descending order come last first.
-func (s *statement) sorted(outer *row, documents iter.Seq[value]) iter.Seq[value] {
-	type sortable struct {
-		keys   []value
-		result value
-	}
-	return func(yield func(value) bool) {
-		var all []sortable
-		s.rows(outer, documents, func(r *row) bool {
-			keys := make([]value, len(s.orderBy))
-			for i, o := range s.orderBy {
-				keys[i] = o.expr.eval(r)
-			}
-			if v := s.project(r); v.defined() && (len(keys) > 1 || keys[0].defined()) {
-				all = append(all, sortable{keys, v})
-			}
-			return true
-		})
-		if s.orderBy[0].descending {
-			slices.Reverse(all)
+// place is one row of an ordered result.
+type place struct {
+	keys     []value
+	document int // number of the document that it comes from
+	row      int // among the rows of that document; -1 is before all
+	result   value
+}
+
+// ordered are the rows in the order of ORDER BY, and of the input where that says
+// nothing: in reverse if it begins descending. A single ORDER BY leaves out rows in
+// which its expression is undefined, as a range index does; with several,
+// undefined sorts first.
+func (s *statement) ordered(outer *row, documents iter.Seq[value]) []place {
+	var all []place
+	s.rows(outer, documents, func(r *row) bool {
+		p := place{document: r.run.document}
+		if last := len(all) - 1; last >= 0 && all[last].document == p.document {
+			p.row = all[last].row + 1
 		}
-		slices.SortStableFunc(all, func(a, b sortable) int { return s.compareKeys(a.keys, b.keys) })
-		for _, x := range all {
-			if outer.run.err != nil || !yield(x.result) {
+		for _, o := range s.orderBy {
+			p.keys = append(p.keys, o.expr.eval(r))
+		}
+		if p.result = s.project(r); p.result.defined() && (len(p.keys) > 1 || p.keys[0].defined()) {
+			all = append(all, p)
+		}
+		return true
+	})
+	slices.SortFunc(all, s.compare)
+	return all
+}
+
+func (s *statement) sorted(outer *row, documents iter.Seq[value]) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for _, p := range s.ordered(outer, documents) {
+			if outer.run.err != nil || !yield(p.result) {
 				return
 			}
 		}
 	}
+}
+
+func (s *statement) compare(a, b place) int {
+	if c := s.compareKeys(a.keys, b.keys); c != 0 {
+		return c
+	}
+	c := cmp.Or(cmp.Compare(a.document, b.document), cmp.Compare(a.row, b.row))
+	if s.orderBy[0].descending {
+		return -c
+	}
+	return c
 }
 
 func (s *statement) compareKeys(a, b []value) int {

@@ -55,6 +55,11 @@ type Properties struct {
 	// ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its input.
 	Streams bool
 
+	// Ordered says that ORDER BY alone decides where a result stands. A stream that
+	// goes on behind a result does so by its place, whatever has become of those
+	// before it.
+	Ordered bool
+
 	Distinct    bool
 	Top         bool
 	OffsetLimit bool
@@ -79,6 +84,7 @@ func (q *Query) Properties() Properties {
 	s := q.statement
 	p := Properties{
 		Streams:     q.streams(),
+		Ordered:     q.ordered(),
 		Distinct:    s.distinct,
 		Top:         s.top != nil,
 		OffsetLimit: s.limit != nil,
@@ -108,6 +114,8 @@ func (q *Query) streams() bool {
 	return !whole && len(s.from) > 0 && s.from[0].query == nil
 }
 
+func (q *Query) ordered() bool { return q.statement.orderBy != nil && !q.statement.distinct }
+
 // Limits are the numbers of TOP and OFFSET LIMIT. Limit is -1 without either.
 type Limits struct{ Offset, Limit int }
 
@@ -131,6 +139,11 @@ type Position struct {
 	Document int `json:"d,omitempty"` // documents used up; the next one may be half used
 	Value    int `json:"v,omitempty"` // values taken from that next one
 	Count    int `json:"n,omitempty"` // values taken in all, those that OFFSET skipped included
+
+	// Of a query that is [Properties.Ordered], Document and Value are the last
+	// result's own document and row, or -1 as the row where Document is the first
+	// behind one that is gone. Keys are the values of ORDER BY.
+	Keys json.RawMessage `json:"k,omitempty"`
 }
 
 // Result is one value of the answer. Value may share memory with the document
@@ -171,6 +184,10 @@ func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.Ra
 			yield(Result{}, err)
 			return
 		}
+		if q.ordered() {
+			q.streamOrdered(run, documents, from, skip, end, yield)
+			return
+		}
 		c := &cursor{streams: q.streams(), from: from}
 		if c.streams {
 			c.at = Position{Document: from.Document, Count: from.Count}
@@ -193,6 +210,59 @@ func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.Ra
 	}
 }
 
+// streamOrdered streams the places behind from.
+func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Position, skip, end int, yield func(Result, error) bool) {
+	s, last, err := q.statement, place{document: -1}, error(nil)
+	if from.Keys != nil {
+		if last, err = from.place(len(s.orderBy)); err != nil {
+			yield(Result{}, err)
+			return
+		}
+	}
+	if from.Count >= end {
+		return
+	}
+	count := from.Count
+	places := s.ordered(&row{run: run, slots: make([]value, q.width)}, new(cursor).read(run, documents))
+	if run.err != nil {
+		yield(Result{}, run.err)
+		return
+	}
+	for _, p := range places {
+		if from.Keys != nil && s.compare(p, last) <= 0 {
+			continue
+		}
+		count++
+		if count > skip && !yield(Result{p.result.json(), p.position(count)}, nil) || count >= end {
+			return
+		}
+	}
+}
+
+func (p place) position(count int) Position {
+	var keys []byte
+	for _, k := range p.keys {
+		keys = append(k.append(append(keys, ",["...)), ']')
+	}
+	keys[0] = '['
+	return Position{Document: p.document - 1, Value: p.row, Count: count, Keys: append(keys, ']')}
+}
+
+// place reads a position of a query with n keys. A key that is undefined is an
+// empty array.
+func (p Position) place(n int) (place, error) {
+	v, ok := parseText(string(p.Keys))
+	list := v.items()
+	if !ok || len(list) != n {
+		return place{}, &Error{Code: codeValue, Message: "The position is not one of this query."}
+	}
+	last := place{document: p.Document + 1, row: p.Value}
+	for _, key := range list {
+		last.keys = append(last.keys, key.element(0))
+	}
+	return last, nil
+}
+
 // cursor keeps the position of a stream.
 type cursor struct {
 	streams  bool
@@ -208,6 +278,7 @@ func (c *cursor) read(run *run, documents iter.Seq[[]byte]) iter.Seq[value] {
 				c.at.Document, c.at.Value = c.at.Document+1, 0
 			}
 			first, run.combined = false, 0
+			run.document++
 			if !yield(parseValue(d)) {
 				return
 			}

@@ -275,7 +275,7 @@ func TestProperties(t *testing.T) {
 		`SELECT c.x, c.y AS z, 1 FROM c JOIN t IN c.t OFFSET 0 LIMIT @n`: {Streams: true, Join: true, OffsetLimit: true,
 			Aliases: []string{"x", "z", "$1"}, Parameters: []string{"@n"}},
 		`SELECT DISTINCT VALUE c.x FROM c`:                       {Distinct: true, SelectValue: true},
-		`SELECT * FROM c ORDER BY c.x, LOWER(c["a b"]) DESC`:     {SelectStar: true, OrderBy: []Order{{"c.x", false}, {`LOWER(c["a b"])`, true}}},
+		`SELECT * FROM c ORDER BY c.x, LOWER(c["a b"]) DESC`:     {Ordered: true, SelectStar: true, OrderBy: []Order{{"c.x", false}, {`LOWER(c["a b"])`, true}}},
 		`SELECT VALUE {"s": sum(c.x), "n": COUNT(1)} FROM c`:     {SelectValue: true, Aggregates: []string{"SUM", "COUNT"}},
 		`SELECT c.x, MAX(c.y) AS m FROM c GROUP BY c.x, c.z + 1`: {GroupBy: []string{"c.x", "c.z + 1"}, Aggregates: []string{"MAX"}, Aliases: []string{"x", "m"}},
 		`SELECT * FROM (SELECT c.x FROM c)`:                      {SelectStar: true},
