@@ -1,0 +1,230 @@
+package main
+
+import "slices"
+
+// all are the planted bugs, by the part of the runtime that they are in.
+var all = slices.Concat(ownership, checkpoints, splits, births, delivery, protocol, edges)
+
+var ownership = []mutant{
+	{"no-if-match", "a stale checkpoint never lands", []edit{
+		{"trigger/store.go", "doc, l.etag)", `doc, "")`},
+	}},
+	{"delete-without-if-match", "only the owner retires a lease", []edit{
+		{"trigger/store.go", "l.partitionKey, l.etag)\n\treturn err", "l.partitionKey, \"\")\n\treturn err"},
+	}},
+	{"owner-by-name", "two processes of one name are two owners", []edit{
+		{"trigger/lease.go", "return l.owner == id.owner && l.properties[incarnationProperty] == id.incarnation && l.epoch() == id.epoch", "return l.owner == id.owner"},
+	}},
+	{"adopt-any-etag", "after a conflict, someone else's lease is lost", []edit{
+		{"trigger/keeper.go", "if !fresh.heldBy(k.id) {", "if fresh.heldBy(identity{}) {"},
+	}},
+	{"epoch-not-raised", "one owner per epoch", []edit{
+		{"trigger/store.go", "me.epoch = l.epoch() + 1", "me.epoch = max(l.epoch(), 1)"},
+	}},
+	{"epoch-reset-at-release", "an epoch never decreases", []edit{
+		{"trigger/keeper.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
+	}},
+	{"no-self-fence", "no delivery begins on a lease that may have expired", []edit{
+		{"trigger/keeper.go", "ok, written := k.trusted()\n\t\tif ok {", "ok, written := k.trusted()\n\t\tif ok || true {"},
+	}},
+	{"trust-from-the-answer", "a lease is trusted from when its write left", []edit{
+		{"trigger/keeper.go", "k.adopt(next, sent)", "_ = sent\n\t\tk.adopt(next, time.Now())"},
+	}},
+	{"trust-without-margin", "trust ends before the expiration does", []edit{
+		{"trigger/keeper.go", "o.Expiration - o.Expiration/10", "2 * o.Expiration"},
+	}},
+	{"suspend-not-noticed", "a machine that slept asks before it delivers", []edit{
+		{"trigger/keeper.go", "&& wall < k.trust && wall > -k.trust", "|| wall < 0"},
+	}},
+	{"wall-clock-expiry", "no host's clock decides who owns a lease", []edit{
+		{"trigger/store.go", "func (s *leaseStore) now() time.Time { return s.container.Client().Now() }", "func (s *leaseStore) now() time.Time { return time.Now() }"},
+	}},
+	{"expiry-within-the-second", "a lease whose write is cut to whole seconds is not taken early", []edit{
+		{"trigger/lease.go", "> expiration+time.Second", "> expiration-time.Second"},
+	}},
+	{"announced-expiration-ignored", "of two expirations the longer holds", []edit{
+		{"trigger/lease.go", "expiration = max(expiration, d)", "_ = d"},
+	}},
+	{"handover-in-mid-batch", "a lease that is asked for is given up after the batch in work", []edit{
+		{"trigger/keeper.go", "k.yield(errHandedOver)", "k.lose(errHandedOver)"},
+	}},
+	{"stuck-handler-keeps-the-lease", "a handler that does not return loses its range", []edit{
+		{"trigger/delivery.go", "grace := time.NewTimer(w.f.host.opts.StuckGrace)", "grace := time.NewTimer(1 << 62)"},
+	}},
+}
+
+var checkpoints = []mutant{
+	{"checkpoint-before-handling", "a checkpoint holds only what is handled", []edit{
+		{"trigger/lane.go", "v, err := l.attempt(held, g)", "l.worker.finish(g.changes)\n\t\tv, err := l.attempt(held, g)"},
+	}},
+	{"read-position-is-saved", "a checkpoint holds only what is handled", []edit{
+		{"trigger/reader.go", "\t\tposition = page.Continuation\n", "\t\tposition = page.Continuation\n\t\tw.keeper.advance(position, true)\n"},
+	}},
+	{"empty-page-acknowledged-at-once", "a checkpoint does not overtake what is read and not handled", []edit{
+		{"trigger/reader.go", "\t\tposition = page.Continuation\n", "\t\tposition = page.Continuation\n\t\tif idle {\n\t\t\tw.keeper.advance(position, true)\n\t\t}\n"},
+	}},
+	{"etag-of-304-ignored", "an answer without changes moves the position too", []edit{
+		{"trigger/reader.go", "if !idle || moved {", "if !idle && moved {"},
+	}},
+	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
+		{"trigger/progress.go", "quotedLSN(items[end-1].LSN)", "quotedLSN(items[end].LSN)"},
+	}},
+	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
+		{"trigger/progress.go", "for end > 0 && items[end-1].LSN == items[first].LSN {", "for false {"},
+	}},
+	{"inner-position-of-a-merged-range", "positions inside pages only where tokens are LSNs", []edit{
+		{"trigger/progress.go", "inside: !byKeys && namesLSNs(page),", "inside: len(page.Items) > 0,"},
+	}},
+	{"release-without-checkpoint", "a lease is released with what was handled", []edit{
+		{"trigger/keeper.go", "next.continuation = k.acknowledged", "if change == nil {\n\t\tnext.continuation = k.acknowledged\n\t}"},
+	}},
+	{"drain-stops-after-a-page", "a drain ends when it has caught up", []edit{
+		{"trigger/reader.go", "if idle && w.drain {", "if w.drain {"},
+	}},
+	{"drain-calls-behind-idle", "a range that cannot be read is not caught up", []edit{
+		{"trigger/drain.go", "return nil, false, err\n", "return nil, true, nil\n"},
+	}},
+	{"end-of-context-is-success", "what was cancelled is not handled", []edit{
+		{"trigger/delivery.go", "err := w.call(held, b)", "err := w.call(held, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
+	}},
+}
+
+var splits = []mutant{
+	{"children-at-the-read-position", "children begin where the parent was acknowledged", []edit{
+		{"trigger/worker.go", "readErr = w.read(reader, pages)", "readErr = w.read(reader, pages)\n\t\t\tif errors.Is(readErr, errSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
+		{"trigger/worker.go", "w.split(reader, held)", "w.split(held, held)"},
+		{"trigger/worker.go", "parent.continuation = w.keeper.position()", "parent.continuation = w.tally.snapshot().Continuation"},
+		{"trigger/worker.go", "if err := w.keeper.flush(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
+	}},
+	{"split-without-flush", "children begin where the parent was acknowledged, not earlier", []edit{
+		{"trigger/worker.go", "if err := w.keeper.flush(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
+	}},
+	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
+		{"trigger/worker.go", "others, err := w.f.otherSpans(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tothers, err := w.f.otherSpans(reader, parent)"},
+	}},
+	{"child-overwrites", "who created a child first stays", []edit{
+		{"trigger/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
+	}},
+	{"child-begins-anew", "a child that came to its end is not created again", []edit{
+		{"trigger/worker.go", "if len(gaps(c.span, others)) == 0 {\n\t\t\tcontinue\n\t\t}", "_ = others"},
+	}},
+	{"child-not-fenced", "no child is created on a lease that may have expired", []edit{
+		{"trigger/worker.go", "if err := w.keeper.await(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
+	}},
+	{"child-epoch-not-raised", "an epoch rises from parent to child", []edit{
+		{"trigger/topology.go", "fmt.Sprint(l.epoch() + 1)", "fmt.Sprint(0)"},
+	}},
+	{"merged-range-read-whole", "after a merge a lease reads its own keys", []edit{
+		{"trigger/reader.go", "return l.span.intersect(spanOf(r))", "return spanOf(r)"},
+	}},
+	{"completing-split-is-final", "410/1007 is a split on its way", []edit{
+		{"trigger/outcome.go", "substatus == 1002 || substatus == 1007", "substatus == 1002"},
+		{"trigger/outcome.go", "status == 410 && substatus == 1000,", "status == 410 && (substatus == 1000 || substatus == 1007),"},
+	}},
+	{"recreated-container-not-noticed", "a position is not used on another container", []edit{
+		{"trigger/reader.go", "ResourceID: f.store.monitoredRID,", ""},
+	}},
+}
+
+var births = []mutant{
+	{"marker-first", "leases that were created once cover every key", []edit{
+		{"trigger/bootstrap.go", "\t\tlocked, err := f.lock(ctx)", "\t\tif _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlocked, err := f.lock(ctx)"},
+	}},
+	{"hole-filled-at-once", "a hole is filled when two passes have seen it", []edit{
+		{"trigger/bootstrap.go", "\t\treturn f.suspects[p.span]\n", "\t\treturn true\n"},
+	}},
+	{"hole-filled-from-now", "a lease that somebody deleted begins again, not now", []edit{
+		{"trigger/bootstrap.go", "f.createMissing(ctx, f.begin(),", "f.createMissing(ctx, f.Start,"},
+	}},
+	{"start-now-not-saved", "now is the moment of the bootstrap", []edit{
+		{"trigger/bootstrap.go", "return page.Continuation, nil", "return \"\", nil"},
+	}},
+	{"unreadable-lease-is-a-hole", "a document that cannot be read is left alone", []edit{
+		{"trigger/bootstrap.go", "for _, b := range bad {", "for _, b := range bad[:0] {"},
+	}},
+}
+
+var delivery = []mutant{
+	{"bisection-drops-a-half", "every change is handled", []edit{
+		{"trigger/lane.go", "return []*group{second, first}, sleep", "_ = second\n\t\treturn []*group{first}, sleep"},
+	}},
+	{"bisection-second-half-first", "order per key", []edit{
+		{"trigger/lane.go", "return []*group{second, first}, sleep", "return []*group{first, second}, sleep"},
+	}},
+	{"partial-failure-inverted", "exactly what failed comes again", []edit{
+		{"trigger/verdict.go", "if partial.which[p.ordinal] ||", "if partial.which != nil && !partial.which[p.ordinal] ||"},
+	}},
+	{"panic-is-success", "a panic is a failed attempt", []edit{
+		{"trigger/delivery.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
+	}},
+	{"letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
+		{"trigger/bury.go", "if err := w.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.park(c)", "go func() { _ = w.put(ctx, d) }()\n\t\tw.park(c)"},
+	}},
+	{"failed-put-is-a-success", "while the store fails the range waits", []edit{
+		{"trigger/bury.go", "err := w.f.DeadLetters.Put(ctx, d)\n\t\tif err == nil {", "err := w.f.DeadLetters.Put(ctx, d)\n\t\tif err == nil || true {"},
+	}},
+	{"exhausted-without-a-store-drops", "nothing is dropped that no setting drops", []edit{
+		{"trigger/lane.go", "return []*group{g}, sleep(ctx, wait)\n\t}\n\tif !g.paused", "l.worker.finish(g.changes)\n\t\treturn nil, nil\n\t}\n\tif !g.paused"},
+	}},
+	{"skip-without-a-store-drops", "nothing is dropped that no setting drops", []edit{
+		{"trigger/bury.go", "return l.waitForStore(ctx, changes, cause)", "w.finish(changes)\n\t\treturn nil"},
+	}},
+	{"breaker-never-opens", "when everything fails the range pauses", []edit{
+		{"trigger/bury.go", "return b.limit > 0 && b.inARow >= b.limit", "return false"},
+	}},
+	{"park-forgets", "behind a dead letter its key waits", []edit{
+		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.set", "\tif false {\n\t\tw.parked.set"},
+	}},
+	{"parked-keys-not-loaded", "a new owner knows what is parked", []edit{
+		{"trigger/bury.go", "w.parked.set(d.Key, true)\n\t}\n\treturn nil", "}\n\treturn nil"},
+	}},
+	{"lanes-by-document", "order per key", []edit{
+		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},
+	}},
+	{"shared-bytes", "each attempt gets the bytes of the feed", []edit{
+		{"trigger/delivery.go", "Document: json.RawMessage(buffer[from:len(buffer):len(buffer)]),", "Document: p.item.Document[: len(buffer)-from : len(buffer)-from],"},
+	}},
+	{"no-memory-budget", "what is read ahead fits the budget", []edit{
+		{"trigger/reader.go", "if b.used == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},
+	}},
+	{"replay-removes-first", "a letter is removed after its change is handled", []edit{
+		{"trigger/deadletter.go", "if err := protect(ctx, handler, batch); err != nil {", "_ = store.Delete(ctx, d)\n\t\tif err := protect(ctx, handler, batch); err != nil {"},
+	}},
+}
+
+var protocol = []mutant{
+	{"throttle-not-waited", "429 waits as long as the service asks", []edit{
+		{"trigger/cosmos/judge.go", "verdict{action: throttle, wait: retryAfter(resp)}", "verdict{action: throttle, wait: 1}"},
+	}},
+	{"unknown-write-repeated", "a write that may have been applied is not repeated", []edit{
+		{"trigger/cosmos/judge.go", "case op.write:\n\t\treturn verdict{unknown: true}", "case op.write:\n\t\treturn verdict{action: backoff}"},
+	}},
+	{"failed-write-repeated", "a write that may have been applied is not repeated", []edit{
+		{"trigger/cosmos/judge.go", "if op.write {\n\t\t\treturn verdict{unknown: true}\n\t\t}", ""},
+	}},
+	{"wrong-count-accepted", "a page that is not whole is discarded", []edit{
+		{"trigger/cosmos/scan.go", "s.count >= 0 && s.count != int64(len(s.items))", "s.count < -1"},
+	}},
+	{"standing-still", "a feed that does not advance is not read for ever", []edit{
+		{"trigger/reader.go", "if !page.NotModified && page.Continuation == position {", "if false {"},
+	}},
+}
+
+var edges = []mutant{
+	{"empty-answer", "an invocation is answered with JSON, never with nothing", []edit{
+		{"function/invocation.go", "_, _ = w.Write(data)", "if status != http.StatusOK {\n\t\t_, _ = w.Write(data)\n\t}"},
+		{"function/invocation.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
+	}},
+	{"any-host", "only this machine invokes", []edit{
+		{"function/invocation.go", "if !loopbackHost(r.Host) {", "if !loopbackHost(r.Host) && r.Host == \"\" {"},
+	}},
+	{"failed-drain-is-success", "a tick that got nowhere is a failure", []edit{
+		{"function/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
+	}},
+	{"renewal-as-long-as-the-lease", "intervals that cannot work are refused", []edit{
+		{"trigger/options.go", "o.RenewInterval >= o.Expiration/2", "o.RenewInterval > o.Expiration"},
+	}},
+	{"lambda-failure-is-success", "what a Lambda function refuses comes again", []edit{
+		{"trigger/awslambda/awslambda.go", "return failed(err)", "_ = failed(err)\n\treturn nil"},
+	}},
+}
