@@ -193,10 +193,9 @@ func contractDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T
 		if len(got) != 1 || string(got[0].Document) != document {
 			t.Fatalf("document %d did not come back as it was (%d letters)", i, len(got))
 		}
-		if got[0].Document = d.Document; !cmp.Equal(got[0], d) {
-			t.Errorf("letter of document %d: %s", i, cmp.Diff(d, got[0]))
-		}
 		must(t, s.Delete(t.Context(), got[0]))
+		got[0].Document, d.Document = nil, nil // cmp takes seconds for them
+		same(t, got[0], d)
 		same(t, len(list(t, s, "documents")), 0)
 	}
 	d := sample("documents", "text that is no UTF-8")

@@ -1,7 +1,18 @@
 package deadletter
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"halley/trigger"
 )
@@ -14,6 +25,276 @@ func newDirectory(t testing.TB, path string, opts *DirectoryOptions) *Directory 
 }
 
 func TestDirectoryContract(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "on", "the", "way")
+	contract(t, func(t *testing.T) trigger.DeadLetters {
+		return newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
+	})
+	entries, err := os.ReadDir(filepath.Join(path, "..", "..", "..", ".."))
+	must(t, err)
+	if len(entries) != 1 || entries[0].Name() != "made" {
+		t.Errorf("a function's name left the directory: %v", entries)
+	}
+	files, err := os.ReadDir(path)
+	must(t, err)
+	for _, f := range files {
+		info, err := f.Info()
+		must(t, err)
+		if strings.Trim(f.Name(), "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || len(f.Name()) > 100 || info.Mode().Perm() != 0o600 {
+			t.Errorf("file %s, mode %s", f.Name(), info.Mode())
+		}
+	}
+}
+
+func TestDirectoryOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for name, refused := range map[string]func() error{
+		"no path":      func() error { _, err := NewDirectory("", nil); return err },
+		"a file":       func() error { _, err := NewDirectory(file, nil); return err },
+		"CompactBytes": func() error { _, err := NewDirectory(t.TempDir(), &DirectoryOptions{CompactBytes: -1}); return err },
+	} {
+		if refused() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// fileOf is the file of function f.
+func fileOf(path string) string { return filepath.Join(path, readable("f")+".letters") }
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	return b
+}
+
+// survey lists what is whole and counts what is damaged.
+func survey(t *testing.T, s trigger.DeadLetters) (whole []string, damaged int) {
+	t.Helper()
+	for d, err := range s.List(t.Context(), "f") {
+		switch {
+		case err == nil:
+			whole = append(whole, d.ID)
+		case isDamage(err):
+			damaged++
+		default:
+			t.Fatal(err)
+		}
+	}
+	return whole, damaged
+}
+
+// A crash may leave any part of the last frame. The letter is not there then,
+// and a Put of it, or of another, is as good as ever.
+func TestTornPutsAndDeletes(t *testing.T) {
 	path := t.TempDir()
-	contract(t, func(t *testing.T) trigger.DeadLetters { return newDirectory(t, path, nil) })
+	s := newDirectory(t, path, nil)
+	must(t, s.Put(t.Context(), sample("f", "a")))
+	before := read(t, fileOf(path))
+	must(t, s.Put(t.Context(), sample("f", "b")))
+	put := read(t, fileOf(path))
+	must(t, s.Delete(t.Context(), sample("f", "a")))
+	deleted := read(t, fileOf(path))
+	edges := []int{len(before) - 1, len(before), len(put) - 1, len(put), len(deleted) - 1, len(deleted)}
+	for at := len(before) - 20; at <= len(deleted); at++ {
+		torn := t.TempDir()
+		must(t, os.WriteFile(fileOf(torn), deleted[:at], 0o600))
+		s := newDirectory(t, torn, nil)
+		var want []string
+		if at >= len(before)-1 && at < len(deleted)-1 {
+			want = append(want, "a")
+		}
+		if at >= len(put)-1 {
+			want = append(want, "b")
+		}
+		whole, damaged := survey(t, s)
+		if fmt.Sprint(whole) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, at) {
+			t.Fatalf("torn at %d: letters %v, want %v; %d damaged", at, whole, want, damaged)
+		}
+		must(t, s.Put(t.Context(), sample("f", "b")))
+		must(t, s.Put(t.Context(), sample("f", "c")))
+		if !slices.Contains(want, "b") {
+			want = append(want, "b")
+		}
+		again, _ := survey(t, newDirectory(t, torn, nil))
+		if fmt.Sprint(again) != fmt.Sprint(append(want, "c")) {
+			t.Fatalf("torn at %d, then b and c: letters %v", at, again)
+		}
+	}
+}
+
+func TestDamageIsReportedAndKept(t *testing.T) {
+	path := t.TempDir()
+	var reports []error
+	opts := &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }}
+	s := newDirectory(t, path, opts)
+	for _, id := range []string{"a", "b", "c"} {
+		must(t, s.Put(t.Context(), sample("f", id)))
+	}
+	b := read(t, fileOf(path))
+	i := bytes.Index(b, []byte(`\"id\":\"b\"`))
+	b[i] ^= 0x20
+	must(t, os.WriteFile(fileOf(path), b, 0o600))
+	s = newDirectory(t, path, opts)
+	same(t, ids(list(t, s, "f")), []string{"a", "c"})
+	if len(reports) != 1 || !isDamage(reports[0]) || !strings.Contains(reports[0].Error(), fileOf(path)) {
+		t.Errorf("reports %v", reports)
+	}
+	whole, damaged := survey(t, newDirectory(t, path, nil))
+	if len(whole) != 2 || damaged != 1 {
+		t.Errorf("without a reporter: letters %v, %d damaged", whole, damaged)
+	}
+	must(t, s.Delete(t.Context(), sample("f", "a"))) // and now most is dead
+	same(t, ids(list(t, s, "f")), []string{"c"})
+	if kept := read(t, fileOf(path)+".damaged"); !bytes.Contains(b, kept) || !bytes.Contains(kept, []byte(`b\"}`)) {
+		t.Errorf("kept of the damage: %q", kept)
+	}
+	if whole, damaged := survey(t, newDirectory(t, path, nil)); len(whole) != 1 || damaged != 0 {
+		t.Errorf("after compaction: letters %v, %d damaged", whole, damaged)
+	}
+}
+
+// A letter in the file of another function is damage: files were mixed up.
+func TestLettersOfAnotherFunction(t *testing.T) {
+	path := t.TempDir()
+	must(t, newDirectory(t, path, nil).Put(t.Context(), sample("g", "a")))
+	must(t, os.Rename(filepath.Join(path, readable("g")+".letters"), fileOf(path)))
+	if whole, damaged := survey(t, newDirectory(t, path, nil)); len(whole) != 0 || damaged != 1 {
+		t.Errorf("letters %v, %d damaged", whole, damaged)
+	}
+}
+
+func TestCompaction(t *testing.T) {
+	path := t.TempDir()
+	s, other := newDirectory(t, path, &DirectoryOptions{CompactBytes: 4000}), newDirectory(t, path, nil)
+	for i := range 40 {
+		d := sample("f", fmt.Sprintf("%02d", i))
+		d.LSN = int64(i)
+		must(t, s.Put(t.Context(), d))
+	}
+	full := len(read(t, fileOf(path)))
+	all := list(t, other, "f")
+	slow := other.List(t.Context(), "f") // begins on the old file, ends after it was replaced
+	seen := 0
+	for _, err := range slow {
+		must(t, err)
+		if seen++; seen == 1 {
+			for _, d := range all[:35] {
+				must(t, s.Delete(t.Context(), d))
+			}
+		}
+	}
+	if seen != 40 {
+		t.Errorf("%d letters of the moment when the list began, want 40", seen)
+	}
+	if now := len(read(t, fileOf(path))); now > full/3 {
+		t.Errorf("file of %d bytes has %d after most is deleted", full, now)
+	}
+	want := []string{"35", "36", "37", "38", "39"}
+	for _, s := range []trigger.DeadLetters{s, other, newDirectory(t, path, nil)} {
+		same(t, ids(list(t, s, "f")), want)
+	}
+	must(t, other.Put(t.Context(), sample("f", "00")))
+	same(t, len(list(t, s, "f")), 6)
+}
+
+// Until the new file has the old one's name, the old one is what counts.
+func TestCrashInCompaction(t *testing.T) {
+	path := t.TempDir()
+	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
+	for _, id := range []string{"a", "b", "c"} {
+		must(t, s.Put(t.Context(), sample("f", id)))
+	}
+	half := read(t, fileOf(path))
+	must(t, os.WriteFile(fileOf(path)+".new", half[:len(half)/2], 0o600))
+	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{"a", "b", "c"})
+	must(t, s.Delete(t.Context(), sample("f", "a")))
+	must(t, s.Delete(t.Context(), sample("f", "b")))
+	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{"c"})
+	if _, err := os.Stat(fileOf(path) + ".new"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the half-written file is there: %v", err)
+	}
+}
+
+func TestFailedCompactionIsReported(t *testing.T) {
+	path := t.TempDir()
+	var reports []error
+	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }})
+	must(t, s.Put(t.Context(), sample("f", "a")))
+	must(t, os.Mkdir(fileOf(path)+".new", 0o700)) // in the way
+	must(t, s.Delete(t.Context(), sample("f", "a")))
+	if len(reports) != 1 || !strings.Contains(reports[0].Error(), "compact") {
+		t.Errorf("reports %v", reports)
+	}
+	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{})
+}
+
+// A store waits for its turn, but not past the end of its context.
+func TestLockedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir()
+		unlock, err := lockFile(t.Context(), fileOf(path)+".lock")
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s := newDirectory(t, path, nil)
+		if err := s.Put(ctx, sample("f", "a")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("put: %v", err)
+		}
+		put := make(chan error, 1)
+		go func() { put <- s.Put(t.Context(), sample("f", "a")) }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-put:
+			t.Errorf("put while locked: %v", err)
+		default:
+		}
+		unlock()
+		must(t, <-put)
+	})
+}
+
+// TestHelperProcess is not a test: other tests run it as another process.
+func TestHelperProcess(t *testing.T) {
+	path, ok := os.LookupEnv("HALLEY_TEST_DIRECTORY")
+	if !ok {
+		t.Skip("runs as a process of TestSharedByProcesses only")
+	}
+	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
+	for i := range 20 {
+		mine := sample("f", fmt.Sprint(os.Getpid(), " ", i))
+		must(t, s.Put(t.Context(), mine))
+		must(t, s.Put(t.Context(), sample("f", fmt.Sprint("common ", i))))
+		if i%2 == 0 {
+			must(t, s.Delete(t.Context(), mine))
+		}
+	}
+}
+
+func TestSharedByProcesses(t *testing.T) {
+	path := t.TempDir()
+	var processes []*exec.Cmd
+	for range 3 {
+		p := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperProcess$")
+		p.Env = append(os.Environ(), "HALLEY_TEST_DIRECTORY="+path)
+		var out bytes.Buffer
+		p.Stdout, p.Stderr = &out, &out
+		must(t, p.Start())
+		processes = append(processes, p)
+		defer func() {
+			if t.Failed() {
+				t.Log(out.String())
+			}
+		}()
+	}
+	for _, p := range processes {
+		if err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	whole, damaged := survey(t, newDirectory(t, path, nil))
+	if len(whole) != 20+3*10 || damaged != 0 {
+		t.Errorf("%d letters, want 50; %d damaged", len(whole), damaged)
+	}
 }

@@ -143,7 +143,9 @@ func TestQueueMessages(t *testing.T) {
 			if !there {
 				t.Fatalf("letter %s is not there", d.ID)
 			}
-			same(t, got, d)
+			if string(got.Document) != string(d.Document) || got.Error != d.Error {
+				t.Errorf("letter %s came back with a document of %d bytes and the error %q", d.ID, len(got.Document), got.Error)
+			}
 		}
 		must(t, q.Delete(t.Context(), d))
 		_, there, err := q.Open(t.Context(), decoded)

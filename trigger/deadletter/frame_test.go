@@ -1,0 +1,158 @@
+package deadletter
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// frames writes letters into the text of a file.
+func frames(t testing.TB, ids ...string) []byte {
+	t.Helper()
+	b, err := appendFrame(nil, frameFile, []byte("NAME"))
+	must(t, err)
+	for _, id := range ids {
+		payload, err := encode(sample("f", id))
+		must(t, err)
+		b, err = appendFrame(b, frameLetter, payload)
+		must(t, err)
+	}
+	return b
+}
+
+// scanned is what scanFrames makes of a file: letters by id, in order, and
+// the number of damaged stretches.
+func scanned(t testing.TB, file []byte) (ids []string, damaged int) {
+	t.Helper()
+	covered := int64(0)
+	err := scanFrames(bytes.NewReader(file), 0, int64(len(file)), func(f frame) {
+		if f.at < covered || f.end <= f.at {
+			t.Fatalf("frame %d to %d after %d", f.at, f.end, covered)
+		}
+		covered = f.end
+		again, err := appendFrame(nil, f.kind, f.payload)
+		must(t, err)
+		if n := len(again) - 1; string(file[f.at:f.at+int64(n)]) != string(again[:n]) || f.end-f.at > int64(n+1) {
+			t.Fatalf("frame at %d is not as it would be written", f.at)
+		}
+		if f.kind != frameLetter {
+			return
+		}
+		if l, err := decode(f.payload); err == nil {
+			ids = append(ids, l.ID)
+		}
+	}, func(s stretch) {
+		if s.at < covered || s.end <= s.at || s.end > int64(len(file)) {
+			t.Fatalf("damage %d to %d after %d", s.at, s.end, covered)
+		}
+		covered = s.end
+		damaged++
+	})
+	must(t, err)
+	if strings.Trim(string(file[covered:]), "\n") != "" {
+		t.Fatalf("the last %d bytes are neither", int64(len(file))-covered)
+	}
+	return ids, damaged
+}
+
+func TestFrameLayout(t *testing.T) {
+	b, err := appendFrame(nil, frameDeleted, []byte(`"a"`))
+	must(t, err)
+	if want := "D 00000003 "; !strings.HasPrefix(string(b), want) || !strings.HasSuffix(string(b), " \"a\"\n") || len(b) != frameHead+3+1 {
+		t.Errorf("frame %q, want %q and a checksum", b, want)
+	}
+	if _, err := appendFrame(nil, frameLetter, make([]byte, maxFrame+1)); err == nil {
+		t.Error("a frame larger than any that is read was written")
+	}
+}
+
+// A flipped bit costs at most the frame it is in, also where it makes or
+// unmakes an end of line.
+func TestEveryFlippedBit(t *testing.T) {
+	file := frames(t, "a", "b", "c")
+	ends := []int{0}
+	for i, c := range file {
+		if c == '\n' {
+			ends = append(ends, i+1)
+		}
+	}
+	for bit := range len(file) * 8 {
+		flipped := bytes.Clone(file)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		ids, damaged := scanned(t, flipped)
+		endOfLine := file[bit/8] == '\n'
+		hit := 0
+		for ends[hit+1] <= bit/8 {
+			hit++
+		}
+		var want []string
+		for i, id := range []string{"", "a", "b", "c"} {
+			if id != "" && (i != hit || endOfLine) {
+				want = append(want, id)
+			}
+		}
+		if fmt.Sprint(ids) != fmt.Sprint(want) || (damaged == 0) != endOfLine {
+			t.Fatalf("bit %d: letters %v, want %v; %d damaged", bit, ids, want, damaged)
+		}
+	}
+}
+
+// Whatever a crash leaves of the last frame, and whatever is appended to it
+// then, the others are found and it is not.
+func TestEveryTornTail(t *testing.T) {
+	whole := frames(t, "a", "b")
+	more := frames(t, "c")[len(frames(t)):]
+	for at := len(frames(t, "a")) + 1; at < len(whole)-1; at++ {
+		for _, tail := range [][]byte{nil, make([]byte, len(whole)-at), []byte("\xff\xff")} {
+			torn := append(bytes.Clone(whole[:at]), tail...)
+			ids, damaged := scanned(t, torn)
+			if fmt.Sprint(ids) != "[a]" || damaged != 1 {
+				t.Fatalf("torn at %d: letters %v, %d damaged", at, ids, damaged)
+			}
+			ids, damaged = scanned(t, append(append(torn, '\n'), more...))
+			if fmt.Sprint(ids) != "[a c]" || damaged != 1 {
+				t.Fatalf("torn at %d and appended to: letters %v, %d damaged", at, ids, damaged)
+			}
+		}
+	}
+}
+
+// A document with the text of a frame in it does not become a letter, even
+// when the frame around it is damaged.
+func TestForgedFrames(t *testing.T) {
+	forged := frames(t, "forged")
+	d := sample("f", "outer")
+	d.Document = append([]byte("x\n"), forged...)
+	payload, err := encode(d)
+	must(t, err)
+	file, err := appendFrame(frames(t, "a"), frameLetter, payload)
+	must(t, err)
+	file[len(frames(t, "a"))+5] ^= 1
+	ids, damaged := scanned(t, append(file, frames(t, "b")...))
+	if fmt.Sprint(ids) != "[a b]" || damaged != 1 {
+		t.Errorf("letters %v, %d damaged", ids, damaged)
+	}
+}
+
+// FuzzFrames reads files of any content: what is found must be as it would be
+// written, frames and damage must cover the file, and a letter that is appended
+// must be found.
+func FuzzFrames(f *testing.F) {
+	whole := frames(f, "a", "b")
+	f.Add([]byte(""))
+	f.Add([]byte("\n"))
+	f.Add(whole)
+	f.Add(whole[:len(whole)-7])
+	f.Add(bytes.Replace(whole, []byte("\n"), []byte("J"), 1))
+	f.Add(append(bytes.Clone(whole), make([]byte, 100)...))
+	f.Add([]byte("L ffffffff 00000000 {}\nD 00000000 00000000 \n"))
+	f.Add([]byte("L 00000010 00000000 short"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		before, _ := scanned(t, file)
+		after, _ := scanned(t, append(append(bytes.Clone(file), '\n'), frames(t, "appended")...))
+		if len(after) != len(before)+1 || after[len(before)] != "appended" {
+			t.Fatalf("letters %q, then with one more %q", before, after)
+		}
+	})
+}
