@@ -97,13 +97,13 @@ func newSwarm(seed uint64) *swarm {
 	s := &swarm{
 		seed:        seed,
 		hours:       time.Duration(d.between("hours", 2, 4)) * time.Hour,
-		hosts:       d.between("hosts", 3, 5),
+		hosts:       one(d, "hosts", 3, 3, 3, 4, 5),
 		ranges:      d.between("ranges", 4, 16),
 		most:        20,
 		keys:        d.between("keys", 8, 60),
 		documents:   d.between("documents", 1, 8),
 		deadLetters: d.chance("dead letters", 0.6),
-		writes:      one(d, "writes", 30, 100, 300, 1000),
+		writes:      one(d, "writes", 30, 30, 100, 300, 1000),
 		splitting:   one(d, "splitting", 0, 0, 3*time.Second, 40*time.Second),
 		leaseKey:    one(d, "lease key", "/id", "/partitionKey"),
 		// Backoffs of the client have random jitter: a nanosecond is the longest
@@ -116,13 +116,14 @@ func newSwarm(seed uint64) *swarm {
 		applied: map[string]bool{},
 	}
 	s.function = drawFunction(d)
+	s.function.ParkKeys = s.function.ParkKeys && s.deadLetters
 	if s.function.LanesByID {
 		s.documents = 1 // then the order of a document is that of its key
 	}
-	if d.chance("own intervals", 0.5) {
-		s.expiration = d.duration("expiration", 30*time.Second, 4*time.Minute)
+	if d.chance("own intervals", 0.7) {
+		s.expiration = d.duration("expiration", 40*time.Second, 4*time.Minute)
 		s.renewal = s.expiration / 3
-		s.acquire = s.expiration / 4
+		s.acquire = s.expiration / 3
 		s.grace = d.duration("grace", time.Second, 30*time.Second)
 	}
 	gentle := d.chance("gentle", 0.15)
@@ -139,14 +140,19 @@ func newSwarm(seed uint64) *swarm {
 func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
 
 // drawFunction draws the settings of the function.
+//
+// Which pages go into one batch is a race of goroutines inside a host where a
+// batch leaves a remainder, or takes what happens to be there. So batches are of
+// one change, of whole numbers of pages, or of more than is ever waiting, and
+// the shortest window is a nanosecond: by its end all who could add something have.
 func drawFunction(d dice) trigger.Function {
+	sizes := one(d, "sizes", [2]int{0, 0}, [2]int{1, 1}, [2]int{1, 5}, [2]int{3, 1}, [2]int{3, 60}, [2]int{20, 80})
 	return trigger.Function{
+		MaxItems: sizes[0], BatchItems: sizes[1],
 		Name:           processor,
 		Start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
-		MaxItems:       one(d, "max items", 0, 1, 3, 20),
 		HandlerTimeout: one(d, "handler timeout", 0, 20*time.Second, 90*time.Second),
-		BatchItems:     one(d, "batch items", 0, 0, 1, 5, 50),
-		BatchWindow:    one(d, "batch window", 0, 0, 200*time.Millisecond, 30*time.Second),
+		BatchWindow:    one(d, "batch window", 1, 1, 200*time.Millisecond, 30*time.Second),
 		Lanes:          one(d, "lanes", 1, 1, 2, 8),
 		LanesByID:      d.chance("lanes by id", 0.2),
 		NoBisection:    d.chance("no bisection", 0.3),
