@@ -31,6 +31,11 @@ type Options struct {
 	// Splitting is how long requests by range id are answered with 410/1007 while
 	// a split or merge of that range goes on; 0 = it is done at once.
 	Splitting time.Duration
+	// WithoutPrevious leaves the image before a change out of the feed of all
+	// versions, as the service does for some accounts and operations: clients
+	// must not depend on it. Without this option every replace, delete and expiry
+	// has it.
+	WithoutPrevious bool
 }
 
 func (o Options) check() error {

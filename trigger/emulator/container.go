@@ -35,6 +35,9 @@ type container struct {
 	Topology   int             `json:"topology"`   // counts splits and merges
 	NextRange  int             `json:"nextRange"`
 	ttl        int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
+	retention  time.Duration   // of all versions; 0 = they are not kept
+	logging    bool            // versions are kept now
+	logged     uint64          // versions so far
 	items      map[string]*item
 	ordinals   uint64 // items so far
 	writes     uint64 // documents and definitions so far
@@ -112,10 +115,12 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 	return r, err
 }
 
-// settle does what has become due: reshaping ends and items expire.
+// settle does what has become due: reshaping ends, items expire, and old versions
+// go.
 func (o *container) settle(now time.Time) {
 	o.finishReshaping(now)
 	o.expire(now)
+	o.trim(now)
 }
 
 func (o *container) drop() {
@@ -213,6 +218,7 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	for i := range ranges {
 		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
 	}
+	o.retain(definition.retention)
 	o.share(time.Now())
 	d.containers[o.Name] = o
 	a.ticket = a.saveWithCounters(o)
@@ -295,6 +301,7 @@ func (c *call) replaceContainer() (*response, error) {
 		}
 		o.define(definition)
 		o.rescheduleExpiry()
+		o.retain(definition.retention)
 		o.ticket = o.account.saveContainer(o)
 		return o.response(http.StatusOK, 5), nil
 	})

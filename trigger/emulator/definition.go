@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"halley/trigger/emulator/epk"
 )
 
 // containerDefinition is what a client says of a container, checked.
 type containerDefinition struct {
-	name string
-	key  epk.Definition
-	ttl  int64
-	raw  json.RawMessage
+	name      string
+	key       epk.Definition
+	ttl       int64
+	retention time.Duration
+	raw       json.RawMessage
 }
 
 const defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
@@ -37,6 +39,9 @@ func parseContainer(body []byte) (containerDefinition, error) {
 		return d, badRequest("The container %q cannot be created: %v.", d.name, err)
 	}
 	if d.ttl, err = parseDefaultTTL(properties["defaultTtl"]); err != nil {
+		return d, err
+	}
+	if d.retention, err = parseRetention(properties["changeFeedPolicy"]); err != nil {
 		return d, err
 	}
 	if err := checkUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {

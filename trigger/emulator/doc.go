@@ -3,7 +3,7 @@
 // It speaks the REST protocol, so that clients which were written for the
 // service work with it unchanged: databases, containers, items, transactional
 // batches, queries, throughput, partition key ranges that split and merge, and
-// the change feed in latest-version mode. An [Account] serves real connections
+// the change feed in both modes. An [Account] serves real connections
 // ([Account.Serve], or as an [http.Handler]), and is also a transport for
 // clients built on azcore, in process ([Account.Do]). In process it starts no
 // goroutine and waits only on timers, so that it can live in a testing/synctest
@@ -23,6 +23,17 @@
 // a split continue above their parent, and a merged range above all of its
 // parents, while items keep the LSN at which they were written: a parent's token,
 // together with its key range, stays exact on whatever took its place.
+//
+// # All versions and deletes
+//
+// A container with a changeFeedPolicy {"retentionDuration": minutes} logs every
+// version of its items, and no other does. What an item's time to live ends is in
+// the log at the second of its end, whether anybody looked at the item or not. The
+// feed begins now or at an etag. It refuses with 400 what the service refuses: the
+// beginning, a start time, containers that keep no versions, containers whose
+// ranges were ever merged, and etags that miss what the retention has ended. As
+// long as a range is idle its etags stay good, however old. Turning the policy off
+// drops the log.
 //
 // # Durability
 //

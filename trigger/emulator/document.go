@@ -205,8 +205,12 @@ func (d draft) finish(rid, containerPath, etag string, modified int64) []byte {
 	return append(strconv.AppendInt(b, modified, 10), '}')
 }
 
-// appendFeed appends the document as the change feed shows it, with its _lsn.
-func (d *document) appendFeed(b []byte) []byte {
+func (d *document) subject() *item { return d.item }
+func (d *document) written() int64 { return d.modified }
+func (d *document) size() int      { return len(d.body) }
+
+// appendTo appends the document as the change feed shows it, with its _lsn.
+func (d *document) appendTo(b []byte, _ *container) []byte {
 	b = append(append(b, d.body[:len(d.body)-1]...), `,"_lsn":`...)
 	return append(strconv.AppendInt(b, d.lsn, 10), '}')
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ const capabilityMergedStart = 2
 type feedRequest struct {
 	span
 	partition *partition
+	versions  bool  // all of them, and deletes
+	envelopes bool  // the format that has room for more than a document
 	after     int64 // LSN
 	since     int64 // seconds since 1970, exclusive; only documents modified later
 	now       bool  // start at the end
@@ -46,16 +49,32 @@ func (s span) holds(i *item) bool {
 	return epk.Contains(s.min, s.max, i.epk)
 }
 
-// page is what one read of a feed found.
-type page struct {
-	documents []*document
-	lsn       int64 // where the next read begins
+// entry is a change as a feed shows it.
+type entry interface {
+	position() int64
+	subject() *item
+	written() int64 // seconds since 1970
+	size() int      // in bytes, about
+	appendTo(b []byte, o *container) []byte
 }
 
-// readFeed answers a read of the change feed in latest-version mode.
+// page is what one read of a feed found.
+type page struct {
+	entries []entry
+	lsn     int64 // where the next read begins
+}
+
+// Modes of the change feed, as A-IM names them.
+const (
+	latestVersion = "Incremental Feed"
+	allVersions   = "Full-Fidelity Feed"
+)
+
+// readFeed answers a read of the change feed.
 func (c *call) readFeed() (*response, error) {
-	if mode := c.header.Get("A-Im"); !strings.EqualFold(mode, "Incremental Feed") {
-		return nil, badRequest("The change feed mode A-IM: %q is not supported by this account; use \"Incremental Feed\".", mode)
+	mode := c.header.Get("A-Im")
+	if !strings.EqualFold(mode, latestVersion) && !strings.EqualFold(mode, allVersions) {
+		return nil, badRequest("The change feed mode A-IM: %q is not supported by this account; use %q or %q.", mode, latestVersion, allVersions)
 	}
 	o, err := c.container()
 	if err != nil {
@@ -74,14 +93,17 @@ func (c *call) readFeed() (*response, error) {
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {
-		r.body = found.body(o.rid)
+		r.body = found.body(o)
 	}
 	return r, err
 }
 
 // feedRequest reads the headers of a feed request.
 func (c *call) feedRequest(o *container) (*feedRequest, error) {
-	req := &feedRequest{}
+	req := &feedRequest{
+		versions:  strings.EqualFold(c.header.Get("A-Im"), allVersions),
+		envelopes: c.header.Get("X-Ms-Cosmos-Changefeed-Wire-Format-Version") == wireFormat,
+	}
 	var err error
 	if req.span, err = c.span(o); err != nil {
 		return nil, err
@@ -91,6 +113,9 @@ func (c *call) feedRequest(o *container) (*feedRequest, error) {
 	}
 	if req.limit, err = c.pageLimit(); err != nil {
 		return nil, err
+	}
+	if req.versions {
+		return req, c.versionPosition(o, req)
 	}
 	return req, c.position(req)
 }
@@ -158,6 +183,11 @@ func (c *call) position(req *feedRequest) error {
 	if err := c.startTime(req, etag); err != nil || etag == "" {
 		return err
 	}
+	return req.resume(etag)
+}
+
+// resume starts behind an etag.
+func (req *feedRequest) resume(etag string) error {
 	lsn, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
 	if err != nil || lsn < 0 || lsn > req.partition.lsn {
 		return badRequest("The If-None-Match %s is no continuation of partition key range %q, whose LSN is %d.", etag, req.partition.ID, req.partition.lsn)
@@ -206,56 +236,79 @@ func (req *feedRequest) read() page {
 		return found
 	}
 	size := 0
-	for doc := range req.partition.log.after(req.after) {
-		full := len(found.documents) >= req.limit || size >= pageBytes
-		if full && doc.lsn != found.documents[len(found.documents)-1].lsn {
+	for e := range req.changes() {
+		full := len(found.entries) >= req.limit || size >= pageBytes
+		if full && e.position() != found.entries[len(found.entries)-1].position() {
 			break
 		}
-		if req.selects(doc) {
-			found.documents = append(found.documents, doc)
-			size += len(doc.body)
+		if req.selects(e) {
+			found.entries = append(found.entries, e)
+			size += e.size()
 		}
 	}
-	if n := len(found.documents); n > 0 {
-		found.lsn = found.documents[n-1].lsn
+	if n := len(found.entries); n > 0 {
+		found.lsn = found.entries[n-1].position()
 	}
 	return found
 }
 
-func (req *feedRequest) selects(doc *document) bool {
-	return (req.since == 0 || doc.modified > req.since) && req.holds(doc.item)
+// changes are all that the range has behind the position.
+func (req *feedRequest) changes() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		if req.versions {
+			for _, v := range req.partition.versions.after(req.after) {
+				if !yield(v) {
+					return
+				}
+			}
+			return
+		}
+		for doc := range req.partition.log.after(req.after) {
+			e := entry(doc)
+			if req.envelopes {
+				e = latest{doc}
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func (req *feedRequest) selects(e entry) bool {
+	return (req.since == 0 || e.written() > req.since) && req.holds(e.subject())
 }
 
 // response is the page without its body. Its etag is the only token of progress.
 func (f page) response(o *container, p *partition) *response {
 	status, units := http.StatusOK, 0.0
-	if len(f.documents) == 0 {
+	if len(f.entries) == 0 {
 		status, units = http.StatusNotModified, 1
 	}
-	for _, doc := range f.documents {
-		units += readCharge(len(doc.body))
+	for _, e := range f.entries {
+		units += readCharge(e.size())
 	}
 	p.budget.spend(units)
 	r := reply(status, nil).etag(strconv.Quote(strconv.FormatInt(f.lsn, 10))).charge(units)
-	r.set("x-ms-item-count", strconv.Itoa(len(f.documents)))
+	r.set("x-ms-item-count", strconv.Itoa(len(f.entries)))
 	o.name(r)
 	p.stamp(r)
 	return r
 }
 
-// body writes the documents, which need no lock any more.
-func (f page) body(rid string) []byte {
+// body writes the changes, which need no lock any more.
+func (f page) body(o *container) []byte {
 	size := 64
-	for _, doc := range f.documents {
-		size += len(doc.body) + 32
+	for _, e := range f.entries {
+		size += e.size() + 32
 	}
-	b := append(make([]byte, 0, size), `{"_rid":"`+rid+`","Documents":[`...)
-	for i, doc := range f.documents {
+	b := append(make([]byte, 0, size), `{"_rid":"`+o.rid+`","Documents":[`...)
+	for i, e := range f.entries {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = doc.appendFeed(b)
+		b = e.appendTo(b, o)
 	}
 	b = append(b, `],"_count":`...)
-	return append(strconv.AppendInt(b, int64(len(f.documents)), 10), '}')
+	return append(strconv.AppendInt(b, int64(len(f.entries)), 10), '}')
 }

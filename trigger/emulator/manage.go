@@ -37,7 +37,8 @@ type ContainerState struct {
 	ID         string       `json:"id"`
 	ResourceID string       `json:"rid"`
 	Items      int          `json:"items"`
-	Ranges     []RangeState `json:"ranges"` // in key order
+	Retention  int          `json:"retention,omitempty"` // of all versions, in minutes; 0 = they are not kept
+	Ranges     []RangeState `json:"ranges"`              // in key order
 }
 
 // RangeState is one physical range in a [State].
@@ -48,7 +49,9 @@ type RangeState struct {
 	Parents   []string `json:"parents"`
 	LSN       int64    `json:"lsn"` // of the newest transaction
 	Items     int      `json:"items"`
-	Splitting bool     `json:"splitting"` // a split or merge of it goes on
+	Splitting bool     `json:"splitting"`          // a split or merge of it goes on
+	Versions  int      `json:"versions,omitempty"` // kept in the log of all versions
+	Trimmed   int64    `json:"trimmed,omitempty"`  // LSN up to which the log has nothing: positions below it are refused
 }
 
 // State tells what the account holds, in order of names.
@@ -74,12 +77,16 @@ func (o *container) state() ContainerState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.settle(time.Now())
-	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Ranges: []RangeState{}}
+	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
 	for _, p := range o.Partitions {
-		s.Ranges = append(s.Ranges, RangeState{
+		r := RangeState{
 			ID: p.ID, Min: p.Min, Max: p.Max, Parents: slices.Clone(p.Parents), LSN: p.lsn, Items: p.items.len(),
 			Splitting: o.reshaping.concerns(p.ID),
-		})
+		}
+		if o.logging {
+			r.Versions, r.Trimmed = len(p.versions.kept), p.versions.trimmed
+		}
+		s.Ranges = append(s.Ranges, r)
 	}
 	return s
 }

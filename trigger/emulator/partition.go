@@ -30,10 +30,11 @@ type partition struct {
 	Merged   bool     `json:"merged"`  // it or an ancestor came from a merge
 	Modified int64    `json:"modified"`
 
-	lsn    int64 // of the newest transaction
-	log    series[*document]
-	items  series[*item]
-	budget budget
+	lsn      int64 // of the newest transaction
+	log      series[*document]
+	versions versionLog // where the container keeps one
+	items    series[*item]
+	budget   budget
 }
 
 func (p *partition) holds(key string) bool { return epk.Contains(p.Min, p.Max, key) }

@@ -19,7 +19,9 @@ import (
 //	databases   number                  → database as JSON
 //	containers  number                  → container as JSON, without its items
 //	items-N     partition key, 0, id    → document, see appendRecord
-//	state-N     range id                → LSN of the range's newest transaction
+//	versions-N  ordinal                 → version, see version.appendRecord
+//	state-N     range id                → LSN of the range's newest transaction; with
+//	                                      versions also that of the last trimmed one
 //	            "writes"                → writes and ordinals of the container
 //
 // N is the number of a container; numbers and LSNs are big-endian.
@@ -105,11 +107,14 @@ func (a *Account) removeContainer(o *container) uint64 {
 }
 
 func (o *container) removal() []record {
-	return []record{{containerBucket, numberKey(o.Number), nil}, {bucket: o.itemBucket()}, {bucket: o.stateBucket()}}
+	return []record{{containerBucket, numberKey(o.Number), nil}, {bucket: o.itemBucket()}, {bucket: o.versionBucket()}, {bucket: o.stateBucket()}}
 }
 
 func (o *container) records() []record {
 	records := []record{{containerBucket, numberKey(o.Number), encode(o)}, o.writesRecord()}
+	if !o.logging {
+		records = append(records, record{bucket: o.versionBucket()})
+	}
 	for _, p := range o.Partitions {
 		records = append(records, o.lsnRecord(p))
 	}
@@ -117,7 +122,11 @@ func (o *container) records() []record {
 }
 
 func (o *container) lsnRecord(p *partition) record {
-	return record{o.stateBucket(), []byte(p.ID), lsnValue(p.lsn)}
+	value := lsnValue(p.lsn)
+	if o.logging {
+		value = append(value, lsnValue(p.versions.trimmed)...)
+	}
+	return record{o.stateBucket(), []byte(p.ID), value}
 }
 
 func (o *container) writesRecord() record {
@@ -126,12 +135,16 @@ func (o *container) writesRecord() record {
 }
 
 // saveChanges saves a transaction.
-func (a *Account) saveChanges(o *container, p *partition, changes []*change) uint64 {
+func (a *Account) saveChanges(t *transaction) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	records := []record{o.lsnRecord(p), o.writesRecord()}
-	for _, ch := range changes {
+	o := t.container
+	records := []record{o.lsnRecord(t.partition), o.writesRecord()}
+	for _, v := range t.versions {
+		records = append(records, o.versionRecord(v))
+	}
+	for _, ch := range t.order {
 		r := record{bucket: o.itemBucket()}
 		switch {
 		case ch.after != nil:
@@ -253,7 +266,8 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 	if err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}
-	o.keyDefinition, o.ttl = definition.key, definition.ttl
+	o.keyDefinition, o.ttl, o.retention = definition.key, definition.ttl, definition.retention
+	o.logging = o.retention > 0 && !o.merged()
 	if err := o.loadItems(tx); err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}
@@ -268,10 +282,11 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 	}
 	for _, p := range o.Partitions {
 		lsn := state.Get([]byte(p.ID))
-		if len(lsn) != 8 {
+		if len(lsn) != 8 && len(lsn) != 16 {
 			return fmt.Errorf("the LSN of range %q is missing", p.ID)
 		}
 		p.lsn = int64(binary.BigEndian.Uint64(lsn))
+		p.versions.trimmed = int64(binary.BigEndian.Uint64(lsn[len(lsn)-8:]))
 	}
 	if writes := state.Get(writesKey); len(writes) == 16 {
 		o.writes, o.ordinals = binary.BigEndian.Uint64(writes), binary.BigEndian.Uint64(writes[8:])
@@ -284,6 +299,7 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 	})
 	if err == nil {
 		o.restore(documents)
+		err = o.loadVersions(tx)
 	}
 	return err
 }

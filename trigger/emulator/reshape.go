@@ -157,6 +157,7 @@ func (o *container) finishReshaping(now time.Time) {
 		p.Born, p.Modified = o.Topology, now.Unix()
 	}
 	o.Partitions = slices.Replace(o.Partitions, first, first+len(parents), r.successors...)
+	o.retain(o.retention) // no more after a merge
 	o.share(now)
 	o.ticket = o.account.saveContainer(o)
 }
@@ -179,4 +180,5 @@ func (p *partition) inherit(parents []*partition) {
 			p.items.push(i)
 		}
 	}
+	p.versions = parents[0].versions.part(p) // a merged range keeps none
 }

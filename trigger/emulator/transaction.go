@@ -18,8 +18,10 @@ type transaction struct {
 	keyText   string
 	epk       string
 	now       time.Time
+	expired   bool // it removes what has expired
 	staged    map[string]*change
 	order     []*change
+	versions  []*version // of each operation, where the container keeps them
 }
 
 // change is what a transaction makes of one id.
@@ -75,13 +77,15 @@ func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeI
 
 // stage notes that id becomes after.
 func (t *transaction) stage(id string, after *document) {
+	before := t.get(id)
 	ch, ok := t.staged[id]
 	if !ok {
-		ch = &change{before: t.get(id)}
+		ch = &change{before: before}
 		t.staged[id] = ch
 		t.order = append(t.order, ch)
 	}
 	ch.after = after
+	t.note(before, after)
 }
 
 // put stages a draft as the next version of i, or as a new item where i is nil.
@@ -182,7 +186,8 @@ func (t *transaction) commit() {
 	for _, ch := range t.order {
 		ch.apply(t.container, t.partition)
 	}
-	t.container.ticket = t.container.account.saveChanges(t.container, t.partition, t.order)
+	t.log()
+	t.container.ticket = t.container.account.saveChanges(t)
 }
 
 // apply moves an item from one version to the next within p.

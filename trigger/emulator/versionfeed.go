@@ -1,0 +1,118 @@
+package emulator
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// wireFormat is the format of the change feed in which each change has an
+// envelope (ChangeFeedWireFormatVersions in azure-cosmos-dotnet-v3).
+const wireFormat = "2021-09-15"
+
+// versionPosition reads where to start in all-versions mode: now, or an etag that
+// the log reaches back to.
+func (c *call) versionPosition(o *container, req *feedRequest) error {
+	etag := c.header.Get("If-None-Match")
+	switch {
+	case !req.envelopes:
+		return badRequest("All versions and deletes come in the wire format %s only: send it as x-ms-cosmos-changefeed-wire-format-version.", wireFormat)
+	case o.retention == 0:
+		return badRequest("Container %q keeps no versions: give it a changeFeedPolicy such as {\"retentionDuration\": 10}, in minutes.", o.Name)
+	case o.merged():
+		return badRequest("All versions and deletes are not supported for container %q: ranges of it were merged.", o.Name)
+	case c.header.Get("If-Modified-Since") != "":
+		return badRequest("All versions and deletes cannot be read from a start time: send If-None-Match with * or an etag, and no If-Modified-Since.")
+	case etag == "":
+		return badRequest("FullFidelity Change Feed must have valid If-None-Match header: all versions and deletes are read from now (*) or an etag, and not from the beginning.")
+	case etag == "*":
+		req.now = true
+		return nil
+	}
+	if err := req.resume(etag); err != nil {
+		return err
+	}
+	if trimmed := req.partition.versions.trimmed; req.after < trimmed {
+		return badRequest("The If-None-Match %s is older than what partition key range %q keeps: the changes up to LSN %d are gone, after a retention of %v or because they are older than the change feed policy. Start from now.", etag, req.partition.ID, trimmed, o.retention)
+	}
+	return nil
+}
+
+// latest is a document in an envelope. In latest-version mode the service tells
+// position and time of a change, and nothing of what happened (ChangeFeedMetadata
+// in azure-sdk-for-rust).
+type latest struct{ *document }
+
+func (l latest) appendTo(b []byte, o *container) []byte {
+	b = l.document.appendTo(append(b, `{"current":`...), o)
+	b = strconv.AppendInt(append(b, `,"metadata":{"lsn":`...), l.lsn, 10)
+	b = strconv.AppendInt(append(b, `,"crts":`...), l.modified, 10)
+	return append(b, '}', '}')
+}
+
+func (v *version) position() int64 { return v.lsn }
+func (v *version) subject() *item  { return v.item() }
+func (v *version) written() int64  { return v.time }
+
+func (v *version) size() (n int) {
+	for _, image := range []*document{v.previous, v.current} {
+		if image != nil {
+			n += len(image.body)
+		}
+	}
+	return n
+}
+
+// versionMetadata is ChangeFeedMetadata of azure-cosmos-dotnet-v3.
+type versionMetadata struct {
+	Operation    string         `json:"operationType"`
+	LSN          int64          `json:"lsn"`
+	Time         int64          `json:"crts"`
+	PreviousLSN  int64          `json:"previousImageLSN,omitempty"`
+	Expired      *bool          `json:"timeToLiveExpired,omitempty"` // of deletes, as the rest
+	ID           string         `json:"id,omitempty"`
+	PartitionKey map[string]any `json:"partitionKey,omitempty"`
+}
+
+// appendTo appends the envelope of v. A delete has an empty current, and says in
+// its metadata of what.
+func (v *version) appendTo(b []byte, o *container) []byte {
+	m := versionMetadata{Operation: "create", LSN: v.lsn, Time: v.time}
+	b = append(b, `{"current":`...)
+	if v.current != nil {
+		b = append(b, v.current.body...)
+	} else {
+		b = append(b, '{', '}')
+	}
+	if v.previous != nil {
+		m.Operation, m.PreviousLSN = "replace", v.previous.lsn
+	}
+	if v.previous != nil && !o.account.options.WithoutPrevious {
+		b = append(append(b, `,"previous":`...), v.previous.body...)
+	}
+	if v.current == nil {
+		m.Operation, m.Expired, m.ID, m.PartitionKey = "delete", &v.expired, v.previous.item.id, o.keyObject(v.previous.item)
+	}
+	b = append(append(b, `,"metadata":`...), encode(m)...)
+	return append(b, '}')
+}
+
+// keyObject is the part of a document that makes its partition key.
+func (o *container) keyObject(i *item) map[string]any {
+	var values []json.RawMessage
+	_ = json.Unmarshal([]byte(i.key), &values) // the account has written it
+	object := map[string]any{}
+	for at, names := range o.keyDefinition.Segments() {
+		if string(values[at]) == "{}" {
+			continue // undefined
+		}
+		inner := object
+		for _, name := range names[:len(names)-1] {
+			if _, there := inner[name].(map[string]any); !there {
+				inner[name] = map[string]any{}
+			}
+			inner = inner[name].(map[string]any)
+		}
+		inner[names[len(names)-1]] = values[at]
+	}
+	return object
+}

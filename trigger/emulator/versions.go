@@ -1,0 +1,139 @@
+package emulator
+
+import (
+	"encoding/json"
+	"slices"
+	"sort"
+	"time"
+)
+
+// maxRetention is how long the service keeps versions at most: as long as the
+// longest tier of its continuous backups,
+// https://learn.microsoft.com/azure/cosmos-db/change-feed-modes.
+const maxRetention = 30 * 24 * time.Hour
+
+// version is what one operation made of one item, as the log of all versions
+// keeps it.
+type version struct {
+	previous, current *document // nil: there was none, there is none
+	lsn               int64
+	time              int64 // seconds since 1970: when it was written, deleted or expired
+	expired           bool
+	ordinal           uint64 // of the versions of a container
+}
+
+// versionLog is a range's log of all versions. The versions up to trimmed are not
+// in it, either because they are older than the retention or because nobody kept
+// them when they were written.
+type versionLog struct {
+	kept    []*version // in order of LSN
+	trimmed int64
+}
+
+// after is the log beyond an LSN.
+func (l *versionLog) after(lsn int64) []*version {
+	return l.kept[sort.Search(len(l.kept), func(i int) bool { return l.kept[i].lsn > lsn }):]
+}
+
+// trim takes out what is older than a time. A transaction has one time, and so
+// goes as a whole.
+func (l *versionLog) trim(before int64) []*version {
+	n := 0
+	for n < len(l.kept) && l.kept[n].time < before {
+		n++
+	}
+	old := slices.Clone(l.kept[:n])
+	if n > 0 {
+		l.trimmed = old[n-1].lsn
+		clear(l.kept[:n])
+		l.kept = l.kept[n:]
+	}
+	return old
+}
+
+// part is the log of a range that takes over some of the keys.
+func (l *versionLog) part(p *partition) versionLog {
+	part := versionLog{trimmed: l.trimmed}
+	for _, v := range l.kept {
+		if p.holds(v.item().epk) {
+			part.kept = append(part.kept, v)
+		}
+	}
+	return part
+}
+
+// item is the one that v is a version of.
+func (v *version) item() *item {
+	if v.current != nil {
+		return v.current.item
+	}
+	return v.previous.item
+}
+
+// note adds a version to the transaction, if its container keeps them.
+func (t *transaction) note(previous, current *document) {
+	if t.container.logging {
+		t.versions = append(t.versions, &version{previous: previous, current: current, time: t.now.Unix(), expired: t.expired})
+	}
+}
+
+// log adds the transaction's versions to the log of its range. They share the
+// range's LSN, those too that the transaction itself has superseded.
+func (t *transaction) log() {
+	for _, v := range t.versions {
+		v.lsn = t.partition.lsn
+		if v.current != nil {
+			v.current.lsn = v.lsn
+		}
+		v.ordinal = t.container.logged
+		t.container.logged++
+	}
+	t.partition.versions.kept = append(t.partition.versions.kept, t.versions...)
+}
+
+// parseRetention reads a changeFeedPolicy. 0 stands for none, as it does in the
+// policy of clients that want the latest versions only (ChangeFeedPolicy of
+// azure-cosmos-dotnet-v3 and azure-sdk-for-java).
+func parseRetention(raw json.RawMessage) (time.Duration, error) {
+	var policy struct {
+		Minutes int64 `json:"retentionDuration"`
+	}
+	if raw == nil {
+		return 0, nil
+	}
+	const most = int64(maxRetention / time.Minute)
+	if err := json.Unmarshal(raw, &policy); err != nil || policy.Minutes < 0 || policy.Minutes > most {
+		return 0, badRequest("changeFeedPolicy must be {\"retentionDuration\": minutes} with 1 to %d minutes, or 0 for none, not %s.", most, raw)
+	}
+	return time.Duration(policy.Minutes) * time.Minute, nil
+}
+
+// retain makes retention the policy of the container. A log that begins now does
+// not reach back to what was written before.
+func (o *container) retain(retention time.Duration) {
+	was := o.logging
+	o.retention = retention
+	o.logging = retention > 0 && !o.merged()
+	for _, p := range o.Partitions {
+		if o.logging != was {
+			p.versions = versionLog{trimmed: p.lsn}
+		}
+	}
+}
+
+// merged reports whether ranges of the container were ever merged.
+func (o *container) merged() bool {
+	return slices.ContainsFunc(o.Partitions, func(p *partition) bool { return p.Merged })
+}
+
+// trim takes what is older than the retention out of the logs.
+func (o *container) trim(now time.Time) {
+	if !o.logging {
+		return
+	}
+	for _, p := range o.Partitions {
+		if old := p.versions.trim(now.Add(-o.retention).Unix()); len(old) > 0 {
+			o.account.removeVersions(o, p, old)
+		}
+	}
+}
