@@ -9,7 +9,8 @@ import (
 // them; codedBreaks is where they show. The zero Rules are the protocol with
 // the remedies:
 //
-//   - AncestorsCover: createChildren counts only leases inside the parent's span.
+//   - AncestorsCover: createChildren counts only leases inside the parent's span;
+//     one over all of it only if it is of schema v1 and the parent of v0.
 //   - SplitUnconfirmed: split writes the lease once after the range was found gone.
 //   - TrustLateAcquire: acquire trusts nothing after a conflict, until the next write.
 //   - LockNotFenced: createMissing ends when the lock that its host took is as old as its TTL.
@@ -29,9 +30,11 @@ var codedBreaks = map[string]string{
 	"nested split":          "I6",
 	"nested split, steal":   "I6",
 	"span split and merged": "I6",
+	"bootstrap":             "I6",
 	"bootstrap from now":    "I1",
 	"audit":                 "I5",
 	"audit from now":        "I5",
+	"audit beside a split":  "I5",
 }
 
 func TestCodeAsItIs(t *testing.T) {

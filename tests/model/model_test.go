@@ -73,7 +73,7 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 	case *long:
 		all = append(all[:len(all):len(all)], longWorlds...)
 	case underRace:
-		all = all[:3]
+		all = all[1:3]
 	}
 	for _, w := range all {
 		t.Run(w.Name, func(t *testing.T) {
