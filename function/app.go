@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,6 +25,7 @@ type application struct {
 	groups   []group
 	hosts    []*trigger.Host
 	closers  []func() error
+	leftover atomic.Bool // some handler call never returned and runs on in this process
 }
 
 // group is what one host runs.
@@ -36,7 +38,8 @@ type group struct {
 // groupKey is what functions of one host have in common.
 type groupKey struct {
 	connection, database, container, regions string
-	acquire, renew, expiration               interval
+	acquire, renew, expiration, stuckGrace   interval
+	minLeases, maxLeases                     bound
 }
 
 // openApp opens the handlers and makes the hosts; it makes no request. grace
@@ -56,41 +59,34 @@ func openApp(ctx context.Context, s *settings, grace time.Duration, log *zap.Log
 
 // open opens one handler and puts its function into its group.
 func (a *application) open(ctx context.Context, f functionSettings) error {
-	monitored, err := a.accounts.client(f.Connection, f.PreferredLocations)
+	at, err := a.accounts.open(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
+		return err
 	}
-	leases, err := a.accounts.client(f.LeaseConnection, f.PreferredLocations)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
+	fn := f.function(at.monitored)
+	if fn.DeadLetters, err = a.accounts.openLetters(f, a.log); err != nil {
+		return err
 	}
-	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: monitored.Container, Database: f.DatabaseName}, f.Own)
+	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName}, f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
 	}
+	fn.Handler = handler
 	a.closers = append(a.closers, closer)
-	g := a.groupOf(f, leases)
-	g.functions = append(g.functions, trigger.Function{
-		Name:           f.LeaseContainerPrefix,
-		Container:      monitored.Container(f.DatabaseName, f.ContainerName),
-		Handler:        handler,
-		Start:          f.StartFrom.Start,
-		MaxItems:       int(f.MaxItemsPerInvocation),
-		HandlerTimeout: time.Duration(f.HandlerTimeout),
-		PollDelay:      time.Duration(f.FeedPollDelay),
-	})
+	g := a.groupOf(f, at.leases)
+	g.functions = append(g.functions, fn)
 	return nil
 }
 
-func (a *application) groupOf(f functionSettings, leases *cosmos.Client) *group {
+func (a *application) groupOf(f functionSettings, leases *cosmos.Container) *group {
 	key := groupKey{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName, f.PreferredLocations.String(),
-		f.LeaseAcquireInterval, f.LeaseRenewInterval, f.LeaseExpirationInterval}
+		f.LeaseAcquireInterval, f.LeaseRenewInterval, f.LeaseExpirationInterval, f.StuckGrace, f.MinLeases, f.MaxLeases}
 	for i := range a.groups {
 		if a.groups[i].key == key {
 			return &a.groups[i]
 		}
 	}
-	a.groups = append(a.groups, group{key: key, leases: leases.Container(f.LeaseDatabaseName, f.LeaseContainerName)})
+	a.groups = append(a.groups, group{key: key, leases: leases})
 	return &a.groups[len(a.groups)-1]
 }
 
@@ -104,6 +100,11 @@ func (a *application) makeHosts(grace time.Duration) error {
 			RenewInterval:   time.Duration(g.key.renew),
 			Expiration:      time.Duration(g.key.expiration),
 			StopGrace:       grace,
+			StuckGrace:      time.Duration(g.key.stuckGrace),
+			MaxStuck:        int(a.settings.App.MaxStuck),
+			MinLeases:       int(g.key.minLeases),
+			MaxLeases:       int(g.key.maxLeases),
+			Observe:         a.observe,
 			Logger:          a.log,
 		})
 		if err != nil {
@@ -112,6 +113,14 @@ func (a *application) makeHosts(grace time.Duration) error {
 		a.hosts = append(a.hosts, host)
 	}
 	return nil
+}
+
+// observe notes that a handler was left behind: nothing can end it but the end
+// of the process.
+func (a *application) observe(e trigger.Event) {
+	if e.Kind == trigger.Released && e.Reason == trigger.Stuck {
+		a.leftover.Store(true)
+	}
 }
 
 // Close closes what the handlers opened, after the hosts have stopped.
@@ -146,7 +155,7 @@ func (a *application) Drain(ctx context.Context) (trigger.Summary, error) {
 		s, err := h.Drain(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		total = sum(total, s)
+		total.Add(s)
 		return err
 	})
 	return total, err
@@ -160,15 +169,6 @@ func (a *application) each(do func(*trigger.Host) error) error {
 	}
 	running.Wait()
 	return errors.Join(errs...)
-}
-
-func sum(a, b trigger.Summary) trigger.Summary {
-	return trigger.Summary{
-		Ranges: a.Ranges + b.Ranges, Idle: a.Idle + b.Idle, Drained: a.Drained + b.Drained,
-		Skipped: a.Skipped + b.Skipped, Behind: a.Behind + b.Behind,
-		Batches: a.Batches + b.Batches, Changes: a.Changes + b.Changes, Retries: a.Retries + b.Retries,
-		DeadLetters: a.DeadLetters + b.DeadLetters,
-	}
 }
 
 // health words what the hosts work on; it is an error when a function makes no
@@ -197,6 +197,24 @@ func describe(f trigger.FunctionStatus) string {
 		}
 	}
 	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition%s", f.Name, len(f.Ranges), changes, b.String())
+}
+
+// containers are where one function's changes come from and where its leases are.
+type containers struct{ monitored, leases *cosmos.Container }
+
+func (a accounts) open(f functionSettings) (at containers, err error) {
+	monitored, err := a.client(f.Connection, f.PreferredLocations)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
+	}
+	leases, err := a.client(f.LeaseConnection, f.PreferredLocations)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
+	}
+	return containers{
+		monitored: monitored.Container(f.DatabaseName, f.ContainerName),
+		leases:    leases.Container(f.LeaseDatabaseName, f.LeaseContainerName),
+	}, nil
 }
 
 // accounts shares the clients of an app, by connection and regions.

@@ -40,16 +40,24 @@ func serveFunctions(ctx context.Context, port string) int {
 	}
 	defer listener.Close()
 	s, err := loadSettings(handlers.All())
+	if err == nil {
+		err = s.durable("the Functions host")
+	}
 	if err != nil {
 		log.Error("settings are refused", zap.Error(err))
 		return 1
 	}
-	if err := serveApp(ctx, s, listener, newLogger(s.App.LogLevel)); err != nil {
+	err = serveApp(ctx, s, listener, newLogger(s.App.LogLevel))
+	if err != nil && !errors.Is(err, errReplace) {
 		log.Error("the custom handler ended", zap.Error(err))
 		return 1
 	}
 	return exitHosted
 }
+
+// errReplace ends a process that holds handler calls which never return, so
+// that the host starts another.
+var errReplace = errors.New("the process holds handler calls that do not return")
 
 // listen opens the port of the Functions host, which dials 127.0.0.1 only.
 func listen(port string) (net.Listener, error) {
@@ -60,7 +68,9 @@ func listen(port string) (net.Listener, error) {
 }
 
 // serveApp opens the app, which makes no request yet, and answers the host
-// until ctx ends and everything has stopped.
+// until ctx ends and everything has stopped. errReplace is its error where
+// another process is needed; then what the handlers opened stays open for those
+// that still run.
 func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
@@ -70,28 +80,40 @@ func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	call, wait := a.ticks(ctx, s.App.Mode, limit, log)
 	log.Info("custom handler", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
 		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", version()))
-	err = serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: log})
-	stop()
-	if err == nil {
-		wait() // after an error it could be in vain: a request was not answered in time
+	err = a.serve(ctx, listener, limit)
+	if !errors.Is(err, errReplace) {
+		err = errors.Join(err, a.Close())
 	}
 	return err
 }
 
-// ticks gives what answers a tick in the mode. What runs besides ends with
-// ctx; wait returns when it has.
-func (a *application) ticks(ctx context.Context, m mode, limit time.Duration, log *zap.Logger) (call function, wait func()) {
-	if m == modeTimer {
+// serve answers the host until ctx ends, or until another process is needed:
+// errReplace. All that it started has stopped, unless its error is another.
+func (a *application) serve(ctx context.Context, listener net.Listener, limit time.Duration) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	call, wait := a.ticks(ctx, limit, func() { stop(errReplace) })
+	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: a.log})
+	if err != nil {
+		return err // to wait could be in vain: a request was not answered in time
+	}
+	wait()
+	if errors.Is(context.Cause(ctx), errReplace) {
+		return errReplace
+	}
+	return nil
+}
+
+// ticks gives what answers a tick in the app's mode. What runs besides ends with
+// ctx; wait returns when it has. replace is called when it asks for another process.
+func (a *application) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
+	if a.settings.App.Mode == modeTimer {
 		d := &drainer{limit: limit, drain: a.Drain}
 		return d.tick, d.wait
 	}
-	c := &continuous{run: a.Run, health: a.health, log: log}
+	c := &continuous{run: a.Run, health: a.health, log: a.log, leftover: a.leftover.Load, replace: replace}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -22,9 +22,10 @@ func checkCommand() *cobra.Command {
 		Short: "Check settings, accounts, permissions and packaging",
 		Long: `Check prints the effective settings with their source, then tries what the
 enabled functions need: the accounts, the containers, the partition key of the
-lease container, reading the feed, and creating, replacing and deleting a lease
-by means of a probe document. Where there is a host.json it checks the Functions
-app around it. Each line that fails says what to change; then the exit code is 1.
+lease container, reading the feed, creating, replacing and deleting a lease by
+means of a probe document, and storing and deleting a probe letter where dead
+letters go; a queue keeps the message about it, whose letter is gone. Where there
+is a host.json it checks the Functions app around it. Each line that fails says what to change; then the exit code is 1.
 
 Secrets are not printed.`,
 		Args: cobra.NoArgs,
@@ -106,6 +107,7 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 		{"its change feed", p.feed},
 		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
 		{"create, replace and delete a lease", p.lease},
+		{"dead letters to " + f.DeadLetters.String(), p.letters},
 	} {
 		if !r.step(ctx, &p, step.what, step.try) {
 			return

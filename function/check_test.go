@@ -35,6 +35,7 @@ func TestCheckPasses(t *testing.T) {
 				"HALLEY_LEADERBOARD_CONTAINER_NAME", "environment HALLEY_CONTAINER_NAME", "default",
 				"monitored container halley/results (partition key /player)", "2 ranges",
 				"lease container halley/leases (partition key /id)", "create, replace and delete a lease",
+				"dead letters to container\n", "HALLEY_LEADERBOARD_MAX_ATTEMPTS",
 			} {
 				if !strings.Contains(out, says) {
 					t.Errorf("output lacks %q:\n%s", says, out)
@@ -54,6 +55,28 @@ func TestCheckWithPartitionKeyContainer(t *testing.T) {
 	a.create(t, "leases2", "/partitionKey", 1)
 	if out, err := runCheck(t, a.env("HALLEY_LEASE_CONTAINER_NAME", "leases2")); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestCheckOfDeadLetterStores(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	a.create(t, "dead", "/function", 1)
+	dir := t.TempDir()
+	for value, says := range map[string]string{
+		"container:dead":   "ok    leaderboard: dead letters to container:dead\n",
+		"directory:" + dir: "ok    leaderboard: dead letters to directory:" + dir + "\n",
+		"discard":          "ok    leaderboard: dead letters to discard (a change that is given up is lost)",
+		"none":             "ok    leaderboard: dead letters to none (a change that fails blocks its range",
+	} {
+		out, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", value))
+		if err != nil || !strings.Contains(out, says) {
+			t.Errorf("%s: %v, want %q in\n%s", value, err, says, out)
+		}
+	}
+	for page, err := range a.client.Container(sampleDatabase, "dead").Query(t.Context(), cosmos.Query{Text: "SELECT * FROM c"}) {
+		if err != nil || len(page.Items) > 0 {
+			t.Errorf("check left %s behind (%v)", page.Items, err)
+		}
 	}
 }
 
@@ -92,6 +115,8 @@ func TestCheckNamesWhatToChange(t *testing.T) {
 		"may not delete":          {fault: denied(http.MethodDelete), says: []string{"delete:", "403", "left behind"}},
 		"feed":                    {fault: emulator.Fault{Resource: "pkranges", Status: 403}, says: []string{"change feed", "403"}},
 		"handler":                 {env: []string{"HALLEY_LEADERBOARD_REDIS_URL", ""}, says: []string{"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_FUNCTIONS"}},
+		"no letter container":     {env: []string{"HALLEY_DEAD_LETTERS", "container:dead"}, says: []string{"HALLEY_DEAD_LETTERS", "create"}},
+		"no storage connection":   {env: []string{"HALLEY_DEAD_LETTERS", "blob:dead", "HALLEY_DEAD_LETTERS_CONNECTION", "Nowhere"}, says: []string{"HALLEY_DEAD_LETTERS_CONNECTION=Nowhere", "Nowhere__accountName"}},
 		"settings":                {env: []string{"HALLEY_MODE", "x"}, says: []string{"HALLEY_MODE"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func fromParts(name string) (connection, error) {
 	for _, part := range []string{"accountEndpoint", "accountKey", "credential", "clientId"} {
 		parts[strings.ToLower(part)] = lookupEnv(name + "__" + part)
 	}
-	if err := refuseUnknownParts(name, parts); err != nil {
+	if err := refuseUnknownParts(name, parts, "__accountEndpoint with __credential and __clientId, or with __accountKey"); err != nil {
 		return connection{}, err
 	}
 	c := connection{Endpoint: parts["accountendpoint"]}
@@ -121,12 +121,12 @@ func identity(name, credential, clientID string) (kind string, token azcore.Toke
 
 // refuseUnknownParts reports variables <name>__x that would be ignored, such
 // as a client secret: without it the identity would be another than is meant.
-func refuseUnknownParts(name string, known map[string]string) error {
+func refuseUnknownParts(name string, known map[string]string, has string) error {
 	for _, variable := range os.Environ() {
 		variable, _, _ = strings.Cut(variable, "=")
 		part, ok := strings.CutPrefix(strings.ToLower(variable), strings.ToLower(name)+"__")
 		if _, isKnown := known[part]; ok && !isKnown {
-			return fmt.Errorf("%s is not known: a connection has __accountEndpoint with __credential and __clientId, or with __accountKey", variable)
+			return fmt.Errorf("%s is not known: a connection has %s", variable, has)
 		}
 	}
 	return nil

@@ -25,19 +25,30 @@ type continuous struct {
 	health func() ([]string, error)    // of a run that is under way
 	log    *zap.Logger
 
+	// leftover reports whether handler calls that nothing can end are still in
+	// this process, and replace asks for another process.
+	leftover func() bool
+	replace  func()
+
 	mu      sync.Mutex
 	failure error     // of the last run
 	since   time.Time // start of the run that is under way; zero: waiting for a restart
 }
 
 // Run runs until ctx ends and the runtime has stopped. A run that fails is
-// begun again after a pause with jitter, which doubles until a run lasts.
+// begun again after a pause with jitter, which doubles until a run lasts; but
+// where it left handler calls behind, it asks for another process and returns.
 func (c *continuous) Run(ctx context.Context) {
 	pause := firstRestart
 	for {
 		began := time.Now()
 		err := c.attempt(ctx)
 		if ctx.Err() != nil {
+			return
+		}
+		if c.leftover() {
+			c.log.Error("the runtime failed and left handler calls behind; the process is replaced", zap.Error(err))
+			c.replace()
 			return
 		}
 		if time.Since(began) >= stableRun {

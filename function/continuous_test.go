@@ -13,6 +13,9 @@ import (
 // keep starts c and returns what stops it and waits.
 func keep(t *testing.T, c *continuous) (stop func()) {
 	c.log = zap.NewNop()
+	if c.leftover == nil {
+		c.leftover = func() bool { return false }
+	}
 	if c.health == nil {
 		c.health = func() ([]string, error) { return []string{"4 ranges"}, nil }
 	}
@@ -130,6 +133,28 @@ func TestContinuousIsUnhealthyWithoutProgress(t *testing.T) {
 		stop := keep(t, c)
 		if healthy(t, c) {
 			t.Error("healthy although no function makes progress")
+		}
+		stop()
+	})
+}
+
+// TestContinuousAsksForAnotherProcess: a run that fails with handlers left
+// behind is not begun again among them.
+func TestContinuousAsksForAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs, asked := 0, 0
+		c := &continuous{
+			run:      func(context.Context) error { runs++; return errors.New("handler has not returned") },
+			leftover: func() bool { return runs == 2 },
+			replace:  func() { asked++ },
+		}
+		stop := keep(t, c)
+		time.Sleep(time.Minute)
+		if synctest.Wait(); runs != 2 || asked != 1 {
+			t.Errorf("%d runs, asked %d times, want 2 and once", runs, asked)
+		}
+		if healthy(t, c) {
+			t.Error("healthy while the process is being replaced")
 		}
 		stop()
 	})

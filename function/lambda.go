@@ -37,6 +37,9 @@ type lambdaResult struct {
 func serveLambda(ctx context.Context) int {
 	log := newLogger("info")
 	s, err := loadSettings(handlers.All())
+	if err == nil {
+		err = s.durable("AWS Lambda")
+	}
 	if err == nil && s.App.Mode != modeTimer {
 		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, which runs nothing between invocations: remove it")
 	}

@@ -105,7 +105,7 @@ func TestExampleSettings(t *testing.T) {
 	if len(s.Functions) == 0 {
 		t.Error("the example runs no function")
 	}
-	all := append(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{})...)
+	all := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
 	for _, e := range handlers.All() {
 		all = append(all, keys(ownPrefix(e), e.Settings())...)
 	}

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"go.uber.org/zap"
 
 	"halley/handlers"
+	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
@@ -145,10 +148,52 @@ func (p *probe) lease(ctx context.Context) error {
 	return nil
 }
 
-// left names the probe document that could not be deleted.
+// letters puts a probe letter where dead letters go and deletes it.
+func (p *probe) letters(ctx context.Context) error {
+	switch p.f.DeadLetters.kind {
+	case lettersNone:
+		p.note = "a change that fails blocks its range until it succeeds"
+		return nil
+	case lettersDiscard:
+		p.note = "a change that is given up is lost"
+		return nil
+	}
+	store, err := accounts{}.openLetters(p.f, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	d := trigger.DeadLetter{
+		ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
+		Operation: trigger.Upsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
+	}
+	if err := store.Put(ctx, d); err != nil {
+		return p.lettersMissing(fmt.Errorf("store a probe letter: %w", err))
+	}
+	there, err := store.Holds(ctx, d.Function, d.Key)
+	if err == nil && !there {
+		err = errors.New("a letter that was stored is not there")
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("look for the probe letter: %w", err), left(d.ID, store.Delete(ctx, d)))
+	}
+	if err := store.Delete(ctx, d); err != nil {
+		return fmt.Errorf("delete the probe letter: %w", left(d.ID, err))
+	}
+	return nil
+}
+
+// lettersMissing names the setting of a store that is not there.
+func (p *probe) lettersMissing(err error) error {
+	if cosmos.IsStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
+	}
+	return err
+}
+
+// left names the probe that could not be deleted.
 func left(id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("document %s is left behind: %w", id, err)
+	return fmt.Errorf("probe %s is left behind: %w", id, err)
 }

@@ -28,38 +28,45 @@ type settings struct {
 
 // appSettings hold for the process as a whole: HALLEY_<NAME>.
 type appSettings struct {
-	Functions list     `split_words:"true"` // enabled functions; empty: all that are listed
-	Mode      mode     `split_words:"true"`
-	Owner     string   `split_words:"true"` // name in leases; empty: host name and a random part
-	StopGrace interval `split_words:"true"` // how long a running handler may finish at a stop
-	LogLevel  logLevel `split_words:"true"`
+	Functions list     `split_words:"true" desc:"enabled functions, separated by commas; all where empty"`
+	Mode      mode     `split_words:"true" desc:"under the Functions host: timer drains at each tick, continuous works all the time"`
+	Owner     string   `split_words:"true" desc:"this host's name in leases; the machine's name and a random part where empty"`
+	StopGrace interval `split_words:"true" desc:"how long a running handler may go on at a stop"`
+	MaxStuck  count    `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced"`
+	LogLevel  logLevel `split_words:"true" desc:"debug, info, warn or error"`
 }
 
 // feedSettings say what a function reads and where its leases are. Names and
 // defaults are those of the Cosmos DB extension for Azure Functions, in upper
-// snake case. A function may override each: HALLEY_<FUNCTION>_<NAME>.
+// snake case, where it has them. A function may override each:
+// HALLEY_<FUNCTION>_<NAME>.
 type feedSettings struct {
-	Connection              string    `split_words:"true"` // name of a connection
-	DatabaseName            string    `split_words:"true"`
-	ContainerName           string    `split_words:"true"`
-	LeaseConnection         string    `split_words:"true"` // empty: Connection
-	LeaseDatabaseName       string    `split_words:"true"` // empty: DatabaseName
-	LeaseContainerName      string    `split_words:"true"`
-	LeaseContainerPrefix    string    `split_words:"true"` // begins the ids of the leases; unset: the function's name
-	FeedPollDelay           interval  `split_words:"true"`
-	LeaseAcquireInterval    interval  `split_words:"true"`
-	LeaseExpirationInterval interval  `split_words:"true"`
-	LeaseRenewInterval      interval  `split_words:"true"`
-	MaxItemsPerInvocation   count     `split_words:"true"` // page hint
-	StartFrom               startFrom `split_words:"true"` // where a range without a lease begins
-	PreferredLocations      list      `split_words:"true"` // regions; empty: the account's own order
-	HandlerTimeout          interval  `split_words:"true"` // deadline of one handler call
+	Connection              string    `split_words:"true" desc:"name of the connection of the monitored account"`
+	DatabaseName            string    `split_words:"true" desc:"database of the monitored container; required"`
+	ContainerName           string    `split_words:"true" desc:"monitored container; required"`
+	LeaseConnection         string    `split_words:"true" desc:"name of the connection of the leases; CONNECTION where empty"`
+	LeaseDatabaseName       string    `split_words:"true" desc:"database of the leases; DATABASE_NAME where empty"`
+	LeaseContainerName      string    `split_words:"true" desc:"container of the leases, with partition key /id"`
+	LeaseContainerPrefix    string    `split_words:"true" desc:"begins the ids of the leases; the function's name where not set"`
+	FeedPollDelay           interval  `split_words:"true" desc:"wait between two reads of a range that has nothing new"`
+	LeaseAcquireInterval    interval  `split_words:"true" desc:"how often a host looks for leases to take"`
+	LeaseExpirationInterval interval  `split_words:"true" desc:"how long a lease stays with a host that does not write it"`
+	LeaseRenewInterval      interval  `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
+	MaxItemsPerInvocation   count     `split_words:"true" desc:"page size that is asked for; a transaction is never divided, so more may come"`
+	StartFrom               startFrom `split_words:"true" desc:"where a range without a checkpoint begins: beginning, now or an RFC 3339 time"`
+	PreferredLocations      list      `split_words:"true" desc:"regions to read from, in order; the account's own order where empty"`
+	ChangeFeedMode          feedMode  `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
+	SoftDeleteProperty      string    `split_words:"true" desc:"property that marks a document as deleted where it is true, in latest-version mode"`
+	MinLeases               bound     `split_words:"true" desc:"leases that a continuous host takes at least, beyond its equal share; 0 is no bound"`
+	MaxLeases               bound     `split_words:"true" desc:"leases that a continuous host takes at most; 0 is no bound"`
+	DiscardLeases           toggle    `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
 }
 
 // functionSettings are the effective settings of one enabled function.
 type functionSettings struct {
 	handlers.Entry
 	feedSettings
+	deliverySettings
 	Own any // the handler's own settings, as [handlers.Entry.Open] takes them
 }
 
@@ -69,7 +76,7 @@ type value struct{ Name, Value, Source string }
 // loadSettings reads the environment for the functions of the handlers' list.
 // Each error names the setting and the fix.
 func loadSettings(functions []handlers.Entry) (*settings, error) {
-	s := &settings{App: appSettings{Mode: modeTimer, StopGrace: defaultStopGrace, LogLevel: "info"}}
+	s := &settings{App: defaultApp()}
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
 	}
@@ -95,9 +102,9 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 // addFunction reads one function: the app's values first, its own over them.
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
-	f := functionSettings{Entry: entry, feedSettings: defaultFeed(entry.Name)}
+	f := functionSettings{Entry: entry, feedSettings: defaultFeed(entry.Name), deliverySettings: defaultDelivery()}
 	for _, p := range []string{prefix, own} {
-		if err := process(p, &f.feedSettings); err != nil {
+		if err := errors.Join(process(p, &f.feedSettings), process(p, &f.deliverySettings)); err != nil {
 			return err
 		}
 	}
@@ -107,14 +114,21 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 	}
 	f.LeaseConnection = cmp.Or(f.LeaseConnection, f.Connection)
 	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
+	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
+	f.MaxAttempts = cmp.Or(f.MaxAttempts, f.DeadLetters.attempts())
 	s.Functions = append(s.Functions, f)
 	s.Values = append(s.Values, values(&f.feedSettings, own, prefix)...)
+	s.Values = append(s.Values, values(&f.deliverySettings, own, prefix)...)
 	s.Values = append(s.Values, values(f.Own, own)...)
 	return nil
 }
 
 // ownPrefix begins the settings of one function, as HALLEY_LEADERBOARD.
 func ownPrefix(e handlers.Entry) string { return strings.TrimSuffix(e.Prefix(), "_") }
+
+func defaultApp() appSettings {
+	return appSettings{Mode: modeTimer, StopGrace: defaultStopGrace, MaxStuck: 16, LogLevel: "info"}
+}
 
 func defaultFeed(function string) feedSettings {
 	return feedSettings{
@@ -126,7 +140,6 @@ func defaultFeed(function string) feedSettings {
 		LeaseExpirationInterval: defaultExpiration,
 		LeaseRenewInterval:      defaultRenew,
 		MaxItemsPerInvocation:   100,
-		HandlerTimeout:          defaultHandlerTimeout,
 	}
 }
 
@@ -168,10 +181,10 @@ func names(functions []handlers.Entry) list {
 // refuseUnknown reports variables that begin with HALLEY_ and are no setting,
 // each with the nearest name that is one.
 func refuseUnknown(functions []handlers.Entry) error {
-	known := append(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{})...)
+	known := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
 	for _, f := range functions {
-		known = append(known, keys(ownPrefix(f), &feedSettings{})...)
-		known = append(known, keys(ownPrefix(f), f.Settings())...)
+		own := ownPrefix(f)
+		known = slices.Concat(known, keys(own, &feedSettings{}), keys(own, &deliverySettings{}), keys(own, f.Settings()))
 	}
 	var errs []error
 	for _, variable := range os.Environ() {

@@ -79,7 +79,6 @@ func TestDefaults(t *testing.T) {
 		LeaseExpirationInterval: interval(time.Minute),
 		LeaseRenewInterval:      interval(17 * time.Second),
 		MaxItemsPerInvocation:   100,
-		HandlerTimeout:          interval(5 * time.Minute),
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").feedSettings, cmp.AllowUnexported(startFrom{}, trigger.Start{})); diff != "" {
 		t.Errorf("push (-want +got):\n%s", diff)
@@ -147,6 +146,12 @@ func TestSettingsAreRefused(t *testing.T) {
 		"own connection empty": {[]string{"HALLEY_PUSH_CONNECTION", ""}, []string{"HALLEY_PUSH_CONNECTION"}},
 		"shared prefix":        {[]string{"HALLEY_LEASE_CONTAINER_PREFIX", "p"}, []string{"leaderboard and push", "HALLEY_PUSH_LEASE_CONTAINER_PREFIX"}},
 		"leases are monitored": {[]string{"HALLEY_LEASE_CONTAINER_NAME", "results"}, []string{"HALLEY_LEASE_CONTAINER_NAME", "monitored"}},
+		"all versions from":    {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_PUSH_START_FROM", "beginning"}, []string{"HALLEY_PUSH_START_FROM=beginning", "HALLEY_CHANGE_FEED_MODE"}},
+		"soft and real delete": {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_SOFT_DELETE_PROPERTY", "deleted"}, []string{"HALLEY_SOFT_DELETE_PROPERTY=deleted", "HALLEY_CHANGE_FEED_MODE"}},
+		"feed mode":            {[]string{"HALLEY_CHANGE_FEED_MODE", "full"}, []string{"HALLEY_CHANGE_FEED_MODE", "latest-version", "all-versions"}},
+		"minimum of leases":    {[]string{"HALLEY_MIN_LEASES", "5", "HALLEY_PUSH_MAX_LEASES", "4"}, []string{"HALLEY_MIN_LEASES=5", "HALLEY_PUSH_MAX_LEASES=4"}},
+		"bound":                {[]string{"HALLEY_MAX_LEASES", "-1"}, []string{"HALLEY_MAX_LEASES", "0 or more"}},
+		"max stuck":            {[]string{"HALLEY_MAX_STUCK", "0"}, []string{"HALLEY_MAX_STUCK", "above 0"}},
 		"own setting":          {[]string{"HALLEY_PUSH_TOP", "many"}, []string{"HALLEY_PUSH_TOP", "many"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +217,7 @@ func TestKeysAreEnvconfigs(t *testing.T) {
 	specs := map[string]func() any{
 		"HALLEY_TEST":  func() any { return &feedSettings{} },
 		"HALLEY_TEST2": func() any { return &appSettings{} },
+		"HALLEY_TEST3": func() any { return &deliverySettings{} },
 	}
 	for _, e := range handlers.All() {
 		specs[ownPrefix(e)] = e.Settings
@@ -248,9 +254,13 @@ func settable(t reflect.Type) string {
 		return "beginning"
 	case *interval, *time.Duration:
 		return "7s"
-	case *bool:
+	case *feedMode:
+		return "all-versions"
+	case *letters:
+		return "discard"
+	case *bool, *toggle:
 		return "true"
-	case *count, *int:
+	case *count, *bound, *limit, *int:
 		return "7"
 	}
 	return "x"
@@ -270,8 +280,10 @@ func TestOwnSettingsDoNotCollide(t *testing.T) {
 	}
 	add("the app", keys(prefix, &appSettings{}))
 	add("every function", keys(prefix, &feedSettings{}))
+	add("every function's delivery", keys(prefix, &deliverySettings{}))
 	for _, e := range handlers.All() {
 		add(e.Name+"'s feed", keys(ownPrefix(e), &feedSettings{}))
+		add(e.Name+"'s delivery", keys(ownPrefix(e), &deliverySettings{}))
 		add(e.Name, keys(ownPrefix(e), e.Settings()))
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // shortestLease bounds the lease intervals from below: under it, a pause of
@@ -17,9 +20,9 @@ func (s *settings) validate() error {
 		errs = append(errs, fmt.Errorf("HALLEY_STOP_GRACE=%v: must be above 0", s.App.StopGrace))
 	}
 	for _, f := range s.Functions {
-		errs = append(errs, f.complete(), f.intervals())
+		errs = append(errs, f.complete(), f.intervals(), f.feed(), f.policy())
 	}
-	return errors.Join(append(errs, s.separate())...)
+	return errors.Join(append(errs, s.separate(), s.separateLetters())...)
 }
 
 // setting names a setting of the function as the environment has it: its own
@@ -57,9 +60,6 @@ func (f *functionSettings) intervals() error {
 	if f.FeedPollDelay <= 0 {
 		refuse("FEED_POLL_DELAY", f.FeedPollDelay, "must be above 0")
 	}
-	if f.HandlerTimeout <= 0 {
-		refuse("HANDLER_TIMEOUT", f.HandlerTimeout, "must be above 0")
-	}
 	tooShort := fmt.Sprintf("must be at least %v (a plain number counts milliseconds; seconds are written %q)", shortestLease, "60s")
 	for _, lease := range []struct {
 		name string
@@ -84,15 +84,53 @@ func (f *functionSettings) intervals() error {
 	return errors.Join(errs...)
 }
 
+// feed refuses ways to read the feed that exclude each other.
+func (f *functionSettings) feed() error {
+	all := cosmos.Mode(f.ChangeFeedMode) == cosmos.AllVersions
+	var errs []error
+	if all && f.StartFrom.Start != trigger.FromNow() {
+		errs = append(errs, fmt.Errorf("%s=%s: all versions begin now: remove it, or set %s=latest-version",
+			f.setting("START_FROM"), f.StartFrom, f.setting("CHANGE_FEED_MODE")))
+	}
+	if all && f.SoftDeleteProperty != "" {
+		errs = append(errs, fmt.Errorf("%s=%s: all versions show deletes as they are: remove it, or set %s=latest-version",
+			f.setting("SOFT_DELETE_PROPERTY"), f.SoftDeleteProperty, f.setting("CHANGE_FEED_MODE")))
+	}
+	if f.MaxLeases > 0 && f.MinLeases > f.MaxLeases {
+		errs = append(errs, fmt.Errorf("%s=%d: must not be more than %s=%d",
+			f.setting("MIN_LEASES"), f.MinLeases, f.setting("MAX_LEASES"), f.MaxLeases))
+	}
+	return errors.Join(errs...)
+}
+
+// durable refuses what needs a process that somebody starts once: those of a
+// host come and go, and each would discard the progress of the others.
+func (s *settings) durable(host string) error {
+	var errs []error
+	for _, f := range s.Functions {
+		if f.DiscardLeases {
+			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes as it likes: each would begin anew; remove it, and start halley run with it once",
+				f.setting("DISCARD_LEASES"), host))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// place is where a container is.
+type place struct{ connection, database, container string }
+
+func (f *functionSettings) monitors() place {
+	return place{f.Connection, f.DatabaseName, f.ContainerName}
+}
+
 // separate refuses functions that would share leases, and a function that
 // would monitor the leases themselves, where every checkpoint is a change.
 func (s *settings) separate() error {
-	type place struct{ connection, database, container string }
 	type leases struct{ monitored, at, prefix any }
 	taken := map[leases]string{}
 	var errs []error
 	for _, f := range s.Functions {
-		monitored := place{f.Connection, f.DatabaseName, f.ContainerName}
+		monitored := f.monitors()
 		at := place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
 		if monitored == at && f.ContainerName != "" {
 			errs = append(errs, fmt.Errorf("%s=%s is also the monitored container of %s: keep leases in a container of their own",

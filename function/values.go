@@ -10,16 +10,16 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // Defaults of the Cosmos DB extension for Azure Functions where it has them.
 const (
-	defaultPollDelay      = interval(5 * time.Second)
-	defaultAcquire        = interval(13 * time.Second)
-	defaultExpiration     = interval(60 * time.Second)
-	defaultRenew          = interval(17 * time.Second)
-	defaultStopGrace      = interval(10 * time.Second)
-	defaultHandlerTimeout = interval(5 * time.Minute)
+	defaultPollDelay  = interval(5 * time.Second)
+	defaultAcquire    = interval(13 * time.Second)
+	defaultExpiration = interval(60 * time.Second)
+	defaultRenew      = interval(17 * time.Second)
+	defaultStopGrace  = interval(10 * time.Second)
 )
 
 // interval is a duration setting: Go syntax ("5s", "1m30s"), or a plain number
@@ -61,6 +61,62 @@ func (c *count) Decode(s string) error {
 	return nil
 }
 
+// bound is a whole number; 0 is none.
+type bound int
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (b *bound) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return errors.New("not a whole number, 0 or more")
+	}
+	*b = bound(n)
+	return nil
+}
+
+// limit is a positive whole number or "unlimited", which is -1 to the runtime.
+type limit int
+
+const unlimited limit = -1
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (l *limit) Decode(s string) error {
+	if strings.EqualFold(s, "unlimited") {
+		*l = unlimited
+		return nil
+	}
+	if (*count)(l).Decode(s) != nil {
+		return errors.New("neither a whole number above 0 nor unlimited")
+	}
+	return nil
+}
+
+func (l limit) String() string {
+	if l == unlimited {
+		return "unlimited"
+	}
+	return strconv.Itoa(int(l))
+}
+
+// toggle is true or false.
+type toggle bool
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (t *toggle) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return errors.New("neither true nor false")
+	}
+	*t = toggle(on)
+	return nil
+}
+
 // list is a comma-separated setting.
 type list []string
 
@@ -95,6 +151,32 @@ func (m *mode) Decode(s string) error {
 		return fmt.Errorf("not a mode: write %s or %s", modeTimer, modeContinuous)
 	}
 	return nil
+}
+
+// feedMode is what the change feed shows.
+type feedMode cosmos.Mode
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default. The
+// Cosmos DB extension's spellings, LatestVersion and AllVersionsAndDeletes, do
+// as well.
+func (m *feedMode) Decode(s string) error {
+	switch strings.ToLower(strings.ReplaceAll(s, "-", "")) {
+	case "latestversion":
+		*m = feedMode(cosmos.LatestVersion)
+	case "allversions", "allversionsanddeletes":
+		*m = feedMode(cosmos.AllVersions)
+	case "":
+	default:
+		return errors.New("not a mode of the change feed: write latest-version or all-versions")
+	}
+	return nil
+}
+
+func (m feedMode) String() string {
+	if cosmos.Mode(m) == cosmos.AllVersions {
+		return "all-versions"
+	}
+	return "latest-version"
 }
 
 // logLevel is the least level that is logged.

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+var byValue = cmp.AllowUnexported(letters{}, trigger.Start{})
+
+func TestDeliveryDefaults(t *testing.T) {
+	s, err := load(t, complete())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := deliverySettings{
+		HandlerTimeout: interval(5 * time.Minute), StuckGrace: interval(10 * time.Second),
+		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1,
+		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), Bisection: true, MaxAttempts: 10,
+		DeadLetters: letters{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
+		BreakerLimit: 10, BreakerPause: interval(time.Minute),
+	}
+	if diff := cmp.Diff(want, function1(t, s, "push").deliverySettings, byValue); diff != "" {
+		t.Errorf("push (-want +got):\n%s", diff)
+	}
+}
+
+// TestDefaultsAreTheRuntimes: what the settings say without being set is what
+// the runtime does without being told, apart from the store.
+func TestDefaultsAreTheRuntimes(t *testing.T) {
+	s, err := load(t, complete())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := function1(t, s, "push")
+	got := f.function(nil)
+	// The defaults that trigger.Function documents.
+	want := trigger.Function{
+		Name: "push", Start: trigger.FromNow(), MaxItems: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
+		Lanes: 1, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, MaxAttempts: 10, Breaker: 10, BreakerPause: time.Minute,
+		PollDelay: 5 * time.Second,
+	}
+	if diff := cmp.Diff(want, got, byValue); diff != "" {
+		t.Errorf("(-documented +settings):\n%s", diff)
+	}
+}
+
+func TestPolicyReachesTheRuntime(t *testing.T) {
+	s, err := load(t, complete(
+		"HALLEY_FUNCTIONS", "leaderboard",
+		"HALLEY_CHANGE_FEED_MODE", "latest-version",
+		"HALLEY_LEADERBOARD_CHANGE_FEED_MODE", "AllVersionsAndDeletes",
+		"HALLEY_BATCH_ITEMS", "20",
+		"HALLEY_BATCH_BYTES", "1000000",
+		"HALLEY_BATCH_WINDOW", "250ms",
+		"HALLEY_LANES", "4",
+		"HALLEY_LEADERBOARD_LANES", "8",
+		"HALLEY_LEADERBOARD_LANES_BY_ID", "true",
+		"HALLEY_RETRY_MIN", "1s",
+		"HALLEY_RETRY_MAX", "1m",
+		"HALLEY_BISECTION", "false",
+		"HALLEY_MAX_ATTEMPTS", "unlimited",
+		"HALLEY_RETRY_MAX_AGE", "1h",
+		"HALLEY_BREAKER_LIMIT", "unlimited",
+		"HALLEY_BREAKER_PAUSE", "5s",
+		"HALLEY_CHECKPOINT_EVERY", "500",
+		"HALLEY_CHECKPOINT_INTERVAL", "5000",
+		"HALLEY_DISCARD_LEASES", "true",
+		"HALLEY_HANDLER_TIMEOUT", "90s",
+		"HALLEY_STUCK_GRACE", "3s",
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := function1(t, s, "leaderboard")
+	want := trigger.Function{
+		Name: "leaderboard", Mode: cosmos.AllVersions, MaxItems: 100, HandlerTimeout: 90 * time.Second,
+		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true,
+		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, MaxAge: time.Hour,
+		Breaker: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
+		Discard: true, PollDelay: 5 * time.Second,
+	}
+	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryOptionIsASetting sees that no field of the runtime's function is
+// out of reach of the settings.
+func TestEveryOptionIsASetting(t *testing.T) {
+	elsewhere := map[string]string{
+		"Handler": "the handler's own package", "DeadLetters": "openLetters", "Container": "accounts.open",
+		"Opened": "code only", "Closed": "code only",
+	}
+	s, err := load(t, complete("HALLEY_FUNCTIONS", "leaderboard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := function1(t, s, "leaderboard")
+	fill(t, reflect.ValueOf(&f.feedSettings).Elem())
+	fill(t, reflect.ValueOf(&f.deliverySettings).Elem())
+	f.Bisection = false
+	got := reflect.ValueOf(f.function(nil))
+	for i := range got.NumField() {
+		name := got.Type().Field(i).Name
+		if elsewhere[name] == "" && got.Field(i).IsZero() {
+			t.Errorf("no setting reaches trigger.Function.%s", name)
+		}
+	}
+}
+
+// fill gives every setting a value other than zero.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			if d, ok := v.Field(i).Addr().Interface().(interface{ Decode(string) error }); ok {
+				if err := d.Decode(settable(v.Field(i).Type())); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			v.Field(i).SetString("x")
+		}
+	}
+}
+
+func TestAttemptsFollowTheStore(t *testing.T) {
+	for value, want := range map[string]limit{"container": 10, "directory:letters": 10, "discard": 10, "none": unlimited} {
+		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := function1(t, s, "push").MaxAttempts; got != want {
+			t.Errorf("%s: %v attempts, want %v", value, got, want)
+		}
+	}
+}
+
+func TestPoliciesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct{ env, says []string }{
+		"zero retry":          {[]string{"HALLEY_RETRY_MIN", "0"}, []string{"HALLEY_RETRY_MIN", "above 0"}},
+		"negative window":     {[]string{"HALLEY_BATCH_WINDOW", "-1s"}, []string{"HALLEY_BATCH_WINDOW", "negative"}},
+		"negative age":        {[]string{"HALLEY_RETRY_MAX_AGE", "-1s"}, []string{"HALLEY_RETRY_MAX_AGE", "negative"}},
+		"zero pause":          {[]string{"HALLEY_PUSH_BREAKER_PAUSE", "0"}, []string{"HALLEY_PUSH_BREAKER_PAUSE", "above 0"}},
+		"zero grace":          {[]string{"HALLEY_STUCK_GRACE", "0"}, []string{"HALLEY_STUCK_GRACE", "above 0"}},
+		"retry bounds":        {[]string{"HALLEY_RETRY_MIN", "1m"}, []string{"HALLEY_RETRY_MIN=1m0s", "HALLEY_RETRY_MAX=30s"}},
+		"manual and every":    {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_PUSH_CHECKPOINT_EVERY", "5"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_PUSH_CHECKPOINT_EVERY"}},
+		"manual and interval": {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_CHECKPOINT_INTERVAL", "5s"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_CHECKPOINT_INTERVAL"}},
+		"one lane by id":      {[]string{"HALLEY_LANES_BY_ID", "true"}, []string{"HALLEY_LANES_BY_ID", "HALLEY_LANES"}},
+		"lanes":               {[]string{"HALLEY_LANES", "0"}, []string{"HALLEY_LANES", "above 0"}},
+		"attempts":            {[]string{"HALLEY_MAX_ATTEMPTS", "0"}, []string{"HALLEY_MAX_ATTEMPTS", "unlimited"}},
+		"attempts, no store":  {[]string{"HALLEY_DEAD_LETTERS", "none", "HALLEY_MAX_ATTEMPTS", "5"}, []string{"HALLEY_MAX_ATTEMPTS=5", "HALLEY_DEAD_LETTERS=container"}},
+		"age, no store":       {[]string{"HALLEY_PUSH_DEAD_LETTERS", "none", "HALLEY_RETRY_MAX_AGE", "5m"}, []string{"HALLEY_RETRY_MAX_AGE=5m0s", "HALLEY_PUSH_DEAD_LETTERS=container"}},
+		"park, no store":      {[]string{"HALLEY_DEAD_LETTERS", "none", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
+		"park, discarded":     {[]string{"HALLEY_DEAD_LETTERS", "discard", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
+		"park by id":          {[]string{"HALLEY_LANES", "2", "HALLEY_LANES_BY_ID", "true", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_LANES_BY_ID"}},
+		"toggle":              {[]string{"HALLEY_PARK_KEYS", "yes"}, []string{"HALLEY_PARK_KEYS", "true"}},
+		"bytes":               {[]string{"HALLEY_BATCH_BYTES", "4MB"}, []string{"HALLEY_BATCH_BYTES", "whole number"}},
+		"store":               {[]string{"HALLEY_DEAD_LETTERS", "sql"}, []string{"HALLEY_DEAD_LETTERS", "container:NAME"}},
+		"store name":          {[]string{"HALLEY_DEAD_LETTERS", "blob:Dead_Letters"}, []string{"HALLEY_DEAD_LETTERS", "blob:NAME"}},
+		"storage unnamed":     {[]string{"HALLEY_DEAD_LETTERS", "queue:dead", "HALLEY_PUSH_DEAD_LETTERS_CONNECTION", ""}, []string{"HALLEY_PUSH_DEAD_LETTERS_CONNECTION", "Storage"}},
+		"monitored letters":   {[]string{"HALLEY_DEAD_LETTERS", "container:results"}, []string{"HALLEY_DEAD_LETTERS=container:results", "monitored"}},
+		"another's letters":   {[]string{"HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEADERBOARD_DEAD_LETTERS", "container:scores"}, []string{"HALLEY_LEADERBOARD_DEAD_LETTERS", "monitored container of push"}},
+		"shared letters":      {[]string{"HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEASE_CONTAINER_PREFIX", ""}, []string{"leaderboard and push", "dead letters", "HALLEY_PUSH_DEAD_LETTERS"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, complete(test.env...))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, says := range test.says {
+				if !strings.Contains(err.Error(), says) {
+					t.Errorf("error does not say %q:\n%v", says, err)
+				}
+			}
+		})
+	}
+}
+
+func TestHostsMayNotDiscardLeases(t *testing.T) {
+	s, err := load(t, complete("HALLEY_PUSH_DISCARD_LEASES", "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.durable("AWS Lambda"); err == nil || !strings.Contains(err.Error(), "HALLEY_PUSH_DISCARD_LEASES") || strings.Contains(err.Error(), "HALLEY_LEADERBOARD") {
+		t.Errorf("error %v", err)
+	}
+	if s, err = load(t, complete()); err != nil || s.durable("AWS Lambda") != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestDecodeLetters(t *testing.T) {
+	for in, want := range map[string]letters{
+		"":                   {},
+		"container":          {"container", ""},
+		"container:dead":     {"container", "dead"},
+		"directory:a/../b":   {"directory", "b"},
+		"directory:/x/y:z":   {"directory", "/x/y:z"},
+		"blob:dead-letters":  {"blob", "dead-letters"},
+		"queue:dead-letters": {"queue", "dead-letters"},
+		"discard":            {"discard", ""},
+		"none":               {"none", ""},
+	} {
+		var l letters
+		if err := l.Decode(in); err != nil || l != want {
+			t.Errorf("%q = %v, %v, want %v", in, l, err, want)
+		}
+		var again letters
+		if err := again.Decode(l.String()); in != "" && (err != nil || again != l) {
+			t.Errorf("%q is shown as %q, which is read as %v, %v", in, l, again, err)
+		}
+	}
+	for _, in := range []string{
+		"container:", "container:a/b", "directory", "directory:", "blob", "blob:ab", "blob:-abc", "blob:a--b", "blob:Abc",
+		"blob:" + strings.Repeat("a", 64), "queue:", "none:x", "discard:", "Container", "x",
+	} {
+		var l letters
+		if err := l.Decode(in); err == nil || l != (letters{}) {
+			t.Errorf("%q = %v, %v, want an error", in, l, err)
+		}
+	}
+}
+
+func TestSettingsOfTheHost(t *testing.T) {
+	s, err := load(t, complete("HALLEY_MIN_LEASES", "2", "HALLEY_MAX_LEASES", "3", "HALLEY_MAX_STUCK", "4", "HALLEY_FUNCTIONS", "push"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := function1(t, s, "push")
+	if f.MinLeases != 2 || f.MaxLeases != 3 || s.App.MaxStuck != 4 {
+		t.Errorf("%d to %d leases, %d stuck", f.MinLeases, f.MaxLeases, s.App.MaxStuck)
+	}
+	a := &application{settings: s, accounts: accounts{}}
+	a.groupOf(f, nil)
+	f.MaxLeases = 4
+	a.groupOf(f, nil)
+	want := []bound{3, 4}
+	var got []bound
+	for _, g := range a.groups {
+		got = append(got, g.key.maxLeases)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("functions with other bounds share a host (-want +got):\n%s", diff)
+	}
+}

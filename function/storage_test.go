@@ -1,0 +1,129 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/deadletter"
+)
+
+func storageEnv(t *testing.T, env map[string]string) {
+	t.Helper()
+	for _, name := range []string{"AzureWebJobsStorage", "AzureWebJobsStorage__accountName", "Other"} {
+		if _, ok := env[name]; !ok {
+			t.Setenv(name, "")
+		}
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
+func TestResolveStorage(t *testing.T) {
+	const vault = "https://vault.blob.core.windows.net/dead"
+	for name, test := range map[string]struct {
+		env          map[string]string
+		connection   string
+		blobs, queue string
+	}{
+		"connection string": {map[string]string{"AzureWebJobsStorage": "DefaultEndpointsProtocol=https;AccountName=vault;AccountKey=" + someKey + ";EndpointSuffix=core.windows.net"},
+			"AzureWebJobsStorage", vault, "https://vault.queue.core.windows.net/dead"},
+		"shared access": {map[string]string{"Other": "BlobEndpoint=https://vault.blob.core.windows.net/;QueueEndpoint=https://vault.queue.core.windows.net/;SharedAccessSignature=sv=1&sig=x"},
+			"Other", vault + "?sv=1&sig=x", "https://vault.queue.core.windows.net/dead?sv=1&sig=x"},
+		"development": {map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true;"},
+			"AzureWebJobsStorage", "http://127.0.0.1:10000/devstoreaccount1/dead", "http://127.0.0.1:10001/devstoreaccount1/dead"},
+		"account name": {map[string]string{"AzureWebJobsStorage__accountName": "vault", "AzureWebJobsStorage__credential": "managedidentity"},
+			"AzureWebJobsStorage", vault, "https://vault.queue.core.windows.net/dead"},
+		"services": {map[string]string{"Other__blobServiceUri": "https://v.blob.core.chinacloudapi.cn/", "Other__queueServiceUri": "https://v.queue.core.chinacloudapi.cn", "Other__clientId": "1", "Other__credential": "managedidentity"},
+			"Other", "https://v.blob.core.chinacloudapi.cn/dead", "https://v.queue.core.chinacloudapi.cn/dead"},
+		"any case": {map[string]string{"OTHER__ACCOUNTNAME": "vault"}, "other", vault, "https://vault.queue.core.windows.net/dead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storageEnv(t, test.env)
+			s, err := resolveStorage(test.connection)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blobs, err := s.blobContainer("dead")
+			if err != nil {
+				t.Fatal(err)
+			}
+			queue, err := s.queue("dead")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if blobs.URL() != test.blobs || queue.URL() != test.queue {
+				t.Errorf("%s and %s, want %s and %s", blobs.URL(), queue.URL(), test.blobs, test.queue)
+			}
+		})
+	}
+}
+
+func TestStorageIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		env        map[string]string
+		connection string
+		says       []string
+	}{
+		"not set":          {nil, "AzureWebJobsStorage", []string{"AzureWebJobsStorage is not set", "AzureWebJobsStorage__accountName"}},
+		"string as name":   {nil, "AccountName=a;AccountKey=" + someKey, []string{"name"}},
+		"malformed":        {map[string]string{"Other": "nonsense"}, "Other", []string{"Other", "connection string"}},
+		"key alone":        {map[string]string{"Other": "AccountKey=" + someKey}, "Other", []string{"Other", "AccountName"}},
+		"key not base64":   {map[string]string{"Other": "AccountName=vault;AccountKey=not-base-64-" + someKey}, "Other", []string{"Other"}},
+		"account name":     {map[string]string{"Other__accountName": "Vault_1"}, "Other", []string{"Other__accountName", "small letters"}},
+		"service URI":      {map[string]string{"Other__blobServiceUri": "http://x.example"}, "Other", []string{"Other__blobServiceUri", "https"}},
+		"no queue service": {map[string]string{"Other__blobServiceUri": "https://v.blob.core.windows.net"}, "Other", []string{"Other__queueServiceUri"}},
+		"unknown part":     {map[string]string{"Other__accountName": "vault", "Other__accountKey": someKey}, "Other", []string{"Other__accountKey is not known"}},
+		"client id alone":  {map[string]string{"Other__accountName": "vault", "Other__clientId": "1"}, "Other", []string{"Other__credential=managedidentity"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storageEnv(t, test.env)
+			_, err := openStorageLetters(test.connection, letters{lettersQueue, "dead"})
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, says := range test.says {
+				if !strings.Contains(err.Error(), says) {
+					t.Errorf("error does not say %q: %v", says, err)
+				}
+			}
+			if strings.Contains(err.Error(), someKey) {
+				t.Errorf("error shows the key: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenLetters(t *testing.T) {
+	storageEnv(t, map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
+	dir := t.TempDir()
+	for value, want := range map[string]func(any) bool{
+		"container":        is[*deadletter.Container],
+		"container:dead":   is[*deadletter.Container],
+		"directory:" + dir: is[*deadletter.Directory],
+		"blob:dead":        is[*deadletter.Blob],
+		"queue:dead":       is[*deadletter.Queue],
+		"none":             func(v any) bool { return v == nil },
+		"discard":          func(v any) bool { return v != nil },
+	} {
+		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value, "CosmosDB", "emulator"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := accounts{}.openLetters(s.Functions[0], zap.NewNop())
+		if err != nil || !want(store) {
+			t.Errorf("%s: store %T, %v", value, store, err)
+		}
+	}
+	s, err := load(t, complete("HALLEY_DEAD_LETTERS", "blob:dead", "HALLEY_DEAD_LETTERS_CONNECTION", "Nowhere"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (accounts{}).openLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
+		t.Errorf("error %v, want one that names the connection", err)
+	}
+}
+
+func is[T any](v any) bool { _, ok := v.(T); return ok }
