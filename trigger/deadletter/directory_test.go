@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,12 +256,31 @@ func TestLockedByAnother(t *testing.T) {
 	})
 }
 
-// TestHelperProcess is not a test: other tests run it as another process.
-func TestHelperProcess(t *testing.T) {
-	path, ok := os.LookupEnv("HALLEY_TEST_DIRECTORY")
-	if !ok {
-		t.Skip("runs as a process of TestSharedByProcesses only")
+// Processes put, delete and compact in one directory at a time.
+func TestSharedByProcesses(t *testing.T) {
+	if path, ok := os.LookupEnv("HALLEY_TEST_SHARED"); ok {
+		share(t, path)
+		return
 	}
+	path := t.TempDir()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			p := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSharedByProcesses$")
+			p.Env = append(os.Environ(), "HALLEY_TEST_SHARED="+path)
+			if out, err := p.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	all.Wait()
+	whole, damaged := survey(t, newDirectory(t, path, nil))
+	if len(whole) != 20+3*10 || damaged != 0 {
+		t.Errorf("%d letters, want 50; %d damaged", len(whole), damaged)
+	}
+}
+
+func share(t *testing.T, path string) {
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
 	for i := range 20 {
 		mine := sample("f", fmt.Sprint(os.Getpid(), " ", i))
@@ -269,32 +289,5 @@ func TestHelperProcess(t *testing.T) {
 		if i%2 == 0 {
 			must(t, s.Delete(t.Context(), mine))
 		}
-	}
-}
-
-func TestSharedByProcesses(t *testing.T) {
-	path := t.TempDir()
-	var processes []*exec.Cmd
-	for range 3 {
-		p := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHelperProcess$")
-		p.Env = append(os.Environ(), "HALLEY_TEST_DIRECTORY="+path)
-		var out bytes.Buffer
-		p.Stdout, p.Stderr = &out, &out
-		must(t, p.Start())
-		processes = append(processes, p)
-		defer func() {
-			if t.Failed() {
-				t.Log(out.String())
-			}
-		}()
-	}
-	for _, p := range processes {
-		if err := p.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	whole, damaged := survey(t, newDirectory(t, path, nil))
-	if len(whole) != 20+3*10 || damaged != 0 {
-		t.Errorf("%d letters, want 50; %d damaged", len(whole), damaged)
 	}
 }

@@ -1,0 +1,337 @@
+package deadletter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// newAccount is an embedded account with a database; its container c is
+// partitioned on the paths.
+func newAccount(t testing.TB, paths ...string) (*emulator.Account, *cosmos.Container) {
+	t.Helper()
+	account, err := emulator.New(nil)
+	must(t, err)
+	t.Cleanup(func() { _ = account.Close() }) // in memory
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	must(t, err)
+	client, err := cosmos.NewClient(account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
+	must(t, err)
+	must(t, client.CreateDatabase(t.Context(), "db"))
+	week := 7 * 24 * 3600
+	must(t, client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+		ID: "c", PartitionKey: cosmos.PartitionKeyDefinition{Paths: paths}, DefaultTTL: &week, Throughput: 20_000, // two ranges
+	}))
+	return account, client.Container("db", "c")
+}
+
+func newContainer(t testing.TB, c *cosmos.Container, window, partBytes int) *Container {
+	t.Helper()
+	s, err := NewContainer(c, &ContainerOptions{Window: window})
+	must(t, err)
+	if partBytes > 0 {
+		s.partBytes = partBytes
+	}
+	return s
+}
+
+func TestContainerContract(t *testing.T) {
+	for _, keyed := range []struct {
+		paths     []string
+		partBytes int
+	}{
+		{[]string{"/id"}, 0},
+		{[]string{"/partitionKey"}, 300_000},
+		{[]string{"/function"}, 0},
+		{[]string{"/function", "/id"}, 1 << 20},
+		{[]string{"/_partitionKey"}, 1 << 19},
+	} {
+		t.Run(strings.Join(keyed.paths, ","), func(t *testing.T) {
+			_, c := newAccount(t, keyed.paths...)
+			contract(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) })
+			for _, d := range documents(t, c) {
+				if d.Kind == kindPart {
+					t.Fatalf("a part is left behind: %+v", d)
+				}
+			}
+		})
+	}
+}
+
+// stored is what tests look at in a document.
+type stored struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	TTL    int    `json:"ttl"`
+	Digest string `json:"digest"`
+}
+
+func documents(t testing.TB, c *cosmos.Container) []stored {
+	t.Helper()
+	var all []stored
+	for page, err := range c.Query(t.Context(), cosmos.Query{Text: "SELECT * FROM c"}) {
+		must(t, err)
+		for _, raw := range page.Items {
+			var d stored
+			must(t, json.Unmarshal(raw, &d))
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Letters in a lease container are none of the documents that processors look
+// for, and never expire. The queries are those of azure-cosmos-dotnet-v3
+// (DocumentServiceLeaseContainerCosmos: ids that begin with {prefix}..) and of
+// ids that begin with a processor name and the account's host.
+func TestLettersAreNoLeases(t *testing.T) {
+	_, c := newAccount(t, "/id")
+	s := newContainer(t, c, 0, 50)
+	big := sample("dead-letter:", "..")
+	big.Document = json.RawMessage(strings.Repeat("x", 200))
+	for _, d := range []trigger.DeadLetter{sample("f", "a..b_c"), sample("", "a"), big} {
+		must(t, s.Put(t.Context(), d))
+	}
+	all := documents(t, c)
+	if len(all) != 3+4 {
+		t.Errorf("%d documents, want 3 letters and 4 parts", len(all))
+	}
+	for _, d := range all {
+		if strings.Contains(d.ID, "..") || strings.ContainsAny(d.ID, `_/\?#`) || d.TTL != -1 {
+			t.Errorf("document %+v", d)
+		}
+	}
+}
+
+func TestContainerRefusals(t *testing.T) {
+	if _, err := NewContainer(nil, nil); err == nil {
+		t.Error("no container is accepted")
+	}
+	_, c := newAccount(t, "/player")
+	if _, err := NewContainer(c, &ContainerOptions{Window: -1}); err == nil {
+		t.Error("a negative window is accepted")
+	}
+	if err := newContainer(t, c, 0, 0).Put(t.Context(), sample("f", "a")); err == nil || !strings.Contains(err.Error(), "partition key /function") {
+		t.Errorf("put: %v", err)
+	}
+	missing := newContainer(t, c.Client().Container("db", "missing"), 0, 0)
+	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsStatus(err, http.StatusNotFound) {
+		t.Errorf("put where there is no container: %v", err)
+	}
+	for _, err := range missing.List(t.Context(), "f") {
+		if !cosmos.IsStatus(err, http.StatusNotFound) {
+			t.Errorf("list where there is no container: %v", err)
+		}
+	}
+}
+
+// A document of large text fields still fits.
+func TestLongErrorsAreCut(t *testing.T) {
+	_, c := newAccount(t, "/id")
+	s := newContainer(t, c, 0, 0)
+	d := sample("f", "a")
+	d.Error, d.Stack = strings.Repeat("\x01é", 1<<20), strings.Repeat("é", maxText)
+	d.Document = json.RawMessage(strings.Repeat("d", 1<<20-2))
+	must(t, s.Put(t.Context(), d))
+	got := list(t, s, "f")[0]
+	if len(got.Error) > maxText || !strings.HasSuffix(got.Error, "(cut)") || len(got.Stack) > maxText || string(got.Document) != string(d.Document) {
+		t.Errorf("error of %d bytes, stack of %d, document of %d", len(got.Error), len(got.Stack), len(got.Document))
+	}
+	must(t, s.Put(t.Context(), got))
+	must(t, s.Delete(t.Context(), got))
+	same(t, len(documents(t, c)), 0)
+}
+
+// inBubble runs a test with a store of small parts under virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, account *emulator.Account, s *Container)) {
+	synctest.Test(t, func(t *testing.T) {
+		account, c := newAccount(t, "/id")
+		test(t, account, newContainer(t, c, 0, 50))
+	})
+}
+
+// large letter of four parts.
+func fourParts() trigger.DeadLetter {
+	d := sample("f", "four parts")
+	d.Document = json.RawMessage(`"` + strings.Repeat("x", 198) + `"`)
+	return d
+}
+
+// Whatever happens to one request of a Put or Delete, the call ends well or
+// with an error, and a second one sets all right.
+func TestOneFault(t *testing.T) {
+	for _, fault := range []emulator.Fault{
+		{Drop: emulator.DropBefore}, {Drop: emulator.DropAfter},
+		{Status: 429, SubStatus: 3200, RetryAfter: 2 * time.Second}, {Status: 503}, {Status: 500}, {Status: 408}, {Status: 449},
+		{Status: 403, SubStatus: 5300, Message: "no"}, {Status: 410, SubStatus: 1008},
+	} {
+		for nth := 1; nth <= 8; nth++ {
+			t.Run(fmt.Sprintf("%s%d at %d", fault.Drop, fault.Status, nth), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+					fault := fault
+					fault.Resource, fault.Nth, fault.Count = "docs", nth, 1
+					for _, d := range []trigger.DeadLetter{sample("f", "small"), fourParts()} {
+						remove := account.Inject(fault)
+						firstPut := s.Put(t.Context(), d)
+						remove()
+						if firstPut == nil && string(list(t, s, "f")[0].Document) != string(d.Document) {
+							t.Errorf("%s is not whole though stored", d.ID)
+						}
+						must(t, s.Put(t.Context(), d))
+						same(t, list(t, s, "f"), []trigger.DeadLetter{d})
+						remove = account.Inject(fault)
+						firstDelete := s.Delete(t.Context(), d)
+						remove()
+						if left := list(t, s, "f"); firstDelete == nil && len(left) != 0 {
+							t.Errorf("%s is there though deleted", d.ID)
+						}
+						must(t, s.Delete(t.Context(), d))
+						same(t, len(list(t, s, "f")), 0)
+						if fault.Drop != "" && (firstPut != nil || firstDelete != nil) {
+							t.Errorf("one lost answer was not settled: %v, %v", firstPut, firstDelete)
+						}
+						if fault.Drop != "" || fault.Status == 429 {
+							same(t, len(documents(t, s.container)), 0)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLostAnswersWithoutEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		remove := account.Inject(emulator.Fault{Resource: "docs", Method: "POST", Drop: emulator.DropBefore})
+		if err := s.Put(t.Context(), sample("f", "a")); !errors.Is(err, cosmos.ErrOutcomeUnknown) {
+			t.Errorf("put: %v", err)
+		}
+		remove()
+		same(t, len(list(t, s, "f")), 0)
+	})
+}
+
+// A host is killed between parts, or between the last one and the letter. The
+// next one gives up the same change at another time: its parts must not mix
+// with those, and those go with the letter when they are old.
+func TestKilledBetweenParts(t *testing.T) {
+	for written := 1; written <= 4; written++ {
+		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+			d := fourParts()
+			remove := account.Inject(emulator.Fault{Resource: "docs", Method: "POST", Nth: written + 1, Status: 403, SubStatus: 5300})
+			if s.Put(t.Context(), d) == nil {
+				t.Fatal("put to a dead account")
+			}
+			remove()
+			same(t, len(list(t, s, "f")), 0)
+			later := d
+			later.Time = d.Time.Add(time.Minute)
+			must(t, s.Put(t.Context(), later))
+			same(t, list(t, s, "f"), []trigger.DeadLetter{later})
+			same(t, len(documents(t, s.container)), written+4+1)
+			time.Sleep(2 * time.Hour)
+			must(t, s.Delete(t.Context(), later))
+			same(t, len(documents(t, s.container)), 0)
+		})
+	}
+}
+
+// Parts that are young may be those of a Put that is under way.
+func TestSweepSparesYoungParts(t *testing.T) {
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		d := fourParts()
+		must(t, s.Put(t.Context(), d))
+		k, err := s.keys(t.Context())
+		must(t, err)
+		later := d
+		later.Attempts++
+		_, parts, err := s.divide(later, k)
+		must(t, err)
+		for _, p := range parts {
+			_, err := s.create(t.Context(), k, p.Function, p.DocumentID, p)
+			must(t, err)
+		}
+		must(t, s.Delete(t.Context(), d))
+		same(t, len(documents(t, s.container)), 4)
+		must(t, s.Put(t.Context(), later))
+		same(t, list(t, s, "f"), []trigger.DeadLetter{later})
+	})
+}
+
+// The second Put of a letter, by a host that has given the change up later,
+// leaves the first one and takes its own parts back.
+func TestSecondPutTakesItsPartsBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		d := fourParts()
+		must(t, s.Put(t.Context(), d))
+		later := d
+		later.Time = d.Time.Add(time.Minute)
+		must(t, s.Put(t.Context(), later))
+		must(t, s.Put(t.Context(), d))
+		same(t, list(t, s, "f"), []trigger.DeadLetter{d})
+		same(t, len(documents(t, s.container)), 5)
+	})
+}
+
+// A letter that lost a part, or whose part is another, does not hide the
+// letters after it, nor pass for a whole one, and can be deleted.
+func TestDamagedPartsAreReported(t *testing.T) {
+	for _, damage := range []string{"missing", "no JSON that we know", "other bytes"} {
+		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+			d := fourParts()
+			must(t, s.Put(t.Context(), d))
+			after := sample("f", "after")
+			after.Time = d.Time.Add(time.Hour)
+			must(t, s.Put(t.Context(), after))
+			k, err := s.keys(t.Context())
+			must(t, err)
+			list, parts, err := s.divide(d, k)
+			must(t, err)
+			hurt := parts[list.Count/2]
+			key := k.of(hurt.Function, hurt.DocumentID)
+			must(t, s.delete(t.Context(), key, hurt.DocumentID))
+			switch damage {
+			case "other bytes":
+				hurt.Gzip, err = compress([]byte("others"))
+				must(t, err)
+				_, err = s.create(t.Context(), k, hurt.Function, hurt.DocumentID, hurt)
+			case "no JSON that we know":
+				_, err = s.create(t.Context(), k, hurt.Function, hurt.DocumentID, map[string]string{"id": hurt.DocumentID, "gzip": "?"})
+			}
+			must(t, err)
+			whole, damaged := survey(t, s)
+			if fmt.Sprint(whole) != "[after]" || damaged != 1 {
+				t.Errorf("%s: letters %v, %d damaged", damage, whole, damaged)
+			}
+			must(t, s.Delete(t.Context(), d))
+			if whole, damaged := survey(t, s); len(whole) != 1 || damaged != 0 {
+				t.Errorf("%s, deleted: letters %v, %d damaged", damage, whole, damaged)
+			}
+		})
+	}
+}
+
+// A document that someone made by hand is reported.
+func TestForeignLettersAreReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		must(t, s.Put(t.Context(), sample("f", "a")))
+		_, err := s.container.Create(t.Context(), cosmos.NewPartitionKey("mine"), map[string]any{
+			"id": "mine", "kind": kindLetter, "function": "f", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
+		})
+		must(t, err)
+		if whole, damaged := survey(t, s); len(whole) != 1 || damaged != 1 {
+			t.Errorf("letters %v, %d damaged", whole, damaged)
+		}
+	})
+}
