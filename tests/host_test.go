@@ -208,19 +208,14 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 	r := newRecord(t)
 	l := a.distinct(r)
 	settings := b.smallBatches(a)
-	settings["AzureFunctionsJobHost__functionTimeout"] = "00:00:04"
+	settings["AzureFunctionsJobHost__functionTimeout"] = "00:00:08"
 	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
 	stop := l.start(t)
-	for range 2 {
-		result := ended(t, h.FireTimer("function", functionshost.Timer{}))
-		if result.Err != nil {
-			t.Errorf("tick under load: %v", result.Err)
-		}
-		if result.Elapsed < time.Second {
-			t.Errorf("the tick ended after %v, with changes coming in", result.Elapsed)
-		}
-		t.Logf("answered after %v: %s", result.Elapsed, strings.Join(result.Logs, "; "))
+	result := ended(t, h.FireTimer("function", functionshost.Timer{}))
+	if result.Err != nil || result.Elapsed < time.Second {
+		t.Errorf("the tick ended after %v with %v, while changes were coming in", result.Elapsed, result.Err)
 	}
+	t.Logf("answered after %v: %s", result.Elapsed, strings.Join(result.Logs, "; "))
 	if h.Starts() != 1 {
 		t.Errorf("%d processes: the host killed the handler", h.Starts())
 	}
