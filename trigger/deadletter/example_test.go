@@ -1,0 +1,165 @@
+package deadletter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/deadletter"
+	"halley/trigger/emulator"
+)
+
+// The lease container is the store that a function has already.
+func ExampleContainer() {
+	account, err := emulator.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer account.Close()
+	games := connect(account)
+	ctx := context.Background()
+
+	letters, err := deadletter.NewContainer(games.Container("games", "leases"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	bad := errors.New("no score")
+	handler := func(_ context.Context, b trigger.Batch) error {
+		if bad != nil {
+			return trigger.Skip(bad)
+		}
+		fmt.Println("handled", len(b.Changes), "for", b.Function)
+		return nil
+	}
+	host, err := trigger.New(games.Container("games", "leases"), []trigger.Function{{
+		Name: "leaderboard", Container: games.Container("games", "results"), Start: trigger.FromBeginning(),
+		Handler: handler, DeadLetters: letters,
+	}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := host.Drain(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for d, err := range letters.List(ctx, "leaderboard") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Key, d.Error)
+	}
+
+	bad = nil // the handler is repaired
+	done, err := trigger.Replay(ctx, letters, "leaderboard", handler, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Handled, "replayed")
+	// Output:
+	// ["ada"] no score
+	// handled 1 for leaderboard
+	// 1 replayed
+}
+
+// connect makes the containers of the example, and one document.
+func connect(account *emulator.Account) *cosmos.Client {
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := cosmos.NewClient(account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	err = errors.Join(
+		account.CreateContainer("games", "results", "/player", 1),
+		account.CreateContainer("games", "leases", "/id", 1),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.Container("games", "results").Create(ctx, cosmos.NewPartitionKey("ada"), []byte(`{"id":"1","player":"ada"}`)); err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
+
+// A directory keeps letters on a machine without any service.
+func ExampleDirectory() {
+	path, err := os.MkdirTemp("", "letters")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(path)
+	letters, err := deadletter.NewDirectory(path, &deadletter.DirectoryOptions{
+		Report: func(err error) { log.Print(err) }, // damaged parts of files
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	letter := trigger.DeadLetter{ID: "1", Function: "leaderboard", Key: `["ada"]`, Document: []byte(`{"player":"ada"}`)}
+	if err := letters.Put(ctx, letter); err != nil {
+		log.Fatal(err)
+	}
+	holds, err := letters.Holds(ctx, "leaderboard", `["ada"]`)
+	fmt.Println(holds, err)
+	// Output: true <nil>
+}
+
+// Blobs need no more than the storage account that a Functions app has.
+func ExampleBlob() {
+	cred, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	blobs, err := container.NewClient("https://games.blob.core.windows.net/dead-letters", cred, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	letters, err := deadletter.NewBlob(blobs, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = trigger.Function{Name: "leaderboard", DeadLetters: letters}
+}
+
+// With a queue, a queue-triggered function repairs letters one by one.
+func ExampleQueue() {
+	connection := os.Getenv("AzureWebJobsStorage")
+	blobs, err := container.NewClientFromConnectionString(connection, "dead-letters", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages, err := azqueue.NewQueueClientFromConnectionString(connection, "dead-letters", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stored, err := deadletter.NewBlob(blobs, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	letters, err := deadletter.NewQueue(stored, messages, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	repair := func(ctx context.Context, message []byte) error { // called by the queue trigger
+		letter, there, err := letters.Open(ctx, message)
+		if err != nil || !there {
+			return err
+		}
+		fmt.Println("repair", letter.Key, letter.Change().LSN)
+		return letters.Delete(ctx, letter)
+	}
+	_ = repair
+}
