@@ -2,11 +2,14 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
@@ -17,9 +20,14 @@ import (
 // also ends where the container has no TTL.
 const lockTTL = 30 * time.Second
 
+// lockMargin is how much earlier its holder stops relying on it.
+const lockMargin = 3 * time.Second
+
 // bootstrap makes sure that the leases of a function were created once: a
 // marker document says so. Every step can be repeated and may be interrupted;
-// leases are created create-only, the marker last.
+// leases are created create-only, the marker last. Whoever takes longer than
+// the lock lasts begins anew, since another host may then be at work: a
+// position that was looked up before its marker would skip what came after it.
 func (f *function) bootstrap(ctx context.Context) error {
 	for {
 		written, _, there, err := f.store.stamp(ctx, f.store.markerID())
@@ -30,24 +38,41 @@ func (f *function) bootstrap(ctx context.Context) error {
 			f.since = written
 			return nil
 		}
-		locked, err := f.lock(ctx)
+		taken := time.Now()
+		lock, err := f.lock(ctx)
 		if err != nil {
 			return fmt.Errorf("bootstrap leases: %w", err)
 		}
-		if !locked {
+		if lock == "" {
 			if err := sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := f.createMissing(ctx, f.Start, nil); err != nil {
+		if err := f.createAll(ctx, lock, taken.Add(lockTTL-lockMargin)); err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("bootstrap leases: %w", err)
 		}
-		if _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {
-			return fmt.Errorf("bootstrap leases: %w", err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		f.unlock(ctx)
 	}
+}
+
+// createAll creates leases and marker under the lock, which it then removes.
+func (f *function) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := f.createMissing(ctx, f.Start, nil); err != nil {
+		return err
+	}
+	if _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {
+		return err
+	}
+	id := f.store.lockID()
+	if _, err := f.store.container.Delete(ctx, id, f.store.newKey(id), lock); err != nil {
+		f.log.Warn("bootstrap lock is left to expire", zap.Error(err))
+	}
+	return nil
 }
 
 // discard deletes the leases of a function and their marker. The marker goes
@@ -71,30 +96,23 @@ func (f *function) discard(ctx context.Context) error {
 	return nil
 }
 
-// lock takes the bootstrap lock, or breaks one that is older than its TTL.
-func (f *function) lock(ctx context.Context) (bool, error) {
+// lock takes the bootstrap lock and returns its etag, or "" where another host
+// has it. One that is older than its TTL is broken, for the next attempt.
+func (f *function) lock(ctx context.Context) (azcore.ETag, error) {
 	id := f.store.lockID()
-	created, err := f.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
-	if created || err != nil {
-		return created, err
+	etag, err := f.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
+	if etag != "" || err != nil {
+		return etag, err
 	}
 	written, etag, there, err := f.store.stamp(ctx, id)
 	if err != nil || !there || f.store.now().Sub(written) <= lockTTL {
-		return false, err
+		return "", err
 	}
 	_, err = f.store.container.Delete(ctx, id, f.store.newKey(id), etag)
 	if o := classify(err); o != succeeded && !o.unsure() && o != leaseGone {
-		return false, fmt.Errorf("break stale lock %q: %w", id, err)
+		return "", fmt.Errorf("break stale lock %q: %w", id, err)
 	}
-	return false, nil
-}
-
-// unlock removes the lock. Where that fails the TTL does it.
-func (f *function) unlock(ctx context.Context) {
-	id := f.store.lockID()
-	if _, err := f.store.container.Delete(ctx, id, f.store.newKey(id), ""); err != nil {
-		f.log.Warn("bootstrap lock is left to expire", zap.Error(err))
-	}
+	return "", nil
 }
 
 // createMissing creates a lease for each hole in the key space. "Now" is made a
@@ -115,6 +133,9 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 			continue
 		}
 		l := hole.newLease(f.store.prefix).inMode(leaseMode(f.Mode))
+		// Above every epoch that a lease here had before it was deleted: sinks
+		// that fence must go on.
+		l.properties[epochProperty] = strconv.FormatInt(f.store.now().Unix(), 10)
 		l.continuation, err = f.resolveStart(ctx, start, hole)
 		if classify(err) == rangeGone {
 			return f.createMissing(ctx, start, confirmed) // split or merged meanwhile

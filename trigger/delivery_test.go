@@ -109,7 +109,7 @@ func TestBisectionIsolatesThePoison(t *testing.T) {
 			t.Errorf("dead letters %v", got)
 		}
 		d := store.all[0]
-		if d.Attempts < 10 || d.Key != `["k"]` || d.Range != "0" || d.Epoch != 1 || d.LSN == 0 || !strings.Contains(d.Error, "poison") {
+		if d.Attempts < 10 || d.Key != `["k"]` || d.Range != "0" || d.Epoch != bootEpoch+1 || d.LSN == 0 || !strings.Contains(d.Error, "poison") {
 			t.Errorf("letter %+v", d)
 		}
 		if summary.DeadLetters != 1 || summary.Changes != 80 || summary.Behind != 0 {
@@ -652,7 +652,7 @@ func TestLifecycleCallbacks(t *testing.T) {
 		})
 		_, err := h.Drain(t.Context())
 		must(t, err)
-		want := []string{`open 0 1 ""`, "deliver", "close 0 caught up true <nil>"}
+		want := []string{fmt.Sprintf(`open 0 %d ""`, bootEpoch+1), "deliver", "close 0 caught up true <nil>"}
 		if !slices.Equal(seen, want) {
 			t.Errorf("saw %q", seen)
 		}
@@ -680,7 +680,7 @@ func TestEpochRisesWithEachAcquisition(t *testing.T) {
 			must(t, err)
 		}
 		for i, d := range w.delivered {
-			if d.epoch != int64(i+1) {
+			if d.epoch != bootEpoch+int64(i+1) {
 				t.Errorf("delivery %d has epoch %d", i, d.epoch)
 			}
 		}

@@ -369,6 +369,7 @@ func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{f: f, lease: held, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w.tally.late = w.unfinished
 	w.keeper = newKeeper(held, id, sent, f)
 	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}
 	w.breaker.limit = f.Breaker
@@ -397,17 +398,21 @@ func (f *function) setProblem(err error) {
 	f.problem = err
 }
 
-// otherSpans are the spans of all leases but l, sorted.
-func (f *function) otherSpans(ctx context.Context, l *lease) ([]span, error) {
+// inside are the spans, sorted, of the leases that lie within l's span: what
+// follows l, begun by an earlier owner. One over all of it counts only where it
+// holds keys and l a physical range, which is what a merge leaves.
+func (f *function) inside(ctx context.Context, l *lease) ([]span, error) {
 	leases, _, err := f.store.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var spans []span
 	for _, o := range leases {
-		if o.id != l.id && !o.tombstone() && o.span.known() {
-			spans = append(spans, o.span)
+		same := o.span.equals(l.span)
+		if o.id == l.id || o.tombstone() || !o.span.known() || !l.span.contains(o.span) || same && (!o.byKeys || l.byKeys) {
+			continue
 		}
+		spans = append(spans, o.span)
 	}
 	sortSpans(spans)
 	return spans, nil

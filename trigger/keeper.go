@@ -105,6 +105,26 @@ func (k *keeper) await(ctx context.Context) error {
 	}
 }
 
+// prove returns once a write that left after the call has succeeded, with all
+// that is acknowledged: then the lease was this owner's at that moment.
+func (k *keeper) prove(ctx context.Context) error {
+	from := time.Now()
+	for {
+		k.mu.Lock()
+		done, written := !k.sent.Before(from) && k.stored == k.acknowledged, k.written
+		k.mu.Unlock()
+		if done {
+			return nil
+		}
+		k.ask()
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // flush waits until what is acknowledged is in the lease.
 func (k *keeper) flush(ctx context.Context) error {
 	for {

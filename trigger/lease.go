@@ -59,6 +59,10 @@ func (s span) overlaps(o span) bool {
 	return cosmos.CompareKeys(s.Min, o.Max) < 0 && cosmos.CompareKeys(o.Min, s.Max) < 0
 }
 
+func (s span) contains(o span) bool {
+	return cosmos.CompareKeys(s.Min, o.Min) <= 0 && cosmos.CompareKeys(o.Max, s.Max) <= 0
+}
+
 func (s span) intersect(o span) span {
 	if cosmos.CompareKeys(o.Min, s.Min) > 0 {
 		s.Min = o.Min

@@ -25,6 +25,9 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 // feed keeps failing. A page goes out before the next is asked for; at most
 // one waits for the handler.
 func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
+	if err := w.resume(ctx); err != nil {
+		return err
+	}
 	position, err := w.startPosition(ctx)
 	if err != nil {
 		return err
@@ -46,7 +49,9 @@ func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
 		}
 		failures = 0
 		w.tally.read(page)
-		w.watchRetention(page)
+		if len(page.Items) > 0 {
+			w.watchRetention(page.Items[0])
+		}
 		idle, moved := page.NotModified, page.Continuation != position
 		position = page.Continuation
 		if !idle || moved {
@@ -61,6 +66,27 @@ func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
 			if err := sleep(ctx, w.f.host.untilTick(w.f.pollDelay())); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// resume finds the split of a lease over keys that an earlier owner began, and
+// that a merge has hidden since: errSplit. Nothing else would show it, and the
+// children would be read beside their parent for ever.
+func (w *worker) resume(ctx context.Context) error {
+	if !w.lease.byKeys {
+		return nil
+	}
+	for failures := 1; ; failures++ {
+		inside, err := w.f.inside(ctx, w.lease)
+		if err == nil && len(inside) > 0 {
+			return errSplit
+		}
+		if err == nil {
+			return nil
+		}
+		if err := w.afterReadFailure(ctx, err, failures); err != nil {
+			return err
 		}
 	}
 }

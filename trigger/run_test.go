@@ -27,7 +27,7 @@ func TestRunDeliversAndCheckpoints(t *testing.T) {
 		}
 		stop()
 		for token, l := range w.leaseDocuments() {
-			if l.owner != "" || l.continuation == "" || l.epoch() != 1 {
+			if l.owner != "" || l.continuation == "" || l.epoch() != bootEpoch+1 {
 				t.Errorf("lease %s after the stop: owner %q, continuation %q, epoch %d", token, l.owner, l.continuation, l.epoch())
 			}
 		}
@@ -116,7 +116,7 @@ func TestSplitWhileRunning(t *testing.T) {
 			t.Errorf("leases after the split: %v", leases)
 		}
 		for _, l := range leases {
-			if l.epoch() != 3 { // parent 1, created with 2, acquired
+			if l.epoch() != bootEpoch+3 { // parent 1, created with 2, acquired
 				t.Errorf("lease %s has epoch %d", l.token, l.epoch())
 			}
 		}

@@ -189,11 +189,12 @@ func (s *leaseStore) create(ctx context.Context, l *lease) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return s.createDocument(ctx, l.id, doc)
+	etag, err := s.createDocument(ctx, l.id, doc)
+	return etag != "", err
 }
 
-// createStamp writes a marker or a lock.
-func (s *leaseStore) createStamp(ctx context.Context, id string, more map[string]any) (bool, error) {
+// createStamp writes a marker or a lock; "" means that there was one.
+func (s *leaseStore) createStamp(ctx context.Context, id string, more map[string]any) (azcore.ETag, error) {
 	doc := map[string]any{"id": id}
 	if s.keyedBy == "partitionKey" {
 		doc["partitionKey"] = id
@@ -202,15 +203,15 @@ func (s *leaseStore) createStamp(ctx context.Context, id string, more map[string
 	return s.createDocument(ctx, id, doc)
 }
 
-func (s *leaseStore) createDocument(ctx context.Context, id string, doc any) (bool, error) {
-	_, err := s.container.Create(ctx, s.newKey(id), doc)
+func (s *leaseStore) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
+	resp, err := s.container.Create(ctx, s.newKey(id), doc)
 	if cosmos.IsStatus(err, 409) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("create %q: %w", id, err)
+		return "", fmt.Errorf("create %q: %w", id, err)
 	}
-	return true, nil
+	return resp.ETag, nil
 }
 
 // replace writes l as its owner, over the version that l.etag names, and moves
@@ -244,7 +245,7 @@ func (s *leaseStore) delete(ctx context.Context, l *lease) error {
 }
 
 // acquire makes id's owner the owner of the listed lease l, with the next
-// epoch. errLeaseLost means that someone else was quicker or is alive again;
+// epoch, and says when the write that did it left. errLeaseLost means that someone else was quicker or is alive again;
 // the next pass of the balancer looks anew.
 func (s *leaseStore) acquire(ctx context.Context, l *lease, me identity) (*lease, identity, time.Time, error) {
 	next := l.clone()
@@ -270,7 +271,7 @@ func (s *leaseStore) acquire(ctx context.Context, l *lease, me identity) (*lease
 	if !fresh.heldBy(me) {
 		return nil, me, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", l.token, errLeaseLost, fresh.owner)
 	}
-	return fresh, me, sent, nil
+	return fresh, me, time.Time{}, nil // it may have been an earlier request: trust nothing before the next write
 }
 
 // marker is the document that says that the leases were created once;

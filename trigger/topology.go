@@ -83,10 +83,20 @@ func (l *lease) child(r cosmos.Range, prefix string) *lease {
 	if l.span.known() {
 		own = l.span.intersect(own)
 	}
-	c := part{r, own}.newLease(prefix)
 	if l.byKeys {
-		c = newLease(prefix, own.token(), own, true)
+		return l.over(own, prefix)
 	}
+	return l.bequeath(part{r, own}.newLease(prefix))
+}
+
+// over is the lease that takes over a span of l.
+func (l *lease) over(s span, prefix string) *lease {
+	return l.bequeath(newLease(prefix, s.token(), s, true))
+}
+
+// bequeath gives a child what it has of its parent: mode, position, properties
+// and the next epoch.
+func (l *lease) bequeath(c *lease) *lease {
 	c.inMode(l.mode).continuation = l.continuation
 	for name, value := range l.properties {
 		c.properties[name] = value

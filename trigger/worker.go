@@ -134,31 +134,40 @@ func (w *worker) conclude(ctx context.Context, err error, children []*lease) err
 // split creates the leases that follow this one, at the acknowledged position:
 // create-only, so that whoever got there first stays. The parent is retired
 // only after all of them are there; a crash in between is repeated by the next
-// owner.
+// owner. A range that is found whole again ends the attempt.
 func (w *worker) split(reader, held context.Context) ([]*lease, error) {
-	if err := w.keeper.flush(reader); err != nil {
+	// A write that leaves only now: who was robbed of the lease while it had
+	// nothing to write would else create children at a position of the past.
+	if err := w.keeper.prove(reader); err != nil {
 		return nil, err
 	}
-	for failures := 0; ; {
+	for failures := 1; ; failures++ {
 		children, err := w.createChildren(reader, held)
 		if err == nil {
 			return children, nil
 		}
-		if context.Cause(reader) != nil {
-			return nil, context.Cause(reader)
+		if cause := context.Cause(reader); cause != nil {
+			return nil, cause
 		}
-		failures++
 		w.tally.trouble(err)
 		w.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
+		if errors.Is(err, errWhole) {
+			return nil, err
+		}
 		if err := sleep(reader, backoff(failures, backoffBase, w.f.host.opts.PollDelay, w.keeper.id.owner, w.lease.token)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// createChildren makes one attempt. Where other leases cover a child already,
-// an earlier owner got this far and was not seen to retire the parent; the
-// child may have come to an end since, and must not begin anew.
+// errWhole ends a split of a range that has merged again before it was complete.
+var errWhole = errors.New("the range is whole again")
+
+// createChildren makes one attempt. Where leases inside the parent's span cover
+// a child already, an earlier owner got this far and was not seen to retire the
+// parent; the child may have come to an end since, and must not begin anew. A
+// lease over the parent or beyond it is no such proof: it may be an ancestor
+// whose own owner counts on this one.
 func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) {
 	ranges, err := w.f.ranges.refresh(reader)
 	if err != nil {
@@ -170,15 +179,20 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 	if err != nil {
 		return nil, err
 	}
-	if children == nil {
-		return nil, fmt.Errorf("lease %q: %w", parent.token, errRangesChanging)
+	if !parent.span.known() && len(children) > 0 {
+		parent.span = span{children[0].span.Min, children[len(children)-1].span.Max}
 	}
-	others, err := w.f.otherSpans(reader, parent)
+	inside, err := w.f.inside(reader, parent)
 	if err != nil {
 		return nil, err
 	}
+	if children == nil {
+		if children, err = completed(parent, inside, w.f.store.prefix); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range children {
-		if len(gaps(c.span, others)) == 0 {
+		if len(gaps(c.span, inside)) == 0 {
 			continue
 		}
 		if err := w.keeper.await(held); err != nil {
@@ -187,6 +201,19 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 		if _, err := w.f.store.create(held, c); err != nil {
 			return nil, err
 		}
+	}
+	return children, nil
+}
+
+// completed are the children that are missing beside those of a split that was
+// begun, when the range has merged again meanwhile.
+func completed(parent *lease, inside []span, prefix string) ([]*lease, error) {
+	if len(inside) == 0 {
+		return nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)
+	}
+	children := []*lease{}
+	for _, gap := range gaps(parent.span, inside) {
+		children = append(children, parent.over(gap, prefix))
 	}
 	return children, nil
 }

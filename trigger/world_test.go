@@ -268,6 +268,10 @@ func emulatorToken() string {
 	return url.QueryEscape("type=aad&ver=1.0&sig=" + part([]byte(`{"alg":"RS256"}`)) + "." + part([]byte(`{}`)) + "." + part([]byte(emulator.Key)))
 }
 
+// bootEpoch is what a lease that is created when a bubble begins counts its
+// epochs from: the service's clock.
+const bootEpoch = 946684800
+
 // traffic counts requests by what they are for.
 type traffic struct{ feed, writes int }
 
