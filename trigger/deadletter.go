@@ -72,10 +72,12 @@ func (discard) List(context.Context, string) iter.Seq2[DeadLetter, error] {
 }
 
 // deadLetterID names a change: the same document version of the same function
-// has the same id, whichever host gives it up, and however often.
-func deadLetterID(function, container, key, id string, lsn int64) string {
+// has the same id, whichever host gives it up, and however often. images tell
+// several versions apart that one transaction made of a document; latest-version
+// mode has none.
+func deadLetterID(function, container, key, id string, lsn int64, images ...[]byte) string {
 	h := sha256.New()
-	for _, part := range []string{function, container, key, id, fmt.Sprint(lsn)} {
+	for _, part := range append([][]byte{[]byte(function), []byte(container), []byte(key), []byte(id), fmt.Append(nil, lsn)}, images...) {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])

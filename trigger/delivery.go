@@ -188,6 +188,7 @@ func (l *lane) attempt(held context.Context, g *group) (verdict, error) {
 		w.tally.failed(event)
 		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", g.tries),
 			zap.Int("changes", len(g.changes)), zap.Int64("lastLsn", event.LastLSN), stackField(err))
+		w.watchRetention(g.changes[0].item)
 	} else {
 		w.tally.delivered(event)
 	}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 
@@ -114,6 +115,17 @@ func (o *openPage) innerContinuation() string {
 		return ""
 	}
 	return quotedLSN(items[end-1].LSN)
+}
+
+// oldest is the first change that is not finished, without its bytes.
+func (p *progress) oldest() (cosmos.Item, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.pages) == 0 || p.pages[0].left == 0 {
+		return cosmos.Item{}, false
+	}
+	item := p.pages[0].page.Items[slices.Index(p.pages[0].done, false)]
+	return cosmos.Item{LSN: item.LSN, Timestamp: item.Timestamp}, true
 }
 
 // abandon gives back all pages that are still open, when a worker ends.

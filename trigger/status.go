@@ -93,6 +93,8 @@ func (f *function) status() FunctionStatus {
 
 // tally keeps the counts of one worker for whoever asks.
 type tally struct {
+	late func() error // whether changes may be lost soon; or nil
+
 	mu     sync.Mutex
 	status RangeStatus
 }
@@ -103,8 +105,15 @@ func newTally(l *lease, id identity) *tally {
 
 func (t *tally) snapshot() RangeStatus {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.status
+	s := t.status
+	t.mu.Unlock()
+	if t.late == nil {
+		return s
+	}
+	if err := t.late(); err != nil {
+		s.Problem = strings.TrimPrefix(s.Problem+"; "+err.Error(), "; ")
+	}
+	return s
 }
 
 func (t *tally) update(change func(*RangeStatus)) {

@@ -76,18 +76,38 @@ func idOf(item cosmos.Item) string {
 // that is behind is reported.
 const retentionAlert = 0.5
 
-// watchRetention reports a range whose changes are about to fall out of the
-// container's retention, while there is time to do something.
-func (w *worker) watchRetention(page *cosmos.Page) {
-	if w.f.Mode != cosmos.AllVersions || w.f.store.retention == 0 || len(page.Items) == 0 {
-		return
+// watchRetention logs that a range's changes, of which this is the oldest, are
+// about to fall out of the container's retention. Status says so too, for as long
+// as they are not finished.
+func (w *worker) watchRetention(oldest cosmos.Item) {
+	if err := w.retentionAlert(oldest); err != nil {
+		w.log.Error("range falls behind its retention", zap.Error(err))
 	}
-	age := w.f.store.now().Sub(time.Unix(page.Items[0].Timestamp, 0))
-	if age < time.Duration(retentionAlert*float64(w.f.store.retention)) {
-		return
+}
+
+// unfinished is the alert of the oldest change that the worker has read and not
+// finished.
+func (w *worker) unfinished() error {
+	oldest, ok := w.progress.oldest()
+	if !ok {
+		return nil
 	}
-	left := w.f.store.retention - age
-	w.tally.trouble(fmt.Errorf("the range is %s behind, and changes are kept for %s only: in %s some will be lost",
-		age.Round(time.Second), w.f.store.retention, left.Round(time.Second)))
-	w.log.Error("range falls behind its retention", zap.Duration("behind", age), zap.Duration("retention", w.f.store.retention))
+	return w.retentionAlert(oldest)
+}
+
+// retentionAlert is an error while there is time to do something, and after that.
+func (w *worker) retentionAlert(oldest cosmos.Item) error {
+	retention := w.f.store.retention
+	if w.f.Mode != cosmos.AllVersions || retention == 0 || oldest.Timestamp == 0 {
+		return nil
+	}
+	age := w.f.store.now().Sub(time.Unix(oldest.Timestamp, 0))
+	if age < time.Duration(retentionAlert*float64(retention)) {
+		return nil
+	}
+	behind := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)
+	if age >= retention {
+		return fmt.Errorf("%s: they are lost unless this host delivers what it has read", behind)
+	}
+	return fmt.Errorf("%s: in %s the first will be lost", behind, (retention - age).Round(time.Second))
 }

@@ -1,0 +1,496 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// inVersions runs test in a bubble, on a container that keeps all versions for
+// an hour and lets documents bring a ttl.
+func inVersions(t *testing.T, ranges int, opts *emulator.Options, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		account, err := emulator.New(opts)
+		must(t, err)
+		defer account.Close()
+		w := &world{t: t, account: account, written: map[string]int{}}
+		client, ctx, off := w.client(), t.Context(), -1
+		must(t, client.CreateDatabase(ctx, "db"))
+		must(t, client.CreateContainer(ctx, "db", cosmos.ContainerDefinition{
+			ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}, Throughput: ranges * 10_000,
+			DefaultTTL: &off, Retention: time.Hour,
+		}))
+		must(t, client.CreateContainer(ctx, "db", cosmos.ContainerDefinition{
+			ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}},
+		}))
+		w.items, w.leases = client.Container("db", "items"), client.Container("db", "leases")
+		test(t, w)
+	})
+}
+
+// allVersions sets the mode of a function.
+func allVersions(f *Function, _ *Options) { f.Mode, f.Start = cosmos.AllVersions, FromNow() }
+
+// history is what a handler of versions saw, and what was done to the documents.
+type history struct {
+	mu   sync.Mutex
+	seen []string // per change: "id: operation before→after", with "-" for no image
+	done []string // the same, as it was written
+}
+
+func (h *history) handler() Handler {
+	return Versions(func(_ context.Context, versions []Version[document]) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, v := range versions {
+			id := v.Change.ID
+			if v.Current != nil {
+				id = v.Current.ID
+			}
+			h.seen = append(h.seen, line(id, v.Operation, number(v.Previous), number(v.Current)))
+		}
+		return nil
+	})
+}
+
+func line(id string, operation Operation, before, after string) string {
+	return fmt.Sprintf("%s: %s %s→%s", id, operation, before, after)
+}
+
+func number(d *document) string {
+	if d == nil {
+		return "-"
+	}
+	return fmt.Sprint(d.Version)
+}
+
+// put writes the next version of a document, remove deletes it: both by the
+// player of its id. A ttl other than 0 ends the document after so many seconds.
+func (h *history) put(w *world, id string, ttl int) {
+	w.t.Helper()
+	version := w.written[id] + 1
+	doc := map[string]any{"id": id, "player": id, "version": version}
+	if ttl != 0 {
+		doc["ttl"] = ttl
+	}
+	operation, before := Create, "-"
+	if _, err := w.items.Read(w.t.Context(), id, cosmos.NewPartitionKey(id)); err == nil {
+		operation, before = Replace, fmt.Sprint(version-1)
+	}
+	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(id), doc)
+	must(w.t, err)
+	w.written[id] = version
+	h.done = append(h.done, line(id, operation, before, fmt.Sprint(version)))
+	if ttl > 0 {
+		h.done = append(h.done, line(id, Expire, fmt.Sprint(version), "-"))
+	}
+}
+
+func (h *history) remove(w *world, id string) {
+	w.t.Helper()
+	_, err := w.items.Delete(w.t.Context(), id, cosmos.NewPartitionKey(id), "")
+	must(w.t, err)
+	h.done = append(h.done, line(id, Delete, fmt.Sprint(w.written[id]), "-"))
+}
+
+// complete checks that what was done was seen, once, and in order per document.
+func (h *history) complete(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := func(lines []string) map[string][]string {
+		by := map[string][]string{}
+		for _, l := range lines {
+			id, rest, _ := strings.Cut(l, ": ")
+			by[id] = append(by[id], rest)
+		}
+		return by
+	}
+	seen, done := of(h.seen), of(h.done)
+	for id := range done {
+		if !slices.Equal(seen[id], done[id]) {
+			t.Errorf("%s: saw  %v\n\twant %v", id, seen[id], done[id])
+		}
+	}
+	if len(seen) != len(done) {
+		t.Errorf("saw %d documents, want %d", len(seen), len(done))
+	}
+}
+
+func TestAllVersionsArriveInOrder(t *testing.T) {
+	inVersions(t, 2, nil, func(t *testing.T, w *world) {
+		h := &history{}
+		w.fill("before", 10) // is no change to somebody who begins now
+		stop := w.running(w.host("a", h.handler(), allVersions))
+		time.Sleep(30 * time.Second)
+		for i := range 12 {
+			id := fmt.Sprint("doc", i)
+			h.put(w, id, 0)
+			h.put(w, id, 0)
+			if i%3 == 0 {
+				h.remove(w, id)
+				h.put(w, id, 0)
+			}
+			if i%4 == 0 {
+				h.put(w, id, 20)
+			}
+		}
+		time.Sleep(time.Minute)
+		h.complete(t)
+		for token, l := range w.leaseDocuments() {
+			if l.mode != "Full-Fidelity Feed" || l.continuation == "" {
+				t.Errorf("lease %s has mode %q at %s", token, l.mode, l.continuation)
+			}
+		}
+		stop()
+	})
+}
+
+func TestAllVersionsThroughSplitsAndRestarts(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		h := &history{}
+		_, err := w.host("a", h.handler(), allVersions).Drain(t.Context()) // makes the leases
+		must(t, err)
+		stop := func() {}
+		for round := range 8 {
+			switch round % 4 {
+			case 0:
+				stop = w.running(w.host(fmt.Sprint("host", round), h.handler(), allVersions))
+			case 1, 3:
+				ranges, err := w.items.Ranges(t.Context())
+				must(t, err)
+				_, err = w.account.Split("db", "items", ranges[round%len(ranges)].ID)
+				must(t, err)
+			case 2:
+				stop() // and nobody is there when the next range splits
+			}
+			for i := range 15 {
+				id := fmt.Sprint("doc", i)
+				h.put(w, id, 0)
+				if (i+round)%5 == 0 {
+					h.remove(w, id)
+				}
+				if (i+round)%7 == 0 {
+					h.put(w, id, 1)
+					time.Sleep(2 * time.Second)
+				}
+			}
+			time.Sleep(20 * time.Second)
+		}
+		stop = w.running(w.host("last", h.handler(), allVersions))
+		time.Sleep(5 * time.Minute)
+		h.complete(t)
+		leases := w.leaseDocuments()
+		if len(leases) != 5 {
+			t.Errorf("%d leases after four splits", len(leases))
+		}
+		for token, l := range leases {
+			if l.mode != "Full-Fidelity Feed" {
+				t.Errorf("lease %s of a split has mode %q", token, l.mode)
+			}
+		}
+		stop()
+	})
+}
+
+func TestModeOfLeasesCannotBeSwitched(t *testing.T) {
+	latest := func(f *Function, _ *Options) {}
+	for _, tt := range []struct {
+		name          string
+		first, second func(*Function, *Options)
+	}{
+		{"to all versions", latest, allVersions},
+		{"to latest version", allVersions, latest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVersions(t, 1, nil, func(t *testing.T, w *world) {
+				_, err := w.host("a", w.record("a"), tt.first).Drain(t.Context())
+				must(t, err)
+				w.fill("doc", 3)
+				err = w.host("b", w.record("b"), tt.second).Run(t.Context())
+				if !errors.Is(err, errSetup) || !strings.Contains(err.Error(), "Full-Fidelity Feed") || !strings.Contains(err.Error(), "discard the leases") {
+					t.Errorf("run in the other mode: %v", err)
+				}
+				if _, err = w.host("b", w.record("b"), tt.second).Drain(t.Context()); !errors.Is(err, errSetup) {
+					t.Errorf("drain in the other mode: %v", err)
+				}
+				_, err = w.host("a", w.record("a"), tt.first).Drain(t.Context())
+				must(t, err)
+				w.complete(0)
+				discard := func(f *Function, o *Options) { tt.second(f, o); f.Discard = true }
+				_, err = w.host("b", w.record("b"), discard).Drain(t.Context())
+				must(t, err)
+			})
+		})
+	}
+}
+
+func TestAllVersionsNeedAPolicy(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		h := w.host("a", w.record("a"), allVersions)
+		if _, err := h.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "changeFeedPolicy") {
+			t.Errorf("drain without a policy: %v", err)
+		}
+	})
+	for _, start := range []Start{FromBeginning(), FromTime(time.Now())} {
+		f := Function{Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, Mode: cosmos.AllVersions, Start: start}
+		if _, err := f.withDefaults(); err == nil || !strings.Contains(err.Error(), start.String()) {
+			t.Errorf("all versions from %s: %v", start, err)
+		}
+	}
+}
+
+func TestRetentionAlert(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		broken, history := true, &history{}
+		good := history.handler()
+		host := w.host("a", func(ctx context.Context, b Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken {
+				return errors.New("the sink is down")
+			}
+			return good(ctx, b)
+		}, allVersions, quiet)
+		stop := w.running(host)
+		defer stop()
+		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
+		time.Sleep(time.Minute)
+		history.put(w, "doc", 0)
+		time.Sleep(20 * time.Minute)
+		if got := problem(); got != "the sink is down" {
+			t.Errorf("after 20 of 60 minutes: %q", got)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := problem(); !strings.Contains(got, "the sink is down") || !strings.Contains(got, "40m0s behind") || !strings.Contains(got, "in 20m0s the first will be lost") {
+			t.Errorf("after 40 of 60 minutes: %q", got)
+		}
+		time.Sleep(30 * time.Minute)
+		if got := problem(); !strings.Contains(got, "lost unless this host") {
+			t.Errorf("after the retention: %q", got)
+		}
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		time.Sleep(time.Minute)
+		if got := problem(); got != "" {
+			t.Errorf("after all is well: %q", got)
+		}
+		history.complete(t)
+	})
+}
+
+// quiet takes the logger away from tests whose errors are meant.
+func quiet(_ *Function, o *Options) { o.Logger = nil }
+
+func TestPositionBeforeTheRetention(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		_, err := w.host("a", w.record("a"), allVersions).Drain(t.Context())
+		must(t, err)
+		w.fill("doc", 3)
+		time.Sleep(2 * time.Hour)
+		f := Function{Name: "test", Container: w.items, Mode: cosmos.AllVersions}
+		lags, err := EstimateLag(t.Context(), w.leases, f)
+		must(t, err)
+		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {
+			t.Errorf("the lag says %+v", lags)
+		}
+		before := w.leaseDocuments()["0"].continuation
+		summary, err := w.host("a", w.record("a"), allVersions, quiet).Drain(t.Context())
+		must(t, err)
+		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != before {
+			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, before)
+		}
+	})
+}
+
+func TestLagOfAllVersions(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		h := &history{}
+		_, err := w.host("a", h.handler(), allVersions).Drain(t.Context())
+		must(t, err)
+		h.put(w, "doc", 0)
+		h.put(w, "doc", 0)
+		h.remove(w, "doc")
+		time.Sleep(time.Minute)
+		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, Mode: cosmos.AllVersions})
+		must(t, err)
+		if len(lags) != 1 || lags[0].Changes != 3 || lags[0].Seconds != 60 {
+			t.Errorf("lag %+v", lags)
+		}
+		_, err = w.host("a", h.handler(), allVersions).Drain(t.Context())
+		must(t, err)
+		h.complete(t)
+	})
+}
+
+func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		var seen []string
+		h := w.host("a", func(_ context.Context, b Batch) error {
+			for _, c := range b.Changes {
+				var d document
+				if err := c.Decode(&d); err != nil {
+					return err
+				}
+				seen = append(seen, line(d.ID, c.Operation, "", fmt.Sprint(d.Version)))
+			}
+			return nil
+		}, func(f *Function, _ *Options) { f.SoftDelete = "deleted" })
+		write := func(doc string) {
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey("p"), json.RawMessage(doc))
+			must(t, err)
+		}
+		stop := w.running(h)
+		time.Sleep(time.Minute)
+		write(`{"id":"a","player":"p","version":1}`)
+		write(`{"id":"b","player":"p","version":1,"deleted":false}`)
+		write(`{"id":"c","player":"p","version":1,"deleted":"yes"}`)
+		time.Sleep(10 * time.Second)
+		write(`{"id":"a","player":"p","version":2,"deleted":true,"ttl":60}`) // seen, and then gone by itself
+		time.Sleep(10 * time.Second)
+		_, err := w.items.Delete(t.Context(), "b", cosmos.NewPartitionKey("p"), "") // never seen
+		must(t, err)
+		time.Sleep(2 * time.Second)                                         // the host polls every five
+		write(`{"id":"d","player":"p","version":1,"deleted":true,"ttl":1}`) // ends between two reads
+		time.Sleep(2 * time.Minute)
+		stop()
+		want := []string{"a: upsert →1", "b: upsert →1", "c: upsert →1", "a: delete →2"}
+		if !slices.Equal(seen, want) {
+			t.Errorf("saw %v\nwant %v", seen, want)
+		}
+		if _, err := w.items.Read(t.Context(), "a", cosmos.NewPartitionKey("p")); !cosmos.IsStatus(err, http.StatusNotFound) {
+			t.Errorf("the document with a ttl: %v", err)
+		}
+	})
+}
+
+func TestDocumentsRefuseDeletes(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		store, versions := &letters{}, []int{}
+		handler := Documents(func(_ context.Context, docs []document) error {
+			for _, d := range docs {
+				versions = append(versions, d.Version)
+			}
+			return nil
+		})
+		host := func() *Host {
+			return w.host("a", handler, allVersions, quiet, withLetters(store, func(f *Function) { f.MaxAttempts = 2 }))
+		}
+		_, err := host().Drain(t.Context())
+		must(t, err)
+		h := &history{}
+		h.put(w, "doc", 0)
+		h.remove(w, "doc")
+		h.put(w, "doc", 0)
+		_, err = host().Drain(t.Context())
+		must(t, err)
+		if !slices.Equal(versions, []int{1, 2}) || len(store.all) != 1 || !strings.Contains(store.all[0].Error, "use Versions") {
+			t.Errorf("documents %v, letters %+v", versions, store.all)
+		}
+	})
+}
+
+func TestDeadLetteredDeletesReplay(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		t.Run(fmt.Sprint("without previous images ", without), func(t *testing.T) {
+			inVersions(t, 1, &emulator.Options{WithoutPrevious: without}, func(t *testing.T, w *world) {
+				store, h := &letters{}, &history{}
+				refuse := func(_ context.Context, b Batch) error { return errPoison }
+				park := func(f *Function) { f.MaxAttempts, f.ParkKeys, f.Lanes = 1, true, 3 }
+				_, err := w.host("a", refuse, allVersions).Drain(t.Context())
+				must(t, err)
+				h.put(w, "doc", 0)
+				h.remove(w, "doc")
+				h.put(w, "doc", 5)
+				h.put(w, "other", 0)
+				h.remove(w, "other")
+				time.Sleep(10 * time.Second)
+				_, err = w.host("a", refuse, allVersions, quiet, withLetters(store, park)).Drain(t.Context())
+				must(t, err)
+				if len(store.all) != 6 {
+					t.Fatalf("%d letters: %+v", len(store.all), store.all)
+				}
+				for _, d := range store.all {
+					id := strings.Trim(d.Key, `[]"`)
+					if id != d.DocumentID || (d.Operation == Delete || d.Operation == Expire) != (d.Document == nil) || without && d.Previous != nil {
+						t.Errorf("letter %+v", d)
+					}
+				}
+				done, err := Replay(t.Context(), store, "test", h.handler(), nil)
+				must(t, err)
+				if done != (Replayed{Handled: 6}) || len(store.all) != 0 {
+					t.Errorf("replay %+v", done)
+				}
+				if without {
+					for i, l := range h.done {
+						head, images, _ := strings.Cut(l, "→")
+						h.done[i] = head[:strings.LastIndexByte(head, ' ')] + " -→" + images
+					}
+				}
+				h.complete(t)
+			})
+		})
+	}
+}
+
+// One transaction may make several versions of a document, all at one LSN.
+func TestEachVersionOfATransactionHasALetter(t *testing.T) {
+	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+		store, h := &letters{}, &history{}
+		refuse := func(context.Context, Batch) error { return Skip(errPoison) }
+		_, err := w.host("a", refuse, allVersions).Drain(t.Context())
+		must(t, err)
+		w.batch("doc", `[
+			{"operationType":"Create","resourceBody":{"id":"doc","player":"doc","version":1}},
+			{"operationType":"Upsert","resourceBody":{"id":"doc","player":"doc","version":2}},
+			{"operationType":"Delete","id":"doc"},
+			{"operationType":"Create","resourceBody":{"id":"doc","player":"doc","version":3}}]`)
+		h.done = []string{"doc: create -→1", "doc: replace 1→2", "doc: delete 2→-", "doc: create -→3"}
+		_, err = w.host("a", refuse, allVersions, quiet, withLetters(store)).Drain(t.Context())
+		must(t, err)
+		_, err = Replay(t.Context(), store, "test", h.handler(), nil)
+		must(t, err)
+		h.complete(t)
+	})
+}
+
+// batch sends a transaction on the documents of one player.
+func (w *world) batch(player, operations string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.account.Endpoint()+"/dbs/db/colls/items/docs", strings.NewReader(operations))
+	must(w.t, err)
+	r.Header.Set("Authorization", emulatorToken())
+	r.Header.Set("X-Ms-Cosmos-Is-Batch-Request", "true")
+	r.Header.Set("X-Ms-Documentdb-Partitionkey", fmt.Sprintf("[%q]", player))
+	resp, err := w.account.Do(r)
+	must(w.t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		w.t.Fatalf("batch: %s", resp.Status)
+	}
+}
+
+func TestVersionsReportImagesThatDoNotDecode(t *testing.T) {
+	handler := Versions(func(context.Context, []Version[document]) error { return nil })
+	for name, c := range map[string]Change{
+		"create at lsn 7": {Operation: Create, LSN: 7, Document: json.RawMessage(`{"version":"x"}`)},
+		"delete at lsn 8": {Operation: Delete, LSN: 8, Previous: json.RawMessage(`{"version":"x"}`)},
+	} {
+		if err := handler(t.Context(), Batch{Changes: []Change{c}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
