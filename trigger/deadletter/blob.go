@@ -160,7 +160,7 @@ func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
 
 // List lists the function's blobs, and reads them one by one.
 func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
-	sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, function) })
+	sorted := oldestFirst(s.window, func(time.Time) iter.Seq2[position, error] { return s.positions(ctx, function) })
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for d, err := range letters(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
 			if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -29,8 +28,8 @@ type ContainerOptions struct {
 // /partitionKey or none), or one of its own, for which /function is a good key.
 // It must not be a monitored container, as letters would be changes then.
 //
-// A letter is one document that Data Explorer shows, unless its document is too
-// large or no UTF-8: then that is in further documents, compressed, written
+// A letter is one document that Data Explorer shows, unless what came from the
+// feed is too large: then that is in further documents, compressed, written
 // before the letter's own and deleted after it. An Error or Stack of more than
 // 64 KiB is cut. Letters never expire, whatever the container's time to live.
 //
@@ -93,15 +92,6 @@ func (t sortable) MarshalJSON() ([]byte, error) {
 // which every lease id and every prefix of lease ids does.
 func documentID(function, letter string) string {
 	return "dead-letter:" + digest(function, letter)
-}
-
-// inParts reports whether a document does not fit into that of its letter.
-func (s *Container) inParts(document []byte) bool {
-	if !utf8.Valid(document) {
-		return true
-	}
-	text, err := marshal(string(document))
-	return err != nil || len(text) > s.partBytes
 }
 
 func (s *Container) newDocument(d trigger.DeadLetter) letterDocument {
@@ -205,12 +195,16 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 	}
 	doc := s.newDocument(d)
 	doc.PartitionKey = k.property(doc.DocumentID)
+	whole, err := pack(doc.record)
+	if err != nil {
+		return err
+	}
 	var parts []partDocument
-	if s.inParts(d.Document) {
-		if doc.Parts, parts, err = s.divide(d, k); err != nil {
+	if len(whole) > s.partBytes {
+		if doc.Parts, parts, err = s.divide(doc, whole, k); err != nil {
 			return err
 		}
-		doc.Text, doc.Bytes = nil, nil
+		doc.Document, doc.Previous = nil, nil
 	}
 	for _, p := range parts {
 		if _, err := s.create(ctx, k, p.Function, p.DocumentID, p); err != nil {
@@ -286,7 +280,7 @@ func (s *Container) read(ctx context.Context, k keys, function, id string) (*let
 	if err := json.Unmarshal(resp.Body, &doc); err != nil {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
-	if doc.Kind != kindLetter || doc.Function != function || doc.Text == nil && doc.Parts == nil {
+	if doc.Kind != kindLetter || documentID(function, doc.LetterID) != id || doc.Function != function {
 		return nil, &DamageError{Where: "document " + id, Err: errors.New("it is not the letter that was written")}
 	}
 	return &doc, nil
@@ -306,7 +300,7 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	id := documentID(d.Function, d.ID)
-	if !s.inParts(d.Document) {
+	if whole, err := pack(newRecord(d)); err != nil || len(whole) <= s.partBytes {
 		return s.delete(ctx, k.of(d.Function, id), id)
 	}
 	doc, err := s.read(ctx, k, d.Function, id)
@@ -381,12 +375,13 @@ func (s *Container) load(ctx context.Context, k keys, function, id string) (d tr
 	if doc.Parts == nil {
 		return d, true, nil
 	}
-	d.Document, err = s.join(ctx, k, *doc)
+	r, err := s.join(ctx, k, *doc)
 	if isDamage(err) { // unless it is being deleted
 		if doc, gone := s.read(ctx, k, function, id); doc == nil && gone == nil {
 			return trigger.DeadLetter{}, false, nil
 		}
 	}
+	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
 	return d, err == nil, err
 }
 

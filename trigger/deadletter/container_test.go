@@ -104,8 +104,8 @@ func TestLettersAreNoLeases(t *testing.T) {
 		must(t, s.Put(t.Context(), d))
 	}
 	all := documents(t, c)
-	if len(all) != 3+4 {
-		t.Errorf("%d documents, want 3 letters and 4 parts", len(all))
+	if len(all) != 3+5 {
+		t.Errorf("%d documents, want 3 letters and 5 parts", len(all))
 	}
 	for _, d := range all {
 		if strings.Contains(d.ID, "..") || strings.ContainsAny(d.ID, `_/\?#`) || d.TTL != -1 {
@@ -161,11 +161,21 @@ func inBubble(t *testing.T, test func(t *testing.T, account *emulator.Account, s
 	})
 }
 
-// large letter of four parts.
+// fourParts is a letter of four parts.
 func fourParts() trigger.DeadLetter {
 	d := sample("f", "four parts")
-	d.Document = json.RawMessage(`"` + strings.Repeat("x", 198) + `"`)
+	d.Document = json.RawMessage(`"` + strings.Repeat("x", 150) + `"`)
 	return d
+}
+
+// divided is what a Put of a letter writes ahead of it.
+func (s *Container) divided(d trigger.DeadLetter, k keys) (*partList, []partDocument, error) {
+	doc := s.newDocument(d)
+	whole, err := pack(doc.record)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.divide(doc, whole, k)
 }
 
 // Whatever happens to one request of a Put or Delete, the call ends well or
@@ -256,7 +266,7 @@ func TestSweepSparesYoungParts(t *testing.T) {
 		must(t, err)
 		later := d
 		later.Attempts++
-		_, parts, err := s.divide(later, k)
+		_, parts, err := s.divided(later, k)
 		must(t, err)
 		for _, p := range parts {
 			_, err := s.create(t.Context(), k, p.Function, p.DocumentID, p)
@@ -296,7 +306,7 @@ func TestDamagedPartsAreReported(t *testing.T) {
 			must(t, s.Put(t.Context(), after))
 			k, err := s.keys(t.Context())
 			must(t, err)
-			list, parts, err := s.divide(d, k)
+			list, parts, err := s.divided(d, k)
 			must(t, err)
 			hurt := parts[list.Count/2]
 			key := k.of(hurt.Function, hurt.DocumentID)

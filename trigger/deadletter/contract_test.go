@@ -24,7 +24,7 @@ var monday = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 func sample(function, id string) trigger.DeadLetter {
 	return trigger.DeadLetter{
 		ID: id, Function: function, Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
-		Document: json.RawMessage(`{"id":"` + id + `"}`), Written: monday.Truncate(time.Second),
+		Operation: trigger.Upsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: monday.Truncate(time.Second),
 		Error: "cannot <take> it", Stack: "goroutine 1 [running]", Attempts: 10, Time: monday,
 	}
 }
@@ -198,11 +198,45 @@ func contractDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T
 		same(t, got[0], d)
 		same(t, len(list(t, s, "documents")), 0)
 	}
+	contractImages(t, s)
 	d := sample("documents", "text that is no UTF-8")
 	d.Error = "bad \xff byte"
 	must(t, s.Put(t.Context(), d))
 	d.Error = "bad \ufffd byte"
 	same(t, list(t, s, "documents"), []trigger.DeadLetter{d})
+}
+
+// contractImages has changes of the mode that tells of deletes. What is not
+// there is something else than what is empty.
+func contractImages(t *testing.T, s trigger.DeadLetters) {
+	old := large()
+	for i, d := range []trigger.DeadLetter{
+		{Operation: trigger.Replace, Document: json.RawMessage(`{"v":2}`), Previous: json.RawMessage(`{"v": 1}`)},
+		{Operation: trigger.Delete, Previous: json.RawMessage("{\"v\":\"\xff\"}"), DocumentKey: json.RawMessage(`["k" ]`)},
+		{Operation: trigger.Expire, DocumentKey: json.RawMessage("[\"\xfe\"]")},
+		{Operation: trigger.Delete},
+		{Operation: trigger.Create, Document: json.RawMessage{}, Previous: json.RawMessage{}, DocumentKey: json.RawMessage{}},
+		{Operation: trigger.Replace, Document: old, Previous: old[1:]},
+	} {
+		want := sample("images", fmt.Sprint(i))
+		want.Operation, want.Document, want.Previous, want.DocumentKey = d.Operation, d.Document, d.Previous, d.DocumentKey
+		must(t, s.Put(t.Context(), want))
+		all := list(t, s, "images")
+		must(t, s.Delete(t.Context(), want))
+		if len(all) != 1 {
+			t.Fatalf("%d letters", len(all))
+		}
+		for name, image := range map[string][2]*json.RawMessage{
+			"document": {&all[0].Document, &want.Document}, "previous": {&all[0].Previous, &want.Previous}, "key": {&all[0].DocumentKey, &want.DocumentKey},
+		} {
+			if !bytes.Equal(*image[0], *image[1]) || (*image[0] == nil) != (*image[1] == nil) {
+				t.Errorf("letter %d: the %s did not come back as it was", i, name)
+			}
+			*image[0], *image[1] = nil, nil
+		}
+		same(t, all[0], want)
+	}
+	same(t, len(list(t, s, "images")), 0)
 }
 
 func contractConcurrent(t *testing.T, s trigger.DeadLetters, open func(*testing.T) trigger.DeadLetters) {

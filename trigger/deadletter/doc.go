@@ -27,10 +27,10 @@
 //
 // # How a letter is written
 //
-// As a JSON object with the fields of [trigger.DeadLetter]. Its document is a
-// string there, the text of the document, because services and tools that pass
-// JSON on write numbers and spaces anew; a document that is no UTF-8 is base64
-// in documentBytes instead.
+// As a JSON object with the fields of [trigger.DeadLetter]. What came from the
+// feed (document, previous, documentKey) is a string there, the text of the
+// JSON, because services and tools that pass JSON on write numbers and spaces
+// anew. What is no UTF-8 is an object {"base64": "…"} instead.
 //
 // Letters hold documents of users: whoever may read the store may read them.
 package deadletter

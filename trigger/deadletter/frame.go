@@ -26,7 +26,7 @@ const (
 
 const (
 	frameHead = len("L 0000004f 5d1c9a03 ")
-	maxFrame  = 64 << 20 // bytes of payload; a document of 2 MB in which all is escaped has 12 MB
+	maxFrame  = 64 << 20 // bytes of payload; two images of 2 MB in which all is escaped have 24 MB
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

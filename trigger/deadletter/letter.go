@@ -13,30 +13,58 @@ import (
 	"halley/trigger"
 )
 
-// record is a letter as JSON that keeps every byte of the document.
+// record is a letter as JSON that keeps every byte of what came from the feed.
 type record struct {
 	trigger.DeadLetter
-	Text  *string `json:"document,omitempty"`      // in place of the letter's own field
-	Bytes []byte  `json:"documentBytes,omitempty"` // of a document that is not UTF-8
+	Document    image `json:"document,omitzero"` // these in place of the letter's own
+	Previous    image `json:"previous,omitzero"`
+	DocumentKey image `json:"documentKey,omitzero"`
 }
 
 func newRecord(d trigger.DeadLetter) record {
 	d.Time, d.Written = d.Time.UTC(), d.Written.UTC()
-	if !utf8.Valid(d.Document) {
-		return record{DeadLetter: d, Bytes: d.Document}
-	}
-	text := string(d.Document)
-	return record{DeadLetter: d, Text: &text}
+	return record{DeadLetter: d, Document: image(d.Document), Previous: image(d.Previous), DocumentKey: image(d.DocumentKey)}
 }
 
 func (r record) letter() trigger.DeadLetter {
 	d := r.DeadLetter
-	if r.Text != nil {
-		d.Document = json.RawMessage(*r.Text)
-	} else {
-		d.Document = r.Bytes
-	}
+	d.Document, d.Previous, d.DocumentKey = json.RawMessage(r.Document), json.RawMessage(r.Previous), json.RawMessage(r.DocumentKey)
 	return d
+}
+
+// image is JSON from the feed, or what took its place. As JSON it is a string
+// of its text; where that is no UTF-8, an object with its bytes.
+type image []byte
+
+type imageBytes struct {
+	Base64 []byte `json:"base64"`
+}
+
+func (i image) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(i) {
+		return marshal(string(i))
+	}
+	return marshal(imageBytes{i})
+}
+
+func (i *image) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		var text string
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		*i = image(text)
+		return nil
+	}
+	var raw imageBytes
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	if raw.Base64 == nil {
+		return errors.New("neither text nor base64")
+	}
+	*i = raw.Base64
+	return nil
 }
 
 // encode writes a letter as one line of JSON, without an end of line.
@@ -49,8 +77,8 @@ func decode(b []byte) (trigger.DeadLetter, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return trigger.DeadLetter{}, fmt.Errorf("not a dead letter: %w", err)
 	}
-	if r.ID == "" || r.Text == nil && r.Bytes == nil {
-		return trigger.DeadLetter{}, errors.New("not a dead letter: it has no id or no document")
+	if r.ID == "" {
+		return trigger.DeadLetter{}, errors.New("not a dead letter: it has no id")
 	}
 	return r.letter(), nil
 }

@@ -11,20 +11,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
-	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
-// partList is what a letter's document says of the parts of its document.
+// partList is what a letter's document says of its parts.
 type partList struct {
-	Count    int    `json:"count"`
-	Digest   string `json:"digest"`   // of the letter: parts of two attempts never mix
-	Document string `json:"document"` // SHA-256 in hex
+	Count  int    `json:"count"`
+	Digest string `json:"digest"` // of the letter: parts of two attempts never mix
+	SHA256 string `json:"sha256"` // of all parts together, in hex
 }
 
-// partDocument is a piece of a document, compressed by itself.
+// partDocument is a piece of what pack gives, compressed by itself.
 type partDocument struct {
 	DocumentID   string `json:"id"`
 	PartitionKey string `json:"partitionKey,omitempty"`
@@ -38,26 +38,32 @@ type partDocument struct {
 
 func partID(of, digest string, i int) string { return fmt.Sprintf("%s:%s:%d", of, digest, i) }
 
-// divide cuts the document of a letter into parts.
-func (s *Container) divide(d trigger.DeadLetter, k keys) (*partList, []partDocument, error) {
-	whole, err := encode(d)
+// images is what may be too large for one document.
+type images struct {
+	Document image `json:"document,omitzero"`
+	Previous image `json:"previous,omitzero"`
+}
+
+func pack(r record) ([]byte, error) { return marshal(images{r.Document, r.Previous}) }
+
+// divide cuts the packed images of a letter into parts.
+func (s *Container) divide(doc letterDocument, whole []byte, k keys) (*partList, []partDocument, error) {
+	head, err := marshal(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	list := &partList{Digest: digest(string(whole)), Document: sum(d.Document)}
-	of := documentID(d.Function, d.ID)
+	list := &partList{Digest: digest(string(head)), SHA256: sum(whole)}
 	var parts []partDocument
-	for rest := []byte(d.Document); len(rest) > 0; list.Count++ {
-		piece := rest[:min(s.partBytes, len(rest))]
-		rest = rest[len(piece):]
-		id := partID(of, list.Digest, list.Count)
+	for piece := range slices.Chunk(whole, s.partBytes) {
+		id := partID(doc.DocumentID, list.Digest, list.Count)
+		list.Count++
 		packed, err := compress(piece)
 		if err != nil {
 			return nil, nil, err
 		}
 		parts = append(parts, partDocument{
 			DocumentID: id, PartitionKey: k.property(id), Kind: kindPart, TTL: -1,
-			Function: d.Function, Of: of, Digest: list.Digest, Gzip: packed,
+			Function: doc.Function, Of: doc.DocumentID, Digest: list.Digest, Gzip: packed,
 		})
 	}
 	return list, parts, nil
@@ -95,20 +101,25 @@ func expand(b []byte) ([]byte, error) {
 	return out, err
 }
 
-// join puts the parts of a document together.
-func (s *Container) join(ctx context.Context, k keys, doc letterDocument) ([]byte, error) {
+// join puts the parts of a letter together.
+func (s *Container) join(ctx context.Context, k keys, doc letterDocument) (images, error) {
 	var whole []byte
 	for i := range doc.Parts.Count {
 		piece, err := s.readPart(ctx, k, doc.Function, partID(doc.DocumentID, doc.Parts.Digest, i))
 		if err != nil {
-			return nil, err
+			return images{}, err
 		}
 		whole = append(whole, piece...)
 	}
-	if sum(whole) != doc.Parts.Document {
-		return nil, &DamageError{Where: "document " + doc.DocumentID, Err: errors.New("its parts are not those that were written")}
+	var r images
+	err := json.Unmarshal(whole, &r)
+	if err == nil && sum(whole) != doc.Parts.SHA256 {
+		err = errors.New("its parts are not those that were written")
 	}
-	return whole, nil
+	if err != nil {
+		return images{}, &DamageError{Where: "document " + doc.DocumentID, Err: err}
+	}
+	return r, nil
 }
 
 func (s *Container) readPart(ctx context.Context, k keys, function, id string) ([]byte, error) {
