@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -72,6 +73,15 @@ func (a *testAccount) write(t *testing.T, from, n int) {
 		if _, err := container.Upsert(t.Context(), cosmos.NewPartitionKey(r.Player), r); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// writeRaw stores a document as it is.
+func (a *testAccount) writeRaw(t *testing.T, player, document string) {
+	t.Helper()
+	container := a.client.Container(sampleDatabase, sampleResults)
+	if _, err := container.Upsert(t.Context(), cosmos.NewPartitionKey(player), json.RawMessage(document)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -23,6 +23,7 @@ type application struct {
 	log      *zap.Logger
 	accounts accounts
 	groups   []group
+	opened   map[string]trigger.Function // by the name in the handlers' list
 	hosts    []*trigger.Host
 	closers  []func() error
 	leftover atomic.Bool // some handler call never returned and runs on in this process
@@ -45,7 +46,7 @@ type groupKey struct {
 // openApp opens the handlers and makes the hosts; it makes no request. grace
 // is how long a running handler may finish at a stop. Close the app after use.
 func openApp(ctx context.Context, s *settings, grace time.Duration, log *zap.Logger) (*application, error) {
-	a := &application{settings: s, log: log, accounts: accounts{}}
+	a := &application{settings: s, log: log, accounts: accounts{}, opened: map[string]trigger.Function{}}
 	for _, f := range s.Functions {
 		if err := a.open(ctx, f); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -72,6 +73,7 @@ func (a *application) open(ctx context.Context, f functionSettings) error {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
 	}
 	fn.Handler = handler
+	a.opened[f.Name] = fn
 	a.closers = append(a.closers, closer)
 	g := a.groupOf(f, at.leases)
 	g.functions = append(g.functions, fn)

@@ -47,7 +47,11 @@ func serveFunctions(ctx context.Context, port string) int {
 		log.Error("settings are refused", zap.Error(err))
 		return 1
 	}
-	err = serveApp(ctx, s, listener, newLogger(s.App.LogLevel))
+	return exitCode(serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
+}
+
+// exitCode ends a process that served the Functions host.
+func exitCode(err error, log *zap.Logger) int {
 	if err != nil && !errors.Is(err, errReplace) {
 		log.Error("the custom handler ended", zap.Error(err))
 		return 1

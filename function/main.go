@@ -54,7 +54,7 @@ func rootCommand(args []string) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetArgs(args)
-	root.AddCommand(devCommand(), runCommand(), emulatorCommand(), checkCommand())
+	root.AddCommand(devCommand(), runCommand(), emulatorCommand(), checkCommand(), statusCommand(), deadLettersCommand())
 	return root
 }
 

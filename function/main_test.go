@@ -14,7 +14,7 @@ func TestNoArgumentIsHelp(t *testing.T) {
 	if err := command.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"dev", "run", "emulator", "check"} {
+	for _, name := range []string{"dev", "run", "emulator", "check", "status", "deadletters"} {
 		if !strings.Contains(out.String(), "\n  "+name) {
 			t.Errorf("help does not list %s:\n%s", name, out.String())
 		}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger"
+	"halley/trigger/emulator"
+)
+
+// runCommandLine runs halley with args; stdin is no terminal.
+func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	command := rootCommand(args)
+	command.SetIn(strings.NewReader("y\n"))
+	command.SetOut(&out)
+	command.SetErr(&out)
+	err = command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// bury puts letters of the leaderboard into the store that the environment
+// names: n of different players, oldest first, with ids d0, d1, ….
+func bury(t *testing.T, documents ...string) {
+	t.Helper()
+	stores, err := openStores("leaderboard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, document := range documents {
+		var doc struct{ ID, Player string }
+		if err := json.Unmarshal([]byte(document), &doc); err != nil {
+			t.Fatal(err)
+		}
+		err := stores[0].Put(t.Context(), trigger.DeadLetter{
+			ID: fmt.Sprint("d", i), Function: "leaderboard", Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
+			Operation: trigger.Upsert, Document: []byte(document), DocumentID: doc.ID, Error: "redis is full\nsecond line", Stack: "goroutine 1",
+			Attempts: 10, Time: time.Date(2026, 1, 31, 9, 0, i, 0, time.UTC),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func scored(id, player string, score int) string {
+	return fmt.Sprintf(`{"id":%q,"player":%q,"game":"chess","score":%d}`, id, player, score)
+}
+
+// poisonous is a document that the leaderboard refuses.
+func poisonous(id, player string) string { return fmt.Sprintf(`{"id":%q,"player":%q}`, id, player) }
+
+func ids(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := runCommandLine(t, append([]string{"deadletters", "list", "--json"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for line := range strings.Lines(out) {
+		var d trigger.DeadLetter
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func equal(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, ",") != strings.Join(want, ",") {
+		t.Errorf("letters %v, want %v", got, want)
+	}
+}
+
+// TestDeadLetterStoresByCommand goes through the commands on every store that
+// needs no other service.
+func TestDeadLetterStoresByCommand(t *testing.T) {
+	for name, store := range map[string]func(t *testing.T) string{
+		"container": func(*testing.T) string { return "container" },
+		"directory": func(t *testing.T) string { return "directory:" + t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := serveAccount(t, emulator.ServeOptions{})
+			cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store(t)))
+			equal(t, ids(t))
+			bury(t, scored("a", "ada", 5), poisonous("b", "bob"), scored("c", "cid", 7), scored("d", "bob", 9))
+			equal(t, ids(t), "d0", "d1", "d2", "d3")
+			equal(t, ids(t, "--key", "bob"), "d1", "d3")
+			equal(t, ids(t, "--key", `["ada"]`, "--function", "leaderboard"), "d0")
+			equal(t, ids(t, "--range", "0"), "d0", "d2")
+
+			out, err := runCommandLine(t, "deadletters", "replay", "--yes")
+			if err == nil || !strings.Contains(err.Error(), "2 dead letters are left") {
+				t.Errorf("error %v", err)
+			}
+			if !strings.Contains(out, "leaderboard: 2 handled, 1 refused again, 1 waiting") || !strings.Contains(out, "letter d1 was refused again") {
+				t.Errorf("replay says %q", out)
+			}
+			if a.onBoard(t) != 2 {
+				t.Errorf("%d players on the board, want ada and cid", a.onBoard(t))
+			}
+			equal(t, ids(t), "d1", "d3")
+
+			if out, err := runCommandLine(t, "deadletters", "discard", "d1", "--yes"); err != nil || out != "1 dead letters deleted\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+			out, err = runCommandLine(t, "deadletters", "replay", "--yes", "--json")
+			if want := `[{"function":"leaderboard","handled":1,"failed":0,"waiting":0,"refusals":[]}]` + "\n"; err != nil || out != want {
+				t.Errorf("%s, %v, want %s", out, err, want)
+			}
+			equal(t, ids(t))
+		})
+	}
+}
+
+func TestListAndShow(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	cleanEnv(t, a.env())
+	bury(t, scored("a", "ada", 5))
+	out, err := runCommandLine(t, "deadletters", "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"ID", "d0", "2026-01-31T09:00:00Z", "leaderboard", `["ada"]`, "10", "redis is full\n"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("list lacks %q:\n%s", says, out)
+		}
+	}
+	out, err = runCommandLine(t, "deadletters", "show", "d0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"d0", scored("a", "ada", 5), "redis is full\nsecond line", "goroutine 1"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("show lacks %q:\n%s", says, out)
+		}
+	}
+	out, err = runCommandLine(t, "deadletters", "show", "d0", "--json")
+	var d trigger.DeadLetter
+	if err != nil || json.Unmarshal([]byte(out), &d) != nil || d.LSN != 10 || string(d.Document) != scored("a", "ada", 5) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := runCommandLine(t, "deadletters", "show", "d9"); err == nil || !strings.Contains(err.Error(), "no dead letter d9") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDiscardIsAskedFor: nothing is deleted without a clear word.
+func TestDiscardIsAskedFor(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	cleanEnv(t, a.env())
+	bury(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
+	for _, refused := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"discard"}, "--all"},
+		{[]string{"discard", "d0", "--all", "--yes"}, "--all"},
+		{[]string{"discard", "d0"}, "--yes"},
+		{[]string{"discard", "--all"}, "--yes"},
+		{[]string{"replay"}, "--yes"},
+		{[]string{"discard", "d0", "d9", "--yes"}, "d9"},
+		{[]string{"replay", "d0", "--yes"}, "d0"},
+		{[]string{"list", "--function", "push"}, "leaderboard"},
+	} {
+		if _, err := runCommandLine(t, append([]string{"deadletters"}, refused.args...)...); err == nil || !strings.Contains(err.Error(), refused.says) {
+			t.Errorf("%v: error %v, want one that says %s", refused.args, err, refused.says)
+		}
+	}
+	equal(t, ids(t), "d0", "d1", "d2")
+	if out, err := runCommandLine(t, "deadletters", "discard", "--all", "--key", "bob", "--yes", "--json"); err != nil || out != `{"discarded":2}`+"\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	equal(t, ids(t), "d0")
+}
+
+func TestAsk(t *testing.T) {
+	for in, yes := range map[string]bool{"y\n": true, "YES\n": true, " yes ": true, "n\n": false, "\n": false, "": false, "yo\n": false} {
+		var out bytes.Buffer
+		err := ask(strings.NewReader(in), &out, "Delete?")
+		if (err == nil) != yes || out.String() != "Delete? [y/N] " {
+			t.Errorf("%q: error %v after %q", in, err, out.String())
+		}
+	}
+}
+
+func TestNoLettersAreKept(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	for _, store := range []string{"none", "discard"} {
+		cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
+		if _, err := runCommandLine(t, "deadletters", "list"); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS") {
+			t.Errorf("%s: error %v", store, err)
+		}
+	}
+}
+
+// TestStoreThatFails: what cannot be read is an error, and a replay does not
+// take it for an empty store.
+func TestStoreThatFails(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
+	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
+		if out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...); err == nil {
+			t.Errorf("%v passes: %s", args, out)
+		}
+	}
+}
+
+// TestReplayLimitsCalls: a call has the deadline of the function's calls, and a
+// panic is a refusal.
+func TestReplayLimitsCalls(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	cleanEnv(t, a.env())
+	bury(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
+	stores, err := openStores("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := trigger.Function{HandlerTimeout: 20 * time.Millisecond, Handler: func(ctx context.Context, b trigger.Batch) error {
+		switch b.Changes[0].LSN {
+		case 10:
+			<-ctx.Done()
+			return ctx.Err()
+		case 11:
+			panic("boom")
+		}
+		return nil
+	}}
+	r, err := (&selection{}).replayOne(t.Context(), stores[0], f)
+	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Refusals) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if first, second := r.Refusals[0], r.Refusals[1]; first.ID != "d0" || !strings.Contains(first.Error, "deadline") || second.ID != "d1" || !strings.Contains(second.Error, "panic") {
+		t.Errorf("refusals %+v", r.Refusals)
+	}
+}
+
+func TestPrintableLetters(t *testing.T) {
+	d := printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
+	raw, err := json.Marshal(d)
+	if err != nil || !strings.Contains(string(raw), `"document":"{\"half"`) || !strings.Contains(string(raw), `"previous":{"whole":1}`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if got := cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
+		t.Errorf("cell %q", got)
+	}
+	if got := cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
+		t.Errorf("cell of 100 runes: %q", got)
+	}
+}
+
+// TestFunctionBuriesIntoItsStore: the whole way, from a poison document in the
+// feed to its letter, with the settings' policy.
+func TestFunctionBuriesIntoItsStore(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	account.write(t, 0, 8)
+	account.writeRaw(t, "p3", poisonous("bad", "p3"))
+	a := openTestApp(t, account.env("HALLEY_MAX_ATTEMPTS", "2", "HALLEY_RETRY_MIN", "1ms", "HALLEY_RETRY_MAX", "2ms"))
+	s, err := a.Drain(t.Context())
+	if err != nil || s.DeadLetters != 1 || s.Behind != 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if account.onBoard(t) != 8 {
+		t.Errorf("%d players on the board, want 8", account.onBoard(t))
+	}
+	if got := ids(t); len(got) != 1 {
+		t.Errorf("letters %v, want one", got)
+	}
+	out, err := runCommandLine(t, "deadletters", "list")
+	if err != nil || !strings.Contains(out, `["p3"]`) || !strings.Contains(out, "bad") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if line := summarize(s); !strings.Contains(line, "1 dead-lettered") {
+		t.Errorf("summary %q", line)
+	}
+}

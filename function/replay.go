@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"halley/trigger"
+)
+
+func replayLetters(pick *selection) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Give dead letters to their handlers again",
+		Long: `Replay opens the handlers with their settings and gives them the selected
+letters, one by one and oldest first. A letter that is accepted is removed. One
+that is refused stays with the later letters of its key, and the others go on.
+
+It asks before it begins; without a terminal it needs --yes. The exit code is 1
+if a letter was refused or had to wait, or a store failed; a replay can be
+repeated at any time. A handler may meet changes that are older than what it
+has seen since, unless the function parks keys. --range leaves out letters of
+its keys from before the range split.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return pick.replay(cmd.Context(), asker(cmd, yes), cmd.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func discardLetters(pick *selection) *cobra.Command {
+	var yes, all bool
+	c := &cobra.Command{
+		Use:   "discard [ID…]",
+		Short: "Delete dead letters; their changes are lost",
+		Long: `Discard deletes the letters with the ids, or with --all those that --function,
+--key and --range select. If an id is not there, nothing is deleted.
+
+It asks before it begins; without a terminal it needs --yes.`,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if all == (len(ids) > 0) {
+				return errors.New("name the letters by their ids, or select them with --all, and with --function, --key or --range")
+			}
+			return pick.discard(cmd.Context(), ids, asker(cmd, yes), cmd.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "all letters that the filters select")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+// confirmation asks a question and reports the answer as an error if it is not yes.
+type confirmation func(question string) error
+
+// asker asks on the terminal; a script has none and must say --yes.
+func asker(cmd *cobra.Command, yes bool) confirmation {
+	in := cmd.InOrStdin()
+	file, ok := in.(*os.File)
+	terminal := ok && isatty.IsTerminal(file.Fd())
+	return func(question string) error {
+		switch {
+		case yes:
+			return nil
+		case !terminal:
+			return errors.New("nothing was done: there is no terminal to ask on, so give --yes")
+		}
+		return ask(in, cmd.ErrOrStderr(), question)
+	}
+}
+
+func ask(in io.Reader, out io.Writer, question string) error {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was done, as it was not confirmed")
+}
+
+// replayed is the outcome for one function.
+type replayed struct {
+	Function string `json:"function"`
+	trigger.Replayed
+	Refusals []refusedLetter `json:"refusals"`
+}
+
+// refusedLetter is one that the handler refused again.
+type refusedLetter struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
+}
+
+// replay replays the selected letters of every function with its real handler.
+func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Writer) error {
+	s, err := loadKeeping(p.function)
+	if err != nil {
+		return err
+	}
+	a, err := openApp(ctx, s, time.Duration(s.App.StopGrace), jsonLogger(os.Stderr, s.App.LogLevel))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var stores []letterStore
+	for _, f := range s.Functions {
+		stores = append(stores, letterStore{f.Name, f.LeaseContainerPrefix, a.opened[f.Name].DeadLetters})
+	}
+	n, err := p.count(ctx, stores)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		if err := confirm(fmt.Sprintf("Give %d dead letters to their handlers again?", n)); err != nil {
+			return err
+		}
+	}
+	var failed error
+	results := []replayed{}
+	for _, store := range stores {
+		r, err := p.replayOne(ctx, store, a.opened[store.function])
+		results, failed = append(results, r), errors.Join(failed, err)
+	}
+	return errors.Join(printReplayed(out, results, p.json), failed)
+}
+
+func (p *selection) count(ctx context.Context, stores []letterStore) (n int, err error) {
+	for _, unread := range p.find(ctx, stores) {
+		if unread != nil {
+			err = errors.Join(err, unread)
+			continue
+		}
+		n++
+	}
+	if n > 0 {
+		return n, nil // the replay reports what cannot be read, after the rest
+	}
+	return n, err
+}
+
+// replayOne replays the letters of one function. Each call has the deadline
+// that the function's calls have.
+func (p *selection) replayOne(ctx context.Context, store letterStore, f trigger.Function) (replayed, error) {
+	r := replayed{Function: store.function, Refusals: []refusedLetter{}}
+	var current string
+	wanted := func(d trigger.DeadLetter) bool {
+		current = d.ID
+		return p.wants(d)
+	}
+	handler := func(ctx context.Context, b trigger.Batch) error {
+		ctx, cancel := context.WithTimeout(ctx, f.HandlerTimeout)
+		defer cancel()
+		refused := true // also by a panic
+		defer func() {
+			if refused {
+				r.Refusals = append(r.Refusals, refusedLetter{current, "the handler panicked"})
+			}
+		}()
+		err := f.Handler(ctx, b)
+		refused = false
+		if err != nil {
+			r.Refusals = append(r.Refusals, refusedLetter{current, err.Error()})
+		}
+		return err
+	}
+	var err error
+	r.Replayed, err = trigger.Replay(ctx, store, store.name, handler, wanted)
+	return r, err
+}
+
+// printReplayed is an error where letters are left.
+func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
+	left := 0
+	for _, r := range results {
+		left += r.Failed + r.Waiting
+		if asJSON {
+			continue
+		}
+		for _, no := range r.Refusals {
+			fmt.Fprintf(out, "%s: letter %s was refused again: %s\n", r.Function, no.ID, no.Error)
+		}
+		fmt.Fprintf(out, "%s: %d handled, %d refused again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
+	}
+	if asJSON {
+		if err := json.NewEncoder(out).Encode(results); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		return fmt.Errorf("%d dead letters are left", left)
+	}
+	return nil
+}
+
+// discard deletes the letters with the ids, or all that are selected.
+func (p *selection) discard(ctx context.Context, ids []string, confirm confirmation, out io.Writer) error {
+	stores, err := openStores(p.function)
+	if err != nil {
+		return err
+	}
+	found, n := p.find(ctx, stores), 0
+	if len(ids) == 0 {
+		n, err = p.count(ctx, stores)
+	} else {
+		var letters []letter
+		letters, err = p.named(ctx, stores, ids)
+		found, n = whole(letters), len(letters)
+	}
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		if err := confirm(fmt.Sprintf("Delete %d dead letters? Their changes are lost.", n)); err != nil {
+			return err
+		}
+	}
+	deleted, failed := deleteLetters(ctx, found)
+	if p.json {
+		err = json.NewEncoder(out).Encode(map[string]int{"discarded": deleted})
+	} else {
+		_, err = fmt.Fprintf(out, "%d dead letters deleted\n", deleted)
+	}
+	return errors.Join(err, failed)
+}
+
+// whole goes through letters that were all read.
+func whole(letters []letter) iter.Seq2[letter, error] {
+	return func(yield func(letter, error) bool) {
+		for _, l := range letters {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// deleteLetters deletes all that can be read.
+func deleteLetters(ctx context.Context, found iter.Seq2[letter, error]) (deleted int, failed error) {
+	for l, err := range found {
+		if err == nil {
+			err = l.in.Delete(ctx, l.DeadLetter)
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		deleted++
+	}
+	return deleted, failed
+}
