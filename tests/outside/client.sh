@@ -18,6 +18,7 @@ export OUTSIDE_KEY='C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mG
 # script ends, and sets OUTSIDE_ENDPOINT. Without --addr it is on a free port.
 account() {
   local log=$OUTSIDE_WORK/account${#accounts[@]}.log
+  : >"$log"
   "$HALLEY" emulator --addr 127.0.0.1:0 "$@" >"$log" 2>&1 &
   accounts+=($!)
   until grep -q '^endpoint: ' "$log"; do
@@ -30,6 +31,9 @@ account() {
   OUTSIDE_ENDPOINT=$(sed -n 's/^endpoint: //p' "$log")
   export OUTSIDE_ENDPOINT
 }
+
+# count reads a number of a TAP report: of tests, or of those that pass.
+count() { sed -n "s/^# $1 //p" "$2"; }
 
 # result adds a row to the table: client, version, target, what was achieved, and
 # yes if the target is met.
