@@ -122,15 +122,21 @@ func TestForeignData(t *testing.T) {
 func TestCorruptData(t *testing.T) {
 	good := encode(map[string]any{"format": format})
 	for name, damage := range map[string][]record{
-		"metadata":          {{accountBucket, metaKey, []byte("{")}},
-		"format 99":         {{accountBucket, metaKey, []byte(`{"format":99}`)}},
-		"database":          {{accountBucket, metaKey, good}, {databaseBucket, numberKey(9), []byte("x")}},
-		"container":         {{accountBucket, metaKey, good}, {containerBucket, numberKey(2), []byte("x")}},
-		"its database":      {{containerBucket, numberKey(9), []byte(`{"name":"orphan","database":77}`)}},
-		"state is missing":  {{bucket: "state-2"}},
-		"LSN of range":      {{"state-2", []byte("0"), []byte("short")}},
-		"item record":       {{"items-2", []byte("no separator"), []byte("x")}},
-		"record is corrupt": {{"items-2", []byte("[\"k\"]\x00a"), []byte{2, 2, 2, 2, 2, 2, 0xff, 0xff, 0x03}}},
+		"metadata":           {{accountBucket, metaKey, []byte("{")}},
+		"format 99":          {{accountBucket, metaKey, []byte(`{"format":99}`)}},
+		"database":           {{accountBucket, metaKey, good}, {databaseBucket, numberKey(9), []byte("x")}},
+		"container":          {{accountBucket, metaKey, good}, {containerBucket, numberKey(2), []byte("x")}},
+		"its database":       {{containerBucket, numberKey(9), []byte(`{"name":"orphan","database":77}`)}},
+		"state is missing":   {{bucket: "state-2"}},
+		"LSN of range":       {{"state-2", []byte("0"), []byte("short")}},
+		"item record":        {{"items-2", []byte("no separator"), []byte("x")}},
+		"version record":     {{"versions-2", []byte("short"), []byte("x")}},
+		"version numbers":    {{"versions-2", make([]byte, 8), []byte{0xff}}},
+		"version flag":       {{"versions-2", make([]byte, 8), []byte{2, 2}}},
+		"version images":     {{"versions-2", make([]byte, 8), []byte{2, 2, 0, 1, 'k', 9}}},
+		"version of nothing": {{"versions-2", make([]byte, 8), []byte{2, 2, 0, 1, 'k', 0, 0}}},
+		"item of a version":  {{"versions-2", make([]byte, 8), []byte{2, 2, 0, 1, 'k', 1, 2, 0}}},
+		"record is corrupt":  {{"items-2", []byte("[\"k\"]\x00a"), []byte{2, 2, 2, 2, 2, 2, 0xff, 0xff, 0x03}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := &Options{Data: t.TempDir()}

@@ -394,9 +394,9 @@ func TestRetention(t *testing.T) {
 		start := map[string]string{"0": c.end("0"), "1": c.end("1")}
 		for i := range 5 {
 			c.upsert(numbered("x", key["0"], i, ""), key["0"])
-			time.Sleep(4 * time.Minute)
+			time.Sleep(5 * time.Minute)
 		}
-		// 20 minutes have passed: the versions of minutes 12 and 16 are left.
+		// 25 minutes have passed: the versions of minutes 15 and 20 are left.
 		got := c.versions("400", start["0"], rangeID("0")...)
 		if !strings.Contains(got.body, "10m0s") || !strings.Contains(got.body, "Start from now") {
 			t.Errorf("the error does not say what to do: %s", got.body)
@@ -419,6 +419,13 @@ func TestRetention(t *testing.T) {
 		time.Sleep(24 * time.Hour) // the end is older than the retention when somebody comes
 		c.versions("400", start["1"], rangeID("1")...)
 		c.versions("304", c.end("1"), rangeID("1")...)
+		children, err := a.Split("db", "c", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, child := range children {
+			c.versions("400", start["1"], rangeID(child)...)
+		}
 		if got := len(c.feed("200", rangeID("0")...).ids(t)); got == 0 {
 			t.Error("the latest versions went with the others")
 		}
@@ -617,9 +624,17 @@ func TestTrimmedAndExpiredOverRestart(t *testing.T) {
 		c.versions("400", kept)
 		c.expect("200", "PUT", "/dbs/db/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
 		c.create("unlogged", "k")
-		c, _ = reopen(t, a, opts)
+		c, a = reopen(t, a, opts)
 		c.versions("400", "*")
 		c.expect("200", "PUT", "/dbs/db/colls/c", versionsDefinition)
-		c.versions("304", c.end("0"))
+		again := c.end("0")
+		c.create("logged", "k")
+		c.expect("200", "PUT", "/dbs/db/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
+		c.expect("200", "PUT", "/dbs/db/colls/c", versionsDefinition)
+		c, a = reopen(t, a, opts)
+		c.versions("400", again)
+		if s := a.State().Databases[0].Containers[0].Ranges[0]; s.Versions != 0 {
+			t.Errorf("%d versions outlived their policy", s.Versions)
+		}
 	})
 }
