@@ -49,7 +49,7 @@ var ownership = []mutant{
 		{"trigger/keeper.go", "k.yield(errHandedOver)", "k.lose(errHandedOver)"},
 	}},
 	{"stuck-handler-keeps-the-lease", "a handler that does not return loses its range", []edit{
-		{"trigger/delivery.go", "grace := time.NewTimer(w.f.host.opts.StuckGrace)", "grace := time.NewTimer(1 << 62)"},
+		{"trigger/delivery.go", "grace := time.NewTimer(w.f.host.opts.StuckGrace)", "grace := time.NewTimer(100 * w.f.host.opts.StuckGrace)"},
 	}},
 }
 
@@ -94,19 +94,21 @@ var splits = []mutant{
 		{"trigger/worker.go", "readErr = w.read(reader, pages)", "readErr = w.read(reader, pages)\n\t\t\tif errors.Is(readErr, errSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
 		{"trigger/worker.go", "w.split(reader, held)", "w.split(held, held)"},
 		{"trigger/worker.go", "parent.continuation = w.keeper.position()", "parent.continuation = w.tally.snapshot().Continuation"},
-		{"trigger/worker.go", "if err := w.keeper.flush(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
 	}},
-	{"split-without-flush", "children begin where the parent was acknowledged, not earlier", []edit{
-		{"trigger/worker.go", "if err := w.keeper.flush(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
+	{"split-without-proof", "who was robbed of a lease creates no children", []edit{
+		{"trigger/worker.go", "if err := w.keeper.prove(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
+	}},
+	{"ancestor-counts-as-child", "only leases inside the parent cover its children", []edit{
+		{"trigger/worker.go", "inside, err := w.f.inside(reader, parent)", "inside, err := w.f.inside(reader, newLease(\"\", \"\", span{\"\", \"FF\"}, true))"},
 	}},
 	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
-		{"trigger/worker.go", "others, err := w.f.otherSpans(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tothers, err := w.f.otherSpans(reader, parent)"},
+		{"trigger/worker.go", "inside, err := w.f.inside(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tinside, err := w.f.inside(reader, parent)"},
 	}},
 	{"child-overwrites", "who created a child first stays", []edit{
 		{"trigger/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
 	}},
 	{"child-begins-anew", "a child that came to its end is not created again", []edit{
-		{"trigger/worker.go", "if len(gaps(c.span, others)) == 0 {\n\t\t\tcontinue\n\t\t}", "_ = others"},
+		{"trigger/worker.go", "if len(gaps(c.span, inside)) == 0 {\n\t\t\tcontinue\n\t\t}", ""},
 	}},
 	{"child-not-fenced", "no child is created on a lease that may have expired", []edit{
 		{"trigger/worker.go", "if err := w.keeper.await(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
@@ -128,13 +130,19 @@ var splits = []mutant{
 
 var births = []mutant{
 	{"marker-first", "leases that were created once cover every key", []edit{
-		{"trigger/bootstrap.go", "\t\tlocked, err := f.lock(ctx)", "\t\tif _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlocked, err := f.lock(ctx)"},
+		{"trigger/bootstrap.go", "\t\tlock, err := f.lock(ctx)", "\t\tif _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlock, err := f.lock(ctx)"},
+	}},
+	{"bootstrap-outlasts-its-lock", "two bootstraps do not create leases together", []edit{
+		{"trigger/bootstrap.go", "taken.Add(lockTTL-lockMargin)", "taken.Add(time.Hour)"},
 	}},
 	{"hole-filled-at-once", "a hole is filled when two passes have seen it", []edit{
 		{"trigger/bootstrap.go", "\t\treturn f.suspects[p.span]\n", "\t\treturn true\n"},
 	}},
 	{"hole-filled-from-now", "a lease that somebody deleted begins again, not now", []edit{
 		{"trigger/bootstrap.go", "f.createMissing(ctx, f.begin(),", "f.createMissing(ctx, f.Start,"},
+	}},
+	{"epoch-of-a-filled-hole-restarts", "an epoch never decreases", []edit{
+		{"trigger/bootstrap.go", "strconv.FormatInt(f.store.now().Unix(), 10)", "strconv.FormatInt(0, 10)"},
 	}},
 	{"start-now-not-saved", "now is the moment of the bootstrap", []edit{
 		{"trigger/bootstrap.go", "return page.Continuation, nil", "return \"\", nil"},
@@ -176,13 +184,13 @@ var delivery = []mutant{
 		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.set", "\tif false {\n\t\tw.parked.set"},
 	}},
 	{"parked-keys-not-loaded", "a new owner knows what is parked", []edit{
-		{"trigger/bury.go", "w.parked.set(d.Key, true)\n\t}\n\treturn nil", "}\n\treturn nil"},
+		{"trigger/bury.go", "w.parked.set(d.Key, true)\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},
 	}},
 	{"shared-bytes", "each attempt gets the bytes of the feed", []edit{
-		{"trigger/delivery.go", "Document: json.RawMessage(buffer[from:len(buffer):len(buffer)]),", "Document: p.item.Document[: len(buffer)-from : len(buffer)-from],"},
+		{"trigger/versions.go", "return json.RawMessage((*buffer)[from:len(*buffer):len(*buffer)])", "return json.RawMessage(raw[: len(*buffer)-from : len(*buffer)-from])"},
 	}},
 	{"no-memory-budget", "what is read ahead fits the budget", []edit{
 		{"trigger/reader.go", "if b.used == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},

@@ -153,9 +153,12 @@ var users = map[string][]string{
 
 // try plants a mutant and runs layer after layer. No layer: it survived.
 func (b *bench) try(ctx context.Context, m mutant) (caughtBy, test string, err error) {
-	undo, err := m.apply(b.root)
-	defer func() { err = errors.Join(err, undo()) }()
+	before, after, err := m.change(b.root)
 	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, before.write()) }()
+	if err := after.write(); err != nil {
 		return "", "", err
 	}
 	for _, l := range b.layers(m) {
@@ -166,7 +169,7 @@ func (b *bench) try(ctx context.Context, m mutant) (caughtBy, test string, err e
 		if strings.Contains(out, "[build failed]") {
 			return "", "", fmt.Errorf("does not compile: %s", out)
 		}
-		if err := b.checkSound(ctx, m, l, undo); err != nil {
+		if err := b.checkSound(ctx, l, before); err != nil {
 			return "", "", err
 		}
 		return l.name, failing(out), nil
@@ -174,13 +177,14 @@ func (b *bench) try(ctx context.Context, m mutant) (caughtBy, test string, err e
 	return "", "", nil
 }
 
-// checkSound makes sure that what failed with a mutant passes without it.
-func (b *bench) checkSound(ctx context.Context, m mutant, l layer, undo func() error) error {
+// checkSound makes sure that what failed with a mutant passes without it, with
+// the files as they were before.
+func (b *bench) checkSound(ctx context.Context, l layer, before files) error {
 	key := strings.Join(l.args, " ")
 	if known, found := b.sound[key]; found {
 		return known
 	}
-	if err := undo(); err != nil {
+	if err := before.write(); err != nil {
 		return err
 	}
 	var err error
@@ -192,7 +196,7 @@ func (b *bench) checkSound(ctx context.Context, m mutant, l layer, undo func() e
 }
 
 func (b *bench) test(ctx context.Context, l layer) (string, error) {
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=150s"}, l.args...)
+	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=100s"}, l.args...)
 	return b.tool(ctx, args...)
 }
 

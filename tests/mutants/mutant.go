@@ -17,35 +17,37 @@ type mutant struct {
 // edit replaces text that is in its file once.
 type edit struct{ file, old, new string }
 
-// apply plants the mutant in a copy of the tree; undo takes it out again.
-func (m mutant) apply(root string) (undo func() error, err error) {
-	before := map[string][]byte{}
-	undo = func() error {
-		for path, text := range before {
-			if err := os.WriteFile(path, text, 0o644); err != nil {
-				return err
-			}
+// files are the texts of files by path.
+type files map[string]string
+
+func (f files) write() error {
+	for path, text := range f {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
+}
+
+// change gives the files under root that the mutant concerns, as they are and
+// as it makes them. The error says that the code has moved on.
+func (m mutant) change(root string) (before, after files, err error) {
+	before, after = files{}, files{}
 	for _, e := range m.edits {
 		path := filepath.Join(root, e.file)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return undo, err
-		}
 		if _, seen := before[path]; !seen {
-			before[path] = text
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			before[path], after[path] = string(text), string(text)
 		}
-		if n := strings.Count(string(text), e.old); n != 1 {
-			return undo, fmt.Errorf("%s has %d places that read %q, want 1: bring the mutant up to date", e.file, n, e.old)
+		if n := strings.Count(after[path], e.old); n != 1 {
+			return nil, nil, fmt.Errorf("%s has %d places that read %q, want 1: bring the mutant up to date", e.file, n, e.old)
 		}
-		changed := strings.Replace(string(text), e.old, e.new, 1)
-		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
-			return undo, err
-		}
+		after[path] = strings.Replace(after[path], e.old, e.new, 1)
 	}
-	return undo, nil
+	return before, after, nil
 }
 
 // packages are the directories that the mutant changes, each once.

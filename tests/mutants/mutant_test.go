@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// Every mutant fits the code as it is now, and leaves Go behind.
+func TestMutantsFit(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range all {
+		if names[m.name] || strings.ToLower(m.name) != m.name || strings.Contains(m.name, " ") || m.breaks == "" || len(m.edits) == 0 {
+			t.Errorf("mutant %q: its name is taken or no name, or it says too little", m.name)
+		}
+		names[m.name] = true
+		before, after, err := m.change(root)
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		for path := range after {
+			if before[path] == after[path] {
+				t.Errorf("%s leaves %s as it is", m.name, path)
+			}
+			if _, err := parser.ParseFile(token.NewFileSet(), path, after[path], 0); err != nil {
+				t.Errorf("%s: %v", m.name, err)
+			}
+		}
+	}
+	if len(all) < 25 {
+		t.Errorf("%d mutants", len(all))
+	}
+}
+
+func TestChangeRefuses(t *testing.T) {
+	for _, e := range []edit{
+		{"trigger/keeper.go", "no such text", ""},
+		{"trigger/keeper.go", "return", ""},
+		{"trigger/nowhere.go", "x", "y"},
+	} {
+		if _, _, err := (mutant{edits: []edit{e}}).change(root); err == nil {
+			t.Errorf("%+v is made", e)
+		}
+	}
+}
+
+func TestPackages(t *testing.T) {
+	m := mutant{edits: []edit{{file: "trigger/a.go"}, {file: "trigger/cosmos/b.go"}, {file: "trigger/c.go"}}}
+	if got := fmt.Sprint(m.packages()); got != "[./trigger ./trigger/cosmos]" {
+		t.Error(got)
+	}
+}
+
+func TestFailing(t *testing.T) {
+	for out, want := range map[string]string{
+		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0s)\n":           "TestA/b",
+		"--- FAIL: TestA (0.1s)\n--- FAIL: TestB (0s)\n":                 "TestA",
+		"panic: test timed out after 1m40s\n\ngoroutine 1\n":             "panic: test timed out after 1m40s",
+		"ok\nfatal error: all goroutines are asleep - deadlock!\n\nmore": "fatal error: all goroutines are asleep - deadlock!",
+		"exit status 2": "the tests did not end well",
+	} {
+		if got := failing(out); got != want {
+			t.Errorf("%q: %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if m, err := choose("^owner-by-name$"); err != nil || len(m) != 1 {
+		t.Errorf("%v, %v", m, err)
+	}
+	for _, pattern := range []string{"^$", "("} {
+		if _, err := choose(pattern); err == nil {
+			t.Errorf("%q chooses something", pattern)
+		}
+	}
+}
