@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 )
 
 const (
@@ -25,6 +26,7 @@ type devOptions struct {
 	Data       string        // directory of the account; "": memory
 	SplitAfter time.Duration // 0: no split
 	Hosts      int
+	Poison     int // one in so many documents; 0: none
 	JSON       bool
 }
 
@@ -40,7 +42,12 @@ Redis and a push receiver, and one or more hosts that share the leases.
 It ends after --for, or with Ctrl-C: the writer stops, the handlers catch up,
 the hosts release their leases. The summary tells what was written, delivered,
 redelivered and lost, which is every document whose newest version some
-function did not accept. If anything was lost the exit code is 1.`,
+function neither accepted nor has in its dead letter store. If anything was lost
+the exit code is 1.
+
+With --poison N one in N documents is refused by every handler. It is isolated
+and dead-lettered, while the others go on. At the end the poison is cured and the
+letters are replayed, which leaves the store empty.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -55,6 +62,7 @@ function did not accept. If anything was lost the exit code is 1.`,
 	f.StringVar(&o.Data, "data", "", "directory that keeps the account over restarts (default: in memory)")
 	f.DurationVar(&o.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
 	f.IntVar(&o.Hosts, "hosts", 1, "hosts that share the leases")
+	f.IntVar(&o.Poison, "poison", 0, "make one in so many documents poison for the handlers (default: none)")
 	f.BoolVar(&o.JSON, "json", false, "print the summary as JSON on stdout, and progress on stderr")
 	return c
 }
@@ -71,6 +79,8 @@ func (o devOptions) check() error {
 		return fmt.Errorf("--split-after %v: must be less than --for %v", o.SplitAfter, o.For)
 	case o.Hosts < 1 || o.Hosts > maxHosts:
 		return fmt.Errorf("--hosts %d: run 1 to %d hosts", o.Hosts, maxHosts)
+	case o.Poison < 0:
+		return fmt.Errorf("--poison %d: must not be negative", o.Poison)
 	}
 	return nil
 }
@@ -111,6 +121,9 @@ func isTerminal(w io.Writer) bool {
 // dev runs the sample application until o.For has passed or ctx ends, and sums up.
 func dev(ctx context.Context, o devOptions, show *progress) (result devSummary, err error) {
 	log := jsonLogger(show, "error")
+	if o.Poison > 0 {
+		log = zap.NewNop() // every refusal would be an error of its own
+	}
 	world, err := openSample(ctx, o.Data, log)
 	if err != nil {
 		return result, err

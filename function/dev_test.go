@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/trigger"
 )
 
 func runDev(t *testing.T, o devOptions) (summary devSummary, stdout, stderr string) {
@@ -53,6 +55,45 @@ func TestDevLosesNothing(t *testing.T) {
 	}
 	if changes == 0 || changes > s.Delivered+s.Redelivered {
 		t.Errorf("%d changes in the ranges, %d delivered", changes, s.Delivered+s.Redelivered)
+	}
+}
+
+// TestDevWithPoison: what every handler refuses holds up nobody, is kept, and is
+// handled when it can be.
+func TestDevWithPoison(t *testing.T) {
+	s, out, _ := runDev(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
+	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.LettersLeft != 0 {
+		t.Errorf("summary %s", out)
+	}
+	for _, f := range s.Functions {
+		if f.DeadLettered == 0 || f.Delivered < s.Written/2 {
+			t.Errorf("%+v, want letters and all the rest delivered", f)
+		}
+	}
+}
+
+// TestDevKeepsLetters: letters of a run that could not replay them are replayed
+// by the next one.
+func TestDevKeepsLetters(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	world, err := openSample(t.Context(), "", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer world.Close()
+	old := trigger.DeadLetter{ID: "old", Function: "leaderboard", Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
+	if err := world.functions[0].DeadLetters.Put(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSession(devOptions{Rate: 10, Hosts: 1}, world, newProgress(&bytes.Buffer{}, false), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sum := s.summary(0); sum.Replayed != 1 || sum.LettersLeft != 0 || sum.Lost != 0 {
+		t.Errorf("%+v", sum)
 	}
 }
 
@@ -101,6 +142,7 @@ func TestDevRefuses(t *testing.T) {
 		"--rate":        func(o *devOptions) { o.Rate = 0 },
 		"--rate 200000": func(o *devOptions) { o.Rate = 200_000 },
 		"--split-after": func(o *devOptions) { o.For, o.SplitAfter = time.Second, time.Second },
+		"--poison":      func(o *devOptions) { o.Poison = -1 },
 		"--hosts":       func(o *devOptions) { o.Hosts = 65 },
 	} {
 		o := good

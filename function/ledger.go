@@ -2,39 +2,47 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 
 	"halley/trigger"
 )
 
-// ledger compares what the writer wrote with what each function accepted. A
-// document is lost to a function that never accepted its newest version: the
-// feed may leave out a version that was overwritten, but no newest one.
+// ledger compares what the writer wrote with what each function accepted or has
+// in its dead letter store. A document is lost to a function that has its newest
+// version in neither way: the feed may leave out a version that was overwritten,
+// but no newest one.
 type ledger struct {
 	mu        sync.Mutex
 	documents map[string]*entry
 	writes    int // acknowledged, updates included
 	functions []accepted
-	advanced  chan struct{} // holds a value when something was accepted
+	letters   map[string]bool // ids of those that were stored
+	advanced  chan struct{}   // holds a value when something was accepted
 }
 
 // entry is one document; version 0 is none.
 type entry struct {
 	written int   // newest version that was acknowledged
 	seen    []int // newest version that each function accepted
+	kept    []int // newest version of which each function has a dead letter
 }
+
+// has is the newest version that function i took care of.
+func (e *entry) has(i int) int { return max(e.seen[i], e.kept[i]) }
 
 // accepted counts what a function accepted.
 type accepted struct {
-	Name        string `json:"name"`
-	Delivered   int    `json:"delivered"`
-	Redelivered int    `json:"redelivered"` // the same version again, or an older one
-	Lost        int    `json:"lost"`        // documents whose newest version is missing
+	Name         string `json:"name"`
+	Delivered    int    `json:"delivered"`
+	Redelivered  int    `json:"redelivered"`  // the same version again, or an older one
+	DeadLettered int    `json:"deadLettered"` // changes that were given up and stored
+	Replayed     int    `json:"replayed"`     // letters that were accepted at the end
+	LettersLeft  int    `json:"lettersLeft"`  // and those that are still in the store
+	Lost         int    `json:"lost"`         // documents whose newest version is missing
 }
 
 func newLedger(functions []string) *ledger {
-	l := &ledger{documents: map[string]*entry{}, advanced: make(chan struct{}, 1)}
+	l := &ledger{documents: map[string]*entry{}, letters: map[string]bool{}, advanced: make(chan struct{}, 1)}
 	for _, name := range functions {
 		l.functions = append(l.functions, accepted{Name: name})
 	}
@@ -54,7 +62,7 @@ func (l *ledger) wrote(id string, version int) {
 	l.writes++
 	e := l.entry(id)
 	for i := range l.functions {
-		if e.seen[i] >= e.written && e.seen[i] < version {
+		if e.has(i) >= e.written && e.has(i) < version {
 			l.functions[i].Lost++
 		}
 	}
@@ -67,7 +75,7 @@ func (l *ledger) watch(i int, handle trigger.Handler) trigger.Handler {
 	return func(ctx context.Context, b trigger.Batch) error {
 		docs := make([]versioned, len(b.Changes))
 		for j, c := range b.Changes {
-			_ = json.Unmarshal(c.Document, &docs[j]) // what is no document of the writer's counts as version 0
+			docs[j] = versionedOf(c.Document)
 		}
 		if err := handle(ctx, b); err != nil {
 			return err
@@ -87,22 +95,62 @@ func (l *ledger) accept(i int, docs []versioned) {
 			continue
 		}
 		f.Delivered++
-		if e.seen[i] < e.written && d.Version >= e.written {
+		if e.has(i) < e.written && d.Version >= e.written {
 			f.Lost--
 		}
 		e.seen[i] = d.Version
 	}
 	l.mu.Unlock()
+	l.advance()
+}
+
+func (l *ledger) advance() {
 	select {
 	case l.advanced <- struct{}{}:
 	default:
 	}
 }
 
+// buried notes that a letter of function i is durable. The same letter counts once.
+func (l *ledger) buried(i int, id string, d versioned) {
+	l.mu.Lock()
+	f, e := &l.functions[i], l.entry(d.ID)
+	if !l.letters[id] {
+		l.letters[id] = true
+		f.DeadLettered++
+	}
+	if e.has(i) < e.written && d.Version >= e.written {
+		f.Lost--
+	}
+	e.kept[i] = max(e.kept[i], d.Version)
+	l.mu.Unlock()
+	l.advance()
+}
+
+// replayed notes a replay of function i, and what is in its store after that.
+func (l *ledger) replayed(i, handled int, left []versioned) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := &l.functions[i]
+	f.Replayed, f.LettersLeft, f.Lost = handled, len(left), 0
+	for _, e := range l.documents {
+		e.kept[i] = 0
+	}
+	for _, d := range left {
+		e := l.entry(d.ID)
+		e.kept[i] = max(e.kept[i], d.Version)
+	}
+	for _, e := range l.documents {
+		if e.has(i) < e.written {
+			f.Lost++
+		}
+	}
+}
+
 func (l *ledger) entry(id string) *entry {
 	e, ok := l.documents[id]
 	if !ok {
-		e = &entry{seen: make([]int, len(l.functions))}
+		e = &entry{seen: make([]int, len(l.functions)), kept: make([]int, len(l.functions))}
 		l.documents[id] = e
 	}
 	return e
@@ -126,8 +174,8 @@ func (l *ledger) lost() int {
 	return n
 }
 
-// wait returns when every function has accepted all that was written, or when
-// ctx ends.
+// wait returns when every function has taken care of all that was written, or
+// when ctx ends.
 func (l *ledger) wait(ctx context.Context) {
 	for l.lost() > 0 {
 		select {

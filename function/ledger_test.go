@@ -67,16 +67,22 @@ func TestLedgerCounts(t *testing.T) {
 		l := newLedger([]string{"a", "b", "c"})
 		for range 200 {
 			id, version := fmt.Sprint(random.IntN(5)), 1+random.IntN(6)
-			if random.IntN(2) == 0 {
+			switch i := random.IntN(3); random.IntN(5) {
+			case 0, 1:
 				l.wrote(id, version)
-			} else {
-				l.accept(random.IntN(3), []versioned{{id, version}})
+			case 2, 3:
+				l.accept(i, []versioned{{id, version}})
+			case 4:
+				l.buried(i, fmt.Sprint(id, i, version), versioned{id, version})
+			}
+			if random.IntN(50) == 0 {
+				l.replayed(random.IntN(3), 0, []versioned{{id, version}})
 			}
 		}
 		want := 0
 		for _, e := range l.documents {
-			for _, seen := range e.seen {
-				if seen < e.written {
+			for i := range e.seen {
+				if e.seen[i] < e.written && e.kept[i] < e.written {
 					want++
 				}
 			}
@@ -84,6 +90,47 @@ func TestLedgerCounts(t *testing.T) {
 		if got := l.lost(); got != want {
 			t.Fatalf("seed %d: %d lost, want %d", seed, got, want)
 		}
+	}
+}
+
+// TestLettersAreHandledWhileTheyAreKept: a letter counts as handled until a
+// replay, and after it only if it is still in the store.
+func TestLettersAreHandledWhileTheyAreKept(t *testing.T) {
+	l := newLedger([]string{"a"})
+	l.wrote("x", 2)
+	l.wrote("y", 1)
+	l.buried(0, "letter of x@2", versioned{"x", 2})
+	l.buried(0, "letter of x@2", versioned{"x", 2}) // stored twice is stored once
+	l.buried(0, "letter of y", versioned{"y", 1})
+	if _, f := l.totals(); f[0].Lost != 0 || f[0].DeadLettered != 2 {
+		t.Errorf("with letters: %+v", f[0])
+	}
+	l.accept(0, []versioned{{"x", 2}}) // replayed
+	l.replayed(0, 1, []versioned{{"y", 1}})
+	if _, f := l.totals(); f[0].Lost != 0 || f[0].Replayed != 1 || f[0].LettersLeft != 1 {
+		t.Errorf("after the replay: %+v", f[0])
+	}
+	l.replayed(0, 0, nil)
+	if _, f := l.totals(); f[0].Lost != 1 || f[0].LettersLeft != 0 {
+		t.Errorf("after the store forgot y: %+v", f[0])
+	}
+}
+
+func TestPoison(t *testing.T) {
+	p := &poison{oneIn: 3}
+	handle := p.into(accepts)
+	bad := 0
+	for i := range 3000 {
+		if handle(t.Context(), batch(versioned{fmt.Sprint("doc", i), 1})) != nil {
+			bad++
+		}
+	}
+	if bad < 850 || bad > 1150 {
+		t.Errorf("%d of 3000 are poison, want one in three", bad)
+	}
+	p.cured.Store(true)
+	if p.in("doc1") || p.in("doc2") || p.in("doc3") || (&poison{}).in("x") || !(&poison{oneIn: 1}).in("x") {
+		t.Error("poison that is cured, none, or all")
 	}
 }
 

@@ -95,7 +95,11 @@ func stateLine(after time.Duration, writes int, functions []accepted, hosts []tr
 	var b strings.Builder
 	fmt.Fprintf(&b, "%4.0fs  written %d", after.Seconds(), writes)
 	for _, f := range functions {
-		fmt.Fprintf(&b, "  %s %d (behind %d)", f.Name, f.Delivered, f.Lost)
+		fmt.Fprintf(&b, "  %s %d (behind %d", f.Name, f.Delivered, f.Lost)
+		if f.DeadLettered > 0 {
+			fmt.Fprintf(&b, ", dead letters %d", f.DeadLettered)
+		}
+		b.WriteByte(')')
 	}
 	b.WriteString("  leases")
 	for _, h := range hosts {

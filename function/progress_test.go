@@ -41,6 +41,9 @@ func TestStateLine(t *testing.T) {
 		{Owner: "dev-2"},
 	}
 	got := stateLine(12*time.Second, 1200, []accepted{{Name: "push", Delivered: 1180, Lost: 20}}, hosts)
+	if with := stateLine(0, 1, []accepted{{Name: "push", Lost: 2, DeadLettered: 3}}, nil); !strings.Contains(with, "push 0 (behind 2, dead letters 3)") {
+		t.Errorf("letters are not shown: %q", with)
+	}
 	if want := "  12s  written 1200  push 1180 (behind 20)  leases dev-1:3 dev-2:0"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -80,11 +83,11 @@ func TestPositions(t *testing.T) {
 func TestSummaryForPeople(t *testing.T) {
 	var out bytes.Buffer
 	s := devSummary{Seconds: 20, Hosts: 2, Written: 2000, FailedWrites: 3, lastFailure: errLost,
-		Functions: []accepted{{"push", 1900, 4, 1}}, Ranges: []position{{"push", "0", "dev-1", 950, 1234, `"1234"`}}}
+		Functions: []accepted{{Name: "push", Delivered: 1900, Redelivered: 4, DeadLettered: 12, Lost: 1}}, DeadLettered: 12, Replayed: 11, LettersLeft: 1, Ranges: []position{{"push", "0", "dev-1", 950, 1234, `"1234"`}}}
 	if err := s.print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"2000 results", "3 writes failed", "1900", `"1234"`, "dev-1"} {
+	for _, says := range []string{"2000 results", "3 writes failed", "1900", "12 changes dead-lettered; 11 letters replayed at the end, 1 left", `"1234"`, "dev-1"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("summary lacks %q:\n%s", says, out.String())
 		}

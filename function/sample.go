@@ -20,6 +20,7 @@ import (
 	"halley/handlers/push/pushservice"
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/deadletter"
 	"halley/trigger/emulator"
 )
 
@@ -170,7 +171,8 @@ func (s *sample) subscribe(ctx context.Context) error {
 }
 
 // openHandler opens a handler on the embedded services; one that this file does
-// not know gets its settings from the environment alone.
+// not know gets its settings from the environment alone. Its delivery policy, too,
+// shows within seconds what takes minutes with the defaults.
 func (s *sample) openHandler(ctx context.Context, entry handlers.Entry, log *zap.Logger) error {
 	settings, err := entry.Load()
 	if err != nil {
@@ -192,11 +194,20 @@ func (s *sample) openHandler(ctx context.Context, entry handlers.Entry, log *zap
 		return err
 	}
 	s.closers = append(s.closers, closer)
+	letters, err := deadletter.NewContainer(s.client.Container(sampleDatabase, sampleLeases), nil)
+	if err != nil {
+		return err
+	}
 	s.functions = append(s.functions, trigger.Function{
-		Name:      entry.Name,
-		Container: s.client.Container(sampleDatabase, sampleResults),
-		Handler:   handle,
-		Start:     trigger.FromBeginning(),
+		Name:        entry.Name,
+		Container:   s.client.Container(sampleDatabase, sampleResults),
+		Handler:     handle,
+		Start:       trigger.FromBeginning(),
+		RetryMin:    time.Millisecond,
+		RetryMax:    20 * time.Millisecond,
+		MaxAttempts: 3,
+		DeadLetters: letters,
+		Breaker:     -1,
 	})
 	return nil
 }

@@ -25,20 +25,23 @@ type session struct {
 	books   *ledger
 	at      *positions
 	writer  *writer
+	poison  *poison
 	hosts   []*trigger.Host
 }
 
 // newSession puts every function under the eyes of one ledger and makes the
 // hosts.
 func newSession(o devOptions, world *sample, show *progress, log *zap.Logger) (*session, error) {
-	s := &session{options: o, world: world, show: show, at: newPositions()}
+	s := &session{options: o, world: world, show: show, at: newPositions(), poison: &poison{oneIn: o.Poison}}
 	var names []string
 	for _, f := range world.functions {
 		names = append(names, f.Name)
 	}
 	s.books = newLedger(names)
 	for i := range world.functions {
-		world.functions[i].Handler = s.books.watch(i, world.functions[i].Handler)
+		f := &world.functions[i]
+		f.Handler = s.books.watch(i, s.poison.into(f.Handler))
+		f.DeadLetters = notedLetters{f.DeadLetters, s.books, i}
 	}
 	s.writer = &writer{
 		container: world.client.Container(sampleDatabase, sampleResults),
@@ -58,7 +61,8 @@ func newSession(o devOptions, world *sample, show *progress, log *zap.Logger) (*
 }
 
 // run writes until the time is up, ctx ends or a host fails, lets the handlers
-// catch up, and stops the hosts. The handlers and hosts outlive ctx.
+// catch up, stops the hosts and replays dead letters. The handlers and hosts
+// outlive ctx.
 func (s *session) run(ctx context.Context) error {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -78,7 +82,12 @@ func (s *session) run(ctx context.Context) error {
 	failure := context.Cause(working)
 	stop(nil)
 	running.Wait()
-	return failure
+	if failure != nil {
+		return failure
+	}
+	replaying, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpTime)
+	defer cancel()
+	return s.replay(replaying)
 }
 
 // write runs the writer, and what goes on around it, until either context

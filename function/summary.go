@@ -15,6 +15,9 @@ type devSummary struct {
 	FailedWrites  int        `json:"failedWrites"` // writes that were not
 	Delivered     int        `json:"delivered"`    // to all functions
 	Redelivered   int        `json:"redelivered"`
+	DeadLettered  int        `json:"deadLettered"` // by all functions; they count as handled
+	Replayed      int        `json:"replayed"`     // of these, at the end
+	LettersLeft   int        `json:"lettersLeft"`  // in the store after that
 	Lost          int        `json:"lost"`
 	Notifications int64      `json:"notifications"` // that devices received
 	Splits        int        `json:"splits"`        // leases that gave way to others at a split or merge
@@ -34,6 +37,9 @@ func (s *session) summary(took time.Duration) devSummary {
 	for _, f := range sum.Functions {
 		sum.Delivered += f.Delivered
 		sum.Redelivered += f.Redelivered
+		sum.DeadLettered += f.DeadLettered
+		sum.Replayed += f.Replayed
+		sum.LettersLeft += f.LettersLeft
 		sum.Lost += f.Lost
 	}
 	return sum
@@ -46,12 +52,15 @@ func (s devSummary) print(out io.Writer) error {
 	if s.FailedWrites > 0 {
 		fmt.Fprintf(out, "%d writes failed, the last with: %v\n\n", s.FailedWrites, s.lastFailure)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "function\tdelivered\tredelivered\tlost\t")
-	for _, f := range s.Functions {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", f.Name, f.Delivered, f.Redelivered, f.Lost)
+	if s.DeadLettered > 0 || s.LettersLeft > 0 {
+		fmt.Fprintf(out, "%d changes dead-lettered; %d letters replayed at the end, %d left in the store\n\n", s.DeadLettered, s.Replayed, s.LettersLeft)
 	}
-	fmt.Fprintln(t, "\t\t\t\t\nfunction\trange\thost\tchanges\tlast lsn\tcontinuation\t")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "function\tdelivered\tredelivered\tdead-lettered\tlost\t")
+	for _, f := range s.Functions {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t\n", f.Name, f.Delivered, f.Redelivered, f.DeadLettered, f.Lost)
+	}
+	fmt.Fprintln(t, "\t\t\t\t\t\nfunction\trange\thost\tchanges\tlast lsn\tcontinuation\t")
 	for _, r := range s.Ranges {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t\n", r.Function, r.Range, r.Host, r.Changes, r.LastLSN, r.Continuation)
 	}
