@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 
 const packages = createRequire(`${process.env.OUTSIDE_PACKAGES}/`);
-export const { BulkOperationType, ChangeFeedStartFrom, CosmosClient, PartitionKeyBuilder } = packages("@azure/cosmos");
+export const {
+  BulkOperationType,
+  ChangeFeedMode,
+  ChangeFeedPolicy,
+  ChangeFeedRetentionTimeSpan,
+  ChangeFeedStartFrom,
+  CosmosClient,
+  PartitionKeyBuilder,
+} = packages("@azure/cosmos");
 
 const endpoint = process.env.OUTSIDE_ENDPOINT;
 

@@ -96,6 +96,23 @@ class Account(unittest.TestCase):
         self.assertEqual(sorted(sum(rest, [])), numbers(100, 120))
         self.assertEqual(self.read(container, continuation=token)[0], ["103"])
 
+    def test_feed_of_all_versions(self):
+        policy = {"retentionDuration": 10}
+        container = self.database.create_container("versions", PartitionKey("/pk"), change_feed_policy=policy)
+
+        def read(**options):
+            changes = list(container.query_items_change_feed(mode="AllVersionsAndDeletes", **options))
+            return [c["metadata"]["operationType"] for c in changes], container.client_connection.last_response_headers["etag"]
+
+        operations, token = read(start_time="Now")
+        self.assertEqual(operations, [])
+        container.create_item({"id": "1", "pk": "a"})
+        container.upsert_item({"id": "1", "pk": "a", "n": 1})
+        container.delete_item("1", "a")
+        operations, token = read(continuation=token)
+        self.assertEqual(operations, ["create", "replace", "delete"])
+        self.assertEqual(read(continuation=token)[0], [])
+
     def test_items(self):
         container = self.new_container("items", 2)
         item = container.create_item({"id": "1", "pk": "a", "n": 1})
