@@ -1,0 +1,175 @@
+package trigger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"halley/trigger"
+	"halley/trigger/deadletter"
+)
+
+// Failed names the changes that failed. They come again alone; the rest of the
+// batch is done.
+func ExampleFailed() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900}, result{"3", "cid", 700})
+
+	busy := map[string]bool{"bob": true}
+	games.drain(trigger.Function{
+		Container: games.results,
+		Start:     trigger.FromBeginning(),
+		RetryMin:  time.Millisecond,
+		Handler: func(_ context.Context, b trigger.Batch) error {
+			var failed []trigger.Change
+			for _, c := range b.Changes {
+				var r result
+				if err := c.Decode(&r); err != nil {
+					return err
+				}
+				fmt.Println("attempt", b.Attempt, r.Player)
+				if busy[r.Player] {
+					failed = append(failed, c)
+					delete(busy, r.Player)
+				}
+			}
+			if failed != nil {
+				return trigger.Failed(errors.New("player is busy"), failed...)
+			}
+			return nil
+		},
+	})
+	// Output:
+	// attempt 1 ada
+	// attempt 1 bob
+	// attempt 1 cid
+	// attempt 2 bob
+}
+
+// Skip gives up at once what no further attempt can help. Around Failed it
+// gives up exactly those changes.
+func ExampleSkip() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", -1})
+
+	letters, err := deadletter.NewContainer(games.leases, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	summary := games.drain(trigger.Function{
+		Container:   games.results,
+		Start:       trigger.FromBeginning(),
+		DeadLetters: letters,
+		Handler: func(_ context.Context, b trigger.Batch) error {
+			var senseless []trigger.Change
+			for _, c := range b.Changes {
+				var r result
+				if err := c.Decode(&r); err != nil || r.Score < 0 {
+					senseless = append(senseless, c)
+				}
+			}
+			if senseless != nil {
+				return trigger.Skip(trigger.Failed(errors.New("no score"), senseless...))
+			}
+			return nil
+		},
+	})
+	fmt.Println(summary.Retries, "call failed,", summary.DeadLetters, "change dead-lettered")
+	// Output: 1 call failed, 1 change dead-lettered
+}
+
+// Lanes let several calls run for one range; one partition key stays in one
+// lane. A poison document is isolated and kept, and the others go on.
+func ExampleFunction_lanes() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", -1}, result{"3", "cid", 700}, result{"4", "ada", 1300})
+
+	letters, err := deadletter.NewContainer(games.leases, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var mu sync.Mutex
+	scores := map[string][]string{}
+	games.drain(trigger.Function{
+		Name:        "leaderboard",
+		Container:   games.results,
+		Start:       trigger.FromBeginning(),
+		Lanes:       4,
+		MaxAttempts: 3,
+		RetryMin:    time.Millisecond,
+		RetryMax:    5 * time.Millisecond,
+		DeadLetters: letters,
+		Handler: trigger.Documents(func(_ context.Context, results []result) error {
+			for _, r := range results {
+				if r.Score < 0 {
+					return fmt.Errorf("%s has no score", r.Player)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, r := range results {
+				scores[r.Player] = append(scores[r.Player], fmt.Sprint(r.Score))
+			}
+			return nil
+		}),
+	})
+	fmt.Println("ada:", strings.Join(slices.Compact(scores["ada"]), ", then "))
+	fmt.Println("cid:", strings.Join(slices.Compact(scores["cid"]), ", then "))
+	for d, err := range letters.List(context.Background(), "leaderboard") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("dead:", d.Key, d.Error)
+	}
+	// Output:
+	// ada: 1200, then 1300
+	// cid: 700
+	// dead: ["bob"] bob has no score
+}
+
+// Replay gives dead letters to the handler again, when it or what it needs is
+// repaired.
+func ExampleReplay() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900})
+
+	letters, err := deadletter.NewContainer(games.leases, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	down := true
+	handler := trigger.Documents(func(_ context.Context, results []result) error {
+		if down {
+			return trigger.Skip(errors.New("the sink is down"))
+		}
+		for _, r := range results {
+			fmt.Println(r.Player, r.Score)
+		}
+		return nil
+	})
+	summary := games.drain(trigger.Function{
+		Name: "leaderboard", Container: games.results, Start: trigger.FromBeginning(), Handler: handler, DeadLetters: letters,
+	})
+	fmt.Println(summary.DeadLetters, "dead letters")
+
+	down = false
+	done, err := trigger.Replay(context.Background(), letters, "leaderboard", handler, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Handled, "handled,", done.Failed, "failed")
+	// Output:
+	// 2 dead letters
+	// ada 1200
+	// bob 900
+	// 2 handled, 0 failed
+}

@@ -1,0 +1,55 @@
+package trigger_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// In all-versions mode every version is a change of its own, and so are
+// deletes, with the image before where the service has it. The container needs a
+// change feed policy, and the feed begins now.
+func ExampleVersions() {
+	games := openGames()
+	defer games.close()
+	ctx := context.Background()
+	client := games.results.Client()
+	err := client.CreateContainer(ctx, "games", cosmos.ContainerDefinition{
+		ID: "moves", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}, Retention: 10 * time.Minute,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	games.results = client.Container("games", "moves")
+
+	function := trigger.Function{
+		Name: "audit", Container: games.results, Mode: cosmos.AllVersions,
+		Handler: trigger.Versions(func(_ context.Context, versions []trigger.Version[result]) error {
+			for _, v := range versions {
+				switch {
+				case v.Current == nil:
+					fmt.Println(v.Operation, v.Change.ID)
+				case v.Previous == nil:
+					fmt.Println(v.Operation, v.Current.Score)
+				default:
+					fmt.Println(v.Operation, v.Previous.Score, "by", v.Current.Score)
+				}
+			}
+			return nil
+		}),
+	}
+	games.drain(function) // fixes the position: now
+	games.write(result{"1", "ada", 1200}, result{"1", "ada", 1300})
+	if _, err := games.results.Delete(ctx, "1", cosmos.NewPartitionKey("ada"), ""); err != nil {
+		log.Fatal(err)
+	}
+	games.drain(function)
+	// Output:
+	// create 1200
+	// replace 1200 by 1300
+	// delete 1
+}
