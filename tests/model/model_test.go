@@ -93,8 +93,3 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 		t.Errorf("%d states are less than a million", states)
 	}
 }
-
-func (w World) with(r Rules) World {
-	w.Rules = r
-	return w
-}

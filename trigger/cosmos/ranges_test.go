@@ -22,7 +22,7 @@ func rangesBody(ranges ...Range) string {
 	}
 	var list []entry
 	for _, r := range ranges {
-		list = append(list, entry{r.ID, r.Min, r.Max, r.Parents})
+		list = append(list, entry(r))
 	}
 	text, _ := json.Marshal(map[string]any{"_rid": "r", "PartitionKeyRanges": list, "_count": len(list)})
 	return string(text)

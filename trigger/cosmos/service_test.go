@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -141,7 +142,7 @@ var (
 	errRefused  = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	errNoHost   = &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "games", IsNotFound: true}}
 	errReset    = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
-	errEnded    = fmt.Errorf("Get %q: %w", endpoint, io.EOF)
+	errEnded    = &url.Error{Op: "Get", URL: endpoint, Err: io.EOF}
 	errSomehow  = errors.New("somehow")
 	onePK       = NewPartitionKey("a")
 	_           = azcore.ETag("")

@@ -180,10 +180,7 @@ func (m *model) verify(seen map[string]string) {
 			m.t.Errorf("the newest version of %s never came over the feed", name)
 		}
 	}
-	var queried []string
-	for _, v := range ofValues(m.c.query(ask("SELECT VALUE CONCAT(c.pk, '/', c.id) FROM c"), "x-ms-max-item-count", "5")) {
-		queried = append(queried, v)
-	}
+	queried := ofValues(m.c.query(ask("SELECT VALUE CONCAT(c.pk, '/', c.id) FROM c"), "x-ms-max-item-count", "5"))
 	slices.Sort(queried)
 	if want := slices.Sorted(maps.Keys(m.etags)); !slices.Equal(queried, want) {
 		m.t.Errorf("a query finds %v, want %v", queried, want)
