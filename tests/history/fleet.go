@@ -46,13 +46,13 @@ func (l Limits) patience() time.Duration {
 
 // takenOver judges how long a dead host's lease was without an owner.
 func (c *checker) takenOver(e Event) {
-	since, found := c.orphans[e.Range]
+	since, found := c.orphans[e.lid()]
 	if !found {
 		return
 	}
-	delete(c.orphans, e.Range)
+	delete(c.orphans, e.lid())
 	c.report.Takeovers++
-	c.overdue(e.Range, since, e.Time)
+	c.overdue(e.lid(), since, e.Time)
 }
 
 // overdue judges a lease that has been without an owner since one time, at

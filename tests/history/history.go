@@ -46,7 +46,7 @@ type Event struct {
 
 	Key string `json:"key,omitempty"` // logical partition key
 	Seq int64  `json:"seq,omitempty"` // number of the change within its key, from 1
-	ID  string `json:"id,omitempty"`  // document
+	ID  string `json:"id,omitempty"`  // document; of a lease what tells it from another one for the range, where there are two
 
 	// Of a write; both or neither. LSN also of a delivery.
 	LSN  int64  `json:"lsn,omitempty"`  // position in its range

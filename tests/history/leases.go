@@ -50,6 +50,14 @@ type epochOf struct {
 	tampered int
 }
 
+// lid tells a lease from all others; two documents for one range are two.
+func (e Event) lid() string {
+	if e.ID == "" {
+		return e.Range
+	}
+	return e.Range + "|" + e.ID
+}
+
 func newLeases() leases {
 	return leases{
 		byToken: map[string]*lease{}, terms: map[holder]*term{}, epochs: map[epochOf]string{}, tampers: map[string]int{},
@@ -89,7 +97,7 @@ func (c *checker) lease(e Event) {
 	case Create:
 		c.create(e)
 	case Retire:
-		delete(c.byToken, e.Range)
+		delete(c.byToken, e.lid())
 	default:
 		c.replace(e)
 	}
@@ -104,13 +112,13 @@ func (c *checker) lease(e Event) {
 // create is a lease for a part of the key space: of its parent, which is still
 // there, or one of the first, or one that fills a hole which somebody made.
 func (c *checker) create(e Event) {
-	l := &lease{span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.Range]}
-	if c.byToken[e.Range] != nil {
+	l := &lease{span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
+	if c.byToken[e.lid()] != nil {
 		c.violate(Coverage, "lease %q was created twice", e.Range)
 	}
 	parents := 0
 	for token, p := range c.byToken {
-		if token == e.Range || !p.contains(l.span) {
+		if token == e.lid() || !p.contains(l.span) {
 			continue
 		}
 		parents++
@@ -121,15 +129,15 @@ func (c *checker) create(e Event) {
 	if c.marked && parents == 0 && !c.excuses(l.span) {
 		c.violate(Coverage, "lease %q was created without a parent", e.Range)
 	}
-	c.byToken[e.Range] = l
+	c.byToken[e.lid()] = l
 }
 
 func (c *checker) replace(e Event) {
-	l := c.byToken[e.Range]
+	l := c.byToken[e.lid()]
 	if l == nil {
 		c.violate(Ownership, "lease %q was written and is not there", e.Range)
 		l = &lease{}
-		c.byToken[e.Range] = l
+		c.byToken[e.lid()] = l
 	}
 	if e.Epoch < l.epoch || e.Position < l.position {
 		c.violate(Monotone, "lease %q went from epoch %d at %d to epoch %d at %d", e.Range, l.epoch, l.position, e.Epoch, e.Position)
@@ -161,16 +169,16 @@ func (c *checker) acquire(e Event, l *lease) {
 	if c.calm {
 		c.violate(Churn, "lease %q was acquired by %q from %q while nothing was wrong", e.Range, e.Host, l.host)
 	}
-	at := epochOf{tenure{e.Range, e.Epoch}, c.tampers[e.Range]}
+	at := epochOf{tenure{e.lid(), e.Epoch}, c.tampers[e.lid()]}
 	if other, found := c.epochs[at]; found {
 		c.violate(Ownership, "epoch %d of lease %q was acquired by %q and by %q", e.Epoch, e.Range, other, e.Host)
 	}
 	c.epochs[at] = e.Host
 	number := 1
-	if was := c.terms[holder{e.Host, at.tenure}]; was != nil {
+	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	c.terms[holder{e.Host, at.tenure}] = &term{number: number, position: e.Position, sent: e.Sent}
+	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent}
 	c.takenOver(e)
 	l.host = e.Host
 }
@@ -190,14 +198,14 @@ func (c *checker) acknowledged(e Event) {
 // lease is as it was left, and what came before says nothing about it.
 func (c *checker) tamper(e Event) {
 	c.faulted = e.Time
-	c.tampers[e.Range]++
+	c.tampers[e.lid()]++
 	c.excused = append(c.excused, span{e.Min, e.Max})
 	if e.Op == Deleted {
-		delete(c.byToken, e.Range)
+		delete(c.byToken, e.lid())
 		return
 	}
-	c.byToken[e.Range] = &lease{
-		span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.Range],
+	c.byToken[e.lid()] = &lease{
+		span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()],
 	}
 }
 

@@ -1,11 +1,12 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ var act = map[class]func(*world, dice) string{
 	leaseDelete: (*world).deleteLease,
 	leaseBroken: (*world).corruptLease,
 	leaseOld:    (*world).restoreLease,
+	leaseTwice:  (*world).duplicateLease,
 }
 
 // plan puts all that is planned into the queue.
@@ -56,7 +58,7 @@ func (w *world) act(c class, id string, d dice) {
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
-	if !slices.Contains([]class{kill, stop, scale, leaseDelete, leaseBroken, leaseOld}, c) { // these record themselves
+	if !slices.Contains([]class{kill, stop, scale, leaseDelete, leaseBroken, leaseOld, leaseTwice}, c) { // these record themselves
 		w.record(history.Event{Kind: history.Fault, Op: history.Op(c), Host: met})
 	}
 }
@@ -221,7 +223,7 @@ func (w *world) leaseContainer() *cosmos.Container { return w.admin.Container(da
 
 func (w *world) tampered(op history.Op, l leaseDocument) string {
 	w.record(history.Event{
-		Kind: history.Tamper, Op: op, Range: l.token, Min: l.min, Max: l.max,
+		Kind: history.Tamper, Op: op, Range: l.token, ID: l.twin, Min: l.min, Max: l.max,
 		Owner: l.owner, Epoch: l.epoch, Position: l.position(),
 	})
 	return l.token
@@ -236,12 +238,12 @@ func (w *world) deleteLease(d dice) string {
 }
 
 func (w *world) remove(l leaseDocument) string {
-	_, err := w.leaseContainer().Delete(context.Background(), l.id, cosmos.NewPartitionKey(l.id), "")
+	_, err := w.leaseContainer().Delete(context.Background(), l.id, l.partitionKey(), "")
 	w.must(err)
 	w.changed()
-	w.drop(l.id)
+	w.drop(l.key())
 	w.mu.Lock()
-	delete(w.broken, l.id)
+	delete(w.broken, l.key())
 	w.mu.Unlock()
 	return w.tampered(history.Deleted, l)
 }
@@ -268,15 +270,15 @@ func (w *world) corruptLease(d dice) string {
 	}
 	body, err := json.Marshal(doc)
 	w.must(err)
-	w.put(l.id, body)
+	w.put(l, body)
 	w.mu.Lock()
-	w.broken[l.id] = true
+	w.broken[l.key()] = true
 	w.mu.Unlock()
 	return w.tampered(history.Corrupted, l)
 }
 
-func (w *world) put(id string, body []byte) {
-	_, err := w.leaseContainer().Upsert(context.Background(), cosmos.NewPartitionKey(id), body)
+func (w *world) put(l leaseDocument, body []byte) {
+	_, err := w.leaseContainer().Upsert(context.Background(), l.partitionKey(), body)
 	w.must(err)
 	w.changed()
 }
@@ -290,21 +292,63 @@ func (w *world) restoreLease(d dice) string {
 }
 
 func (w *world) restore(l leaseDocument) string {
-	w.put(l.id, l.body)
+	w.put(l, l.body)
 	w.keep(l)
 	w.mu.Lock()
-	delete(w.broken, l.id)
+	delete(w.broken, l.key())
 	w.mu.Unlock()
 	return w.tampered(history.Restored, l)
 }
 
+func (l leaseDocument) partitionKey() cosmos.PartitionKey {
+	return cosmos.NewPartitionKey(cmp.Or(l.twin, l.id))
+}
+
+// duplicateLease puts an older copy beside a lease, under a partition key of its
+// own, as releases of the .NET processor gave leases random ones.
+func (w *world) duplicateLease(d dice) string {
+	if w.swarm.leaseKey != "/partitionKey" || len(w.copies) == 0 {
+		return ""
+	}
+	l := one(d, "copy", w.copies...)
+	if _, there := w.leases[l.id]; !there || l.twin != "" {
+		return ""
+	}
+	l.twin = "twin" + strconv.FormatUint(d.roll("twin")%1000, 10)
+	doc := map[string]any{}
+	w.must(json.Unmarshal(l.body, &doc))
+	doc["partitionKey"] = l.twin
+	body, err := json.Marshal(doc)
+	w.must(err)
+	l.body = body
+	w.put(l, body)
+	w.mu.Lock()
+	w.leases[l.key()] = l
+	w.mu.Unlock()
+	return w.tampered(history.Duplicated, l)
+}
+
 // repair is what an operator does about leases that the hosts report: deletes
-// them, or brings back the newest copy that was good.
+// them, or brings back the newest copy that was good. Of two leases for one
+// range the one that has seen more goes.
 func (w *world) repair() {
+	behind := map[string]leaseDocument{} // by document id
+	for _, key := range slices.Sorted(maps.Keys(w.leases)) {
+		l := w.leases[key]
+		other, two := behind[l.id]
+		if two && other.position() <= l.position() {
+			w.remove(l)
+			continue
+		}
+		if two {
+			w.remove(other)
+		}
+		behind[l.id] = l
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.broken)) {
-		l := w.leases[id]
-		if l.id == "" {
-			panic(fmt.Sprintf("seed %d: corrupted lease %s is not known", w.swarm.seed, id))
+		l, there := w.leases[id]
+		if !there {
+			continue // one of two, and already gone
 		}
 		if w.swarm.dice("repair/"+id).chance("delete", 0.5) {
 			w.remove(l)

@@ -49,14 +49,14 @@ func (w *world) observe(p *process, r *request, got result) {
 	}
 	w.changed()
 	event := history.Event{
-		Kind: history.Lease, Host: p.name, Sent: r.sent, Range: r.doc.token, Min: r.doc.min, Max: r.doc.max,
+		Kind: history.Lease, Host: p.name, Sent: r.sent, Range: r.doc.token, ID: r.doc.twin, Min: r.doc.min, Max: r.doc.max,
 		Owner: r.doc.owner, Epoch: r.doc.epoch, Position: r.doc.position(),
 	}
 	switch r.kind {
 	case create, acquire, checkpoint, renew, release, tombstone, ask:
 		w.keep(r.doc)
 	case retire:
-		w.drop(r.doc.id)
+		w.drop(r.doc.key())
 	case stamp:
 		if r.what != "info" {
 			return
@@ -78,16 +78,16 @@ func (w *world) observe(p *process, r *request, got result) {
 func (w *world) keep(d leaseDocument) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.leases[d.id] = d
+	w.leases[d.key()] = d
 	if n := len(w.copies); n < 400 || w.swarm.dice("copy").chance(fmt.Sprint(w.steps), 0.05) {
 		w.copies = append(w.copies, d)
 	}
 }
 
-func (w *world) drop(id string) {
+func (w *world) drop(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.leases, id)
+	delete(w.leases, key)
 }
 
 // record appends to the history what the scheduler sees happen.

@@ -88,18 +88,26 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 	case segments[3] != "leases":
 		r.kind, r.what = other, req.Method+last
 	default:
-		w.classifyLease(r, req.Method, last)
+		w.classifyLease(r, req, last)
 	}
 	return r
 }
 
-func (w *world) classifyLease(r *request, method, last string) {
+func (w *world) classifyLease(r *request, req *http.Request, last string) {
+	method, key := req.Method, last
+	var partitionKey []string
+	if json.Unmarshal([]byte(req.Header.Get("X-Ms-Documentdb-Partitionkey")), &partitionKey) == nil && len(partitionKey) == 1 && partitionKey[0] != last {
+		key = last + "|" + partitionKey[0]
+	}
 	if method == http.MethodPost || method == http.MethodPut {
 		r.doc = parseLeaseDocument(r.body)
-		last = r.doc.id
+		last, key = r.doc.id, r.doc.key()
 	}
 	token, isLease := leaseToken(last)
 	r.what = token
+	if r.doc.twin != "" {
+		r.what += "|" + r.doc.twin
+	}
 	switch {
 	case method == http.MethodGet:
 		r.kind = readLease
@@ -109,11 +117,11 @@ func (w *world) classifyLease(r *request, method, last string) {
 		r.kind = stamp
 	case method == http.MethodDelete && isLease:
 		r.kind = retire
-		r.doc = w.leases[last]
+		r.doc = w.leases[key]
 	case method == http.MethodDelete:
 		r.kind = unstamp
 	case method == http.MethodPut && isLease:
-		r.kind = r.doc.changeFrom(w.leases[last])
+		r.kind = r.doc.changeFrom(w.leases[key])
 	default:
 		r.kind = other
 	}
@@ -131,6 +139,7 @@ func leaseToken(id string) (token string, isLease bool) {
 // leaseDocument is what the world knows of one lease document.
 type leaseDocument struct {
 	id, token    string
+	twin         string // partition key, where it is not the id
 	min, max     string
 	owner        string
 	continuation string
@@ -143,6 +152,7 @@ type leaseDocument struct {
 func parseLeaseDocument(body []byte) leaseDocument {
 	var d struct {
 		ID        string `json:"id"`
+		Key       string `json:"partitionKey"`
 		Token     string `json:"LeaseToken"`
 		FeedRange struct {
 			Range struct{ Min, Max string }
@@ -154,13 +164,24 @@ func parseLeaseDocument(body []byte) leaseDocument {
 	if json.Unmarshal(body, &d) != nil {
 		return leaseDocument{}
 	}
+	if d.Key == d.ID {
+		d.Key = ""
+	}
 	epoch, _ := strconv.ParseInt(d.Properties["halley.epoch"], 10, 64)
 	return leaseDocument{
-		id: d.ID, token: d.Token, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
+		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
 		asked:     d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
+}
+
+// key tells a document from all others of the lease container.
+func (d leaseDocument) key() string {
+	if d.twin == "" {
+		return d.id
+	}
+	return d.id + "|" + d.twin
 }
 
 // position is the LSN that a continuation of the embedded account names; 0
