@@ -50,8 +50,27 @@
 // interrupted and is repeated by the next owner. After a merge a lease keeps its
 // own span of keys and reads the merged range through it.
 //
+// A Halley host that lacks leases asks their owner for them, by its name in the
+// document; the owner hands over after the batch in work. From a .NET host it
+// takes one as that does.
+//
 // At the end the lease is released in one write with the last checkpoint. That
 // is a courtesy to the next owner; correctness rests on expiry and etags.
+//
+// # What happens when a handler fails
+//
+// The changes come again after a wait that doubles with each failure in a row.
+// A batch is halved each time until the change that fails is alone; that uses up
+// no attempts. When a change has spent its attempts or its time, or the handler
+// says [Skip], it is put into the function's [DeadLetters] store, and counts as
+// handled only once it is durable there. Without a store the range waits, and
+// [Host.Status] says for what. When one change after another is given up with
+// no success between, the range pauses ahead of each further one: then it is
+// the sink that is broken. [Replay] delivers dead letters again.
+//
+// Lanes are ordered queues inside a range, by logical partition key; what is
+// saved is the low-water mark over all of them. A handler that does not return
+// after its deadline and a grace loses the range.
 //
 // # Glossary
 //
@@ -61,17 +80,23 @@
 //   - Continuation: where in a range's feed to read next, the raw etag of a feed
 //     answer. Checkpoint: saving it in the lease.
 //   - Batch: the changes handed to a handler in one call.
-//   - Epoch: counts acquisitions of a lease.
+//   - Lane: one of several ordered queues inside a leased range.
+//   - Epoch: rises with each acquisition of a lease, and from a lease to those
+//     that follow it.
+//   - Dead letter: a change that was given up, kept with its error.
 //   - Drain: work until caught up, then give the leases back.
 //
 // # Map of the package
 //
-// handler.go is what users write; options.go and start.go what they choose;
-// host.go brings leases and workers together, by the plan of balance.go;
-// drain.go does so for one pass. bootstrap.go creates leases and finds holes in
-// their coverage; topology.go says which physical range answers for a lease, or
-// which leases follow it. A worker.go has a reader.go that reads ahead, delivers
-// as delivery.go says, and acknowledges to its keeper.go. lease.go is the
-// document, store.go its conditional writes. outcome.go gives every answer of
-// the service its one meaning.
+// handler.go and verdict.go are what users write; options.go and start.go what
+// they choose; event.go, status.go and lag.go what they see. host.go is the
+// process; function.go brings leases and workers together, by the plan of
+// balance.go and the requests of handover.go; drain.go does so for one pass.
+// bootstrap.go creates leases and finds holes in their coverage; topology.go
+// says which physical range answers for a lease, or which leases follow it.
+// A worker.go has a reader.go that reads ahead. delivery.go spreads what was read
+// over the lanes of lane.go; bury.go gives up; progress.go finds the
+// acknowledged prefix, which checkpoint.go passes on to the keeper.go. lease.go
+// is the document, store.go its conditional writes. outcome.go gives every
+// answer of the service its one meaning.
 package trigger

@@ -96,19 +96,22 @@ func (k *keeper) await(ctx context.Context) error {
 		if ok {
 			return context.Cause(ctx)
 		}
-		k.ask()
-		select {
-		case <-written:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := k.next(ctx, written); err != nil {
+			return err
 		}
 	}
 }
 
+// flush returns once what is acknowledged is in the lease.
+func (k *keeper) flush(ctx context.Context) error { return k.save(ctx, time.Time{}) }
+
 // prove returns once a write that left after the call has succeeded, with all
 // that is acknowledged: then the lease was this owner's at that moment.
-func (k *keeper) prove(ctx context.Context) error {
-	from := time.Now()
+func (k *keeper) prove(ctx context.Context) error { return k.save(ctx, time.Now()) }
+
+// save returns once the lease holds what is acknowledged, by a write that left
+// at from or later.
+func (k *keeper) save(ctx context.Context, from time.Time) error {
 	for {
 		k.mu.Lock()
 		done, written := !k.sent.Before(from) && k.stored == k.acknowledged, k.written
@@ -116,30 +119,20 @@ func (k *keeper) prove(ctx context.Context) error {
 		if done {
 			return nil
 		}
-		k.ask()
-		select {
-		case <-written:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := k.next(ctx, written); err != nil {
+			return err
 		}
 	}
 }
 
-// flush waits until what is acknowledged is in the lease.
-func (k *keeper) flush(ctx context.Context) error {
-	for {
-		k.mu.Lock()
-		done, written := k.stored == k.acknowledged, k.written
-		k.mu.Unlock()
-		if done {
-			return nil
-		}
-		k.ask()
-		select {
-		case <-written:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// next asks for a write and waits for the one that closes written.
+func (k *keeper) next(ctx context.Context, written <-chan struct{}) error {
+	k.ask()
+	select {
+	case <-written:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

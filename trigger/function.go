@@ -1,0 +1,341 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// function is a Function at work in a host.
+type function struct {
+	Function
+	host   *Host
+	leases *cosmos.Container
+	log    *zap.Logger
+	ranges topology
+
+	store    *leaseStore   // set by prepare
+	since    time.Time     // when the leases were first created, on the service's clock
+	audited  time.Time     // when the key space was last checked for holes
+	suspects map[span]bool // holes that the last audit saw
+
+	mu      sync.Mutex
+	workers map[string]*tally    // by lease token: running now
+	resting map[string]time.Time // by lease token: not to be acquired by this host before
+	problem error                // why the function as a whole makes no progress, or nil
+}
+
+func newFunction(h *Host, f Function, leases *cosmos.Container) *function {
+	return &function{
+		Function: f, host: h, leases: leases, ranges: topology{container: f.Container},
+		log:     h.opts.Logger.With(zap.String("function", f.Name), zap.String("owner", h.me.owner)),
+		workers: map[string]*tally{}, resting: map[string]time.Time{},
+	}
+}
+
+func (f *function) pollDelay() time.Duration {
+	if f.PollDelay > 0 {
+		return f.PollDelay
+	}
+	return f.host.opts.PollDelay
+}
+
+func (f *function) event(e Event) {
+	if f.host.opts.Observe != nil {
+		e.Time, e.Function = time.Now(), f.Name
+		f.host.opts.Observe(e)
+	}
+}
+
+// run is the continuous mode of one function.
+func (f *function) run(ctx context.Context) error {
+	if err := f.untilWorks(ctx, "prepare", f.prepare); err != nil {
+		return endedBy(ctx, err)
+	}
+	caller := ctx
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var working sync.WaitGroup
+	defer working.Wait()
+	kick := make(chan struct{}, 1)
+	for {
+		if err := f.untilWorks(ctx, "balance", func(ctx context.Context) error {
+			return f.balance(ctx, func(w *worker) {
+				working.Go(func() { f.work(ctx, w, fail, kick) })
+			})
+		}); err != nil {
+			fail(err) // ends the workers too
+			return endedBy(caller, err)
+		}
+		next := time.NewTimer(f.host.opts.AcquireInterval)
+		select {
+		case <-next.C:
+		case <-kick:
+		case <-ctx.Done():
+		}
+		next.Stop()
+	}
+}
+
+// endedBy is err, unless the caller's context ended: then all is well.
+func endedBy(caller context.Context, err error) error {
+	if caller.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// work runs one worker and sees to what follows from its end.
+func (f *function) work(ctx context.Context, w *worker, fail context.CancelCauseFunc, kick chan<- struct{}) {
+	err := w.run(ctx)
+	f.forget(w, err)
+	switch {
+	case errors.Is(err, errSplit):
+		select {
+		case kick <- struct{}{}:
+		default:
+		}
+	case isFatal(err), f.host.tooManyStuck():
+		fail(err)
+	case !reasonOf(err).good():
+		w.log.Warn("range given up for now", zap.Error(err))
+	}
+}
+
+// isFatal reports whether an error ends a whole function.
+func isFatal(err error) bool {
+	return errors.Is(err, errForeignLease) || errors.Is(err, errSetup) || classify(err) == containerGone
+}
+
+// errSetup marks what somebody has to change before a function can start.
+var errSetup = errors.New("cannot start")
+
+// untilWorks repeats do until it succeeds, ctx ends, or going on is useless.
+func (f *function) untilWorks(ctx context.Context, what string, do func(context.Context) error) error {
+	for failures := 1; ; failures++ {
+		err := do(ctx)
+		f.setProblem(err)
+		if err == nil || isFatal(err) {
+			return err
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		f.log.Error(what+" failed", zap.Error(err), zap.Int("failures", failures))
+		if err := sleep(ctx, backoff(failures, backoffBase, f.host.opts.AcquireInterval, f.host.me.owner, f.Name)); err != nil {
+			return err
+		}
+	}
+}
+
+// prepare finds the lease set and makes sure that it was created.
+func (f *function) prepare(ctx context.Context) error {
+	if f.store != nil {
+		return nil
+	}
+	store, err := newLeaseStore(ctx, f.leases, f.Function, f.host.opts.Expiration)
+	switch classify(err) {
+	case succeeded:
+	case refused, invalid, leaseGone, containerGone:
+		return fmt.Errorf("%w: %w", errSetup, err)
+	default:
+		return err
+	}
+	f.store = store
+	if f.Discard {
+		err = f.discard(ctx)
+	}
+	if err == nil {
+		_, err = f.ranges.refresh(ctx)
+	}
+	if err == nil {
+		err = f.bootstrap(ctx)
+	}
+	if err != nil {
+		f.store = nil
+		return err
+	}
+	f.audited = time.Now()
+	return f.checkMode(ctx)
+}
+
+// checkMode refuses leases of another mode: their continuations mean nothing
+// in this one.
+func (f *function) checkMode(ctx context.Context) error {
+	leases, _, err := f.store.list(ctx)
+	if err != nil {
+		f.store = nil
+		return err
+	}
+	for _, l := range leases {
+		if l.mode != leaseMode(f.Mode) {
+			f.store = nil
+			return fmt.Errorf("%w: lease %q is in mode %q and the function in mode %q; choose another lease container prefix, or discard the leases",
+				errSetup, l.token, l.mode, leaseMode(f.Mode))
+		}
+	}
+	return nil
+}
+
+// balance acquires what the plan says and starts its workers.
+func (f *function) balance(ctx context.Context, start func(*worker)) error {
+	if err := f.auditIfDue(ctx); err != nil {
+		f.log.Warn("audit failed", zap.Error(err))
+	}
+	leases, err := f.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	o := f.host.opts
+	for _, step := range plan(f.standings(leases), f.host.me.owner, limits{o.MinLeases, o.MaxLeases}) {
+		l := leases[slices.IndexFunc(leases, func(l *lease) bool { return l.token == step.token })]
+		if step.ask {
+			if err := f.store.ask(ctx, l, f.host.me); err != nil {
+				f.log.Info("lease not asked for", zap.String("range", l.token), zap.Error(err))
+			}
+			continue
+		}
+		w, err := f.acquire(ctx, l)
+		if err != nil {
+			f.log.Info("lease not acquired", zap.String("range", l.token), zap.Error(err))
+			continue
+		}
+		start(w)
+	}
+	return context.Cause(ctx)
+}
+
+// candidates lists the leases that may be acquired, in the order of their
+// tokens: one per token, no tombstones, none that rests.
+func (f *function) candidates(ctx context.Context) ([]*lease, error) {
+	all, bad, err := f.store.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bad {
+		f.log.Error("document is no lease that can be used; it is left alone", zap.String("id", b.id), zap.Error(b.err))
+	}
+	all = furthestBehind(all, f.log)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(all, func(l *lease) bool {
+		return l.tombstone() || time.Now().Before(f.resting[l.token])
+	}), nil
+}
+
+// standings says who holds what. What this host works on is its own, even if
+// the list is older than the acquisition or a renewal is late.
+func (f *function) standings(leases []*lease) []standing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.store.now()
+	standings := make([]standing, len(leases))
+	for i, l := range leases {
+		if f.workers[l.token] != nil {
+			standings[i] = standing{token: l.token, owner: f.host.me.owner}
+			continue
+		}
+		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
+		s.halley = l.properties[incarnationProperty] != ""
+		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
+		standings[i] = s
+	}
+	return standings
+}
+
+// furthestBehind keeps one of several documents with the same token, the one
+// that has seen the least, in the order of tokens.
+func furthestBehind(leases []*lease, log *zap.Logger) []*lease {
+	slices.SortStableFunc(leases, func(a, b *lease) int {
+		if c := strings.Compare(a.token, b.token); c != 0 {
+			return c
+		}
+		return compareContinuations(a.continuation, b.continuation)
+	})
+	return slices.CompactFunc(leases, func(kept, dropped *lease) bool {
+		same := kept.token == dropped.token
+		if same {
+			log.Error("two leases for one range; the one that is behind is used",
+				zap.String("range", kept.token), zap.String("used", kept.id), zap.String("ignored", dropped.id))
+		}
+		return same
+	})
+}
+
+func (f *function) auditIfDue(ctx context.Context) error {
+	if len(f.suspects) == 0 && time.Since(f.audited) < f.host.opts.AuditInterval {
+		return nil
+	}
+	f.audited = time.Now()
+	return f.audit(ctx)
+}
+
+// acquire takes the lease and makes its worker.
+func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
+	if !l.span.known() {
+		if at, err := f.physical(ctx, l); err == nil {
+			l = l.clone()
+			l.span = at.span
+		}
+	}
+	held, id, sent, err := f.store.acquire(ctx, l, f.host.me)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{f: f, lease: held, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w.tally.late = w.unfinished
+	w.keeper = newKeeper(held, id, sent, f)
+	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}
+	w.breaker.limit = f.Breaker
+	f.mu.Lock()
+	f.workers[held.token] = w.tally
+	delete(f.resting, held.token)
+	f.mu.Unlock()
+	f.event(Event{Kind: Acquired, Range: held.token, Epoch: id.epoch, Continuation: held.continuation})
+	return w, nil
+}
+
+// forget removes an ended worker. A range that ended in trouble rests for a
+// while, so that another host may try and nobody spins.
+func (f *function) forget(w *worker, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.workers, w.lease.token)
+	if reason := reasonOf(err); !reason.good() && reason != LeaseLost {
+		f.resting[w.lease.token] = time.Now().Add(2 * f.host.opts.AcquireInterval)
+	}
+}
+
+func (f *function) setProblem(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.problem = err
+}
+
+// inside are the spans, sorted, of the leases that lie within l's span: what
+// follows l, begun by an earlier owner. One over all of it counts only where it
+// holds keys and l a physical range, which is what a merge leaves.
+func (f *function) inside(ctx context.Context, l *lease) ([]span, error) {
+	leases, _, err := f.store.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var spans []span
+	for _, o := range leases {
+		same := o.span.equals(l.span)
+		if o.id == l.id || o.tombstone() || !o.span.known() || !l.span.contains(o.span) || same && (!o.byKeys || l.byKeys) {
+			continue
+		}
+		spans = append(spans, o.span)
+	}
+	sortSpans(spans)
+	return spans, nil
+}
