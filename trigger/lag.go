@@ -38,7 +38,7 @@ const estimateParallel = 16
 
 // EstimateLag looks at every lease of a function and at the feed behind it, one
 // read each. It writes nothing, owns nothing, and may be called by a process
-// that runs no host. Only Name, Container and Start of the function count. A
+// that runs no host. Only Name, Container, Mode and Start of the function count. A
 // function without leases has none: its hosts never ran.
 func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]Lag, error) {
 	store, err := newLeaseStore(ctx, leases, of, time.Minute)

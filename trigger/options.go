@@ -23,12 +23,18 @@ type Function struct {
 	// Handler receives the changes.
 	Handler Handler
 	// Mode is what the feed shows; by default the latest versions. All versions
-	// need a container with a change feed policy, and begin now or at a
-	// continuation. Leases remember their mode, and it cannot be changed.
+	// need a container with a change feed policy that was never merged, and begin
+	// now or at a continuation. Leases remember their mode, and it cannot be
+	// changed. A range that is behind by half of the policy's retention says so in
+	// its Status; what is not delivered when the retention is over is lost, and
+	// the range goes on only after somebody has discarded its lease.
 	Mode cosmos.Mode
 	// SoftDelete names a property of documents, at the first level, that marks
 	// them as deleted where it is true. Such a change has the operation Delete,
-	// and its document. For latest-version mode, which shows no deletes.
+	// and its document. For latest-version mode, which shows no deletes: instead
+	// of deleting, a writer sets the property, and with it a ttl after which the
+	// service removes the document. The ttl must be longer than any time for which
+	// the function may be behind, as a document that has ended is not in the feed.
 	SoftDelete string
 	// Start is where a range without a checkpoint begins; by default now.
 	Start Start
