@@ -220,7 +220,7 @@ func describe(s seen) string {
 // random operations, expiries, splits, restarts and retention.
 func TestVersionsModel(t *testing.T) {
 	lost := 0
-	for seed := range int64(8) {
+	for seed := range int64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			options := &Options{}
 			if seed%2 == 0 {
@@ -232,7 +232,7 @@ func TestVersionsModel(t *testing.T) {
 					t: t, random: rand.New(rand.NewSource(seed)), c: c, account: a, options: options,
 					items: map[string]*modelItem{}, readers: []*modelReader{{"", "FF", c.end("0"), 0}},
 				}
-				for n := range 300 {
+				for n := range 250 {
 					m.pass(time.Duration(m.random.Int63n(int64(30 * time.Second))))
 					m.step(n)
 					if m.random.Intn(5) == 0 {
