@@ -1,0 +1,293 @@
+package crash
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger/emulator"
+)
+
+var (
+	kills = flag.Int("kills", 24, "hosts to kill")
+	seed  = flag.Uint64("seed", 0, "decides who is killed where; 0: a new one")
+)
+
+const (
+	cells           = 4
+	hosts           = 3               // of a cell
+	patience        = 8 * time.Second // for a point to be passed
+	enoughForBirths = 100             // kills: fewer are over before a stale lock is
+)
+
+// TestCrashes kills hosts until there are enough dead ones, lets those that are
+// left catch up, and wants no broken promise: nothing lost, nothing delivered
+// again that was checkpointed when its range changed hands, no checkpoint ahead
+// of what is handled.
+func TestCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some time")
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", *seed)
+	dir := t.ArtifactDir()
+	binary := filepath.Join(dir, "recorder")
+	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/recorder").CombinedOutput(); err != nil {
+		t.Fatalf("build recorder: %v\n%s", err, out)
+	}
+	account, err := emulator.New(nil)
+	must(t, err)
+	defer account.Close()
+	must(t, connect(t, account).CreateDatabase(t.Context(), database))
+
+	began := time.Now()
+	var runs []*run
+	var running sync.WaitGroup
+	begin := func(plan []point, dice *rand.Rand) {
+		c := newCell(t, account, fmt.Sprint("cell", len(runs)), dir, 3)
+		r := &run{cell: c, binary: binary, plan: plan, dice: dice, figures: newFigures()}
+		runs = append(runs, r)
+		running.Go(r.run)
+	}
+	left := *kills
+	if left >= enoughForBirths {
+		for i, p := range births {
+			begin([]point{p}, newDice(births, i))
+			left--
+		}
+	}
+	for i := range cells {
+		dice := newDice(points, i)
+		begin(plan((left+i)/cells, dice), dice)
+	}
+	running.Wait()
+	total := newFigures()
+	for _, r := range runs {
+		total.add(r.figures)
+	}
+	t.Logf("%s\nin %s", total, time.Since(began).Round(time.Second))
+	if total.kills() < *kills {
+		t.Errorf("%d kills, want %d", total.kills(), *kills)
+	}
+}
+
+func newDice(of []point, i int) *rand.Rand { return rand.New(rand.NewPCG(*seed, uint64(len(of)<<8+i))) }
+
+// plan is so many points: the end of the bootstrap, and then all in turn, each
+// round in an order of its own.
+func plan(kills int, dice *rand.Rand) []point {
+	plan := []point{born}
+	for len(plan) < kills {
+		round := slices.Clone(points)
+		dice.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		plan = append(plan, round...)
+	}
+	return plan[:kills]
+}
+
+// run is what happens to one cell.
+type run struct {
+	*cell
+	binary  string
+	plan    []point
+	dice    *rand.Rand
+	figures figures
+	alive   []*life
+}
+
+func (r *run) run() {
+	defer func() {
+		for _, l := range r.alive {
+			l.close()
+		}
+		r.late.Wait()
+		_ = r.file.Close()
+	}()
+	stopLoad := r.load()
+	defer stopLoad()
+	trap := r.arm(r.plan[0]) // it may spring before the last host is there
+	for range hosts {
+		r.alive = append(r.alive, r.start(r.binary))
+	}
+	r.await(trap)
+	for _, p := range r.plan[1:] {
+		r.killAt(p)
+	}
+	stopLoad()
+	r.judge()
+}
+
+// killAt kills a host at a point, or at random where none passes it, and has
+// another one take its place.
+func (r *run) killAt(p point) {
+	trap := r.arm(p)
+	if p.needsReshape() {
+		if split, err := r.reshape(r.dice.IntN); err == nil {
+			r.figures.reshaped(split)
+		}
+	}
+	if p.needsStop() {
+		r.alive[r.dice.IntN(hosts)].terminate()
+	}
+	r.await(trap)
+}
+
+// await has the trap spring, or a host die at random.
+func (r *run) await(t *trap) {
+	wait := patience
+	if t.point == atRandom {
+		wait = time.Duration(r.dice.Int64N(int64(expiration)))
+	}
+	select {
+	case dead := <-t.sprung:
+		r.replace(dead, t.point)
+		return
+	case <-after(wait):
+	}
+	if !r.disarm(t) { // it springs this very moment
+		r.replace(<-t.sprung, t.point)
+		return
+	}
+	r.sweep()
+	victim := r.alive[r.dice.IntN(hosts)]
+	victim.kill()
+	r.replace(victim, atRandom)
+}
+
+// replace counts a dead host and starts its successor.
+func (r *run) replace(dead *life, p point) {
+	r.figures.killedAt[p]++
+	r.renew(dead)
+	r.sweep()
+}
+
+func (r *run) renew(dead *life) {
+	dead.close()
+	r.alive[slices.Index(r.alive, dead)] = r.start(r.binary)
+}
+
+// sweep replaces hosts that have stopped because they were asked to, and were
+// not killed over it.
+func (r *run) sweep() {
+	for _, l := range slices.Clone(r.alive) {
+		if l.dead() {
+			l.stop()
+			r.renew(l)
+		}
+	}
+}
+
+// judge waits until every change has been delivered and the leases are in
+// order, stops the hosts and has the history judged.
+func (r *run) judge() {
+	deadline := after(60 * time.Second)
+	for settled := false; !settled; {
+		select {
+		case <-deadline:
+			r.t.Errorf("%s: not settled in time; leases %v", r.name, r.tokens())
+			settled = true
+		case <-after(500 * time.Millisecond):
+			settled = r.tidy() && r.report().Lost == 0
+		}
+	}
+	for _, l := range r.alive {
+		l.stop()
+	}
+	r.late.Wait()
+	report := r.report()
+	r.figures.report(report)
+	for i, v := range report.Violations {
+		if i == 10 {
+			r.t.Errorf("%s: and %d more", r.name, len(report.Violations)-i)
+			break
+		}
+		r.t.Errorf("%s: %s", r.name, v)
+	}
+}
+
+func (r *run) report() history.Report {
+	events, err := r.events()
+	if err != nil {
+		r.t.Error(err)
+	}
+	return history.Check(ended(events))
+}
+
+// ended adds to each delivery the end of its call: hosts write a delivery down
+// when they have done their work.
+func ended(events []history.Event) []history.Event {
+	var whole []history.Event
+	for i, e := range events {
+		if e.Kind != history.Delivery {
+			whole = append(whole, e)
+			continue
+		}
+		e.Call = int64(i + 1)
+		whole = append(whole, e, history.Event{
+			Kind: history.End, Call: e.Call, Host: e.Host, Range: e.Range, Epoch: e.Epoch, Verdict: history.Handled,
+		})
+	}
+	return whole
+}
+
+// figures are what a run comes to.
+type figures struct {
+	killedAt                          map[point]int
+	splits, merges                    int
+	written, delivered, again, unseen int
+	lost, takeovers                   int
+}
+
+func newFigures() figures { return figures{killedAt: map[point]int{}} }
+
+func (f *figures) kills() (n int) {
+	for _, k := range f.killedAt {
+		n += k
+	}
+	return n
+}
+
+func (f *figures) reshaped(split bool) {
+	if split {
+		f.splits++
+	} else {
+		f.merges++
+	}
+}
+
+func (f *figures) report(r history.Report) {
+	f.written, f.delivered, f.again, f.unseen = r.Written, r.Delivered, r.Redelivered, r.Superseded
+	f.lost, f.takeovers = r.Lost, r.Takeovers
+}
+
+func (f *figures) add(o figures) {
+	for p, n := range o.killedAt {
+		f.killedAt[p] += n
+	}
+	f.splits, f.merges = f.splits+o.splits, f.merges+o.merges
+	f.written, f.delivered, f.again, f.unseen = f.written+o.written, f.delivered+o.delivered, f.again+o.again, f.unseen+o.unseen
+	f.lost, f.takeovers = f.lost+o.lost, f.takeovers+o.takeovers
+}
+
+func (f figures) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d kills:", f.kills())
+	for _, p := range slices.SortedFunc(maps.Keys(f.killedAt), func(a, b point) int { return strings.Compare(a.String(), b.String()) }) {
+		fmt.Fprintf(&b, "\n  %4d %s", f.killedAt[p], p)
+	}
+	fmt.Fprintf(&b, "\n%d splits, %d merges, %d takeovers\n", f.splits, f.merges, f.takeovers)
+	fmt.Fprintf(&b, "%d changes written, %d delivered, %d superseded before anybody saw them, %d delivered again, %d lost",
+		f.written, f.delivered, f.unseen, f.again, f.lost)
+	return b.String()
+}

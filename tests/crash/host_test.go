@@ -1,0 +1,113 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger/emulator"
+)
+
+// Intervals of the hosts: short, so that a life is, too.
+const (
+	poll       = 50 * time.Millisecond
+	acquiring  = 300 * time.Millisecond
+	renewing   = 400 * time.Millisecond
+	expiration = time.Second
+	handling   = 20 * time.Millisecond // a handler call
+)
+
+// after is time.After, for waits on other processes.
+func after(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// life is one process of a host, with a listener that nobody else dials.
+type life struct {
+	cell   *cell
+	name   string
+	cmd    *exec.Cmd
+	log    *os.File
+	server *http.Server
+	exited chan struct{}
+
+	ending sync.Once
+	killed bool // by us; set before exited is closed
+}
+
+// start begins a life.
+func (c *cell) start(binary string) *life {
+	c.mu.Lock()
+	c.lives++
+	name := fmt.Sprintf("%s-%d", c.name, c.lives)
+	c.mu.Unlock()
+	l := &life{cell: c, name: name, exited: make(chan struct{})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(c.t, err)
+	l.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(l, w, r) })}
+	go func() {
+		if err := l.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.t.Errorf("serve %s: %v", name, err)
+		}
+	}()
+	l.log, err = os.Create(filepath.Join(filepath.Dir(c.path), name+".log"))
+	must(c.t, err)
+	l.cmd = exec.Command(binary,
+		"-connection", fmt.Sprintf("AccountEndpoint=http://%s/;AccountKey=%s;", listener.Addr(), emulator.Key),
+		"-database", database, "-container", c.monitored, "-leases", c.leases, "-history", c.path, "-owner", name,
+		"-poll", poll.String(), "-acquire", acquiring.String(), "-renew", renewing.String(), "-expiration", expiration.String(),
+		"-delay", handling.String())
+	l.cmd.Env = []string{"HOME=" + os.Getenv("HOME")}
+	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
+	c.record(history.Event{Kind: history.Host, Op: history.Started, Host: name, Time: time.Now()})
+	must(c.t, l.cmd.Start())
+	go func() {
+		_ = l.cmd.Wait()
+		close(l.exited)
+	}()
+	return l
+}
+
+// kill ends the process as a crash does, and returns when it is dead.
+func (l *life) kill() { l.end(syscall.SIGKILL, history.Killed) }
+
+// stop ends the process in good order.
+func (l *life) stop() { l.end(syscall.SIGTERM, history.Stopped) }
+
+func (l *life) end(signal os.Signal, op history.Op) {
+	l.ending.Do(func() {
+		_ = l.cmd.Process.Signal(signal)
+		<-l.exited
+		l.cell.record(history.Event{Kind: history.Host, Op: op, Host: l.name, Time: time.Now()})
+	})
+}
+
+// terminate asks the process to stop and does not wait: a trap may kill it.
+func (l *life) terminate() { _ = l.cmd.Process.Signal(syscall.SIGTERM) }
+
+func (l *life) dead() bool {
+	select {
+	case <-l.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends what is left of a life.
+func (l *life) close() {
+	l.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if l.server.Shutdown(ctx) != nil {
+		_ = l.server.Close()
+	}
+	_ = l.log.Close()
+}
