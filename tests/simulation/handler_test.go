@@ -75,9 +75,7 @@ func (c *call) begin() bool {
 	for i := range c.changes {
 		c.changes[i].Call = c.number
 	}
-	if !w.calm {
-		c.class = w.swarm.decideCall(d, c.changes, c.batch.Attempt, time.Now().Before(w.sinkOut))
-	}
+	c.class = w.swarm.decideCall(d, c.changes, c.batch.Attempt, time.Now().Before(w.sinkOut), w.calm)
 	if c.class != "" {
 		w.figures.Faults[string(c.class)]++
 		w.swarm.happened(c.class, c.id)

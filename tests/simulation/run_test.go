@@ -31,6 +31,8 @@ type Run struct {
 
 // options of a run beyond its seed.
 type options struct {
+	swarm  *swarm          // in place of the seed's own
+	after  func(*world)    // sees the world when all is over
 	only   map[string]bool // faults
 	log    io.Writer       // of decisions
 	logger *zap.Logger     // of the hosts
@@ -44,7 +46,10 @@ func simulate(t *testing.T, seed uint64, o options) *Run {
 }
 
 func inBubble(t *testing.T, seed uint64, o options) *Run {
-	s := newSwarm(seed)
+	s := o.swarm
+	if s == nil {
+		s = newSwarm(seed)
+	}
 	s.only = o.only
 	if o.logger == nil {
 		o.logger = zap.NewNop()
@@ -61,6 +66,9 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	run.Report = s.limits().Check(w.history)
 	run.Violations = append(w.violations, run.Report.Violations...)
 	run.Faults = slices.Sorted(maps.Keys(s.applied))
+	if o.after != nil {
+		o.after(w)
+	}
 	if o.log != nil {
 		_ = history.Append(o.log, w.history...)
 	}

@@ -21,7 +21,7 @@ import (
 var (
 	seedFlag     = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
 	firstFlag    = flag.Uint64("first", 0, "first of the fresh seeds; 0: from the clock")
-	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 200")
+	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 60")
 	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
 	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
 	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
@@ -43,7 +43,7 @@ func TestSimulation(t *testing.T) {
 	if hours == 0 {
 		hours = 5000
 		if raceEnabled || testing.Short() {
-			hours = 200
+			hours = 60
 		}
 	}
 	first := *firstFlag
@@ -126,9 +126,9 @@ func TestSeed(t *testing.T) {
 
 // TestSameSeedSameRun is the ground on which every failure can be seen again.
 func TestSameSeedSameRun(t *testing.T) {
-	seeds := 12
+	seeds := 5
 	if raceEnabled || testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	for i := range seeds {
 		seed := uint64(i + 1)

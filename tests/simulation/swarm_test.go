@@ -28,6 +28,7 @@ type swarm struct {
 	writes                 int // per hour, on the average
 	function               trigger.Function
 	deadLetters            bool
+	incurable              bool // poison stays poison when all other faults have ended
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
 	retry                  policy.RetryOptions
@@ -214,16 +215,27 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 // callClasses in the order in which a share of 1 is divided among them.
 var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating, partly, skipping}
 
+// poisonous reports whether a change fails whoever gets it: for ever where
+// there is a store for it, else for some attempts.
+func (s *swarm) poisonous(c history.Event) bool {
+	return s.dice("poison/"+c.Key+"/"+strconv.FormatInt(c.Seq, 10)).chance("is", s.rates[poison])
+}
+
 // decideCall says how a handler call ends.
-func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down bool) class {
-	if down {
+func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, calm bool) class {
+	switch {
+	case calm && !s.incurable:
+		return ""
+	case down:
 		return sinkDown
 	}
 	for _, c := range changes {
-		document := s.dice("poison/" + c.Key + "/" + strconv.FormatInt(c.Seq, 10))
-		if document.chance("is", s.rates[poison]) && (s.deadLetters || attempt <= document.between("attempts", 1, 9)) && s.allows(poison, d.id) {
+		if s.poisonous(c) && (s.deadLetters || attempt <= s.dice(c.Key).between("attempts", 1, 9)) && s.allows(poison, d.id) {
 			return poison
 		}
+	}
+	if calm {
+		return ""
 	}
 	u := d.share("fate")
 	for _, c := range callClasses {

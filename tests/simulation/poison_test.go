@@ -1,0 +1,71 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger"
+)
+
+// TestPoison has one change in a thousand fail for ever and one call in twenty
+// by chance, on four hosts, while ranges split. Every good change is handled,
+// every poison one is dead-lettered once, nothing blocks a range for longer than
+// the attempts take, and a replay with a handler that works empties the store.
+func TestPoison(t *testing.T) {
+	if *seedFlag != 0 {
+		t.Skip("one seed is asked for: see TestSeed")
+	}
+	const attempts, longest = 5, 2 * time.Second
+	s := newSwarm(1)
+	s.hours, s.hosts, s.ranges, s.most = 2*time.Hour, 4, 4, 12
+	s.keys, s.documents, s.writes = 500, 40, 6000
+	s.splitting, s.poll, s.acquire, s.renewal, s.expiration, s.grace = 3*time.Second, 0, 0, 0, 0, 0
+	s.deadLetters, s.incurable = true, true
+	s.function = trigger.Function{
+		Name: processor, Start: trigger.FromBeginning(), BatchWindow: 1, MaxAttempts: attempts, RetryMax: longest,
+	}
+	s.rates = map[class]float64{poison: 0.001, failing: 0.05, split: 4}
+	if raceEnabled {
+		s.hours = 30 * time.Minute
+	}
+
+	var w *world
+	run := simulate(t, s.seed, options{swarm: s, after: func(done *world) { w = done }})
+	for _, v := range run.Violations {
+		t.Error(v)
+	}
+	began, dead, poisoned := map[history.Ref]time.Time{}, map[history.Ref]int{}, map[history.Ref]bool{}
+	slowest := time.Duration(0)
+	for _, e := range w.history {
+		switch {
+		case e.Kind == history.Delivery:
+			ref := history.Ref{Key: e.Key, Seq: e.Seq}
+			if _, known := began[ref]; !known {
+				began[ref] = e.Time
+				poisoned[ref] = s.poisonous(e)
+			}
+		case e.Kind == history.End && e.Verdict == history.DeadLettered:
+			dead[e.Refused[0]]++
+			slowest = max(slowest, e.Time.Sub(began[e.Refused[0]]))
+		}
+	}
+	wanted := 0
+	for ref, is := range poisoned {
+		if is {
+			wanted++
+		}
+		if is && dead[ref] != 1 || !is && dead[ref] != 0 {
+			t.Errorf("%v: poison %v, dead-lettered %d times", ref, is, dead[ref])
+		}
+	}
+	if least := int(2 * s.hours.Hours()); wanted < least {
+		t.Errorf("only %d poison changes of %d: too few to tell", wanted, run.Report.Written)
+	}
+	// A batch of a hundred is halved seven times before the poison is alone.
+	if policy := (attempts + 7 + 1) * (longest + time.Second); slowest > policy {
+		t.Errorf("a poison change blocked its range for %s, the policy allows %s", slowest, policy)
+	}
+	t.Logf("%d changes delivered, %d poison ones, the slowest given up after %s; %d splits, %d calls failed by chance",
+		run.Report.Delivered, wanted, slowest.Round(time.Millisecond), run.Figures.Splits, run.Figures.Faults[string(failing)])
+}
