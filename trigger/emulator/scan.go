@@ -31,6 +31,7 @@ type scan struct {
 	after     int64 // ordinal to go on behind
 	size      int   // of a chunk; 0 = all at once
 	read      []int64
+	bytes     int // of the documents that were read
 	err       error
 }
 
@@ -82,6 +83,7 @@ func (s *scan) documents() iter.Seq[[]byte] {
 			for _, doc := range taken {
 				s.after = doc.ordinal
 				s.read = append(s.read, doc.ordinal)
+				s.bytes += len(doc.body)
 				if !yield(doc.body) {
 					return
 				}
@@ -167,7 +169,7 @@ func (s *scan) finish(found results) (*response, error) {
 	if found.next != nil {
 		r.set("x-ms-continuation", string(encode(found.next)))
 	}
-	r.set("x-ms-documentdb-query-metrics", "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;retrievedDocumentCount="+strconv.Itoa(len(s.read))+";outputDocumentCount="+strconv.Itoa(len(found.values)))
+	r.set("x-ms-documentdb-query-metrics", s.metrics(found))
 	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {
 		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
 	}
