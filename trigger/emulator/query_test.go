@@ -302,5 +302,9 @@ func TestOrderedContinuationIsAPlace(t *testing.T) {
 		})
 	}
 	c.t = t
+	withoutDocuments := "SELECT VALUE t FROM (SELECT VALUE 1) AS one JOIN t IN (SELECT VALUE [3, 1, 2]) ORDER BY t"
+	if got := ofValues(c.query(ask(withoutDocuments), with(pk("1"), "x-ms-max-item-count", "1")...)); !slices.Equal(got, []string{"1", "2", "3"}) {
+		t.Errorf("%s gives %v", withoutDocuments, got)
+	}
 	c.expect("400", "POST", items, ask("SELECT * FROM c ORDER BY c.n"), with(crossHeader, "x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-continuation", `{"item":1,"keys":[[1],[2]]}`)...)
 }

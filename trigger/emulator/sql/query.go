@@ -55,9 +55,9 @@ type Properties struct {
 	// ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its input.
 	Streams bool
 
-	// Ordered says that ORDER BY alone decides where a result stands. A stream that
-	// goes on behind a result does so by its place, whatever has become of those
-	// before it.
+	// Ordered says that each result comes from one document and stands where ORDER BY
+	// puts it. A stream goes on behind the place of a result, whatever has become of
+	// those before it.
 	Ordered bool
 
 	Distinct    bool
@@ -111,10 +111,13 @@ func (q *Query) Properties() Properties {
 func (q *Query) streams() bool {
 	s := q.statement
 	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && len(s.from) > 0 && s.from[0].query == nil
+	return !whole && len(s.from) > 0
 }
 
-func (q *Query) ordered() bool { return q.statement.orderBy != nil && !q.statement.distinct }
+func (q *Query) ordered() bool {
+	s := q.statement
+	return s.orderBy != nil && !s.distinct && len(s.from) > 0 && s.from[0].query == nil
+}
 
 // Limits are the numbers of TOP and OFFSET LIMIT. Limit is -1 without either.
 type Limits struct{ Offset, Limit int }
