@@ -28,16 +28,22 @@ type function struct {
 	suspects map[span]bool // holes that the last audit saw
 
 	mu      sync.Mutex
-	workers map[string]*tally    // by lease token: running now
-	resting map[string]time.Time // by lease token: not to be acquired by this host before
-	problem error                // why the function as a whole makes no progress, or nil
+	workers map[string]*tally // by lease token: running now
+	resting map[string]rest   // by lease token: given up for a while
+	problem error             // why the function as a whole makes no progress, or nil
+}
+
+// rest is why and until when this host leaves a range to others.
+type rest struct {
+	until time.Time
+	err   error
 }
 
 func newFunction(h *Host, f Function, leases *cosmos.Container) *function {
 	return &function{
 		Function: f, host: h, leases: leases, ranges: topology{container: f.Container},
 		log:     h.opts.Logger.With(zap.String("function", f.Name), zap.String("owner", h.me.owner)),
-		workers: map[string]*tally{}, resting: map[string]time.Time{},
+		workers: map[string]*tally{}, resting: map[string]rest{},
 	}
 }
 
@@ -227,7 +233,7 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(all, func(l *lease) bool {
-		return l.tombstone() || time.Now().Before(f.resting[l.token])
+		return l.tombstone() || time.Now().Before(f.resting[l.token].until)
 	}), nil
 }
 
@@ -310,7 +316,7 @@ func (f *function) forget(w *worker, err error) {
 	defer f.mu.Unlock()
 	delete(f.workers, w.lease.token)
 	if reason := reasonOf(err); !reason.good() && reason != LeaseLost {
-		f.resting[w.lease.token] = time.Now().Add(2 * f.host.opts.AcquireInterval)
+		f.resting[w.lease.token] = rest{time.Now().Add(2 * f.host.opts.AcquireInterval), err}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 )
 
 func TestRunDeliversAndCheckpoints(t *testing.T) {
@@ -485,6 +486,29 @@ func TestRecreatedContainerEndsTheRun(t *testing.T) {
 		if before == "" {
 			t.Error("no checkpoint")
 		}
+	})
+}
+
+// TestStatusShowsARangeThatWasGivenUp: a feed that answers 400 is not read again
+// at once, and whoever looks at the host is told why.
+func TestStatusShowsARangeThatWasGivenUp(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		remove := w.account.Inject(emulator.Fault{Header: map[string]string{"A-IM": ".+"}, Path: "/items/docs$", Status: 400})
+		h := w.host("a", w.record("a"))
+		stop := w.running(h)
+		w.fill("doc", 5)
+		time.Sleep(time.Minute)
+		status := h.Status().Functions[0].Ranges
+		if len(status) != 1 || !status[0].Resting || !strings.Contains(status[0].Problem, "400") {
+			t.Errorf("status %+v", status)
+		}
+		remove()
+		time.Sleep(time.Minute)
+		if status := h.Status().Functions[0].Ranges; len(status) != 1 || status[0].Resting || status[0].Problem != "" {
+			t.Errorf("status after the trouble: %+v", status)
+		}
+		stop()
+		w.complete(0)
 	})
 }
 

@@ -51,7 +51,7 @@ type Status struct {
 type FunctionStatus struct {
 	Name    string        `json:"name"`
 	Problem string        `json:"problem,omitempty"` // why the function makes no progress
-	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on, by token
+	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or gave up, by token
 }
 
 // RangeStatus is a snapshot of one leased range.
@@ -65,6 +65,7 @@ type RangeStatus struct {
 	Retries      int       `json:"retries"`
 	DeadLetters  int       `json:"deadLetters"`
 	Since        time.Time `json:"since"`             // of the acquisition
+	Resting      bool      `json:"resting,omitempty"` // given up after trouble; tried again in a while, by whoever takes it
 	Problem      string    `json:"problem,omitempty"` // why the range makes no progress
 }
 
@@ -86,6 +87,9 @@ func (f *function) status() FunctionStatus {
 	}
 	for _, t := range f.workers {
 		s.Ranges = append(s.Ranges, t.snapshot())
+	}
+	for token, r := range f.resting {
+		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Resting: true, Problem: r.err.Error()})
 	}
 	slices.SortFunc(s.Ranges, func(a, b RangeStatus) int { return strings.Compare(a.Range, b.Range) })
 	return s
