@@ -150,6 +150,9 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	r := p.w.classify(req, body)
 	p.w.mu.Unlock()
 	f, how := p.admit(r)
+	if r.kind == readRanges && how != dead {
+		p.settleDown(req.Context())
+	}
 	switch {
 	case how == dead:
 		return nil, errCut
@@ -175,6 +178,25 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 		return got
 	})
 	return got.resp, got.err
+}
+
+// settleDown waits for the next point of a grid on which nothing else happens,
+// before ranges are read. All who poll at one instant then see the ranges of
+// before, whoever is first to learn that they changed; and all who go on to
+// read them, one after the other, get their answers at one instant.
+func (p *process) settleDown(ctx context.Context) {
+	const grid, offset = 1_000_003, 7
+	wait := grid - (time.Since(p.w.began)-offset)%grid
+	if wait == grid {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.cut:
+	case <-ctx.Done():
+	}
 }
 
 // exchange sends a request through the queue and waits for its answer.
