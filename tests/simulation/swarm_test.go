@@ -152,24 +152,33 @@ func drawFunction(d dice) trigger.Function {
 		MaxItems: sizes[0], BatchItems: sizes[1],
 		Name:           processor,
 		Start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
-		HandlerTimeout: one(d, "handler timeout", 0, 20*time.Second, 90*time.Second),
-		BatchWindow:    one(d, "batch window", 1, 1, 200*time.Millisecond, 30*time.Second),
+		HandlerTimeout: one(d, "handler timeout", 5*time.Minute+701, 20*time.Second+701, 90*time.Second+701),
+		BatchWindow:    one(d, "batch window", 1, 1, 200*time.Millisecond+907, 30*time.Second+907),
 		Lanes:          one(d, "lanes", 1, 1, 2, 8),
 		LanesByID:      d.chance("lanes by id", 0.2),
 		NoBisection:    d.chance("no bisection", 0.3),
 		MaxAttempts:    one(d, "attempts", 0, 0, 1, 3, -1),
-		MaxAge:         one(d, "age", 0, 0, 2*time.Minute),
+		MaxAge:         one(d, "age", 0, 0, 2*time.Minute+809),
 		ParkKeys:       d.chance("park keys", 0.3),
 		Breaker:        one(d, "breaker", 0, 0, 2, -1),
 		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
-			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20 * time.Second}, trigger.Checkpoint{Manual: true}),
+			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
 	}
 }
 
+// hostOptions are the swarm's intervals, the defaults where it has none. Each
+// gets some nanoseconds of its own: what ends at the very instant at which
+// something else begins is a race inside a host.
 func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 	return &trigger.Options{
-		Owner: owner, PollDelay: s.poll, AcquireInterval: s.acquire, RenewInterval: s.renewal,
-		Expiration: s.expiration, StopGrace: s.grace, Logger: log,
+		Owner: owner, Logger: log,
+		PollDelay:       cmp.Or(s.poll, 5*time.Second) + 13,
+		AcquireInterval: cmp.Or(s.acquire, 13*time.Second) + 103,
+		RenewInterval:   cmp.Or(s.renewal, 17*time.Second) + 211,
+		Expiration:      cmp.Or(s.expiration, time.Minute) + 307,
+		AuditInterval:   5*time.Minute + 401,
+		StopGrace:       cmp.Or(s.grace, 10*time.Second) + 503,
+		StuckGrace:      10*time.Second + 601,
 	}
 }
 
