@@ -190,7 +190,7 @@ func (c *call) createContainer() (*response, error) {
 	}
 	o := a.addContainer(d, definition, throughput, a.rangesOf(d, throughput))
 	c.ticket = a.ticket
-	return reply(http.StatusCreated, o.body()).etag(o.ETag).charge(5), nil
+	return o.response(http.StatusCreated, 5), nil
 }
 
 // rangesOf is the number of ranges that a new container begins with.
@@ -270,12 +270,12 @@ func (c *call) readContainer() (*response, error) {
 
 func (o *container) response(status int, units float64) *response {
 	r := reply(status, o.body()).etag(o.ETag).charge(units)
-	o.name(r)
+	o.database.name(r)
 	r.set("x-ms-documentdb-collection-index-transformation-progress", "100")
 	return r
 }
 
-// name adds the headers by which clients tie an answer to its container.
+// name adds the headers by which clients tie what is in a container to it.
 func (o *container) name(r *response) {
 	r.set("x-ms-alt-content-path", "dbs/"+o.database.Name+"/colls/"+o.Name)
 	r.set("x-ms-content-path", o.rid)

@@ -71,8 +71,36 @@ func TestContainerDefinitionIsKept(t *testing.T) {
 		t.Errorf("read %s\nafter %s", got.body, a.body)
 	}
 	c.expect("412", "PUT", "/dbs/db/colls/c", sent, "If-Match", `"stale"`)
-	if by := c.expect("200", "GET", "/"+d["_self"].(string), ""); by.header.Get("x-ms-alt-content-path") != "dbs/db/colls/c" || by.header.Get("x-ms-content-path") != d["_rid"] {
-		t.Errorf("content paths %v", by.header)
+	c.expect("200", "GET", "/"+d["_self"].(string), "")
+}
+
+// Clients make links of these headers: Java that of a container
+// (RxDocumentServiceResponse in azure-sdk-for-java), JavaScript that under which it
+// keeps session tokens.
+func TestAnswersNameTheOwner(t *testing.T) {
+	c, _ := newClient(t, nil)
+	database := c.expect("201", "POST", "/dbs", `{"id":"db"}`).decode(t)["_rid"]
+	definition := `{"id":"c","partitionKey":{"paths":["/pk"]}}`
+	created := c.expect("201", "POST", "/dbs/db/colls", definition)
+	container := created.decode(t)["_rid"]
+	for _, a := range []answer{
+		created,
+		c.expect("200", "GET", "/dbs/db/colls/c", ""),
+		c.expect("200", "GET", fmt.Sprintf("/dbs/%s/colls/%s", database, container), ""),
+		c.expect("200", "PUT", "/dbs/db/colls/c", definition),
+	} {
+		if path, rid := a.header.Get("x-ms-alt-content-path"), a.header.Get("x-ms-content-path"); path != "dbs/db" || rid != database {
+			t.Errorf("a container is in %q (%s), not in its database", path, rid)
+		}
+	}
+	for _, a := range []answer{
+		c.expect("201", "POST", items, `{"id":"1","pk":"k"}`, pk("k")...),
+		c.expect("200", "GET", "/dbs/db/colls/c/pkranges", ""),
+		c.expect("200", "POST", items, ask("SELECT * FROM c"), crossHeader...),
+	} {
+		if path, rid := a.header.Get("x-ms-alt-content-path"), a.header.Get("x-ms-content-path"); path != "dbs/db/colls/c" || rid != container {
+			t.Errorf("an answer is of %q (%s), not of the container", path, rid)
+		}
 	}
 }
 

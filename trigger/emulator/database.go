@@ -29,6 +29,13 @@ func (d *database) body() []byte {
 	return body
 }
 
+// name adds the headers that tell of which database a container is. Java makes
+// the container's link of them (RxDocumentServiceResponse in azure-sdk-for-java).
+func (d *database) name(r *response) {
+	r.set("x-ms-alt-content-path", "dbs/"+d.Name)
+	r.set("x-ms-content-path", d.rid())
+}
+
 // dispatch finds the operation that method and path ask for.
 func (c *call) dispatch() (*response, error) {
 	switch c.target.kind {
