@@ -47,6 +47,7 @@ func serveFunctions(ctx context.Context, port string) int {
 		log.Error("settings are refused", zap.Error(err))
 		return 1
 	}
+	s.warnOfDisks("the Functions host", log)
 	return exitCode(serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
 }
 

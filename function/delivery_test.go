@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -195,6 +196,18 @@ func TestHostsMayNotDiscardLeases(t *testing.T) {
 	}
 	if s, err = load(t, complete()); err != nil || s.durable("AWS Lambda") != nil {
 		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestDisksOfInstancesAreWarnedOf(t *testing.T) {
+	s, err := load(t, complete("HALLEY_PUSH_DEAD_LETTERS", "directory:letters"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	s.warnOfDisks("AWS Lambda", jsonLogger(&logged, "info"))
+	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "HALLEY_PUSH_DEAD_LETTERS=container") {
+		t.Errorf("log %q, want one line about push", got)
 	}
 }
 

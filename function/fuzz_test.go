@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 )
 
 // FuzzInvocation wants an answer that is typed JSON to whatever is posted, the
@@ -57,7 +63,7 @@ func FuzzInvocation(f *testing.F) {
 }
 
 // FuzzSettings wants settings to be refused with the name of a variable, or to
-// be such as the runtime can work with. Each value goes to a setting of the app
+// be such as the runtime takes. Each value goes to a setting of the app
 // and to the same of one function.
 func FuzzSettings(f *testing.F) {
 	f.Add("LEASE_RENEW_INTERVAL", "17s", "20000")
@@ -69,6 +75,22 @@ func FuzzSettings(f *testing.F) {
 	f.Add("MAX_ITEMS_PER_INVOCATION", "0", "2147483648")
 	f.Add("REDIS_URL", "redis://:p@/0", "\x00")
 	f.Add("LEASE_CONTAINER", "x", "y")
+	f.Add("DEAD_LETTERS", "container:dead", "none")
+	f.Add("DEAD_LETTERS", "queue:dead-letters", "directory:a/../b")
+	f.Add("MAX_ATTEMPTS", "unlimited", "3")
+	f.Add("CHANGE_FEED_MODE", "all-versions", "LatestVersion")
+	f.Add("CHECKPOINT_MANUAL", "true", "0")
+	f.Add("MAX_LEASES", "0", "4294967296")
+	f.Add("RETRY_MIN", "40s", "1ns")
+	account, err := emulator.New(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer account.Close()
+	client, err := embeddedClient(account)
+	if err != nil {
+		f.Fatal(err)
+	}
 	clean(f)
 	f.Fuzz(func(t *testing.T, name, app, own string) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(app+own, "\x00") || strings.ToUpper(name) != name {
@@ -95,12 +117,30 @@ func FuzzSettings(f *testing.F) {
 				t.Fatalf("%s=%q and %q are accepted: %+v", name, app, own, fn)
 			}
 		}
+		if err := takes(s, client); err != nil {
+			t.Fatalf("%s=%q and %q are accepted here and refused by the runtime: %v", name, app, own, err)
+		}
 		for _, v := range s.Values {
 			if strings.Contains(v.Value, "hunter2") {
 				t.Fatalf("%s shows a secret: %s", v.Name, v.Value)
 			}
 		}
 	})
+}
+
+// takes reports whether the runtime takes what the settings say.
+func takes(s *settings, client *cosmos.Client) error {
+	a := &application{settings: s, log: zap.NewNop()}
+	for _, f := range s.Functions {
+		fn := f.function(client.Container(f.DatabaseName, f.ContainerName))
+		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
+		if f.DeadLetters.kind != lettersNone {
+			fn.DeadLetters = trigger.Discard
+		}
+		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))
+		g.functions = append(g.functions, fn)
+	}
+	return a.makeHosts(time.Duration(s.App.StopGrace))
 }
 
 // clean removes the settings of this process's own environment.

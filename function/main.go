@@ -6,8 +6,9 @@
 // under the Azure Functions host a custom handler.
 //
 // Exit codes: 0 done, 1 failed with an error on stderr (under a host: in the
-// log), 200 stopped by a signal while hosted, which the Functions host takes
-// for a wish to be restarted; a second signal ends the process at once.
+// log), 200 stopped by a signal while hosted, or because handlers are stuck for
+// good, which the Functions host takes for a wish to be restarted; a second signal
+// ends the process at once.
 package main
 
 import (

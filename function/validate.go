@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -114,6 +116,17 @@ func (s *settings) durable(host string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// warnOfDisks tells of dead letters on a disk that may go away with the
+// instance, unless it is a mounted share.
+func (s *settings) warnOfDisks(host string, log *zap.Logger) {
+	for _, f := range s.Functions {
+		if f.DeadLetters.kind == lettersDirectory {
+			log.Warn("dead letters go to a disk of the instance: if it is not a mounted share, they are lost with it; set "+
+				f.setting("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.name))
+		}
+	}
 }
 
 // place is where a container is.
