@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -186,7 +187,7 @@ func TestClocksOfHostsDecideNothing(t *testing.T) {
 }
 
 // hostThrough is a host that reaches the account through a transport.
-func (w *world) hostThrough(owner string, transport elsewhen, handler Handler) *Host {
+func (w *world) hostThrough(owner string, transport policy.Transporter, handler Handler) *Host {
 	w.t.Helper()
 	credential, err := cosmos.KeyCredential(emulator.Key)
 	must(w.t, err)

@@ -1,0 +1,104 @@
+package trigger
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+func TestOptionsThatCannotWork(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for _, test := range []struct {
+			options Options
+			want    string
+		}{
+			{Options{RenewInterval: time.Minute}, "RenewInterval"},
+			{Options{RenewInterval: 10 * time.Second, Expiration: 20 * time.Second}, "less than half of Expiration"},
+			{Options{Expiration: 30 * time.Second}, "RenewInterval (17s)"},
+			{Options{PollDelay: -1}, "PollDelay"},
+			{Options{AcquireInterval: -time.Second}, "AcquireInterval"},
+			{Options{MaxLeases: -1}, "MaxLeases"},
+			{Options{ReadAhead: -1}, "ReadAhead"},
+		} {
+			f := Function{Container: w.items, Handler: w.record("a")}
+			if _, err := New(w.leases, []Function{f}, &test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%+v: %v, want an error about %q", test.options, err, test.want)
+			}
+		}
+	})
+}
+
+// What is read ahead of slow handlers fits the budget, over all ranges.
+func TestReadAheadKeepsToItsBudget(t *testing.T) {
+	const limit = 20_000
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		padding := strings.Repeat("x", 1_000)
+		for i := range 200 {
+			id := "doc" + strings.Repeat("i", i)
+			doc := map[string]any{"id": id, "player": id, "version": 1, "padding": padding}
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), doc)
+			must(t, err)
+			w.written[id] = 1
+		}
+		record := w.record("a")
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			if err := sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			return record(ctx, b)
+		}, func(f *Function, o *Options) { f.MaxItems, o.ReadAhead = 2, limit })
+		stop := w.running(h)
+		most := int64(0)
+		for w.count() < len(w.written) {
+			time.Sleep(100 * time.Millisecond)
+			h.budget.mu.Lock()
+			most = max(most, h.budget.used)
+			h.budget.mu.Unlock()
+		}
+		stop()
+		w.complete(0)
+		if most > limit || most < limit/2 {
+			t.Errorf("%d bytes read ahead, want most of %d and no more", most, limit)
+		}
+		if h.budget.used != 0 {
+			t.Errorf("%d bytes are never given back", h.budget.used)
+		}
+	})
+}
+
+// stuckFeed is an account whose feed answers with changes and the continuation
+// that it was asked with, until it is mended.
+type stuckFeed struct {
+	w      *world
+	mended atomic.Bool
+}
+
+func (s *stuckFeed) Do(r *http.Request) (*http.Response, error) {
+	asked := r.Header.Get("If-None-Match")
+	resp, err := counted{s.w}.Do(r)
+	if err == nil && r.Header.Get("A-IM") != "" && resp.StatusCode == http.StatusOK && asked != "" && !s.mended.Load() {
+		resp.Header.Set("Etag", asked)
+	}
+	return resp, err
+}
+
+func TestFeedThatDoesNotAdvanceIsNotReadForEver(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 150) // a page and a half
+		feed := &stuckFeed{w: w}
+		stop := w.running(w.hostThrough("a", feed, w.record("a")))
+		time.Sleep(10 * time.Minute)
+		if reads := w.requests().feed; reads > 300 || w.count() != 100 {
+			t.Errorf("%d reads and %d deliveries of a feed that stands still after 100 changes", reads, w.count())
+		}
+		feed.mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.complete(0)
+	})
+}
