@@ -136,8 +136,9 @@ func (w *world) settle() {
 		w.measure(time.Minute)
 	}
 	w.ending = true
-	w.advance(time.Now().Add(8 * time.Minute)) // late requests arrive, shares are balanced
-	w.measure(8 * time.Minute)
+	rest := max(8*time.Minute, 5*w.swarm.limits().Expiration) // late requests arrive, shares are balanced
+	w.advance(time.Now().Add(rest))
+	w.measure(rest)
 	w.record(history.Event{Kind: history.Calm})
 	w.advance(time.Now().Add(3 * time.Minute))
 	w.silent = true
