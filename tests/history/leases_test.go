@@ -146,7 +146,10 @@ func TestViolations(t *testing.T) {
 		{"takeover too late", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").wait(2*time.Minute).lease(Acquire, "y", 2, 0), []Rule{Takeover}},
 		{"no takeover", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
-			host(Killed, "x").wait(2*time.Minute).host(Started, "z"), []Rule{Takeover}},
+			host(Killed, "x").wait(2 * time.Minute).add(Event{Kind: Held, Host: "y", Bytes: 1}), []Rule{Takeover}},
+		{"two hosts die one after the other", newStory().host(Started, "x").host(Started, "y").host(Started, "z").
+			lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
+			host(Killed, "x").wait(time.Minute).host(Killed, "z").wait(80*time.Second).lease(Acquire, "y", 2, 0), nil},
 		{"takeover late for a reason", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").add(Event{Kind: Fault, Op: "network"}).wait(2*time.Minute).lease(Acquire, "y", 2, 0), nil},
 		{"takeover by a host that came late", newStory().host(Started, "x").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
