@@ -107,6 +107,30 @@ func TestNoDeliveryBeginsOnALeaseThatMayBeLost(t *testing.T) {
 	}
 }
 
+// An acquisition that is only read back may be that of an earlier request: how
+// long ago it left nobody knows, so it is trusted after the next write.
+func TestAcquisitionThatIsReadBackIsNotTrustedYet(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		_, err := w.host("a", w.record("a")).Drain(t.Context())
+		must(t, err)
+		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+		must(t, err)
+		listed, me := w.leaseDocuments()["0"], identity{owner: "b", incarnation: "process"}
+		w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
+		remove := w.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
+		if _, _, _, err := store.acquire(t.Context(), listed, me); err == nil {
+			t.Fatal("acquired without an answer")
+		}
+		remove()
+		time.Sleep(30 * time.Second)
+		l, id, sent, err := store.acquire(t.Context(), listed, me)
+		must(t, err)
+		if !l.heldBy(id) || !sent.IsZero() {
+			t.Errorf("held %v, trusted from %v", l.heldBy(id), sent)
+		}
+	})
+}
+
 // trust of a lease ends when either clock says so: the monotonic one stands
 // still while a machine is suspended, the wall clock can be set.
 func TestTrustNeedsBothClocks(t *testing.T) {

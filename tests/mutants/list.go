@@ -30,6 +30,9 @@ var ownership = []mutant{
 	{"trust-from-the-answer", "a lease is trusted from when its write left", []edit{
 		{"trigger/keeper.go", "k.adopt(next, sent)", "_ = sent\n\t\tk.adopt(next, time.Now())"},
 	}},
+	{"trust-what-was-read-back", "an acquisition whose answer was lost is trusted after the next write", []edit{
+		{"trigger/store.go", "return fresh, me, time.Time{}, nil", "return fresh, me, sent, nil"},
+	}},
 	{"trust-without-margin", "trust ends before the expiration does", []edit{
 		{"trigger/keeper.go", "o.Expiration - o.Expiration/10", "2 * o.Expiration"},
 	}},
@@ -194,6 +197,12 @@ var delivery = []mutant{
 	}},
 	{"no-memory-budget", "what is read ahead fits the budget", []edit{
 		{"trigger/reader.go", "if b.used == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},
+	}},
+	{"checksum-not-checked", "a damaged letter is not taken for a whole one", []edit{
+		{"trigger/deadletter/frame.go", "castagnoli, f.payload) != sum {", "castagnoli, f.payload) != sum && f.end < 0 {"},
+	}},
+	{"failed-letter-stays", "a letter that could not be stored whole is not there", []edit{
+		{"trigger/deadletter/journal.go", "return errors.Join(err, j.file.Truncate(end))", "return err"},
 	}},
 	{"replay-removes-first", "a letter is removed after its change is handled", []edit{
 		{"trigger/deadletter.go", "if err := protect(ctx, handler, batch); err != nil {", "_ = store.Delete(ctx, d)\n\t\tif err := protect(ctx, handler, batch); err != nil {"},
