@@ -81,7 +81,7 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 				continue
 			}
 			seen[l.token] = true
-			working.Go(func() { d.lease(ctx, l) })
+			working.Go(func() { d.lease(ctx, l, outlived(l, leases)) })
 		}
 		working.Wait()
 		if d.fatal != nil {
@@ -94,8 +94,8 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 	}
 }
 
-// lease drains one range, if it is free and has something new.
-func (d *drain) lease(ctx context.Context, l *lease) {
+// lease drains one range, if it is free and has something new; see outlived.
+func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
@@ -107,14 +107,19 @@ func (d *drain) lease(ctx context.Context, l *lease) {
 		d.count(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
-	first, idle, err := d.f.peek(ctx, l)
+	var first *cosmos.Page
+	var idle bool
+	var err error
+	if !outlived {
+		first, idle, err = d.f.peek(ctx, l)
+	}
 	if err == nil && idle {
 		d.count(Summary{Ranges: 1, Idle: 1})
 		return
 	}
 	var w *worker
 	if err == nil {
-		w, err = d.f.acquire(ctx, l)
+		w, err = d.f.acquire(ctx, l, outlived)
 	}
 	switch {
 	case errors.Is(err, errLeaseLost):

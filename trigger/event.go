@@ -58,6 +58,7 @@ var (
 	errCaughtUp   = errors.New("caught up with the feed")
 	errSplit      = errors.New("range split or merged")
 	errHandedOver = errors.New("another host asked for the range")
+	errOutlived   = errors.New("other leases have taken the lease's place")
 )
 
 // reasonOf sorts the error that a worker ended with.

@@ -209,7 +209,7 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 			}
 			continue
 		}
-		w, err := f.acquire(ctx, l)
+		w, err := f.acquire(ctx, l, outlived(l, leases))
 		if err != nil {
 			f.log.Info("lease not acquired", zap.String("range", l.token), zap.Error(err))
 			continue
@@ -284,8 +284,8 @@ func (f *function) auditIfDue(ctx context.Context) error {
 	return f.audit(ctx)
 }
 
-// acquire takes the lease and makes its worker.
-func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
+// acquire takes the lease and makes its worker; see outlived.
+func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worker, error) {
 	if !l.span.known() {
 		if at, err := f.physical(ctx, l); err == nil {
 			l = l.clone()
@@ -296,7 +296,7 @@ func (f *function) acquire(ctx context.Context, l *lease) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{f: f, lease: held, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w := &worker{f: f, lease: held, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
 	w.tally.late = w.unfinished
 	w.keeper = newKeeper(held, id, sent, f)
 	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}

@@ -26,7 +26,9 @@ func (l *lease) writtenBeforeAsked() (time.Time, bool) {
 }
 
 // asked is the host that may still hope for the lease, or "", and whether its
-// hope is old enough to take the lease without the owner's consent.
+// hope is old enough to take the lease without the owner's consent. A lease that
+// was released waits half an expiration for who asked; one whose owner has died
+// waits for nobody.
 func (l *lease) asked(now time.Time, expiration time.Duration) (by string, ignored bool) {
 	by = l.properties[handoverProperty]
 	since, err := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
@@ -34,6 +36,10 @@ func (l *lease) asked(now time.Time, expiration time.Duration) (by string, ignor
 		return "", false
 	}
 	switch age := now.Sub(time.Unix(since, 0)); {
+	case l.owner == "" && now.Sub(l.written) < expiration/2:
+		return by, false
+	case l.free(now, expiration):
+		return "", false
 	case age < expiration:
 		return by, false
 	case age < 2*expiration:

@@ -16,7 +16,7 @@ func (w *world) halfWay(owner, token string) *worker {
 	w.t.Helper()
 	f := w.host(owner, w.record(owner)).functions[0]
 	must(w.t, f.prepare(w.t.Context()))
-	worker, err := f.acquire(w.t.Context(), w.leaseDocuments()[token])
+	worker, err := f.acquire(w.t.Context(), w.leaseDocuments()[token], false)
 	must(w.t, err)
 	return worker
 }
@@ -156,4 +156,46 @@ func TestRobbedOwnerDoesNotSplit(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// TestLateCreateIsRetiredUnread: a host dies after its request for a child has
+// left; the child is created by the next owner, comes to an end in a merge, and
+// is retired; then the dead host's request arrives and brings it back.
+func TestLateCreateIsRetiredUnread(t *testing.T) {
+	modes := map[string]func(w *world, h *Host){
+		"run":   func(w *world, h *Host) { stop := w.running(h); time.Sleep(2 * time.Minute); stop() },
+		"drain": func(w *world, h *Host) { _, err := h.Drain(w.t.Context()); must(w.t, err) },
+	}
+	for name, work := range modes {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				stop := w.running(w.host("a", w.record("a")))
+				w.fill("doc", 20)
+				time.Sleep(time.Minute)
+				heirs, err := w.account.Split("db", "items", "0")
+				must(t, err)
+				time.Sleep(time.Minute)
+				late := w.leaseDocuments()[heirs[0]].clone()
+				_, err = w.account.Merge("db", "items", heirs...)
+				must(t, err)
+				time.Sleep(time.Minute)
+				stop()
+				if w.leaseDocuments()[heirs[0]] != nil {
+					t.Fatal("the child was not retired")
+				}
+				late.owner, late.continuation, late.properties = "", "", map[string]string{epochProperty: "5"}
+				store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+				must(t, err)
+				_, err = store.create(t.Context(), late)
+				must(t, err)
+
+				work(w, w.host("b", w.record("b")))
+				if l := w.leaseDocuments()[heirs[0]]; l != nil {
+					t.Errorf("the late lease is still there: %+v", l)
+				}
+				w.complete(0)
+				w.noHoles()
+			})
+		})
+	}
 }

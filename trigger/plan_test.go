@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,33 @@ func TestPlanTakesWhatIsNotHandedOver(t *testing.T) {
 	leases[0].ignored = false
 	if got := plan(leases, "a", limits{}); len(got) != 0 {
 		t.Errorf("plan %v while the owner may still answer", got)
+	}
+}
+
+func TestWhoMayStillHopeForALease(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	asked := func(owner string, written, since time.Duration) *lease {
+		return &lease{owner: owner, written: now.Add(-written), properties: map[string]string{
+			handoverProperty: "b", handoverSinceProperty: strconv.FormatInt(now.Add(-since).Unix(), 10),
+		}}
+	}
+	tests := []struct {
+		name    string
+		lease   *lease
+		by      string
+		ignored bool
+	}{
+		{"just asked", asked("a", time.Second, 2*time.Second), "b", false},
+		{"the owner does not answer", asked("a", time.Second, 90*time.Second), "b", true},
+		{"long forgotten", asked("a", time.Second, 3*time.Minute), "", false},
+		{"released for the asker", asked("", 10*time.Second, 20*time.Second), "b", false},
+		{"the asker does not come", asked("", 31*time.Second, 40*time.Second), "", false},
+		{"the owner is dead", asked("a", 70*time.Second, 75*time.Second), "", false},
+	}
+	for _, test := range tests {
+		if by, ignored := test.lease.asked(now, time.Minute); by != test.by || ignored != test.ignored {
+			t.Errorf("%s: asked by %q, ignored %v", test.name, by, ignored)
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 // feed keeps failing. A page goes out before the next is asked for; at most
 // one waits for the handler.
 func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
+	if w.outlived {
+		return errOutlived
+	}
 	if err := w.resume(ctx); err != nil {
 		return err
 	}

@@ -76,6 +76,24 @@ func locate(l *lease, ranges []cosmos.Range, prefix string) (physical cosmos.Ran
 	return cosmos.Range{}, children, nil
 }
 
+// outlived reports whether other leases have taken l's place: leases of higher
+// epochs cover all of its span. So it is with a parent whose children are all
+// there, and with a lease that a dead host's late request brought back after it
+// had been retired. What such a lease has not seen, the others have or will.
+func outlived(l *lease, all []*lease) bool {
+	if !l.span.known() {
+		return false
+	}
+	var spans []span
+	for _, o := range all {
+		if o.id != l.id && !o.tombstone() && o.span.known() && o.epoch() > l.epoch() && o.span.overlaps(l.span) {
+			spans = append(spans, o.span)
+		}
+	}
+	sortSpans(spans)
+	return len(spans) > 0 && len(gaps(l.span, spans)) == 0
+}
+
 // child is the lease that takes over the part of l that lies in r. It begins
 // at l's continuation, which the service accepts for every descendant.
 func (l *lease) child(r cosmos.Range, prefix string) *lease {

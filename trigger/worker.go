@@ -22,6 +22,8 @@ type worker struct {
 	drain  bool         // end when caught up, instead of polling on
 	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
 
+	outlived bool // other leases took this one's place: retire it unread
+
 	progress    progress
 	checkpoints checkpoints
 	breaker     breaker
@@ -66,7 +68,10 @@ func (w *worker) run(ctx context.Context) error {
 		err = readErr
 	}
 	var children []*lease
-	if errors.Is(err, errSplit) {
+	switch {
+	case errors.Is(err, errOutlived):
+		children = []*lease{}
+	case errors.Is(err, errSplit):
 		children, err = w.split(reader, held)
 	}
 	close(stop)
