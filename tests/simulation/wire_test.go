@@ -2,12 +2,15 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 // kind is what a request is for.
@@ -182,6 +185,10 @@ func (d leaseDocument) key() string {
 		return d.id
 	}
 	return d.id + "|" + d.twin
+}
+
+func (d leaseDocument) partitionKey() cosmos.PartitionKey {
+	return cosmos.NewPartitionKey(cmp.Or(d.twin, d.id))
 }
 
 // position is the LSN that a continuation of the embedded account names; 0
