@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"halley/trigger"
 	"halley/trigger/emulator"
@@ -80,16 +83,34 @@ func equal(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestDeadLetterStoresByCommand goes through the commands on every store that
-// needs no other service.
+// azurite makes a store of an Azure Storage account that runs on this machine.
+func azurite(kind string) func(t *testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		connection := os.Getenv("HALLEY_TEST_AZURITE")
+		if connection == "" {
+			t.Skip("HALLEY_TEST_AZURITE is not set: it takes the connection string of a running Azurite, or UseDevelopmentStorage=true for its default ports")
+		}
+		t.Setenv("AzureWebJobsStorage", connection)
+		return kind + ":letters-" + uuid.NewString()
+	}
+}
+
+// TestDeadLetterStoresByCommand goes through the commands on every store.
 func TestDeadLetterStoresByCommand(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
 		"container": func(*testing.T) string { return "container" },
 		"directory": func(t *testing.T) string { return "directory:" + t.TempDir() },
+		"blob":      azurite("blob"),
+		"queue":     azurite("queue"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			where := store(t)
 			a := serveAccount(t, emulator.ServeOptions{})
-			cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store(t)))
+			out, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", where))
+			if err != nil || !strings.Contains(out, "dead letters to "+where) {
+				t.Errorf("check: %v\n%s", err, out)
+			}
 			equal(t, ids(t))
 			bury(t, scored("a", "ada", 5), poisonous("b", "bob"), scored("c", "cid", 7), scored("d", "bob", 9))
 			equal(t, ids(t), "d0", "d1", "d2", "d3")
@@ -97,7 +118,7 @@ func TestDeadLetterStoresByCommand(t *testing.T) {
 			equal(t, ids(t, "--key", `["ada"]`, "--function", "leaderboard"), "d0")
 			equal(t, ids(t, "--range", "0"), "d0", "d2")
 
-			out, err := runCommandLine(t, "deadletters", "replay", "--yes")
+			out, err = runCommandLine(t, "deadletters", "replay", "--yes")
 			if err == nil || !strings.Contains(err.Error(), "2 dead letters are left") {
 				t.Errorf("error %v", err)
 			}
