@@ -26,7 +26,7 @@ type application struct {
 	opened   map[string]trigger.Function // by the name in the handlers' list
 	hosts    []*trigger.Host
 	closers  []func() error
-	leftover atomic.Bool // some handler call never returned and runs on in this process
+	leftover atomic.Int64 // ranges given up with a handler call that did not return, and runs on in this process
 }
 
 // group is what one host runs.
@@ -121,7 +121,7 @@ func (a *application) makeHosts(grace time.Duration) error {
 // of the process.
 func (a *application) observe(e trigger.Event) {
 	if e.Kind == trigger.Released && e.Reason == trigger.Stuck {
-		a.leftover.Store(true)
+		a.leftover.Add(1)
 	}
 }
 

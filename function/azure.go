@@ -116,15 +116,30 @@ func (a *application) serve(ctx context.Context, listener net.Listener, limit ti
 func (a *application) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
 	if a.settings.App.Mode == modeTimer {
 		d := &drainer{limit: limit, drain: a.Drain}
-		return d.tick, d.wait
+		return a.replacing(d.tick, replace), d.wait
 	}
-	c := &continuous{run: a.Run, health: a.health, log: a.log, leftover: a.leftover.Load, replace: replace}
+	leftover := func() bool { return a.leftover.Load() > 0 }
+	c := &continuous{run: a.Run, health: a.health, log: a.log, leftover: leftover, replace: replace}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.Run(ctx)
 	}()
 	return c.tick, func() { <-done }
+}
+
+// replacing is call, which drains, and asks for another process when drains have
+// left more handler calls behind than a process should hold.
+func (a *application) replacing(call function, replace func()) function {
+	return func(ctx context.Context, in invocation, log *zap.Logger) ([]string, error) {
+		defer func() {
+			if n := a.leftover.Load(); n > int64(a.settings.App.MaxStuck) {
+				log.Error("too many handler calls do not return; the process is replaced", zap.Int64("stuck", n))
+				replace()
+			}
+		}()
+		return call(ctx, in, log)
+	}
 }
 
 // serveHTTP serves until ctx ends and every request is answered. Requests get

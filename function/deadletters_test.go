@@ -273,6 +273,9 @@ func TestPrintableLetters(t *testing.T) {
 	if got := cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
 		t.Errorf("cell %q", got)
 	}
+	if got := printableText("a\x1b[31mred\tb\nsecond\r"); got != "a?[31mred\tb\nsecond?" {
+		t.Errorf("text %q", got)
+	}
 	if got := cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
 		t.Errorf("cell of 100 runes: %q", got)
 	}

@@ -24,7 +24,7 @@ type deliverySettings struct {
 	Bisection             toggle   `split_words:"true" desc:"halve a failing batch until the change that fails is alone"`
 	MaxAttempts           limit    `split_words:"true" desc:"failures of the same changes before they are dead-lettered, or unlimited; without a dead letter store unlimited"`
 	RetryMaxAge           interval `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
-	DeadLetters           letters  `split_words:"true" desc:"container (beside the leases), container:NAME, directory:PATH, blob:CONTAINER, queue:NAME, discard (drop) or none (wait)"`
+	DeadLetters           letters  `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about letters in the blob container of that name), discard (drop) or none (wait)"`
 	DeadLettersConnection string   `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
 	ParkKeys              toggle   `split_words:"true" desc:"later changes of a dead-lettered change's key follow it untried, until a replay"`
 	BreakerLimit          limit    `split_words:"true" desc:"changes dead-lettered in a row before a range pauses ahead of each further one, or unlimited"`

@@ -137,6 +137,8 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 	return errors.Join(printReplayed(out, results, p.json), failed)
 }
 
+// count is how many letters are selected. What cannot be read beside them is left
+// to who goes through them.
 func (p *selection) count(ctx context.Context, stores []letterStore) (n int, err error) {
 	for _, unread := range p.find(ctx, stores) {
 		if unread != nil {
@@ -146,7 +148,7 @@ func (p *selection) count(ctx context.Context, stores []letterStore) (n int, err
 		n++
 	}
 	if n > 0 {
-		return n, nil // the replay reports what cannot be read, after the rest
+		return n, nil
 	}
 	return n, err
 }
@@ -163,16 +165,15 @@ func (p *selection) replayOne(ctx context.Context, store letterStore, f trigger.
 	handler := func(ctx context.Context, b trigger.Batch) error {
 		ctx, cancel := context.WithTimeout(ctx, f.HandlerTimeout)
 		defer cancel()
-		refused := true // also by a panic
+		reason := "the handler panicked"
 		defer func() {
-			if refused {
-				r.Refusals = append(r.Refusals, refusedLetter{current, "the handler panicked"})
+			if reason != "" {
+				r.Refusals = append(r.Refusals, refusedLetter{current, reason})
 			}
 		}()
 		err := f.Handler(ctx, b)
-		refused = false
-		if err != nil {
-			r.Refusals = append(r.Refusals, refusedLetter{current, err.Error()})
+		if reason = ""; err != nil {
+			reason = err.Error()
 		}
 		return err
 	}
@@ -190,7 +191,7 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 			continue
 		}
 		for _, no := range r.Refusals {
-			fmt.Fprintf(out, "%s: letter %s was refused again: %s\n", r.Function, no.ID, no.Error)
+			fmt.Fprintf(out, "%s: letter %s was refused again: %s\n", r.Function, no.ID, printableLine(no.Error))
 		}
 		fmt.Fprintf(out, "%s: %d handled, %d refused again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
 	}

@@ -32,7 +32,7 @@ type appSettings struct {
 	Mode      mode     `split_words:"true" desc:"under the Functions host: timer drains at each tick, continuous works all the time"`
 	Owner     string   `split_words:"true" desc:"this host's name in leases; the machine's name and a random part where empty"`
 	StopGrace interval `split_words:"true" desc:"how long a running handler may go on at a stop"`
-	MaxStuck  count    `split_words:"true" desc:"in continuous work, more handler calls than this that never return end the process, so that it is replaced"`
+	MaxStuck  count    `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
 	LogLevel  logLevel `split_words:"true" desc:"debug, info, warn or error"`
 }
 

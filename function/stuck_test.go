@@ -20,9 +20,15 @@ import (
 // their context, the custom handler stops serving, so that the process ends
 // with the code for a restart that is not counted.
 func TestStuckHandlersReplaceTheProcess(t *testing.T) {
+	for _, mode := range []string{"timer", "continuous"} {
+		t.Run(mode, func(t *testing.T) { stuckUntilReplaced(t, mode) })
+	}
+}
+
+func stuckUntilReplaced(t *testing.T, mode string) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 16)
-	a := openTestApp(t, account.env("HALLEY_MODE", "continuous", "HALLEY_MAX_STUCK", "1",
+	a := openTestApp(t, account.env("HALLEY_MODE", mode, "HALLEY_MAX_STUCK", "1",
 		"HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"))
 	release := make(chan struct{})
 	defer close(release)

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"halley/trigger"
+)
+
+// printLines prints each letter as a whole, a line each. What cannot be read is
+// its error, and the rest is printed all the same.
+func printLines(out io.Writer, found iter.Seq2[letter, error]) error {
+	lines := json.NewEncoder(out)
+	var failed error
+	for l, err := range found {
+		if err == nil {
+			err = lines.Encode(printable(l.DeadLetter))
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// printable is the letter with images that are no JSON as strings, as which
+// they can be printed.
+func printable(d trigger.DeadLetter) trigger.DeadLetter {
+	for _, image := range []*json.RawMessage{&d.Document, &d.Previous, &d.DocumentKey} {
+		if *image != nil && !json.Valid(*image) {
+			*image, _ = json.Marshal(string(*image)) // a string encodes
+		}
+	}
+	return d
+}
+
+// printTable prints a line for each letter, as printLines does.
+func printTable(out io.Writer, found iter.Seq2[letter, error]) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tGIVEN UP\tFUNCTION\tRANGE\tLSN\tKEY\tDOCUMENT\tATTEMPTS\tERROR")
+	var failed error
+	for l, err := range found {
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", l.ID, l.Time.UTC().Format(time.RFC3339), l.in.function, l.Range, l.LSN,
+			cell(l.Key), cell(l.DocumentID), attempts(l.DeadLetter), cell(l.Error))
+	}
+	return errors.Join(t.Flush(), failed)
+}
+
+// attempts is how often a letter's change was tried, for people.
+func attempts(d trigger.DeadLetter) string {
+	if d.Parked {
+		return "parked"
+	}
+	return strconv.Itoa(d.Attempts)
+}
+
+// cell is text that fits a table: its first line, printable, and not too long.
+func cell(s string) string {
+	const most = 80
+	s, _, _ = strings.Cut(s, "\n")
+	if runes := []rune(printableLine(s)); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return printableLine(s)
+}
+
+// printableLine is text on one line.
+func printableLine(s string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printableText(s))
+}
+
+// printableText has nothing in it that would make a terminal do something.
+func printableText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !strconv.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// printLetter shows everything for people.
+func printLetter(out io.Writer, l letter) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"id", l.ID}, {"function", l.in.function}, {"given up", l.Time.UTC().Format(time.RFC3339Nano)}, {"attempts", attempts(l.DeadLetter)},
+		{"range", l.Range}, {"epoch", strconv.FormatInt(l.Epoch, 10)}, {"lsn", strconv.FormatInt(l.LSN, 10)},
+		{"key", l.Key}, {"operation", string(l.Operation)}, {"document id", l.DocumentID}, {"written", l.Written.UTC().Format(time.RFC3339)},
+	} {
+		fmt.Fprintf(t, "%s:\t%s\n", row[0], cell(row[1]))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, part := range []struct{ name, text string }{
+		{"document", string(l.Document)}, {"previous", string(l.Previous)}, {"error", l.Error}, {"stack", l.Stack},
+	} {
+		if part.text == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\n%s:\n%s\n", part.name, printableText(part.text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
