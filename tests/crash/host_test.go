@@ -39,7 +39,7 @@ type life struct {
 	exited chan struct{}
 
 	ending sync.Once
-	killed bool // by us; set before exited is closed
+	killed bool // set by ending
 }
 
 // start begins a life.
@@ -78,11 +78,21 @@ func (c *cell) start(binary string) *life {
 // kill ends the process as a crash does, and returns when it is dead.
 func (l *life) kill() { l.end(syscall.SIGKILL, history.Killed) }
 
-// stop ends the process in good order.
-func (l *life) stop() { l.end(syscall.SIGTERM, history.Stopped) }
+// stop ends the process in good order. One that has ended by itself, or ends
+// badly, fails the test; the signal may come before the process listens to it.
+func (l *life) stop() {
+	l.end(syscall.SIGTERM, history.Stopped)
+	state := l.cmd.ProcessState
+	status, _ := state.Sys().(syscall.WaitStatus)
+	if !l.killed && !state.Success() && status.Signal() != syscall.SIGTERM {
+		text, _ := os.ReadFile(l.log.Name())
+		l.cell.t.Errorf("%s: %v\n%s", l.name, state, text[max(0, len(text)-2000):])
+	}
+}
 
 func (l *life) end(signal os.Signal, op history.Op) {
 	l.ending.Do(func() {
+		l.killed = op == history.Killed
 		_ = l.cmd.Process.Signal(signal)
 		<-l.exited
 		l.cell.record(history.Event{Kind: history.Host, Op: op, Host: l.name, Time: time.Now()})
