@@ -24,6 +24,7 @@ var (
 	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 60")
 	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
 	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
+	hostsFlag    = flag.Bool("hosts", false, "with -seed: show what the hosts log, too")
 	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
@@ -106,7 +107,7 @@ func TestSeed(t *testing.T) {
 		t.Skip("no -seed is given")
 	}
 	o := options{}
-	if testing.Verbose() {
+	if *hostsFlag {
 		o.logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	}
 	if *logFlag != "" {
