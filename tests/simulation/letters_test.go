@@ -25,6 +25,8 @@ func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
 	case unreachable:
 		return errReset
 	}
+	ctx, cancel := context.WithTimeout(ctx, 65*time.Second+1103) // as any client gives up
+	defer cancel()
 	return s.p.exchange(ctx, r, f, func() result {
 		if f.status.code != 0 {
 			return result{err: fmt.Errorf("dead-letter store answers %d", f.status.code)}
