@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -69,13 +70,22 @@ func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
 	return d
 }
 
+// storeTimeout is what one request to a dead letter store may take.
+const storeTimeout = time.Minute
+
+func limited(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
 // put stores a letter, however long it takes.
 func (w *worker) put(ctx context.Context, d DeadLetter) error {
 	for failures := 1; ; failures++ {
 		if err := w.keeper.await(ctx); err != nil {
 			return err
 		}
-		err := w.f.DeadLetters.Put(ctx, d)
+		err := limited(ctx, func(ctx context.Context) error { return w.f.DeadLetters.Put(ctx, d) })
 		if err == nil {
 			w.tally.buried()
 			w.f.event(Event{Kind: DeadLettered, Range: d.Range, Epoch: d.Epoch, Changes: 1, Attempt: d.Attempts, LastLSN: d.LSN})
@@ -171,7 +181,11 @@ func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error)
 // holds asks the store about a key, however long it takes.
 func (w *worker) holds(ctx context.Context, key string) (bool, error) {
 	for failures := 1; ; failures++ {
-		holds, err := w.f.DeadLetters.Holds(ctx, w.f.Name, key)
+		var holds bool
+		err := limited(ctx, func(ctx context.Context) (err error) {
+			holds, err = w.f.DeadLetters.Holds(ctx, w.f.Name, key)
+			return err
+		})
 		if err == nil {
 			return holds, nil
 		}

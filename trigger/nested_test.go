@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"halley/trigger/cosmos"
 )
 
 // The splits here were found by the model in tests/model.
@@ -113,25 +111,68 @@ func TestSplitThatAMergeHidesIsCompleted(t *testing.T) {
 	})
 }
 
-// TestWholeRangeEndsASplit: a range that turns out not to have split gives its
-// lease back, and is read on.
-func TestWholeRangeEndsASplit(t *testing.T) {
-	l := newLease("p", "-20", span{"", "20"}, true)
-	whole := []cosmos.Range{{ID: "7", Min: "", Max: "FF"}}
-	if _, children, err := locate(l, whole, "p"); children != nil || err != nil {
-		t.Fatalf("locate: %v, %v", children, err)
+// TestHalfSplitThatMergesAgainLeavesNoOverlap: an owner stops after the first of
+// two children, which merge again; the first child's lease goes on over its own
+// keys. The parent's next owner creates what is missing, and nothing over keys
+// that the first child has.
+func TestHalfSplitThatMergesAgainLeavesNoOverlap(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.running(w.host("a", w.record("a")))
+		w.fill("before", 20)
+		time.Sleep(30 * time.Second)
+		stop()
+		heirs, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		time.Sleep(time.Minute)
+		child := w.firstChild(w.halfWay("crashed", "0"))
+		_, err = w.account.Merge("db", "items", heirs...)
+		must(t, err)
+		time.Sleep(2 * time.Minute)
+		c := w.halfWay("c", child)
+		ofChild, err := c.createChildren(t.Context(), t.Context())
+		must(t, err)
+		c.retire(t.Context(), ofChild)
+		p := w.halfWay("p", "0")
+		ofParent, err := p.createChildren(t.Context(), t.Context())
+		must(t, err)
+		p.retire(t.Context(), ofParent)
+		w.noHoles()
+		var spans []span
+		for _, l := range w.leaseDocuments() {
+			for _, o := range spans {
+				if o.overlaps(l.span) {
+					t.Errorf("leases over %v and %v", o, l.span)
+				}
+			}
+			spans = append(spans, l.span)
+		}
+	})
+}
+
+func TestMissing(t *testing.T) {
+	parent := newLease("p", "-20", span{"", "20"}, true)
+	halves := []*lease{parent.over(span{"", "10"}, "p"), parent.over(span{"10", "20"}, "p")}
+	whole := []*lease{parent.over(span{"", "20"}, "p")}
+	tests := []struct {
+		name     string
+		children []*lease
+		inside   []span
+		want     string
+	}{
+		{"none there", halves, nil, "-10 10-20"},
+		{"one there", halves, []span{{"", "10"}}, "10-20"},
+		{"all there", halves, []span{{"", "10"}, {"10", "20"}}, ""},
+		{"a part of one there", halves, []span{{"", "08"}}, "08-10 10-20"},
+		{"whole again", whole, []span{{"08", "10"}}, "-08 10-20"},
 	}
-	if _, err := completed(l, nil, "p"); err == nil || !strings.Contains(err.Error(), "whole again") {
-		t.Errorf("error %v", err)
-	}
-	children, err := completed(l, []span{{"08", "10"}}, "p")
-	must(t, err)
-	var tokens []string
-	for _, c := range children {
-		tokens = append(tokens, c.token)
-	}
-	if got := strings.Join(tokens, " "); got != "-08 10-20" {
-		t.Errorf("children %q", got)
+	for _, test := range tests {
+		var tokens []string
+		for _, c := range missing(parent, test.children, test.inside, "p") {
+			tokens = append(tokens, c.token)
+		}
+		if got := strings.Join(tokens, " "); got != test.want {
+			t.Errorf("%s: missing %q, want %q", test.name, got, test.want)
+		}
 	}
 }
 

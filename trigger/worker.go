@@ -191,15 +191,13 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 	if err != nil {
 		return nil, err
 	}
-	if children == nil {
-		if children, err = completed(parent, inside, w.f.store.prefix); err != nil {
-			return nil, err
+	if children == nil { // whole again, but an earlier owner may have begun
+		if len(inside) == 0 {
+			return nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)
 		}
+		children = []*lease{parent.over(parent.span, w.f.store.prefix)}
 	}
-	for _, c := range children {
-		if len(gaps(c.span, inside)) == 0 {
-			continue
-		}
+	for _, c := range missing(parent, children, inside, w.f.store.prefix) {
 		if err := w.keeper.await(held); err != nil {
 			return nil, err
 		}
@@ -210,17 +208,20 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 	return children, nil
 }
 
-// completed are the children that are missing beside those of a split that was
-// begun, when the range has merged again meanwhile.
-func completed(parent *lease, inside []span, prefix string) ([]*lease, error) {
-	if len(inside) == 0 {
-		return nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)
+// missing is what of the children is not there: each child, or, where leases
+// inside the parent's span cover a part of it, leases over the rest.
+func missing(parent *lease, children []*lease, inside []span, prefix string) []*lease {
+	var rest []*lease
+	for _, c := range children {
+		for _, gap := range gaps(c.span, inside) {
+			if gap.equals(c.span) {
+				rest = append(rest, c)
+			} else {
+				rest = append(rest, parent.over(gap, prefix))
+			}
+		}
 	}
-	children := []*lease{}
-	for _, gap := range gaps(parent.span, inside) {
-		children = append(children, parent.over(gap, prefix))
-	}
-	return children, nil
+	return rest
 }
 
 // retire removes the lease of a range that is no more. Where that fails the
