@@ -30,6 +30,7 @@ func FuzzLease(f *testing.F) {
 	}
 	id := `{"id":"` + fixturePrefix + `..0","LeaseToken":"0",`
 	f.Add([]byte(id + `"version":0,"Owner":null,"ContinuationToken":"\"12\"","properties":{"halley.epoch":"3","team":"x"}}`))
+	f.Add([]byte(id + `"owner":"x","continuationtoken":"\"3\"","PROPERTIES":{"a":"b"}}`))
 	f.Add([]byte(id + `"FeedRange":null,"more":{"a":[1e2,"\u00e9"]},"properties":null}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := parseLease(raw, fixturePrefix)

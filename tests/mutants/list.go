@@ -111,7 +111,10 @@ var splits = []mutant{
 		{"trigger/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
 	}},
 	{"child-begins-anew", "a child that came to its end is not created again", []edit{
-		{"trigger/worker.go", "if len(gaps(c.span, inside)) == 0 {\n\t\t\tcontinue\n\t\t}", ""},
+		{"trigger/worker.go", "range missing(parent, children, inside, w.f.store.prefix) {", "range children {"},
+	}},
+	{"child-beside-a-part-of-it", "children cover each key once", []edit{
+		{"trigger/worker.go", "if gap.equals(c.span) {", "if gap.known() {"},
 	}},
 	{"child-not-fenced", "no child is created on a lease that may have expired", []edit{
 		{"trigger/worker.go", "if err := w.keeper.await(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
@@ -172,7 +175,7 @@ var delivery = []mutant{
 		{"trigger/bury.go", "if err := w.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.park(c)", "go func() { _ = w.put(ctx, d) }()\n\t\tw.park(c)"},
 	}},
 	{"failed-put-is-a-success", "while the store fails the range waits", []edit{
-		{"trigger/bury.go", "err := w.f.DeadLetters.Put(ctx, d)\n\t\tif err == nil {", "err := w.f.DeadLetters.Put(ctx, d)\n\t\tif err == nil || true {"},
+		{"trigger/bury.go", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil {", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "nothing is dropped that no setting drops", []edit{
 		{"trigger/lane.go", "return []*group{g}, sleep(ctx, wait)\n\t}\n\tif !g.paused", "l.worker.finish(g.changes)\n\t\treturn nil, nil\n\t}\n\tif !g.paused"},
