@@ -2,12 +2,14 @@ import com.azure.cosmos.ChangeFeedProcessor;
 import com.azure.cosmos.ChangeFeedProcessorBuilder;
 import com.azure.cosmos.CosmosAsyncContainer;
 import com.azure.cosmos.models.ChangeFeedProcessorOptions;
+import com.azure.cosmos.models.ChangeFeedProcessorState;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** Processors that share leases, and what they were told together. */
 final class Fleet implements AutoCloseable {
@@ -89,12 +91,24 @@ final class Fleet implements AutoCloseable {
         return form.hasAllVersions() || story.isEmpty() ? new ArrayList<>(story.values()) : List.of(story.lastEntry().getValue());
     }
 
-    /** Waits until the estimate of every lease is 0. */
-    void awaitNoLag() throws InterruptedException {
+    /**
+     * Waits until the estimate of every lease is 0. A renewal that loses the race against a checkpoint puts the
+     * older position back (DocumentServiceLeaseUpdaterImpl), so there is something new to checkpoint now and then.
+     */
+    void awaitNoLag(Writer writer) throws InterruptedException {
         ChangeFeedProcessor any = processors.values().iterator().next();
+        AtomicInteger looks = new AtomicInteger();
         Await.none("lag", () -> {
-            int lag = any.getCurrentState().block().stream().mapToInt(state -> state.getEstimatedLag()).sum();
-            return lag == 0 ? null : "is " + lag;
+            List<String> behind = new ArrayList<>();
+            for (ChangeFeedProcessorState lease : any.getCurrentState().block()) {
+                if (lease.getEstimatedLag() != 0) {
+                    behind.add(String.format("%s of %s by %d", lease.getLeaseToken(), lease.getHostName(), lease.getEstimatedLag()));
+                }
+            }
+            if (!behind.isEmpty() && looks.incrementAndGet() % 40 == 0) {
+                writer.write(20);
+            }
+            return behind.isEmpty() ? null : "behind are leases " + behind;
         });
     }
 

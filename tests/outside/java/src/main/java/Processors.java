@@ -49,7 +49,7 @@ public final class Processors {
             writer.more(200);
             Map<String, List<String>> expected = writer.finish(form);
             fleet.awaitTold(expected);
-            fleet.awaitNoLag();
+            fleet.awaitNoLag(writer);
             return String.format("%d items, %d changes seen", expected.size(), fleet.changes());
         }
     }

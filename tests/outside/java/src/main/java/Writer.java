@@ -24,6 +24,13 @@ final class Writer {
 
     private void run() {
         while (!stopping) {
+            write(1);
+        }
+    }
+
+    /** Writes so many items; others may call it once the writer is finished. */
+    void write(int count) {
+        for (int i = 0; i < count; i++) {
             String id = "item-" + items.get();
             container.createItem(item(id, 1)).block();
             container.replaceItem(item(id, 2), id, new PartitionKey(id)).block();
