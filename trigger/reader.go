@@ -117,11 +117,11 @@ func (w *worker) startPosition(ctx context.Context) (string, error) {
 		return w.lease.continuation, nil
 	}
 	for failures := 0; ; {
-		h, err := w.physical(ctx)
-		if err != nil {
-			return "", err
+		token := ""
+		at, err := w.physical(ctx)
+		if err == nil {
+			token, err = w.f.resolveStart(ctx, w.f.begin(), at)
 		}
-		token, err := w.f.resolveStart(ctx, w.f.begin(), h)
 		if err == nil && token == "" {
 			return "", nil
 		}
@@ -154,14 +154,20 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 }
 
 // readFeed reads the page after position, or the first one where it is empty. A
-// start time governs every page.
+// start time that the function names governs every page: after a merge older
+// changes would follow. The one that begin takes from the marker does not: what
+// came between a position and the marker is younger than the one and older than
+// the other, and a merged range would leave it out.
 func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
 	start := f.begin()
+	if position == "" && start.kind == startToken {
+		position = start.token
+	}
 	request := cosmos.FeedRequest{
 		Mode: f.Mode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
 		ResourceID: f.store.monitoredRID,
 	}
-	if position == "" || start.kind == startTime {
+	if position == "" || f.Start.kind == startTime {
 		request.Start = start.feed()
 	}
 	return f.Container.ReadFeed(ctx, request)

@@ -1,13 +1,15 @@
 package trigger
 
 import (
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Skip marks err as final: the handler gives these changes up. They are
 // dead-lettered without a further attempt, and the range goes on. Around
 // [Failed] it gives up the changes named there and takes the rest as handled.
+// Joined with an error that is not final, it is not.
 func Skip(err error) error {
 	if err == nil {
 		return nil
@@ -17,7 +19,8 @@ func Skip(err error) error {
 
 // Failed says that exactly these changes of the batch failed with err and that
 // all others were handled. They come again, alone and in order, as the next
-// attempt. Without changes it is err: the whole batch failed.
+// attempt. Without changes it is err: the whole batch failed. Several may be
+// joined; joined with another error, the whole batch failed.
 func Failed(err error, changes ...Change) error {
 	if err == nil || len(changes) == 0 {
 		return err
@@ -66,29 +69,72 @@ type verdict struct {
 	handled []*pending
 }
 
-// judge reads a handler's answer. A Failed that names a change which was not
-// in the batch is taken for the failure of all of it.
+// judge reads a handler's answer. Where it is an error of several parts that do
+// not all name changes, or names a change that was not in the batch, all of the
+// batch failed; where not all parts are final, none is.
 func judge(group []*pending, err error) verdict {
 	if err == nil {
 		return verdict{handled: group}
 	}
-	v := verdict{err: err}
-	var skip *skipError
-	v.giveUp = errors.As(err, &skip)
-	var partial *failedError
-	if !errors.As(err, &partial) {
+	v := verdict{err: err, giveUp: skips(err)}
+	partial, all := partialFailures(err)
+	if !all {
 		v.failed = group
 		return v
 	}
+	named := map[int64]bool{}
+	for _, f := range partial {
+		maps.Copy(named, f.which)
+	}
 	for _, p := range group {
-		if partial.which[p.ordinal] || partial.which == nil && p.ordinal >= partial.from {
+		if named[p.ordinal] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.which == nil && p.ordinal >= f.from }) {
 			v.failed = append(v.failed, p)
 		} else {
 			v.handled = append(v.handled, p)
 		}
+		delete(named, p.ordinal)
 	}
-	if partial.which != nil && len(v.failed) != len(partial.which) || len(v.failed) == 0 {
+	if len(named) > 0 || len(v.failed) == 0 {
 		v.failed, v.handled = group, nil
 	}
 	return v
+}
+
+// partialFailures are the parts of an error that say which changes failed, and
+// whether that is all of it. A panic says nothing of what came after it.
+func partialFailures(err error) (found []*failedError, all bool) {
+	switch e := err.(type) {
+	case *failedError:
+		return []*failedError{e}, true
+	case *PanicError:
+		return nil, false
+	case interface{ Unwrap() error }:
+		return partialFailures(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			more, all := partialFailures(part)
+			if !all {
+				return nil, false
+			}
+			found = append(found, more...)
+		}
+		return found, len(found) > 0
+	}
+	return nil, false
+}
+
+// skips reports whether an error is final in all its parts.
+func skips(err error) bool {
+	switch e := err.(type) {
+	case *skipError:
+		return true
+	case *PanicError:
+		return false
+	case interface{ Unwrap() error }:
+		return skips(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		parts := e.Unwrap()
+		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !skips(part) })
+	}
+	return false
 }
