@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
+
+	"halley/trigger/emulator"
 )
 
 func TestDrain(t *testing.T) {
@@ -155,5 +158,34 @@ func TestDrainKeepsAFailingRangeAndGoesOn(t *testing.T) {
 		if l := w.leaseDocuments()["0"]; l.continuation != "" {
 			t.Errorf("failing range was checkpointed at %s", l.continuation)
 		}
+	})
+}
+
+// TestDrainThatEndsWhileItAcquires leaves no lease behind that nobody works on.
+func TestDrainThatEndsWhileItAcquires(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		h := w.host("a", w.record("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		remove := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Delay: 2 * time.Second})
+		w.mu.Lock()
+		w.before = func(r *http.Request) {
+			if r.Method == http.MethodPut {
+				cancel() // the request is on its way
+			}
+		}
+		w.mu.Unlock()
+		summary, err := h.Drain(ctx)
+		must(t, err)
+		remove()
+		if summary.Behind != 1 {
+			t.Errorf("summary %+v", summary)
+		}
+		if l := w.leaseDocuments()["0"]; l.owner != "" {
+			t.Errorf("lease is left with %q", l.owner)
+		}
+		_, err = h.Drain(t.Context())
+		must(t, err)
+		w.complete(0)
 	})
 }

@@ -292,7 +292,11 @@ func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worke
 			l.span = at.span
 		}
 	}
-	held, id, sent, err := f.store.acquire(ctx, l, f.host.me)
+	// The request is seen to its end although ctx may end meanwhile: a lease that
+	// is ours without our knowing it would lie idle until it expires.
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.host.opts.StopGrace)
+	defer cancel()
+	held, id, sent, err := f.store.acquire(finish, l, f.host.me)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type leaseStore struct {
 	keyedBy    string // "id", "partitionKey" or "" (system key)
 
 	mu     sync.Mutex
-	listed map[string]*lease // by id: as last parsed, and not to be changed
+	listed map[string]*lease // by the text of the document: what the last list parsed, not to be changed
 
 	monitoredKey []string      // partition key paths of the monitored container
 	retention    time.Duration // of its change feed, for all versions; 0 is none
@@ -107,51 +107,34 @@ func (s *leaseStore) list(ctx context.Context) (leases []*lease, bad []unreadabl
 		Text:       "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)",
 		Parameters: []cosmos.Parameter{{Name: "@prefix", Value: s.prefix + ".."}},
 	}
+	s.mu.Lock()
+	before := s.listed
+	s.mu.Unlock()
+	listed := make(map[string]*lease, len(before))
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("list leases: %w", err)
 		}
 		for _, raw := range page.Items {
-			l, err := s.parseListed(raw)
+			l, err := before[string(raw)], error(nil)
+			if l == nil {
+				l, err = s.parse(raw)
+			}
 			switch {
 			case errors.Is(err, errForeignLease):
 				return nil, nil, fmt.Errorf("lease %q: %w", documentID(raw), err)
 			case err != nil:
 				bad = append(bad, unreadable{documentID(raw), err})
 			default:
+				listed[string(raw)] = l
 				leases = append(leases, l)
 			}
 		}
 	}
-	return leases, bad, nil
-}
-
-// parseListed is parse for lists, which see most leases again as they were.
-func (s *leaseStore) parseListed(raw []byte) (*lease, error) {
-	var version struct {
-		ID   string      `json:"id"`
-		ETag azcore.ETag `json:"_etag"`
-	}
-	if err := json.Unmarshal(raw, &version); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
-	known := s.listed[version.ID]
+	s.listed = listed
 	s.mu.Unlock()
-	if known != nil && known.etag == version.ETag && s.keyedBy != "partitionKey" {
-		return known, nil
-	}
-	l, err := s.parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listed == nil {
-		s.listed = map[string]*lease{}
-	}
-	s.listed[version.ID] = l
-	return l, nil
+	return leases, bad, nil
 }
 
 func (s *leaseStore) parse(raw []byte) (*lease, error) {
