@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"runtime/debug"
@@ -37,7 +38,7 @@ func (w *worker) deliverAll(reader, held context.Context, pages <-chan *cosmos.P
 	}
 	working.Wait()
 	for _, page := range w.progress.abandon() {
-		w.f.host.budget.give(page)
+		w.f.host.budget.give(page, &w.holding)
 	}
 	return context.Cause(ctx)
 }
@@ -98,7 +99,7 @@ func (f *function) laneOf(c *pending, lanes int) int {
 func (w *worker) finish(changes []*pending) {
 	closed := w.progress.finish(func(end string) { w.checkpoints.advance(end, len(changes)) }, changes...)
 	for _, page := range closed {
-		w.f.host.budget.give(page)
+		w.f.host.budget.give(page, &w.holding)
 	}
 }
 
@@ -133,6 +134,9 @@ func (e errStuck) Error() string {
 	return fmt.Sprintf("handler has not returned %s after its deadline; the range is given up and the call left behind", e.after)
 }
 
+// errGoexit is the verdict on a handler that ended its goroutine.
+var errGoexit = errors.New("handler called runtime.Goexit")
+
 // call runs the handler once, under its deadline. A handler that does not
 // return within the host's grace after that is stuck: nothing can end it, so
 // the worker goes without it, and the lease with the worker.
@@ -140,7 +144,11 @@ func (w *worker) call(held context.Context, b Batch) error {
 	ctx, cancel := context.WithTimeout(held, w.f.HandlerTimeout)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- protect(ctx, w.f.Handler, b) }()
+	go func() {
+		err := errGoexit
+		defer func() { done <- err }() // also where the handler ends the goroutine
+		err = protect(ctx, w.f.Handler, b)
+	}()
 	select {
 	case err := <-done:
 		return err

@@ -19,29 +19,32 @@ import (
 // When ctx ends, no further delivery begins, handlers that run may finish
 // within StopGrace, and what is handled is checkpointed; that is no error, and
 // Behind counts what is left. An error means that some function could not be
-// worked on at all.
+// worked on at all; the others were.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
-	return h.drain(ctx, nil)
+	return h.drain(ctx, func(*function) bool { return true }, func(*lease) bool { return true })
 }
 
 // DrainRange drains one range of one function: the unit of work where a queue
 // spreads ranges over instances. A token that no lease has is no error: the
 // range may have split since the message was written.
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
-	if !slices.ContainsFunc(h.functions, func(f *function) bool { return f.Name == name }) {
+	named := func(f *function) bool { return f.Name == name }
+	if !slices.ContainsFunc(h.functions, named) {
 		return Summary{}, fmt.Errorf("no function named %q", name)
 	}
-	return h.drain(ctx, func(f *function, l *lease) bool { return f.Name == name && l.token == token })
+	return h.drain(ctx, named, func(l *lease) bool { return l.token == token })
 }
 
-// drain works on the leases that wanted names; nil wants all.
-func (h *Host) drain(ctx context.Context, wanted func(*function, *lease) bool) (Summary, error) {
+// drain works on those leases of those functions that are wanted.
+func (h *Host) drain(ctx context.Context, of func(*function) bool, wanted func(*lease) bool) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
-	slots := make(chan struct{}, h.opts.Parallel)
-	err := h.each(ctx, func(ctx context.Context, f *function) error {
-		d := &drain{f: f, slots: slots}
-		err := d.run(ctx, func(l *lease) bool { return wanted == nil || wanted(f, l) })
+	err := h.each(func(f *function) error {
+		if !of(f) {
+			return nil
+		}
+		d := &drain{f: f, slots: make(chan struct{}, h.opts.Parallel)}
+		err := d.run(ctx, wanted)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(d.summary)
@@ -81,6 +84,10 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 				continue
 			}
 			seen[l.token] = true
+			if d.f.rests(l) {
+				d.count(Summary{Ranges: 1, Skipped: 1})
+				continue
+			}
 			working.Go(func() { d.lease(ctx, l, outlived(l, leases)) })
 		}
 		working.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -200,6 +201,7 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 	if err != nil {
 		return err
 	}
+	leases = slices.DeleteFunc(leases, f.rests)
 	o := f.host.opts
 	for _, step := range plan(f.standings(leases), f.host.me.owner, limits{o.MinLeases, o.MaxLeases}) {
 		l := leases[slices.IndexFunc(leases, func(l *lease) bool { return l.token == step.token })]
@@ -220,7 +222,7 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 }
 
 // candidates lists the leases that may be acquired, in the order of their
-// tokens: one per token, no tombstones, none that rests.
+// tokens: one per token, no tombstones.
 func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	all, bad, err := f.store.list(ctx)
 	if err != nil {
@@ -229,12 +231,18 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	for _, b := range bad {
 		f.log.Error("document is no lease that can be used; it is left alone", zap.String("id", b.id), zap.Error(b.err))
 	}
-	all = furthestBehind(all, f.log)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(all, func(l *lease) bool {
-		return l.tombstone() || time.Now().Before(f.resting[l.token].until)
-	}), nil
+	maps.DeleteFunc(f.resting, func(_ string, r rest) bool { return !time.Now().Before(r.until) })
+	return slices.DeleteFunc(furthestBehind(all, f.log), (*lease).tombstone), nil
+}
+
+// rests reports whether this host leaves the range of a lease to others for now.
+func (f *function) rests(l *lease) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, there := f.resting[l.token]
+	return there
 }
 
 // standings says who holds what. What this host works on is its own, even if

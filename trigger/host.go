@@ -68,20 +68,25 @@ func (h *Host) Owner() string { return h.me.owner }
 // earlier, with an error, only where going on is useless: a container is gone,
 // or leases belong to another kind of processor.
 func (h *Host) Run(ctx context.Context) error {
-	return h.each(ctx, func(ctx context.Context, f *function) error { return f.run(ctx) })
-}
-
-// each runs do for every function at once; the first error ends the others.
-func (h *Host) each(ctx context.Context, do func(context.Context, *function) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	return h.each(func(f *function) error {
+		err := f.run(ctx)
+		if err != nil {
+			cancel() // ends the others
+		}
+		return err
+	})
+}
+
+// each runs do for every function at once and waits for all.
+func (h *Host) each(do func(*function) error) error {
 	errs := make([]error, len(h.functions))
 	var running sync.WaitGroup
 	for i, f := range h.functions {
 		running.Go(func() {
-			if err := do(ctx, f); err != nil {
+			if err := do(f); err != nil {
 				errs[i] = fmt.Errorf("function %q: %w", f.Name, err)
-				cancel()
 			}
 		})
 	}

@@ -136,15 +136,15 @@ func (l *lane) settle(ctx, held context.Context, batch []*pending) error {
 	for len(groups) > 0 {
 		g := groups[len(groups)-1]
 		groups = groups[:len(groups)-1]
-		if err := l.mayDeliver(ctx); err != nil {
-			return err
-		}
 		var err error
 		if g.changes, err = l.divert(ctx, g.changes); err != nil {
 			return err
 		}
 		if len(g.changes) == 0 {
 			continue
+		}
+		if err := l.mayDeliver(ctx); err != nil { // last: the store may have been slow
+			return err
 		}
 		v, err := l.attempt(held, g)
 		if err != nil {

@@ -125,9 +125,10 @@ type Options struct {
 	// MinLeases and MaxLeases bound what this host takes of each function's
 	// leases, beyond its equal share; 0 is no bound. The minimum wins.
 	MinLeases, MaxLeases int
-	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB.
+	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB. One
+	// page of each range is allowed in any case.
 	ReadAhead int64
-	// Parallel is how many ranges a drain works on at a time: 32.
+	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int
 	// Logger gets structured logs; by default nobody does.
 	Logger *zap.Logger

@@ -96,7 +96,7 @@ func (w *worker) resume(ctx context.Context) error {
 
 // send passes a page on within the host's budget for pages in memory.
 func (w *worker) send(ctx context.Context, pages chan<- *cosmos.Page, page *cosmos.Page) error {
-	if err := w.f.host.budget.take(ctx, page); err != nil {
+	if err := w.f.host.budget.take(ctx, page, &w.holding); err != nil {
 		page.Release()
 		return err
 	}
@@ -104,7 +104,7 @@ func (w *worker) send(ctx context.Context, pages chan<- *cosmos.Page, page *cosm
 	case pages <- page:
 		return nil
 	case <-ctx.Done():
-		w.f.host.budget.give(page)
+		w.f.host.budget.give(page, &w.holding)
 		return context.Cause(ctx)
 	}
 }
@@ -235,7 +235,8 @@ func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) 
 }
 
 // budget bounds the bytes of pages that are read but not yet handled, over all
-// ranges of a host. A single page may exceed it, when nothing else is held.
+// ranges of a host. A range that holds none may take one beyond it, so that
+// those that fail, and keep what they have read, do not stop the others.
 type budget struct {
 	limit int64
 
@@ -244,15 +245,19 @@ type budget struct {
 	freed chan struct{} // closed and replaced when bytes come back
 }
 
+// holding is what one range has taken of a budget, whose lock guards it.
+type holding struct{ bytes int64 }
+
 func newBudget(limit int64) *budget { return &budget{limit: limit, freed: make(chan struct{})} }
 
-// take waits until the page fits, or nothing else is held.
-func (b *budget) take(ctx context.Context, p *cosmos.Page) error {
+// take waits until the page fits, or its range holds nothing else.
+func (b *budget) take(ctx context.Context, p *cosmos.Page, of *holding) error {
 	size := pageSize(p)
 	for {
 		b.mu.Lock()
-		if b.used == 0 || b.used+size <= b.limit {
+		if of.bytes == 0 || b.used+size <= b.limit {
 			b.used += size
+			of.bytes += size
 			b.mu.Unlock()
 			return nil
 		}
@@ -267,10 +272,11 @@ func (b *budget) take(ctx context.Context, p *cosmos.Page) error {
 }
 
 // give returns the bytes of a page and the page itself.
-func (b *budget) give(p *cosmos.Page) {
+func (b *budget) give(p *cosmos.Page, of *holding) {
 	size := pageSize(p)
 	b.mu.Lock()
 	b.used -= size
+	of.bytes -= size
 	close(b.freed)
 	b.freed = make(chan struct{})
 	b.mu.Unlock()

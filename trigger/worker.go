@@ -28,6 +28,7 @@ type worker struct {
 	checkpoints checkpoints
 	breaker     breaker
 	parked      parked
+	holding     holding
 }
 
 // run works until the range is lost, gone or caught up, or ctx ends; then
@@ -61,7 +62,7 @@ func (w *worker) run(ctx context.Context) error {
 		stopReading(err)
 	}
 	for page := range pages { // read, but no longer wanted
-		w.f.host.budget.give(page)
+		w.f.host.budget.give(page, &w.holding)
 	}
 	reading.Wait()
 	if err == nil {

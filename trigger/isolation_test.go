@@ -1,0 +1,188 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// functions makes a host of several functions on the same container; their
+// names are the keys.
+func (w *world) functions(t *testing.T, o Options, functions ...Function) *Host {
+	t.Helper()
+	client := w.client()
+	for i := range functions {
+		if functions[i].Container == nil {
+			functions[i].Container = client.Container("db", "items")
+		}
+		functions[i].Start = FromBeginning()
+	}
+	o.Owner = "a"
+	h, err := New(client.Container("db", "leases"), functions, &o)
+	must(t, err)
+	return h
+}
+
+func broken(context.Context, Batch) error { return errors.New("sink is down") }
+
+// Ranges whose handler fails for ever hold what they have read. The others of
+// the host go on reading.
+func TestFailingRangesLeaveMemoryToTheOthers(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		for i := range 200 {
+			id := fmt.Sprint("doc", i)
+			doc := map[string]any{"id": id, "player": id, "version": 1, "padding": strings.Repeat("x", 1000)}
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), doc)
+			must(t, err)
+			w.written[id] = 1
+		}
+		h := w.functions(t, Options{ReadAhead: 20_000},
+			Function{Name: "broken", Handler: broken, MaxItems: 2},
+			Function{Name: "sound", Handler: func(ctx context.Context, b Batch) error {
+				if err := sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
+					return err
+				}
+				return w.record("a")(ctx, b)
+			}, MaxItems: 2})
+		stop := w.running(h)
+		time.Sleep(10 * time.Minute)
+		stop()
+		w.complete(0)
+		if h.budget.used != 0 {
+			t.Errorf("%d bytes are never given back", h.budget.used)
+		}
+	})
+}
+
+// A function whose ranges fail for ever does not keep a drain from others.
+func TestDrainServesEachFunction(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.fill("doc", 40)
+		w.before = func(r *http.Request) {
+			if strings.Contains(r.URL.Path, "/docs/sound") && strings.HasSuffix(r.URL.Path, ".info") {
+				time.Sleep(5 * time.Second) // the other is at work by then
+			}
+		}
+		h := w.functions(t, Options{Parallel: 2}, Function{Name: "broken", Handler: broken}, Function{Name: "sound", Handler: w.record("a")})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := h.Drain(ctx)
+		must(t, err)
+		w.complete(0)
+	})
+}
+
+// A function that cannot be prepared is an error, and the others are drained.
+func TestDrainGoesOnWithoutAFunctionThatCannotStart(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.fill("doc", 300)
+		slow := func(ctx context.Context, b Batch) error {
+			if err := sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			return w.record("a")(ctx, b)
+		}
+		h := w.functions(t, Options{},
+			Function{Name: "lost", Handler: broken, Container: w.client().Container("db", "nowhere")}, Function{Name: "sound", Handler: slow})
+		if _, err := h.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), `"lost"`) {
+			t.Errorf("error %v", err)
+		}
+		w.complete(0)
+	})
+}
+
+// A range that rests is counted, and its Status forgets it when it is over.
+func TestDrainCountsRestingRanges(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		release := make(chan struct{})
+		h := w.host("a", func(context.Context, Batch) error { <-release; return nil }, func(f *Function, _ *Options) { f.HandlerTimeout = time.Second })
+		summary, err := h.Drain(t.Context())
+		must(t, err)
+		if summary.Behind != 1 {
+			t.Errorf("stuck: %+v", summary)
+		}
+		close(release)
+		summary, err = h.Drain(t.Context())
+		must(t, err)
+		if summary.Ranges != 1 || summary.Skipped != 1 {
+			t.Errorf("resting: %+v", summary)
+		}
+		_, err = w.host("b", w.record("b")).Drain(t.Context())
+		must(t, err)
+		time.Sleep(time.Minute)
+		_, err = h.Drain(t.Context())
+		must(t, err)
+		if ranges := h.Status().Functions[0].Ranges; len(ranges) != 0 {
+			t.Errorf("status still shows %+v", ranges)
+		}
+	})
+}
+
+// A handler that ends its goroutine has failed; it is not stuck.
+func TestGoexitIsAFailedAttempt(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 1)
+		record := w.record("a")
+		began := time.Now()
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			if b.Attempt == 1 {
+				runtime.Goexit()
+			}
+			return record(ctx, b)
+		})
+		summary, err := h.Drain(t.Context())
+		must(t, err)
+		w.complete(0)
+		if took := time.Since(began); summary.Retries != 1 || took > time.Minute {
+			t.Errorf("%+v after %v", summary, took)
+		}
+	})
+}
+
+// slowLetters answers Holds after a time that is longer than a lease lasts.
+type slowLetters struct {
+	letters
+	asked func()
+}
+
+func (s *slowLetters) Holds(context.Context, string, string) (bool, error) {
+	s.asked()
+	time.Sleep(90 * time.Second)
+	return false, nil
+}
+
+// No delivery begins on a lease that ran out while the store was asked whether
+// a key is parked.
+func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &slowLetters{}
+		must(t, store.Put(t.Context(), DeadLetter{ID: "x", Function: "test", Key: `["k"]`}))
+		w.write("k", "doc")
+		var mended time.Time
+		store.asked = func() {
+			remove := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 503})
+			time.AfterFunc(3*time.Minute, func() {
+				mended = time.Now()
+				remove()
+			})
+		}
+		record := w.record("a")
+		_, err := w.host("a", func(ctx context.Context, b Batch) error {
+			if mended.IsZero() {
+				t.Error("delivered while no lease write arrived for longer than the lease lasts")
+			}
+			return record(ctx, b)
+		}, func(f *Function, _ *Options) { f.ParkKeys, f.DeadLetters = true, store }).Drain(t.Context())
+		must(t, err)
+		w.complete(0)
+	})
+}
