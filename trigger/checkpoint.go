@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,7 +16,8 @@ type Checkpoint struct {
 	// Interval saves when the last save is that long ago. With Every, what comes
 	// first counts.
 	Interval time.Duration
-	// Manual saves only what the handler asked for with [Batch.Checkpoint].
+	// Manual saves only what the handler asked for with [Batch.Checkpoint], and
+	// nothing after it.
 	Manual bool
 }
 
@@ -27,39 +27,53 @@ type checkpoints struct {
 	setting Checkpoint
 	keeper  *keeper
 
-	requested atomic.Bool // the handler asked for one
-
-	mu      sync.Mutex
-	pending int       // changes since the last one
-	last    time.Time // when it was
+	mu    sync.Mutex
+	end   string    // of the acknowledged prefix
+	at    int64     // the ordinal of the last change in it
+	asked int64     // a handler asked for the position after this change
+	saved int64     // at, when the position was last to be saved
+	last  time.Time // and when that was
 }
 
-// request is what a handler calls, for the end of the batch it has in hand.
-func (c *checkpoints) request() { c.requested.Store(true) }
-
-// advance is told each new end of the acknowledged prefix and how many changes
-// were finished to get there.
-func (c *checkpoints) advance(end string, changes int) {
-	if c.setting.Manual {
-		if c.requested.CompareAndSwap(true, false) {
-			c.keeper.advance(end, true)
-		}
+// request asks for the position after the change with that ordinal. Where it
+// cannot be named, being inside a transaction or in a page of a merged range, the
+// last one before it is as far as a checkpoint goes.
+func (c *checkpoints) request(ordinal int64) {
+	if !c.setting.Manual {
 		return
-	}
-	c.keeper.advance(end, changes > 0 && c.due(changes))
-}
-
-// due reports whether the position is to be saved now.
-func (c *checkpoints) due(changes int) bool {
-	s := c.setting
-	if s.Every <= 0 && s.Interval <= 0 {
-		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending += changes
-	if s.Every > 0 && c.pending >= s.Every || s.Interval > 0 && time.Since(c.last) >= s.Interval {
-		c.pending, c.last = 0, time.Now()
+	c.asked = max(c.asked, ordinal)
+	c.saveAsked()
+}
+
+// advance is told each new end of the acknowledged prefix, and the ordinal of
+// the last change in it.
+func (c *checkpoints) advance(end string, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end, c.at = end, at
+	if c.setting.Manual {
+		c.saveAsked()
+		return
+	}
+	c.keeper.advance(end, c.due())
+}
+
+// saveAsked saves the end of the prefix, if it was asked for.
+func (c *checkpoints) saveAsked() {
+	if c.end != "" && c.at <= c.asked {
+		c.keeper.advance(c.end, true)
+	}
+}
+
+// due reports whether the position is to be saved now.
+func (c *checkpoints) due() bool {
+	s, changes := c.setting, c.at-c.saved
+	always := s.Every <= 0 && s.Interval <= 0
+	if changes > 0 && always || s.Every > 0 && changes >= int64(s.Every) || changes > 0 && s.Interval > 0 && time.Since(c.last) >= s.Interval {
+		c.saved, c.last = c.at, time.Now()
 		return true
 	}
 	return false

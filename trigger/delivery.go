@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -97,7 +98,7 @@ func (f *function) laneOf(c *pending, lanes int) int {
 // finish books changes as handled or dead-lettered and passes the acknowledged
 // prefix on to whoever saves it.
 func (w *worker) finish(changes []*pending) {
-	closed := w.progress.finish(func(end string) { w.checkpoints.advance(end, len(changes)) }, changes...)
+	closed := w.progress.finish(w.checkpoints.advance, changes...)
 	for _, page := range closed {
 		w.f.host.budget.give(page, &w.holding)
 	}
@@ -118,7 +119,7 @@ func (w *worker) batch(group []*pending, attempt int) Batch {
 	}
 	return Batch{
 		Function: w.f.Name, Range: w.lease.asRange(), Changes: changes, Attempt: attempt, Epoch: w.keeper.id.epoch,
-		checkpoint: w.checkpoints.request,
+		checkpoint: new(atomic.Bool),
 	}
 }
 
@@ -199,6 +200,9 @@ func (l *lane) attempt(held context.Context, g *group) (verdict, error) {
 		w.watchRetention(g.changes[0].item)
 	} else {
 		w.tally.delivered(event)
+		if b.checkpoint.Load() {
+			w.checkpoints.request(g.changes[len(g.changes)-1].ordinal)
+		}
 	}
 	w.f.event(event)
 	return judge(g.changes, err), nil

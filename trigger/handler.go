@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -35,15 +36,16 @@ type Batch struct {
 	Attempt  int          // 1 on the first delivery of these changes by this owner
 	Epoch    int64        // acquisitions of the lease so far; a sink may refuse a smaller one
 
-	checkpoint func()
+	checkpoint *atomic.Bool // whether the handler asked for one; nil in a replay
 }
 
 // Checkpoint asks for the position after this batch to be saved once the
-// handler has returned nil. It is for functions whose checkpoints are manual;
-// for others it changes nothing, as they are saved anyway.
+// handler has returned nil and all before it, in other lanes too, is handled. It
+// is for functions whose checkpoints are manual; for others it changes nothing,
+// as they are saved anyway.
 func (b Batch) Checkpoint() {
 	if b.checkpoint != nil {
-		b.checkpoint()
+		b.checkpoint.Store(true)
 	}
 }
 

@@ -15,12 +15,14 @@ import (
 type progress struct {
 	mu    sync.Mutex
 	pages []*openPage // in feed order, the first with unfinished changes
-	next  int64       // ordinal of the next change
+	next  int64       // ordinal of the newest change
+	end   string      // of the prefix, as last told
 }
 
 // openPage is a page with changes that are not finished.
 type openPage struct {
 	page   *cosmos.Page
+	before int64 // ordinal of the last change before the page
 	left   int
 	done   []bool
 	inside bool // a position inside the page can be named, see namesLSNs
@@ -44,6 +46,7 @@ func (p *progress) open(page *cosmos.Page, byKeys bool) []*pending {
 	changes := make([]*pending, len(page.Items))
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	o.before = p.next
 	p.pages = append(p.pages, o)
 	for i, item := range page.Items {
 		p.next++
@@ -69,8 +72,9 @@ func namesLSNs(page *cosmos.Page) bool {
 func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
 
 // finish marks changes as handled or dead-lettered and tells advance, in order,
-// each new end of the prefix. It returns the pages that are done with.
-func (p *progress) finish(advance func(continuation string), changes ...*pending) (closed []*cosmos.Page) {
+// each new end of the prefix and the ordinal of the last change before it. It
+// returns the pages that are done with.
+func (p *progress) finish(advance func(continuation string, at int64), changes ...*pending) (closed []*cosmos.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range changes {
@@ -79,28 +83,31 @@ func (p *progress) finish(advance func(continuation string), changes ...*pending
 			c.in.left--
 		}
 	}
-	end := ""
+	end, at := p.end, int64(0)
 	for len(p.pages) > 0 && p.pages[0].left == 0 {
-		closed = append(closed, p.pages[0].page)
-		end = p.pages[0].page.Continuation
+		o := p.pages[0]
+		closed = append(closed, o.page)
+		end, at = o.page.Continuation, o.before+int64(len(o.done))
 		p.pages = p.pages[1:]
 	}
 	if len(p.pages) > 0 {
-		if inner := p.pages[0].innerContinuation(); inner != "" {
-			end = inner
+		if inner, n := p.pages[0].innerContinuation(); n > 0 {
+			end, at = inner, p.pages[0].before+int64(n)
 		}
 	}
-	if end != "" {
-		advance(end)
+	if end != p.end {
+		p.end = end
+		advance(end, at)
 	}
 	return closed
 }
 
 // innerContinuation names the last position inside the page before which all
-// is done. A transaction shares one LSN and is never divided.
-func (o *openPage) innerContinuation() string {
+// is done, and counts the changes before it; 0 where there is none. A transaction
+// shares one LSN and is never divided.
+func (o *openPage) innerContinuation() (string, int) {
 	if !o.inside {
-		return ""
+		return "", 0
 	}
 	items := o.page.Items
 	first := 0
@@ -112,9 +119,9 @@ func (o *openPage) innerContinuation() string {
 		end--
 	}
 	if end == 0 {
-		return ""
+		return "", 0
 	}
-	return quotedLSN(items[end-1].LSN)
+	return quotedLSN(items[end-1].LSN), end
 }
 
 // oldest is the first change that is not finished, without its bytes.

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"halley/trigger/cosmos"
@@ -36,7 +37,10 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 			}
 			c := todo[at]
 			todo = append(todo[:at], todo[at+1:]...)
-			p.finish(func(end string) {
+			p.finish(func(end string, last int64) {
+				if slices.ContainsFunc(todo, func(c *pending) bool { return c.ordinal <= last }) {
+					t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, last)
+				}
 				checkPosition(t, end, saved, todo, pageEnds[end], byKeys)
 				saved = end
 			}, c)

@@ -166,7 +166,7 @@ var delivery = []mutant{
 		{"trigger/lane.go", "return []*group{second, first}, sleep", "return []*group{first, second}, sleep"},
 	}},
 	{"partial-failure-inverted", "exactly what failed comes again", []edit{
-		{"trigger/verdict.go", "if partial.which[p.ordinal] ||", "if partial.which != nil && !partial.which[p.ordinal] ||"},
+		{"trigger/verdict.go", "if named[p.ordinal] ||", "if partial[0].which != nil && !named[p.ordinal] ||"},
 	}},
 	{"panic-is-success", "a panic is a failed attempt", []edit{
 		{"trigger/delivery.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
@@ -199,7 +199,7 @@ var delivery = []mutant{
 		{"trigger/versions.go", "return json.RawMessage((*buffer)[from:len(*buffer):len(*buffer)])", "return json.RawMessage(raw[: len(*buffer)-from : len(*buffer)-from])"},
 	}},
 	{"no-memory-budget", "what is read ahead fits the budget", []edit{
-		{"trigger/reader.go", "if b.used == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},
+		{"trigger/reader.go", "if of.bytes == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},
 	}},
 	{"checksum-not-checked", "a damaged letter is not taken for a whole one", []edit{
 		{"trigger/deadletter/frame.go", "castagnoli, f.payload) != sum {", "castagnoli, f.payload) != sum && f.end < 0 {"},
