@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -31,8 +33,11 @@ func TestManualCheckpointIsNeverPastWhatWasAskedFor(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		unnamed(t, w)
 		w.fill("doc", 40)
+		var mu sync.Mutex
 		flushed := map[string]bool{}
 		_, err := w.host("a", func(_ context.Context, b Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if b.Changes[0].LSN%2 == 0 { // some
 				for _, c := range b.Changes {
 					flushed[documentID(c.Document)] = true
@@ -58,13 +63,14 @@ func TestManualCheckpointIsNeverPastWhatWasAskedFor(t *testing.T) {
 func TestManualCheckpointWithLanes(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 60)
-		calls := 0
+		var calls atomic.Int64
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			b.Checkpoint()
-			if calls++; calls%4 == 0 {
+			n := calls.Add(1)
+			if n%4 == 0 {
 				return errors.New("not now")
 			}
-			return sleep(ctx, time.Duration(len(documentID(b.Changes[0].Document))*calls%7)*time.Second)
+			return sleep(ctx, time.Duration(n*3%7)*time.Second)
 		}, manually, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 3 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
@@ -97,31 +103,29 @@ func TestNoCheckpointWithoutProgress(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.write("blocked", "first")
 		w.write("blocked", "doc")
-		first := true
+		var held atomic.Bool
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			if documentID(b.Changes[0].Document) == "first" {
 				return nil
 			}
-			if key := logicalKey(b.Changes[0].Document, []string{"/player"}); key == `["blocked"]` && first {
-				first = false
+			if key := logicalKey(b.Changes[0].Document, []string{"/player"}); key == `["blocked"]` && held.CompareAndSwap(false, true) {
 				return sleep(ctx, 4*time.Minute)
 			}
 			return sleep(ctx, time.Second)
 		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 2, 1 })
 		w.fill("other", 60)
-		writes := 0
+		var writes atomic.Int64
 		w.before = func(r *http.Request) {
 			if r.Method == http.MethodPut {
-				writes++
+				writes.Add(1)
 			}
 		}
 		stop := w.running(h)
 		time.Sleep(2 * time.Minute)
-		if writes > 12 { // acquisition, the first two, and renewals
-			t.Errorf("%d lease writes in two minutes without progress", writes)
+		if n := writes.Load(); n > 12 { // acquisition, the first two, and renewals
+			t.Errorf("%d lease writes in two minutes without progress", n)
 		}
 		time.Sleep(10 * time.Minute)
-		w.before = nil
 		stop()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,17 +168,17 @@ func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 		store := &slowLetters{}
 		must(t, store.Put(t.Context(), DeadLetter{ID: "x", Function: "test", Key: `["k"]`}))
 		w.write("k", "doc")
-		var mended time.Time
+		var mended atomic.Bool
 		store.asked = func() {
 			remove := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 503})
 			time.AfterFunc(3*time.Minute, func() {
-				mended = time.Now()
+				mended.Store(true)
 				remove()
 			})
 		}
 		record := w.record("a")
 		_, err := w.host("a", func(ctx context.Context, b Batch) error {
-			if mended.IsZero() {
+			if !mended.Load() {
 				t.Error("delivered while no lease write arrived for longer than the lease lasts")
 			}
 			return record(ctx, b)
