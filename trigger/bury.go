@@ -104,32 +104,46 @@ func (w *worker) put(ctx context.Context, d DeadLetter) error {
 // the store of them.
 type parked struct {
 	mu   sync.Mutex
-	keys map[string]bool
+	keys map[string]letterPosition // of the first letter of each key
 }
 
-func (p *parked) has(key string) bool {
+// letterPosition is where in a feed a letter's change was. The time tells a
+// change that comes again, from before it, from a later one of a range whose LSNs
+// a merge has set back.
+type letterPosition struct {
+	lsn     int64
+	written int64 // seconds since 1970
+}
+
+// behind reports whether a change has its place behind a letter of its key.
+func (p *parked) behind(c *pending) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.keys[key]
+	first, there := p.keys[c.key]
+	return there && (c.item.LSN >= first.lsn || c.item.Timestamp > first.written)
 }
 
-func (p *parked) set(key string, is bool) {
+func (p *parked) add(key string, at letterPosition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys == nil {
-		p.keys = map[string]bool{}
+		p.keys = map[string]letterPosition{}
 	}
-	if is {
-		p.keys[key] = true
-	} else {
-		delete(p.keys, key)
+	if first, there := p.keys[key]; !there || at.lsn < first.lsn && at.written <= first.written {
+		p.keys[key] = at
 	}
+}
+
+func (p *parked) remove(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.keys, key)
 }
 
 // park notes that the key of a change has a dead letter now.
 func (w *worker) park(c *pending) {
 	if w.f.ParkKeys {
-		w.parked.set(c.key, true)
+		w.parked.add(c.key, letterPosition{c.item.LSN, c.item.Timestamp})
 	}
 }
 
@@ -142,7 +156,7 @@ func (w *worker) loadParked(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load parked keys: %w", err)
 		}
-		w.parked.set(d.Key, true)
+		w.parked.add(d.Key, letterPosition{d.LSN, d.Written.Unix()})
 	}
 	return nil
 }
@@ -157,7 +171,7 @@ func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error)
 	}
 	var rest []*pending
 	for _, c := range group {
-		if !w.parked.has(c.key) {
+		if !w.parked.behind(c) {
 			rest = append(rest, c)
 			continue
 		}
@@ -166,7 +180,7 @@ func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error)
 			return nil, err
 		}
 		if !holds {
-			w.parked.set(c.key, false)
+			w.parked.remove(c.key)
 			rest = append(rest, c)
 			continue
 		}

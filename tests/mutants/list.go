@@ -187,10 +187,10 @@ var delivery = []mutant{
 		{"trigger/bury.go", "return b.limit > 0 && b.inARow >= b.limit", "return false"},
 	}},
 	{"park-forgets", "behind a dead letter its key waits", []edit{
-		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.set", "\tif false {\n\t\tw.parked.set"},
+		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.add", "\tif false {\n\t\tw.parked.add"},
 	}},
 	{"parked-keys-not-loaded", "a new owner knows what is parked", []edit{
-		{"trigger/bury.go", "w.parked.set(d.Key, true)\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
+		{"trigger/bury.go", "w.parked.add(d.Key, letterPosition{d.LSN, d.Written.Unix()})\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},
