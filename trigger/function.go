@@ -110,8 +110,10 @@ func (f *function) work(ctx context.Context, w *worker, fail context.CancelCause
 		case kick <- struct{}{}:
 		default:
 		}
-	case isFatal(err), f.host.tooManyStuck():
+	case isFatal(err):
 		fail(err)
+	case f.host.tooManyStuck():
+		fail(fmt.Errorf("more than %d handler calls do not return: %w", f.host.opts.MaxStuck, err))
 	case !reasonOf(err).good():
 		w.log.Warn("range given up for now", zap.Error(err))
 	}

@@ -50,7 +50,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 		if err != nil {
 			return nil, err
 		}
-		key := strings.Join([]string{f.Name, f.Container.Database(), f.Container.Name()}, "/")
+		key := strings.Join([]string{f.Name, f.Container.Client().Endpoint(), f.Container.Database(), f.Container.Name()}, "/")
 		if names[key] {
 			return nil, fmt.Errorf("two functions named %q on one container: names prefix leases and must differ", f.Name)
 		}

@@ -33,6 +33,32 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	})
 }
 
+func TestFunctionsThatCannotWork(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		good := Function{Name: "a", Container: w.items, Handler: w.record("a")}
+		for want, change := range map[string]func(*Function){
+			"cannot contain":        func(f *Function) { f.Name = "games/scores" },
+			"no container":          func(f *Function) { f.Container = nil },
+			"no handler":            func(f *Function) { f.Handler = nil },
+			"Lanes cannot":          func(f *Function) { f.Lanes = -1 },
+			"a duration":            func(f *Function) { f.BreakerPause = -1 },
+			"MaxAttempts":           func(f *Function) { f.MaxAttempts = -2 },
+			"manual":                func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
+			"ParkKeys needs":        func(f *Function) { f.ParkKeys = true },
+			"less than RetryMin":    func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
+			"two functions named":   func(f *Function) {},
+			"all versions begin":    func(f *Function) { f.Mode, f.Start = cosmos.AllVersions, FromBeginning() },
+			"latest-version mode; ": func(f *Function) { f.Mode, f.SoftDelete = cosmos.AllVersions, "deleted" },
+		} {
+			f := good
+			change(&f)
+			if _, err := New(w.leases, []Function{good, f}, nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want an error about %q", err, want)
+			}
+		}
+	})
+}
+
 // What is read ahead of slow handlers fits the budget, over all ranges, and one
 // page of each range.
 func TestReadAheadKeepsToItsBudget(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +17,7 @@ import (
 // Function is a handler and the container whose changes it gets.
 type Function struct {
 	// Name is the processor name: it prefixes the lease ids, and functions that
-	// share a lease container differ in it. It may be empty.
+	// share a lease container differ in it. It may be empty, and has no / \ ? #.
 	Name string
 	// Container is the monitored container.
 	Container *cosmos.Container
@@ -199,6 +200,8 @@ type RangeInfo struct {
 // withDefaults checks a function and fills in what it leaves open.
 func (f Function) withDefaults() (Function, error) {
 	switch {
+	case strings.ContainsAny(f.Name, `/\?#`):
+		return f, fmt.Errorf(`function %q: the name prefixes lease ids, which cannot contain / \ ? #`, f.Name)
 	case f.Container == nil:
 		return f, fmt.Errorf("function %q has no container", f.Name)
 	case f.Handler == nil:
