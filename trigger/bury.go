@@ -23,7 +23,7 @@ func (l *lane) bury(ctx context.Context, changes []*pending, tries int, cause er
 		if err := w.put(ctx, d); err != nil {
 			return err
 		}
-		w.park(c)
+		w.park(d)
 		w.finish([]*pending{c})
 		l.failures = 0
 		w.log.Error("change dead-lettered", zap.String("letter", d.ID), zap.Int64("lsn", d.LSN), zap.Int("attempts", tries), zap.Error(cause))
@@ -58,7 +58,7 @@ func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
 		Function: w.f.Name, Range: w.lease.token, Epoch: w.keeper.id.epoch, LSN: c.item.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: idOf(c.item), DocumentKey: change.Key, Written: change.Time,
-		Attempts: tries, Parked: cause == nil, Time: w.f.store.now().UTC(),
+		Attempts: tries, Parked: cause == nil, Time: w.parked.after(key, w.f.store.now().UTC()),
 	}
 	if cause != nil {
 		d.Error = cause.Error()
@@ -104,34 +104,52 @@ func (w *worker) put(ctx context.Context, d DeadLetter) error {
 // the store of them.
 type parked struct {
 	mu   sync.Mutex
-	keys map[string]letterPosition // of the first letter of each key
+	keys map[string]parkedKey
 }
 
-// letterPosition is where in a feed a letter's change was. The time tells a
-// change that comes again, from before it, from a later one of a range whose LSNs
-// a merge has set back.
-type letterPosition struct {
+// parkedKey is where in the feed the first letter's change of a key was, and
+// when the last letter was put. The time of a change tells one that comes again,
+// from before the first, from a later one of a range whose LSNs a merge has set back.
+type parkedKey struct {
 	lsn     int64
 	written int64 // seconds since 1970
+	last    time.Time
 }
 
 // behind reports whether a change has its place behind a letter of its key.
 func (p *parked) behind(c *pending) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first, there := p.keys[c.key]
-	return there && (c.item.LSN >= first.lsn || c.item.Timestamp > first.written)
+	key, there := p.keys[c.key]
+	return there && (c.item.LSN >= key.lsn || c.item.Timestamp > key.written)
 }
 
-func (p *parked) add(key string, at letterPosition) {
+// after is a time for the next letter of a key: now, unless the owner who put
+// the last was ahead of this one's clock.
+func (p *parked) after(key string, now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last := p.keys[key].last; !now.After(last) {
+		return last.Add(1)
+	}
+	return now
+}
+
+// add notes a letter.
+func (p *parked) add(d DeadLetter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys == nil {
-		p.keys = map[string]letterPosition{}
+		p.keys = map[string]parkedKey{}
 	}
-	if first, there := p.keys[key]; !there || at.lsn < first.lsn && at.written <= first.written {
-		p.keys[key] = at
+	key, there := p.keys[d.Key]
+	if written := d.Written.Unix(); !there || d.LSN < key.lsn && written <= key.written {
+		key.lsn, key.written = d.LSN, written
 	}
+	if d.Time.After(key.last) {
+		key.last = d.Time
+	}
+	p.keys[d.Key] = key
 }
 
 func (p *parked) remove(key string) {
@@ -140,10 +158,10 @@ func (p *parked) remove(key string) {
 	delete(p.keys, key)
 }
 
-// park notes that the key of a change has a dead letter now.
-func (w *worker) park(c *pending) {
+// park notes that the key of a letter has one now.
+func (w *worker) park(d DeadLetter) {
 	if w.f.ParkKeys {
-		w.parked.add(c.key, letterPosition{c.item.LSN, c.item.Timestamp})
+		w.parked.add(d)
 	}
 }
 
@@ -156,7 +174,7 @@ func (w *worker) loadParked(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load parked keys: %w", err)
 		}
-		w.parked.add(d.Key, letterPosition{d.LSN, d.Written.Unix()})
+		w.parked.add(d)
 	}
 	return nil
 }
@@ -184,9 +202,11 @@ func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error)
 			rest = append(rest, c)
 			continue
 		}
-		if err := w.put(ctx, w.deadLetter(c, 0, nil)); err != nil {
+		d := w.deadLetter(c, 0, nil)
+		if err := w.put(ctx, d); err != nil {
 			return nil, err
 		}
+		w.park(d)
 		w.finish([]*pending{c})
 	}
 	return rest, nil

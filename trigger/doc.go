@@ -7,8 +7,9 @@
 //
 // # Guarantees
 //
-//   - No change is lost. A checkpoint never moves past a change whose handler
-//     has not returned nil. The one exception is a setting that asks for it.
+//   - No change is lost. A checkpoint never moves past a change that was neither
+//     handled nor put into a durable dead letter store. [Discard] is the one
+//     store that is not.
 //   - Order per logical partition key. Changes of one key reach the handler in
 //     feed order. A redelivery begins at an earlier point and has no gaps.
 //   - At least once. What was delivered after the last durable checkpoint is

@@ -79,7 +79,8 @@ type Function struct {
 	ParkKeys bool
 	// Breaker is how many changes in a row may be dead-lettered without one
 	// success before the range pauses for BreakerPause ahead of each further
-	// one; by default 10 and 1 min, -1 never pauses.
+	// one; by default 10 and 1 min, -1 never pauses. What the handler gives up
+	// with Skip does not count.
 	Breaker      int
 	BreakerPause time.Duration
 	// Checkpoint says how often positions are saved; by default continuously.

@@ -172,7 +172,7 @@ var delivery = []mutant{
 		{"trigger/delivery.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
 	}},
 	{"letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/bury.go", "if err := w.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.park(c)", "go func() { _ = w.put(ctx, d) }()\n\t\tw.park(c)"},
+		{"trigger/bury.go", "if err := w.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.park(d)", "go func() { _ = w.put(ctx, d) }()\n\t\tw.park(d)"},
 	}},
 	{"failed-put-is-a-success", "while the store fails the range waits", []edit{
 		{"trigger/bury.go", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil {", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil || true {"},
@@ -190,7 +190,7 @@ var delivery = []mutant{
 		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.add", "\tif false {\n\t\tw.parked.add"},
 	}},
 	{"parked-keys-not-loaded", "a new owner knows what is parked", []edit{
-		{"trigger/bury.go", "w.parked.add(d.Key, letterPosition{d.LSN, d.Written.Unix()})\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
+		{"trigger/bury.go", "w.parked.add(d)\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},
