@@ -111,7 +111,7 @@ func (q *Query) Properties() Properties {
 func (q *Query) streams() bool {
 	s := q.statement
 	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && len(s.from) > 0
+	return !whole && len(s.from) > 0 && s.from[0].query == nil
 }
 
 func (q *Query) ordered() bool {
