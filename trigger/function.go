@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.resting, func(_ string, r rest) bool { return !time.Now().Before(r.until) })
-	return slices.DeleteFunc(furthestBehind(all, f.log), (*lease).tombstone), nil
+	return slices.DeleteFunc(f.onePerToken(all, f.host.opts.Expiration), (*lease).tombstone), nil
 }
 
 // rests reports whether this host leaves the range of a lease to others for now.
@@ -260,27 +261,33 @@ func (f *function) standings(leases []*lease) []standing {
 			continue
 		}
 		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
-		s.halley = l.properties[incarnationProperty] != ""
+		s.halley = strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
 		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
 		standings[i] = s
 	}
 	return standings
 }
 
-// furthestBehind keeps one of several documents with the same token, the one
-// that has seen the least, in the order of tokens.
-func furthestBehind(leases []*lease, log *zap.Logger) []*lease {
-	slices.SortStableFunc(leases, func(a, b *lease) int {
-		if c := strings.Compare(a.token, b.token); c != 0 {
-			return c
+// onePerToken keeps one of several documents with the same token, in the order
+// of tokens: one that a live host holds, or else the one that has seen the
+// least. What is chosen stays so while it is worked on, and nothing is lost
+// whichever it is.
+func (f *function) onePerToken(leases []*lease, expiration time.Duration) []*lease {
+	now := f.store.now()
+	free := func(l *lease) int {
+		if l.free(now, expiration) {
+			return 1
 		}
-		return compareContinuations(a.continuation, b.continuation)
+		return 0
+	}
+	slices.SortStableFunc(leases, func(a, b *lease) int {
+		return cmp.Or(strings.Compare(a.token, b.token), free(a)-free(b), compareContinuations(a.continuation, b.continuation))
 	})
 	return slices.CompactFunc(leases, func(kept, dropped *lease) bool {
 		same := kept.token == dropped.token
 		if same {
-			log.Error("two leases for one range; the one that is behind is used",
-				zap.String("range", kept.token), zap.String("used", kept.id), zap.String("ignored", dropped.id))
+			f.log.Error("two leases for one range; delete the one that is ignored", zap.String("range", kept.token),
+				zap.String("used", kept.partitionKey.String()), zap.String("ignored", dropped.partitionKey.String()))
 		}
 		return same
 	})
@@ -342,20 +349,24 @@ func (f *function) setProblem(err error) {
 
 // inside are the spans, sorted, of the leases that lie within l's span: what
 // follows l, begun by an earlier owner. One over all of it counts only where it
-// holds keys and l a physical range, which is what a merge leaves.
-func (f *function) inside(ctx context.Context, l *lease) ([]span, error) {
+// holds keys and l a physical range, which is what a merge leaves. highest is the
+// highest epoch of all leases that share keys with l, itself included.
+func (f *function) inside(ctx context.Context, l *lease) (spans []span, highest int64, err error) {
 	leases, _, err := f.store.list(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var spans []span
+	highest = l.epoch()
 	for _, o := range leases {
-		same := o.span.equals(l.span)
-		if o.id == l.id || o.tombstone() || !o.span.known() || !l.span.contains(o.span) || same && (!o.byKeys || l.byKeys) {
+		if o.tombstone() || !o.span.known() || !o.span.overlaps(l.span) {
+			continue
+		}
+		highest = max(highest, o.epoch())
+		if o.id == l.id || !l.span.contains(o.span) || o.span.equals(l.span) && (!o.byKeys || l.byKeys) {
 			continue
 		}
 		spans = append(spans, o.span)
 	}
 	sortSpans(spans)
-	return spans, nil
+	return spans, highest, nil
 }

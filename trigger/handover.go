@@ -16,13 +16,21 @@ const (
 	handoverSinceProperty = "halley.handover.since" // the service's clock when it asked, Unix seconds
 
 	// What asking must not prolong: when the owner had last written, Unix
-	// seconds. The owner's next write removes it.
+	// seconds. A Halley owner's next write removes it; one of .NET keeps it.
 	handoverWrittenProperty = "halley.handover.written"
 )
 
+// askingTakes bounds the time between the asker's look at the clock and the
+// service's at its write.
+const askingTakes = 10 * time.Second
+
+// writtenBeforeAsked is when the owner last wrote the lease, where the last
+// write was that of an asker.
 func (l *lease) writtenBeforeAsked() (time.Time, bool) {
 	seconds, err := strconv.ParseInt(l.properties[handoverWrittenProperty], 10, 64)
-	return time.Unix(seconds, 0), err == nil
+	since, sinceErr := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
+	byAsker := err == nil && sinceErr == nil && l.written.Sub(time.Unix(since, 0)) < askingTakes
+	return time.Unix(seconds, 0), byAsker
 }
 
 // asked is the host that may still hope for the lease, or "", and whether its

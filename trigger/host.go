@@ -40,7 +40,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	}
 	h := &Host{
 		opts:    o,
-		me:      identity{owner: o.Owner, incarnation: rand.Text()[:13]},
+		me:      identity{owner: o.Owner, incarnation: o.Owner + "/" + rand.Text()[:13]},
 		started: time.Now(),
 		budget:  newBudget(o.ReadAhead),
 	}

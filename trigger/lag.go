@@ -58,7 +58,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
 	var found []*lease
-	for _, l := range furthestBehind(all, f.log) {
+	for _, l := range f.onePerToken(all, store.expiration) {
 		if !l.tombstone() {
 			found = append(found, l)
 		}

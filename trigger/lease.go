@@ -76,7 +76,7 @@ func (s span) intersect(o span) span {
 // Lease properties that are Halley's.
 const (
 	epochProperty       = "halley.epoch"       // acquisitions so far, decimal
-	incarnationProperty = "halley.incarnation" // random per host process
+	incarnationProperty = "halley.incarnation" // the owner's name, "/", and what is random per host process
 	expirationProperty  = "halley.expiration"  // the owner's expiration interval, Go syntax
 	tombstoneProperty   = "halley.tombstone"   // set where a split parent could not be deleted
 )

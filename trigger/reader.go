@@ -81,7 +81,7 @@ func (w *worker) resume(ctx context.Context) error {
 		return nil
 	}
 	for failures := 1; ; failures++ {
-		inside, err := w.f.inside(ctx, w.lease)
+		inside, _, err := w.f.inside(ctx, w.lease)
 		if err == nil && len(inside) > 0 {
 			return errSplit
 		}
@@ -154,10 +154,9 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 }
 
 // readFeed reads the page after position, or the first one where it is empty. A
-// start time that the function names governs every page: after a merge older
-// changes would follow. The one that begin takes from the marker does not: what
-// came between a position and the marker is younger than the one and older than
-// the other, and a merged range would leave it out.
+// start time goes with the first page alone, as in azure-cosmos-dotnet-v3: sent
+// with a position, it would leave out of a merged range what lies between the
+// position and the time.
 func (f *function) readFeed(ctx context.Context, at part, position string) (*cosmos.Page, error) {
 	start := f.begin()
 	if position == "" && start.kind == startToken {
@@ -167,7 +166,7 @@ func (f *function) readFeed(ctx context.Context, at part, position string) (*cos
 		Mode: f.Mode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
 		ResourceID: f.store.monitoredRID,
 	}
-	if position == "" || f.Start.kind == startTime {
+	if position == "" {
 		request.Start = start.feed()
 	}
 	return f.Container.ReadFeed(ctx, request)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"go.uber.org/zap"
@@ -188,7 +189,7 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 	if !parent.span.known() && len(children) > 0 {
 		parent.span = span{children[0].span.Min, children[len(children)-1].span.Max}
 	}
-	inside, err := w.f.inside(reader, parent)
+	inside, highest, err := w.f.inside(reader, parent)
 	if err != nil {
 		return nil, err
 	}
@@ -199,6 +200,7 @@ func (w *worker) createChildren(reader, held context.Context) ([]*lease, error) 
 		children = []*lease{parent.over(parent.span, w.f.store.prefix)}
 	}
 	for _, c := range missing(parent, children, inside, w.f.store.prefix) {
+		c.properties[epochProperty] = strconv.FormatInt(highest+1, 10) // above every sink's memory of these keys
 		if err := w.keeper.await(held); err != nil {
 			return nil, err
 		}

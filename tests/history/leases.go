@@ -116,17 +116,20 @@ func (c *checker) create(e Event) {
 	if c.byToken[e.lid()] != nil {
 		c.violate(Coverage, "lease %q was created twice", e.Range)
 	}
-	parents := 0
+	parents := map[string]*lease{}
+	tampered := false // it may be the child of a copy that somebody put there, from anywhere
 	for token, p := range c.byToken {
-		if token == e.lid() || !p.contains(l.span) {
-			continue
+		if token != e.lid() && p.contains(l.span) {
+			parents[token] = p
+			tampered = tampered || p.tampered > 0
 		}
-		parents++
-		if p.tampered == 0 && !p.tombstone && (e.Epoch <= p.epoch || e.Position < p.position) {
+	}
+	for token, p := range parents {
+		if !tampered && !p.tombstone && (e.Epoch <= p.epoch || e.Position < p.position) {
 			c.violate(Monotone, "lease %q was created with epoch %d at %d beside %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
 		}
 	}
-	if c.marked && parents == 0 && !c.excuses(l.span) {
+	if c.marked && len(parents) == 0 && !c.excuses(l.span) {
 		c.violate(Coverage, "lease %q was created without a parent", e.Range)
 	}
 	c.byToken[e.lid()] = l
