@@ -102,10 +102,13 @@ var splits = []mutant{
 		{"trigger/worker.go", "if err := w.keeper.prove(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
 	}},
 	{"ancestor-counts-as-child", "only leases inside the parent cover its children", []edit{
-		{"trigger/worker.go", "inside, err := w.f.inside(reader, parent)", "inside, err := w.f.inside(reader, newLease(\"\", \"\", span{\"\", \"FF\"}, true))"},
+		{"trigger/worker.go", "inside, highest, err := w.f.inside(reader, parent)", "inside, highest, err := w.f.inside(reader, newLease(\"\", \"\", span{\"\", \"FF\"}, true))"},
 	}},
 	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
-		{"trigger/worker.go", "inside, err := w.f.inside(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tinside, err := w.f.inside(reader, parent)"},
+		{"trigger/worker.go", "inside, highest, err := w.f.inside(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tinside, highest, err := w.f.inside(reader, parent)"},
+	}},
+	{"child-epoch-of-its-parent", "a sink that fences by epoch refuses no successor and no predecessor's late write passes", []edit{
+		{"trigger/worker.go", "strconv.FormatInt(highest+1, 10)", "strconv.FormatInt(highest-1, 10)"},
 	}},
 	{"child-overwrites", "who created a child first stays", []edit{
 		{"trigger/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
