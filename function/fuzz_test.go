@@ -92,6 +92,7 @@ func FuzzSettings(f *testing.F) {
 		f.Fatal(err)
 	}
 	clean(f)
+	f.Add("LEASE_CONTAINER_PREFIX", "0", "#000")
 	f.Fuzz(func(t *testing.T, name, app, own string) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(app+own, "\x00") || strings.ToUpper(name) != name {
 			return // the system takes no such variable

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -90,6 +91,10 @@ func (f *functionSettings) intervals() error {
 func (f *functionSettings) feed() error {
 	all := cosmos.Mode(f.ChangeFeedMode) == cosmos.AllVersions
 	var errs []error
+	if strings.ContainsAny(f.LeaseContainerPrefix, `/\?#`) {
+		errs = append(errs, fmt.Errorf(`%s=%q: it begins the ids of leases, which cannot hold / \ ? #`,
+			f.setting("LEASE_CONTAINER_PREFIX"), f.LeaseContainerPrefix))
+	}
 	if all && f.StartFrom.Start != trigger.FromNow() {
 		errs = append(errs, fmt.Errorf("%s=%s: all versions begin now: remove it, or set %s=latest-version",
 			f.setting("START_FROM"), f.StartFrom, f.setting("CHANGE_FEED_MODE")))

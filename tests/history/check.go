@@ -167,7 +167,7 @@ func (c *checker) deliver(e Event) {
 	} else {
 		c.own(e)
 	}
-	c.key(e.Key).deliver(c.report, s, e, c.ended)
+	c.key(e.Key).deliver(c.report, s, e, c.ended, c.twins)
 	if e.Call != 0 {
 		c.calls[e.Call] = append(c.calls[e.Call], e)
 	}

@@ -43,6 +43,7 @@ type leases struct {
 	marked  bool               // the leases were created once
 	excused []span             // where somebody took a lease away
 	tampers map[string]int     // by token
+	twins   bool               // somebody planted a second document for a range
 }
 
 type epochOf struct {
@@ -202,6 +203,7 @@ func (c *checker) acknowledged(e Event) {
 func (c *checker) tamper(e Event) {
 	c.faulted = e.Time
 	c.tampers[e.lid()]++
+	c.twins = c.twins || e.Op == Duplicated
 	c.excused = append(c.excused, span{e.Min, e.Max})
 	if e.Op == Deleted {
 		delete(c.byToken, e.lid())
