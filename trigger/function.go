@@ -234,10 +234,14 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	for _, b := range bad {
 		f.log.Error("document is no lease that can be used; it is left alone", zap.String("id", b.id), zap.Error(b.err))
 	}
+	used, ignored := onePerToken(all, f.store.now(), f.host.opts.Expiration)
+	for _, l := range ignored {
+		f.vacate(ctx, l)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.resting, func(_ string, r rest) bool { return !time.Now().Before(r.until) })
-	return slices.DeleteFunc(f.onePerToken(all, f.host.opts.Expiration), (*lease).tombstone), nil
+	return slices.DeleteFunc(used, (*lease).tombstone), nil
 }
 
 // rests reports whether this host leaves the range of a lease to others for now.
@@ -261,19 +265,19 @@ func (f *function) standings(leases []*lease) []standing {
 			continue
 		}
 		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
-		s.halley = strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
+		s.halley = l.ownedByHalley()
 		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
 		standings[i] = s
 	}
 	return standings
 }
 
-// onePerToken keeps one of several documents with the same token, in the order
-// of tokens: one that a live host holds, or else the one that has seen the
-// least. What is chosen stays so while it is worked on, and nothing is lost
-// whichever it is.
-func (f *function) onePerToken(leases []*lease, expiration time.Duration) []*lease {
-	now := f.store.now()
+// onePerToken chooses one of several documents with the same token, in the order
+// of tokens: the one acquired last, which is the one that is worked on and above
+// which no sink has seen an epoch; where that does not tell, as between leases
+// of .NET, one that a live host holds, or else the one that has seen the least.
+// All hosts choose alike, and nothing is lost whichever it is.
+func onePerToken(leases []*lease, now time.Time, expiration time.Duration) (used, ignored []*lease) {
 	free := func(l *lease) int {
 		if l.free(now, expiration) {
 			return 1
@@ -281,16 +285,32 @@ func (f *function) onePerToken(leases []*lease, expiration time.Duration) []*lea
 		return 0
 	}
 	slices.SortStableFunc(leases, func(a, b *lease) int {
-		return cmp.Or(strings.Compare(a.token, b.token), free(a)-free(b), compareContinuations(a.continuation, b.continuation))
+		return cmp.Or(strings.Compare(a.token, b.token), cmp.Compare(b.epoch(), a.epoch()), free(a)-free(b),
+			compareContinuations(a.continuation, b.continuation), strings.Compare(a.partitionKey.String(), b.partitionKey.String()))
 	})
-	return slices.CompactFunc(leases, func(kept, dropped *lease) bool {
-		same := kept.token == dropped.token
-		if same {
-			f.log.Error("two leases for one range; delete the one that is ignored", zap.String("range", kept.token),
-				zap.String("used", kept.partitionKey.String()), zap.String("ignored", dropped.partitionKey.String()))
+	for _, l := range leases {
+		if n := len(used); n > 0 && used[n-1].token == l.token {
+			ignored = append(ignored, l)
+		} else {
+			used = append(used, l)
 		}
-		return same
-	})
+	}
+	return used, ignored
+}
+
+// vacate has the owner of a second document for a range leave it: two documents
+// are two locks, and two hosts would deliver the range for as long as both last.
+func (f *function) vacate(ctx context.Context, l *lease) {
+	f.log.Error("two leases for one range; delete the one that is ignored", zap.String("range", l.token),
+		zap.String("id", l.id), zap.String("ignored", l.partitionKey.String()))
+	now, expiration := f.store.now(), f.host.opts.Expiration
+	by, _ := l.asked(now, expiration)
+	if l.free(now, expiration) || !l.ownedByHalley() || l.owner == f.host.me.owner || by != "" {
+		return
+	}
+	if err := f.store.ask(ctx, l, f.host.me); err != nil {
+		f.log.Info("second lease not asked for", zap.String("range", l.token), zap.Error(err))
+	}
 }
 
 func (f *function) auditIfDue(ctx context.Context) error {

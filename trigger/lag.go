@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,12 +58,8 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	if err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
-	var found []*lease
-	for _, l := range f.onePerToken(all, store.expiration) {
-		if !l.tombstone() {
-			found = append(found, l)
-		}
-	}
+	found, _ := onePerToken(all, store.now(), store.expiration)
+	found = slices.DeleteFunc(found, (*lease).tombstone)
 	lags := make([]Lag, len(found), len(found)+len(bad))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup

@@ -287,6 +287,12 @@ func (l *lease) heldBy(id identity) bool {
 	return l.owner == id.owner && l.properties[incarnationProperty] == id.incarnation && l.epoch() == id.epoch
 }
 
+// ownedByHalley reports whether a lease's owner understands requests. One of .NET
+// keeps the properties of the Halley host before it and puts its name in Owner.
+func (l *lease) ownedByHalley() bool {
+	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
+}
+
 // expired reports whether the owner's right has run out at now, both on the
 // service's clock. written is cut to whole seconds, so one more is waited for.
 // An owner that announced a longer expiration than ours is given it.

@@ -45,6 +45,7 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 			"MaxAttempts":           func(f *Function) { f.MaxAttempts = -2 },
 			"manual":                func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
 			"ParkKeys needs":        func(f *Function) { f.ParkKeys = true },
+			"ParkKeys keeps":        func(f *Function) { f.ParkKeys, f.LanesByID, f.DeadLetters = true, true, Discard },
 			"less than RetryMin":    func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
 			"two functions named":   func(f *Function) {},
 			"all versions begin":    func(f *Function) { f.Mode, f.Start = cosmos.AllVersions, FromBeginning() },

@@ -75,7 +75,7 @@ type Function struct {
 	DeadLetters DeadLetters
 	// ParkKeys sends the later changes of a dead-lettered change's key after it,
 	// untried, until a replay has emptied the store of them, so that the order
-	// of the key is kept.
+	// of the key is kept. It needs lanes that keep it, too: not LanesByID.
 	ParkKeys bool
 	// Breaker is how many changes in a row may be dead-lettered without one
 	// success before the range pauses for BreakerPause ahead of each further
@@ -221,6 +221,8 @@ func (f Function) withDefaults() (Function, error) {
 		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
 	case f.ParkKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)
+	case f.ParkKeys && f.LanesByID:
+		return f, fmt.Errorf("function %q: ParkKeys keeps the order of a key, which LanesByID gives up: remove one of them", f.Name)
 	}
 	f.MaxItems = cmp.Or(f.MaxItems, 100)
 	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItems)

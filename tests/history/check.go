@@ -15,7 +15,7 @@ const (
 	NoPhantom   Rule = "phantom"    // nothing is delivered that was not written
 	Order       Rule = "order"      // first deliveries of a key increase; nobody delivers again what it handled itself
 	NoGap       Rule = "no gap"     // whoever starts again from earlier repeats everything after it
-	Ownership   Rule = "ownership"  // one host per lease and epoch; no delivery without a lease that is sure to be held
+	Ownership   Rule = "ownership"  // one host per lease and epoch, and per key at rest; no delivery without a lease that is sure to be held
 	Checkpoints Rule = "checkpoint" // no lease is written with a position past a change that is not handled
 	Monotone    Rule = "monotone"   // position and epoch of a lease and its children never fall
 	Coverage    Rule = "coverage"   // the leases cover the key space, a parent beside its children the only overlap
@@ -150,7 +150,7 @@ func (c *checker) take(e Event) {
 	case Fault:
 		c.faulted = e.Time
 	case Calm:
-		c.calm = true
+		c.rested()
 	case Held:
 		if c.limits.Memory > 0 && e.Bytes > c.limits.Memory {
 			c.violate(Memory, "%q holds %d bytes, its budget is %d", e.Host, e.Bytes, c.limits.Memory)
@@ -162,12 +162,13 @@ func (c *checker) take(e Event) {
 func (c *checker) deliver(e Event) {
 	c.hosts[e.Host] = true
 	s := stream{e.Host, tenure{e.Range, e.Epoch}, 0}
+	shared := false
 	if c.leased {
-		s.term = c.held(e)
+		s.term, shared = c.held(e)
 	} else {
 		c.own(e)
 	}
-	c.key(e.Key).deliver(c.report, s, e, c.ended, c.twins)
+	c.key(e.Key).deliver(c.report, s, e, c.ended, shared)
 	if e.Call != 0 {
 		c.calls[e.Call] = append(c.calls[e.Call], e)
 	}

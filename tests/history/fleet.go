@@ -25,7 +25,7 @@ func (c *checker) host(e Event) {
 	case Killed:
 		delete(c.up, e.Host)
 		for token, l := range c.byToken {
-			if l.host == e.Host {
+			if l.host == e.Host && !c.twins[l.token] { // nobody takes over the second document of a range
 				c.orphans[token] = e.Time
 			}
 		}

@@ -64,9 +64,10 @@ func (k *key) write(r *Report, e Event) {
 
 // deliver judges one delivery. Where the ends of calls are known, an owner may
 // deliver again what it has not handled; otherwise a repetition has to say
-// that it is one. twins says that somebody planted a second lease document for
-// some range: two documents are two locks, and two owners may each be right.
-func (k *key) deliver(r *Report, s stream, e Event, ended, twins bool) {
+// that it is one. shared says that the owner was not alone, since somebody planted
+// a second lease document: two documents are two locks, and of a document each
+// owner may have read another version.
+func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
 		r.violate(NoPhantom, k.name, e.Time, "delivery of %d %q, which was never written", e.Seq, e.ID)
 		return
@@ -90,7 +91,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, twins bool) {
 	if missing := k.missing(cursor, e.Seq); missing > 0 {
 		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
 	}
-	if c.seen == 1 && e.Seq < k.top && !twins {
+	if c.seen == 1 && e.Seq < k.top && !shared {
 		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
 	}
 	if found && ended {

@@ -16,7 +16,8 @@ func (s span) contains(o span) bool { return s.min <= o.min && o.max <= s.max }
 // lease is a lease document as the history has shown it.
 type lease struct {
 	span
-	host      string // of its last acquisition, while it has an owner
+	token     string
+	host      string // of its last write by an owner, while it has one
 	epoch     int64
 	position  int64
 	tombstone bool
@@ -28,6 +29,7 @@ type term struct {
 	number   int
 	position int64     // the checkpoint that it began with
 	sent     time.Time // when its newest write that was carried out left the host
+	shared   bool      // meanwhile another host worked on some of its keys, with a document of its own
 }
 
 type holder struct {
@@ -43,7 +45,7 @@ type leases struct {
 	marked  bool               // the leases were created once
 	excused []span             // where somebody took a lease away
 	tampers map[string]int     // by token
-	twins   bool               // somebody planted a second document for a range
+	twins   map[string]bool    // tokens for which somebody planted a second document
 }
 
 type epochOf struct {
@@ -61,7 +63,8 @@ func (e Event) lid() string {
 
 func newLeases() leases {
 	return leases{
-		byToken: map[string]*lease{}, terms: map[holder]*term{}, epochs: map[epochOf]string{}, tampers: map[string]int{},
+		byToken: map[string]*lease{}, terms: map[holder]*term{}, epochs: map[epochOf]string{},
+		tampers: map[string]int{}, twins: map[string]bool{},
 	}
 }
 
@@ -72,12 +75,13 @@ func (c *checker) term(e Event) int {
 	return 0
 }
 
-// held judges whether a delivery may begin, and tells in which term it does.
-func (c *checker) held(e Event) int {
+// held judges whether a delivery may begin, and tells in which term it does and
+// whether others may have delivered the same keys in it.
+func (c *checker) held(e Event) (number int, shared bool) {
 	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	if t == nil {
 		c.violate(Ownership, "%q delivers in epoch %d of range %q, which it did not acquire", e.Host, e.Epoch, e.Range)
-		return 0
+		return 0, false
 	}
 	if d := c.limits.Expiration; d > 0 && e.Time.Sub(t.sent) > d {
 		c.violate(Ownership, "%q begins a delivery in epoch %d of range %q %s after its last lease write", e.Host, e.Epoch, e.Range, e.Time.Sub(t.sent))
@@ -85,7 +89,7 @@ func (c *checker) held(e Event) int {
 	if e.LSN != 0 && e.LSN <= t.position {
 		c.violate(Duplicates, "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
 	}
-	return t.number
+	return t.number, t.shared
 }
 
 // lease judges one write of a lease document that was carried out.
@@ -108,17 +112,53 @@ func (c *checker) lease(e Event) {
 	if e.Op == Create || e.Op == Retire || e.Op == Tombstone {
 		c.cover()
 	}
+	if len(c.twins) > 0 {
+		for _, two := range c.sharers() {
+			for _, l := range two {
+				if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil {
+					t.shared = true
+				}
+			}
+		}
+	}
+}
+
+// sharers are pairs of leases with keys in common that live hosts hold.
+func (c *checker) sharers() (pairs [][2]*lease) {
+	var held []*lease
+	for _, l := range c.sorted() {
+		if c.up[l.host] {
+			held = append(held, l)
+		}
+	}
+	for i, l := range held {
+		for _, o := range held[i+1:] {
+			if l.overlaps(o.span) {
+				pairs = append(pairs, [2]*lease{l, o})
+			}
+		}
+	}
+	return pairs
+}
+
+// rested judges the leases once nothing has gone wrong for a while: whatever
+// somebody did to them, each key is one host's.
+func (c *checker) rested() {
+	c.calm = true
+	for _, two := range c.sharers() {
+		c.violate(Ownership, "%q holds lease %q and %q holds lease %q while nothing is wrong", two[0].host, two[0].token, two[1].host, two[1].token)
+	}
 }
 
 // create is a lease for a part of the key space: of its parent, which is still
 // there, or one of the first, or one that fills a hole which somebody made.
 func (c *checker) create(e Event) {
-	l := &lease{span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
+	l := &lease{token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
 	if c.byToken[e.lid()] != nil {
 		c.violate(Coverage, "lease %q was created twice", e.Range)
 	}
 	parents := map[string]*lease{}
-	tampered := false // it may be the child of a copy that somebody put there, from anywhere
+	tampered := false // it may be the child of a copy that somebody put there, at any position
 	for token, p := range c.byToken {
 		if token != e.lid() && p.contains(l.span) {
 			parents[token] = p
@@ -126,7 +166,7 @@ func (c *checker) create(e Event) {
 		}
 	}
 	for token, p := range parents {
-		if !tampered && !p.tombstone && (e.Epoch <= p.epoch || e.Position < p.position) {
+		if !p.tombstone && (p.tampered == 0 && e.Epoch <= p.epoch || !tampered && e.Position < p.position) {
 			c.violate(Monotone, "lease %q was created with epoch %d at %d beside %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
 		}
 	}
@@ -140,7 +180,7 @@ func (c *checker) replace(e Event) {
 	l := c.byToken[e.lid()]
 	if l == nil {
 		c.violate(Ownership, "lease %q was written and is not there", e.Range)
-		l = &lease{}
+		l = &lease{token: e.Range}
 		c.byToken[e.lid()] = l
 	}
 	if e.Epoch < l.epoch || e.Position < l.position {
@@ -161,8 +201,11 @@ func (c *checker) replace(e Event) {
 		l.span = span{e.Min, e.Max}
 	}
 	l.epoch, l.position, l.tombstone = e.Epoch, e.Position, e.Op == Tombstone
-	if e.Owner == "" {
+	switch {
+	case e.Owner == "":
 		l.host = ""
+	case e.Op != Ask:
+		l.host = e.Host
 	}
 }
 
@@ -203,14 +246,16 @@ func (c *checker) acknowledged(e Event) {
 func (c *checker) tamper(e Event) {
 	c.faulted = e.Time
 	c.tampers[e.lid()]++
-	c.twins = c.twins || e.Op == Duplicated
+	if e.Op == Duplicated {
+		c.twins[e.Range] = true
+	}
 	c.excused = append(c.excused, span{e.Min, e.Max})
 	if e.Op == Deleted {
 		delete(c.byToken, e.lid())
 		return
 	}
 	c.byToken[e.lid()] = &lease{
-		span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()],
+		token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()],
 	}
 }
 
@@ -253,7 +298,8 @@ func holes(sorted []*lease) (found []span) {
 }
 
 // finishLeases judges how the leases were left: a run that came to be calm has
-// neither holes nor overlaps, whatever somebody did before.
+// neither holes nor overlaps, whatever somebody did before, except for a second
+// document of a range, which is somebody's to delete.
 func (c *checker) finishLeases() {
 	if !c.calm || !c.marked {
 		return
@@ -263,7 +309,7 @@ func (c *checker) finishLeases() {
 		c.violate(Coverage, "at the end no lease covers [%q, %q)", hole.min, hole.max)
 	}
 	for i := range live[:max(len(live)-1, 0)] {
-		if live[i].overlaps(live[i+1].span) {
+		if live[i].overlaps(live[i+1].span) && live[i].token != live[i+1].token {
 			c.violate(Coverage, "at the end two leases cover [%q, %q)", live[i+1].min, min(live[i].max, live[i+1].max))
 		}
 	}

@@ -56,6 +56,19 @@ func (s *story) tamper(op Op, epoch, position int64) *story {
 	return s.add(Event{Kind: Tamper, Op: op, Range: "0", Max: "FF", Epoch: epoch, Position: position})
 }
 
+// second adds a write of a second document for the range of lease "0".
+func (s *story) second(op Op, host string, epoch, position int64) *story {
+	s.lease(op, host, epoch, position)
+	s.events[len(s.events)-1].ID = "second"
+	return s
+}
+
+func (s *story) planted(epoch, position int64) *story {
+	s.tamper(Duplicated, epoch, position)
+	s.events[len(s.events)-1].ID = "second"
+	return s
+}
+
 func (s *story) marker() *story { return s.add(Event{Kind: Lease, Op: Marker}) }
 
 // begun is lease "0" with the owner x in epoch 1.
@@ -154,6 +167,23 @@ func TestViolations(t *testing.T) {
 			host(Killed, "x").add(Event{Kind: Fault, Op: "network"}).wait(2*time.Minute).lease(Acquire, "y", 2, 0), nil},
 		{"takeover by a host that came late", newStory().host(Started, "x").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").wait(time.Hour).host(Started, "y").wait(time.Minute).lease(Acquire, "y", 2, 0), nil},
+
+		// y has read 1 before it was superseded, and x reads after.
+		{"two documents, two owners, out of order", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+			write(1, "a").write(2, "a").call("x", 1, Handled, 2).call("y", 2, Handled, 1).call("y", 2, Handled, 2), nil},
+		{"two documents, one owner after the other, out of order", begun().host(Started, "x").host(Started, "y").planted(1, 0).
+			write(1, "a").write(2, "a").call("x", 1, Handled, 2).lease(Release, "x", 1, 0).
+			second(Acquire, "y", 2, 0).call("y", 2, Handled, 1).call("y", 2, Handled, 2), []Rule{Order}},
+		{"two documents at rest, two owners", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+			add(Event{Kind: Calm}), []Rule{Ownership}},
+		{"two documents at rest, one owner", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+			lease(Release, "x", 1, 0).add(Event{Kind: Calm}), nil},
+		{"two documents at rest, one owner gone", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+			host(Killed, "x").wait(time.Hour).add(Event{Kind: Calm}), nil},
+		{"child of a copy, no epoch of its own", begun().planted(0, 0).part("1", "", "80", Create, "x", 1, 0), []Rule{Monotone}},
+		{"child of what nobody can read", begun().tamper(Corrupted, 7, 0).part("1", "", "80", Create, "x", 7, 0), nil},
+		{"child of an old copy", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).planted(1, 0).
+			part("1", "", "80", Create, "x", 2, 0), nil},
 
 		{"memory", begun().add(Event{Kind: Held, Host: "x", Bytes: 1000}).add(Event{Kind: Held, Host: "x", Bytes: 1001}), []Rule{Memory}},
 	} {

@@ -36,6 +36,12 @@ var ownership = []mutant{
 	{"trust-without-margin", "trust ends before the expiration does", []edit{
 		{"trigger/keeper.go", "o.Expiration - o.Expiration/10", "2 * o.Expiration"},
 	}},
+	{"second-lease-not-left", "one owner per range, also where it has two documents", []edit{
+		{"trigger/function.go", "\t\tf.vacate(ctx, l)", "\t\t_ = l"},
+	}},
+	{"second-lease-by-position", "of two documents all hosts use the one acquired last", []edit{
+		{"trigger/function.go", "cmp.Compare(b.epoch(), a.epoch()), ", ""},
+	}},
 	{"suspend-not-noticed", "a machine that slept asks before it delivers", []edit{
 		{"trigger/keeper.go", "&& wall < k.trust && wall > -k.trust", "|| wall < 0"},
 	}},

@@ -127,8 +127,25 @@ func (w *world) duplicateLease(d dice) string {
 
 // repair is what an operator does about leases that the hosts report: deletes
 // them, or brings back the newest copy that was good. Of two leases for one
-// range the one that has seen more goes.
+// range the one that has seen more goes, or both stay.
 func (w *world) repair() {
+	if w.swarm.dice("repair").chance("one of two", 0.5) {
+		w.removeSeconds()
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.broken)) {
+		l, there := w.leases[id]
+		if !there {
+			continue // one of two, and already gone
+		}
+		if w.swarm.dice("repair/"+id).chance("delete", 0.5) {
+			w.remove(l)
+		} else {
+			w.restore(l)
+		}
+	}
+}
+
+func (w *world) removeSeconds() {
 	behind := map[string]leaseDocument{} // by document id
 	for _, key := range slices.Sorted(maps.Keys(w.leases)) {
 		l := w.leases[key]
@@ -141,16 +158,5 @@ func (w *world) repair() {
 			w.remove(other)
 		}
 		behind[l.id] = l
-	}
-	for _, id := range slices.Sorted(maps.Keys(w.broken)) {
-		l, there := w.leases[id]
-		if !there {
-			continue // one of two, and already gone
-		}
-		if w.swarm.dice("repair/"+id).chance("delete", 0.5) {
-			w.remove(l)
-		} else {
-			w.restore(l)
-		}
 	}
 }
