@@ -3,6 +3,8 @@ package trigger
 import (
 	"encoding/json"
 	"strings"
+
+	"halley/trigger/cosmos"
 )
 
 // logicalKey is the partition key of a document as a JSON array of the values
@@ -19,17 +21,11 @@ func logicalKey(document []byte, paths []string) string {
 
 // valueAt decodes the value at a path of property names; struct{}{} where
 // there is none.
-func valueAt(document json.RawMessage, path []string) any {
+func valueAt(document []byte, path []string) any {
 	for _, name := range path {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(document, &object) != nil {
+		if document = cosmos.Property(document, name); document == nil {
 			return struct{}{}
 		}
-		value, there := object[name]
-		if !there {
-			return struct{}{}
-		}
-		document = value
 	}
 	var v any
 	if json.Unmarshal(document, &v) != nil {

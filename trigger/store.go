@@ -281,11 +281,9 @@ func (s *leaseStore) stamp(ctx context.Context, id string) (written time.Time, e
 	return time.Unix(doc.TS, 0), resp.ETag, true, nil
 }
 
-// documentID is a document's id for messages, "" where it has none.
-func documentID(raw []byte) string {
-	var doc struct {
-		ID string `json:"id"`
-	}
-	_ = json.Unmarshal(raw, &doc)
-	return doc.ID
+// documentID is a document's id, "" where it has none.
+func documentID(document []byte) string {
+	var id string
+	_ = json.Unmarshal(cosmos.Property(document, "id"), &id)
+	return id
 }

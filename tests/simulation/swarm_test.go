@@ -117,7 +117,7 @@ func newSwarm(seed uint64) *swarm {
 		applied: map[string]bool{},
 	}
 	s.function = drawFunction(d)
-	s.function.ParkKeys = s.function.ParkKeys && s.deadLetters
+	s.function.ParkKeys = s.function.ParkKeys && s.deadLetters && !s.function.LanesByID
 	if s.function.LanesByID {
 		s.documents = 1 // then the order of a document is that of its key
 	}

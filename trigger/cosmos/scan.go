@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 // cutDocuments cuts the body of a feed or query, {_rid, Documents, _count}, at
@@ -123,6 +124,53 @@ func (s *scanner) name() (string, error) {
 		return "", fmt.Errorf("it is not JSON, at byte %d", from)
 	}
 	return name, nil
+}
+
+// Property is the value of a property of a JSON object, as it stands in the
+// document; nil where there is none or the document is no object. The last of
+// equal names holds, as in encoding/json, and nothing is decoded.
+func Property(document []byte, name string) []byte {
+	s := scanner{b: document}
+	if s.expect('{') != nil {
+		return nil
+	}
+	var found []byte
+	for s.next() != '}' {
+		same, err := s.named(name)
+		if err != nil || s.expect(':') != nil {
+			return nil
+		}
+		s.next()
+		from := s.i
+		if s.value(nil) != nil {
+			return nil
+		}
+		if same {
+			found = s.b[from:s.i:s.i]
+		}
+		if s.next() != '}' && s.expect(',') != nil {
+			return nil
+		}
+	}
+	return found
+}
+
+// named takes a property's name and reports whether it is the given one.
+func (s *scanner) named(name string) (bool, error) {
+	if s.next() != '"' {
+		return false, s.unexpected()
+	}
+	from := s.i
+	if err := s.text(); err != nil {
+		return false, err
+	}
+	quoted := s.b[from:s.i]
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1:len(quoted)-1]) == name, nil
+	}
+	var unquoted string
+	err := json.Unmarshal(quoted, &unquoted)
+	return unquoted == name, err
 }
 
 // documents takes the array, an item for each element.

@@ -123,6 +123,30 @@ func TestCutDocumentsLeavesNoRoom(t *testing.T) {
 	}
 }
 
+func TestProperty(t *testing.T) {
+	for _, test := range []struct{ document, name, want string }{
+		{`{"id":"a","ID":"b"}`, "id", `"a"`},
+		{` { "a" : [1, {"id":2}] , "id" : 3 } `, "id", `3`},
+		{`{"a":{"id":1}}`, "id", ``},
+		{`{"id":1,"id":{"x":[]}}`, "id", `{"x":[]}`},
+		{`{"\u0069d":"escaped"}`, "id", `"escaped"`},
+		{`{"say \"id\"":1}`, `say "id"`, `1`},
+		{"{\"\xff\":1}", "\ufffd", `1`},
+		{`{"id":null}`, "id", `null`},
+		{`{"":0}`, "", `0`},
+		{`{}`, "id", ``},
+		{`[{"id":1}]`, "id", ``},
+		{`"id"`, "id", ``},
+		{``, "id", ``},
+		{`{"id":1`, "id", ``},
+		{`{"id"}`, "id", ``},
+	} {
+		if got := string(Property([]byte(test.document), test.name)); got != test.want {
+			t.Errorf("%q of %s is %s, want %s", test.name, test.document, got, test.want)
+		}
+	}
+}
+
 func FuzzCutDocuments(f *testing.F) {
 	f.Add(feedPage(2, 30))
 	f.Add([]byte(`{"_count":1,"Documents":[{"\u005flsn":3,"a":"\\\""}],"x":[{"y":null}]}`))
