@@ -54,7 +54,7 @@ func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
 		images = [][]byte{c.item.Previous, c.item.Document}
 	}
 	d := DeadLetter{
-		ID:       deadLetterID(w.f.Name, w.f.store.prefix, key, idOf(c.item), c.item.LSN, images...),
+		ID:       deadLetterID(w.f.Name, w.f.store.prefix, key, idOf(c.item), c.item.LSN, c.item.Timestamp, images...),
 		Function: w.f.Name, Range: w.lease.token, Epoch: w.keeper.id.epoch, LSN: c.item.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: idOf(c.item), DocumentKey: change.Key, Written: change.Time,

@@ -3,8 +3,9 @@ package trigger
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -50,13 +51,19 @@ type DeadLetters interface {
 	// is not stored a second time, and that is no error.
 	Put(ctx context.Context, d DeadLetter) error
 	// List goes through the letters of a function, oldest first: by time, then
-	// by range and LSN. Letters put meanwhile may be missing.
+	// by range and LSN. Letters put meanwhile may be missing. A letter that
+	// cannot be read is an error that is [ErrDamaged], after all that can; any
+	// other error ends the list.
 	List(ctx context.Context, function string) iter.Seq2[DeadLetter, error]
 	// Delete removes a letter; one that is not there is no error.
 	Delete(ctx context.Context, d DeadLetter) error
 	// Holds reports whether some letter of the function has the key.
 	Holds(ctx context.Context, function, key string) (bool, error)
 }
+
+// ErrDamaged marks the error of a store about a letter that is there and cannot
+// be read; the others can.
+var ErrDamaged = errors.New("damaged dead letter")
 
 // Discard is a store that keeps nothing: what a function gives up is lost. It
 // is for those who would rather lose a change than look after it.
@@ -72,15 +79,16 @@ func (discard) List(context.Context, string) iter.Seq2[DeadLetter, error] {
 }
 
 // deadLetterID names a change: the same document version of the same function
-// has the same id, whichever host gives it up, and however often. images tell
-// several versions apart that one transaction made of a document; latest-version
-// mode has none.
-func deadLetterID(function, container, key, id string, lsn int64, images ...[]byte) string {
+// has the same id, whichever host gives it up, and however often. written tells
+// it from a later version that has its LSN, as the LSNs of a range may begin anew
+// with a merge. images tell several versions apart that one transaction made of
+// a document; latest-version mode has none.
+func deadLetterID(function, container, key, id string, lsn, written int64, images ...[]byte) string {
 	h := sha256.New()
-	for _, part := range append([][]byte{[]byte(function), []byte(container), []byte(key), []byte(id), fmt.Append(nil, lsn)}, images...) {
+	for _, part := range append([][]byte{[]byte(function), []byte(container), []byte(key), []byte(id), fmt.Append(nil, lsn, written)}, images...) {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Replayed is what a replay did.
