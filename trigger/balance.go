@@ -9,6 +9,7 @@ type standing struct {
 	free    bool   // without owner, or expired
 	halley  bool   // the owner is a Halley host, which gives leases up when asked
 	asked   string // the host that asked for the lease, while it may hope for it; or ""
+	left    bool   // free for so long that no host below its share wants or may have it
 	ignored bool   // asked, and not answered for so long that it may be taken
 }
 
@@ -51,7 +52,13 @@ func plan(leases []standing, me string, l limits) []step {
 	}
 	share := share(len(leases), len(held), l)
 	need := share - held[me]
-	if need <= 0 {
+	if need <= 0 { // what the hosts below their share leave lying
+		for _, s := range leases {
+			if s.free && s.left && s.asked == "" && (l.max == 0 || held[me] < l.max) {
+				held[me]++
+				steps = append(steps, step{token: s.token})
+			}
+		}
 		return steps
 	}
 	if len(free) > 0 {

@@ -138,6 +138,9 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 		l.properties[epochProperty] = strconv.FormatInt(f.store.now().Unix(), 10)
 		l.continuation, err = f.resolveStart(ctx, start, hole)
 		if classify(err) == rangeGone {
+			if err := sleep(ctx, time.Second); err != nil {
+				return err
+			}
 			return f.createMissing(ctx, start, confirmed) // split or merged meanwhile
 		}
 		if err != nil {

@@ -20,10 +20,9 @@ func (l *lane) bury(ctx context.Context, changes []*pending, tries int, cause er
 	}
 	for _, c := range changes {
 		d := w.deadLetter(c, tries, cause)
-		if err := w.put(ctx, d); err != nil {
+		if err := l.put(ctx, d); err != nil {
 			return err
 		}
-		w.park(d)
 		w.finish([]*pending{c})
 		l.failures = 0
 		w.log.Error("change dead-lettered", zap.String("letter", d.ID), zap.Int64("lsn", d.LSN), zap.Int("attempts", tries), zap.Error(cause))
@@ -35,7 +34,7 @@ func (l *lane) bury(ctx context.Context, changes []*pending, tries int, cause er
 // nowhere to keep them. Nothing is dropped unless a setting asks for it.
 func (l *lane) waitForStore(ctx context.Context, changes []*pending, cause error) error {
 	err := fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(changes), cause)
-	l.worker.tally.trouble(err)
+	l.worker.tally.trouble(l.index, err)
 	l.worker.log.Error("range waits", zap.Error(err))
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -80,20 +79,34 @@ func limited(ctx context.Context, do func(context.Context) error) error {
 }
 
 // put stores a letter, however long it takes.
-func (w *worker) put(ctx context.Context, d DeadLetter) error {
+func (l *lane) put(ctx context.Context, d DeadLetter) error {
+	w := l.worker
+	err := w.untilStored(ctx, l.index, func() error {
+		return limited(ctx, func(ctx context.Context) error { return w.f.DeadLetters.Put(ctx, d) })
+	})
+	if err != nil {
+		return err
+	}
+	w.park(d)
+	w.tally.buried(l.index)
+	w.f.event(Event{Kind: DeadLettered, Range: d.Range, Epoch: d.Epoch, Changes: 1, Attempt: d.Attempts, LastLSN: d.LSN})
+	return nil
+}
+
+// untilStored repeats a request to the dead letter store until it succeeds.
+// While it fails the range waits, and says why.
+func (w *worker) untilStored(ctx context.Context, where int, request func() error) error {
 	for failures := 1; ; failures++ {
 		if err := w.keeper.await(ctx); err != nil {
 			return err
 		}
-		err := limited(ctx, func(ctx context.Context) error { return w.f.DeadLetters.Put(ctx, d) })
+		err := request()
 		if err == nil {
-			w.tally.buried()
-			w.f.event(Event{Kind: DeadLettered, Range: d.Range, Epoch: d.Epoch, Changes: 1, Attempt: d.Attempts, LastLSN: d.LSN})
 			return nil
 		}
-		w.tally.trouble(fmt.Errorf("dead letter store fails, so the range waits: %w", err))
-		w.log.Error("dead letter not stored; the range waits", zap.Error(err), zap.Int("failures", failures))
-		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, d.Range)); err != nil {
+		w.tally.trouble(where, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		w.log.Error("dead letter store fails; the range waits", zap.Error(err), zap.Int("failures", failures))
+		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
 			return err
 		}
 	}
@@ -103,8 +116,9 @@ func (w *worker) put(ctx context.Context, d DeadLetter) error {
 // that their later changes go behind it, untried, until a replay has emptied
 // the store of them.
 type parked struct {
-	mu   sync.Mutex
-	keys map[string]parkedKey
+	mu      sync.Mutex
+	keys    map[string]parkedKey
+	damaged bool // some letter could not be read: any key may have one
 }
 
 // parkedKey is where in the feed the first letter's change of a key was, and
@@ -114,15 +128,25 @@ type parkedKey struct {
 	lsn     int64
 	written int64 // seconds since 1970
 	last    time.Time
+	put     time.Time // when this worker put the last, on its own clock; zero: it has put none
 }
 
-// behind reports whether a change has its place behind a letter of its key.
-func (p *parked) behind(c *pending) bool {
+// behind reports whether a change may have its place behind a letter of its key,
+// and whether it has it for sure: a store that lags may not show yet what was
+// put a moment ago.
+func (p *parked) behind(c *pending) (maybe, sure bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key, there := p.keys[c.key]
-	return there && (c.item.LSN >= key.lsn || c.item.Timestamp > key.written)
+	if !there {
+		return p.damaged, false
+	}
+	maybe = c.item.LSN >= key.lsn || c.item.Timestamp > key.written
+	return maybe, maybe && time.Since(key.put) < storeLag
 }
+
+// storeLag is how long a store may take to show a letter to everyone who asks.
+const storeLag = 10 * time.Second
 
 // after is a time for the next letter of a key: now, unless the owner who put
 // the last was ahead of this one's clock.
@@ -135,8 +159,8 @@ func (p *parked) after(key string, now time.Time) time.Time {
 	return now
 }
 
-// add notes a letter.
-func (p *parked) add(d DeadLetter) {
+// add notes a letter, and when it was put, if by this worker.
+func (p *parked) add(d DeadLetter, put time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys == nil {
@@ -148,6 +172,9 @@ func (p *parked) add(d DeadLetter) {
 	}
 	if d.Time.After(key.last) {
 		key.last = d.Time
+	}
+	if put.After(key.put) {
+		key.put = put
 	}
 	p.keys[d.Key] = key
 }
@@ -161,7 +188,7 @@ func (p *parked) remove(key string) {
 // park notes that the key of a letter has one now.
 func (w *worker) park(d DeadLetter) {
 	if w.f.ParkKeys {
-		w.parked.add(d)
+		w.parked.add(d, time.Now())
 	}
 }
 
@@ -170,13 +197,37 @@ func (w *worker) loadParked(ctx context.Context) error {
 	if !w.f.ParkKeys || w.f.DeadLetters == nil {
 		return nil
 	}
+	return w.untilStored(ctx, outside, func() error { return w.listParked(ctx) })
+}
+
+// errSilentStore ends a list that stands still.
+var errSilentStore = fmt.Errorf("no answer for %s", storeTimeout)
+
+// listParked goes through the letters once; each may take as long as a request.
+func (w *worker) listParked(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(storeTimeout, func() { cancel(errSilentStore) })
+	defer silent.Stop()
 	for d, err := range w.f.DeadLetters.List(ctx, w.f.Name) {
-		if err != nil {
+		silent.Reset(storeTimeout)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			w.log.Error("dead letter cannot be read; the store is asked about every key", zap.Error(err))
+			w.parked.suspectAll()
+		case err != nil:
 			return fmt.Errorf("load parked keys: %w", err)
+		default:
+			w.parked.add(d, time.Time{})
 		}
-		w.parked.add(d)
 	}
 	return nil
+}
+
+func (p *parked) suspectAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.damaged = true
 }
 
 // divert takes the changes of parked keys out of a group and puts them behind
@@ -189,46 +240,41 @@ func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error)
 	}
 	var rest []*pending
 	for _, c := range group {
-		if !w.parked.behind(c) {
-			rest = append(rest, c)
-			continue
-		}
-		holds, err := w.holds(ctx, c.key)
+		behind, err := l.behind(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		if !holds {
-			w.parked.remove(c.key)
+		if !behind {
 			rest = append(rest, c)
 			continue
 		}
-		d := w.deadLetter(c, 0, nil)
-		if err := w.put(ctx, d); err != nil {
+		if err := l.put(ctx, w.deadLetter(c, 0, nil)); err != nil {
 			return nil, err
 		}
-		w.park(d)
 		w.finish([]*pending{c})
 	}
 	return rest, nil
 }
 
-// holds asks the store about a key, however long it takes.
-func (w *worker) holds(ctx context.Context, key string) (bool, error) {
-	for failures := 1; ; failures++ {
-		var holds bool
-		err := limited(ctx, func(ctx context.Context) (err error) {
-			holds, err = w.f.DeadLetters.Holds(ctx, w.f.Name, key)
+// behind asks the store, where it must, whether a letter of the change's key is
+// still there.
+func (l *lane) behind(ctx context.Context, c *pending) (bool, error) {
+	w := l.worker
+	maybe, sure := w.parked.behind(c)
+	if !maybe || sure {
+		return sure, nil
+	}
+	var holds bool
+	err := w.untilStored(ctx, l.index, func() error {
+		return limited(ctx, func(ctx context.Context) (err error) {
+			holds, err = w.f.DeadLetters.Holds(ctx, w.f.Name, c.key)
 			return err
 		})
-		if err == nil {
-			return holds, nil
-		}
-		w.tally.trouble(fmt.Errorf("dead letter store fails, so the range waits: %w", err))
-		w.log.Error("dead letter store not readable; the range waits", zap.Error(err), zap.Int("failures", failures))
-		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
-			return false, err
-		}
+	})
+	if err == nil && !holds {
+		w.parked.remove(c.key)
 	}
+	return holds, err
 }
 
 // breaker keeps a range from emptying itself into the dead letter store when

@@ -25,7 +25,7 @@ func (w *worker) deliverAll(reader, held context.Context, pages <-chan *cosmos.P
 	lanes := make([]*lane, w.f.Lanes)
 	var working sync.WaitGroup
 	for i := range lanes {
-		lanes[i] = &lane{worker: w, incoming: make(chan []*pending, 1)}
+		lanes[i] = &lane{worker: w, index: i, incoming: make(chan []*pending, 1)}
 		working.Go(func() {
 			if err := lanes[i].run(ctx, held); err != nil {
 				stop(err)
@@ -57,6 +57,7 @@ func (w *worker) dispatchNext(ctx context.Context, lanes []*lane, pages <-chan *
 // dispatch hands the changes of a page to their lanes; false when ctx ended.
 func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page) bool {
 	changes := w.progress.open(page, w.lease.byKeys)
+	w.troubles.meet(changes)
 	w.finish(nil) // a page without changes is finished by being there
 	shares := make([][]*pending, len(lanes))
 	for _, c := range changes {
@@ -98,6 +99,7 @@ func (f *function) laneOf(c *pending, lanes int) int {
 // finish books changes as handled or dead-lettered and passes the acknowledged
 // prefix on to whoever saves it.
 func (w *worker) finish(changes []*pending) {
+	w.troubles.settled(changes)
 	closed := w.progress.finish(w.checkpoints.advance, changes...)
 	for _, page := range closed {
 		w.f.host.budget.give(page, &w.holding)
@@ -142,7 +144,7 @@ var errGoexit = errors.New("handler called runtime.Goexit")
 // return within the host's grace after that is stuck: nothing can end it, so
 // the worker goes without it, and the lease with the worker.
 func (w *worker) call(held context.Context, b Batch) error {
-	ctx, cancel := context.WithTimeout(held, w.f.HandlerTimeout)
+	ctx, cancel := context.WithTimeout(held, w.timeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -194,12 +196,12 @@ func (l *lane) attempt(held context.Context, g *group) (verdict, error) {
 	}
 	if err != nil {
 		event.Kind = Refused
-		w.tally.failed(event)
+		w.tally.failed(l.index, event)
 		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", g.tries),
 			zap.Int("changes", len(g.changes)), zap.Int64("lastLsn", event.LastLSN), stackField(err))
 		w.watchRetention(g.changes[0].item)
 	} else {
-		w.tally.delivered(event)
+		w.tally.delivered(l.index, event)
 		if b.checkpoint.Load() {
 			w.checkpoints.request(g.changes[len(g.changes)-1].ordinal)
 		}

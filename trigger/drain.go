@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,7 +19,10 @@ import (
 //
 // When ctx ends, no further delivery begins, handlers that run may finish
 // within StopGrace, and what is handled is checkpointed; that is no error, and
-// Behind counts what is left. An error means that some function could not be
+// Behind counts what is left. What the handler has refused by then is remembered
+// in the leases, so that the next drain goes on with it. Where ctx has a deadline
+// a handler call gets three quarters of the time until then at most: one that
+// takes for ever fails, like any other. An error means that some function could not be
 // worked on at all; the others were.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
 	return h.drain(ctx, func(*function) bool { return true }, func(*lease) bool { return true })
@@ -44,6 +48,9 @@ func (h *Host) drain(ctx context.Context, of func(*function) bool, wanted func(*
 			return nil
 		}
 		d := &drain{f: f, slots: make(chan struct{}, h.opts.Parallel)}
+		if end, ok := ctx.Deadline(); ok {
+			d.limit = time.Until(end) * 3 / 4
+		}
 		err := d.run(ctx, wanted)
 		mu.Lock()
 		defer mu.Unlock()
@@ -57,6 +64,7 @@ func (h *Host) drain(ctx context.Context, of func(*function) bool, wanted func(*
 type drain struct {
 	f     *function
 	slots chan struct{} // bounds the ranges that are worked on at a time
+	limit time.Duration // of a handler call; 0 is none
 
 	mu      sync.Mutex
 	summary Summary
@@ -78,6 +86,9 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 		if err != nil {
 			return err
 		}
+		// What was worked on last comes last: whatever holds the slots for all of
+		// this drain leaves them to the others in the next, in any process.
+		slices.SortStableFunc(leases, func(a, b *lease) int { return a.written.Compare(b.written) })
 		var working sync.WaitGroup
 		for _, l := range leases {
 			if seen[l.token] || !wanted(l) {
@@ -88,7 +99,16 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 				d.count(Summary{Ranges: 1, Skipped: 1})
 				continue
 			}
-			working.Go(func() { d.lease(ctx, l, outlived(l, leases)) })
+			select {
+			case d.slots <- struct{}{}:
+			case <-ctx.Done():
+				d.count(Summary{Ranges: 1, Behind: 1})
+				continue
+			}
+			working.Go(func() {
+				defer func() { <-d.slots }()
+				d.lease(ctx, l, outlived(l, leases))
+			})
 		}
 		working.Wait()
 		if d.fatal != nil {
@@ -103,13 +123,6 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 
 // lease drains one range, if it is free and has something new; see outlived.
 func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-ctx.Done():
-		d.count(Summary{Ranges: 1, Behind: 1})
-		return
-	}
 	if !l.free(d.f.store.now(), d.f.host.opts.Expiration) {
 		d.count(Summary{Ranges: 1, Skipped: 1})
 		return
@@ -137,6 +150,9 @@ func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
 		return
 	}
 	w.drain, w.first = true, first
+	if d.limit > 0 {
+		w.timeout = min(w.timeout, d.limit)
+	}
 	err = w.run(ctx)
 	d.f.forget(w, err)
 	t := w.tally.snapshot()

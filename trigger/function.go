@@ -31,15 +31,22 @@ type function struct {
 
 	mu      sync.Mutex
 	workers map[string]*tally // by lease token: running now
-	resting map[string]rest   // by lease token: given up for a while
+	resting map[string]rest   // by lease token: given up in trouble, and not worked on since
 	problem error             // why the function as a whole makes no progress, or nil
 }
 
-// rest is why and until when this host leaves a range to others.
+// rest is why and until when this host leaves a range to others. It doubles with
+// each time in a row that came to nothing, so that a host that can work on the
+// range keeps it for a while.
 type rest struct {
-	until time.Time
-	err   error
+	until     time.Time
+	err       error
+	doublings int
 }
+
+const maxDoublings = 2
+
+func (r rest) over() bool { return !time.Now().Before(r.until) }
 
 func newFunction(h *Host, f Function, leases *cosmos.Container) *function {
 	return &function{
@@ -174,6 +181,9 @@ func (f *function) prepare(ctx context.Context) error {
 		return err
 	}
 	f.audited = time.Now()
+	if err := f.audit(ctx); err != nil { // the first of two looks: a process may not live for AuditInterval
+		f.log.Warn("audit failed", zap.Error(err))
+	}
 	return f.checkMode(ctx)
 }
 
@@ -227,7 +237,9 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 // candidates lists the leases that may be acquired, in the order of their
 // tokens: one per token, no tombstones.
 func (f *function) candidates(ctx context.Context) ([]*lease, error) {
-	all, bad, err := f.store.list(ctx)
+	listing, cancel := f.soon(ctx)
+	defer cancel()
+	all, bad, err := f.store.list(listing)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +252,7 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.resting, func(_ string, r rest) bool { return !time.Now().Before(r.until) })
+	maps.DeleteFunc(f.resting, func(_ string, r rest) bool { return time.Since(r.until) > time.Hour })
 	return slices.DeleteFunc(used, (*lease).tombstone), nil
 }
 
@@ -248,8 +260,8 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 func (f *function) rests(l *lease) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, there := f.resting[l.token]
-	return there
+	r, there := f.resting[l.token]
+	return there && !r.over()
 }
 
 // standings says who holds what. What this host works on is its own, even if
@@ -266,6 +278,7 @@ func (f *function) standings(leases []*lease) []standing {
 		}
 		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
 		s.halley = l.ownedByHalley()
+		s.left = s.free && now.Sub(l.idleSince(f.host.opts.Expiration)) > f.host.opts.AcquireInterval+time.Second
 		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
 		standings[i] = s
 	}
@@ -313,12 +326,31 @@ func (f *function) vacate(ctx context.Context, l *lease) {
 	}
 }
 
+// secondLook is how long after it saw a hole the audit looks again: leases that
+// change while they are listed may show one that never was.
+const secondLook = 5 * time.Second
+
 func (f *function) auditIfDue(ctx context.Context) error {
-	if len(f.suspects) == 0 && time.Since(f.audited) < f.host.opts.AuditInterval {
+	due := f.audited.Add(f.host.opts.AuditInterval)
+	if len(f.suspects) > 0 {
+		due = f.audited.Add(secondLook)
+		if err := sleep(ctx, time.Until(due)); err != nil {
+			return err
+		}
+	}
+	if time.Now().Before(due) {
 		return nil
 	}
+	ctx, cancel := f.soon(ctx)
+	defer cancel()
 	f.audited = time.Now()
 	return f.audit(ctx)
+}
+
+// soon bounds what a pass of the balancer may wait for answers: a takeover must
+// not hang on one that never comes.
+func (f *function) soon(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, f.host.opts.Expiration/2)
 }
 
 // acquire takes the lease and makes its worker; see outlived.
@@ -337,14 +369,14 @@ func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worke
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{f: f, lease: held, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w := &worker{f: f, lease: held, timeout: f.HandlerTimeout, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
 	w.tally.late = w.unfinished
-	w.keeper = newKeeper(held, id, sent, f)
+	w.troubles.load(held.properties[troubleProperty])
+	w.keeper = newKeeper(held, id, sent, f, &w.troubles)
 	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}
 	w.breaker.limit = f.Breaker
 	f.mu.Lock()
 	f.workers[held.token] = w.tally
-	delete(f.resting, held.token)
 	f.mu.Unlock()
 	f.event(Event{Kind: Acquired, Range: held.token, Epoch: id.epoch, Continuation: held.continuation})
 	return w, nil
@@ -356,9 +388,16 @@ func (f *function) forget(w *worker, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.workers, w.lease.token)
-	if reason := reasonOf(err); !reason.good() && reason != LeaseLost {
-		f.resting[w.lease.token] = rest{time.Now().Add(2 * f.host.opts.AcquireInterval), err}
+	before, again := f.resting[w.lease.token]
+	delete(f.resting, w.lease.token)
+	if reason := reasonOf(err); reason.good() || reason == LeaseLost {
+		return
 	}
+	doublings := 0
+	if again && w.tally.snapshot().Changes == 0 {
+		doublings = min(before.doublings+1, maxDoublings)
+	}
+	f.resting[w.lease.token] = rest{time.Now().Add(2 * f.host.opts.AcquireInterval << doublings), err, doublings}
 }
 
 func (f *function) setProblem(err error) {

@@ -26,7 +26,8 @@ type keeper struct {
 	yield context.CancelCauseFunc // ends reading; called when another host asks for the lease
 	wake  chan struct{}           // capacity 1: there is something to write
 
-	lease *lease // as last written or read; run's alone until it has returned
+	lease    *lease    // as last written or read; run's alone until it has returned
+	troubles *troubles // what goes into the lease beside the position
 
 	mu           sync.Mutex
 	acknowledged string        // the continuation that a checkpoint may hold
@@ -36,10 +37,10 @@ type keeper struct {
 	written      chan struct{} // closed and replaced at each successful write
 }
 
-func newKeeper(l *lease, id identity, sent time.Time, f *function) *keeper {
+func newKeeper(l *lease, id identity, sent time.Time, f *function, t *troubles) *keeper {
 	o := f.host.opts
 	return &keeper{
-		store: f.store, id: id, lease: l, event: f.event,
+		store: f.store, id: id, lease: l, troubles: t, event: f.event,
 		log:   f.log.With(zap.String("range", l.token), zap.Int64("epoch", id.epoch)),
 		renew: o.RenewInterval, trust: o.Expiration - o.Expiration/10,
 		wake: make(chan struct{}, 1), written: make(chan struct{}),
@@ -206,11 +207,19 @@ func (k *keeper) write(ctx context.Context, stop <-chan struct{}, change func(*l
 // reads the document: with our owner, incarnation and epoch in it the lease is
 // still ours, whatever the etag; otherwise it is lost.
 func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
+	// An answer that does not come is given up while there is time for another try.
+	outer := ctx
+	ctx, cancel := context.WithTimeout(outer, k.trust/2)
+	defer cancel()
 	next := k.lease.clone()
 	k.mu.Lock()
 	next.continuation = k.acknowledged
 	k.due = false
 	k.mu.Unlock()
+	delete(next.properties, troubleProperty)
+	if left := k.troubles.property(); left != "" {
+		next.properties[troubleProperty] = left
+	}
 	if change != nil {
 		change(next)
 	}
@@ -225,7 +234,9 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	case !o.unsure():
 		return fmt.Errorf("write lease %q: %w", k.lease.token, err)
 	}
-	if readErr := k.reread(ctx); readErr != nil {
+	again, cancelAgain := context.WithTimeout(outer, k.trust/6)
+	defer cancelAgain()
+	if readErr := k.reread(again); readErr != nil {
 		return readErr
 	}
 	if by := k.lease.properties[handoverProperty]; by != "" && by != k.id.owner {

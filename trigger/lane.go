@@ -14,6 +14,7 @@ import (
 // before the next begins. Changes of one key are always in one lane.
 type lane struct {
 	worker   *worker
+	index    int
 	incoming chan []*pending
 	waiting  []*pending
 	oldest   time.Time // when the first of waiting came in
@@ -29,6 +30,7 @@ type group struct {
 	attempts int       // calls that failed with this very group
 	since    time.Time // of the first failure
 	paused   bool      // the breaker has had its say
+	stuck    bool      // the last call did not return
 }
 
 // run delivers until the lane is closed and empty: nil. Otherwise it returns
@@ -105,12 +107,16 @@ func (l *lane) full() bool {
 	return len(l.waiting) > 0 && l.size() < len(l.waiting) || len(l.waiting) >= l.worker.f.BatchItems
 }
 
-// size is how many of the waiting changes the next batch takes.
+// size is how many of the waiting changes the next batch takes. A group that an
+// earlier owner was not done with is a batch of its own.
 func (l *lane) size() int {
-	bytes := 0
+	bytes, items := 0, l.worker.f.BatchItems
 	for i, p := range l.waiting {
 		bytes += p.bytes()
-		if i == l.worker.f.BatchItems || i > 0 && bytes > l.worker.f.BatchBytes {
+		switch {
+		case i == 0 && p.left != nil:
+			items = min(items, max(p.left.Size, 1))
+		case i == items, i > 0 && bytes > l.worker.f.BatchBytes, p.left != nil:
 			return i
 		}
 	}
@@ -118,12 +124,15 @@ func (l *lane) size() int {
 }
 
 // cut takes the next batch off what waits.
-func (l *lane) cut() []*pending {
+func (l *lane) cut() *group {
 	n := l.size()
 	batch := l.waiting[:n:n]
 	l.waiting = l.waiting[n:]
 	l.oldest = time.Now()
-	return batch
+	if left := batch[0].left; left != nil {
+		return l.resumed(batch, left)
+	}
+	return &group{changes: batch}
 }
 
 // settle brings a batch to its end. The batch fails in parts: with bisection a
@@ -131,37 +140,73 @@ func (l *lane) cut() []*pending {
 // that order is kept and a poison change ends up alone. Halving uses up no
 // attempts; the wait between calls grows with each failure in a row, whatever
 // the size, so that an outage of the sink costs few calls.
-func (l *lane) settle(ctx, held context.Context, batch []*pending) error {
-	groups := []*group{{changes: batch}} // a stack: the next is the last
+func (l *lane) settle(ctx, held context.Context, batch *group) error {
+	groups := []*group{batch} // a stack: the next is the last
 	for len(groups) > 0 {
 		g := groups[len(groups)-1]
 		groups = groups[:len(groups)-1]
-		var err error
-		if g.changes, err = l.divert(ctx, g.changes); err != nil {
-			return err
-		}
-		if len(g.changes) == 0 {
-			continue
-		}
-		if err := l.mayDeliver(ctx); err != nil { // last: the store may have been slow
-			return err
-		}
-		v, err := l.attempt(held, g)
-		if err != nil {
-			return err
-		}
-		l.worker.finish(v.handled)
-		if len(v.failed) == 0 {
-			l.succeeded()
-			continue
-		}
-		again, err := l.failed(ctx, g, v)
+		again, err := l.deliver(ctx, held, g)
 		if err != nil {
 			return err
 		}
 		groups = append(groups, again...)
 	}
 	return nil
+}
+
+// deliver makes one call with a group and returns what is to come again.
+func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err error) {
+	if g.changes, err = l.divert(ctx, g.changes); err != nil || len(g.changes) == 0 {
+		return nil, err
+	}
+	if g.stuck && l.exhausted(g) && l.worker.f.DeadLetters != nil { // a further call would be left behind, too
+		return nil, l.bury(ctx, g.changes, g.tries, errStuck{l.worker.f.host.opts.StuckGrace})
+	}
+	if err := l.mayDeliver(ctx); err != nil { // last: the store may have been slow
+		return nil, err
+	}
+	v, err := l.attempt(held, g)
+	if err != nil {
+		l.stuck(g)
+		return nil, err
+	}
+	l.worker.finish(v.handled)
+	if len(v.failed) == 0 {
+		l.succeeded()
+		return nil, nil
+	}
+	if cause := context.Cause(held); cause != nil {
+		l.interrupted(g, v.failed)
+		return nil, cause
+	}
+	return l.failed(ctx, g, v)
+}
+
+// stuck notes for the next owner that a call did not return. It counts as one
+// that failed.
+func (l *lane) stuck(g *group) {
+	l.failures++
+	g.stuck = true
+	if g.since.IsZero() {
+		g.since = time.Now()
+	}
+	if half := len(g.changes) / 2; half > 0 && !l.worker.f.NoBisection {
+		g.changes = g.changes[:half]
+	} else {
+		g.attempts++
+	}
+	l.remember(g)
+}
+
+// interrupted notes for the next owner that a call was ended with this one. That
+// is no failure of its changes, but a sign that they may take longer than an owner
+// lasts: half of them may not.
+func (l *lane) interrupted(g *group, failed []*pending) {
+	g.changes = failed
+	if half := len(failed) / 2; half > 0 && !l.worker.f.NoBisection {
+		g.changes = failed[:half]
+	}
+	l.remember(g)
 }
 
 // mayDeliver returns once a delivery may begin, or why none may.
@@ -190,6 +235,7 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 	}
 	l.failures++
 	g.attempts++
+	g.stuck = false
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}
@@ -197,18 +243,20 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 	if half := len(g.changes) / 2; half > 0 && !f.NoBisection {
 		first := &group{changes: g.changes[:half], tries: g.tries, since: g.since}
 		second := &group{changes: g.changes[half:], tries: g.tries}
+		l.remember(first)
 		return []*group{second, first}, sleep(ctx, wait)
 	}
+	l.remember(g)
 	if !l.exhausted(g) {
 		return []*group{g}, sleep(ctx, wait)
 	}
 	if f.DeadLetters == nil {
-		l.worker.tally.trouble(fmt.Errorf("no dead letter store, so the range waits for: %w", v.err))
+		l.worker.tally.trouble(l.index, fmt.Errorf("no dead letter store, so the range waits for: %w", v.err))
 		return []*group{g}, sleep(ctx, wait)
 	}
 	if !g.paused && l.worker.breaker.open() {
 		g.paused = true
-		l.worker.tally.trouble(fmt.Errorf("paused, everything fails: %w", v.err))
+		l.worker.tally.trouble(l.index, fmt.Errorf("paused, everything fails: %w", v.err))
 		l.worker.log.Error("everything fails; the range pauses instead of filling the dead letter store",
 			zap.Duration("pause", f.BreakerPause), zap.Error(v.err))
 		return []*group{g}, sleep(ctx, f.BreakerPause)

@@ -293,17 +293,21 @@ func (l *lease) ownedByHalley() bool {
 	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
 }
 
-// expired reports whether the owner's right has run out at now, both on the
-// service's clock. written is cut to whole seconds, so one more is waited for.
-// An owner that announced a longer expiration than ours is given it.
-func (l *lease) expired(now time.Time, expiration time.Duration) bool {
+// idleSince is when a lease becomes free if nobody writes it again, on the
+// service's clock: at once where it has no owner, else when the owner's right runs
+// out. written is cut to whole seconds, so one more is waited for. An owner that
+// announced a longer expiration than ours is given it.
+func (l *lease) idleSince(expiration time.Duration) time.Time {
+	if l.owner == "" {
+		return l.written
+	}
 	if d, err := time.ParseDuration(l.properties[expirationProperty]); err == nil {
 		expiration = max(expiration, d)
 	}
-	return now.Sub(l.written) > expiration+time.Second
+	return l.written.Add(expiration + time.Second)
 }
 
 // free reports whether the lease may be acquired without taking it from a live owner.
 func (l *lease) free(now time.Time, expiration time.Duration) bool {
-	return l.owner == "" || l.expired(now, expiration)
+	return l.owner == "" || now.After(l.idleSince(expiration))
 }

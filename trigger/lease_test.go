@@ -175,7 +175,7 @@ func TestLeaseExpiry(t *testing.T) {
 		if test.announced != "" {
 			l.properties[expirationProperty] = test.announced
 		}
-		if got := l.expired(written.Add(test.age), time.Minute); got != test.expired {
+		if got := l.free(written.Add(test.age), time.Minute); got != test.expired {
 			t.Errorf("%s: expired %v after %s", test.name, got, test.age)
 		}
 	}

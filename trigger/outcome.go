@@ -77,7 +77,7 @@ const (
 // who asks, so that hosts and ranges spread, yet a run can be repeated.
 func backoff(n int, base, limit time.Duration, who ...any) time.Duration {
 	ceiling := limit
-	if n < 30 && base<<(n-1) < limit {
+	if n < 30 && base < limit>>(n-1) { // a shift to the left could overflow
 		ceiling = base << (n - 1)
 	}
 	h := fnv.New32a()

@@ -1,7 +1,10 @@
 package trigger
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -46,6 +49,98 @@ func TestParkedLettersStayInOrderWhereClocksDiffer(t *testing.T) {
 			if before, after := store.all[i], store.all[i+1]; !after.Time.After(before.Time) {
 				t.Errorf("letter %d of %v is from %v, the next from %v", i, store.ids(), before.Time, after.Time)
 			}
+		}
+	})
+}
+
+// damagedLetters has a letter that cannot be read, of the key that it says.
+type damagedLetters struct {
+	letters
+	key string
+}
+
+func (s *damagedLetters) Holds(ctx context.Context, f, key string) (bool, error) {
+	holds, err := s.letters.Holds(ctx, f, key)
+	return holds || key == s.key, err
+}
+
+func (s *damagedLetters) List(ctx context.Context, f string) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		for d, err := range s.letters.List(ctx, f) {
+			if !yield(d, err) {
+				return
+			}
+		}
+		yield(DeadLetter{}, fmt.Errorf("blob x: %w", ErrDamaged))
+	}
+}
+
+func TestDamagedLettersBlockNothing(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 5)
+		store := &damagedLetters{key: `["doc3"]`}
+		_, err := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = store, true }).Drain(t.Context())
+		must(t, err)
+		if fmt.Sprint(store.ids()) != "[doc3]" || w.count() != 4 {
+			t.Errorf("letters %v, %d delivered; only the key of the damaged one has to wait", store.ids(), w.count())
+		}
+	})
+}
+
+// hangingLetters does not answer the first request for a list.
+type hangingLetters struct {
+	letters
+	hung atomic.Bool
+}
+
+func (s *hangingLetters) List(ctx context.Context, f string) iter.Seq2[DeadLetter, error] {
+	if s.hung.Swap(true) {
+		return s.letters.List(ctx, f)
+	}
+	return func(yield func(DeadLetter, error) bool) {
+		<-ctx.Done()
+		yield(DeadLetter{}, context.Cause(ctx))
+	}
+}
+
+func TestListOfLettersThatHangs(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 5)
+		h := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = &hangingLetters{}, true })
+		stop := w.running(h)
+		time.Sleep(5 * time.Minute)
+		stop()
+		w.complete(0)
+	})
+}
+
+// laggingLetters shows what was put a moment later.
+type laggingLetters struct {
+	letters
+	at time.Time
+}
+
+func (s *laggingLetters) Put(ctx context.Context, d DeadLetter) error {
+	s.at = time.Now()
+	return s.letters.Put(ctx, d)
+}
+
+func (s *laggingLetters) Holds(ctx context.Context, f, key string) (bool, error) {
+	if time.Since(s.at) < 20*time.Millisecond { // a replica that is 20 ms behind
+		return false, nil
+	}
+	return s.letters.Holds(ctx, f, key)
+}
+
+func TestParkedOrderWithALaggingReplica(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		w.write("k", "next")
+		store := &laggingLetters{}
+		_, err := w.host("a", allergic(w.record("a")), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = store, true }).Drain(t.Context())
+		must(t, err)
+		if w.count() != 0 {
+			t.Errorf("%s was delivered ahead of the letter of its key", w.delivered[0].doc.ID)
 		}
 	})
 }

@@ -349,6 +349,13 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("attempt %d: %v outside [%v, %v]", n, d, ceiling/2, ceiling)
 		}
 	}
+	for _, base := range []time.Duration{time.Minute, 10 * time.Minute} {
+		for n := 1; n < 100; n++ {
+			if d := backoff(n, base, time.Hour, "a"); d < base/2 || d > time.Hour {
+				t.Errorf("attempt %d: %v, at least half of %v", n, d, base)
+			}
+		}
+	}
 	if backoff(3, time.Second, time.Minute, "a") == backoff(3, time.Second, time.Minute, "b") {
 		t.Error("two hosts wait equally long")
 	}

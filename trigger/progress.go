@@ -35,6 +35,8 @@ type pending struct {
 	index   int   // in its page
 	in      *openPage
 	key     string // logical partition key; "" where nobody asked for it
+
+	left *trouble // what an earlier owner left of a group that begins here; or nil
 }
 
 // open takes a page in and numbers its changes.

@@ -142,7 +142,9 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 	if err != nil {
 		return nil, err
 	}
-	page, err := w.f.readFeed(ctx, at, position)
+	within, cancel := context.WithTimeout(ctx, w.f.host.opts.Expiration) // the client's retries included
+	defer cancel()
+	page, err := w.f.readFeed(within, at, position)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +227,7 @@ func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) 
 	case containerGone, leaseGone, refused, invalid:
 		return fmt.Errorf("read feed of range %q: %w", w.lease.token, err)
 	}
-	w.tally.trouble(err)
+	w.tally.trouble(outside, err)
 	if failures >= maxReadFailures {
 		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", w.lease.token, failures, err)
 	}

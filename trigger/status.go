@@ -3,6 +3,7 @@ package trigger
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,6 +90,9 @@ func (f *function) status() FunctionStatus {
 		s.Ranges = append(s.Ranges, t.snapshot())
 	}
 	for token, r := range f.resting {
+		if f.workers[token] != nil || r.over() {
+			continue
+		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Resting: true, Problem: r.err.Error()})
 	}
 	slices.SortFunc(s.Ranges, func(a, b RangeStatus) int { return strings.Compare(a.Range, b.Range) })
@@ -99,24 +103,34 @@ func (f *function) status() FunctionStatus {
 type tally struct {
 	late func() error // whether changes may be lost soon; or nil
 
-	mu     sync.Mutex
-	status RangeStatus
+	mu       sync.Mutex
+	status   RangeStatus
+	problems map[int]string // by where they are: a lane, or outside of lanes
 }
 
+// outside of lanes is where the feed is read and ranges are split.
+const outside = -1
+
 func newTally(l *lease, id identity) *tally {
-	return &tally{status: RangeStatus{Range: l.token, Epoch: id.epoch, Continuation: l.continuation, Since: time.Now()}}
+	return &tally{problems: map[int]string{}, status: RangeStatus{Range: l.token, Epoch: id.epoch, Continuation: l.continuation, Since: time.Now()}}
 }
 
 func (t *tally) snapshot() RangeStatus {
 	t.mu.Lock()
 	s := t.status
+	var problems []string
+	for _, where := range slices.Sorted(maps.Keys(t.problems)) {
+		if p := t.problems[where]; !slices.Contains(problems, p) {
+			problems = append(problems, p)
+		}
+	}
 	t.mu.Unlock()
-	if t.late == nil {
-		return s
+	if t.late != nil {
+		if err := t.late(); err != nil {
+			problems = append(problems, err.Error())
+		}
 	}
-	if err := t.late(); err != nil {
-		s.Problem = strings.TrimPrefix(s.Problem+"; "+err.Error(), "; ")
-	}
+	s.Problem = strings.Join(problems, "; ")
 	return s
 }
 
@@ -128,35 +142,41 @@ func (t *tally) update(change func(*RangeStatus)) {
 
 // read notes a page; the feed works.
 func (t *tally) read(p *cosmos.Page) {
-	t.update(func(s *RangeStatus) { s.Continuation = p.Continuation })
+	t.update(func(s *RangeStatus) {
+		s.Continuation = p.Continuation
+		delete(t.problems, outside)
+	})
 }
 
-// delivered notes a batch that the handler accepted.
-func (t *tally) delivered(e Event) {
+// delivered notes a batch that the handler accepted from a lane.
+func (t *tally) delivered(lane int, e Event) {
 	t.update(func(s *RangeStatus) {
 		s.Batches++
 		s.Changes += e.Changes
 		s.LastLSN = e.LastLSN
-		s.Problem = ""
+		delete(t.problems, lane)
 	})
 }
 
 // failed notes a batch that the handler refused.
-func (t *tally) failed(e Event) {
+func (t *tally) failed(lane int, e Event) {
 	t.update(func(s *RangeStatus) {
 		s.Retries++
-		s.Problem = e.Err.Error()
+		t.problems[lane] = e.Err.Error()
 	})
 }
 
-// buried notes a change that was dead-lettered.
-func (t *tally) buried() {
-	t.update(func(s *RangeStatus) { s.DeadLetters++ })
+// buried notes a change of a lane that was dead-lettered.
+func (t *tally) buried(lane int) {
+	t.update(func(s *RangeStatus) {
+		s.DeadLetters++
+		delete(t.problems, lane)
+	})
 }
 
-// trouble notes why the range makes no progress.
-func (t *tally) trouble(err error) {
-	t.update(func(s *RangeStatus) { s.Problem = err.Error() })
+// trouble notes why a lane, or what is outside of them, makes no progress.
+func (t *tally) trouble(where int, err error) {
+	t.update(func(*RangeStatus) { t.problems[where] = err.Error() })
 }
 
 // compareContinuations orders tokens by the position that they name: none

@@ -218,6 +218,9 @@ func (s *leaseStore) overwrite(ctx context.Context, l *lease, timestamp json.Raw
 	if err != nil {
 		return err
 	}
+	if resp.ETag == "" {
+		return fmt.Errorf("replace lease %q: the answer has no etag: %w", l.token, cosmos.ErrOutcomeUnknown)
+	}
 	l.etag = resp.ETag
 	return nil
 }

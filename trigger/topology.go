@@ -120,6 +120,7 @@ func (l *lease) bequeath(c *lease) *lease {
 		c.properties[name] = value
 	}
 	delete(c.properties, incarnationProperty)
+	delete(c.properties, troubleProperty) // LSNs of another range
 	c.properties[epochProperty] = fmt.Sprint(l.epoch() + 1)
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,12 +24,14 @@ type worker struct {
 	drain  bool         // end when caught up, instead of polling on
 	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
 
-	outlived bool // other leases took this one's place: retire it unread
+	timeout  time.Duration // of a handler call
+	outlived bool          // other leases took this one's place: retire it unread
 
 	progress    progress
 	checkpoints checkpoints
 	breaker     breaker
 	parked      parked
+	troubles    troubles
 	holding     holding
 }
 
@@ -156,7 +159,7 @@ func (w *worker) split(reader, held context.Context) ([]*lease, error) {
 		if cause := context.Cause(reader); cause != nil {
 			return nil, cause
 		}
-		w.tally.trouble(err)
+		w.tally.trouble(outside, err)
 		w.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
 		if errors.Is(err, errWhole) {
 			return nil, err

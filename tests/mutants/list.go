@@ -42,6 +42,15 @@ var ownership = []mutant{
 	{"second-lease-by-position", "of two documents all hosts use the one acquired last", []edit{
 		{"trigger/function.go", "cmp.Compare(b.epoch(), a.epoch()), ", ""},
 	}},
+	{"free-lease-left-lying", "what the hosts below their share do not take is taken by the others", []edit{
+		{"trigger/balance.go", "if s.free && s.left &&", "if false &&"},
+	}},
+	{"write-without-etag", "a lease is never written without If-Match", []edit{
+		{"trigger/store.go", "if resp.ETag == \"\" {", "if false {"},
+	}},
+	{"write-waits-for-ever", "one answer that does not come loses no lease", []edit{
+		{"trigger/keeper.go", "context.WithTimeout(outer, k.trust/2)", "context.WithTimeout(outer, time.Hour)"},
+	}},
 	{"suspend-not-noticed", "a machine that slept asks before it delivers", []edit{
 		{"trigger/keeper.go", "&& wall < k.trust && wall > -k.trust", "|| wall < 0"},
 	}},
@@ -49,7 +58,7 @@ var ownership = []mutant{
 		{"trigger/store.go", "func (s *leaseStore) now() time.Time { return s.container.Client().Now() }", "func (s *leaseStore) now() time.Time { return time.Now() }"},
 	}},
 	{"expiry-within-the-second", "a lease whose write is cut to whole seconds is not taken early", []edit{
-		{"trigger/lease.go", "> expiration+time.Second", "> expiration-time.Second"},
+		{"trigger/lease.go", "l.written.Add(expiration + time.Second)", "l.written.Add(expiration - time.Second)"},
 	}},
 	{"announced-expiration-ignored", "of two expirations the longer holds", []edit{
 		{"trigger/lease.go", "expiration = max(expiration, d)", "_ = d"},
@@ -181,10 +190,10 @@ var delivery = []mutant{
 		{"trigger/delivery.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
 	}},
 	{"letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/bury.go", "if err := w.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.park(d)", "go func() { _ = w.put(ctx, d) }()\n\t\tw.park(d)"},
+		{"trigger/bury.go", "if err := l.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.finish", "go func() { _ = l.put(ctx, d) }()\n\t\tw.finish"},
 	}},
 	{"failed-put-is-a-success", "while the store fails the range waits", []edit{
-		{"trigger/bury.go", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil {", "return w.f.DeadLetters.Put(ctx, d) })\n\t\tif err == nil || true {"},
+		{"trigger/bury.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "nothing is dropped that no setting drops", []edit{
 		{"trigger/lane.go", "return []*group{g}, sleep(ctx, wait)\n\t}\n\tif !g.paused", "l.worker.finish(g.changes)\n\t\treturn nil, nil\n\t}\n\tif !g.paused"},
@@ -198,8 +207,23 @@ var delivery = []mutant{
 	{"park-forgets", "behind a dead letter its key waits", []edit{
 		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.add", "\tif false {\n\t\tw.parked.add"},
 	}},
+	{"parked-by-what-the-store-shows", "a letter put a moment ago counts, whatever the store shows", []edit{
+		{"trigger/bury.go", "return maybe, maybe && time.Since(key.put) < storeLag", "return maybe, false"},
+	}},
+	{"damaged-letter-ends-the-list", "one damaged letter blocks no range", []edit{
+		{"trigger/bury.go", "case errors.Is(err, ErrDamaged):", "case false:"},
+	}},
+	{"attempts-forgotten", "what one owner has tried counts for the next", []edit{
+		{"trigger/function.go", "w.troubles.load(held.properties[troubleProperty])", "w.troubles.load(\"\")"},
+	}},
+	{"interrupted-is-a-failure", "a call that ends with its owner is no attempt", []edit{
+		{"trigger/lane.go", "if cause := context.Cause(held); cause != nil {\n\t\tl.interrupted", "if cause := context.Cause(held); cause != nil && false {\n\t\tl.interrupted"},
+	}},
+	{"stuck-is-no-attempt", "a change whose calls never return is dead-lettered, too", []edit{
+		{"trigger/lane.go", "\t\tl.stuck(g)\n\t\treturn nil, err", "\t\treturn nil, err"},
+	}},
 	{"parked-keys-not-loaded", "a new owner knows what is parked", []edit{
-		{"trigger/bury.go", "w.parked.add(d)\n\t}\n\treturn nil", "_ = d\n\t}\n\treturn nil"},
+		{"trigger/bury.go", "w.parked.add(d, time.Time{})", "_ = d"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},

@@ -1,0 +1,134 @@
+package trigger
+
+import (
+	"cmp"
+	"encoding/json"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// troubleProperty is the lease property with what the handler has refused so
+// far. An owner may last for less than it takes to give a change up: a drain of a
+// few minutes does, and so does a host that is replaced. What one owner has tried
+// counts for the next, or a poison change would block its range for ever.
+const troubleProperty = "halley.trouble"
+
+// maxTroubles bounds how many the property holds: the first in the feed.
+const maxTroubles = 16
+
+// trouble is a group of changes that the handler refused, or was still busy with
+// when its owner ended.
+type trouble struct {
+	Change   string `json:"change"` // the first of the group: its LSN, and a hash of its document's id
+	LSN      int64  `json:"lsn"`
+	Size     int    `json:"size"`     // changes in the group
+	Tries    int    `json:"tries"`    // calls so far, over all sizes
+	Attempts int    `json:"attempts"` // calls that failed with this very group
+	Failures int    `json:"failures"` // calls that failed in a row, for the backoff
+	Since    int64  `json:"since"`    // first failure, on the service's clock in Unix seconds; 0: none
+	Stuck    bool   `json:"stuck"`    // the last call did not return
+
+	mine bool // of this owner, or taken up by it
+}
+
+// nameOf tells a change from others of its range.
+func nameOf(c *pending) string {
+	h := fnv.New64a()
+	h.Write([]byte(idOf(c.item)))
+	return strconv.FormatInt(c.item.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
+}
+
+// troubles are those of a worker, by the name of the first change.
+type troubles struct {
+	mu    sync.Mutex
+	known map[string]trouble
+}
+
+// load takes what earlier owners left. What cannot be read begins anew.
+func (t *troubles) load(property string) {
+	var list []trouble
+	_ = json.Unmarshal([]byte(property), &list)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = map[string]trouble{}
+	for _, one := range list {
+		t.known[one.Change] = one
+	}
+}
+
+// meet marks the changes of a page that begin a group which an earlier owner
+// left. What one left and the feed has passed is forgotten: its document has a
+// newer version.
+func (t *troubles) meet(changes []*pending) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 || len(changes) == 0 {
+		return
+	}
+	for _, c := range changes {
+		name := nameOf(c)
+		if left, there := t.known[name]; there && !left.mine {
+			left.mine = true
+			t.known[name], c.left = left, &left
+		}
+	}
+	reached := changes[len(changes)-1].item.LSN
+	maps.DeleteFunc(t.known, func(_ string, one trouble) bool { return !one.mine && one.LSN <= reached })
+}
+
+// note keeps how far a group has come.
+func (t *troubles) note(first *pending, one trouble) {
+	one.Change, one.LSN, one.mine = nameOf(first), first.item.LSN, true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known[one.Change] = one
+}
+
+// settled forgets changes that are handled or dead-lettered.
+func (t *troubles) settled(changes []*pending) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 {
+		return
+	}
+	for _, c := range changes {
+		delete(t.known, nameOf(c))
+	}
+}
+
+// property is what the lease is to hold; "" is nothing.
+func (t *troubles) property() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 {
+		return ""
+	}
+	list := slices.SortedFunc(maps.Values(t.known), func(a, b trouble) int {
+		return cmp.Or(cmp.Compare(a.LSN, b.LSN), cmp.Compare(a.Change, b.Change))
+	})
+	text, _ := json.Marshal(list[:min(len(list), maxTroubles)]) // text and numbers always encode
+	return string(text)
+}
+
+// resumed is the group that an earlier owner's trouble goes on with.
+func (l *lane) resumed(changes []*pending, left *trouble) *group {
+	g := &group{changes: changes, tries: left.Tries, attempts: left.Attempts, stuck: left.Stuck}
+	l.failures = max(l.failures, left.Failures)
+	if left.Since != 0 {
+		g.since = time.Now().Add(-l.worker.f.store.now().Sub(time.Unix(left.Since, 0)))
+	}
+	return g
+}
+
+// remember keeps how far a group has come, for the next owner.
+func (l *lane) remember(g *group) {
+	one := trouble{Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck}
+	if !g.since.IsZero() {
+		one.Since = l.worker.f.store.now().Add(-time.Since(g.since)).Unix()
+	}
+	l.worker.troubles.note(g.changes[0], one)
+}

@@ -1,0 +1,147 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestPoisonOutlastsItsOwners: giving a change up takes longer than any of its
+// owners lasts. What one has tried counts for the next.
+func TestPoisonOutlastsItsOwners(t *testing.T) {
+	tests := []struct {
+		name  string
+		drain time.Duration
+		busy  time.Duration // what the handler takes to fail
+		set   func(*Function)
+	}{
+		{"a minute's function that fails at once", 48 * time.Second, 0, nil},
+		{"five minutes' function", 270 * time.Second, 15 * time.Second, nil},
+		{"attempts that take as long as a drain", 270 * time.Second, time.Hour, nil},
+		{"an age of more than a drain", 270 * time.Second, 0, func(f *Function) { f.MaxAttempts, f.MaxAge = -1, 10*time.Minute }},
+		{"no bisection", 48 * time.Second, 0, func(f *Function) { f.NoBisection, f.BatchItems = true, 1 }},
+		{"lanes", 48 * time.Second, 0, func(f *Function) { f.Lanes = 4 }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.write("k", "poison")
+				w.fill("doc", 99)
+				store := &letters{}
+				var set []func(*Function)
+				if test.set != nil {
+					set = append(set, test.set)
+				}
+				record := w.record("a")
+				for range 100 {
+					h := w.host("a", func(ctx context.Context, b Batch) error {
+						for _, c := range b.Changes {
+							if documentID(c.Document) == "poison" {
+								_ = sleep(ctx, test.busy)
+								return errPoison
+							}
+						}
+						return record(ctx, b)
+					}, withLetters(store, set...))
+					ctx, cancel := context.WithTimeout(t.Context(), test.drain)
+					_, err := h.Drain(ctx)
+					cancel()
+					must(t, err)
+					time.Sleep(10 * time.Second)
+				}
+				delivered := map[string]bool{}
+				for _, d := range w.delivered {
+					delivered[d.doc.ID] = true
+				}
+				if fmt.Sprint(store.ids()) != "[poison]" || len(delivered) != 99 {
+					t.Fatalf("letters %v, %d of 99 others delivered", store.ids(), len(delivered))
+				}
+				if d := store.all[0]; test.set == nil && (d.Attempts < 10 || d.Attempts > 40) {
+					t.Errorf("dead after %d calls", d.Attempts)
+				}
+				if p := w.leaseDocuments()["0"].properties[troubleProperty]; p != "" {
+					t.Errorf("the lease still says %s", p)
+				}
+			})
+		})
+	}
+}
+
+// TestPoisonThatHangs: each call is left behind with its goroutine, and counts as
+// an attempt all the same.
+func TestPoisonThatHangs(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		w.fill("doc", 9)
+		store := &letters{}
+		release := make(chan struct{})
+		record := w.record("a")
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			for _, c := range b.Changes {
+				if documentID(c.Document) == "poison" {
+					<-release
+				}
+			}
+			return record(ctx, b)
+		}, withLetters(store), func(_ *Function, o *Options) { o.MaxStuck = 1000 })
+		stop := w.running(h)
+		time.Sleep(6 * time.Hour)
+		if fmt.Sprint(store.ids()) != "[poison]" || w.count() != 9 {
+			t.Errorf("letters %v, %d of 9 others delivered, %d calls left behind", store.ids(), w.count(), h.stuckCalls.Load())
+		}
+		stop()
+		close(release)
+	})
+}
+
+// TestBatchThatTakesLongerThanADrain: its call ends with the drain, which is no
+// failure of its changes. The next drain tries half of them.
+func TestBatchThatTakesLongerThanADrain(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 100)
+		store := &letters{}
+		record := w.record("a")
+		slow := func(ctx context.Context, b Batch) error {
+			if err := sleep(ctx, time.Duration(len(b.Changes))*2*time.Second); err != nil {
+				return err
+			}
+			return record(ctx, b)
+		}
+		for range 30 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			_, err := w.host("a", slow, withLetters(store, func(f *Function) { f.MaxAttempts = 2 })).Drain(ctx)
+			cancel()
+			must(t, err)
+		}
+		if len(store.ids()) > 0 || w.count() != 100 {
+			t.Errorf("letters %v, %d of 100 delivered", store.ids(), w.count())
+		}
+	})
+}
+
+// TestTroubleOfAnOlderVersion: what an earlier owner tried on a version that is
+// gone says nothing about the next.
+func TestTroubleOfAnOlderVersion(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		store := &letters{}
+		drain := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := w.host("a", allergic(w.record("a")), withLetters(store, func(f *Function) { f.MaxAttempts = 12 })).Drain(ctx)
+			must(t, err)
+		}
+		drain()
+		if w.leaseDocuments()["0"].properties[troubleProperty] == "" {
+			t.Fatal("the lease says nothing of what was tried")
+		}
+		w.write("k", "poison")
+		for range 30 {
+			drain()
+		}
+		if len(store.all) != 1 || store.all[0].Attempts != 12 {
+			t.Errorf("letters %+v, want one after 12 calls", store.all)
+		}
+	})
+}
