@@ -1,6 +1,11 @@
 package trigger
 
-import "cmp"
+import (
+	"cmp"
+	"hash/fnv"
+	"maps"
+	"slices"
+)
 
 // standing is what balancing needs to know of a lease.
 type standing struct {
@@ -23,17 +28,16 @@ type step struct {
 type limits struct{ min, max int }
 
 // plan lists what host me should do now so that the hosts come to hold equal
-// shares. leases come in a stable order.
+// shares of a function's leases, which come in a stable order.
 //
-// It is the algorithm of azure-cosmos-dotnet-v3
-// (EqualPartitionsBalancingStrategy), so that hosts of both kinds settle: take
-// free leases up to the share; where none is free, take from the host that
-// holds the most, if that is more than its share. From a .NET host one lease is
-// stolen. A Halley host is asked for all that is missing and hands each over
-// after the batch in work, so that nothing is delivered twice; a lease that it
-// does not hand over in time is stolen after all. What was asked for counts as
-// the asker's, and is left to it when it becomes free.
-func plan(leases []standing, me string, l limits) []step {
+// It follows azure-cosmos-dotnet-v3 (EqualPartitionsBalancingStrategy), so that
+// hosts of both kinds settle: take free leases up to the share; where none is
+// free, take from the host that holds the most beyond its own. From a .NET host
+// one lease is stolen. A Halley host is asked for all that is missing and hands
+// each over after the batch in work, so that nothing is delivered twice; a lease
+// that it does not hand over in time is stolen after all. What was asked for
+// counts as the asker's, and is left to it when it becomes free.
+func plan(leases []standing, function, me string, l limits) []step {
 	var steps []step
 	var free []string
 	held := map[string]int{me: 0}
@@ -50,8 +54,8 @@ func plan(leases []standing, me string, l limits) []step {
 			held[s.owner]++
 		}
 	}
-	share := share(len(leases), len(held), l)
-	need := share - held[me]
+	shares := shares(len(leases), function, slices.Collect(maps.Keys(held)))
+	need := l.clamp(shares[me]) - held[me]
 	if need <= 0 { // what the hosts below their share leave lying
 		for _, s := range leases {
 			if s.free && s.left && s.asked == "" && (l.max == 0 || held[me] < l.max) {
@@ -68,7 +72,7 @@ func plan(leases []standing, me string, l limits) []step {
 		return steps
 	}
 	for ; need > 0; need-- {
-		s, ok := takeable(leases, held, share, need, me, steps)
+		s, ok := takeable(leases, held, shares, need, me, steps)
 		if !ok {
 			break
 		}
@@ -82,35 +86,59 @@ func plan(leases []standing, me string, l limits) []step {
 	return steps
 }
 
-// share is how many leases each of the hosts should hold.
-func share(leases, hosts int, l limits) int {
-	n := 1
-	if leases > hosts {
-		n = (leases + hosts - 1) / hosts
-	}
+func (l limits) clamp(share int) int {
 	if l.max > 0 {
-		n = min(n, l.max)
+		share = min(share, l.max)
 	}
-	return max(n, l.min)
+	return max(share, l.min)
 }
 
-// takeable finds a lease to take from the host that holds the most, if that is
-// more than it should.
-func takeable(leases []standing, held map[string]int, share, need int, me string, taken []step) (standing, bool) {
-	allowed := share // what the richest may keep
-	if need > 1 {
-		allowed--
+// shares is how many of a function's leases each of the hosts should hold: as
+// many as the others, or one more where that does not come out even. Who has one
+// more differs from function to function, as a hash of both decides: else one
+// host would have all the functions of a single range. (.NET leaves it to who
+// comes first.)
+func shares(leases int, function string, hosts []string) map[string]int {
+	rank := func(host string) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte(function + "/" + host))
+		return h.Sum64()
 	}
-	richest := richestOwner(held)
-	if richest == me || held[richest] <= allowed {
-		return standing{}, false
-	}
-	for _, s := range leases {
-		if s.owner == richest && !s.free && s.asked == "" && !contains(taken, s.token) {
-			return s, true
+	slices.SortFunc(hosts, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	shares := make(map[string]int, len(hosts))
+	for i, host := range hosts {
+		shares[host] = leases / len(hosts)
+		if i < leases%len(hosts) {
+			shares[host]++
 		}
 	}
-	return standing{}, false
+	return shares
+}
+
+// takeable finds a lease to take from the host that holds the most beyond what
+// it may keep; among equals the last by name. A .NET host may keep what its own
+// algorithm gives it: stealing repeats deliveries, and is for what it lacks alone.
+func takeable(leases []standing, held, shares map[string]int, need int, me string, taken []step) (standing, bool) {
+	atMost := (len(leases) + len(held) - 1) / len(held)
+	if need > 1 {
+		atMost--
+	}
+	var found standing
+	most := 0
+	for _, s := range leases {
+		if s.owner == me || s.free || s.asked != "" || contains(taken, s.token) {
+			continue
+		}
+		keeps := shares[s.owner]
+		if !s.halley {
+			keeps = atMost
+		}
+		surplus := held[s.owner] - keeps
+		if surplus > most || surplus > 0 && surplus == most && s.owner > found.owner {
+			found, most = s, surplus
+		}
+	}
+	return found, most > 0
 }
 
 func contains(steps []step, token string) bool {
@@ -120,16 +148,4 @@ func contains(steps []step, token string) bool {
 		}
 	}
 	return false
-}
-
-// richestOwner holds the most leases; among equals the last by name.
-func richestOwner(held map[string]int) string {
-	var richest string
-	most := -1
-	for owner, n := range held {
-		if c := cmp.Compare(n, most); c > 0 || c == 0 && owner > richest {
-			richest, most = owner, n
-		}
-	}
-	return richest
 }

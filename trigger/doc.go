@@ -53,7 +53,8 @@
 //
 // A Halley host that lacks leases asks their owner for them, by its name in the
 // document; the owner hands over after the batch in work. From a .NET host it
-// takes one as that does.
+// takes one as that does. A host that fails on a range leaves it to others for a
+// while, and what the hosts below their share leave lying is anybody's.
 //
 // At the end the lease is released in one write with the last checkpoint. That
 // is a courtesy to the next owner; correctness rests on expiry and etags.
@@ -68,6 +69,10 @@
 // [Host.Status] says for what. When one change after another is given up with
 // no success between, the range pauses ahead of each further one: then it is
 // the sink that is broken. [Replay] delivers dead letters again.
+//
+// How far a change has come goes into the lease with each write, so that owners
+// that last for less than it takes, such as drains of a few minutes, give it up
+// between them.
 //
 // Lanes are ordered queues inside a range, by logical partition key; what is
 // saved is the low-water mark over all of them. A handler that does not return
@@ -85,6 +90,7 @@
 //   - Epoch: rises with each acquisition of a lease, and from a lease to those
 //     that follow it.
 //   - Dead letter: a change that was given up, kept with its error.
+//   - Trouble: what a range's next owner must know of changes that were refused.
 //   - Drain: work until caught up, then give the leases back.
 //
 // # Map of the package
@@ -96,8 +102,9 @@
 // bootstrap.go creates leases and finds holes in their coverage; topology.go
 // says which physical range answers for a lease, or which leases follow it.
 // A worker.go has a reader.go that reads ahead. delivery.go spreads what was read
-// over the lanes of lane.go; bury.go gives up; progress.go finds the
-// acknowledged prefix, which checkpoint.go passes on to the keeper.go. lease.go
+// over the lanes of lane.go; bury.go gives up, and trouble.go tells the next owner
+// what was tried; progress.go finds the acknowledged prefix, which checkpoint.go
+// passes on to the keeper.go. lease.go
 // is the document, store.go its conditional writes. outcome.go gives every
 // answer of the service its one meaning.
 package trigger

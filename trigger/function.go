@@ -216,7 +216,7 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 	}
 	leases = slices.DeleteFunc(leases, f.rests)
 	o := f.host.opts
-	for _, step := range plan(f.standings(leases), f.host.me.owner, limits{o.MinLeases, o.MaxLeases}) {
+	for _, step := range plan(f.standings(leases), f.Name, f.host.me.owner, limits{o.MinLeases, o.MaxLeases}) {
 		l := leases[slices.IndexFunc(leases, func(l *lease) bool { return l.token == step.token })]
 		if step.ask {
 			if err := f.store.ask(ctx, l, f.host.me); err != nil {

@@ -44,6 +44,7 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 			"a duration":            func(f *Function) { f.BreakerPause = -1 },
 			"MaxAttempts":           func(f *Function) { f.MaxAttempts = -2 },
 			"manual":                func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
+			"needs a continuation":  func(f *Function) { f.Start = FromContinuation("") },
 			"ParkKeys needs":        func(f *Function) { f.ParkKeys = true },
 			"ParkKeys keeps":        func(f *Function) { f.ParkKeys, f.LanesByID, f.DeadLetters = true, true, Discard },
 			"less than RetryMin":    func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },

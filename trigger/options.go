@@ -64,11 +64,13 @@ type Function struct {
 	// the change that fails is alone.
 	NoBisection bool
 	// MaxAttempts is how often the handler may fail on the same changes before
-	// they are dead-lettered; halving uses up none. By default 10 with a dead
-	// letter store and unlimited without; -1 is unlimited.
+	// they are dead-lettered, whichever owners of the range called it; halving
+	// uses up none. By default 10 with a dead letter store and unlimited without;
+	// -1 is unlimited.
 	MaxAttempts int
 	// MaxAge is how long, from their first failure, changes are tried again
-	// before they are dead-lettered; by default unlimited.
+	// before they are dead-lettered; by default unlimited. The second half of a
+	// batch begins anew: it may have waited for the first all the while.
 	MaxAge time.Duration
 	// DeadLetters keeps what is given up. Without a store nothing is: the range
 	// waits. [Discard] drops.
@@ -219,6 +221,8 @@ func (f Function) withDefaults() (Function, error) {
 		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.Start)
 	case f.Mode == cosmos.AllVersions && f.SoftDelete != "":
 		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
+	case f.Start.kind == startToken && f.Start.token == "":
+		return f, fmt.Errorf("function %q: FromContinuation needs a continuation; choose FromNow or FromBeginning", f.Name)
 	case f.ParkKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)
 	case f.ParkKeys && f.LanesByID:

@@ -40,6 +40,8 @@ type fleet struct {
 	dead   map[string]bool
 	dotnet map[string]bool
 	limits limits
+
+	function string
 }
 
 func newFleet(leases int) *fleet {
@@ -59,7 +61,7 @@ func (f *fleet) pass(me string) (string, int) {
 			token: token, owner: o, free: o == "" || f.dead[o], halley: o != "" && !f.dotnet[o], asked: f.asked[token],
 		})
 	}
-	steps := plan(leases, me, f.limits)
+	steps := plan(leases, f.function, me, f.limits)
 	var words []string
 	for _, s := range steps {
 		if s.ask {
@@ -154,11 +156,11 @@ func TestPlanTakesWhatIsNotHandedOver(t *testing.T) {
 		{token: "0", owner: "b", halley: true, asked: "a", ignored: true},
 		{token: "1", owner: "b", halley: true},
 	}
-	if got := plan(leases, "a", limits{}); len(got) != 1 || got[0] != (step{token: "0"}) {
+	if got := plan(leases, "f", "a", limits{}); len(got) != 1 || got[0] != (step{token: "0"}) {
 		t.Errorf("plan %v", got)
 	}
 	leases[0].ignored = false
-	if got := plan(leases, "a", limits{}); len(got) != 0 {
+	if got := plan(leases, "f", "a", limits{}); len(got) != 0 {
 		t.Errorf("plan %v while the owner may still answer", got)
 	}
 }
@@ -222,6 +224,30 @@ func TestPlanSettles(t *testing.T) {
 					t.Errorf("%d leases on %d hosts: some stay free: %s", leases, hosts, f)
 				}
 			}
+		}
+	}
+}
+
+// TestPlanSpreadsFunctions: functions of few ranges do not all go to the host
+// that came first.
+func TestPlanSpreadsFunctions(t *testing.T) {
+	for leases := 1; leases <= 3; leases += 2 {
+		held := map[string]int{}
+		for n := range 30 {
+			f := newFleet(leases)
+			f.function = fmt.Sprint("function", n)
+			for range 10 {
+				for _, me := range []string{"a", "b"} {
+					f.yield(me)
+					f.pass(me)
+				}
+			}
+			for _, owner := range f.owner {
+				held[owner]++
+			}
+		}
+		if total := 30 * leases; held["a"]+held["b"] != total || min(held["a"], held["b"]) < total/3 {
+			t.Errorf("of 30 functions with %d ranges: %v", leases, held)
 		}
 	}
 }
