@@ -42,7 +42,9 @@ type BlobOptions struct {
 // which a listing shows.
 //
 // It needs to read, write, delete and list blobs: the role Storage Blob Data
-// Contributor. The container is created where it is not there.
+// Contributor. The container is created where it is not there. A lifecycle rule
+// of the account must not archive the blobs: a letter that is archived counts as
+// damaged.
 type Blob struct {
 	container *container.Client
 	prefix    string
@@ -140,7 +142,8 @@ func isGone(err error) bool {
 	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound)
 }
 
-// Holds lists one blob of the key.
+// Holds lists one blob of the key. A damaged letter counts, as the key is in the
+// name.
 func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
 	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.shelf(function, key)), MaxResults: to.Ptr(int32(1))})
 	for pager.More() {
@@ -220,8 +223,11 @@ func blobPosition(item *container.BlobItem) position {
 func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, there bool, err error) {
 	resp, err := s.container.NewBlobClient(name).DownloadStream(ctx, nil)
 	if err != nil {
-		if isGone(err) {
+		switch {
+		case isGone(err):
 			err = nil
+		case bloberror.HasCode(err, bloberror.BlobArchived, bloberror.BlobBeingRehydrated, bloberror.BlobUsesCustomerSpecifiedEncryption):
+			err = &DamageError{Where: "blob " + name, Err: err}
 		}
 		return trigger.DeadLetter{}, false, err
 	}

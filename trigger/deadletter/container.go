@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -36,6 +38,10 @@ type ContainerOptions struct {
 // What a Put leaves behind that never came to its end, as when the process is
 // killed, is invisible, and deleted with the letter of the same change once it
 // is an hour old.
+//
+// A document that was edited so that its kind or function is another one is no
+// letter of the function any more. Any other that does not read as it was
+// written is damage, which List reports.
 type Container struct {
 	container *cosmos.Container
 	window    int
@@ -86,6 +92,12 @@ type sortable struct{ time.Time }
 
 func (t sortable) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
+}
+
+// UnmarshalJSON refuses what queries would not sort as the time that it is.
+func (t *sortable) UnmarshalJSON(b []byte) (err error) {
+	t.Time, err = time.Parse(`"`+timeLayout+`"`, string(b))
+	return err
 }
 
 // documentID is the id of the letter's document. It holds neither ".." nor "_",
@@ -175,8 +187,7 @@ func (k keys) scope(function string) *cosmos.PartitionKey {
 	return nil
 }
 
-// Put creates the letter's document, and before it those of its parts. 409 says
-// that it is there.
+// Put creates the letter's document, and before it those of its parts.
 func (s *Container) Put(ctx context.Context, d trigger.DeadLetter) error {
 	err := check(d)
 	if err == nil {
@@ -212,21 +223,32 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 		}
 	}
 	created, err := s.create(ctx, k, d.Function, doc.DocumentID, doc)
-	if err != nil || created || len(parts) == 0 {
+	if err != nil || created {
 		return err
 	}
-	return s.withdraw(ctx, k, doc)
+	return s.settle(ctx, k, doc)
 }
 
-// withdraw deletes the parts of a letter that was not stored because there is
-// one, unless that one is an earlier attempt with the same parts.
-func (s *Container) withdraw(ctx context.Context, k keys, doc letterDocument) error {
+// settle ends the Put of a letter whose document was refused with 409: there is
+// one already, of another Put or of an earlier attempt of this one. In the first
+// case the parts of this Put are deleted.
+//
+// A read may be behind, and show none or one that was deleted since. None is an
+// error, so that Put is repeated. Ahead of deleting parts a write that demands
+// what was read makes sure that it is what is there.
+func (s *Container) settle(ctx context.Context, k keys, doc letterDocument) error {
 	stored, err := s.read(ctx, k, doc.Function, doc.DocumentID)
 	if err != nil {
 		return err
 	}
-	if stored != nil && stored.Parts != nil && stored.Parts.Digest == doc.Parts.Digest {
+	if stored == nil {
+		return fmt.Errorf("creating document %s says that it is there, and reading it that it is not", doc.DocumentID)
+	}
+	if doc.Parts == nil || stored.Parts != nil && stored.Parts.Digest == doc.Parts.Digest {
 		return nil
+	}
+	if _, err := s.container.Replace(ctx, doc.DocumentID, k.of(doc.Function, doc.DocumentID), stored.body, stored.etag); err != nil {
+		return err
 	}
 	return s.deleteParts(ctx, k, doc)
 }
@@ -267,8 +289,16 @@ func (s *Container) delete(ctx context.Context, key cosmos.PartitionKey, id stri
 	}
 }
 
-// read returns nil where there is no such letter.
-func (s *Container) read(ctx context.Context, k keys, function, id string) (*letterDocument, error) {
+// storedLetter is a letter's document as it was read.
+type storedLetter struct {
+	letterDocument
+	body json.RawMessage
+	etag azcore.ETag
+}
+
+// read returns nil where there is no such letter. It may be behind what is
+// stored.
+func (s *Container) read(ctx context.Context, k keys, function, id string) (*storedLetter, error) {
 	resp, err := s.container.Read(ctx, id, k.of(function, id))
 	if cosmos.IsStatus(err, http.StatusNotFound, 0) {
 		return nil, nil
@@ -283,7 +313,7 @@ func (s *Container) read(ctx context.Context, k keys, function, id string) (*let
 	if doc.Kind != kindLetter || documentID(function, doc.LetterID) != id || doc.Function != function {
 		return nil, &DamageError{Where: "document " + id, Err: errors.New("it is not the letter that was written")}
 	}
-	return &doc, nil
+	return &storedLetter{doc, resp.Body, resp.ETag}, nil
 }
 
 // Delete removes the letter's document, and then those of its parts.
@@ -311,7 +341,7 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	if doc != nil && doc.Parts != nil {
-		if err := s.deleteParts(ctx, k, *doc); err != nil {
+		if err := s.deleteParts(ctx, k, doc.letterDocument); err != nil {
 			return err
 		}
 	}
@@ -338,12 +368,14 @@ func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger
 	}
 }
 
-// positions are those of all letters of the time or later.
+// positions are those of all letters of the time or later. A letter whose row
+// does not decode has one of the zero time, so it is read first, and found to be
+// damaged.
 func (s *Container) positions(ctx context.Context, k keys, function string, from time.Time) iter.Seq2[position, error] {
-	q := cosmos.Query{
-		Text:         `SELECT c.id, c.time, c.range, c.lsn FROM c WHERE c.kind = @kind AND c["function"] = @function AND c.time >= @from`,
-		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}, {Name: "@from", Value: sortable{from}}},
-		PartitionKey: k.scope(function),
+	q := k.query(`c.id, c.time, c.range, c.lsn`, function)
+	if !from.IsZero() { // what is no text at all compares with none
+		q.Text += ` AND c.time >= @from`
+		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
 	}
 	return func(yield func(position, error) bool) {
 		for page, err := range s.container.Query(ctx, q) {
@@ -352,12 +384,12 @@ func (s *Container) positions(ctx context.Context, k keys, function string, from
 				return
 			}
 			for _, raw := range page.Items {
-				var doc letterDocument
-				if err := json.Unmarshal(raw, &doc); err != nil {
+				p, err := rowPosition(raw)
+				if err != nil {
 					yield(position{}, fmt.Errorf("answer to the query of letters: %w", err))
 					return
 				}
-				if !yield(position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil) {
+				if !yield(p, nil) {
 					return
 				}
 			}
@@ -365,41 +397,89 @@ func (s *Container) positions(ctx context.Context, k keys, function string, from
 	}
 }
 
+func rowPosition(raw json.RawMessage) (position, error) {
+	var name struct {
+		DocumentID string `json:"id"`
+	}
+	if err := json.Unmarshal(raw, &name); err != nil {
+		return position{}, err
+	}
+	var doc letterDocument
+	if json.Unmarshal(raw, &doc) != nil {
+		return position{at: name.DocumentID}, nil
+	}
+	return position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil
+}
+
+// query selects from the letters of a function.
+func (k keys) query(columns, function string) cosmos.Query {
+	return cosmos.Query{
+		Text:         `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function`,
+		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}},
+		PartitionKey: k.scope(function),
+	}
+}
+
 // load reads a whole letter.
 func (s *Container) load(ctx context.Context, k keys, function, id string) (d trigger.DeadLetter, there bool, err error) {
 	doc, err := s.read(ctx, k, function, id)
-	if doc == nil {
+	if err != nil {
 		return trigger.DeadLetter{}, false, err
+	}
+	if doc == nil {
+		return trigger.DeadLetter{}, false, s.gone(ctx, k, function, id)
 	}
 	d = doc.letter()
 	if doc.Parts == nil {
 		return d, true, nil
 	}
-	r, err := s.join(ctx, k, *doc)
-	if isDamage(err) { // unless it is being deleted
-		if doc, gone := s.read(ctx, k, function, id); doc == nil && gone == nil {
-			return trigger.DeadLetter{}, false, nil
+	r, damage := s.join(ctx, k, doc.letterDocument)
+	if isDamage(damage) { // unless it is being deleted
+		doc, err := s.read(ctx, k, function, id)
+		if err != nil {
+			return trigger.DeadLetter{}, false, err
+		}
+		if doc == nil {
+			return trigger.DeadLetter{}, false, s.gone(ctx, k, function, id)
 		}
 	}
 	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
-	return d, err == nil, err
+	return d, damage == nil, damage
 }
 
-// Holds asks for one letter with the key.
-func (s *Container) Holds(ctx context.Context, function, key string) (bool, error) {
+// gone makes sure that a letter which a query showed, and a read did not find,
+// is deleted. If it is not, the read is behind, or the document is not where its
+// id belongs: an error that is damage, for no one gets to read it now.
+func (s *Container) gone(ctx context.Context, k keys, function, id string) error {
+	shown, err := s.any(ctx, k, function, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
+	if err != nil || !shown {
+		return err
+	}
+	return &DamageError{Where: "document " + id, Err: errors.New("a query shows it, and reading it says that it is not there; if that stays so, its partition key is not that of a letter")}
+}
+
+// Holds asks for one letter with the key. A damaged letter counts by what its
+// document still has as its key: where that was edited, the letter no longer
+// counts for its own key.
+func (s *Container) Holds(ctx context.Context, function, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
+	if err == nil {
+		holds, err = s.any(ctx, k, function, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
 	}
-	q := cosmos.Query{
-		Text:         `SELECT c.id FROM c WHERE c.kind = @kind AND c["function"] = @function AND c["key"] = @key`,
-		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}, {Name: "@key", Value: key}},
-		PartitionKey: k.scope(function),
-		MaxItems:     1,
-	}
+	return holds, nil
+}
+
+// any reports whether a query shows some letter of the function for which a
+// further condition holds.
+func (s *Container) any(ctx context.Context, k keys, function, condition string, p cosmos.Parameter) (bool, error) {
+	q := k.query(`c.id`, function)
+	q.Text, q.Parameters, q.MaxItems = q.Text+condition, append(q.Parameters, p), 1
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {
-			return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+			return false, err
 		}
 		if len(page.Items) > 0 {
 			return true, nil

@@ -1,9 +1,11 @@
 package deadletter
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,7 +61,10 @@ func TestContainerContract(t *testing.T) {
 	} {
 		t.Run(strings.Join(keyed.paths, ","), func(t *testing.T) {
 			_, c := newAccount(t, keyed.paths...)
-			contract(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) })
+			contract(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) },
+				edit(c, "lsn", "seventeen"), edit(c, "lsn", 17), edit(c, "time", "yesterday"), edit(c, "time", ""), edit(c, "time", 5), edit(c, "time", nil),
+				edit(c, "time", "2026-03-02T05:00:00-07:00"), edit(c, "range", 0), edit(c, "epoch", []int{}), edit(c, "error", false),
+				edit(c, "document", 1), edit(c, "parts", "none"), edit(c, "parts", map[string]int{"count": 1}), edit(c, "letter", "another"))
 			for _, d := range documents(t, c) {
 				if d.Kind == kindPart {
 					t.Fatalf("a part is left behind: %+v", d)
@@ -67,6 +72,23 @@ func TestContainerContract(t *testing.T) {
 			}
 		})
 	}
+}
+
+// edit gives a property of a letter's document another value.
+func edit(c *cosmos.Container, property string, value any) spoiling {
+	return spoiling{name: fmt.Sprintf("%s %#v", property, value), keepsKey: true, do: func(t *testing.T, d trigger.DeadLetter) string {
+		id := documentID(d.Function, d.ID)
+		k, err := newContainer(t, c, 0, 0).keys(t.Context())
+		must(t, err)
+		resp, err := c.Read(t.Context(), id, k.of(d.Function, id))
+		must(t, err)
+		var doc map[string]any
+		must(t, json.Unmarshal(resp.Body, &doc))
+		doc[property] = value
+		_, err = c.Replace(t.Context(), id, k.of(d.Function, id), doc, "")
+		must(t, err)
+		return id
+	}}
 }
 
 // stored is what tests look at in a document.
@@ -342,6 +364,128 @@ func TestForeignLettersAreReported(t *testing.T) {
 		must(t, err)
 		if whole, damaged := survey(t, s); len(whole) != 1 || damaged != 1 {
 			t.Errorf("letters %v, %d damaged", whole, damaged)
+		}
+	})
+}
+
+// The answer to the create of a letter is lost, or says that it is there when it
+// is not, and a read that is behind does not show it. Put may not take that for
+// success with nothing stored, nor delete the parts of what is.
+func TestConflictAndReadDisagree(t *testing.T) {
+	for _, conflict := range []emulator.Fault{{Drop: emulator.DropAfter}, {Status: http.StatusConflict}} {
+		for posts, d := range map[int]trigger.DeadLetter{1: sample("f", "small"), 5: fourParts()} {
+			inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+				conflict.Method, conflict.Path, conflict.Nth, conflict.Count = http.MethodPost, "colls/c/docs$", posts, 1
+				account.Inject(conflict)
+				account.Inject(emulator.Fault{Method: http.MethodGet, Path: "colls/c/docs/dead-letter:", Count: 1, Status: http.StatusNotFound})
+				if s.Put(t.Context(), d) == nil {
+					t.Errorf("%s: a letter that nothing shows is stored", d.ID)
+				}
+				must(t, s.Put(t.Context(), d))
+				same(t, list(t, s, "f"), []trigger.DeadLetter{d})
+			})
+		}
+	}
+}
+
+// behind is an account whose reads of a document can be those of an earlier
+// time.
+type behind struct {
+	*emulator.Account
+	document string
+	earlier  []byte // of the document, while reads are behind
+}
+
+func (b *behind) Do(req *http.Request) (*http.Response, error) {
+	resp, err := b.Account.Do(req)
+	if err == nil && b.earlier != nil && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, b.document) {
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b.earlier)), int64(len(b.earlier))
+		resp.Header.Set("Content-Length", fmt.Sprint(len(b.earlier)))
+		var doc struct {
+			ETag string `json:"_etag"`
+		}
+		err = json.Unmarshal(b.earlier, &doc)
+		resp.Header.Set("ETag", doc.ETag)
+	}
+	return resp, err
+}
+
+// A change was replayed and given up again. The answer to the second Put is
+// lost, and a read that is behind shows the first letter.
+func TestConflictWithLetterThatWasDeleted(t *testing.T) {
+	account, c := newAccount(t, "/id")
+	d := fourParts()
+	reads := &behind{Account: account, document: documentID(d.Function, d.ID)}
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	must(t, err)
+	client, err := cosmos.NewClient(account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: reads}})
+	must(t, err)
+	s := newContainer(t, client.Container("db", "c"), 0, 50)
+	must(t, s.Put(t.Context(), d))
+	first, err := c.Read(t.Context(), reads.document, cosmos.NewPartitionKey(reads.document))
+	must(t, err)
+	must(t, s.Delete(t.Context(), d))
+	d.Time = d.Time.Add(time.Minute)
+	account.Inject(emulator.Fault{Method: http.MethodPost, Path: "colls/c/docs$", Nth: 5, Count: 1, Drop: emulator.DropAfter})
+	reads.earlier = first.Body
+	err = s.Put(t.Context(), d)
+	reads.earlier = nil
+	if err != nil {
+		must(t, s.Put(t.Context(), d))
+	}
+	same(t, list(t, s, "f"), []trigger.DeadLetter{d})
+}
+
+// A letter that a query shows and a read does not find is left out of the list
+// only if it was deleted.
+func TestUnreadableLettersAreNotLeftOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		d, after := fourParts(), sample("f", "after")
+		after.Time = d.Time.Add(time.Hour)
+		must(t, s.Put(t.Context(), d))
+		must(t, s.Put(t.Context(), after))
+		letter, part := documentID("f", d.ID)+"$", documentID("f", d.ID)+":.*:0$"
+		for name, unreadable := range map[string][]emulator.Fault{
+			"letter":               {{Path: letter, Status: http.StatusNotFound}},
+			"part, and the letter": {{Path: part, Status: http.StatusNotFound}, {Path: letter, Nth: 2, Status: http.StatusNotFound}},
+		} {
+			var faults []func()
+			for _, fault := range unreadable {
+				fault.Method = http.MethodGet
+				faults = append(faults, account.Inject(fault))
+			}
+			if whole, damaged := survey(t, s); fmt.Sprint(whole) != "[after]" || damaged != 1 {
+				t.Errorf("%s not found: letters %v, %d damaged", name, whole, damaged)
+			}
+			for _, remove := range faults {
+				remove()
+			}
+		}
+	})
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		d := fourParts()
+		must(t, s.Put(t.Context(), d))
+		account.Inject(emulator.Fault{Method: http.MethodGet, Path: ":0$", Status: http.StatusNotFound})
+		account.Inject(emulator.Fault{Method: http.MethodGet, Path: documentID("f", d.ID) + "$", Nth: 2, Status: http.StatusForbidden})
+		for _, err := range s.List(t.Context(), "f") {
+			if !cosmos.IsStatus(err, http.StatusForbidden) || errors.Is(err, trigger.ErrDamaged) {
+				t.Errorf("list that cannot tell damage from a delete: %v", err)
+			}
+		}
+	})
+	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
+		for _, id := range []string{"a", "b", "c"} {
+			must(t, s.Put(t.Context(), sample("f", id)))
+		}
+		var seen []string
+		for d, err := range s.List(t.Context(), "f") {
+			must(t, err)
+			must(t, s.Delete(t.Context(), sample("f", "b")))
+			must(t, s.Delete(t.Context(), sample("f", "c")))
+			seen = append(seen, d.ID)
+		}
+		if len(seen) > 2 {
+			t.Errorf("letters %v, two of which were deleted", seen)
 		}
 	})
 }

@@ -61,9 +61,17 @@ func same(t testing.TB, got, want any) {
 	}
 }
 
+// spoiling damages a letter behind its store's back. do returns what the error
+// about it must name.
+type spoiling struct {
+	name     string
+	do       func(*testing.T, trigger.DeadLetter) string
+	keepsKey bool // of the letter, for Holds
+}
+
 // contract is what every store promises. open opens a store that is empty the
 // first time, and then the same one again as another process would.
-func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters) {
+func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilings ...spoiling) {
 	s := open(t)
 	t.Run("empty", func(t *testing.T) {
 		same(t, ids(list(t, s, "nobody")), []string{})
@@ -120,6 +128,9 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters) {
 	t.Run("documents", func(t *testing.T) { contractDocuments(t, s, open) })
 	t.Run("concurrent", func(t *testing.T) { contractConcurrent(t, s, open) })
 	t.Run("cancelled", func(t *testing.T) { contractCancelled(t, s) })
+	for _, damage := range spoilings {
+		t.Run("damaged: "+damage.name, func(t *testing.T) { contractDamage(t, s, open, damage) })
+	}
 	t.Run("refused", func(t *testing.T) {
 		for _, d := range []trigger.DeadLetter{sample("refused", ""), sample("refused\xff", "a")} {
 			if err := s.Put(t.Context(), d); err == nil {
@@ -269,6 +280,52 @@ func contractConcurrent(t *testing.T, s trigger.DeadLetters, open func(*testing.
 	}
 	all.Wait()
 	same(t, ids(list(t, open(t), "concurrent")), []string{})
+}
+
+// contractDamage has three letters, of which the oldest is damaged.
+func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) trigger.DeadLetters, damage spoiling) {
+	var all []trigger.DeadLetter
+	for i, id := range []string{"a", "b", "c"} {
+		d := sample("damage "+damage.name, id)
+		d.Key, d.Time = `["`+id+`"]`, d.Time.Add(time.Duration(i)*time.Hour)
+		must(t, s.Put(t.Context(), d))
+		all = append(all, d)
+	}
+	where := damage.do(t, all[0])
+	for _, s := range []trigger.DeadLetters{s, open(t)} {
+		var got []string
+		for d, err := range s.List(t.Context(), all[0].Function) {
+			if err == nil {
+				got = append(got, d.ID)
+				continue
+			}
+			got = append(got, "error")
+			if !errors.Is(err, trigger.ErrDamaged) || !isDamage(err) || !strings.Contains(err.Error(), where) {
+				t.Errorf("damage of %s: %v", where, err)
+			}
+		}
+		same(t, got, []string{"b", "c", "error"})
+		for i, d := range all {
+			holds, err := s.Holds(t.Context(), d.Function, d.Key)
+			must(t, err)
+			if (i > 0 || damage.keepsKey) && !holds {
+				t.Errorf("does not hold the key of %s", d.ID)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for _, err := range open(t).List(ctx, all[0].Function) {
+		if last != nil {
+			t.Errorf("after the end of the list: %v", err)
+		}
+		cancel()
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) || errors.Is(last, trigger.ErrDamaged) {
+		t.Errorf("a list that was cancelled ended with %v", last)
+	}
 }
 
 func contractCancelled(t *testing.T, s trigger.DeadLetters) {

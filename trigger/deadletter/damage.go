@@ -3,10 +3,12 @@ package deadletter
 import (
 	"errors"
 	"fmt"
+
+	"halley/trigger"
 )
 
 // DamageError is a letter, or a part of a file, that cannot be read as it was
-// written.
+// written. It is [trigger.ErrDamaged].
 type DamageError struct {
 	Where string // document, blob, or file with the offset
 	Err   error
@@ -18,6 +20,9 @@ func (e *DamageError) Error() string {
 
 // Unwrap gives the cause.
 func (e *DamageError) Unwrap() error { return e.Err }
+
+// Is reports whether the target is [trigger.ErrDamaged].
+func (e *DamageError) Is(target error) bool { return target == trigger.ErrDamaged }
 
 func isDamage(err error) bool {
 	var d *DamageError

@@ -16,8 +16,8 @@ import (
 // field means the default that it names.
 type DirectoryOptions struct {
 	// Report is called with each damaged part of a file when it is found, a
-	// [DamageError], and with a compaction that failed. By default damage is what
-	// List yields at its end.
+	// [DamageError], and with a compaction that failed. It is a notice:
+	// List yields the damage at its end in any case. It must not use the store.
 	Report func(error)
 	// CompactBytes is how much of a file must be dead before it is written
 	// anew without what was deleted; it must be more than what is alive, too.
@@ -105,7 +105,8 @@ func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
 	return nil
 }
 
-// Holds looks in memory, after it has read what other processes appended.
+// Holds looks in memory, after it has read what other processes appended. Of a
+// damaged part of the file no key is known, so it counts for none.
 func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool, err error) {
 	err = d.journal(function).locked(ctx, func(j *journal) error {
 		holds = j.keys[digest(key)] > 0
@@ -117,7 +118,8 @@ func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool
 	return holds, nil
 }
 
-// List yields the letters that are there when it begins.
+// List yields the letters that are there when it begins, and then an error for
+// each damaged part of the file.
 func (d *Directory) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		var s *snapshot
@@ -134,12 +136,9 @@ func (d *Directory) List(ctx context.Context, function string) iter.Seq2[trigger
 			if err != nil {
 				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
 			}
-			if !yield(l, err) {
+			if !yield(l, err) || err != nil && !isDamage(err) {
 				return
 			}
-		}
-		if d.options.Report != nil {
-			return
 		}
 		for _, damage := range s.damage {
 			if !yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of function %q: %w", function, damage)) {

@@ -20,7 +20,8 @@
 // List holds a bounded number of positions in memory, and one letter. A letter
 // that is damaged never passes for a whole one and does not hide the others: List
 // goes through all that are whole, and then yields an error for each damaged
-// one.
+// one, a [DamageError]. Holds counts a damaged letter where its key is known:
+// see the Holds of each store.
 //
 // All stores may be used by any number of goroutines and, except for a Directory
 // on a disk that others cannot see, by any number of hosts.

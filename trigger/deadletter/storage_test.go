@@ -3,11 +3,21 @@ package deadletter
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/google/uuid"
@@ -193,5 +203,115 @@ func TestStorageOptions(t *testing.T) {
 		if refused() == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// inMemory is as much of Azure Storage as the stores use, for one container of
+// blobs and one queue.
+type inMemory struct {
+	mu       sync.Mutex
+	blobs    map[string][]byte
+	metadata map[string]http.Header
+	archived map[string]bool
+}
+
+func (m *inMemory) Do(req *http.Request) (*http.Response, error) {
+	if err := context.Cause(req.Context()); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := httptest.NewRecorder()
+	m.serve(w, req)
+	resp := w.Result()
+	resp.Request = req
+	return resp, nil
+}
+
+func (m *inMemory) serve(w *httptest.ResponseRecorder, req *http.Request) {
+	fail := func(status int, code bloberror.Code) {
+		w.Header().Set("x-ms-error-code", string(code))
+		w.WriteHeader(status)
+	}
+	name := strings.TrimPrefix(req.URL.Path, "/letters/")
+	body, there := m.blobs[name]
+	query := req.URL.Query()
+	switch {
+	case req.Method == http.MethodPost:
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.WriteString("<QueueMessagesList/>")
+	case query.Get("comp") == "list":
+		w.Header().Set("Content-Type", "application/xml")
+		m.list(w, query)
+	case req.Method == http.MethodPut && there:
+		fail(http.StatusConflict, bloberror.BlobAlreadyExists)
+	case req.Method == http.MethodPut:
+		m.blobs[name], _ = io.ReadAll(req.Body) // in memory
+		m.metadata[name] = req.Header.Clone()
+		w.WriteHeader(http.StatusCreated)
+	case !there:
+		fail(http.StatusNotFound, bloberror.BlobNotFound)
+	case req.Method == http.MethodDelete:
+		delete(m.blobs, name)
+		w.WriteHeader(http.StatusAccepted)
+	case m.archived[name]:
+		fail(http.StatusConflict, bloberror.BlobArchived)
+	default:
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		_, _ = w.Write(body)
+	}
+}
+
+func (m *inMemory) list(w io.Writer, query url.Values) {
+	fmt.Fprint(w, `<EnumerationResults ContainerName="letters"><Blobs>`)
+	for _, name := range slices.Sorted(maps.Keys(m.blobs)) {
+		if !strings.HasPrefix(name, query.Get("prefix")) {
+			continue
+		}
+		fmt.Fprintf(w, "<Blob><Name>%s</Name><Metadata>", name)
+		for header, values := range m.metadata[name] {
+			if property, ok := strings.CutPrefix(strings.ToLower(header), "x-ms-meta-"); ok {
+				fmt.Fprintf(w, "<%[1]s>%[2]s</%[1]s>", property, values[0])
+			}
+		}
+		fmt.Fprint(w, "</Metadata></Blob>")
+	}
+	fmt.Fprint(w, "</Blobs><NextMarker/></EnumerationResults>")
+}
+
+// The stores keep the contract without a real account, too, and there letters
+// can be damaged in more ways.
+func TestStorageContractInMemory(t *testing.T) {
+	for name, queued := range map[string]bool{"blob": false, "queue": true} {
+		t.Run(name, func(t *testing.T) {
+			m := &inMemory{blobs: map[string][]byte{}, metadata: map[string]http.Header{}, archived: map[string]bool{}}
+			c, err := container.NewClientWithNoCredential("http://storage/letters", &container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m}})
+			must(t, err)
+			q, err := azqueue.NewQueueClientWithNoCredential("http://storage/letters", &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m}})
+			must(t, err)
+			b := newBlob(t, c, &BlobOptions{Window: 2})
+			spoil := func(name string, do func(blob string)) spoiling {
+				return spoiling{name: name, keepsKey: true, do: func(_ *testing.T, d trigger.DeadLetter) string {
+					blob := b.blobName(d.Function, d.Key, d.ID)
+					do(blob)
+					return blob
+				}}
+			}
+			contract(t, func(t *testing.T) trigger.DeadLetters {
+				if queued {
+					q, err := NewQueue(b, q, nil)
+					must(t, err)
+					return q
+				}
+				return newBlob(t, c, &BlobOptions{Window: 2})
+			},
+				spoil("body", func(blob string) { m.blobs[blob] = m.blobs[blob][1:] }),
+				spoil("empty", func(blob string) { m.blobs[blob] = nil }),
+				spoil("metadata", func(blob string) {
+					m.blobs[blob] = []byte(`{"id":"a","lsn":"x"}`)
+					m.metadata[blob] = http.Header{"X-Ms-Meta-Halleytime": {"yesterday"}, "X-Ms-Meta-Halleylsn": {"x"}, "X-Ms-Meta-Halleyrange": {"%zz"}}
+				}),
+				spoil("archived", func(blob string) { m.archived[blob] = true }))
+		})
 	}
 }
