@@ -38,9 +38,10 @@ type group struct {
 
 // groupKey is what functions of one host have in common.
 type groupKey struct {
-	connection, database, container, regions string
-	acquire, renew, expiration, stuckGrace   interval
-	minLeases, maxLeases                     bound
+	connection                             connectionName
+	database, container, regions           string
+	acquire, renew, expiration, stuckGrace interval
+	minLeases, maxLeases                   bound
 }
 
 // openApp opens the handlers and makes the hosts; it makes no request. grace
@@ -222,8 +223,8 @@ func (a accounts) open(f functionSettings) (at containers, err error) {
 // accounts shares the clients of an app, by connection and regions.
 type accounts map[string]*cosmos.Client
 
-func (a accounts) client(connection string, regions list) (*cosmos.Client, error) {
-	key := connection + "\n" + regions.String()
+func (a accounts) client(connection connectionName, regions list) (*cosmos.Client, error) {
+	key := string(connection) + "\n" + regions.String()
 	if client, ok := a[key]; ok {
 		return client, nil
 	}

@@ -94,7 +94,7 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	p := probe{f: f}
-	if !r.step(ctx, &p, "connection "+f.Connection, p.connect) {
+	if !r.step(ctx, &p, "connection "+f.Connection.String(), p.connect) {
 		return
 	}
 	r.step(ctx, &p, "handler", p.handler)
@@ -102,7 +102,7 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 		what string
 		try  func(context.Context) error
 	}{
-		{"account of " + f.Connection, p.account},
+		{"account of " + f.Connection.String(), p.account},
 		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
 		{"its change feed", p.feed},
 		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},

@@ -80,6 +80,18 @@ func TestCheckOfDeadLetterStores(t *testing.T) {
 	}
 }
 
+// TestCheckShowsNoConnectionString: one that is set where a name belongs is
+// named, and not shown.
+func TestCheckShowsNoConnectionString(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	for _, setting := range []string{"HALLEY_CONNECTION", "HALLEY_LEASE_CONNECTION", "HALLEY_DEAD_LETTERS_CONNECTION"} {
+		out, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", "blob:dead", setting, "AccountEndpoint=https://x/;AccountKey="+someKey+";"))
+		if err == nil || strings.Contains(out, someKey) || !strings.Contains(out, setting+"=[redacted]: a connection is a name") {
+			t.Errorf("%s: %v\n%s", setting, err, out)
+		}
+	}
+}
+
 func TestCheckNamesWhatToChange(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	a.create(t, "foreign", "/kind", 1)

@@ -36,10 +36,11 @@ type connection struct {
 // that name, else an endpoint in <name>__accountEndpoint with an Entra ID
 // identity (<name>__credential, <name>__clientId) or <name>__accountKey.
 // Variables are found in any case. No error repeats a secret.
-func resolveConnection(name string) (connection, error) {
-	if strings.ContainsAny(name, "=;/") {
+func resolveConnection(by connectionName) (connection, error) {
+	if by.misplaced() {
 		return connection{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
 	}
+	name := string(by)
 	if value := lookupEnv(name); value != "" {
 		return fromString(name, value)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,7 +28,7 @@ func connectionEnv(t *testing.T, env map[string]string) {
 func TestResolveConnection(t *testing.T) {
 	for name, test := range map[string]struct {
 		env            map[string]string
-		connection     string
+		connection     connectionName
 		endpoint, kind string
 	}{
 		"connection string": {map[string]string{"CosmosDB": "AccountEndpoint=https://games.documents.azure.com:443/;AccountKey=" + someKey + ";"},
@@ -65,7 +67,7 @@ func TestResolveConnection(t *testing.T) {
 func TestConnectionsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		env        map[string]string
-		connection string
+		connection connectionName
 		says       []string
 	}{
 		"not set":           {nil, "CosmosDB", []string{"CosmosDB is not set", "CosmosDB__accountEndpoint", "emulator"}},
@@ -92,6 +94,30 @@ func TestConnectionsAreRefused(t *testing.T) {
 				t.Errorf("error shows the key: %v", err)
 			}
 		})
+	}
+}
+
+// TestMisplacedConnectionString: a connection string in the place of its name is
+// printed nowhere.
+func TestMisplacedConnectionString(t *testing.T) {
+	for name, want := range map[connectionName]string{
+		"CosmosDB": "CosmosDB",
+		"AccountEndpoint=https://a/;AccountKey=" + someKey + ";": "[redacted]",
+		"https://a/?sig=" + someKey:                              "[redacted]",
+	} {
+		v := struct{ Name connectionName }{name}
+		encoded, err := json.Marshal(v)
+		if err != nil || string(encoded) != `{"Name":"`+want+`"}` {
+			t.Errorf("JSON %s, %v", encoded, err)
+		}
+		text := fmt.Sprintf("%s %v %q %+v %#v %x", name, name, name, v, v, name)
+		if !strings.Contains(text, want) || strings.Contains(text, someKey) || strings.Contains(text, fmt.Sprintf("%x", someKey)) {
+			t.Errorf("printed as %s", text)
+		}
+	}
+	env := complete("HALLEY_MODE", "AccountKey="+someKey) // not even where a name does not belong
+	if _, err := load(t, env); err == nil || strings.Contains(err.Error(), someKey) || !strings.Contains(err.Error(), "HALLEY_MODE") {
+		t.Errorf("error %v", err)
 	}
 }
 

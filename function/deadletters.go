@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -106,7 +107,8 @@ func openStores(function string) ([]letterStore, error) {
 }
 
 // loadKeeping reads the settings of the enabled functions that keep letters, or
-// of the one that is named.
+// of the one that is named. A directory that is not there is an error: to open it
+// as a store would make it.
 func loadKeeping(function string) (*settings, error) {
 	s, err := loadSettings(handlers.All())
 	if err == nil {
@@ -119,7 +121,23 @@ func loadKeeping(function string) (*settings, error) {
 	if len(s.Functions) == 0 {
 		return nil, errors.New("no dead letters are kept: HALLEY_DEAD_LETTERS says where they go")
 	}
+	for _, f := range s.Functions {
+		if err := f.directoryThere(); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+// directoryThere refuses a directory of dead letters that no host has made.
+func (f *functionSettings) directoryThere() error {
+	if f.DeadLetters.kind != lettersDirectory {
+		return nil
+	}
+	if _, err := os.Stat(f.DeadLetters.name); err != nil {
+		return fmt.Errorf("%s=%s: %w: the functions' hosts make it when they start; correct the path", f.setting("DEAD_LETTERS"), f.DeadLetters, err)
+	}
+	return nil
 }
 
 // only keeps the function that is named; "" is all.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +234,59 @@ func TestStoreThatFails(t *testing.T) {
 		if out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...); err == nil {
 			t.Errorf("%v passes: %s", args, out)
 		}
+	}
+}
+
+// TestMistypedDirectory: a directory that is not there is named, and not made.
+func TestMistypedDirectory(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	path := filepath.Join(t.TempDir(), "leters")
+	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
+	for _, args := range [][]string{{"list"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
+		out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS=directory:"+path) {
+			t.Errorf("%v: error %v\n%s", args, err, out)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
+// TestDamageIsTold: letters that are whole are listed, replayed and deleted, and
+// what is damaged beside them makes the exit code 1.
+func TestDamageIsTold(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	dir := t.TempDir()
+	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
+	bury(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "cid", 5), scored("d", "dan", 5))
+	damage(t, dir)
+	for _, step := range []struct{ args, says string }{
+		{"list", "d3"}, {"list --json", `"id":"d3"`}, {"discard --all --key ada --yes", "1 dead letters deleted"},
+		{"replay --yes", "leaderboard: 2 handled"}, {"replay --yes", ""}, {"discard --all --yes", ""},
+	} {
+		out, err := runCommandLine(t, append([]string{"deadletters"}, strings.Fields(step.args)...)...)
+		if !errors.Is(err, trigger.ErrDamaged) || !strings.Contains(out, step.says) {
+			t.Errorf("%s: error %v, want damage and %q in\n%s", step.args, err, step.says, out)
+		}
+	}
+}
+
+// damage changes a byte of the second of four letters in the one file of a
+// directory.
+func damage(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.letters"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)*3/8] ^= 1
+	if err := os.WriteFile(files[0], content, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

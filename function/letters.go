@@ -126,7 +126,7 @@ func (a accounts) openLetters(f functionSettings, log *zap.Logger) (store trigge
 
 // openStorageLetters makes a store in the Azure Storage account of a
 // connection. The letters of a queue are in a blob container of its name.
-func openStorageLetters(connection string, l letters) (trigger.DeadLetters, error) {
+func openStorageLetters(connection connectionName, l letters) (trigger.DeadLetters, error) {
 	s, err := resolveStorage(connection)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *settings) separateLetters() error {
 		if !f.DeadLetters.keeps() {
 			continue
 		}
-		var in any = [2]string{f.DeadLetters.String(), f.DeadLettersConnection}
+		var in any = [2]string{f.DeadLetters.String(), string(f.DeadLettersConnection)}
 		if container, ok := f.lettersIn(); ok {
 			in = container
 			for _, other := range s.Functions {

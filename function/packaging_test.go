@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"halley/handlers"
 )
 
 // functionsApp writes a Functions app and gives its directory. A file with the content
@@ -87,8 +85,8 @@ func TestThisApp(t *testing.T) {
 	}
 }
 
-// TestExampleSettings: local.settings.example.json holds every setting, each of
-// which is accepted.
+// TestExampleSettings: local.settings.example.json holds every setting of
+// Halley and of its own handlers, each of which is accepted.
 func TestExampleSettings(t *testing.T) {
 	data, err := os.ReadFile("../local.settings.example.json")
 	if err != nil {
@@ -106,7 +104,7 @@ func TestExampleSettings(t *testing.T) {
 		t.Error("the example runs no function")
 	}
 	all := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
-	for _, e := range handlers.All() {
+	for _, e := range shipped(t) {
 		all = append(all, keys(ownPrefix(e), e.Settings())...)
 	}
 	all = slices.DeleteFunc(all, func(name string) bool { return name == "HALLEY_LEASE_CONTAINER_PREFIX" }) // two functions cannot share it

@@ -30,7 +30,7 @@ type probe struct {
 // probing repeats little, so that what is wrong shows soon.
 var probing = policy.RetryOptions{MaxRetries: 1}
 
-func (p *probe) open(name string) (*cosmos.Client, error) {
+func (p *probe) open(name connectionName) (*cosmos.Client, error) {
 	c, err := resolveConnection(name)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ func TestReadmeSettings(t *testing.T) {
 	}
 }
 
-// settingsTables are all settings with their defaults, as Markdown.
+// settingsTables are all settings, of the handlers that Halley comes with, with
+// their defaults, as Markdown.
 func settingsTables(t *testing.T) string {
 	t.Helper()
 	cleanEnv(t, nil)
@@ -66,13 +67,13 @@ func settingsTables(t *testing.T) string {
 			if description == "" {
 				t.Errorf("%s has no description", field.Name)
 			}
-			fmt.Fprintf(&b, "| `%s_%s` | %s | %s |\n", prefix, envName(field.Name), defaultOf(field, v.Field(i)), strings.ReplaceAll(description, "|", `\|`))
+			fmt.Fprintf(&b, "| `%s_%s` | %s | %s |\n", prefix, envName(field), defaultOf(field, v.Field(i)), strings.ReplaceAll(description, "|", `\|`))
 		}
 	}
 	section("The app:", prefix, &app)
 	section("What a function reads, and its leases:", prefix, &feed)
 	section("Delivery:", prefix, &delivery)
-	for _, e := range handlers.All() {
+	for _, e := range shipped(t) {
 		section("The handler "+e.Name+", which "+e.Summary+":", ownPrefix(e), e.Settings())
 	}
 	return b.String() + "\n"

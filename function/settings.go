@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -41,25 +42,25 @@ type appSettings struct {
 // snake case, where it has them. A function may override each:
 // HALLEY_<FUNCTION>_<NAME>.
 type feedSettings struct {
-	Connection              string    `split_words:"true" desc:"name of the connection of the monitored account"`
-	DatabaseName            string    `split_words:"true" desc:"database of the monitored container; required"`
-	ContainerName           string    `split_words:"true" desc:"monitored container; required"`
-	LeaseConnection         string    `split_words:"true" desc:"name of the connection of the leases; CONNECTION where empty"`
-	LeaseDatabaseName       string    `split_words:"true" desc:"database of the leases; DATABASE_NAME where empty"`
-	LeaseContainerName      string    `split_words:"true" desc:"container of the leases, with partition key /id"`
-	LeaseContainerPrefix    string    `split_words:"true" desc:"begins the ids of the leases; the function's name where not set"`
-	FeedPollDelay           interval  `split_words:"true" desc:"wait between two reads of a range that has nothing new"`
-	LeaseAcquireInterval    interval  `split_words:"true" desc:"how often a host looks for leases to take"`
-	LeaseExpirationInterval interval  `split_words:"true" desc:"how long a lease stays with a host that does not write it"`
-	LeaseRenewInterval      interval  `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
-	MaxItemsPerInvocation   count     `split_words:"true" desc:"page size that is asked for; a transaction is never divided, so more may come"`
-	StartFrom               startFrom `split_words:"true" desc:"where a range without a checkpoint begins: beginning, now or an RFC 3339 time"`
-	PreferredLocations      list      `split_words:"true" desc:"regions to read from, in order; the account's own order where empty"`
-	ChangeFeedMode          feedMode  `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
-	SoftDeleteProperty      string    `split_words:"true" desc:"property that marks a document as deleted where it is true, in latest-version mode"`
-	MinLeases               bound     `split_words:"true" desc:"leases that a continuous host takes at least, beyond its equal share; 0 is no bound"`
-	MaxLeases               bound     `split_words:"true" desc:"leases that a continuous host takes at most; 0 is no bound"`
-	DiscardLeases           toggle    `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
+	Connection              connectionName `split_words:"true" desc:"name of the connection of the monitored account"`
+	DatabaseName            string         `split_words:"true" desc:"database of the monitored container; required"`
+	ContainerName           string         `split_words:"true" desc:"monitored container; required"`
+	LeaseConnection         connectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION where empty"`
+	LeaseDatabaseName       string         `split_words:"true" desc:"database of the leases; DATABASE_NAME where empty"`
+	LeaseContainerName      string         `split_words:"true" desc:"container of the leases, with partition key /id"`
+	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name where not set"`
+	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of a range that has nothing new"`
+	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
+	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease stays with a host that does not write it"`
+	LeaseRenewInterval      interval       `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
+	MaxItemsPerInvocation   count          `split_words:"true" desc:"page size that is asked for; a transaction is never divided, so more may come"`
+	StartFrom               startFrom      `split_words:"true" desc:"where a range without a checkpoint begins: beginning, now or an RFC 3339 time"`
+	PreferredLocations      list           `split_words:"true" desc:"regions to read from, in order; the account's own order where empty"`
+	ChangeFeedMode          feedMode       `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
+	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted where it is true, in latest-version mode"`
+	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least, beyond its equal share; 0 is no bound"`
+	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most; 0 is no bound"`
+	DiscardLeases           toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
 }
 
 // functionSettings are the effective settings of one enabled function.
@@ -148,6 +149,9 @@ func process(prefix string, spec any) error {
 	err := envconfig.Process(prefix, spec)
 	var parse *envconfig.ParseError
 	if errors.As(err, &parse) {
+		if strings.Contains(parse.Value, "=") { // as in a connection string
+			parse.Value = redacted
+		}
 		return fmt.Errorf("%s=%q: %w", parse.KeyName, parse.Value, parse.Err)
 	}
 	return err
@@ -236,7 +240,7 @@ func keys(prefix string, spec any) []string {
 	t := reflect.TypeOf(spec).Elem()
 	names := make([]string, t.NumField())
 	for i := range names {
-		names[i] = prefix + "_" + envName(t.Field(i).Name)
+		names[i] = prefix + "_" + envName(t.Field(i))
 	}
 	return names
 }
@@ -247,7 +251,7 @@ func values(spec any, prefixes ...string) []value {
 	v := reflect.ValueOf(spec).Elem()
 	var out []value
 	for i := range v.NumField() {
-		name := envName(v.Type().Field(i).Name)
+		name := envName(v.Type().Field(i))
 		out = append(out, value{
 			Name:   prefixes[0] + "_" + name,
 			Value:  fmt.Sprint(v.Field(i).Interface()),
@@ -266,11 +270,15 @@ func source(name string, prefixes []string) string {
 	return "default"
 }
 
-// envName spells the name of a field as envconfig does under split_words:
-// LeaseContainerName is LEASE_CONTAINER_NAME, RedisURL is REDIS_URL.
-func envName(field string) string {
+// envName spells the name of a field as envconfig does: tagged split_words,
+// LeaseContainerName is LEASE_CONTAINER_NAME and RedisURL is REDIS_URL; without
+// the tag they are LEASECONTAINERNAME and REDISURL.
+func envName(field reflect.StructField) string {
+	if split, _ := strconv.ParseBool(field.Tag.Get("split_words")); !split {
+		return strings.ToUpper(field.Name)
+	}
 	var b strings.Builder
-	name := []rune(field)
+	name := []rune(field.Name)
 	for i, r := range name {
 		begins := i > 0 && unicode.IsUpper(r) &&
 			(!unicode.IsUpper(name[i-1]) || i+1 < len(name) && !unicode.IsUpper(name[i+1]))

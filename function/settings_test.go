@@ -52,6 +52,17 @@ func load(t *testing.T, env map[string]string) (*settings, error) {
 	return loadSettings(handlers.All())
 }
 
+// shipped are the handlers that Halley comes with, of which documents speak;
+// tests that hold for every handler go through handlers.All.
+func shipped(t *testing.T) []handlers.Entry {
+	t.Helper()
+	found, err := enable(handlers.All(), list{"leaderboard", "push"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 func function1(t *testing.T, s *settings, name string) functionSettings {
 	t.Helper()
 	for _, f := range s.Functions {
@@ -197,7 +208,7 @@ func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
 	}
 	for _, want := range []value{
 		{"HALLEY_MODE", "timer", "default"},
-		{"HALLEY_FUNCTIONS", "leaderboard,push", "default"},
+		{"HALLEY_FUNCTIONS", names(handlers.All()).String(), "default"},
 		{"HALLEY_PUSH_FEED_POLL_DELAY", "2s", "environment HALLEY_PUSH_FEED_POLL_DELAY"},
 		{"HALLEY_PUSH_DATABASE_NAME", "games", "environment HALLEY_DATABASE_NAME"},
 		{"HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "push", "default"},
@@ -218,6 +229,13 @@ func TestKeysAreEnvconfigs(t *testing.T) {
 		"HALLEY_TEST":  func() any { return &feedSettings{} },
 		"HALLEY_TEST2": func() any { return &appSettings{} },
 		"HALLEY_TEST3": func() any { return &deliverySettings{} },
+	}
+	specs["HALLEY_TEST4"] = func() any {
+		return &struct {
+			MaxLength int
+			RedisURL  string `split_words:"false"`
+			VAPIDKey  string `split_words:"true"`
+		}{}
 	}
 	for _, e := range handlers.All() {
 		specs[ownPrefix(e)] = e.Settings
@@ -285,23 +303,6 @@ func TestOwnSettingsDoNotCollide(t *testing.T) {
 		add(e.Name+"'s feed", keys(ownPrefix(e), &feedSettings{}))
 		add(e.Name+"'s delivery", keys(ownPrefix(e), &deliverySettings{}))
 		add(e.Name, keys(ownPrefix(e), e.Settings()))
-	}
-}
-
-func TestInterval(t *testing.T) {
-	for in, want := range map[string]time.Duration{
-		"5s": 5 * time.Second, "1m30s": 90 * time.Second, "5000": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "": time.Hour,
-	} {
-		d := interval(time.Hour)
-		if err := d.Decode(in); err != nil || time.Duration(d) != want {
-			t.Errorf("%q = %v, %v, want %v", in, d, err, want)
-		}
-	}
-	for _, in := range []string{"x", "5 s", "5.5", "1e3", "99999999999999999999"} {
-		d := interval(0)
-		if err := d.Decode(in); err == nil {
-			t.Errorf("%q = %v, want an error", in, d)
-		}
 	}
 }
 

@@ -27,7 +27,7 @@ and the saved continuation. It writes nothing, owns nothing, and needs no host t
 run.
 
 The exit code is 0 where all of that is known, whatever the lag, and 1 where
-something is not: the problem is shown. With --watch it looks again until Ctrl-C,
+something is not, such as what no lease covers: the problem is shown. With --watch it looks again until Ctrl-C,
 and the last look counts; with --json each look is one line.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -134,8 +134,11 @@ func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLa
 		leases, err = trigger.EstimateLag(ctx, at.leases, f.function(at.monitored))
 		l.Leases = append(l.Leases, leases...)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		l.Problem, l.Exact = err.Error(), false
+	case len(l.Leases) == 0:
+		l.Problem, l.Exact = "no leases: its hosts never ran", false
 	}
 	for _, lease := range l.Leases {
 		l.add(lease.Changes, lease.Exact, lease.Seconds)
@@ -165,11 +168,7 @@ func (r lagReport) print(out io.Writer) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%s\n", f.Name, l.Range, free(l.Owner), behind(l.Changes, l.Exact), l.Seconds,
 				cell(l.Continuation), printableLine(l.Problem))
 		}
-		problem := f.Problem
-		if problem == "" && len(f.Leases) == 0 {
-			problem = "no leases: its hosts never ran"
-		}
-		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%.0f\t\t%s\n", f.Name, behind(f.Changes, f.Exact), f.Seconds, printableLine(problem))
+		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%.0f\t\t%s\n", f.Name, behind(f.Changes, f.Exact), f.Seconds, printableLine(f.Problem))
 	}
 	if len(r.Functions) > 1 {
 		fmt.Fprintf(t, "all\ttotal\t\t%s\t%.0f\t\t\n", behind(r.Changes, r.Exact), r.Seconds)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -26,7 +27,7 @@ func TestStatusFollowsTheWork(t *testing.T) {
 	env := account.env()
 	cleanEnv(t, env)
 	r, err := statusOf(t)
-	if err != nil || len(r.Functions) != 1 || len(r.Functions[0].Leases) != 0 {
+	if err == nil || r.Exact || len(r.Functions) != 1 || len(r.Functions[0].Leases) != 0 || r.Functions[0].Problem != "no leases: its hosts never ran" {
 		t.Errorf("before the first start: %+v, %v", r, err)
 	}
 	account.write(t, 0, 4)
@@ -55,6 +56,50 @@ func TestStatusFollowsTheWork(t *testing.T) {
 			t.Errorf("status lacks %q:\n%s", says, out)
 		}
 	}
+}
+
+// TestStatusOfMissingLeases: a lease that somebody deleted is not taken for a
+// range that has no lag.
+func TestStatusOfMissingLeases(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	account.write(t, 0, 8)
+	if _, err := openTestApp(t, account.env()).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	leases := account.client.Container(sampleDatabase, sampleLeases)
+	for missing := 1; missing <= 2; missing++ {
+		deleteOne(t, leases, `SELECT * FROM c WHERE IS_DEFINED(c.LeaseToken)`)
+		r, err := statusOf(t)
+		if err == nil || r.Exact || r.Changes != int64(missing) || len(r.Functions) != 1 || len(r.Functions[0].Leases) != 2 {
+			t.Errorf("%d missing: %+v, %v", missing, r, err)
+		}
+		out, err := runCommandLine(t, "status")
+		if err == nil || strings.Count(out, "no lease covers") != missing || strings.Contains(out, "never ran") {
+			t.Errorf("%d missing: %v\n%s", missing, err, out)
+		}
+	}
+}
+
+// deleteOne deletes the first document that a query finds.
+func deleteOne(t *testing.T, in *cosmos.Container, query string) {
+	t.Helper()
+	for page, err := range in.Query(t.Context(), cosmos.Query{Text: query}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Items) == 0 {
+			continue
+		}
+		var found struct{ ID string }
+		if err := json.Unmarshal(page.Items[0], &found); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Delete(t.Context(), found.ID, cosmos.NewPartitionKey(found.ID), ""); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("nothing to delete: %s", query)
 }
 
 func TestStatusOfWhatIsNotKnown(t *testing.T) {
@@ -96,7 +141,9 @@ func (s *stopAfter) Write(p []byte) (int, error) {
 
 func TestStatusWatches(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, account.env())
+	if _, err := openTestApp(t, account.env()).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	out := &stopAfter{n: 3, stop: stop}

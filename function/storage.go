@@ -31,12 +31,12 @@ type storage struct {
 // AzureWebJobsStorage does in Azure Functions: a connection string in the
 // variable of that name, else <name>__accountName or <name>__blobServiceUri and
 // <name>__queueServiceUri with an Entra ID identity. No error repeats a secret.
-func resolveStorage(name string) (storage, error) {
-	if strings.ContainsAny(name, "=;/") {
+func resolveStorage(connection connectionName) (storage, error) {
+	if connection.misplaced() {
 		return storage{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as AzureWebJobsStorage and name that")
 	}
-	s := storage{name: name}
-	switch value := lookupEnv(name); {
+	s := storage{name: string(connection)}
+	switch value := lookupEnv(s.name); {
 	case strings.EqualFold(strings.TrimSuffix(value, ";"), "UseDevelopmentStorage=true"):
 		s.connectionString = developmentStorage
 		return s, nil

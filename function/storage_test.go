@@ -25,7 +25,7 @@ func TestResolveStorage(t *testing.T) {
 	const vault = "https://vault.blob.core.windows.net/dead"
 	for name, test := range map[string]struct {
 		env          map[string]string
-		connection   string
+		connection   connectionName
 		blobs, queue string
 	}{
 		"connection string": {map[string]string{"AzureWebJobsStorage": "DefaultEndpointsProtocol=https;AccountName=vault;AccountKey=" + someKey + ";EndpointSuffix=core.windows.net"},
@@ -64,7 +64,7 @@ func TestResolveStorage(t *testing.T) {
 func TestStorageIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		env        map[string]string
-		connection string
+		connection connectionName
 		says       []string
 	}{
 		"not set":          {nil, "AzureWebJobsStorage", []string{"AzureWebJobsStorage is not set", "AzureWebJobsStorage__accountName"}},

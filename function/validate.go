@@ -49,7 +49,7 @@ func (f *functionSettings) complete() error {
 	}
 	required("DATABASE_NAME", f.DatabaseName, "database of the monitored container")
 	required("CONTAINER_NAME", f.ContainerName, "container whose changes "+f.Name+" handles")
-	required("CONNECTION", f.Connection, "connection of the account")
+	required("CONNECTION", string(f.Connection), "connection of the account")
 	required("LEASE_CONTAINER_NAME", f.LeaseContainerName, "container of the leases")
 	return errors.Join(errs...)
 }
@@ -135,7 +135,10 @@ func (s *settings) warnOfDisks(host string, log *zap.Logger) {
 }
 
 // place is where a container is.
-type place struct{ connection, database, container string }
+type place struct {
+	connection          connectionName
+	database, container string
+}
 
 func (f *functionSettings) monitors() place {
 	return place{f.Connection, f.DatabaseName, f.ContainerName}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"halley/handlers/app"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -22,44 +23,12 @@ const (
 	defaultStopGrace  = interval(10 * time.Second)
 )
 
-// interval is a duration setting: Go syntax ("5s", "1m30s"), or a plain number
-// of milliseconds as the Cosmos DB extension's settings are.
-type interval time.Duration
-
-// Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (d *interval) Decode(s string) error {
-	if s == "" {
-		return nil
-	}
-	if ms, err := strconv.ParseInt(s, 10, 32); err == nil {
-		*d = interval(time.Duration(ms) * time.Millisecond)
-		return nil
-	}
-	parsed, err := time.ParseDuration(s)
-	if err != nil {
-		return errors.New(`not a duration: write "5s", "1m30s" or whole milliseconds`)
-	}
-	*d = interval(parsed)
-	return nil
-}
-
-func (d interval) String() string { return time.Duration(d).String() }
-
-// count is a positive whole number.
-type count int
-
-// Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (c *count) Decode(s string) error {
-	if s == "" {
-		return nil
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 1 {
-		return errors.New("not a whole number above 0")
-	}
-	*c = count(n)
-	return nil
-}
+// Values that settings of handlers have as well.
+type (
+	interval = app.Interval
+	count    = app.Count
+	toggle   = app.Toggle
+)
 
 // bound is a whole number; 0 is none.
 type bound int
@@ -101,22 +70,6 @@ func (l limit) String() string {
 	return strconv.Itoa(int(l))
 }
 
-// toggle is true or false.
-type toggle bool
-
-// Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (t *toggle) Decode(s string) error {
-	if s == "" {
-		return nil
-	}
-	on, err := strconv.ParseBool(s)
-	if err != nil {
-		return errors.New("neither true nor false")
-	}
-	*t = toggle(on)
-	return nil
-}
-
 // list is a comma-separated setting.
 type list []string
 
@@ -132,6 +85,30 @@ func (l *list) Decode(s string) error {
 }
 
 func (l list) String() string { return strings.Join(l, ",") }
+
+// connectionName names the variable, or the variables, that hold a connection.
+// What is no such name may be the connection string itself: it prints as
+// [redacted].
+type connectionName string
+
+// misplaced reports whether a connection string stands where its name belongs.
+func (n connectionName) misplaced() bool { return strings.ContainsAny(string(n), "=;/") }
+
+func (n connectionName) String() string {
+	if n.misplaced() {
+		return redacted
+	}
+	return string(n)
+}
+
+// Format implements [fmt.Formatter].
+func (n connectionName) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(n.String())) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (n connectionName) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// redacted is printed in place of what may hold a secret.
+const redacted = "[redacted]"
 
 // mode says what a tick of the Functions host does.
 type mode string

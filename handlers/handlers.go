@@ -13,13 +13,16 @@
 // tagged `split_words:"true"` of a handler named leaderboard is
 // HALLEY_LEADERBOARD_REDIS_URL. The tags `desc`, `default` and `required` are
 // envconfig's; every field has a desc. Fields of type [app.Secret] and
-// [app.RedisURL] print without what must stay secret.
+// [app.RedisURL] print without what must stay secret. Those of type
+// [app.Interval], [app.Count] and [app.Toggle] are written as all settings of
+// Halley, and have their default where the variable is empty.
 package handlers
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/kelseyhightower/envconfig"
@@ -63,16 +66,37 @@ func (e Entry) Settings() any { return e.newSettings() }
 // struct to Open.
 func (e Entry) Load() (any, error) {
 	s := e.newSettings()
-	if err := envconfig.Process(strings.TrimSuffix(e.Prefix(), "_"), s); err != nil {
+	err := setDefaults(s)
+	if err == nil {
+		err = envconfig.Process(strings.TrimSuffix(e.Prefix(), "_"), s)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read settings of handler %s: %w", e.Name, describe(err))
 	}
 	return s, nil
 }
 
+// setDefaults sets the fields whose types leave the default where a variable is
+// set to an empty value, as those of package app do.
+func setDefaults(settings any) error {
+	for field, v := range reflect.ValueOf(settings).Elem().Fields() {
+		value, ok := field.Tag.Lookup("default")
+		if !ok || !v.CanSet() {
+			continue
+		}
+		if decoder, ok := v.Addr().Interface().(envconfig.Decoder); ok {
+			if err := decoder.Decode(value); err != nil {
+				return fmt.Errorf("default of field %s: %w", field.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func describe(err error) error {
 	var wrong *envconfig.ParseError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("setting %s is %q, not a %s: %w", wrong.KeyName, wrong.Value, wrong.TypeName, wrong.Err)
+		return fmt.Errorf("setting %s is %q: %w", wrong.KeyName, wrong.Value, wrong.Err)
 	}
 	return err
 }

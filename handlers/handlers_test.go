@@ -55,13 +55,14 @@ func TestSettingNames(t *testing.T) {
 			"HALLEY_PUSH_TOP", "HALLEY_PUSH_MAX_AGE", "HALLEY_PUSH_TTL", "HALLEY_PUSH_SEND_TIMEOUT", "HALLEY_PUSH_ENDPOINT_HOSTS", "HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS"},
 	}
 	got := map[string][]string{}
-	for _, e := range All() {
+	for name := range want {
+		e := find(t, name)
 		var listed strings.Builder
 		err := envconfig.Usagef(strings.TrimSuffix(e.Prefix(), "_"), e.Settings(), &listed, "{{range .}}{{usage_key .}} {{end}}")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[e.Name] = strings.Fields(listed.String())
+		got[name] = strings.Fields(listed.String())
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -87,6 +88,8 @@ func TestLoad(t *testing.T) {
 	t.Setenv("HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME", "people")
 	t.Setenv("HALLEY_PUSH_TOP", "25")
 	t.Setenv("HALLEY_PUSH_MAX_AGE", "90s")
+	t.Setenv("HALLEY_PUSH_TTL", "1500")
+	t.Setenv("HALLEY_PUSH_SEND_TIMEOUT", "") // the default
 	t.Setenv("HALLEY_PUSH_ENDPOINT_HOSTS", "fcm.googleapis.com,.push.apple.com")
 	t.Setenv("HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS", "true")
 	got, err := find(t, "push").Load()
@@ -102,9 +105,9 @@ func TestLoad(t *testing.T) {
 		SubscriptionsContainerName: "subscriptions",
 		SubscriptionsDatabaseName:  "people",
 		Top:                        25,
-		MaxAge:                     90 * time.Second,
-		TTL:                        24 * time.Hour,
-		SendTimeout:                10 * time.Second,
+		MaxAge:                     app.Interval(90 * time.Second),
+		TTL:                        app.Interval(1500 * time.Millisecond),
+		SendTimeout:                app.Interval(10 * time.Second),
 		EndpointHosts:              []string{"fcm.googleapis.com", ".push.apple.com"},
 		AllowPrivateEndpoints:      true,
 	}
@@ -131,9 +134,10 @@ func TestBadSettingsAreNamed(t *testing.T) {
 	tests := []struct{ handler, key, value, want string }{
 		{"leaderboard", "HALLEY_LEADERBOARD_REDIS_URL", "", "open handler leaderboard: setting HALLEY_LEADERBOARD_REDIS_URL is empty; set it to a URL"},
 		{"push", "HALLEY_PUSH_REDIS_URL", "cache:6379", "open handler push: setting HALLEY_PUSH_REDIS_URL is not a Redis URL"},
-		{"push", "HALLEY_PUSH_TOP", "ten", `read settings of handler push: setting HALLEY_PUSH_TOP is "ten", not a int: `},
-		{"push", "HALLEY_PUSH_MAX_AGE", "1", `setting HALLEY_PUSH_MAX_AGE is "1", not a time.Duration: time: missing unit`},
-		{"push", "HALLEY_PUSH_TOP", "0", "open handler push: setting HALLEY_PUSH_TOP is 0; it must be 1 to 1000"},
+		{"push", "HALLEY_PUSH_TOP", "ten", `read settings of handler push: setting HALLEY_PUSH_TOP is "ten": not a whole number above 0`},
+		{"push", "HALLEY_PUSH_MAX_AGE", "one", `setting HALLEY_PUSH_MAX_AGE is "one": not a duration: write "5s"`},
+		{"push", "HALLEY_PUSH_MAX_AGE", "1", "open handler push: setting HALLEY_PUSH_MAX_AGE is 1ms; it must be at least 1s"},
+		{"push", "HALLEY_PUSH_TOP", "1001", "open handler push: setting HALLEY_PUSH_TOP is 1001; it must be 1 to 1000"},
 		{"push", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "AAAA", "setting HALLEY_PUSH_VAPID_PUBLIC_KEY is not the public key of VAPID_PRIVATE_KEY"},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,6 +55,28 @@ func TestRefusedSettings(t *testing.T) {
 		}
 		if strings.Contains(stderr, "c2VjcmV0") {
 			t.Errorf("%s=%s: a key is shown in %s", test.name, test.value, stderr)
+		}
+	}
+}
+
+// A connection string that is set where the name of a connection belongs is
+// shown nowhere, whoever starts the binary.
+func TestConnectionStringInPlaceOfAName(t *testing.T) {
+	for _, name := range []string{"HALLEY_CONNECTION", "HALLEY_LEASE_CONNECTION", "HALLEY_DEAD_LETTERS_CONNECTION"} {
+		for _, args := range [][]string{{"check"}, {"run"}, nil} {
+			settings := anywhere()
+			settings["HALLEY_DEAD_LETTERS"] = "blob:dead"
+			settings[name] = "AccountEndpoint=https://x/;AccountKey=c2VjcmV0;"
+			if args == nil { // under the Functions host
+				_, settings["FUNCTIONS_CUSTOMHANDLER_PORT"], _ = net.SplitHostPort(freeAddress(t))
+			}
+			stdout, stderr, code := command(t, settings, args...)
+			if code != 1 || strings.Contains(stdout+stderr, "c2VjcmV0") {
+				t.Errorf("%s, halley %s: exit code %d\n%s%s", name, args, code, stdout, stderr)
+			}
+			if args == nil && !strings.Contains(stdout, name+"=[redacted]") && !strings.Contains(stdout, name+": a connection is a name") {
+				t.Errorf("%s under the Functions host: %s", name, stdout)
+			}
 		}
 	}
 }

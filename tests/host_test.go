@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -260,6 +261,24 @@ func TestContinuousUnderTheHost(t *testing.T) {
 	eventually(t, "the app is started again after SIGTERM", func() bool { return h.Starts() == 3 })
 	l.some(t, 7, 9)
 	b.complete(t, r)
+}
+
+// What a handler needs may be down: that is in the log as every other failure,
+// and no library writes beside it. The test's end looks at all that was written.
+func TestRedisDownUnderTheHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packages the app")
+	}
+	t.Parallel()
+	a := startAccount(t, 1)
+	settings := newBoard(t).settings(a)
+	settings["HALLEY_MODE"] = "continuous"
+	settings["HALLEY_LEADERBOARD_REDIS_URL"] = "redis://127.0.0.1:1"
+	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
+	a.distinct(newRecord(t)).some(t, 1, 2)
+	eventually(t, "the failure is logged", func() bool {
+		return slices.ContainsFunc(h.Lines(), func(l functionshost.Line) bool { return strings.Contains(l.Text, "dial tcp 127.0.0.1:1") })
+	})
 }
 
 // Settings that are refused end the handler with the reason in its log, until

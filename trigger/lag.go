@@ -39,8 +39,9 @@ const estimateParallel = 16
 
 // EstimateLag looks at every lease of a function and at the feed behind it, one
 // read each. It writes nothing, owns nothing, and may be called by a process
-// that runs no host. Only Name, Container, Mode and Start of the function count. A
-// function without leases has none: its hosts never ran.
+// that runs no host. Only Name, Container, Mode and Start of the function count.
+// What no lease covers is a Lag with a Problem. A function whose hosts never ran
+// has none at all.
 func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]Lag, error) {
 	store, err := newLeaseStore(ctx, leases, of, time.Minute)
 	if err != nil {
@@ -51,16 +52,24 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	if _, err := f.ranges.refresh(ctx); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
-	if f.since, _, _, err = store.stamp(ctx, store.markerID()); err != nil {
+	var began bool
+	if f.since, _, began, err = store.stamp(ctx, store.markerID()); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
 	all, bad, err := store.list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
+	if !began && len(all) == 0 && len(bad) == 0 {
+		return nil, nil
+	}
+	uncovered, err := f.uncovered(ctx, all, bad)
+	if err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
 	found, _ := onePerToken(all, store.now(), store.expiration)
 	found = slices.DeleteFunc(found, (*lease).tombstone)
-	lags := make([]Lag, len(found), len(found)+len(bad))
+	lags := make([]Lag, len(found), len(found)+len(bad)+len(uncovered))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup
 	for i, l := range found {
@@ -74,7 +83,30 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	for _, b := range bad {
 		lags = append(lags, Lag{Function: of.Name, Range: b.id, Changes: 1, Problem: b.err.Error()})
 	}
+	for _, hole := range uncovered {
+		lags = append(lags, Lag{Function: of.Name, Range: hole.newLease(store.prefix).token, Changes: 1, Problem: fmt.Sprintf(
+			"no lease covers the keys from %q to %q: nobody reads them until a running host has made one anew", hole.span.Min, hole.span.Max)})
+	}
 	return lags, context.Cause(ctx)
+}
+
+// uncovered lists what no lease covers. Leases that change while they are listed
+// may show a hole that never was, so a second look has to see it, too.
+func (f *function) uncovered(ctx context.Context, leases []*lease, bad []unreadable) ([]part, error) {
+	seen := holes(f.ranges.current(), leases, bad, f.store.prefix)
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	ranges, err := f.ranges.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if leases, bad, err = f.store.list(ctx); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(holes(ranges, leases, bad, f.store.prefix), func(p part) bool {
+		return !slices.ContainsFunc(seen, func(o part) bool { return o.span.overlaps(p.span) })
+	}), nil
 }
 
 // lag looks at one lease. A lease whose range has split is as far behind as
@@ -129,11 +161,12 @@ func (g *Lag) add(page *cosmos.Page, now time.Time) {
 	}
 	first := page.Items[0]
 	behind := page.SessionLSN - (first.LSN - 1)
-	if page.SessionLSN == 0 || first.LSN == 0 || behind < 1 {
+	known := page.SessionLSN > 0 && first.LSN > 0 && behind > 0
+	if !known {
 		behind = 1
 	}
 	g.Changes += behind
-	g.Exact = g.Exact && behind == 1 && len(page.Items) == 1
+	g.Exact = g.Exact && known && behind == 1 && len(page.Items) == 1
 	if first.Timestamp > 0 {
 		g.Seconds = max(g.Seconds, now.Sub(time.Unix(first.Timestamp, 0)).Seconds())
 	}

@@ -2,6 +2,8 @@ package trigger
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +102,60 @@ func TestLagThroughASplitAndAMerge(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What nobody reads is no lag of 0, however it came about.
+func TestLagOfWhatNoLeaseCovers(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		_, err := w.host("a", w.record("a")).Drain(t.Context())
+		must(t, err)
+		f := Function{Name: "test", Container: w.items, Start: FromBeginning()}
+		for _, l := range w.leaseDocuments() {
+			_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+			must(t, err)
+			if got, err := EstimateLag(t.Context(), w.leases, f); err != nil || !reportsHole(got, l.token) {
+				t.Errorf("without the lease of range %s: %v, %+v", l.token, err, got)
+			}
+		}
+	})
+}
+
+func reportsHole(lags []Lag, token string) bool {
+	return len(lags) == 2 && slices.ContainsFunc(lags, func(l Lag) bool {
+		return l.Range == token && l.Changes == 1 && !l.Exact && strings.HasPrefix(l.Problem, "no lease covers")
+	})
+}
+
+// A lease of .NET's older schema has no key range: it covers the range of its
+// id, and after a split what came of that.
+func TestLagOfLeasesWithoutAKeyRange(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
+		must(t, err)
+		_, err = store.create(t.Context(), newLease(store.prefix, "0", span{}, false))
+		must(t, err)
+		if got := w.lag(); len(got) != 1 {
+			t.Errorf("lag %v", got)
+		}
+		_, err = w.account.Split("db", "items", "0")
+		must(t, err)
+		if got := w.lag(); len(got) != 1 {
+			t.Errorf("after a split: %v", got)
+		}
+	})
+}
+
+// Without a session token nobody knows how many changes there are.
+func TestLagWithoutASessionTokenIsAnEstimate(t *testing.T) {
+	page := &cosmos.Page{Items: []cosmos.Item{{LSN: 7}}}
+	for session, exact := range map[int64]bool{0: false, 6: false, 7: true, 8: false} {
+		page.SessionLSN = session
+		l := Lag{Exact: true}
+		if l.add(page, time.Now()); l.Exact != exact || l.Changes < 1 {
+			t.Errorf("session at %d: %+v", session, l)
+		}
+	}
 }
 
 func TestLagOfABlockedRange(t *testing.T) {

@@ -95,29 +95,45 @@ func TestPoisonThatHangs(t *testing.T) {
 	})
 }
 
-// TestBatchThatTakesLongerThanADrain: its call ends with the drain, which is no
-// failure of its changes. The next drain tries half of them.
-func TestBatchThatTakesLongerThanADrain(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 100)
-		store := &letters{}
-		record := w.record("a")
-		slow := func(ctx context.Context, b Batch) error {
-			if err := sleep(ctx, time.Duration(len(b.Changes))*2*time.Second); err != nil {
-				return err
-			}
-			return record(ctx, b)
-		}
-		for range 30 {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			_, err := w.host("a", slow, withLetters(store, func(f *Function) { f.MaxAttempts = 2 })).Drain(ctx)
-			cancel()
-			must(t, err)
-		}
-		if len(store.ids()) > 0 || w.count() != 100 {
-			t.Errorf("letters %v, %d of 100 delivered", store.ids(), w.count())
-		}
-	})
+// TestCallThatEndsWithItsOwner: that is no failure of its changes, each of which
+// has one failure to spare and needs it. The next owner tries half of them.
+func TestCallThatEndsWithItsOwner(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		items         int
+		change, drain time.Duration
+	}{
+		{"one change after the other", 1, 40 * time.Second, time.Minute},
+		{"a batch that takes longer than a drain", 100, 2 * time.Second, 2 * time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.fill("doc", 100)
+				store := &letters{}
+				record := w.record("a")
+				failed := map[string]bool{}
+				slow := func(ctx context.Context, b Batch) error {
+					if err := sleep(ctx, time.Duration(len(b.Changes))*test.change); err != nil {
+						return err
+					}
+					if id := documentID(b.Changes[0].Document); len(b.Changes) == 1 && !failed[id] {
+						failed[id] = true
+						return errPoison
+					}
+					return record(ctx, b)
+				}
+				for range 300 {
+					ctx, cancel := context.WithTimeout(t.Context(), test.drain)
+					_, err := w.host("a", slow, withLetters(store, func(f *Function) { f.MaxAttempts, f.BatchItems = 2, test.items })).Drain(ctx)
+					cancel()
+					must(t, err)
+				}
+				if len(store.ids()) > 0 || w.count() != 100 {
+					t.Errorf("letters %v, %d of 100 delivered", store.ids(), w.count())
+				}
+			})
+		})
+	}
 }
 
 // TestTroubleOfAnOlderVersion: what an earlier owner tried on a version that is

@@ -1,6 +1,7 @@
 // Package app holds what a handler package and the application share: the
-// [Env] that a handler is opened with, and setting types that keep secrets out
-// of logs.
+// [Env] that a handler is opened with, and the types of settings: those that
+// keep secrets out of logs, and those that read what every setting of Halley may
+// be written as.
 package app
 
 import (

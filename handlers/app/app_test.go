@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -89,6 +92,31 @@ func TestBadRedisURLs(t *testing.T) {
 				t.Errorf("error is %v, want %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestRedisDownIsQuiet: a command's error is all that is told of a Redis that
+// cannot be reached. A process of its own tries, for go-redis keeps the stderr
+// that it found at the start.
+func TestRedisDownIsQuiet(t *testing.T) {
+	const child = "HALLEY_TEST_REDIS_DOWN"
+	if os.Getenv(child) != "" {
+		client, err := RedisURL("redis://127.0.0.1:1").Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if err := client.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("error is %v", err)
+		}
+		return
+	}
+	test := exec.Command(os.Args[0], "-test.run=^TestRedisDownIsQuiet$")
+	test.Env = append(os.Environ(), child+"=1")
+	var stderr bytes.Buffer
+	test.Stderr = &stderr
+	if stdout, err := test.Output(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v: stderr is %q\n%s", err, stderr.String(), stdout)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -58,6 +59,11 @@ func (u RedisURL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String()
 
 // MarshalText implements [encoding.TextMarshaler].
 func (u RedisURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// init keeps go-redis from writing lines of its own to stderr, where the
+// Functions host takes each for an error. What they say is in the errors of
+// the commands.
+func init() { logging.Disable() }
 
 // Client makes a client without connecting. Deadlines of a call's context are
 // honoured. Close the client after use.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"halley/handlers/app"
 )
 
 func TestAddresses(t *testing.T) {
@@ -123,7 +125,7 @@ func TestEndpointHosts(t *testing.T) {
 // The address is checked after the name was resolved, whatever the name is.
 func TestNamesThatResolveToPrivateAddresses(t *testing.T) {
 	for _, allow := range []bool{false, true} {
-		_, from, device := newService(t, func(s *Settings) { s.AllowPrivateEndpoints = allow })
+		_, from, device := newService(t, func(s *Settings) { s.AllowPrivateEndpoints = app.Toggle(allow) })
 		device.Endpoint = strings.Replace(device.Endpoint, "http://127.0.0.1", "https://localhost", 1)
 		err := from.send(t.Context(), sample, device)
 		if err == nil || errors.Is(err, errUnusable) == allow {

@@ -1,13 +1,14 @@
 package push
 
 import (
-	"net/url"
+	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 // pauses keeps endpoints that asked for a rest from being asked again too
-// early: until then the same refusal is repeated without a request.
+// early.
 type pauses struct {
 	longest time.Duration // no pause is longer
 
@@ -20,17 +21,36 @@ type pause struct {
 	refusal StatusError
 }
 
-// check repeats the refusal of an endpoint that is still at rest.
-func (p *pauses) check(endpoint *url.URL) error {
+// wait returns when the endpoint may be asked, which may be at once. Where ctx
+// ends before that it repeats the refusal, without waiting if ctx has a deadline.
+func (p *pauses) wait(ctx context.Context, endpoint string) error {
+	for {
+		refusal := p.check(endpoint)
+		if refusal == nil {
+			return nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= refusal.RetryAfter {
+			return refusal
+		}
+		select {
+		case <-time.After(refusal.RetryAfter):
+		case <-ctx.Done():
+			return refusal
+		}
+	}
+}
+
+// check is the refusal of an endpoint that is still at rest, or nil.
+func (p *pauses) check(endpoint string) *StatusError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rest, ok := p.until[endpoint.String()]
+	rest, ok := p.until[endpoint]
 	if !ok {
 		return nil
 	}
 	left := time.Until(rest.end)
 	if left <= 0 {
-		delete(p.until, endpoint.String())
+		delete(p.until, endpoint)
 		return nil
 	}
 	refusal := rest.refusal
@@ -39,7 +59,7 @@ func (p *pauses) check(endpoint *url.URL) error {
 }
 
 // note remembers a refusal that says when to come again.
-func (p *pauses) note(endpoint *url.URL, refusal *StatusError) {
+func (p *pauses) note(endpoint string, refusal *StatusError) {
 	if refusal.RetryAfter == 0 {
 		return
 	}
@@ -54,5 +74,14 @@ func (p *pauses) note(endpoint *url.URL, refusal *StatusError) {
 			delete(p.until, other)
 		}
 	}
-	p.until[endpoint.String()] = pause{now.Add(min(refusal.RetryAfter, p.longest)), *refusal}
+	p.until[endpoint] = pause{now.Add(min(refusal.RetryAfter, p.longest)), *refusal}
+}
+
+// order is devices with those at rest at the end, the longest rest last.
+func (p *pauses) order(devices []Subscription) []Subscription {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedStableFunc(slices.Values(devices), func(a, b Subscription) int {
+		return p.until[a.Endpoint].end.Compare(p.until[b.Endpoint].end)
+	})
 }

@@ -10,9 +10,10 @@
 // Notifications are sent at least once. The board and what is due to the
 // overtaken change together in one Redis script, and what is due is struck off
 // only after a push service accepted it. So a result that is delivered again,
-// late or out of order overtakes nobody twice, and a crash or a failing push
-// service loses no notification: the batch comes again, finds what is still
-// due, and skips the devices that were already served. A device is notified
+// late or out of order overtakes nobody twice, and a crash loses no
+// notification: the batch comes again, finds what is still due, and skips the
+// devices that were already served. So it is with a push service that fails, as
+// long as the batch comes again; see below. A device is notified
 // twice only where the process dies, or Redis fails, between the push
 // service's answer and the note of it, or where two hosts handle the same
 // batch during a handover; the Topic header makes a push service replace the
@@ -23,10 +24,27 @@
 // player has no subscription that can work. The guarantee is as durable as
 // Redis is.
 //
-// A push service that refuses a notification, or cannot be reached, holds up
-// the range of the overtaker until it accepts or MAX_AGE has passed. Where
-// players could register endpoints of their own making, name the push services
-// in ENDPOINT_HOSTS.
+// # A push service that fails
+//
+// A push service that refuses a notification, or cannot be reached, fails the
+// call. The batch comes again after a backoff and holds up the range of the
+// overtaker meanwhile. Where the push service said when to come again
+// (Retry-After), the next call waits for that, if it is before the deadline of
+// the call (HALLEY_HANDLER_TIMEOUT), so that the wait costs no further attempt;
+// the player's other devices are told first. A longer wait fails the call at
+// once.
+//
+// When the attempts of the function are spent (HALLEY_PUSH_MAX_ATTEMPTS,
+// HALLEY_PUSH_RETRY_MAX_AGE; with the defaults after about a minute without
+// Retry-After), the result is dead-lettered and the range goes on. Where many
+// are in a row, the circuit breaker pauses the range ahead of each further one.
+// What is due stays due for MAX_AGE: the next result of the overtaker in this
+// game, or a replay of the dead letter, sends it. After MAX_AGE nothing is sent,
+// and a replay only removes the letter. HALLEY_PUSH_MAX_ATTEMPTS=unlimited holds
+// up the range until the push service accepts or MAX_AGE has passed.
+//
+// Where players could register endpoints of their own making, name the push
+// services in ENDPOINT_HOSTS.
 //
 // A start from the beginning of a container fills the boards quietly, since
 // results older than MAX_AGE notify nobody. Results that the handler never saw
@@ -61,13 +79,13 @@ type Settings struct {
 	SubscriptionsContainerName string `split_words:"true" default:"subscriptions" desc:"container of the subscriptions, partitioned by /player"`
 	SubscriptionsDatabaseName  string `split_words:"true" desc:"its database; the monitored container's where empty"`
 
-	Top         int           `default:"10" desc:"how many of a game's best players are told when they are overtaken, 1 to 1000"`
-	MaxAge      time.Duration `split_words:"true" default:"1h" desc:"an overtaking older than this is not told any more"`
-	TTL         time.Duration `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
-	SendTimeout time.Duration `split_words:"true" default:"10s" desc:"time for one request to a push service"`
+	Top         app.Count    `default:"10" desc:"how many of a game's best players are told when they are overtaken, 1 to 1000"`
+	MaxAge      app.Interval `split_words:"true" default:"1h" desc:"an overtaking older than this is not told any more"`
+	TTL         app.Interval `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
+	SendTimeout app.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service"`
 
-	EndpointHosts         []string `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); any public host where empty"`
-	AllowPrivateEndpoints bool     `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
+	EndpointHosts         []string   `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); any public host where empty"`
+	AllowPrivateEndpoints app.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
 }
 
 // validate checks what has no check elsewhere; its error begins with the name
@@ -78,7 +96,7 @@ func (s Settings) validate() error {
 		return errors.New("SUBSCRIPTIONS_CONTAINER_NAME is empty; name the container of the subscriptions")
 	case s.Top < 1 || s.Top > 1000:
 		return fmt.Errorf("TOP is %d; it must be 1 to 1000", s.Top)
-	case s.MaxAge < time.Second:
+	case s.MaxAge < app.Interval(time.Second):
 		return fmt.Errorf("MAX_AGE is %v; it must be at least 1s", s.MaxAge)
 	case s.TTL < 0:
 		return fmt.Errorf("TTL is %v; it must not be negative", s.TTL)
@@ -124,10 +142,10 @@ func open(env app.Env, s Settings) (*Notifier, error) {
 		database = env.Database
 	}
 	return &Notifier{
-		boards:        &boards{redis: client, prefix: s.KeyPrefix, top: s.Top, keep: s.MaxAge},
+		boards:        &boards{redis: client, prefix: s.KeyPrefix, top: int(s.Top), keep: time.Duration(s.MaxAge)},
 		subscriptions: subscriptions{env.Container(database, s.SubscriptionsContainerName)},
 		sender:        sender,
-		maxAge:        s.MaxAge,
+		maxAge:        time.Duration(s.MaxAge),
 		log:           env.Log(),
 	}, nil
 }
@@ -228,8 +246,8 @@ func (n *Notifier) notify(ctx context.Context, player string, due []overtaking) 
 	return failed
 }
 
-// tell sends o to the devices that do not have it yet. A device that fails
-// does not keep the others from theirs.
+// tell sends o to the devices that do not have it yet. A device that fails, or
+// is at rest, does not keep the others from theirs.
 func (n *Notifier) tell(ctx context.Context, o overtaking, devices []Subscription) error {
 	if len(devices) == 0 || n.tooOld(o.At) {
 		return nil
@@ -239,7 +257,7 @@ func (n *Notifier) tell(ctx context.Context, o overtaking, devices []Subscriptio
 		return err
 	}
 	var failed error
-	for _, device := range devices {
+	for _, device := range n.sender.pauses.order(devices) {
 		if told[device.ID] {
 			continue
 		}
@@ -250,9 +268,13 @@ func (n *Notifier) tell(ctx context.Context, o overtaking, devices []Subscriptio
 	return failed
 }
 
-// send notifies one device. A subscription that has ended is removed, and one
-// that can never work is passed over: a document must not stop the feed.
+// send notifies one device, after the rest that it asked for. A subscription that
+// has ended is removed, and one that can never work is passed over: a document
+// must not stop the feed.
 func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription) error {
+	if err := n.sender.pauses.wait(ctx, device.Endpoint); err != nil || n.tooOld(o.At) {
+		return err
+	}
 	err := n.sender.send(ctx, o, device)
 	switch {
 	case err == nil:

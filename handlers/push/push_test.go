@@ -1,6 +1,7 @@
 package push
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/handlers/app"
 	"halley/handlers/push/pushservice"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -220,11 +222,34 @@ func TestTooManyRequests(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	// Until then the push service, which would accept it now, is not asked.
-	received, err = w.play("bob 120")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	received, err = w.deliver(ctx, batch(t, time.Now(), "bob 120"))
 	expect(t, received)
 	if refusal := refused(t, err); refusal.Status != 429 || refusal.RetryAfter > 2*time.Minute || refusal.RetryAfter < time.Minute {
 		t.Errorf("refusal is %+v", refusal)
 	}
+}
+
+// A rest that ends in time is waited for within the call, and costs no further
+// one. The player's other device is told first.
+func TestRestIsWaitedFor(t *testing.T) {
+	w := newWorld(t, nil)
+	w.subscribe("ada", "ada")
+	w.played("ada 100")
+	w.answer("ada 1", pushservice.Answer{Status: 429, Header: http.Header{"Retry-After": {"1"}}})
+	began := time.Now()
+	received, err := w.play("bob 120")
+	expect(t, received, "ada 2: bob 120 > 100")
+	refused(t, err)
+	both, err := w.receive(t.Context(), batch(t, time.Now(), "cid 130"))
+	w.check(err)
+	if len(both) != 2 || time.Since(began) < time.Second {
+		t.Fatalf("%d notifications after %v", len(both), time.Since(began))
+	}
+	expect(t, []string{w.describe(both[0]), w.describe(both[1])}, "ada 2: cid 130 > 100", "ada 1: cid 130 > 100")
+	expect(t, w.played("bob 120"), "ada 1: bob 120 > 100")
+	expect(t, w.due())
 }
 
 // One player's document must not stop the feed for the others.
@@ -294,7 +319,7 @@ func TestOldOvertakingsAreGivenUp(t *testing.T) {
 	expect(t, received)
 	refused(t, err)
 
-	w.settings.MaxAge = time.Minute // instead of waiting
+	w.settings.MaxAge = app.Interval(time.Minute) // instead of waiting
 	w.open()
 	received, err = w.deliver(t.Context(), batch(t, written, "bob 120"))
 	w.check(err)

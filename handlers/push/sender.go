@@ -71,17 +71,17 @@ func newSender(s Settings) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed := endpoints{private: s.AllowPrivateEndpoints, hosts: s.EndpointHosts}
+	allowed := endpoints{private: bool(s.AllowPrivateEndpoints), hosts: s.EndpointHosts}
 	return &sender{
-		client:    allowed.client(s.SendTimeout),
+		client:    allowed.client(time.Duration(s.SendTimeout)),
 		endpoints: allowed,
 		vapid:     keys,
-		ttl:       s.TTL,
-		pauses:    pauses{longest: s.MaxAge},
+		ttl:       time.Duration(s.TTL),
+		pauses:    pauses{longest: time.Duration(s.MaxAge)},
 	}, nil
 }
 
-// send notifies one device of o. It returns errEnded, errUnusable, a
+// send notifies one device of o, whether it is at rest or not. It returns errEnded, errUnusable, a
 // [*StatusError], or what kept the request from being answered.
 func (s *sender) send(ctx context.Context, o overtaking, device Subscription) error {
 	target, err := s.endpoints.check(device.Endpoint)
@@ -91,16 +91,18 @@ func (s *sender) send(ctx context.Context, o overtaking, device Subscription) er
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnusable, err)
 	}
-	if err := s.pauses.check(target); err != nil {
-		return err
-	}
 	topic := digest(o.Game, o.Player, o.By)
 	response, err := s.post(ctx, message(o, topic), topic, device)
 	if err != nil {
 		return fmt.Errorf("push service %s: %w", target.Host, withoutURL(err))
 	}
 	defer response.Body.Close()
-	return s.judge(target, response)
+	err = judge(target, response)
+	var refusal *StatusError
+	if errors.As(err, &refusal) {
+		s.pauses.note(device.Endpoint, refusal)
+	}
+	return err
 }
 
 func (s *sender) post(ctx context.Context, text []byte, topic string, device Subscription) (*http.Response, error) {
@@ -132,7 +134,7 @@ func message(o overtaking, tag string) []byte {
 const maxText = 256
 
 // judge reads an answer as RFC 8030 section 5 and 7.3 define it.
-func (s *sender) judge(target *url.URL, response *http.Response) error {
+func judge(target *url.URL, response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // to its end, where the connection can be used again
 	switch {
 	case response.StatusCode/100 == 2:
@@ -140,14 +142,12 @@ func (s *sender) judge(target *url.URL, response *http.Response) error {
 	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusGone:
 		return errEnded
 	}
-	err := &StatusError{
+	return &StatusError{
 		Host:       target.Host,
 		Status:     response.StatusCode,
 		RetryAfter: retryAfter(response.Header),
 		Text:       strings.ToValidUTF8(string(text), "�"),
 	}
-	s.pauses.note(target, err)
-	return err
 }
 
 // retryAfter reads seconds or a date (RFC 9110 section 10.2.3).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,7 +93,7 @@ func TestAnotherVAPIDKey(t *testing.T) {
 // A push service that does not answer holds a batch no longer than the
 // setting says.
 func TestSendTimeout(t *testing.T) {
-	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = 50 * time.Millisecond })
+	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = app.Interval(50 * time.Millisecond) })
 	err := from.send(t.Context(), sample, device)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/push/") {
 		t.Errorf("error is %v", err)
@@ -153,7 +152,7 @@ func TestRetryAfter(t *testing.T) {
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pauses{longest: time.Minute}
-		a, b := &url.URL{Host: "a"}, &url.URL{Host: "b"}
+		const a, b = "https://a", "https://b"
 		p.note(a, &StatusError{Status: 503})
 		if err := p.check(a); err != nil {
 			t.Errorf("pause without a time: %v", err)
@@ -171,7 +170,24 @@ func TestPauses(t *testing.T) {
 		if err := p.check(b); err == nil {
 			t.Error("the other pause ended")
 		}
-		time.Sleep(50 * time.Second) // b's pause was cut to a minute
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		before := time.Now()
+		if left := refused(t, p.wait(ctx, b)).RetryAfter; left != 50*time.Second || time.Since(before) != 0 {
+			t.Errorf("%v are left after %v: a rest that ends with ctx is not waited for", left, time.Since(before))
+		}
+		ended, end := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, end)
+		if left := refused(t, p.wait(ended, b)).RetryAfter; left != 50*time.Second || time.Since(before) != time.Second {
+			t.Errorf("%v are left after %v: ctx did not end the wait", left, time.Since(before))
+		}
+		ordered := p.order([]Subscription{{Endpoint: b}, {Endpoint: a}, {Endpoint: "https://c"}})
+		if ordered[0].Endpoint != a || ordered[2].Endpoint != b {
+			t.Errorf("in the order %v, want b at the end", ordered)
+		}
+		if err := p.wait(t.Context(), b); err != nil || time.Since(before) != 50*time.Second { // b's pause was cut to a minute
+			t.Errorf("waited for %v: %v", time.Since(before), err)
+		}
 		p.note(a, &StatusError{Status: 429, RetryAfter: time.Nanosecond})
 		time.Sleep(time.Second)
 		p.note(b, &StatusError{Status: 429, RetryAfter: time.Second})

@@ -86,9 +86,9 @@ func settings(t *testing.T) Settings {
 		VAPIDSubject:               "mailto:ops@example.com",
 		SubscriptionsContainerName: "subscriptions",
 		Top:                        3,
-		MaxAge:                     time.Hour,
-		TTL:                        2 * time.Hour,
-		SendTimeout:                5 * time.Second,
+		MaxAge:                     app.Interval(time.Hour),
+		TTL:                        app.Interval(2 * time.Hour),
+		SendTimeout:                app.Interval(5 * time.Second),
 		AllowPrivateEndpoints:      true,
 	}
 }

@@ -63,6 +63,7 @@ type Limits struct {
 	Expiration      time.Duration // how long a lease lasts without a write
 	AcquireInterval time.Duration // between two passes of a balancer
 	Memory          int64         // bytes that a host may hold
+	Drains          bool          // hosts take leases that have something new, and give them back: none is anybody's for long
 }
 
 // Check judges a history without regard to time and memory.

@@ -58,7 +58,7 @@ func (c *checker) takenOver(e Event) {
 // went wrong: of two hosts that die one after the other the second counts as
 // alive, and is left its share, until its leases run out, too.
 func (c *checker) overdue(token string, since, at time.Time) {
-	if c.limits.Expiration == 0 || !c.faulted.IsZero() && since.Sub(c.faulted) < aftermath || len(c.up) == 0 {
+	if c.limits.Expiration == 0 || c.limits.Drains || !c.faulted.IsZero() && since.Sub(c.faulted) < aftermath || len(c.up) == 0 {
 		return
 	}
 	since = later(since, c.changed)

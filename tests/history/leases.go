@@ -213,7 +213,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	if e.Epoch <= l.epoch {
 		c.violate(Monotone, "lease %q was acquired with epoch %d, it had %d", e.Range, e.Epoch, l.epoch)
 	}
-	if c.calm {
+	if c.calm && !c.limits.Drains {
 		c.violate(Churn, "lease %q was acquired by %q from %q while nothing was wrong", e.Range, e.Host, l.host)
 	}
 	at := epochOf{tenure{e.lid(), e.Epoch}, c.tampers[e.lid()]}

@@ -57,10 +57,30 @@ func (w *world) start(owner string) *process {
 	w.alive[p.name] = p
 	w.record(history.Event{Kind: history.Host, Op: history.Started, Host: p.name, Owner: owner})
 	w.processes.Go(func() {
-		err := host.Run(ctx)
+		err := w.swarm.work(ctx, host)
 		w.later(0, "exit/"+p.name, func() { w.exited(p, err) })
 	})
 	return p
+}
+
+// work is what a host does until ctx ends: it runs, or drains at each tick of a
+// timer, as an app in timer mode does.
+func (s *swarm) work(ctx context.Context, host *trigger.Host) error {
+	if s.tick == 0 {
+		return host.Run(ctx)
+	}
+	for ctx.Err() == nil {
+		next := time.NewTimer(s.tick)
+		drain, cancel := context.WithTimeout(ctx, s.drain)
+		_, _ = host.Drain(drain) // the next tick tries again
+		cancel()
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+		}
+		next.Stop()
+	}
+	return nil
 }
 
 func (w *world) client(transport policy.Transporter) *cosmos.Client {
@@ -77,7 +97,7 @@ func (w *world) client(transport policy.Transporter) *cosmos.Client {
 	return client
 }
 
-// exited is the end of a host's Run.
+// exited is the end of a host's work.
 func (w *world) exited(p *process, err error) {
 	if p.killed {
 		return

@@ -34,6 +34,7 @@ type swarm struct {
 	retry                  policy.RetryOptions
 	poll, acquire, renewal time.Duration
 	expiration, grace      time.Duration
+	tick, drain            time.Duration // of a timer, and how long hosts then drain at most; 0: they run
 	rates                  map[class]float64
 
 	only    map[string]bool // these faults and no others; nil for all
@@ -127,6 +128,9 @@ func newSwarm(seed uint64) *swarm {
 		s.acquire = s.expiration / 3
 		s.grace = d.duration("grace", time.Second, 30*time.Second)
 	}
+	if d.chance("ticks", 0.25) {
+		s.tick, s.drain = time.Minute+19, one(d, "drain", 48*time.Second+23, 270*time.Second+23)
+	}
 	gentle := d.chance("gentle", 0.15)
 	for _, m := range menu {
 		q := string(m.class)
@@ -187,6 +191,7 @@ func (s *swarm) limits() history.Limits {
 	return history.Limits{
 		Expiration:      cmp.Or(s.expiration, time.Minute),
 		AcquireInterval: cmp.Or(s.acquire, 13*time.Second),
+		Drains:          s.tick > 0,
 	}
 }
 
@@ -267,6 +272,9 @@ func (s *swarm) String() string {
 		s.function.Lanes, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.MaxAge, s.function.Checkpoint)
 	if s.expiration > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
+	}
+	if s.tick > 0 {
+		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 	}
 	for word, on := range map[string]bool{
 		", dead letters": s.deadLetters, ", keys parked": s.function.ParkKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,

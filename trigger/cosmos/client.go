@@ -150,7 +150,7 @@ func newHTTPClient(patience time.Duration) *http.Client {
 			Protocols:             protocols,
 			DisableCompression:    true,
 			MaxIdleConns:          1000,
-			MaxIdleConnsPerHost:   100,
+			MaxIdleConnsPerHost:   1000, // all ranges may poll at one tick
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},

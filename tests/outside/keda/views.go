@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,6 +67,9 @@ func ask(c *exec.Cmd, answer any) error {
 	var trouble bytes.Buffer
 	c.Stderr = &trouble
 	out, err := c.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 && json.Valid(out) {
+		err = nil // an answer that says that not all is known
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s%s", c.Path, err, out, trouble.Bytes())
 	}
