@@ -65,19 +65,54 @@ func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page)
 			c.key = keyOf(c.item, w.f.store.monitoredKey)
 		}
 		at := w.f.laneOf(c, len(lanes))
-		shares[at] = append(shares[at], c)
-	}
-	for i, share := range shares {
-		if len(share) == 0 {
+		if w.cautious {
+			if !w.dispatchAlone(ctx, lanes[at], c) {
+				return false
+			}
 			continue
 		}
-		select {
-		case lanes[i].incoming <- share:
-		case <-ctx.Done():
+		shares[at] = append(shares[at], c)
+	}
+	if len(changes) > 0 {
+		w.cautious = false
+	}
+	for i, share := range shares {
+		if len(share) > 0 && !lanes[i].give(ctx, share) {
 			return false
 		}
 	}
 	return true
+}
+
+// dispatchAlone has a change delivered while no other is, and waits until it is
+// finished. That it is about to be delivered is in the lease before it is: where
+// this owner is ended by it, the next one knows by what.
+func (w *worker) dispatchAlone(ctx context.Context, l *lane, c *pending) bool {
+	w.troubles.alone(c)
+	if w.keeper.prove(ctx) != nil {
+		return false
+	}
+	settled := make(chan struct{})
+	c.settled = settled
+	if !l.give(ctx, []*pending{c}) {
+		return false
+	}
+	select {
+	case <-settled:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// give hands changes to the lane; false when ctx ended.
+func (l *lane) give(ctx context.Context, changes []*pending) bool {
+	select {
+	case l.incoming <- changes:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // needsKeys reports whether the worker must know logical keys at all.
@@ -102,7 +137,16 @@ func (w *worker) finish(changes []*pending) {
 	w.troubles.settled(changes)
 	closed := w.progress.finish(w.checkpoints.advance, changes...)
 	for _, page := range closed {
+		if len(page.Items) > 0 {
+			w.keeper.survive()
+		}
 		w.f.host.budget.give(page, &w.holding)
+	}
+	for _, c := range changes {
+		if c.settled != nil {
+			close(c.settled)
+			c.settled = nil
+		}
 	}
 }
 

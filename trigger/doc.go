@@ -72,7 +72,9 @@
 //
 // How far a change has come goes into the lease with each write, so that owners
 // that last for less than it takes, such as drains of a few minutes, give it up
-// between them.
+// between them. Where two owners in a row end without a word, the next delivers a
+// page change by change, and notes ahead of each in the lease which it is: a change
+// that ends the process is found, and given up, too.
 //
 // Lanes are ordered queues inside a range, by logical partition key; what is
 // saved is the low-water mark over all of them. A handler that does not return

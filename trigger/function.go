@@ -369,7 +369,7 @@ func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worke
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{f: f, lease: held, timeout: f.HandlerTimeout, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w := &worker{f: f, lease: held, timeout: f.HandlerTimeout, cautious: held.deaths() > 1, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
 	w.tally.late = w.unfinished
 	w.troubles.load(held.properties[troubleProperty])
 	w.keeper = newKeeper(held, id, sent, f, &w.troubles)

@@ -33,7 +33,10 @@ type keeper struct {
 	acknowledged string        // the continuation that a checkpoint may hold
 	stored       string        // the one that the lease holds
 	due          bool          // a write is asked for, before the next renewal
+	survived     bool          // something was finished: the deaths before do not count any more
 	sent         time.Time     // when the last successful write left
+	writes       int           // begun so far
+	stands       int           // which of them was the last that succeeded
 	written      chan struct{} // closed and replaced at each successful write
 }
 
@@ -57,6 +60,13 @@ func (k *keeper) advance(continuation string, changes bool) {
 	if changes {
 		k.ask()
 	}
+}
+
+// survive says that this owner got somewhere.
+func (k *keeper) survive() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.survived = true
 }
 
 // position is the continuation that the lease holds.
@@ -104,18 +114,23 @@ func (k *keeper) await(ctx context.Context) error {
 }
 
 // flush returns once what is acknowledged is in the lease.
-func (k *keeper) flush(ctx context.Context) error { return k.save(ctx, time.Time{}) }
+func (k *keeper) flush(ctx context.Context) error { return k.save(ctx, 0) }
 
-// prove returns once a write that left after the call has succeeded, with all
+// prove returns once a write that began after the call has succeeded, with all
 // that is acknowledged: then the lease was this owner's at that moment.
-func (k *keeper) prove(ctx context.Context) error { return k.save(ctx, time.Now()) }
+func (k *keeper) prove(ctx context.Context) error {
+	k.mu.Lock()
+	next := k.writes + 1
+	k.mu.Unlock()
+	return k.save(ctx, next)
+}
 
-// save returns once the lease holds what is acknowledged, by a write that left
-// at from or later.
-func (k *keeper) save(ctx context.Context, from time.Time) error {
+// save returns once the lease holds what is acknowledged, by that write or a
+// later one.
+func (k *keeper) save(ctx context.Context, write int) error {
 	for {
 		k.mu.Lock()
-		done, written := !k.sent.Before(from) && k.stored == k.acknowledged, k.written
+		done, written := k.stands >= write && k.stored == k.acknowledged, k.written
 		k.mu.Unlock()
 		if done {
 			return nil
@@ -214,7 +229,12 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	next := k.lease.clone()
 	k.mu.Lock()
 	next.continuation = k.acknowledged
+	if k.survived {
+		delete(next.properties, deathsProperty)
+	}
 	k.due = false
+	k.writes++
+	write := k.writes
 	k.mu.Unlock()
 	delete(next.properties, troubleProperty)
 	if left := k.troubles.property(); left != "" {
@@ -227,7 +247,7 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	err := k.store.replace(ctx, next)
 	switch o := classify(err); {
 	case o == succeeded:
-		k.adopt(next, sent)
+		k.adopt(next, sent, write)
 		return nil
 	case o == leaseGone:
 		return fmt.Errorf("write lease %q: %w (document deleted)", k.lease.token, errLeaseLost)
@@ -259,11 +279,11 @@ func (k *keeper) reread(ctx context.Context) error {
 	return nil
 }
 
-func (k *keeper) adopt(l *lease, sent time.Time) {
+func (k *keeper) adopt(l *lease, sent time.Time, write int) {
 	moved := l.continuation != k.lease.continuation
 	k.lease = l
 	k.mu.Lock()
-	k.sent, k.stored = sent, l.continuation
+	k.sent, k.stored, k.stands = sent, l.continuation, write
 	close(k.written)
 	k.written = make(chan struct{})
 	k.mu.Unlock()
@@ -279,6 +299,7 @@ func (k *keeper) release(ctx context.Context) error {
 		l.owner = ""
 		delete(l.properties, incarnationProperty)
 		delete(l.properties, expirationProperty)
+		delete(l.properties, deathsProperty)
 	})
 	if errors.Is(err, errLeaseLost) {
 		return nil // released by a write whose answer was lost, or somebody else's already

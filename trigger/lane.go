@@ -31,6 +31,7 @@ type group struct {
 	since    time.Time // of the first failure
 	paused   bool      // the breaker has had its say
 	stuck    bool      // the last call did not return
+	deaths   int       // owners that ended during a call with it, this one included should it end now
 }
 
 // run delivers until the lane is closed and empty: nil. Otherwise it returns
@@ -104,7 +105,11 @@ func (l *lane) add(more []*pending, open bool) {
 }
 
 func (l *lane) full() bool {
-	return len(l.waiting) > 0 && l.size() < len(l.waiting) || len(l.waiting) >= l.worker.f.BatchItems
+	if len(l.waiting) == 0 {
+		return false
+	}
+	left := l.waiting[0].left
+	return l.size() < len(l.waiting) || len(l.waiting) >= l.worker.f.BatchItems || left != nil && len(l.waiting) >= left.Size
 }
 
 // size is how many of the waiting changes the next batch takes. A group that an
@@ -159,8 +164,8 @@ func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err
 	if g.changes, err = l.divert(ctx, g.changes); err != nil || len(g.changes) == 0 {
 		return nil, err
 	}
-	if g.stuck && l.exhausted(g) && l.worker.f.DeadLetters != nil { // a further call would be left behind, too
-		return nil, l.bury(ctx, g.changes, g.tries, errStuck{l.worker.f.host.opts.StuckGrace})
+	if cause := l.hopeless(g); cause != nil {
+		return nil, l.bury(ctx, g.changes, g.tries, cause)
 	}
 	if err := l.mayDeliver(ctx); err != nil { // last: the store may have been slow
 		return nil, err
@@ -180,6 +185,24 @@ func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err
 		return nil, cause
 	}
 	return l.failed(ctx, g, v)
+}
+
+// leastDeaths is how many owners a change must have outlived before it is given up
+// for that: one or two may have died of something else.
+const leastDeaths = 5
+
+// hopeless is why a group is given up without a further call, which might be the
+// end of this owner, too; or nil.
+func (l *lane) hopeless(g *group) error {
+	f := l.worker.f
+	switch {
+	case f.DeadLetters == nil:
+	case g.stuck && l.exhausted(g):
+		return errStuck{f.host.opts.StuckGrace}
+	case f.MaxAttempts > 0 && g.deaths > max(f.MaxAttempts, leastDeaths):
+		return fmt.Errorf("%d hosts in a row ended without a word while they delivered this change alone: it may crash the process", g.deaths-1)
+	}
+	return nil
 }
 
 // stuck notes for the next owner that a call did not return. It counts as one
@@ -235,7 +258,7 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 	}
 	l.failures++
 	g.attempts++
-	g.stuck = false
+	g.stuck, g.deaths = false, 0
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}

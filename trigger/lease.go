@@ -79,6 +79,7 @@ const (
 	incarnationProperty = "halley.incarnation" // the owner's name, "/", and what is random per host process
 	expirationProperty  = "halley.expiration"  // the owner's expiration interval, Go syntax
 	tombstoneProperty   = "halley.tombstone"   // set where a split parent could not be deleted
+	deathsProperty      = "halley.deaths"      // owners in a row that ended without a word, decimal; see troubles.alone
 )
 
 // Modes as the lease documents name them; absent means latest version.
@@ -264,6 +265,13 @@ func (l *lease) epoch() int64 {
 }
 
 func (l *lease) tombstone() bool { return l.properties[tombstoneProperty] != "" }
+
+// deaths is how many owners in a row ended without giving the lease back or
+// getting anywhere.
+func (l *lease) deaths() int {
+	n, _ := strconv.Atoi(l.properties[deathsProperty]) // what is no number begins anew
+	return n
+}
 
 // clone copies the lease as far as writers change it.
 func (l *lease) clone() *lease {

@@ -36,7 +36,8 @@ type pending struct {
 	in      *openPage
 	key     string // logical partition key; "" where nobody asked for it
 
-	left *trouble // what an earlier owner left of a group that begins here; or nil
+	left    *trouble      // what an earlier owner left of a group that begins here; or nil
+	settled chan struct{} // closed when the change is finished; nil where nobody waits for it
 }
 
 // open takes a page in and numbers its changes.

@@ -240,6 +240,10 @@ func (s *leaseStore) acquire(ctx context.Context, l *lease, me identity) (*lease
 	next.properties[epochProperty] = fmt.Sprint(me.epoch)
 	next.properties[incarnationProperty] = me.incarnation
 	next.properties[expirationProperty] = s.expiration.String()
+	delete(next.properties, deathsProperty)
+	if l.owner != "" && l.ownedByHalley() {
+		next.properties[deathsProperty] = fmt.Sprint(l.deaths() + 1)
+	}
 	next.settled()
 
 	sent := time.Now()

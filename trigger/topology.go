@@ -121,6 +121,7 @@ func (l *lease) bequeath(c *lease) *lease {
 	}
 	delete(c.properties, incarnationProperty)
 	delete(c.properties, troubleProperty) // LSNs of another range
+	delete(c.properties, deathsProperty)
 	c.properties[epochProperty] = fmt.Sprint(l.epoch() + 1)
 	return c
 }

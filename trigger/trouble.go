@@ -31,6 +31,7 @@ type trouble struct {
 	Failures int    `json:"failures"` // calls that failed in a row, for the backoff
 	Since    int64  `json:"since"`    // first failure, on the service's clock in Unix seconds; 0: none
 	Stuck    bool   `json:"stuck"`    // the last call did not return
+	Deaths   int    `json:"deaths"`   // owners that ended without a word during a call with this change alone
 
 	mine bool // of this owner, or taken up by it
 }
@@ -44,8 +45,9 @@ func nameOf(c *pending) string {
 
 // troubles are those of a worker, by the name of the first change.
 type troubles struct {
-	mu    sync.Mutex
-	known map[string]trouble
+	mu     sync.Mutex
+	known  map[string]trouble
+	single string // the change that was last delivered with no other
 }
 
 // load takes what earlier owners left. What cannot be read begins anew.
@@ -88,6 +90,32 @@ func (t *troubles) note(first *pending, one trouble) {
 	t.known[one.Change] = one
 }
 
+// alone notes that a change is about to be delivered with no other, by an owner
+// that may not survive it.
+func (t *troubles) alone(c *pending) {
+	left := trouble{Size: 1}
+	if c.left != nil {
+		left = *c.left
+		left.Size = 1
+	}
+	left.Deaths++
+	c.left = &left
+	t.note(c, left)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.single = nameOf(c)
+}
+
+// lived takes back that this owner might not survive the change that it delivers.
+func (t *troubles) lived() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one, there := t.known[t.single]; there && one.Deaths > 0 {
+		one.Deaths--
+		t.known[t.single] = one
+	}
+}
+
 // settled forgets changes that are handled or dead-lettered.
 func (t *troubles) settled(changes []*pending) {
 	t.mu.Lock()
@@ -116,7 +144,7 @@ func (t *troubles) property() string {
 
 // resumed is the group that an earlier owner's trouble goes on with.
 func (l *lane) resumed(changes []*pending, left *trouble) *group {
-	g := &group{changes: changes, tries: left.Tries, attempts: left.Attempts, stuck: left.Stuck}
+	g := &group{changes: changes, tries: left.Tries, attempts: left.Attempts, stuck: left.Stuck, deaths: left.Deaths}
 	l.failures = max(l.failures, left.Failures)
 	if left.Since != 0 {
 		g.since = time.Now().Add(-l.worker.f.store.now().Sub(time.Unix(left.Since, 0)))
@@ -126,7 +154,7 @@ func (l *lane) resumed(changes []*pending, left *trouble) *group {
 
 // remember keeps how far a group has come, for the next owner.
 func (l *lane) remember(g *group) {
-	one := trouble{Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck}
+	one := trouble{Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck, Deaths: g.deaths}
 	if !g.since.IsZero() {
 		one.Since = l.worker.f.store.now().Add(-time.Since(g.since)).Unix()
 	}

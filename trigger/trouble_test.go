@@ -2,9 +2,14 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 // TestPoisonOutlastsItsOwners: giving a change up takes longer than any of its
@@ -136,6 +141,60 @@ func TestCallThatEndsWithItsOwner(t *testing.T) {
 	}
 }
 
+// TestPoisonThatEndsTheProcess: nobody is left to say what happened. The owners
+// after it find out which change it is, and give it up alone.
+func TestPoisonThatEndsTheProcess(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(fmt.Sprint(lanes, " lanes"), func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.fill("early", 30)
+				w.write("k", "poison")
+				w.fill("late", 200)
+				store := &letters{}
+				deaths := 0
+				for i := range 60 {
+					ctx, end := context.WithCancel(t.Context())
+					var dead atomic.Bool
+					gone := network{w, func(*http.Request) (*http.Response, error, bool) {
+						return nil, errors.New("this process is no more"), dead.Load()
+					}}
+					record := w.record("a")
+					h := w.hostOn(gone, fmt.Sprint("a", i), func(ctx context.Context, b Batch) error {
+						for _, c := range b.Changes {
+							if documentID(c.Document) == "poison" {
+								deaths++
+								dead.Store(true)
+								end()
+								<-ctx.Done()
+							}
+						}
+						if dead.Load() {
+							return errors.New("this process is no more")
+						}
+						return record(ctx, b)
+					}, withLetters(store, func(f *Function) { f.Lanes = lanes }))
+					_, _ = h.Drain(ctx)
+					end()
+					time.Sleep(2 * time.Minute)
+				}
+				delivered := map[string]bool{}
+				for _, d := range w.delivered {
+					delivered[d.doc.ID] = true
+				}
+				if fmt.Sprint(store.ids()) != "[poison]" || len(delivered) != 230 {
+					t.Errorf("letters %v, %d of 230 others delivered", store.ids(), len(delivered))
+				}
+				if deaths < 10 || deaths > 20 {
+					t.Errorf("%d processes ended, want as many as there are attempts, and a few to find out", deaths)
+				}
+				if l := w.leaseDocuments()["0"]; l.deaths() > 0 || l.properties[troubleProperty] != "" {
+					t.Errorf("the lease still says %v", l.properties)
+				}
+			})
+		})
+	}
+}
+
 // TestTroubleOfAnOlderVersion: what an earlier owner tried on a version that is
 // gone says nothing about the next.
 func TestTroubleOfAnOlderVersion(t *testing.T) {
@@ -160,4 +219,21 @@ func TestTroubleOfAnOlderVersion(t *testing.T) {
 			t.Errorf("letters %+v, want one after 12 calls", store.all)
 		}
 	})
+}
+
+func TestDeathsAreTakenBack(t *testing.T) {
+	var ts troubles
+	ts.load(`[{"change":"7/x","lsn":7,"size":4,"deaths":2}]`)
+	c := &pending{item: cosmos.Item{LSN: 9, ID: "doc"}}
+	ts.alone(c)
+	if c.left.Deaths != 1 || c.left.Size != 1 {
+		t.Errorf("left %+v", *c.left)
+	}
+	ts.lived()
+	if one := ts.known[nameOf(c)]; one.Deaths != 0 {
+		t.Errorf("an owner that lives left %+v", one)
+	}
+	if one := ts.known["7/x"]; one.Deaths != 2 {
+		t.Errorf("of another change it left %+v", one)
+	}
 }

@@ -25,6 +25,7 @@ type worker struct {
 	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
 
 	timeout  time.Duration // of a handler call
+	cautious bool          // owners died one after the other: the first page is delivered change by change
 	outlived bool          // other leases took this one's place: retire it unread
 
 	progress    progress
@@ -124,6 +125,7 @@ func (w *worker) conclude(ctx context.Context, err error, children []*lease) err
 		w.retire(ctx, children)
 		err = errSplit
 	default:
+		w.troubles.lived()
 		if releaseErr := w.keeper.release(ctx); releaseErr != nil {
 			w.log.Warn("lease is left to expire", zap.Error(releaseErr))
 		}

@@ -28,7 +28,7 @@ var ownership = []mutant{
 		{"trigger/keeper.go", "ok, written := k.trusted()\n\t\tif ok {", "ok, written := k.trusted()\n\t\tif ok || true {"},
 	}},
 	{"trust-from-the-answer", "a lease is trusted from when its write left", []edit{
-		{"trigger/keeper.go", "k.adopt(next, sent)", "_ = sent\n\t\tk.adopt(next, time.Now())"},
+		{"trigger/keeper.go", "k.adopt(next, sent, write)", "_ = sent\n\t\tk.adopt(next, time.Now(), write)"},
 	}},
 	{"trust-what-was-read-back", "an acquisition whose answer was lost is trusted after the next write", []edit{
 		{"trigger/store.go", "return fresh, me, time.Time{}, nil", "return fresh, me, sent, nil"},
@@ -212,6 +212,15 @@ var delivery = []mutant{
 	}},
 	{"damaged-letter-ends-the-list", "one damaged letter blocks no range", []edit{
 		{"trigger/bury.go", "case errors.Is(err, ErrDamaged):", "case false:"},
+	}},
+	{"deaths-not-counted", "a change that ends its process is given up", []edit{
+		{"trigger/store.go", "next.properties[deathsProperty] = fmt.Sprint(l.deaths() + 1)", "next.properties[deathsProperty] = fmt.Sprint(min(l.deaths()+1, 1))"},
+	}},
+	{"suspect-not-noted-ahead", "what may end the process is in the lease before it is delivered", []edit{
+		{"trigger/delivery.go", "if w.keeper.prove(ctx) != nil {\n\t\treturn false\n\t}\n\tsettled", "settled"},
+	}},
+	{"suspect-blamed-for-a-stop", "a change is not given up because its owners were stopped", []edit{
+		{"trigger/trouble.go", "one.Deaths--", "_ = one.Deaths"},
 	}},
 	{"attempts-forgotten", "what one owner has tried counts for the next", []edit{
 		{"trigger/function.go", "w.troubles.load(held.properties[troubleProperty])", "w.troubles.load(\"\")"},
