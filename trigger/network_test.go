@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,10 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"go.uber.org/zap"
-
-	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -39,31 +34,27 @@ func lost(r *http.Request) (*http.Response, error, bool) {
 	return nil, r.Context().Err(), true
 }
 
+// twoHosts are a, which has its own way to the account, and b, in balance.
+func (w *world) twoHosts(act func(*http.Request) (*http.Response, error, bool)) (stop func()) {
+	stopA := w.running(w.hostOn(network{w, act}, "a", w.record("a")))
+	time.Sleep(time.Second)
+	stopB := w.running(w.hostOn(network{w: w}, "b", w.record("b")))
+	time.Sleep(10 * time.Minute)
+	if got := w.owners(); got["a"] != got["b"] || got[""] > 0 {
+		w.t.Fatalf("owners %v", got)
+	}
+	return func() {
+		stopA()
+		stopB()
+	}
+}
+
 func isFeed(r *http.Request) bool {
 	return r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/colls/items/docs")
 }
 
 func isLeaseReplace(r *http.Request) bool {
 	return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/docs/")
-}
-
-func (w *world) hostOn(n network, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
-	cred, err := cosmos.KeyCredential(emulator.Key)
-	must(w.t, err)
-	client, err := cosmos.NewClient(w.account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: n}})
-	must(w.t, err)
-	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, Start: FromBeginning()}
-	o := Options{Owner: owner, Logger: zap.NewNop(), Observe: func(e Event) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.events = append(w.events, e)
-	}}
-	for _, c := range change {
-		c(&f, &o)
-	}
-	h, err := New(client.Container("db", "leases"), []Function{f}, &o)
-	must(w.t, err)
-	return h
 }
 
 func (w *world) owners() map[string]int {
@@ -78,40 +69,31 @@ func TestOtherHostTakesWhatOneCannotRead(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		var bad atomic.Value
 		bad.Store("")
-		stopA := w.running(w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
-			if isFeed(r) && r.Header.Get("x-ms-documentdb-partitionkeyrangeid") == bad.Load() {
-				return nil, errors.New("connection reset"), true
-			}
-			return nil, nil, false
-		}}, "a", w.record("a")))
-		time.Sleep(time.Second)
-		stopB := w.running(w.hostOn(network{w: w}, "b", w.record("b")))
-		time.Sleep(10 * time.Minute)
-		if got := w.owners(); got["a"] != 2 || got["b"] != 2 {
-			t.Fatalf("owners %v", got)
-		}
+		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
+			return nil, errors.New("connection reset"), isFeed(r) && r.Header.Get("x-ms-documentdb-partitionkeyrangeid") == bad.Load()
+		})
 		for token, l := range w.leaseDocuments() {
 			if l.owner == "a" {
 				bad.Store(token)
-				break
 			}
 		}
 		w.fill("doc", 40)
-		time.Sleep(2 * time.Hour)
+		time.Sleep(30 * time.Minute)
 		w.complete(0)
-		stopA()
-		stopB()
+		stop()
 	})
 }
 
-func TestMaxLeasesOfOneHostLeavesRangeUnowned(t *testing.T) {
+// TestLeasesThatOneHostMayNotTake: its share is more than it may hold, and the
+// other's is less than there is.
+func TestLeasesThatOneHostMayNotTake(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		stopA := w.running(w.hostOn(network{w: w}, "a", w.record("a"), func(_ *Function, o *Options) { o.MaxLeases = 1 }))
+		stopA := w.running(w.host("a", w.record("a"), func(_ *Function, o *Options) { o.MaxLeases = 1 }))
 		time.Sleep(time.Second)
-		stopB := w.running(w.hostOn(network{w: w}, "b", w.record("b"))) // no bound
+		stopB := w.running(w.host("b", w.record("b")))
 		w.fill("doc", 40)
-		time.Sleep(2 * time.Hour)
-		if got := w.owners(); got[""] > 0 {
+		time.Sleep(30 * time.Minute)
+		if got := w.owners(); got["a"] != 1 || got["b"] != 3 {
 			t.Errorf("owners %v", got)
 		}
 		w.complete(0)
@@ -123,73 +105,59 @@ func TestMaxLeasesOfOneHostLeavesRangeUnowned(t *testing.T) {
 func TestOneLostRenewal(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		var lose atomic.Bool
-		stopA := w.running(w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
+		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
 			if isLeaseReplace(r) && lose.CompareAndSwap(true, false) {
 				return lost(r)
 			}
 			return nil, nil, false
-		}}, "a", w.record("a")))
-		time.Sleep(time.Second)
-		stopB := w.running(w.hostOn(network{w: w}, "b", w.record("b")))
-		time.Sleep(5 * time.Minute)
-		if got := w.owners(); got["a"] != 1 || got["b"] != 1 {
-			t.Fatalf("owners %v", got)
-		}
+		})
 		before := w.happened(Acquired)
 		lose.Store(true)
 		time.Sleep(5 * time.Minute)
 		if n := w.happened(Acquired) - before; n > 0 {
 			t.Errorf("one renewal lost on the wire: %d ownership changes", n)
 		}
-		stopA()
-		stopB()
+		stop()
 	})
 }
 
 func TestHostWhoseFeedHangs(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		var hang atomic.Bool
-		stopA := w.running(w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
+		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
 			if isFeed(r) && hang.Load() {
 				return lost(r)
 			}
 			return nil, nil, false
-		}}, "a", w.record("a")))
-		time.Sleep(time.Second)
-		stopB := w.running(w.hostOn(network{w: w}, "b", w.record("b")))
-		time.Sleep(5 * time.Minute)
+		})
 		hang.Store(true)
 		w.fill("doc", 20)
-		began := time.Now()
-		for w.count() < 20 && time.Since(began) < 3*time.Hour {
-			time.Sleep(10 * time.Second)
-		}
-		if d := time.Since(began); d > 10*time.Minute {
-			t.Errorf("range of the host that cannot read: delivered after %v", d)
-		}
-		stopA()
-		stopB()
+		time.Sleep(10 * time.Minute)
+		w.complete(0)
+		stop()
 	})
 }
 
-func TestDrainStarvesRanges(t *testing.T) {
+// TestDrainServesEveryRange: ranges that fail hold every slot until the end of a
+// drain. In the next they come last.
+func TestDrainServesEveryRange(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		w.fill("doc", 80)
 		var mu sync.Mutex
-		poison, served := map[string]bool{}, map[string]int{}
-		h := w.hostOn(network{w: w}, "a", func(_ context.Context, b Batch) error {
+		poison, served := map[string]bool{}, map[string]bool{}
+		h := w.host("a", func(_ context.Context, b Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if len(poison) < 2 && served[b.Range.ID] == 0 {
+			if len(poison) < 2 && !served[b.Range.ID] {
 				poison[b.Range.ID] = true
 			}
 			if poison[b.Range.ID] {
-				return errors.New("no")
+				return errPoison
 			}
-			served[b.Range.ID] += len(b.Changes)
+			served[b.Range.ID] = true
 			return nil
 		}, func(_ *Function, o *Options) { o.Parallel = 2 })
-		for range 30 {
+		for range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			_, err := h.Drain(ctx)
 			cancel()
@@ -197,32 +165,33 @@ func TestDrainStarvesRanges(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if len(served) != 2 {
-			t.Errorf("after 30 drains of 4 minutes: failing %v, served %v", poison, served)
+			t.Errorf("after 5 drains of 4 minutes: failing %v, served %v", poison, served)
 		}
 	})
 }
 
 func TestShortLivedProcessesFillHoles(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		_, err := w.hostOn(network{w: w}, "a", w.record("a")).Drain(t.Context())
-		must(t, err)
+		drain := func(owner string) {
+			_, err := w.host(owner, w.record("a")).Drain(t.Context())
+			must(t, err)
+		}
+		drain("a")
 		l := w.leaseDocuments()["0"]
-		_, err = w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+		_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
 		must(t, err)
 		w.fill("doc", 20)
-		for i := range 100 {
-			_, err := w.hostOn(network{w: w}, fmt.Sprint("h", i), w.record("a")).Drain(t.Context())
-			must(t, err)
-			time.Sleep(10 * time.Minute)
-		}
+		drain("b")
+		drain("c")
 		w.complete(0)
 	})
 }
 
+// TestBootstrapWhileASplitCompletes waits between two looks at the ranges.
 func TestBootstrapWhileASplitCompletes(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		var feeds atomic.Int32
-		a := w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
+		h := w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
 			time.Sleep(5 * time.Millisecond) // a round trip
 			if isFeed(r) {
 				feeds.Add(1)
@@ -230,18 +199,21 @@ func TestBootstrapWhileASplitCompletes(t *testing.T) {
 			return nil, nil, false
 		}}, "a", w.record("a"), func(f *Function, _ *Options) { f.Start = FromNow() })
 		remove := w.account.Inject(emulator.Fault{Method: "GET", Resource: "docs", Path: "colls/items/docs$", Status: 410, SubStatus: 1007})
-		stop := w.running(a)
+		stop := w.running(h)
 		time.Sleep(20 * time.Second)
-		n := feeds.Load()
-		remove()
-		time.Sleep(2 * time.Minute)
-		if n > 100 {
+		if n := feeds.Load(); n > 100 {
 			t.Errorf("%d feed requests in 20 s", n)
 		}
+		remove()
+		time.Sleep(2 * time.Minute)
+		w.fill("doc", 5)
+		time.Sleep(time.Minute)
+		w.complete(0)
 		stop()
 	})
 }
 
+// TestReplaceAnsweredWithoutEtag: the next write would have no condition.
 func TestReplaceAnsweredWithoutEtag(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		var strip atomic.Bool

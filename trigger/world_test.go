@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
@@ -83,11 +84,13 @@ func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
 }
 
 // client is a connection of its own to the account.
-func (w *world) client() *cosmos.Client {
+func (w *world) client() *cosmos.Client { return w.clientOn(counted{w}) }
+
+func (w *world) clientOn(t policy.Transporter) *cosmos.Client {
 	cred, err := cosmos.KeyCredential(emulator.Key)
 	must(w.t, err)
 	client, err := cosmos.NewClient(w.account.Endpoint(), cred, &cosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: counted{w}},
+		ClientOptions: azcore.ClientOptions{Transport: t},
 	})
 	must(w.t, err)
 	return client
@@ -141,8 +144,12 @@ func (w *world) record(owner string) Handler {
 
 // host makes a host with short names and the default intervals.
 func (w *world) host(owner string, handler Handler, change ...func(*Function, *Options)) *Host {
+	return w.hostOn(counted{w}, owner, handler, change...)
+}
+
+func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
 	w.t.Helper()
-	client := w.client()
+	client := w.clientOn(t)
 	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, Start: FromBeginning()}
 	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observe: func(e Event) {
 		w.mu.Lock()
