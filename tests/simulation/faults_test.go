@@ -35,6 +35,7 @@ const (
 	outliving class = "handler outlives"      // ends after its context did, and then succeeds
 	slow      class = "handler slow"          // longer than a lease lasts
 	poison    class = "poison document"       // fails a number of calls that hold it; the rate is per document
+	deadly    class = "deadly document"       // ends the process of each host that delivers it; the rate is per document
 	mutating  class = "handler mutates"       // destroys the bytes it was given, then fails
 	partly    class = "handler fails in part" // names the changes that failed
 	skipping  class = "handler skips"         // gives the changes up

@@ -134,6 +134,10 @@ func (c *call) end() {
 	if c.p.killed || c.abandoned() {
 		return
 	}
+	if c.class == deadly {
+		w.kill(c.p)
+		return
+	}
 	verdict, err := history.Handled, error(nil)
 	var refusals []history.Ref
 	switch c.class {

@@ -64,6 +64,7 @@ var menu = []struct {
 	{outliving, []float64{0.002, 0.01}},
 	{slow, []float64{0.005, 0.02}},
 	{poison, []float64{0.002, 0.01}},
+	{deadly, []float64{0.0005, 0.002}},
 	{mutating, []float64{0.01, 0.05}},
 	{partly, []float64{0.01, 0.1}},
 	{skipping, []float64{0.002, 0.01}},
@@ -250,6 +251,11 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 	}
 	if calm {
 		return ""
+	}
+	for _, c := range changes {
+		if s.dice("deadly/"+c.Key+"/"+strconv.FormatInt(c.Seq, 10)).chance("is", s.rates[deadly]) && s.allows(deadly, d.id) {
+			return deadly
+		}
 	}
 	u := d.share("fate")
 	for _, c := range callClasses {
