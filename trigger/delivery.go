@@ -73,8 +73,14 @@ func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page)
 		}
 		shares[at] = append(shares[at], c)
 	}
-	if len(changes) > 0 {
-		w.cautious = false
+	if w.cautious && len(changes) > 0 {
+		// The next page is not looked at change by change once the lease says that
+		// this one is done with: or its last change would be taken for what ends
+		// the owner there, and what does so never be found.
+		if w.keeper.prove(ctx) != nil {
+			return false
+		}
+		w.cautious = w.keeper.position() == w.lease.continuation
 	}
 	for i, share := range shares {
 		if len(share) > 0 && !lanes[i].give(ctx, share) {
@@ -88,10 +94,12 @@ func (w *worker) dispatch(ctx context.Context, lanes []*lane, page *cosmos.Page)
 // finished. That it is about to be delivered is in the lease before it is: where
 // this owner is ended by it, the next one knows by what.
 func (w *worker) dispatchAlone(ctx context.Context, l *lane, c *pending) bool {
-	w.troubles.alone(c)
-	if w.keeper.prove(ctx) != nil {
-		return false
+	left := trouble{}
+	if c.left != nil {
+		left = *c.left
 	}
+	left.Size = 1
+	c.left, c.alone = &left, true
 	settled := make(chan struct{})
 	c.settled = settled
 	if !l.give(ctx, []*pending{c}) {

@@ -198,7 +198,9 @@ func (f *function) peek(ctx context.Context, l *lease) (first *cosmos.Page, idle
 	}
 	at, err := f.physical(ctx, l)
 	if err == nil {
-		first, err = f.readFeed(ctx, at, l.continuation)
+		within, cancel := f.soon(ctx)
+		defer cancel()
+		first, err = f.readFeed(within, at, l.continuation)
 	}
 	switch {
 	case errors.Is(err, errSplit), classify(err) == rangeGone:

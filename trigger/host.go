@@ -22,7 +22,8 @@ type Host struct {
 	functions []*function
 	budget    *budget
 
-	stuckCalls atomic.Int64 // handler calls left behind
+	alone      chan struct{} // capacity 1: the one call that may end the process, see lane.turn
+	stuckCalls atomic.Int64  // handler calls left behind
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -42,6 +43,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 		opts:    o,
 		me:      identity{owner: o.Owner, incarnation: o.Owner + "/" + rand.Text()[:13]},
 		started: time.Now(),
+		alone:   make(chan struct{}, 1),
 		budget:  newBudget(o.ReadAhead),
 	}
 	names := map[string]bool{}

@@ -30,6 +30,7 @@ type keeper struct {
 	troubles *troubles // what goes into the lease beside the position
 
 	mu           sync.Mutex
+	began        string        // the continuation as acquired
 	acknowledged string        // the continuation that a checkpoint may hold
 	stored       string        // the one that the lease holds
 	due          bool          // a write is asked for, before the next renewal
@@ -47,7 +48,7 @@ func newKeeper(l *lease, id identity, sent time.Time, f *function, t *troubles) 
 		log:   f.log.With(zap.String("range", l.token), zap.Int64("epoch", id.epoch)),
 		renew: o.RenewInterval, trust: o.Expiration - o.Expiration/10,
 		wake: make(chan struct{}, 1), written: make(chan struct{}),
-		acknowledged: l.continuation, stored: l.continuation, sent: sent,
+		began: l.continuation, acknowledged: l.continuation, stored: l.continuation, sent: sent,
 	}
 }
 
@@ -229,7 +230,7 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	next := k.lease.clone()
 	k.mu.Lock()
 	next.continuation = k.acknowledged
-	if k.survived {
+	if k.survived && next.continuation != k.began {
 		delete(next.properties, deathsProperty)
 	}
 	k.due = false

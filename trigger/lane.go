@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -167,10 +168,16 @@ func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err
 	if cause := l.hopeless(g); cause != nil {
 		return nil, l.bury(ctx, g.changes, g.tries, cause)
 	}
+	done, err := l.turn(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if err := l.mayDeliver(ctx); err != nil { // last: the store may have been slow
 		return nil, err
 	}
 	v, err := l.attempt(held, g)
+	done()
 	if err != nil {
 		l.stuck(g)
 		return nil, err
@@ -187,6 +194,32 @@ func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err
 	return l.failed(ctx, g, v)
 }
 
+// turn waits until no other change of this process is in a call that may end it,
+// over all ranges and functions: or the death would be put down to all of them.
+// Then it notes the call in the lease. The turn lasts until done is called.
+func (l *lane) turn(ctx context.Context, g *group) (done func(), err error) {
+	w, c := l.worker, g.changes[0]
+	if !c.alone {
+		return func() {}, nil
+	}
+	select {
+	case w.f.host.alone <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	done = sync.OnceFunc(func() { <-w.f.host.alone })
+	if c.left.Since == 0 {
+		c.left.Since = w.f.store.now().Unix()
+	}
+	w.troubles.alone(c)
+	c.alone, g.deaths = false, c.left.Deaths
+	if err := w.keeper.prove(ctx); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
 // leastDeaths is how many owners a change must have outlived before it is given up
 // for that: one or two may have died of something else.
 const leastDeaths = 5
@@ -199,8 +232,9 @@ func (l *lane) hopeless(g *group) error {
 	case f.DeadLetters == nil:
 	case g.stuck && l.exhausted(g):
 		return errStuck{f.host.opts.StuckGrace}
-	case f.MaxAttempts > 0 && g.deaths > max(f.MaxAttempts, leastDeaths):
-		return fmt.Errorf("%d hosts in a row ended without a word while they delivered this change alone: it may crash the process", g.deaths-1)
+	case f.MaxAttempts > 0 && g.deaths >= max(f.MaxAttempts, leastDeaths),
+		f.MaxAge > 0 && g.deaths >= leastDeaths && !g.since.IsZero() && time.Since(g.since) >= f.MaxAge:
+		return fmt.Errorf("%d hosts in a row ended without a word while they delivered this change alone: it may crash the process", g.deaths)
 	}
 	return nil
 }
@@ -209,13 +243,14 @@ func (l *lane) hopeless(g *group) error {
 // that failed.
 func (l *lane) stuck(g *group) {
 	l.failures++
-	g.stuck = true
+	g.stuck = false // of the half
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}
 	if half := len(g.changes) / 2; half > 0 && !l.worker.f.NoBisection {
 		g.changes = g.changes[:half]
 	} else {
+		g.stuck = true
 		g.attempts++
 	}
 	l.remember(g)

@@ -37,6 +37,7 @@ type pending struct {
 	key     string // logical partition key; "" where nobody asked for it
 
 	left    *trouble      // what an earlier owner left of a group that begins here; or nil
+	alone   bool          // the next call is with it and no other, and may end this process
 	settled chan struct{} // closed when the change is finished; nil where nobody waits for it
 }
 

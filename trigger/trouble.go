@@ -3,6 +3,7 @@ package trigger
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -40,6 +41,11 @@ type trouble struct {
 func nameOf(c *pending) string {
 	h := fnv.New64a()
 	h.Write([]byte(idOf(c.item)))
+	if c.item.Operation != "" { // one transaction may make several versions of a document
+		for _, image := range [][]byte{[]byte(c.item.Operation), c.item.Previous, c.item.Document} {
+			fmt.Fprintf(h, "/%d:%s", len(image), image)
+		}
+	}
 	return strconv.FormatInt(c.item.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
 }
 

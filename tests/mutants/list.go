@@ -217,7 +217,19 @@ var delivery = []mutant{
 		{"trigger/store.go", "next.properties[deathsProperty] = fmt.Sprint(l.deaths() + 1)", "next.properties[deathsProperty] = fmt.Sprint(min(l.deaths()+1, 1))"},
 	}},
 	{"suspect-not-noted-ahead", "what may end the process is in the lease before it is delivered", []edit{
-		{"trigger/delivery.go", "if w.keeper.prove(ctx) != nil {\n\t\treturn false\n\t}\n\tsettled", "settled"},
+		{"trigger/lane.go", "if err := w.keeper.prove(ctx); err != nil {\n\t\tdone()\n\t\treturn nil, err\n\t}\n", ""},
+	}},
+	{"suspects-side-by-side", "a death is put down to one change", []edit{
+		{"trigger/host.go", "make(chan struct{}, 1)", "make(chan struct{}, 1000)"},
+	}},
+	{"suspect-until-the-page-is-over", "what stands in the lease is done with before the next page", []edit{
+		{"trigger/delivery.go", "w.cautious = w.keeper.position() == w.lease.continuation", "w.cautious = false"},
+	}},
+	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
+		{"trigger/trouble.go", "if c.item.Operation != \"\" {", "if false {"},
+	}},
+	{"half-of-what-hangs-is-stuck", "only the change that hangs is given up for it", []edit{
+		{"trigger/lane.go", "g.stuck = false // of the half", "g.stuck = true"},
 	}},
 	{"suspect-blamed-for-a-stop", "a change is not given up because its owners were stopped", []edit{
 		{"trigger/trouble.go", "one.Deaths--", "_ = one.Deaths"},
