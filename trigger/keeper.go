@@ -36,6 +36,7 @@ type keeper struct {
 	due          bool          // a write is asked for, before the next renewal
 	survived     bool          // something was finished: the deaths before do not count any more
 	sent         time.Time     // when the last successful write left
+	writing      bool          // one is under way, or failed and will be repeated
 	writes       int           // begun so far
 	stands       int           // which of them was the last that succeeded
 	written      chan struct{} // closed and replaced at each successful write
@@ -118,12 +119,23 @@ func (k *keeper) await(ctx context.Context) error {
 func (k *keeper) flush(ctx context.Context) error { return k.save(ctx, 0) }
 
 // prove returns once a write that began after the call has succeeded, with all
-// that is acknowledged: then the lease was this owner's at that moment.
+// that is acknowledged: then the lease was this owner's at that moment. What is to
+// be written already is waited for first, so that it is no matter of chance whether
+// that begins in time.
 func (k *keeper) prove(ctx context.Context) error {
-	k.mu.Lock()
-	next := k.writes + 1
-	k.mu.Unlock()
-	return k.save(ctx, next)
+	for {
+		k.mu.Lock()
+		idle, next, written := !k.due && !k.writing, k.writes+1, k.written
+		k.mu.Unlock()
+		if idle {
+			return k.save(ctx, next)
+		}
+		select {
+		case <-written:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // save returns once the lease holds what is acknowledged, by that write or a
@@ -233,7 +245,7 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	if k.survived && next.continuation != k.began {
 		delete(next.properties, deathsProperty)
 	}
-	k.due = false
+	k.due, k.writing = false, true
 	k.writes++
 	write := k.writes
 	k.mu.Unlock()
@@ -284,7 +296,7 @@ func (k *keeper) adopt(l *lease, sent time.Time, write int) {
 	moved := l.continuation != k.lease.continuation
 	k.lease = l
 	k.mu.Lock()
-	k.sent, k.stored, k.stands = sent, l.continuation, write
+	k.sent, k.stored, k.stands, k.writing = sent, l.continuation, write, false
 	close(k.written)
 	k.written = make(chan struct{})
 	k.mu.Unlock()

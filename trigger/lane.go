@@ -194,6 +194,9 @@ func (l *lane) deliver(ctx, held context.Context, g *group) (again []*group, err
 	return l.failed(ctx, g, v)
 }
 
+// turnSpread is how long asking for a turn takes at most.
+const turnSpread = 20 * time.Millisecond
+
 // turn waits until no other change of this process is in a call that may end it,
 // over all ranges and functions: or the death would be put down to all of them.
 // Then it notes the call in the lease. The turn lasts until done is called.
@@ -201,6 +204,10 @@ func (l *lane) turn(ctx context.Context, g *group) (done func(), err error) {
 	w, c := l.worker, g.changes[0]
 	if !c.alone {
 		return func() {}, nil
+	}
+	// Ranges that ask at one moment get an order by hash, so that a run can be repeated.
+	if err := sleep(ctx, backoff(1, turnSpread, turnSpread, w.keeper.id.owner, w.f.Name, w.lease.token)); err != nil {
+		return nil, err
 	}
 	select {
 	case w.f.host.alone <- struct{}{}:
