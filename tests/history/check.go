@@ -150,6 +150,7 @@ func (c *checker) take(e Event) {
 		c.host(e)
 	case Fault:
 		c.faulted = e.Time
+		c.stepped = c.stepped || e.Op == ClockStep
 	case Calm:
 		c.rested()
 	case Held:

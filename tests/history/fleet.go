@@ -8,6 +8,7 @@ type fleet struct {
 	changed time.Time            // when a host last came or went
 	orphans map[string]time.Time // leases whose owner died, since when
 	faulted time.Time            // when something else last went wrong
+	stepped bool                 // some host once saw a wrong clock
 	calm    bool
 }
 

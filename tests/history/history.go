@@ -109,6 +109,8 @@ const (
 	Restored   Op = "restored"   // an older copy, possibly of a document that was gone
 	Duplicated Op = "duplicated" // a second document for one range
 
+	ClockStep Op = "clock step" // a fault: from here on a host sees another clock of the service
+
 	Started Op = "started"
 	Stopped Op = "stopped" // in good order, its leases given back as far as it could
 	Killed  Op = "killed"

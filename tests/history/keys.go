@@ -64,9 +64,9 @@ func (k *key) write(r *Report, e Event) {
 
 // deliver judges one delivery. Where the ends of calls are known, an owner may
 // deliver again what it has not handled; otherwise a repetition has to say
-// that it is one. shared says that the owner was not alone, since somebody planted
-// a second lease document: two documents are two locks, and of a document each
-// owner may have read another version.
+// that it is one. shared says that the owner was not alone, and each may have read
+// another version of a document: somebody planted a second lease document, and two
+// documents are two locks, or took the lease from an owner that was still at work.
 func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
 		r.violate(NoPhantom, k.name, e.Time, "delivery of %d %q, which was never written", e.Seq, e.ID)

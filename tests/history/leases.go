@@ -21,7 +21,8 @@ type lease struct {
 	epoch     int64
 	position  int64
 	tombstone bool
-	tampered  int // how often; epochs of before may come again
+	tampered  int       // how often; epochs of before may come again
+	asked     time.Time // when somebody first asked its owner for it; zero: nobody has
 }
 
 // term is one acquisition of one lease by one host.
@@ -29,7 +30,7 @@ type term struct {
 	number   int
 	position int64     // the checkpoint that it began with
 	sent     time.Time // when its newest write that was carried out left the host
-	shared   bool      // meanwhile another host worked on some of its keys, with a document of its own
+	shared   bool      // meanwhile another host may have worked on some of its keys
 }
 
 type holder struct {
@@ -43,9 +44,15 @@ type leases struct {
 	terms   map[holder]*term
 	epochs  map[epochOf]string // who acquired
 	marked  bool               // the leases were created once
-	excused []span             // where somebody took a lease away
+	excused []tampering        // where somebody took a lease away
 	tampers map[string]int     // by token
 	twins   map[string]bool    // tokens for which somebody planted a second document
+}
+
+// tampering is where and when somebody changed a lease.
+type tampering struct {
+	span
+	at time.Time
 }
 
 type epochOf struct {
@@ -192,6 +199,9 @@ func (c *checker) replace(e Event) {
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
+	if e.Op == Ask && l.asked.IsZero() {
+		l.asked = e.Time
+	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
 	} else if e.Op != Ask {
@@ -225,9 +235,33 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent}
+	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent, shared: c.robbed(e, l) || c.disturbed(e)}
 	c.takenOver(e)
-	l.host = e.Host
+	l.host, l.asked = e.Host, time.Time{}
+}
+
+// robbed reports whether an acquisition took the lease from an owner that could
+// still deliver, and notes it of that one too: until its next write both may. It
+// takes an owner that was asked and does not answer, or a host for which the
+// service's clock is wrong.
+func (c *checker) robbed(e Event, l *lease) bool {
+	owner := c.terms[holder{l.host, tenure{e.Range, l.epoch}}]
+	if owner == nil || l.host == e.Host || !c.up[l.host] || c.limits.Expiration == 0 || e.Sent.Sub(owner.sent) >= c.limits.Expiration {
+		return false
+	}
+	owner.shared = true
+	if !c.stepped && (l.asked.IsZero() || e.Time.Sub(l.asked) < c.limits.Expiration) {
+		c.violate(Ownership, "%q took lease %q from %q, whose last write left %s before", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
+	}
+	return true
+}
+
+// disturbed reports whether somebody changed a lease of these keys so lately that
+// its owner may not know yet.
+func (c *checker) disturbed(e Event) bool {
+	return slices.ContainsFunc(c.excused, func(t tampering) bool {
+		return t.overlaps(span{e.Min, e.Max}) && e.Time.Sub(t.at) < c.limits.Expiration
+	})
 }
 
 // acknowledged judges the position in a lease by what was handled.
@@ -249,7 +283,12 @@ func (c *checker) tamper(e Event) {
 	if e.Op == Duplicated {
 		c.twins[e.Range] = true
 	}
-	c.excused = append(c.excused, span{e.Min, e.Max})
+	c.excused = append(c.excused, tampering{span{e.Min, e.Max}, e.Time})
+	for _, l := range c.byToken { // whoever holds it does not know yet
+		if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil && l.overlaps(span{e.Min, e.Max}) {
+			t.shared = true
+		}
+	}
 	if e.Op == Deleted {
 		delete(c.byToken, e.lid())
 		return
@@ -260,7 +299,7 @@ func (c *checker) tamper(e Event) {
 }
 
 func (c *checker) excuses(s span) bool {
-	return slices.ContainsFunc(c.excused, s.overlaps)
+	return slices.ContainsFunc(c.excused, func(t tampering) bool { return s.overlaps(t.span) })
 }
 
 // cover judges the key space, once the leases were created.

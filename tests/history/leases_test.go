@@ -172,7 +172,7 @@ func TestViolations(t *testing.T) {
 		{"two documents, two owners, out of order", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			write(1, "a").write(2, "a").call("x", 1, Handled, 2).call("y", 2, Handled, 1).call("y", 2, Handled, 2), nil},
 		{"two documents, one owner after the other, out of order", begun().host(Started, "x").host(Started, "y").planted(1, 0).
-			write(1, "a").write(2, "a").call("x", 1, Handled, 2).lease(Release, "x", 1, 0).
+			wait(2*time.Minute).lease(Renew, "x", 1, 0).write(1, "a").write(2, "a").call("x", 1, Handled, 2).lease(Release, "x", 1, 0).
 			second(Acquire, "y", 2, 0).call("y", 2, Handled, 1).call("y", 2, Handled, 2), []Rule{Order}},
 		{"two documents at rest, two owners", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			add(Event{Kind: Calm}), []Rule{Ownership}},
@@ -180,6 +180,15 @@ func TestViolations(t *testing.T) {
 			lease(Release, "x", 1, 0).add(Event{Kind: Calm}), nil},
 		{"two documents at rest, one owner gone", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			host(Killed, "x").wait(time.Hour).add(Event{Kind: Calm}), nil},
+		{"taken from an owner at work", begun().host(Started, "x").lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
+		{"taken from an owner at work, by a wrong clock, out of order", begun().host(Started, "x").add(Event{Kind: Fault, Op: ClockStep, Host: "y"}).
+			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0).
+			write(1, "a").write(2, "a").call("x", 1, Handled, 2).call("y", 2, Handled, 1).call("y", 2, Handled, 2), nil},
+		{"taken from an owner that does not answer", begun().host(Started, "x").lease(Ask, "y", 1, 0).wait(time.Minute).
+			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
+		{"taken from an owner that was just asked", begun().host(Started, "x").lease(Ask, "y", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
+		{"taken from a dead owner", begun().host(Started, "x").host(Started, "y").host(Killed, "x").lease(Acquire, "y", 2, 0), nil},
+
 		{"child of a copy, no epoch of its own", begun().planted(0, 0).part("1", "", "80", Create, "x", 1, 0), []Rule{Monotone}},
 		{"child of what nobody can read", begun().tamper(Corrupted, 7, 0).part("1", "", "80", Create, "x", 7, 0), nil},
 		{"child of an old copy", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).planted(1, 0).

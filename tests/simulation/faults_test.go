@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"halley/tests/history"
 )
 
 // class is a kind of fault. Rates of classes that happen to requests are per
@@ -52,7 +54,7 @@ const (
 	noLeases    class = "no leases" // a host does not reach the lease container
 	noFeed      class = "no feed"   // a host does not reach the feed
 	throttled   class = "throttled" // lease container answers 429 to all
-	clockStep   class = "clock step"
+	clockStep   class = class(history.ClockStep)
 	leaseDelete class = "lease deleted"
 	leaseBroken class = "lease corrupted"
 	leaseOld    class = "lease restored"
