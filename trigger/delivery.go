@@ -98,7 +98,7 @@ func (w *worker) dispatchAlone(ctx context.Context, l *lane, c *pending) bool {
 	if c.left != nil {
 		left = *c.left
 	}
-	left.Size = 1
+	left.Size, left.Last = 1, nameOf(c)
 	c.left, c.alone = &left, true
 	settled := make(chan struct{})
 	c.settled = settled

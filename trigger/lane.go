@@ -117,12 +117,15 @@ func (l *lane) full() bool {
 // earlier owner was not done with is a batch of its own.
 func (l *lane) size() int {
 	bytes, items := 0, l.worker.f.BatchItems
+	var left *trouble
 	for i, p := range l.waiting {
 		bytes += p.bytes()
 		switch {
-		case i == 0 && p.left != nil:
-			items = min(items, max(p.left.Size, 1))
-		case i == items, i > 0 && bytes > l.worker.f.BatchBytes, p.left != nil:
+		case i == 0:
+			if left = p.left; left != nil {
+				items = min(items, max(left.Size, 1))
+			}
+		case i == items, bytes > l.worker.f.BatchBytes, p.left != nil, left != nil && !left.holds(p):
 			return i
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,6 +27,7 @@ const maxTroubles = 16
 type trouble struct {
 	Change   string `json:"change"` // the first of the group: its LSN, and a hash of its document's id
 	LSN      int64  `json:"lsn"`
+	Last     string `json:"last"`     // the last of the group
 	Size     int    `json:"size"`     // changes in the group
 	Tries    int    `json:"tries"`    // calls so far, over all sizes
 	Attempts int    `json:"attempts"` // calls that failed with this very group
@@ -47,6 +49,16 @@ func nameOf(c *pending) string {
 		}
 	}
 	return strconv.FormatInt(c.item.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
+}
+
+// holds reports whether a change that comes after the first was in the group, too.
+// Documents that were written again since have left it, and what came after them
+// is not to answer for them.
+func (t *trouble) holds(c *pending) bool {
+	name := nameOf(c)
+	lsn, _, _ := strings.Cut(t.Last, "/")
+	last, err := strconv.ParseInt(lsn, 10, 64)
+	return name == t.Last || err == nil && c.item.LSN < last
 }
 
 // troubles are those of a worker, by the name of the first change.
@@ -99,11 +111,11 @@ func (t *troubles) note(first *pending, one trouble) {
 // alone notes that a change is about to be delivered with no other, by an owner
 // that may not survive it.
 func (t *troubles) alone(c *pending) {
-	left := trouble{Size: 1}
+	left := trouble{}
 	if c.left != nil {
 		left = *c.left
-		left.Size = 1
 	}
+	left.Size, left.Last = 1, nameOf(c)
 	left.Deaths++
 	c.left = &left
 	t.note(c, left)
@@ -148,8 +160,12 @@ func (t *troubles) property() string {
 	return string(text)
 }
 
-// resumed is the group that an earlier owner's trouble goes on with.
+// resumed is the group that an earlier owner's trouble goes on with. Where LSNs do
+// not tell which changes were in it, as after a merge, several begin anew.
 func (l *lane) resumed(changes []*pending, left *trouble) *group {
+	if len(changes) > 1 && l.worker.lease.byKeys {
+		return &group{changes: changes, tries: left.Tries}
+	}
 	g := &group{changes: changes, tries: left.Tries, attempts: left.Attempts, stuck: left.Stuck, deaths: left.Deaths}
 	l.failures = max(l.failures, left.Failures)
 	if left.Since != 0 {
@@ -160,7 +176,7 @@ func (l *lane) resumed(changes []*pending, left *trouble) *group {
 
 // remember keeps how far a group has come, for the next owner.
 func (l *lane) remember(g *group) {
-	one := trouble{Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck, Deaths: g.deaths}
+	one := trouble{Last: nameOf(g.changes[len(g.changes)-1]), Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck, Deaths: g.deaths}
 	if !g.since.IsZero() {
 		one.Since = l.worker.f.store.now().Add(-time.Since(g.since)).Unix()
 	}

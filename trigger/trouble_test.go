@@ -221,6 +221,35 @@ func TestTroubleOfAnOlderVersion(t *testing.T) {
 	})
 }
 
+// TestLaterChangesDoNotAnswerForAGroup: a document of a group that was refused as
+// one has a newer version since. That takes no part in what follows.
+func TestLaterChangesDoNotAnswerForAGroup(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for _, id := range []string{"a", "b", "c"} {
+			w.write("k", id)
+		}
+		store := &letters{}
+		release := make(chan struct{})
+		record := w.record("x")
+		drain := func(handler Handler) {
+			_, err := w.host("x", handler, withLetters(store, func(f *Function) { f.NoBisection, f.MaxAttempts = true, 1 })).Drain(t.Context())
+			must(t, err)
+		}
+		drain(func(context.Context, Batch) error { <-release; return nil })
+		w.write("k", "c")
+		w.write("k", "d")
+		time.Sleep(time.Minute) // its rest
+		drain(record)
+		close(release)
+		if got := fmt.Sprint(store.ids()); got != "[a b]" {
+			t.Errorf("letters %s, want those of what did not return", got)
+		}
+		if w.count() != 2 || w.delivered[0].doc.ID != "c" || w.delivered[1].doc.ID != "d" {
+			t.Errorf("delivered %+v", w.delivered)
+		}
+	})
+}
+
 func TestDeathsAreTakenBack(t *testing.T) {
 	var ts troubles
 	ts.load(`[{"change":"7/x","lsn":7,"size":4,"deaths":2}]`)

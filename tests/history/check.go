@@ -22,6 +22,7 @@ const (
 	Duplicates  Rule = "duplicates" // nothing is delivered again that was checkpointed when the lease was acquired
 	Takeover    Rule = "takeover"   // the leases of a dead host have another owner in time
 	Churn       Rule = "churn"      // while nothing goes wrong no lease changes hands
+	Untried     Rule = "untried"    // nothing is given up that no handler has seen, unless it is parked
 	Memory      Rule = "memory"     // no host holds more than its budget
 )
 
@@ -190,8 +191,13 @@ func (c *checker) end(e Event) {
 	if e.Verdict == DeadLettered {
 		for _, ref := range e.Refused {
 			c.report.DeadLetters++
-			if change := c.handle(stream{}, ref.Key, ref.Seq); change != nil {
-				change.dead = true
+			change := c.handle(stream{}, ref.Key, ref.Seq)
+			if change == nil {
+				continue
+			}
+			change.dead = true
+			if change.seen == 0 && e.Op != Parked {
+				c.violate(Untried, "%s/%d was dead-lettered in epoch %d of range %q, and never delivered", ref.Key, ref.Seq, e.Epoch, e.Range)
 			}
 		}
 		return

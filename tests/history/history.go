@@ -109,6 +109,8 @@ const (
 	Restored   Op = "restored"   // an older copy, possibly of a document that was gone
 	Duplicated Op = "duplicated" // a second document for one range
 
+	Parked Op = "parked" // of an end with DeadLettered: untried, behind an earlier change of the key
+
 	ClockStep Op = "clock step" // a fault: from here on a host sees another clock of the service
 
 	Started Op = "started"

@@ -117,6 +117,9 @@ func TestViolations(t *testing.T) {
 		{"dead letter is handled", begun().write(1, "a").call("x", 1, Refusal, 1).
 			add(Event{Kind: End, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}).lease(Checkpoint, "x", 1, 1), nil},
 
+		{"dead letter that nobody tried", begun().write(1, "a").add(Event{Kind: End, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}), []Rule{Untried}},
+		{"parked letter", begun().write(1, "a").add(Event{Kind: End, Op: Parked, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}), nil},
+
 		{"checkpoint before the handler ends", begun().write(1, "a").begin("x", 1, 1).lease(Checkpoint, "x", 1, 1).end("x", Handled), []Rule{Checkpoints}},
 		{"checkpoint past a refused change", begun().write(1, "a").write(2, "b").begin("x", 1, 1, 2).end("x", PartlyFailed, 1).
 			lease(Checkpoint, "x", 1, 2).call("x", 1, Handled, 1), []Rule{Checkpoints}},

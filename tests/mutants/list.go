@@ -228,6 +228,9 @@ var delivery = []mutant{
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
 		{"trigger/trouble.go", "if c.item.Operation != \"\" {", "if false {"},
 	}},
+	{"later-changes-answer", "what came after a group does not answer for it", []edit{
+		{"trigger/lane.go", "p.left != nil, left != nil && !left.holds(p):", "p.left != nil:"},
+	}},
 	{"half-of-what-hangs-is-stuck", "only the change that hangs is given up for it", []edit{
 		{"trigger/lane.go", "g.stuck = false // of the half", "g.stuck = true"},
 	}},

@@ -69,10 +69,14 @@ func (w *world) bury(d trigger.DeadLetter) {
 		w.violations = append(w.violations, history.Violation{Rule: intact, Text: fmt.Sprintf("dead letter %s holds %q", d.ID, d.Document)})
 		return
 	}
-	w.record(history.Event{
+	event := history.Event{
 		Kind: history.End, Verdict: history.DeadLettered, Range: d.Range, Epoch: d.Epoch,
 		Refused: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
-	})
+	}
+	if d.Parked {
+		event.Op = history.Parked
+	}
+	w.record(event)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.ContainsFunc(w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID }) {
