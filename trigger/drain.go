@@ -22,8 +22,8 @@ import (
 // Behind counts what is left. What the handler has refused by then is remembered
 // in the leases, so that the next drain goes on with it. Where ctx has a deadline
 // a handler call gets three quarters of the time until then at most: one that
-// takes for ever fails, like any other. An error means that some function could not be
-// worked on at all; the others were.
+// takes for ever fails, like any other. An error means that some function could
+// not be worked on at all; the others were.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
 	return h.drain(ctx, func(*function) bool { return true }, func(*lease) bool { return true })
 }

@@ -235,7 +235,8 @@ func (f *function) balance(ctx context.Context, start func(*worker)) error {
 }
 
 // candidates lists the leases that may be acquired, in the order of their
-// tokens: one per token, no tombstones.
+// tokens: one per token, no tombstones. Owners of further documents for a range
+// are asked to leave them.
 func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	listing, cancel := f.soon(ctx)
 	defer cancel()
@@ -369,7 +370,10 @@ func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worke
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{f: f, lease: held, timeout: f.HandlerTimeout, cautious: held.deaths() > 1, outlived: outlived, tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch))}
+	w := &worker{
+		f: f, lease: held, timeout: f.HandlerTimeout, cautious: held.deaths() > 1, outlived: outlived,
+		tally: newTally(held, id), log: f.log.With(zap.String("range", held.token), zap.Int64("epoch", id.epoch)),
+	}
 	w.tally.late = w.unfinished
 	w.troubles.load(held.properties[troubleProperty])
 	w.keeper = newKeeper(held, id, sent, f, &w.troubles)

@@ -187,3 +187,28 @@ func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 		w.complete(0)
 	})
 }
+
+// TestRestsGrow: a host that gets nowhere with a range leaves it alone for longer
+// each time in a row, up to a bound.
+func TestRestsGrow(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		f := w.host("a", w.record("a")).functions[0]
+		must(t, f.prepare(t.Context()))
+		l := w.leaseDocuments()["0"]
+		for i, want := range []int{2, 4, 8, 8} {
+			f.forget(&worker{lease: l, tally: newTally(l, f.host.me)}, errStuck{})
+			rest := time.Until(f.resting["0"].until)
+			if rest != time.Duration(want)*f.host.opts.AcquireInterval || !f.rests(l) {
+				t.Errorf("rest %d is %s, want %d acquire intervals", i+1, rest, want)
+			}
+			time.Sleep(rest)
+			if f.rests(l) {
+				t.Errorf("rest %d does not end", i+1)
+			}
+		}
+		f.forget(&worker{lease: l, tally: newTally(l, f.host.me)}, errCaughtUp)
+		if len(f.resting) > 0 {
+			t.Error("a range that was caught up with still rests")
+		}
+	})
+}

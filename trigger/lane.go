@@ -257,7 +257,7 @@ func (l *lane) stuck(g *group) {
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}
-	if half := len(g.changes) / 2; half > 0 && !l.worker.f.NoBisection {
+	if half := l.half(g.changes); half > 0 {
 		g.changes = g.changes[:half]
 	} else {
 		g.stuck = true
@@ -271,10 +271,19 @@ func (l *lane) stuck(g *group) {
 // lasts: half of them may not.
 func (l *lane) interrupted(g *group, failed []*pending) {
 	g.changes = failed
-	if half := len(failed) / 2; half > 0 && !l.worker.f.NoBisection {
+	if half := l.half(failed); half > 0 {
 		g.changes = failed[:half]
 	}
 	l.remember(g)
+}
+
+// half is how many changes the first half of a group has; 0 where it is not to be
+// halved.
+func (l *lane) half(changes []*pending) int {
+	if l.worker.f.NoBisection {
+		return 0
+	}
+	return len(changes) / 2
 }
 
 // mayDeliver returns once a delivery may begin, or why none may.
@@ -308,7 +317,7 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 		g.since = time.Now()
 	}
 	wait := backoff(l.failures, f.RetryMin, f.RetryMax, l.worker.keeper.id.owner, l.worker.lease.token)
-	if half := len(g.changes) / 2; half > 0 && !f.NoBisection {
+	if half := l.half(g.changes); half > 0 {
 		first := &group{changes: g.changes[:half], tries: g.tries, since: g.since}
 		second := &group{changes: g.changes[half:], tries: g.tries}
 		l.remember(first)

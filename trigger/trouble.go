@@ -25,8 +25,7 @@ const maxTroubles = 16
 // trouble is a group of changes that the handler refused, or was still busy with
 // when its owner ended.
 type trouble struct {
-	Change   string `json:"change"` // the first of the group: its LSN, and a hash of its document's id
-	LSN      int64  `json:"lsn"`
+	Change   string `json:"change"`   // the first of the group, by its name
 	Last     string `json:"last"`     // the last of the group
 	Size     int    `json:"size"`     // changes in the group
 	Tries    int    `json:"tries"`    // calls so far, over all sizes
@@ -39,7 +38,8 @@ type trouble struct {
 	mine bool // of this owner, or taken up by it
 }
 
-// nameOf tells a change from others of its range.
+// nameOf tells a change from others of its range: its LSN, "/", and a hash of its
+// document's id.
 func nameOf(c *pending) string {
 	h := fnv.New64a()
 	h.Write([]byte(idOf(c.item)))
@@ -51,14 +51,18 @@ func nameOf(c *pending) string {
 	return strconv.FormatInt(c.item.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
 }
 
+// lsnOf is the LSN in a name; 0 where it has none.
+func lsnOf(name string) int64 {
+	lsn, _, _ := strings.Cut(name, "/")
+	n, _ := strconv.ParseInt(lsn, 10, 64) // a name that nobody gave begins anew
+	return n
+}
+
 // holds reports whether a change that comes after the first was in the group, too.
 // Documents that were written again since have left it, and what came after them
 // is not to answer for them.
 func (t *trouble) holds(c *pending) bool {
-	name := nameOf(c)
-	lsn, _, _ := strings.Cut(t.Last, "/")
-	last, err := strconv.ParseInt(lsn, 10, 64)
-	return name == t.Last || err == nil && c.item.LSN < last
+	return c.item.LSN < lsnOf(t.Last) || nameOf(c) == t.Last
 }
 
 // troubles are those of a worker, by the name of the first change.
@@ -97,12 +101,12 @@ func (t *troubles) meet(changes []*pending) {
 		}
 	}
 	reached := changes[len(changes)-1].item.LSN
-	maps.DeleteFunc(t.known, func(_ string, one trouble) bool { return !one.mine && one.LSN <= reached })
+	maps.DeleteFunc(t.known, func(_ string, one trouble) bool { return !one.mine && lsnOf(one.Change) <= reached })
 }
 
 // note keeps how far a group has come.
 func (t *troubles) note(first *pending, one trouble) {
-	one.Change, one.LSN, one.mine = nameOf(first), first.item.LSN, true
+	one.Change, one.mine = nameOf(first), true
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.known[one.Change] = one
@@ -111,14 +115,8 @@ func (t *troubles) note(first *pending, one trouble) {
 // alone notes that a change is about to be delivered with no other, by an owner
 // that may not survive it.
 func (t *troubles) alone(c *pending) {
-	left := trouble{}
-	if c.left != nil {
-		left = *c.left
-	}
-	left.Size, left.Last = 1, nameOf(c)
-	left.Deaths++
-	c.left = &left
-	t.note(c, left)
+	c.left.Deaths++
+	t.note(c, *c.left)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.single = nameOf(c)
@@ -154,7 +152,7 @@ func (t *troubles) property() string {
 		return ""
 	}
 	list := slices.SortedFunc(maps.Values(t.known), func(a, b trouble) int {
-		return cmp.Or(cmp.Compare(a.LSN, b.LSN), cmp.Compare(a.Change, b.Change))
+		return cmp.Or(cmp.Compare(lsnOf(a.Change), lsnOf(b.Change)), cmp.Compare(a.Change, b.Change))
 	})
 	text, _ := json.Marshal(list[:min(len(list), maxTroubles)]) // text and numbers always encode
 	return string(text)
@@ -176,7 +174,10 @@ func (l *lane) resumed(changes []*pending, left *trouble) *group {
 
 // remember keeps how far a group has come, for the next owner.
 func (l *lane) remember(g *group) {
-	one := trouble{Last: nameOf(g.changes[len(g.changes)-1]), Size: len(g.changes), Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck, Deaths: g.deaths}
+	one := trouble{
+		Last: nameOf(g.changes[len(g.changes)-1]), Size: len(g.changes),
+		Tries: g.tries, Attempts: g.attempts, Failures: l.failures, Stuck: g.stuck, Deaths: g.deaths,
+	}
 	if !g.since.IsZero() {
 		one.Since = l.worker.f.store.now().Add(-time.Since(g.since)).Unix()
 	}

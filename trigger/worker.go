@@ -25,7 +25,7 @@ type worker struct {
 	first  *cosmos.Page // a page that was read before the lease was acquired, or nil
 
 	timeout  time.Duration // of a handler call
-	cautious bool          // owners died one after the other: the first page is delivered change by change
+	cautious bool          // owners died one after the other: until the lease has moved, changes are delivered one by one
 	outlived bool          // other leases took this one's place: retire it unread
 
 	progress    progress

@@ -203,6 +203,17 @@ func (w *world) count() int {
 	return len(w.delivered)
 }
 
+// documents is how many documents were delivered, however often.
+func (w *world) documents() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ids := map[string]bool{}
+	for _, d := range w.delivered {
+		ids[d.doc.ID] = true
+	}
+	return len(ids)
+}
+
 func (w *world) happened(kind EventKind) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
