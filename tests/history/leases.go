@@ -240,8 +240,8 @@ func (c *checker) acquire(e Event, l *lease) {
 	l.host, l.asked = e.Host, time.Time{}
 }
 
-// wholeSeconds is what times that leases keep in seconds may be off by.
-const wholeSeconds = time.Second
+// rounding is what times that leases keep in whole seconds may be off by.
+const rounding = time.Second
 
 // robbed reports whether an acquisition took the lease from an owner that could
 // still deliver, and notes it of that one too: until its next write both may. It
@@ -253,7 +253,7 @@ func (c *checker) robbed(e Event, l *lease) bool {
 		return false
 	}
 	owner.shared = true
-	if !c.stepped && (l.asked.IsZero() || e.Time.Sub(l.asked) < c.limits.Expiration-wholeSeconds) {
+	if !c.stepped && (l.asked.IsZero() || e.Time.Sub(l.asked) < c.limits.Expiration-rounding) {
 		c.violate(Ownership, "%q took lease %q from %q, whose last write left %s before", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
 	}
 	return true
