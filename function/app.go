@@ -98,17 +98,17 @@ func (a *application) makeHosts(grace time.Duration) error {
 	a.hosts = nil
 	for _, g := range a.groups {
 		host, err := trigger.New(g.leases, g.functions, &trigger.Options{
-			Owner:           a.settings.App.Owner,
-			AcquireInterval: time.Duration(g.key.acquire),
-			RenewInterval:   time.Duration(g.key.renew),
-			Expiration:      time.Duration(g.key.expiration),
-			StopGrace:       grace,
-			StuckGrace:      time.Duration(g.key.stuckGrace),
-			MaxStuck:        int(a.settings.App.MaxStuck),
-			MinLeases:       int(g.key.minLeases),
-			MaxLeases:       int(g.key.maxLeases),
-			Observe:         a.observe,
-			Logger:          a.log,
+			Owner:                   a.settings.App.Owner,
+			LeaseAcquireInterval:    time.Duration(g.key.acquire),
+			LeaseRenewInterval:      time.Duration(g.key.renew),
+			LeaseExpirationInterval: time.Duration(g.key.expiration),
+			StopGrace:               grace,
+			StuckGrace:              time.Duration(g.key.stuckGrace),
+			MaxStuck:                int(a.settings.App.MaxStuck),
+			MinLeases:               int(g.key.minLeases),
+			MaxLeases:               int(g.key.maxLeases),
+			Observers:               []func(trigger.Event){a.observe},
+			Logger:                  a.log,
 		})
 		if err != nil {
 			return err

@@ -101,7 +101,7 @@ func openStores(function string) ([]letterStore, error) {
 		if err != nil {
 			return nil, err
 		}
-		stores = append(stores, letterStore{f.Name, f.LeaseContainerPrefix, store})
+		stores = append(stores, letterStore{f.Name, f.Name, store})
 	}
 	return stores, nil
 }

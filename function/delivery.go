@@ -26,7 +26,7 @@ type deliverySettings struct {
 	RetryMaxAge           interval       `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
 	DeadLetters           letters        `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about letters in the blob container of that name), discard (drop) or none (wait)"`
 	DeadLettersConnection connectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
-	ParkKeys              toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key follow it untried, until a replay"`
+	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key follow it untried, until a replay"`
 	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses ahead of each further one, or unlimited"`
 	BreakerPause          interval       `split_words:"true" desc:"that pause"`
 	CheckpointEvery       bound          `split_words:"true" desc:"save a position after that many changes; 0 with no interval: as soon as a batch is handled"`
@@ -53,32 +53,42 @@ func defaultDelivery() deliverySettings {
 // function is what the runtime is told of the settings.
 func (f *functionSettings) function(monitored *cosmos.Container) trigger.Function {
 	return trigger.Function{
-		Name:           f.LeaseContainerPrefix,
-		Container:      monitored,
-		Mode:           cosmos.Mode(f.ChangeFeedMode),
-		SoftDelete:     f.SoftDeleteProperty,
-		Start:          f.StartFrom.Start,
-		PollDelay:      time.Duration(f.FeedPollDelay),
-		Discard:        bool(f.DiscardLeases),
-		MaxItems:       int(f.MaxItemsPerInvocation),
-		HandlerTimeout: time.Duration(f.HandlerTimeout),
-		BatchItems:     int(f.BatchItems),
-		BatchBytes:     int(f.BatchBytes),
-		BatchWindow:    time.Duration(f.BatchWindow),
-		Lanes:          int(f.Lanes),
-		LanesByID:      bool(f.LanesByID),
-		RetryMin:       time.Duration(f.RetryMin),
-		RetryMax:       time.Duration(f.RetryMax),
-		NoBisection:    !bool(f.Bisection),
-		MaxAttempts:    int(f.MaxAttempts),
-		MaxAge:         time.Duration(f.RetryMaxAge),
-		ParkKeys:       bool(f.ParkKeys),
-		Breaker:        int(f.BreakerLimit),
-		BreakerPause:   time.Duration(f.BreakerPause),
+		Name:                  f.Name,
+		LeasePrefix:           f.leasePrefix(),
+		Container:             monitored,
+		ChangeFeedMode:        cosmos.Mode(f.ChangeFeedMode),
+		SoftDeleteProperty:    f.SoftDeleteProperty,
+		StartFrom:             f.StartFrom.Start,
+		FeedPollDelay:         time.Duration(f.FeedPollDelay),
+		ResetLeases:           bool(f.ResetLeases),
+		MaxItemsPerInvocation: int(f.MaxItemsPerInvocation),
+		HandlerTimeout:        time.Duration(f.HandlerTimeout),
+		BatchItems:            int(f.BatchItems),
+		BatchBytes:            int(f.BatchBytes),
+		BatchWindow:           time.Duration(f.BatchWindow),
+		Lanes:                 int(f.Lanes),
+		LanesByID:             bool(f.LanesByID),
+		RetryMin:              time.Duration(f.RetryMin),
+		RetryMax:              time.Duration(f.RetryMax),
+		NoBisection:           !bool(f.Bisection),
+		MaxAttempts:           int(f.MaxAttempts),
+		RetryMaxAge:           time.Duration(f.RetryMaxAge),
+		BlockKeys:             bool(f.BlockKeys),
+		BreakerLimit:          int(f.BreakerLimit),
+		BreakerPause:          time.Duration(f.BreakerPause),
 		Checkpoint: trigger.Checkpoint{
 			Every: int(f.CheckpointEvery), Interval: time.Duration(f.CheckpointInterval), Manual: bool(f.CheckpointManual),
 		},
 	}
+}
+
+// leasePrefix is LEASE_CONTAINER_PREFIX, by default the function's name. An empty
+// value is the empty prefix, which the Functions trigger uses by default.
+func (f *functionSettings) leasePrefix() string {
+	if f.LeaseContainerPrefix == "" {
+		return trigger.NoLeasePrefix
+	}
+	return f.LeaseContainerPrefix
 }
 
 // policy refuses a delivery policy that cannot work or contradicts itself.
@@ -133,11 +143,11 @@ func (f *functionSettings) givingUp() error {
 			refuse("RETRY_MAX_AGE", f.RetryMaxAge, fmt.Sprintf(fix, store))
 		}
 	}
-	if bool(f.ParkKeys) && !f.DeadLetters.keeps() {
-		refuse("PARK_KEYS", f.ParkKeys, fmt.Sprintf("needs a store to park them in: set %s=container, or remove it", store))
+	if bool(f.BlockKeys) && !f.DeadLetters.keeps() {
+		refuse("PARK_KEYS", f.BlockKeys, fmt.Sprintf("needs a store to park them in: set %s=container, or remove it", store))
 	}
-	if f.ParkKeys && f.LanesByID {
-		refuse("PARK_KEYS", f.ParkKeys, fmt.Sprintf("keeps the order of a key, which %s gives up: remove one of them", f.setting("LANES_BY_ID")))
+	if f.BlockKeys && f.LanesByID {
+		refuse("PARK_KEYS", f.BlockKeys, fmt.Sprintf("keeps the order of a key, which %s gives up: remove one of them", f.setting("LANES_BY_ID")))
 	}
 	if f.DeadLetters.onStorage() && f.DeadLettersConnection == "" {
 		refuse("DEAD_LETTERS_CONNECTION", `""`, fmt.Sprintf("%s=%v needs an Azure Storage account: name its connection", store, f.DeadLetters))

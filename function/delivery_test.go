@@ -44,9 +44,9 @@ func TestDefaultsAreTheRuntimes(t *testing.T) {
 	got := f.function(nil)
 	// The defaults that trigger.Function documents.
 	want := trigger.Function{
-		Name: "push", Start: trigger.FromNow(), MaxItems: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
-		Lanes: 1, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, MaxAttempts: 10, Breaker: 10, BreakerPause: time.Minute,
-		PollDelay: 5 * time.Second,
+		Name: "push", StartFrom: trigger.FromNow(), MaxItemsPerInvocation: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
+		Lanes: 1, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, MaxAttempts: 10, BreakerLimit: 10, BreakerPause: time.Minute,
+		FeedPollDelay: 5 * time.Second,
 	}
 	if diff := cmp.Diff(want, got, byValue); diff != "" {
 		t.Errorf("(-documented +settings):\n%s", diff)
@@ -82,11 +82,11 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
-		Name: "leaderboard", Mode: cosmos.AllVersions, MaxItems: 100, HandlerTimeout: 90 * time.Second,
+		Name: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true,
-		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, MaxAge: time.Hour,
-		Breaker: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
-		Discard: true, PollDelay: 5 * time.Second,
+		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
+		BreakerLimit: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
+		ResetLeases: true, FeedPollDelay: 5 * time.Second,
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -136,7 +136,7 @@ func takes(s *settings, client *cosmos.Client) error {
 		fn := f.function(client.Container(f.DatabaseName, f.ContainerName))
 		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
 		if f.DeadLetters.kind != lettersNone {
-			fn.DeadLetters = trigger.Discard
+			fn.DeadLetters = trigger.DropDeadLetters
 		}
 		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))
 		g.functions = append(g.functions, fn)

@@ -102,7 +102,7 @@ func (a accounts) openLetters(f functionSettings, log *zap.Logger) (store trigge
 	case lettersNone:
 		return nil, nil
 	case lettersDiscard:
-		return trigger.Discard, nil
+		return trigger.DropDeadLetters, nil
 	case lettersContainer:
 		in, _ := f.lettersIn()
 		var client *cosmos.Client

@@ -57,7 +57,7 @@ func printTable(out io.Writer, found iter.Seq2[letter, error]) error {
 
 // attempts is how often a letter's change was tried, for people.
 func attempts(d trigger.DeadLetter) string {
-	if d.Parked {
+	if d.Blocked {
 		return "parked"
 	}
 	return strconv.Itoa(d.Attempts)

@@ -56,7 +56,7 @@ func TestPositions(t *testing.T) {
 		{Kind: trigger.Acquired, Function: "f", Range: "10"},
 		{Kind: trigger.Acquired, Function: "f", Range: "9"},
 		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 5, LastLSN: 7},
-		{Kind: trigger.Refused, Function: "f", Range: "9", Changes: 5},
+		{Kind: trigger.DeliveryFailed, Function: "f", Range: "9", Changes: 5},
 		{Kind: trigger.Checkpointed, Function: "f", Range: "9", Continuation: `"7"`},
 		{Kind: trigger.Released, Function: "f", Range: "9", Continuation: `"7"`},
 	} {

@@ -117,7 +117,7 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 	defer a.Close()
 	var stores []letterStore
 	for _, f := range s.Functions {
-		stores = append(stores, letterStore{f.Name, f.LeaseContainerPrefix, a.opened[f.Name].DeadLetters})
+		stores = append(stores, letterStore{f.Name, f.Name, a.opened[f.Name].DeadLetters})
 	}
 	n, err := p.count(ctx, stores)
 	if err != nil {

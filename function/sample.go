@@ -199,15 +199,15 @@ func (s *sample) openHandler(ctx context.Context, entry handlers.Entry, log *zap
 		return err
 	}
 	s.functions = append(s.functions, trigger.Function{
-		Name:        entry.Name,
-		Container:   s.client.Container(sampleDatabase, sampleResults),
-		Handler:     handle,
-		Start:       trigger.FromBeginning(),
-		RetryMin:    time.Millisecond,
-		RetryMax:    20 * time.Millisecond,
-		MaxAttempts: 3,
-		DeadLetters: letters,
-		Breaker:     -1,
+		Name:         entry.Name,
+		Container:    s.client.Container(sampleDatabase, sampleResults),
+		Handler:      handle,
+		StartFrom:    trigger.FromBeginning(),
+		RetryMin:     time.Millisecond,
+		RetryMax:     20 * time.Millisecond,
+		MaxAttempts:  3,
+		DeadLetters:  letters,
+		BreakerLimit: -1,
 	})
 	return nil
 }
@@ -216,12 +216,12 @@ func (s *sample) openHandler(ctx context.Context, entry handlers.Entry, log *zap
 // with the defaults.
 func (s *sample) host(owner string, observe func(trigger.Event), log *zap.Logger) (*trigger.Host, error) {
 	return trigger.New(s.client.Container(sampleDatabase, sampleLeases), s.functions, &trigger.Options{
-		Owner:           owner,
-		PollDelay:       200 * time.Millisecond,
-		AcquireInterval: time.Second,
-		RenewInterval:   2 * time.Second,
-		Expiration:      10 * time.Second,
-		Logger:          log,
-		Observe:         observe,
+		Owner:                   owner,
+		FeedPollDelay:           200 * time.Millisecond,
+		LeaseAcquireInterval:    time.Second,
+		LeaseRenewInterval:      2 * time.Second,
+		LeaseExpirationInterval: 10 * time.Second,
+		Logger:                  log,
+		Observers:               []func(trigger.Event){observe},
 	})
 }

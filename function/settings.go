@@ -60,7 +60,7 @@ type feedSettings struct {
 	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted where it is true, in latest-version mode"`
 	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least, beyond its equal share; 0 is no bound"`
 	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most; 0 is no bound"`
-	DiscardLeases           toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
+	ResetLeases             toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
 }
 
 // functionSettings are the effective settings of one enabled function.

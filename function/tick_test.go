@@ -151,7 +151,7 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 		t.Fatal(err)
 	}
 	host, err := trigger.New(w.container.Client().Container(sampleDatabase, sampleLeases), []trigger.Function{{
-		Name: "slow", Container: w.container, Start: trigger.FromBeginning(), MaxItems: 1,
+		Name: "slow", Container: w.container, StartFrom: trigger.FromBeginning(), MaxItemsPerInvocation: 1,
 		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
 	}}, &trigger.Options{StopGrace: margin(5*time.Minute) / 3})
 	if err != nil {

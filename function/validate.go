@@ -115,7 +115,7 @@ func (f *functionSettings) feed() error {
 func (s *settings) durable(host string) error {
 	var errs []error
 	for _, f := range s.Functions {
-		if f.DiscardLeases {
+		if f.ResetLeases {
 			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes as it likes: each would begin anew; remove it, and start halley run with it once",
 				f.setting("DISCARD_LEASES"), host))
 		}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // lockTTL is how long the bootstrap lock of a crashed host is respected, as in
@@ -44,7 +45,7 @@ func (f *function) bootstrap(ctx context.Context) error {
 			return fmt.Errorf("bootstrap leases: %w", err)
 		}
 		if lock == "" {
-			if err := sleep(ctx, time.Second); err != nil {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			continue
@@ -62,7 +63,7 @@ func (f *function) bootstrap(ctx context.Context) error {
 func (f *function) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if err := f.createMissing(ctx, f.Start, nil); err != nil {
+	if err := f.createMissing(ctx, f.StartFrom, nil); err != nil {
 		return err
 	}
 	if _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {
@@ -80,7 +81,7 @@ func (f *function) createAll(ctx context.Context, lock azcore.ETag, until time.T
 func (f *function) discard(ctx context.Context) error {
 	id := f.store.markerID()
 	_, err := f.store.container.Delete(ctx, id, f.store.newKey(id), "")
-	if o := classify(err); o != succeeded && o != leaseGone {
+	if o := cosmos.Classify(err); o != cosmos.Succeeded && o != cosmos.NotFound {
 		return fmt.Errorf("discard leases: %w", err)
 	}
 	leases, _, err := f.store.list(ctx)
@@ -88,11 +89,11 @@ func (f *function) discard(ctx context.Context) error {
 		return fmt.Errorf("discard leases: %w", err)
 	}
 	for _, l := range leases {
-		if err := f.store.delete(ctx, l); err != nil && classify(err) != leaseGone {
+		if err := f.store.delete(ctx, l); err != nil && cosmos.Classify(err) != cosmos.NotFound {
 			return fmt.Errorf("discard lease %q: %w", l.token, err)
 		}
 	}
-	f.Discard = false
+	f.ResetLeases = false
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (f *function) lock(ctx context.Context) (azcore.ETag, error) {
 		return "", err
 	}
 	_, err = f.store.container.Delete(ctx, id, f.store.newKey(id), etag)
-	if o := classify(err); o != succeeded && !o.unsure() && o != leaseGone {
+	if o := cosmos.Classify(err); o != cosmos.Succeeded && !o.Unsure() && o != cosmos.NotFound {
 		return "", fmt.Errorf("break stale lock %q: %w", id, err)
 	}
 	return "", nil
@@ -132,13 +133,13 @@ func (f *function) createMissing(ctx context.Context, start Start, confirmed fun
 		if confirmed != nil && !confirmed(hole) {
 			continue
 		}
-		l := hole.newLease(f.store.prefix).inMode(leaseMode(f.Mode))
+		l := hole.newLease(f.store.prefix).inMode(leaseMode(f.ChangeFeedMode))
 		// Above every epoch that a lease here had before it was deleted: sinks
 		// that fence must go on.
 		l.properties[epochProperty] = strconv.FormatInt(f.store.now().Unix(), 10)
 		l.continuation, err = f.resolveStart(ctx, start, hole)
-		if classify(err) == rangeGone {
-			if err := sleep(ctx, time.Second); err != nil {
+		if cosmos.Classify(err) == cosmos.RangeGone {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			return f.createMissing(ctx, start, confirmed) // split or merged meanwhile
@@ -163,7 +164,7 @@ func (f *function) resolveStart(ctx context.Context, start Start, p part) (strin
 		return "", nil
 	}
 	page, err := f.Container.ReadFeed(ctx, cosmos.FeedRequest{
-		Mode: f.Mode, Range: p.physical, Min: p.span.Min, Max: p.span.Max, Start: cosmos.StartNow, MaxItems: 1,
+		Mode: f.ChangeFeedMode, Range: p.physical, Min: p.span.Min, Max: p.span.Max, Start: cosmos.StartNow, MaxItems: 1,
 	})
 	if err != nil {
 		return "", err
@@ -185,7 +186,7 @@ func (f *function) audit(ctx context.Context) error {
 		suspects[p.span] = true
 		if f.suspects[p.span] {
 			f.log.Error("range has no lease, somebody deleted it; creating one",
-				zap.String("min", p.span.Min), zap.String("max", p.span.Max), zap.Bool("changesLost", f.Mode == cosmos.AllVersions))
+				zap.String("min", p.span.Min), zap.String("max", p.span.Max), zap.Bool("changesLost", f.ChangeFeedMode == cosmos.AllVersions))
 		}
 		return f.suspects[p.span]
 	})

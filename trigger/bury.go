@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"halley/trigger/internal/backoff"
+
 	"go.uber.org/zap"
 )
 
@@ -57,7 +59,7 @@ func (w *worker) deadLetter(c *pending, tries int, cause error) DeadLetter {
 		Function: w.f.Name, Range: w.lease.token, Epoch: w.keeper.id.epoch, LSN: c.item.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: idOf(c.item), DocumentKey: change.Key, Written: change.Time,
-		Attempts: tries, Parked: cause == nil, Time: w.parked.after(key, w.f.store.now().UTC()),
+		Attempts: tries, Blocked: cause == nil, Time: w.parked.after(key, w.f.store.now().UTC()),
 	}
 	if cause != nil {
 		d.Error = cause.Error()
@@ -106,7 +108,7 @@ func (w *worker) untilStored(ctx context.Context, where int, request func() erro
 		}
 		w.tally.trouble(where, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
 		w.log.Error("dead letter store fails; the range waits", zap.Error(err), zap.Int("failures", failures))
-		if err := sleep(ctx, backoff(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
+		if err := backoff.Sleep(ctx, backoff.Wait(failures, w.f.RetryMin, w.f.RetryMax, w.keeper.id.owner, w.lease.token)); err != nil {
 			return err
 		}
 	}
@@ -187,14 +189,14 @@ func (p *parked) remove(key string) {
 
 // park notes that the key of a letter has one now.
 func (w *worker) park(d DeadLetter) {
-	if w.f.ParkKeys {
+	if w.f.BlockKeys {
 		w.parked.add(d, time.Now())
 	}
 }
 
 // loadParked finds the keys that earlier owners parked.
 func (w *worker) loadParked(ctx context.Context) error {
-	if !w.f.ParkKeys || w.f.DeadLetters == nil {
+	if !w.f.BlockKeys || w.f.DeadLetters == nil {
 		return nil
 	}
 	return w.untilStored(ctx, outside, func() error { return w.listParked(ctx) })
@@ -235,7 +237,7 @@ func (p *parked) suspectAll() {
 // again.
 func (l *lane) divert(ctx context.Context, group []*pending) ([]*pending, error) {
 	w := l.worker
-	if !w.f.ParkKeys {
+	if !w.f.BlockKeys {
 		return group, nil
 	}
 	var rest []*pending

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 func manually(f *Function, _ *Options) { f.Checkpoint = Checkpoint{Manual: true} }
@@ -70,7 +72,7 @@ func TestManualCheckpointWithLanes(t *testing.T) {
 			if n%4 == 0 {
 				return errors.New("not now")
 			}
-			return sleep(ctx, time.Duration(n*3%7)*time.Second)
+			return backoff.Sleep(ctx, time.Duration(n*3%7)*time.Second)
 		}, manually, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 3 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
@@ -109,9 +111,9 @@ func TestNoCheckpointWithoutProgress(t *testing.T) {
 				return nil
 			}
 			if key := logicalKey(b.Changes[0].Document, []string{"/player"}); key == `["blocked"]` && held.CompareAndSwap(false, true) {
-				return sleep(ctx, 4*time.Minute)
+				return backoff.Sleep(ctx, 4*time.Minute)
 			}
-			return sleep(ctx, time.Second)
+			return backoff.Sleep(ctx, time.Second)
 		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 2, 1 })
 		w.fill("other", 60)
 		var writes atomic.Int64
@@ -140,8 +142,8 @@ func TestCheckpointEveryCountsWhatWasPassed(t *testing.T) {
 			w.fill(fmt.Sprint("doc", i, "-"), 20)
 		}
 		stop := w.running(w.host("a", w.record("a"), func(f *Function, o *Options) {
-			f.Checkpoint, f.BatchItems, f.MaxItems = Checkpoint{Every: 20}, 2, 20
-			o.Expiration, o.RenewInterval = time.Hour, 29*time.Minute
+			f.Checkpoint, f.BatchItems, f.MaxItemsPerInvocation = Checkpoint{Every: 20}, 2, 20
+			o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 29*time.Minute
 		}))
 		time.Sleep(time.Minute)
 		if n := w.happened(Checkpointed); n < 2 {

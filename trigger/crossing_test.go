@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/backoff"
 )
 
 // Leases change hands, split and are filled in one step at a time. The tests
@@ -26,7 +28,7 @@ func TestHandoverWaitsForTheBatchInWork(t *testing.T) {
 			record := w.record(owner)
 			return func(ctx context.Context, b Batch) error {
 				asked := w.leaseDocuments()[b.Range.ID].properties[handoverProperty]
-				if err := sleep(ctx, 25*time.Second); err != nil {
+				if err := backoff.Sleep(ctx, 25*time.Second); err != nil {
 					mu.Lock()
 					disturbed++
 					mu.Unlock()
@@ -228,7 +230,7 @@ func TestNoChildIsCreatedOnALeaseThatMayBeLost(t *testing.T) {
 // and with an epoch above all that the lease may have had.
 func TestHoleIsFilledTheSecondTime(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		fromNow := func(f *Function, _ *Options) { f.Start = FromNow() }
+		fromNow := func(f *Function, _ *Options) { f.StartFrom = FromNow() }
 		f := w.host("a", w.record("a"), fromNow).functions[0]
 		must(t, f.prepare(t.Context()))
 		deleted := w.leaseDocuments()["1"]
@@ -261,7 +263,7 @@ func TestPositionsAreOfOneContainer(t *testing.T) {
 		w.fill("other", 20)
 		time.Sleep(5 * time.Minute)
 		cancel()
-		if err := <-done; classify(err) != containerGone {
+		if err := <-done; cosmos.Classify(err) != cosmos.ContainerGone {
 			t.Errorf("run ended with %v", err)
 		}
 		if got := w.count(); got != 10 {

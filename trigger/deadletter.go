@@ -29,7 +29,7 @@ type DeadLetter struct {
 	Error       string          `json:"error"`                 // of the last attempt
 	Stack       string          `json:"stack,omitempty"`       // where the handler panicked
 	Attempts    int             `json:"attempts"`              // how often it was tried; 0 for one that is only parked
-	Parked      bool            `json:"parked,omitempty"`      // never tried: it waits behind an earlier one of its key
+	Blocked     bool            `json:"parked,omitempty"`      // never tried: it waits behind an earlier one of its key
 	Time        time.Time       `json:"time"`                  // when it was given up
 }
 
@@ -67,7 +67,7 @@ var ErrDamaged = errors.New("damaged dead letter")
 
 // Discard is a store that keeps nothing: what a function gives up is lost. It
 // is for those who would rather lose a change than look after it.
-var Discard DeadLetters = discard{}
+var DropDeadLetters DeadLetters = discard{}
 
 type discard struct{}
 

@@ -124,7 +124,7 @@ func (l *lane) give(ctx context.Context, changes []*pending) bool {
 }
 
 // needsKeys reports whether the worker must know logical keys at all.
-func (f *function) needsKeys() bool { return f.Lanes > 1 || f.ParkKeys }
+func (f *function) needsKeys() bool { return f.Lanes > 1 || f.BlockKeys }
 
 // laneOf is the lane of a change: equal keys, equal lane.
 func (f *function) laneOf(c *pending, lanes int) int {
@@ -247,7 +247,7 @@ func (l *lane) attempt(held context.Context, g *group) (verdict, error) {
 		return verdict{}, err
 	}
 	if err != nil {
-		event.Kind = Refused
+		event.Kind = DeliveryFailed
 		w.tally.failed(l.index, event)
 		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", g.tries),
 			zap.Int("changes", len(g.changes)), zap.Int64("lastLsn", event.LastLSN), stackField(err))

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 // letters is a dead letter store in memory, for tests.
@@ -276,7 +278,7 @@ func TestDiscardDropsWhenAsked(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.write("k", "poison")
 		w.fill("doc", 3)
-		summary, err := w.host("a", allergic(w.record("a")), func(f *Function, _ *Options) { f.DeadLetters = Discard }).Drain(t.Context())
+		summary, err := w.host("a", allergic(w.record("a")), func(f *Function, _ *Options) { f.DeadLetters = DropDeadLetters }).Drain(t.Context())
 		must(t, err)
 		if summary.Changes != 3 || summary.Behind != 0 {
 			t.Errorf("summary %+v", summary)
@@ -326,7 +328,7 @@ func TestBreakerPausesWhenEverythingFails(t *testing.T) {
 			}
 			return record(ctx, b)
 		}, withLetters(store, func(f *Function) {
-			f.MaxAttempts, f.Breaker, f.BreakerPause, f.RetryMax = 3, 5, 10*time.Minute, time.Second
+			f.MaxAttempts, f.BreakerLimit, f.BreakerPause, f.RetryMax = 3, 5, 10*time.Minute, time.Second
 		}))
 		stop := w.running(h)
 		time.Sleep(time.Hour)
@@ -352,7 +354,7 @@ func TestMaxAge(t *testing.T) {
 		w.write("k", "poison")
 		store := &letters{}
 		stop := w.running(w.host("a", allergic(w.record("a")), withLetters(store, func(f *Function) {
-			f.MaxAttempts, f.MaxAge = -1, 10*time.Minute
+			f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute
 		})))
 		time.Sleep(9 * time.Minute)
 		if n := len(store.ids()); n != 0 {
@@ -369,7 +371,7 @@ func TestMaxAge(t *testing.T) {
 func TestParkedKeysFollowInOrder(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &letters{}
-		park := func(f *Function) { f.ParkKeys = true }
+		park := func(f *Function) { f.BlockKeys = true }
 		w.write("k", "poison")
 		w.write("k", "later1")
 		w.write("other", "doc")
@@ -383,7 +385,7 @@ func TestParkedKeysFollowInOrder(t *testing.T) {
 		if fmt.Sprint(store.ids()) != "[poison later1 later2]" || w.count() != 1 {
 			t.Errorf("letters %v, %d delivered", store.ids(), w.count())
 		}
-		if d := store.all[1]; !d.Parked || d.Attempts != 0 {
+		if d := store.all[1]; !d.Blocked || d.Attempts != 0 {
 			t.Errorf("parked letter %+v", d)
 		}
 
@@ -414,7 +416,7 @@ func TestLanesKeepTheOrderOfKeys(t *testing.T) {
 			running++
 			most = max(most, running)
 			mu.Unlock()
-			err := sleep(ctx, 10*time.Second)
+			err := backoff.Sleep(ctx, 10*time.Second)
 			mu.Lock()
 			running--
 			mu.Unlock()
@@ -505,7 +507,7 @@ func TestBatchWindow(t *testing.T) {
 			sizes = append(sizes, len(b.Changes))
 			at = append(at, time.Since(began).Round(time.Second))
 			return nil
-		}, func(f *Function, _ *Options) { f.BatchWindow, f.PollDelay = 20*time.Second, time.Second }))
+		}, func(f *Function, _ *Options) { f.BatchWindow, f.FeedPollDelay = 20*time.Second, time.Second }))
 		for i := range 10 {
 			w.write("k", fmt.Sprint("doc", i))
 			time.Sleep(6 * time.Second)
@@ -555,7 +557,7 @@ func TestCheckpointEvery(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				stop := w.running(w.host("a", w.record("a"), func(f *Function, o *Options) {
 					f.Checkpoint = test.setting
-					o.Expiration, o.RenewInterval = time.Hour, 20*time.Minute
+					o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 20*time.Minute
 				}))
 				for i := range 100 {
 					w.write("k", fmt.Sprint("doc", i))
@@ -658,7 +660,7 @@ func TestDiscardBeginsAnew(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.fill("doc", 20)
 		for range 2 {
-			_, err := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.Discard = true }).Drain(t.Context())
+			_, err := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.ResetLeases = true }).Drain(t.Context())
 			must(t, err)
 		}
 		if got := w.count(); got != 40 {

@@ -123,7 +123,7 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 
 // lease drains one range, if it is free and has something new; see outlived.
 func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
-	if !l.free(d.f.store.now(), d.f.host.opts.Expiration) {
+	if !l.free(d.f.store.now(), d.f.host.opts.LeaseExpirationInterval) {
 		d.count(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
@@ -203,7 +203,7 @@ func (f *function) peek(ctx context.Context, l *lease) (first *cosmos.Page, idle
 		first, err = f.readFeed(within, at, l.continuation)
 	}
 	switch {
-	case errors.Is(err, errSplit), classify(err) == rangeGone:
+	case errors.Is(err, errSplit), cosmos.Classify(err) == cosmos.RangeGone:
 		return nil, false, nil // the worker sees to it
 	case err != nil:
 		return nil, false, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator"
+	"halley/trigger/internal/backoff"
 )
 
 func TestDrain(t *testing.T) {
@@ -77,7 +78,7 @@ func TestDrainStopsInGoodOrder(t *testing.T) {
 		defer cancel()
 		record := w.record("a")
 		summary, err := w.host("a", func(ctx context.Context, b Batch) error {
-			if err := sleep(ctx, 7*time.Second); err != nil {
+			if err := backoff.Sleep(ctx, 7*time.Second); err != nil {
 				return err
 			}
 			return record(ctx, b)

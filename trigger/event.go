@@ -29,13 +29,13 @@ type EventKind string
 
 // The kinds of event.
 const (
-	Acquired     EventKind = "acquired"      // this host owns the lease now
-	Delivered    EventKind = "delivered"     // the handler accepted a batch
-	Refused      EventKind = "refused"       // the handler refused a batch, which comes again
-	DeadLettered EventKind = "dead-lettered" // a change was given up and is in the dead letter store
-	Checkpointed EventKind = "checkpointed"  // the lease document holds a newer continuation
-	Split        EventKind = "split"         // the lease gave way to children
-	Released     EventKind = "released"      // this host no longer owns the lease
+	Acquired       EventKind = "acquired"      // this host owns the lease now
+	Delivered      EventKind = "delivered"     // the handler accepted a batch
+	DeliveryFailed EventKind = "refused"       // the handler refused a batch, which comes again
+	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
+	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
+	Split          EventKind = "split"         // the lease gave way to children
+	Released       EventKind = "released"      // this host no longer owns the lease
 )
 
 // CloseReason says why a host stopped working on a range.

@@ -23,8 +23,9 @@ func ExampleFailed() {
 
 	busy := map[string]bool{"bob": true}
 	games.drain(trigger.Function{
+		Name:      "leaderboard",
 		Container: games.results,
-		Start:     trigger.FromBeginning(),
+		StartFrom: trigger.FromBeginning(),
 		RetryMin:  time.Millisecond,
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			var failed []trigger.Change
@@ -64,8 +65,9 @@ func ExampleSkip() {
 		log.Fatal(err)
 	}
 	summary := games.drain(trigger.Function{
+		Name:        "leaderboard",
 		Container:   games.results,
-		Start:       trigger.FromBeginning(),
+		StartFrom:   trigger.FromBeginning(),
 		DeadLetters: letters,
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			var senseless []trigger.Change
@@ -101,7 +103,7 @@ func ExampleFunction_lanes() {
 	games.drain(trigger.Function{
 		Name:        "leaderboard",
 		Container:   games.results,
-		Start:       trigger.FromBeginning(),
+		StartFrom:   trigger.FromBeginning(),
 		Lanes:       4,
 		MaxAttempts: 3,
 		RetryMin:    time.Millisecond,
@@ -157,7 +159,7 @@ func ExampleReplay() {
 		return nil
 	})
 	summary := games.drain(trigger.Function{
-		Name: "leaderboard", Container: games.results, Start: trigger.FromBeginning(), Handler: handler, DeadLetters: letters,
+		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(), Handler: handler, DeadLetters: letters,
 	})
 	fmt.Println(summary.DeadLetters, "dead letters")
 

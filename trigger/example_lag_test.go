@@ -15,7 +15,7 @@ func ExampleEstimateLag() {
 	games.write(result{"1", "ada", 1200})
 
 	function := trigger.Function{
-		Name: "leaderboard", Container: games.results, Start: trigger.FromBeginning(),
+		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(),
 		Handler: func(context.Context, trigger.Batch) error { return nil },
 	}
 	games.drain(function)

@@ -87,7 +87,7 @@ func Example() {
 	host, err := trigger.New(games.leases, []trigger.Function{{
 		Name:      "leaderboard",
 		Container: games.results,
-		Start:     trigger.FromBeginning(),
+		StartFrom: trigger.FromBeginning(),
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				fmt.Println(r.Player, r.Score)
@@ -117,8 +117,9 @@ func ExampleHandler() {
 	games.write(result{"1", "ada", 1200})
 
 	games.drain(trigger.Function{
+		Name:      "leaderboard",
 		Container: games.results,
-		Start:     trigger.FromBeginning(),
+		StartFrom: trigger.FromBeginning(),
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			for _, c := range b.Changes {
 				var r result
@@ -141,8 +142,9 @@ func ExampleDocuments() {
 
 	best := 0
 	games.drain(trigger.Function{
+		Name:      "leaderboard",
 		Container: games.results,
-		Start:     trigger.FromBeginning(),
+		StartFrom: trigger.FromBeginning(),
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				best = max(best, r.Score)

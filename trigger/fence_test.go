@@ -38,7 +38,7 @@ func TestStaleLeaseWritesAreRefused(t *testing.T) {
 			"retire":     func() error { return store.delete(t.Context(), stale) },
 			"request":    func() error { return store.ask(t.Context(), stale, identity{owner: "c"}) },
 		} {
-			if err := write(); classify(err) != leaseConflict {
+			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
 				t.Errorf("%s from a version that is out of date: %v", name, err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // function is a Function at work in a host.
@@ -57,16 +58,16 @@ func newFunction(h *Host, f Function, leases *cosmos.Container) *function {
 }
 
 func (f *function) pollDelay() time.Duration {
-	if f.PollDelay > 0 {
-		return f.PollDelay
+	if f.FeedPollDelay > 0 {
+		return f.FeedPollDelay
 	}
-	return f.host.opts.PollDelay
+	return f.host.opts.FeedPollDelay
 }
 
 func (f *function) event(e Event) {
-	if f.host.opts.Observe != nil {
-		e.Time, e.Function = time.Now(), f.Name
-		f.host.opts.Observe(e)
+	e.Time, e.Function = time.Now(), f.Name
+	for _, observe := range f.host.opts.Observers {
+		observe(e)
 	}
 }
 
@@ -90,7 +91,7 @@ func (f *function) run(ctx context.Context) error {
 			fail(err) // ends the workers too
 			return endedBy(caller, err)
 		}
-		next := time.NewTimer(f.host.opts.AcquireInterval)
+		next := time.NewTimer(f.host.opts.LeaseAcquireInterval)
 		select {
 		case <-next.C:
 		case <-kick:
@@ -129,7 +130,7 @@ func (f *function) work(ctx context.Context, w *worker, fail context.CancelCause
 
 // isFatal reports whether an error ends a whole function.
 func isFatal(err error) bool {
-	return errors.Is(err, errForeignLease) || errors.Is(err, errSetup) || classify(err) == containerGone
+	return errors.Is(err, errForeignLease) || errors.Is(err, errSetup) || cosmos.Classify(err) == cosmos.ContainerGone
 }
 
 // errSetup marks what somebody has to change before a function can start.
@@ -147,7 +148,7 @@ func (f *function) untilWorks(ctx context.Context, what string, do func(context.
 			return cause
 		}
 		f.log.Error(what+" failed", zap.Error(err), zap.Int("failures", failures))
-		if err := sleep(ctx, backoff(failures, backoffBase, f.host.opts.AcquireInterval, f.host.me.owner, f.Name)); err != nil {
+		if err := backoff.Sleep(ctx, backoff.Wait(failures, backoff.Min, f.host.opts.LeaseAcquireInterval, f.host.me.owner, f.Name)); err != nil {
 			return err
 		}
 	}
@@ -158,16 +159,16 @@ func (f *function) prepare(ctx context.Context) error {
 	if f.store != nil {
 		return nil
 	}
-	store, err := newLeaseStore(ctx, f.leases, f.Function, f.host.opts.Expiration)
-	switch classify(err) {
-	case succeeded:
-	case refused, invalid, leaseGone, containerGone:
+	store, err := newLeaseStore(ctx, f.leases, f.Function, f.host.opts.LeaseExpirationInterval)
+	switch cosmos.Classify(err) {
+	case cosmos.Succeeded:
+	case cosmos.Denied, cosmos.Invalid, cosmos.NotFound, cosmos.ContainerGone:
 		return fmt.Errorf("%w: %w", errSetup, err)
 	default:
 		return err
 	}
 	f.store = store
-	if f.Discard {
+	if f.ResetLeases {
 		err = f.discard(ctx)
 	}
 	if err == nil {
@@ -196,10 +197,10 @@ func (f *function) checkMode(ctx context.Context) error {
 		return err
 	}
 	for _, l := range leases {
-		if l.mode != leaseMode(f.Mode) {
+		if l.mode != leaseMode(f.ChangeFeedMode) {
 			f.store = nil
 			return fmt.Errorf("%w: lease %q is in mode %q and the function in mode %q; choose another lease container prefix, or discard the leases",
-				errSetup, l.token, l.mode, leaseMode(f.Mode))
+				errSetup, l.token, l.mode, leaseMode(f.ChangeFeedMode))
 		}
 	}
 	return nil
@@ -247,7 +248,7 @@ func (f *function) candidates(ctx context.Context) ([]*lease, error) {
 	for _, b := range bad {
 		f.log.Error("document is no lease that can be used; it is left alone", zap.String("id", b.id), zap.Error(b.err))
 	}
-	used, ignored := onePerToken(all, f.store.now(), f.host.opts.Expiration)
+	used, ignored := onePerToken(all, f.store.now(), f.host.opts.LeaseExpirationInterval)
 	for _, l := range ignored {
 		f.vacate(ctx, l)
 	}
@@ -277,10 +278,10 @@ func (f *function) standings(leases []*lease) []standing {
 			standings[i] = standing{token: l.token, owner: f.host.me.owner}
 			continue
 		}
-		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.Expiration)}
+		s := standing{token: l.token, owner: l.owner, free: l.free(now, f.host.opts.LeaseExpirationInterval)}
 		s.halley = l.ownedByHalley()
-		s.left = s.free && now.Sub(l.idleSince(f.host.opts.Expiration)) > f.host.opts.AcquireInterval+time.Second
-		s.asked, s.ignored = l.asked(now, f.host.opts.Expiration)
+		s.left = s.free && now.Sub(l.idleSince(f.host.opts.LeaseExpirationInterval)) > f.host.opts.LeaseAcquireInterval+time.Second
+		s.asked, s.ignored = l.asked(now, f.host.opts.LeaseExpirationInterval)
 		standings[i] = s
 	}
 	return standings
@@ -317,7 +318,7 @@ func onePerToken(leases []*lease, now time.Time, expiration time.Duration) (used
 func (f *function) vacate(ctx context.Context, l *lease) {
 	f.log.Error("two leases for one range; delete the one that is ignored", zap.String("range", l.token),
 		zap.String("id", l.id), zap.String("ignored", l.partitionKey.String()))
-	now, expiration := f.store.now(), f.host.opts.Expiration
+	now, expiration := f.store.now(), f.host.opts.LeaseExpirationInterval
 	by, _ := l.asked(now, expiration)
 	if l.free(now, expiration) || !l.ownedByHalley() || l.owner == f.host.me.owner || by != "" {
 		return
@@ -335,7 +336,7 @@ func (f *function) auditIfDue(ctx context.Context) error {
 	due := f.audited.Add(f.host.opts.AuditInterval)
 	if len(f.suspects) > 0 {
 		due = f.audited.Add(secondLook)
-		if err := sleep(ctx, time.Until(due)); err != nil {
+		if err := backoff.Sleep(ctx, time.Until(due)); err != nil {
 			return err
 		}
 	}
@@ -351,7 +352,7 @@ func (f *function) auditIfDue(ctx context.Context) error {
 // soon bounds what a pass of the balancer may wait for answers: a takeover must
 // not hang on one that never comes.
 func (f *function) soon(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, f.host.opts.Expiration/2)
+	return context.WithTimeout(ctx, f.host.opts.LeaseExpirationInterval/2)
 }
 
 // acquire takes the lease and makes its worker; see outlived.
@@ -378,7 +379,7 @@ func (f *function) acquire(ctx context.Context, l *lease, outlived bool) (*worke
 	w.troubles.load(held.properties[troubleProperty])
 	w.keeper = newKeeper(held, id, sent, f, &w.troubles)
 	w.checkpoints = checkpoints{setting: f.Checkpoint, keeper: w.keeper, last: time.Now()}
-	w.breaker.limit = f.Breaker
+	w.breaker.limit = f.BreakerLimit
 	f.mu.Lock()
 	f.workers[held.token] = w.tally
 	f.mu.Unlock()
@@ -401,7 +402,7 @@ func (f *function) forget(w *worker, err error) {
 	if again && w.tally.snapshot().Changes == 0 {
 		doublings = min(before.doublings+1, maxDoublings)
 	}
-	f.resting[w.lease.token] = rest{time.Now().Add(2 * f.host.opts.AcquireInterval << doublings), err, doublings}
+	f.resting[w.lease.token] = rest{time.Now().Add(2 * f.host.opts.LeaseAcquireInterval << doublings), err, doublings}
 }
 
 func (f *function) setProblem(err error) {

@@ -52,9 +52,9 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 		if err != nil {
 			return nil, err
 		}
-		key := strings.Join([]string{f.Name, f.Container.Client().Endpoint(), f.Container.Database(), f.Container.Name()}, "/")
+		key := strings.Join([]string{f.leasePrefix(), f.Container.Client().Endpoint(), f.Container.Database(), f.Container.Name()}, "/")
 		if names[key] {
-			return nil, fmt.Errorf("two functions named %q on one container: names prefix leases and must differ", f.Name)
+			return nil, fmt.Errorf("two functions share the lease prefix %q on one container: give each a LeasePrefix of its own", f.leasePrefix())
 		}
 		names[key] = true
 		h.functions = append(h.functions, newFunction(h, f, leases))

@@ -13,6 +13,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/backoff"
 )
 
 // functions makes a host of several functions on the same container; their
@@ -24,7 +25,7 @@ func (w *world) functions(t *testing.T, o Options, functions ...Function) *Host 
 		if functions[i].Container == nil {
 			functions[i].Container = client.Container("db", "items")
 		}
-		functions[i].Start = FromBeginning()
+		functions[i].StartFrom = FromBeginning()
 	}
 	o.Owner = "a"
 	h, err := New(client.Container("db", "leases"), functions, &o)
@@ -46,13 +47,13 @@ func TestFailingRangesLeaveMemoryToTheOthers(t *testing.T) {
 			w.written[id] = 1
 		}
 		h := w.functions(t, Options{ReadAhead: 20_000},
-			Function{Name: "broken", Handler: broken, MaxItems: 2},
+			Function{Name: "broken", Handler: broken, MaxItemsPerInvocation: 2},
 			Function{Name: "sound", Handler: func(ctx context.Context, b Batch) error {
-				if err := sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
+				if err := backoff.Sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
 					return err
 				}
 				return w.record("a")(ctx, b)
-			}, MaxItems: 2})
+			}, MaxItemsPerInvocation: 2})
 		stop := w.running(h)
 		time.Sleep(10 * time.Minute)
 		stop()
@@ -86,7 +87,7 @@ func TestDrainGoesOnWithoutAFunctionThatCannotStart(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.fill("doc", 300)
 		slow := func(ctx context.Context, b Batch) error {
-			if err := sleep(ctx, time.Second); err != nil {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			return w.record("a")(ctx, b)
@@ -182,7 +183,7 @@ func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 				t.Error("delivered while no lease write arrived for longer than the lease lasts")
 			}
 			return record(ctx, b)
-		}, func(f *Function, _ *Options) { f.ParkKeys, f.DeadLetters = true, store }).Drain(t.Context())
+		}, func(f *Function, _ *Options) { f.BlockKeys, f.DeadLetters = true, store }).Drain(t.Context())
 		must(t, err)
 		w.complete(0)
 	})
@@ -198,7 +199,7 @@ func TestRestsGrow(t *testing.T) {
 		for i, want := range []int{2, 4, 8, 8} {
 			f.forget(&worker{lease: l, tally: newTally(l, f.host.me)}, errStuck{})
 			rest := time.Until(f.resting["0"].until)
-			if rest != time.Duration(want)*f.host.opts.AcquireInterval || !f.rests(l) {
+			if rest != time.Duration(want)*f.host.opts.LeaseAcquireInterval || !f.rests(l) {
 				t.Errorf("rest %d is %s, want %d acquire intervals", i+1, rest, want)
 			}
 			time.Sleep(rest)

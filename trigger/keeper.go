@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+
 	"go.uber.org/zap"
 )
 
@@ -47,7 +50,7 @@ func newKeeper(l *lease, id identity, sent time.Time, f *function, t *troubles) 
 	return &keeper{
 		store: f.store, id: id, lease: l, troubles: t, event: f.event,
 		log:   f.log.With(zap.String("range", l.token), zap.Int64("epoch", id.epoch)),
-		renew: o.RenewInterval, trust: o.Expiration - o.Expiration/10,
+		renew: o.LeaseRenewInterval, trust: o.LeaseExpirationInterval - o.LeaseExpirationInterval/10,
 		wake: make(chan struct{}, 1), written: make(chan struct{}),
 		began: l.continuation, acknowledged: l.continuation, stored: l.continuation, sent: sent,
 	}
@@ -218,7 +221,7 @@ func (k *keeper) write(ctx context.Context, stop <-chan struct{}, change func(*l
 		}
 		failures++
 		k.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
-		wait := time.NewTimer(backoff(failures, backoffBase, k.renew/2, k.id.owner, k.lease.token))
+		wait := time.NewTimer(backoff.Wait(failures, backoff.Min, k.renew/2, k.id.owner, k.lease.token))
 		select {
 		case <-wait.C:
 		case <-stop:
@@ -258,13 +261,13 @@ func (k *keeper) writeOnce(ctx context.Context, change func(*lease)) error {
 	}
 	sent := time.Now()
 	err := k.store.replace(ctx, next)
-	switch o := classify(err); {
-	case o == succeeded:
+	switch o := cosmos.Classify(err); {
+	case o == cosmos.Succeeded:
 		k.adopt(next, sent, write)
 		return nil
-	case o == leaseGone:
+	case o == cosmos.NotFound:
 		return fmt.Errorf("write lease %q: %w (document deleted)", k.lease.token, errLeaseLost)
-	case !o.unsure():
+	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", k.lease.token, err)
 	}
 	again, cancelAgain := context.WithTimeout(outer, k.trust/6)

@@ -48,7 +48,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
 	f := &function{Function: of, store: store, ranges: topology{container: of.Container}, log: zap.NewNop()}
-	f.MaxItems = 1
+	f.MaxItemsPerInvocation = 1
 	if _, err := f.ranges.refresh(ctx); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
@@ -135,7 +135,7 @@ func (f *function) addLag(ctx context.Context, l *lease, total *Lag) error {
 		return nil // its position will be now, whenever that is
 	}
 	page, err := f.readFeed(ctx, at, l.continuation)
-	if classify(err) == rangeGone {
+	if cosmos.Classify(err) == cosmos.RangeGone {
 		if _, err := f.ranges.refresh(ctx); err != nil {
 			return err
 		}

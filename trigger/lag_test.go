@@ -12,7 +12,7 @@ import (
 
 func (w *world) lag(change ...func(*Function)) map[string]Lag {
 	w.t.Helper()
-	f := Function{Name: "test", Container: w.items, Start: FromBeginning()}
+	f := Function{Name: "test", Container: w.items, StartFrom: FromBeginning()}
 	for _, c := range change {
 		c(&f)
 	}
@@ -62,7 +62,7 @@ func TestLagWithoutACheckpoint(t *testing.T) {
 		if got := w.lag()["0"]; got.Changes != 10 {
 			t.Errorf("from the beginning: %+v", got)
 		}
-		if got := w.lag(func(f *Function) { f.Start = FromNow() })["0"]; got.Changes != 0 {
+		if got := w.lag(func(f *Function) { f.StartFrom = FromNow() })["0"]; got.Changes != 0 {
 			t.Errorf("from now: %+v", got)
 		}
 	})
@@ -110,7 +110,7 @@ func TestLagOfWhatNoLeaseCovers(t *testing.T) {
 		w.fill("doc", 10)
 		_, err := w.host("a", w.record("a")).Drain(t.Context())
 		must(t, err)
-		f := Function{Name: "test", Container: w.items, Start: FromBeginning()}
+		f := Function{Name: "test", Container: w.items, StartFrom: FromBeginning()}
 		for _, l := range w.leaseDocuments() {
 			_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
 			must(t, err)

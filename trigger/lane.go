@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"halley/trigger/internal/backoff"
+
 	"go.uber.org/zap"
 )
 
@@ -209,7 +211,7 @@ func (l *lane) turn(ctx context.Context, g *group) (done func(), err error) {
 		return func() {}, nil
 	}
 	// Ranges that ask at one moment get an order by hash, so that a run can be repeated.
-	if err := sleep(ctx, backoff(1, turnSpread, turnSpread, w.keeper.id.owner, w.f.Name, w.lease.token)); err != nil {
+	if err := backoff.Sleep(ctx, backoff.Wait(1, turnSpread, turnSpread, w.keeper.id.owner, w.f.Name, w.lease.token)); err != nil {
 		return nil, err
 	}
 	select {
@@ -243,7 +245,7 @@ func (l *lane) hopeless(g *group) error {
 	case g.stuck && l.exhausted(g):
 		return errStuck{f.host.opts.StuckGrace}
 	case f.MaxAttempts > 0 && g.deaths >= max(f.MaxAttempts, leastDeaths),
-		f.MaxAge > 0 && g.deaths >= leastDeaths && !g.since.IsZero() && time.Since(g.since) >= f.MaxAge:
+		f.RetryMaxAge > 0 && g.deaths >= leastDeaths && !g.since.IsZero() && time.Since(g.since) >= f.RetryMaxAge:
 		return fmt.Errorf("%d hosts in a row ended without a word while they delivered this change alone: it may crash the process", g.deaths)
 	}
 	return nil
@@ -316,27 +318,27 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 	if g.since.IsZero() {
 		g.since = time.Now()
 	}
-	wait := backoff(l.failures, f.RetryMin, f.RetryMax, l.worker.keeper.id.owner, l.worker.lease.token)
+	wait := backoff.Wait(l.failures, f.RetryMin, f.RetryMax, l.worker.keeper.id.owner, l.worker.lease.token)
 	if half := l.half(g.changes); half > 0 {
 		first := &group{changes: g.changes[:half], tries: g.tries, since: g.since}
 		second := &group{changes: g.changes[half:], tries: g.tries}
 		l.remember(first)
-		return []*group{second, first}, sleep(ctx, wait)
+		return []*group{second, first}, backoff.Sleep(ctx, wait)
 	}
 	l.remember(g)
 	if !l.exhausted(g) {
-		return []*group{g}, sleep(ctx, wait)
+		return []*group{g}, backoff.Sleep(ctx, wait)
 	}
 	if f.DeadLetters == nil {
 		l.worker.tally.trouble(l.index, fmt.Errorf("no dead letter store, so the range waits for: %w", v.err))
-		return []*group{g}, sleep(ctx, wait)
+		return []*group{g}, backoff.Sleep(ctx, wait)
 	}
 	if !g.paused && l.worker.breaker.open() {
 		g.paused = true
 		l.worker.tally.trouble(l.index, fmt.Errorf("paused, everything fails: %w", v.err))
 		l.worker.log.Error("everything fails; the range pauses instead of filling the dead letter store",
 			zap.Duration("pause", f.BreakerPause), zap.Error(v.err))
-		return []*group{g}, sleep(ctx, f.BreakerPause)
+		return []*group{g}, backoff.Sleep(ctx, f.BreakerPause)
 	}
 	l.worker.breaker.gaveUp(len(g.changes))
 	return nil, l.bury(ctx, g.changes, g.tries, v.err)
@@ -346,5 +348,5 @@ func (l *lane) failed(ctx context.Context, g *group, v verdict) ([]*group, error
 // the function grants.
 func (l *lane) exhausted(g *group) bool {
 	f := l.worker.f
-	return f.MaxAttempts > 0 && g.attempts >= f.MaxAttempts || f.MaxAge > 0 && time.Since(g.since) >= f.MaxAge
+	return f.MaxAttempts > 0 && g.attempts >= f.MaxAttempts || f.RetryMaxAge > 0 && time.Since(g.since) >= f.RetryMaxAge
 }

@@ -319,3 +319,15 @@ func (l *lease) idleSince(expiration time.Duration) time.Time {
 func (l *lease) free(now time.Time, expiration time.Duration) bool {
 	return l.owner == "" || now.After(l.idleSince(expiration))
 }
+
+// unmarshalProperty decodes one property of a document read as a map.
+func unmarshalProperty(doc map[string]json.RawMessage, name string, v any) error {
+	raw, ok := doc[name]
+	if !ok {
+		return fmt.Errorf("has no %s", name)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("property %s: %w", name, err)
+	}
+	return nil
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 func TestOptionsThatCannotWork(t *testing.T) {
@@ -17,15 +18,15 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			options Options
 			want    string
 		}{
-			{Options{RenewInterval: time.Minute}, "RenewInterval"},
-			{Options{RenewInterval: 10 * time.Second, Expiration: 20 * time.Second}, "less than half of Expiration"},
-			{Options{Expiration: 30 * time.Second}, "RenewInterval (17s)"},
-			{Options{PollDelay: -1}, "PollDelay"},
-			{Options{AcquireInterval: -time.Second}, "AcquireInterval"},
+			{Options{LeaseRenewInterval: time.Minute}, "RenewInterval"},
+			{Options{LeaseRenewInterval: 10 * time.Second, LeaseExpirationInterval: 20 * time.Second}, "less than half of Expiration"},
+			{Options{LeaseExpirationInterval: 30 * time.Second}, "RenewInterval (17s)"},
+			{Options{FeedPollDelay: -1}, "PollDelay"},
+			{Options{LeaseAcquireInterval: -time.Second}, "AcquireInterval"},
 			{Options{MaxLeases: -1}, "MaxLeases"},
 			{Options{ReadAhead: -1}, "ReadAhead"},
 		} {
-			f := Function{Container: w.items, Handler: w.record("a")}
+			f := Function{Name: "f", Container: w.items, Handler: w.record("a")}
 			if _, err := New(w.leases, []Function{f}, &test.options); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v: %v, want an error about %q", test.options, err, test.want)
 			}
@@ -37,20 +38,20 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		good := Function{Name: "a", Container: w.items, Handler: w.record("a")}
 		for want, change := range map[string]func(*Function){
-			"cannot contain":        func(f *Function) { f.Name = "games/scores" },
-			"no container":          func(f *Function) { f.Container = nil },
-			"no handler":            func(f *Function) { f.Handler = nil },
-			"Lanes cannot":          func(f *Function) { f.Lanes = -1 },
-			"a duration":            func(f *Function) { f.BreakerPause = -1 },
-			"MaxAttempts":           func(f *Function) { f.MaxAttempts = -2 },
-			"manual":                func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
-			"needs a continuation":  func(f *Function) { f.Start = FromContinuation("") },
-			"ParkKeys needs":        func(f *Function) { f.ParkKeys = true },
-			"ParkKeys keeps":        func(f *Function) { f.ParkKeys, f.LanesByID, f.DeadLetters = true, true, Discard },
-			"less than RetryMin":    func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
-			"two functions named":   func(f *Function) {},
-			"all versions begin":    func(f *Function) { f.Mode, f.Start = cosmos.AllVersions, FromBeginning() },
-			"latest-version mode; ": func(f *Function) { f.Mode, f.SoftDelete = cosmos.AllVersions, "deleted" },
+			"cannot contain":         func(f *Function) { f.Name = "games/scores" },
+			"no container":           func(f *Function) { f.Container = nil },
+			"no handler":             func(f *Function) { f.Handler = nil },
+			"Lanes cannot":           func(f *Function) { f.Lanes = -1 },
+			"a duration":             func(f *Function) { f.BreakerPause = -1 },
+			"MaxAttempts":            func(f *Function) { f.MaxAttempts = -2 },
+			"manual":                 func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
+			"needs a continuation":   func(f *Function) { f.StartFrom = FromContinuation("") },
+			"ParkKeys needs":         func(f *Function) { f.BlockKeys = true },
+			"ParkKeys keeps":         func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
+			"less than RetryMin":     func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
+			"share the lease prefix": func(f *Function) {},
+			"all versions begin":     func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
+			"latest-version mode; ":  func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
 		} {
 			f := good
 			change(&f)
@@ -76,11 +77,11 @@ func TestReadAheadKeepsToItsBudget(t *testing.T) {
 		}
 		record := w.record("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
-			if err := sleep(ctx, time.Second); err != nil {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			return record(ctx, b)
-		}, func(f *Function, o *Options) { f.MaxItems, o.ReadAhead = 2, limit })
+		}, func(f *Function, o *Options) { f.MaxItemsPerInvocation, o.ReadAhead = 2, limit })
 		stop := w.running(h)
 		most := int64(0)
 		for w.count() < len(w.written) {

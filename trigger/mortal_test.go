@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 // mortal drains as one process after the other. A change of which kills says so
@@ -57,7 +59,7 @@ func isPoison(c *Change) bool { return documentID(c.Document) == "poison" }
 
 func slowly(d time.Duration, h Handler) Handler {
 	return func(ctx context.Context, b Batch) error {
-		if err := sleep(ctx, d); err != nil {
+		if err := backoff.Sleep(ctx, d); err != nil {
 			return err
 		}
 		return h(ctx, b)
@@ -133,7 +135,7 @@ func TestPoisonThatHangsUntilItsAgeIsOver(t *testing.T) {
 				}
 			}
 			return record(ctx, b)
-		}, withLetters(store, func(f *Function) { f.MaxAttempts, f.MaxAge = -1, 10*time.Minute }), func(_ *Function, o *Options) { o.MaxStuck = 1000 })
+		}, withLetters(store, func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute }), func(_ *Function, o *Options) { o.MaxStuck = 1000 })
 		stop := w.running(h)
 		time.Sleep(6 * time.Hour)
 		if fmt.Sprint(store.ids()) != "[poison]" {
@@ -154,10 +156,10 @@ func TestKillerBehindWhatIsNotSaved(t *testing.T) {
 	}{
 		{"manual, never asked for", 1, func(f *Function) { f.Checkpoint.Manual = true }},
 		{"manual, asked for every 50", 1, func(f *Function) { f.Checkpoint.Manual = true }},
-		{"every 100, pages of one", 1, func(f *Function) { f.Checkpoint.Every, f.MaxItems = 100, 1 }},
-		{"default, pages of one, a write takes 20 ms", 1, func(f *Function) { f.MaxItems = 1 }},
+		{"every 100, pages of one", 1, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation = 100, 1 }},
+		{"default, pages of one, a write takes 20 ms", 1, func(f *Function) { f.MaxItemsPerInvocation = 1 }},
 		{"default, merged, a write takes 20 ms", 2, nil},
-		{"every 100, merged", 2, func(f *Function) { f.Checkpoint.Every, f.MaxItems = 100, 10 }},
+		{"every 100, merged", 2, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation = 100, 10 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, test.ranges, func(t *testing.T, w *world) {
@@ -179,7 +181,7 @@ func TestKillerBehindWhatIsNotSaved(t *testing.T) {
 					}
 					return record(ctx, b)
 				}, withLetters(store, func(f *Function) {
-					f.MaxItems = 10
+					f.MaxItemsPerInvocation = 10
 					if test.set != nil {
 						test.set(f)
 					}
@@ -229,7 +231,7 @@ func TestKillerWithMaxAgeOnly(t *testing.T) {
 		w.write("k", "poison")
 		w.fill("late", 30)
 		store := &letters{}
-		deaths := mortal(t, w, 60, isPoison, w.record("a"), withLetters(store, func(f *Function) { f.MaxAttempts, f.MaxAge = -1, 10*time.Minute }))
+		deaths := mortal(t, w, 60, isPoison, w.record("a"), withLetters(store, func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute }))
 		ids := store.ids()
 		slices.Sort(ids)
 		if fmt.Sprint(ids) != "[poison]" {

@@ -197,7 +197,7 @@ func TestBootstrapWhileASplitCompletes(t *testing.T) {
 				feeds.Add(1)
 			}
 			return nil, nil, false
-		}}, "a", w.record("a"), func(f *Function, _ *Options) { f.Start = FromNow() })
+		}}, "a", w.record("a"), func(f *Function, _ *Options) { f.StartFrom = FromNow() })
 		remove := w.account.Inject(emulator.Fault{Method: "GET", Resource: "docs", Path: "colls/items/docs$", Status: 410, SubStatus: 1007})
 		stop := w.running(h)
 		time.Sleep(20 * time.Second)

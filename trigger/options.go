@@ -12,13 +12,17 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // Function is a handler and the container whose changes it gets.
 type Function struct {
-	// Name is the processor name: it prefixes the lease ids, and functions that
-	// share a lease container differ in it. It may be empty, and has no / \ ? #.
+	// Name is the function's name in logs, errors, events and dead letters.
 	Name string
+	// LeasePrefix is the processor name: lease ids begin with it, and functions
+	// that share a lease container differ in it. It cannot contain / \ ? #. By
+	// default it is Name; NoLeasePrefix is the empty prefix.
+	LeasePrefix string
 	// Container is the monitored container.
 	Container *cosmos.Container
 	// Handler receives the changes.
@@ -29,19 +33,19 @@ type Function struct {
 	// changed. A range that is behind by half of the policy's retention says so in
 	// its Status; what is not delivered when the retention is over is lost, and
 	// the range goes on only after somebody has discarded its lease.
-	Mode cosmos.Mode
+	ChangeFeedMode cosmos.Mode
 	// SoftDelete names a property of documents, at the first level, that marks
 	// them as deleted where it is true. Such a change has the operation Delete,
 	// and its document. For latest-version mode, which shows no deletes: instead
 	// of deleting, a writer sets the property, and with it a ttl after which the
 	// service removes the document. The ttl must be longer than any time for which
 	// the function may be behind, as a document that has ended is not in the feed.
-	SoftDelete string
+	SoftDeleteProperty string
 	// Start is where a range without a checkpoint begins; by default now.
-	Start Start
+	StartFrom Start
 	// MaxItems is the page size that is asked for, and so the size of a batch;
 	// by default 100. A transaction is never divided, so more may come.
-	MaxItems int
+	MaxItemsPerInvocation int
 	// HandlerTimeout ends the context of a handler call; by default 5 minutes.
 	// A handler that ignores it for Options.StuckGrace more loses the range.
 	HandlerTimeout time.Duration
@@ -71,32 +75,48 @@ type Function struct {
 	// MaxAge is how long, from their first failure, changes are tried again
 	// before they are dead-lettered; by default unlimited. The second half of a
 	// batch begins anew: it may have waited for the first all the while.
-	MaxAge time.Duration
+	RetryMaxAge time.Duration
 	// DeadLetters keeps what is given up. Without a store nothing is: the range
 	// waits. [Discard] drops.
 	DeadLetters DeadLetters
 	// ParkKeys sends the later changes of a dead-lettered change's key after it,
 	// untried, until a replay has emptied the store of them, so that the order
 	// of the key is kept. It needs lanes that keep it, too: not LanesByID.
-	ParkKeys bool
+	BlockKeys bool
 	// Breaker is how many changes in a row may be dead-lettered without one
 	// success before the range pauses for BreakerPause ahead of each further
 	// one; by default 10 and 1 min, -1 never pauses. What the handler gives up
 	// with Skip does not count.
-	Breaker      int
+	BreakerLimit int
 	BreakerPause time.Duration
 	// Checkpoint says how often positions are saved; by default continuously.
 	Checkpoint Checkpoint
 	// Discard deletes the function's existing leases when the host first starts,
 	// so that all ranges begin at Start. No other host should be running.
-	Discard bool
+	ResetLeases bool
 	// Opened and Closed are called when this host begins and ends to work on a
 	// range, outside of deliveries. err is nil for the good reasons.
 	Opened func(r RangeInfo)
 	Closed func(r RangeInfo, reason CloseReason, err error)
 	// PollDelay is the wait between two reads of a range that has nothing new;
 	// by default the host's.
-	PollDelay time.Duration
+	FeedPollDelay time.Duration
+}
+
+// NoLeasePrefix is the [Function.LeasePrefix] of leases whose ids begin with the
+// account's host name, as those of the Azure Functions trigger do unless its
+// leaseContainerPrefix is set.
+const NoLeasePrefix = "/"
+
+// leasePrefix returns the text before the account's host name in lease ids.
+func (f Function) leasePrefix() string {
+	switch f.LeasePrefix {
+	case "":
+		return f.Name
+	case NoLeasePrefix:
+		return ""
+	}
+	return f.LeasePrefix
 }
 
 // Options are the settings of a host. The zero value of each field means the
@@ -108,13 +128,13 @@ type Options struct {
 	// a random suffix.
 	Owner string
 	// PollDelay is the wait between two reads of an idle range: 5 s.
-	PollDelay time.Duration
+	FeedPollDelay time.Duration
 	// AcquireInterval is how often a host looks for leases to take: 13 s.
-	AcquireInterval time.Duration
+	LeaseAcquireInterval time.Duration
 	// RenewInterval is how often a lease without progress is written: 17 s.
-	RenewInterval time.Duration
+	LeaseRenewInterval time.Duration
 	// Expiration is how long a lease stays with a host that does not write it: 60 s.
-	Expiration time.Duration
+	LeaseExpirationInterval time.Duration
 	// AuditInterval is how often the key space is checked for parts that have
 	// no lease: 5 min.
 	AuditInterval time.Duration
@@ -136,9 +156,9 @@ type Options struct {
 	Parallel int
 	// Logger gets structured logs; by default nobody does.
 	Logger *zap.Logger
-	// Observe is called with each event, in the order of each range, from the
-	// goroutine where it happened; it must be quick and safe for concurrent use.
-	Observe func(Event)
+	// Observers are called with each event, in the order of each range, from the
+	// goroutine that caused it. They must be quick and safe for concurrent use.
+	Observers []func(Event)
 }
 
 func withDefaults(opts *Options) (Options, error) {
@@ -151,10 +171,10 @@ func withDefaults(opts *Options) (Options, error) {
 		field *time.Duration
 		value time.Duration
 	}{
-		{"PollDelay", &o.PollDelay, 5 * time.Second},
-		{"AcquireInterval", &o.AcquireInterval, 13 * time.Second},
-		{"RenewInterval", &o.RenewInterval, 17 * time.Second},
-		{"Expiration", &o.Expiration, time.Minute},
+		{"PollDelay", &o.FeedPollDelay, 5 * time.Second},
+		{"AcquireInterval", &o.LeaseAcquireInterval, 13 * time.Second},
+		{"RenewInterval", &o.LeaseRenewInterval, 17 * time.Second},
+		{"Expiration", &o.LeaseExpirationInterval, time.Minute},
 		{"AuditInterval", &o.AuditInterval, 5 * time.Minute},
 		{"StopGrace", &o.StopGrace, 10 * time.Second},
 		{"StuckGrace", &o.StuckGrace, 10 * time.Second},
@@ -167,9 +187,9 @@ func withDefaults(opts *Options) (Options, error) {
 		}
 	}
 	switch {
-	case o.RenewInterval >= o.Expiration/2:
+	case o.LeaseRenewInterval >= o.LeaseExpirationInterval/2:
 		return o, fmt.Errorf("option RenewInterval (%s) must be less than half of Expiration (%s): one lost write must not lose a lease",
-			o.RenewInterval, o.Expiration)
+			o.LeaseRenewInterval, o.LeaseExpirationInterval)
 	case o.ReadAhead < 0, o.Parallel < 0, o.MaxStuck < 0, o.MinLeases < 0, o.MaxLeases < 0:
 		return o, errors.New("options ReadAhead, Parallel, MaxStuck, MinLeases and MaxLeases cannot be negative")
 	}
@@ -203,39 +223,41 @@ type RangeInfo struct {
 // withDefaults checks a function and fills in what it leaves open.
 func (f Function) withDefaults() (Function, error) {
 	switch {
-	case strings.ContainsAny(f.Name, `/\?#`):
-		return f, fmt.Errorf(`function %q: the name prefixes lease ids, which cannot contain / \ ? #`, f.Name)
+	case f.Name == "":
+		return f, errors.New("a function has no name: set Name (the prefix of its lease ids is LeasePrefix)")
+	case strings.ContainsAny(f.leasePrefix(), `/\?#`):
+		return f, fmt.Errorf(`function %q: LeasePrefix %q begins the ids of leases, which cannot contain / \ ? #`, f.Name, f.leasePrefix())
 	case f.Container == nil:
 		return f, fmt.Errorf("function %q has no container", f.Name)
 	case f.Handler == nil:
 		return f, fmt.Errorf("function %q has no handler", f.Name)
-	case min(f.MaxItems, f.BatchItems, f.BatchBytes, f.Lanes) < 0:
+	case min(f.MaxItemsPerInvocation, f.BatchItems, f.BatchBytes, f.Lanes) < 0:
 		return f, fmt.Errorf("function %q: MaxItems, BatchItems, BatchBytes and Lanes cannot be negative", f.Name)
-	case min(f.HandlerTimeout, f.PollDelay, f.BatchWindow, f.RetryMin, f.RetryMax, f.MaxAge, f.BreakerPause, f.Checkpoint.Interval) < 0:
+	case min(f.HandlerTimeout, f.FeedPollDelay, f.BatchWindow, f.RetryMin, f.RetryMax, f.RetryMaxAge, f.BreakerPause, f.Checkpoint.Interval) < 0:
 		return f, fmt.Errorf("function %q: a duration is negative", f.Name)
-	case f.MaxAttempts < -1 || f.Breaker < -1 || f.Checkpoint.Every < 0:
+	case f.MaxAttempts < -1 || f.BreakerLimit < -1 || f.Checkpoint.Every < 0:
 		return f, fmt.Errorf("function %q: MaxAttempts and Breaker are counts, or -1 for no limit; Checkpoint.Every is a count", f.Name)
 	case f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}):
 		return f, fmt.Errorf("function %q: manual checkpoints leave nothing for Every and Interval", f.Name)
-	case f.Mode == cosmos.AllVersions && f.Start.kind != startNow && f.Start.kind != startToken:
-		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.Start)
-	case f.Mode == cosmos.AllVersions && f.SoftDelete != "":
+	case f.ChangeFeedMode == cosmos.AllVersions && f.StartFrom.kind != startNow && f.StartFrom.kind != startToken:
+		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.StartFrom)
+	case f.ChangeFeedMode == cosmos.AllVersions && f.SoftDeleteProperty != "":
 		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
-	case f.Start.kind == startToken && f.Start.token == "":
+	case f.StartFrom.kind == startToken && f.StartFrom.token == "":
 		return f, fmt.Errorf("function %q: FromContinuation needs a continuation; choose FromNow or FromBeginning", f.Name)
-	case f.ParkKeys && f.DeadLetters == nil:
+	case f.BlockKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)
-	case f.ParkKeys && f.LanesByID:
+	case f.BlockKeys && f.LanesByID:
 		return f, fmt.Errorf("function %q: ParkKeys keeps the order of a key, which LanesByID gives up: remove one of them", f.Name)
 	}
-	f.MaxItems = cmp.Or(f.MaxItems, 100)
-	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItems)
+	f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)
+	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
 	f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)
 	f.Lanes = cmp.Or(f.Lanes, 1)
 	f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)
-	f.RetryMin = cmp.Or(f.RetryMin, backoffBase)
-	f.RetryMax = cmp.Or(f.RetryMax, max(backoffMax, f.RetryMin))
-	f.Breaker = cmp.Or(f.Breaker, 10)
+	f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)
+	f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))
+	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
 	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
 	if f.DeadLetters != nil {
 		f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)

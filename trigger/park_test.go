@@ -14,7 +14,7 @@ import (
 func TestRedeliveryFromBeforeALetterIsNotParked(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &letters{}
-		park := func(f *Function) { f.ParkKeys, f.Checkpoint = true, Checkpoint{Manual: true} } // never saved: as after a crash
+		park := func(f *Function) { f.BlockKeys, f.Checkpoint = true, Checkpoint{Manual: true} } // never saved: as after a crash
 		w.write("k", "before")
 		w.write("k", "poison")
 		w.write("k", "after")
@@ -36,7 +36,7 @@ func TestRedeliveryFromBeforeALetterIsNotParked(t *testing.T) {
 func TestParkedLettersStayInOrderWhereClocksDiffer(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &letters{}
-		park := func(f *Function) { f.ParkKeys = true }
+		park := func(f *Function) { f.BlockKeys = true }
 		w.write("k", "poison")
 		_, err := w.host("a", allergic(w.record("a")), withLetters(store, park)).Drain(t.Context())
 		must(t, err)
@@ -79,7 +79,7 @@ func TestDamagedLettersBlockNothing(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 5)
 		store := &damagedLetters{key: `["doc3"]`}
-		_, err := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = store, true }).Drain(t.Context())
+		_, err := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.BlockKeys = store, true }).Drain(t.Context())
 		must(t, err)
 		if fmt.Sprint(store.ids()) != "[doc3]" || w.count() != 4 {
 			t.Errorf("letters %v, %d delivered; only the key of the damaged one has to wait", store.ids(), w.count())
@@ -106,7 +106,7 @@ func (s *hangingLetters) List(ctx context.Context, f string) iter.Seq2[DeadLette
 func TestListOfLettersThatHangs(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 5)
-		h := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = &hangingLetters{}, true })
+		h := w.host("a", w.record("a"), func(f *Function, _ *Options) { f.DeadLetters, f.BlockKeys = &hangingLetters{}, true })
 		stop := w.running(h)
 		time.Sleep(5 * time.Minute)
 		stop()
@@ -137,7 +137,7 @@ func TestParkedOrderWithALaggingReplica(t *testing.T) {
 		w.write("k", "poison")
 		w.write("k", "next")
 		store := &laggingLetters{}
-		_, err := w.host("a", allergic(w.record("a")), func(f *Function, _ *Options) { f.DeadLetters, f.ParkKeys = store, true }).Drain(t.Context())
+		_, err := w.host("a", allergic(w.record("a")), func(f *Function, _ *Options) { f.DeadLetters, f.BlockKeys = store, true }).Drain(t.Context())
 		must(t, err)
 		if w.count() != 0 {
 			t.Errorf("%s was delivered ahead of the letter of its key", w.delivered[0].doc.ID)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -347,42 +348,42 @@ func TestHoles(t *testing.T) {
 func TestClassify(t *testing.T) {
 	tests := []struct {
 		status, substatus int
-		want              outcome
+		want              cosmos.Outcome
 	}{
-		{410, 1002, rangeGone}, {410, 1007, rangeGone}, {410, 1008, transient}, {410, 1000, containerGone},
-		{404, 0, leaseGone}, {404, 1002, transient}, {404, 1003, containerGone}, {400, 1024, containerGone},
-		{412, 0, leaseConflict}, {429, 3200, transient}, {449, 0, transient}, {408, 0, transient},
-		{500, 0, transient}, {503, 0, transient}, {401, 0, refused}, {403, 0, refused}, {400, 0, invalid},
+		{410, 1002, cosmos.RangeGone}, {410, 1007, cosmos.RangeGone}, {410, 1008, cosmos.Transient}, {410, 1000, cosmos.ContainerGone},
+		{404, 0, cosmos.NotFound}, {404, 1002, cosmos.Transient}, {404, 1003, cosmos.ContainerGone}, {400, 1024, cosmos.ContainerGone},
+		{412, 0, cosmos.Conflict}, {429, 3200, cosmos.Transient}, {449, 0, cosmos.Transient}, {408, 0, cosmos.Transient},
+		{500, 0, cosmos.Transient}, {503, 0, cosmos.Transient}, {401, 0, cosmos.Denied}, {403, 0, cosmos.Denied}, {400, 0, cosmos.Invalid},
 	}
 	for _, test := range tests {
 		err := fmt.Errorf("read: %w", &cosmos.Error{Status: test.status, SubStatus: test.substatus})
-		if got := classify(err); got != test.want {
-			t.Errorf("%d/%d: outcome %d, want %d", test.status, test.substatus, got, test.want)
+		if got := cosmos.Classify(err); got != test.want {
+			t.Errorf("%d/%d: cosmos.Outcome %d, want %d", test.status, test.substatus, got, test.want)
 		}
 	}
-	if got := classify(errors.Join(cosmos.ErrOutcomeUnknown, &cosmos.Error{Status: 503})); got != unknown {
-		t.Errorf("lost answer: outcome %d", got)
+	if got := cosmos.Classify(errors.Join(cosmos.ErrOutcomeUnknown, &cosmos.Error{Status: 503})); got != cosmos.Unknown {
+		t.Errorf("lost answer: cosmos.Outcome %d", got)
 	}
-	if got := classify(errors.New("connection reset")); got != transient {
-		t.Errorf("no answer: outcome %d", got)
+	if got := cosmos.Classify(errors.New("connection reset")); got != cosmos.Transient {
+		t.Errorf("no answer: cosmos.Outcome %d", got)
 	}
 }
 
 func TestBackoff(t *testing.T) {
 	for n := 1; n < 100; n++ {
 		ceiling := min(float64(30*time.Second), float64(100*time.Millisecond)*pow2(n-1))
-		if d := float64(backoff(n, 100*time.Millisecond, 30*time.Second, "a")); d < ceiling/2 || d > ceiling {
+		if d := float64(backoff.Wait(n, 100*time.Millisecond, 30*time.Second, "a")); d < ceiling/2 || d > ceiling {
 			t.Errorf("attempt %d: %v outside [%v, %v]", n, d, ceiling/2, ceiling)
 		}
 	}
 	for _, base := range []time.Duration{time.Minute, 10 * time.Minute} {
 		for n := 1; n < 100; n++ {
-			if d := backoff(n, base, time.Hour, "a"); d < base/2 || d > time.Hour {
+			if d := backoff.Wait(n, base, time.Hour, "a"); d < base/2 || d > time.Hour {
 				t.Errorf("attempt %d: %v, at least half of %v", n, d, base)
 			}
 		}
 	}
-	if backoff(3, time.Second, time.Minute, "a") == backoff(3, time.Second, time.Minute, "b") {
+	if backoff.Wait(3, time.Second, time.Minute, "a") == backoff.Wait(3, time.Second, time.Minute, "b") {
 		t.Error("two hosts wait equally long")
 	}
 }

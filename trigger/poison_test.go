@@ -93,7 +93,7 @@ func (w *world) longestSilence() (longest time.Duration) {
 	since := map[string]time.Time{}
 	for _, e := range w.events {
 		switch e.Kind {
-		case Refused:
+		case DeliveryFailed:
 			if since[e.Range].IsZero() {
 				since[e.Range] = e.Time
 			}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // maxReadFailures is how often in a row a feed may fail before its lease is
@@ -66,7 +67,7 @@ func (w *worker) read(ctx context.Context, pages chan<- *cosmos.Page) error {
 			return errCaughtUp
 		}
 		if idle {
-			if err := sleep(ctx, w.f.host.untilTick(w.f.pollDelay())); err != nil {
+			if err := backoff.Sleep(ctx, w.f.host.untilTick(w.f.pollDelay())); err != nil {
 				return err
 			}
 		}
@@ -142,7 +143,7 @@ func (w *worker) readPage(ctx context.Context, position string) (*cosmos.Page, e
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, w.f.host.opts.Expiration) // the client's retries included
+	within, cancel := context.WithTimeout(ctx, w.f.host.opts.LeaseExpirationInterval) // the client's retries included
 	defer cancel()
 	page, err := w.f.readFeed(within, at, position)
 	if err != nil {
@@ -165,7 +166,7 @@ func (f *function) readFeed(ctx context.Context, at part, position string) (*cos
 		position = start.token
 	}
 	request := cosmos.FeedRequest{
-		Mode: f.Mode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItems,
+		Mode: f.ChangeFeedMode, Range: at.physical, Min: at.span.Min, Max: at.span.Max, Continuation: position, MaxItems: f.MaxItemsPerInvocation,
 		ResourceID: f.store.monitoredRID,
 	}
 	if position == "" {
@@ -215,8 +216,8 @@ func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) 
 	if errors.Is(err, errSplit) || errors.Is(err, errMergedUnknown) {
 		return err
 	}
-	switch classify(err) {
-	case rangeGone:
+	switch cosmos.Classify(err) {
+	case cosmos.RangeGone:
 		if _, err := w.f.ranges.refresh(ctx); err != nil {
 			w.log.Warn("read partition key ranges failed", zap.Error(err))
 		}
@@ -224,7 +225,7 @@ func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) 
 			return errSplit
 		}
 		failures = min(failures, maxReadFailures-1) // a split takes its time
-	case containerGone, leaseGone, refused, invalid:
+	case cosmos.ContainerGone, cosmos.NotFound, cosmos.Denied, cosmos.Invalid:
 		return fmt.Errorf("read feed of range %q: %w", w.lease.token, err)
 	}
 	w.tally.trouble(outside, err)
@@ -232,7 +233,7 @@ func (w *worker) afterReadFailure(ctx context.Context, err error, failures int) 
 		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", w.lease.token, failures, err)
 	}
 	w.log.Warn("read feed failed", zap.Error(err), zap.Int("failures", failures))
-	return sleep(ctx, backoff(failures, backoffBase, w.f.pollDelay(), w.keeper.id.owner, w.lease.token))
+	return backoff.Sleep(ctx, backoff.Wait(failures, backoff.Min, w.f.pollDelay(), w.keeper.id.owner, w.lease.token))
 }
 
 // budget bounds the bytes of pages that are read but not yet handled, over all

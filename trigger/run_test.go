@@ -13,6 +13,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/backoff"
 )
 
 func TestRunDeliversAndCheckpoints(t *testing.T) {
@@ -286,7 +287,7 @@ func TestStopLetsARunningHandlerFinish(t *testing.T) {
 		w.fill("doc", 10)
 		record := w.record("a")
 		stop := w.running(w.host("a", func(ctx context.Context, b Batch) error {
-			if err := sleep(ctx, 8*time.Second); err != nil {
+			if err := backoff.Sleep(ctx, 8*time.Second); err != nil {
 				return err
 			}
 			return record(ctx, b)
@@ -343,7 +344,7 @@ func TestHandlerDeadline(t *testing.T) {
 func TestStartFromNowIsFixedBeforeTheFirstDelivery(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.fill("old", 10)
-		fromNow := func(f *Function, _ *Options) { f.Start = FromNow() }
+		fromNow := func(f *Function, _ *Options) { f.StartFrom = FromNow() }
 		stop := w.running(w.host("a", w.record("a"), fromNow))
 		time.Sleep(time.Second)
 		stop()
@@ -371,7 +372,7 @@ func TestStartFromTime(t *testing.T) {
 		start := time.Now()
 		time.Sleep(time.Minute)
 		w.fill("new", 10)
-		stop := w.running(w.host("a", w.record("a"), func(f *Function, _ *Options) { f.Start = FromTime(start) }))
+		stop := w.running(w.host("a", w.record("a"), func(f *Function, _ *Options) { f.StartFrom = FromTime(start) }))
 		time.Sleep(10 * time.Second)
 		stop()
 		if got := w.count(); got != 10 {
@@ -387,7 +388,7 @@ func TestStolenLeaseStopsItsWorker(t *testing.T) {
 		w.fill("doc", 10)
 		stop := w.running(w.host("a", func(ctx context.Context, b Batch) error {
 			entered <- struct{}{}
-			causes <- sleep(ctx, 4*time.Minute)
+			causes <- backoff.Sleep(ctx, 4*time.Minute)
 			return ctx.Err()
 		}))
 		<-entered
@@ -435,7 +436,7 @@ func TestDeletedLeaseOfAFunctionFromNowIsReadFromItsBootstrap(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("old", 10)
 		time.Sleep(time.Minute)
-		stop := w.running(w.host("a", w.record("a"), func(f *Function, _ *Options) { f.Start = FromNow() }))
+		stop := w.running(w.host("a", w.record("a"), func(f *Function, _ *Options) { f.StartFrom = FromNow() }))
 		time.Sleep(time.Minute)
 		w.written = map[string]int{}
 		w.fill("seen", 10)
@@ -477,7 +478,7 @@ func TestRecreatedContainerEndsTheRun(t *testing.T) {
 		before := w.leaseDocuments()["0"].continuation
 		w.recreate("items", "/player")
 		w.fill("other", 10) // positions of the old container must not be taken for the new one's
-		if err := <-done; err == nil || classify(err) != containerGone {
+		if err := <-done; err == nil || cosmos.Classify(err) != cosmos.ContainerGone {
 			t.Errorf("run ended with %v", err)
 		}
 		if w.count() != 10 {
@@ -518,7 +519,7 @@ func TestForeignLeaseContainerKeyIsRefused(t *testing.T) {
 			ID: "wrong", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/leasePk"}},
 		}))
 		client := w.client()
-		h, err := New(client.Container("db", "wrong"), []Function{{Container: w.items, Handler: w.record("a")}}, nil)
+		h, err := New(client.Container("db", "wrong"), []Function{{Name: "test", Container: w.items, Handler: w.record("a")}}, nil)
 		must(t, err)
 		if err := h.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "partition key /id") {
 			t.Errorf("run ended with %v", err)

@@ -74,10 +74,10 @@ func (s Start) String() string {
 // it: so its now is the moment when the leases were first created. All versions
 // cannot begin at a time: there it is the moment when the lease is first used.
 func (f *function) begin() Start {
-	if f.Start.kind == startNow && f.Mode == cosmos.LatestVersion && !f.since.IsZero() {
+	if f.StartFrom.kind == startNow && f.ChangeFeedMode == cosmos.LatestVersion && !f.since.IsZero() {
 		return FromTime(f.since)
 	}
-	return f.Start
+	return f.StartFrom
 }
 
 // feed is where a read without a continuation begins.

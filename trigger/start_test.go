@@ -33,7 +33,7 @@ func TestFromNowMissesNothingThatIsWrittenDuringABootstrap(t *testing.T) {
 	})
 }
 
-func fromNow(f *Function, _ *Options) { f.Start = FromNow() }
+func fromNow(f *Function, _ *Options) { f.StartFrom = FromNow() }
 
 // A checkpoint wins over the start, also where the marker was deleted and is
 // younger than what a merged range has still to deliver.
@@ -62,8 +62,8 @@ func TestDrainFromAContinuationOnALeaseWithoutPosition(t *testing.T) {
 		_, err := w.host("a", w.record("a")).Drain(t.Context()) // idle: no position is saved
 		must(t, err)
 		w.fill("doc", 20)
-		start := func(f *Function, _ *Options) { f.Start = FromContinuation(`"5"`) }
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, Start: FromContinuation(`"5"`)})
+		start := func(f *Function, _ *Options) { f.StartFrom = FromContinuation(`"5"`) }
+		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, StartFrom: FromContinuation(`"5"`)})
 		must(t, err)
 		if lags[0].Changes == 0 {
 			t.Errorf("lag %+v", lags[0])

@@ -65,7 +65,7 @@ func newLeaseStore(ctx context.Context, leases *cosmos.Container, f Function, ex
 		return nil, fmt.Errorf("account endpoint: %w", err)
 	}
 	rid := func(s string) string { return strings.ReplaceAll(s, "/", "-") }
-	s.prefix = f.Name + endpoint.Hostname() + "_" + rid(monitored.DatabaseResourceID) + "_" + rid(monitored.ResourceID)
+	s.prefix = f.leasePrefix() + endpoint.Hostname() + "_" + rid(monitored.DatabaseResourceID) + "_" + rid(monitored.ResourceID)
 	return s, nil
 }
 
@@ -149,7 +149,7 @@ func (s *leaseStore) parse(raw []byte) (*lease, error) {
 // read fetches the newest copy of a lease; errLeaseLost when it is gone.
 func (s *leaseStore) read(ctx context.Context, l *lease) (*lease, error) {
 	resp, err := s.container.Read(ctx, l.id, l.partitionKey)
-	if classify(err) == leaseGone {
+	if cosmos.Classify(err) == cosmos.NotFound {
 		return nil, fmt.Errorf("read lease %q: %w (document deleted)", l.token, errLeaseLost)
 	}
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *leaseStore) acquire(ctx context.Context, l *lease, me identity) (*lease
 	if err == nil {
 		return next, me, sent, nil
 	}
-	if !classify(err).unsure() {
+	if !cosmos.Classify(err).Unsure() {
 		return nil, me, sent, fmt.Errorf("acquire lease %q: %w", l.token, err)
 	}
 	fresh, readErr := s.read(ctx, l)
@@ -273,7 +273,7 @@ func (s *leaseStore) lockID() string   { return s.prefix + ".lock" }
 // where it is not there.
 func (s *leaseStore) stamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, ok bool, err error) {
 	resp, err := s.container.Read(ctx, id, s.newKey(id))
-	if classify(err) == leaseGone {
+	if cosmos.Classify(err) == cosmos.NotFound {
 		return time.Time{}, "", false, nil
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // TestPoisonOutlastsItsOwners: giving a change up takes longer than any of its
@@ -21,7 +22,7 @@ func TestPoisonOutlastsItsOwners(t *testing.T) {
 		{"a minute's function that fails at once", 48 * time.Second, 0, nil},
 		{"five minutes' function", 270 * time.Second, 15 * time.Second, nil},
 		{"attempts that take as long as a drain", 270 * time.Second, time.Hour, nil},
-		{"an age of more than a drain", 270 * time.Second, 0, func(f *Function) { f.MaxAttempts, f.MaxAge = -1, 10*time.Minute }},
+		{"an age of more than a drain", 270 * time.Second, 0, func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute }},
 		{"no bisection", 48 * time.Second, 0, func(f *Function) { f.NoBisection, f.BatchItems = true, 1 }},
 		{"lanes", 48 * time.Second, 0, func(f *Function) { f.Lanes = 4 }},
 	}
@@ -40,7 +41,7 @@ func TestPoisonOutlastsItsOwners(t *testing.T) {
 					h := w.host("a", func(ctx context.Context, b Batch) error {
 						for _, c := range b.Changes {
 							if documentID(c.Document) == "poison" {
-								_ = sleep(ctx, test.busy)
+								_ = backoff.Sleep(ctx, test.busy)
 								return errPoison
 							}
 						}
@@ -111,7 +112,7 @@ func TestCallThatEndsWithItsOwner(t *testing.T) {
 				record := w.record("a")
 				failed := map[string]bool{}
 				slow := func(ctx context.Context, b Batch) error {
-					if err := sleep(ctx, time.Duration(len(b.Changes))*test.change); err != nil {
+					if err := backoff.Sleep(ctx, time.Duration(len(b.Changes))*test.change); err != nil {
 						return err
 					}
 					if id := documentID(b.Changes[0].Document); len(b.Changes) == 1 && !failed[id] {

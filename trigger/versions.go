@@ -27,7 +27,7 @@ func (f *function) change(p *pending, buffer *[]byte) Change {
 	}
 	if c.Operation == "" {
 		c.Operation = Upsert
-		if f.SoftDelete != "" && marked(c.Document, f.SoftDelete) {
+		if f.SoftDeleteProperty != "" && marked(c.Document, f.SoftDeleteProperty) {
 			c.Operation = Delete
 		}
 	}
@@ -98,7 +98,7 @@ func (w *worker) unfinished() error {
 // retentionAlert is an error while there is time to do something, and after that.
 func (w *worker) retentionAlert(oldest cosmos.Item) error {
 	retention := w.f.store.retention
-	if w.f.Mode != cosmos.AllVersions || retention == 0 || oldest.Timestamp == 0 {
+	if w.f.ChangeFeedMode != cosmos.AllVersions || retention == 0 || oldest.Timestamp == 0 {
 		return nil
 	}
 	age := w.f.store.now().Sub(time.Unix(oldest.Timestamp, 0))

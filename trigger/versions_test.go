@@ -40,7 +40,9 @@ func inVersions(t *testing.T, ranges int, opts *emulator.Options, test func(t *t
 }
 
 // allVersions sets the mode of a function.
-func allVersions(f *Function, _ *Options) { f.Mode, f.Start = cosmos.AllVersions, FromNow() }
+func allVersions(f *Function, _ *Options) {
+	f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromNow()
+}
 
 // history is what a handler of versions saw, and what was done to the documents.
 type history struct {
@@ -228,7 +230,7 @@ func TestModeOfLeasesCannotBeSwitched(t *testing.T) {
 				_, err = w.host("a", w.record("a"), tt.first).Drain(t.Context())
 				must(t, err)
 				w.complete(0)
-				discard := func(f *Function, o *Options) { tt.second(f, o); f.Discard = true }
+				discard := func(f *Function, o *Options) { tt.second(f, o); f.ResetLeases = true }
 				_, err = w.host("b", w.record("b"), discard).Drain(t.Context())
 				must(t, err)
 			})
@@ -244,7 +246,7 @@ func TestAllVersionsNeedAPolicy(t *testing.T) {
 		}
 	})
 	for _, start := range []Start{FromBeginning(), FromTime(time.Now())} {
-		f := Function{Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, Mode: cosmos.AllVersions, Start: start}
+		f := Function{Name: "f", Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, ChangeFeedMode: cosmos.AllVersions, StartFrom: start}
 		if _, err := f.withDefaults(); err == nil || !strings.Contains(err.Error(), start.String()) {
 			t.Errorf("all versions from %s: %v", start, err)
 		}
@@ -301,7 +303,7 @@ func TestPositionBeforeTheRetention(t *testing.T) {
 		must(t, err)
 		w.fill("doc", 3)
 		time.Sleep(2 * time.Hour)
-		f := Function{Name: "test", Container: w.items, Mode: cosmos.AllVersions}
+		f := Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions}
 		lags, err := EstimateLag(t.Context(), w.leases, f)
 		must(t, err)
 		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {
@@ -325,7 +327,7 @@ func TestLagOfAllVersions(t *testing.T) {
 		h.put(w, "doc", 0)
 		h.remove(w, "doc")
 		time.Sleep(time.Minute)
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, Mode: cosmos.AllVersions})
+		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions})
 		must(t, err)
 		if len(lags) != 1 || lags[0].Changes != 3 || lags[0].Seconds != 60 {
 			t.Errorf("lag %+v", lags)
@@ -348,7 +350,7 @@ func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
 				seen = append(seen, line(d.ID, c.Operation, "", fmt.Sprint(d.Version)))
 			}
 			return nil
-		}, func(f *Function, _ *Options) { f.SoftDelete = "deleted" })
+		}, func(f *Function, _ *Options) { f.SoftDeleteProperty = "deleted" })
 		write := func(doc string) {
 			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey("p"), json.RawMessage(doc))
 			must(t, err)
@@ -409,7 +411,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 			inVersions(t, 1, &emulator.Options{WithoutPrevious: without}, func(t *testing.T, w *world) {
 				store, h := &letters{}, &history{}
 				refuse := func(_ context.Context, b Batch) error { return errPoison }
-				park := func(f *Function) { f.MaxAttempts, f.ParkKeys, f.Lanes = 1, true, 3 }
+				park := func(f *Function) { f.MaxAttempts, f.BlockKeys, f.Lanes = 1, true, 3 }
 				_, err := w.host("a", refuse, allVersions).Drain(t.Context())
 				must(t, err)
 				h.put(w, "doc", 0)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // worker is one leased range: it reads the feed, delivers, and acknowledges to
@@ -98,7 +99,7 @@ func (w *worker) limit(ctx, held context.Context, stopReading, lose context.Canc
 	case <-held.Done():
 		return
 	}
-	if sleep(held, w.f.host.opts.StopGrace) == nil {
+	if backoff.Sleep(held, w.f.host.opts.StopGrace) == nil {
 		lose(errStopping)
 	}
 }
@@ -166,7 +167,7 @@ func (w *worker) split(reader, held context.Context) ([]*lease, error) {
 		if errors.Is(err, errWhole) {
 			return nil, err
 		}
-		if err := sleep(reader, backoff(failures, backoffBase, w.f.host.opts.PollDelay, w.keeper.id.owner, w.lease.token)); err != nil {
+		if err := backoff.Sleep(reader, backoff.Wait(failures, backoff.Min, w.f.host.opts.FeedPollDelay, w.keeper.id.owner, w.lease.token)); err != nil {
 			return nil, err
 		}
 	}
@@ -237,15 +238,15 @@ func missing(parent *lease, children []*lease, inside []span, prefix string) []*
 // lets us delete, the lease stays as a tombstone that nobody acquires.
 func (w *worker) retire(ctx context.Context, children []*lease) {
 	err := w.f.store.delete(ctx, w.keeper.lease)
-	for classify(err).unsure() { // somebody asked for the lease, or the answer was lost
+	for cosmos.Classify(err).Unsure() { // somebody asked for the lease, or the answer was lost
 		if err = w.keeper.reread(ctx); err == nil {
 			err = w.f.store.delete(ctx, w.keeper.lease)
 		}
 	}
-	if classify(err) == refused {
+	if cosmos.Classify(err) == cosmos.Denied {
 		err = w.keeper.write(ctx, nil, func(l *lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
 	}
-	if err != nil && classify(err) != leaseGone && !errors.Is(err, errLeaseLost) {
+	if err != nil && cosmos.Classify(err) != cosmos.NotFound && !errors.Is(err, errLeaseLost) {
 		w.log.Warn("lease of a split range is left to its next owner", zap.Error(err))
 	}
 	event := Event{Kind: Split, Range: w.lease.token, Epoch: w.lease.epoch(), Continuation: w.keeper.lease.continuation}

@@ -150,12 +150,12 @@ func (w *world) host(owner string, handler Handler, change ...func(*Function, *O
 func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
 	w.t.Helper()
 	client := w.clientOn(t)
-	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, Start: FromBeginning()}
-	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observe: func(e Event) {
+	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning()}
+	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){func(e Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.events = append(w.events, e)
-	}}
+	}}}
 	for _, c := range change {
 		c(&f, &o)
 	}

@@ -54,10 +54,10 @@ func readFlags() settings {
 	flag.Int64Var(&s.fail, "fail", 0, "fail the first attempt of every n-th handler call; 0: none")
 	flag.DurationVar(&s.delay, "delay", 0, "time that a handler call takes")
 	flag.StringVar(&s.options.Owner, "owner", "", "name in leases")
-	flag.DurationVar(&s.options.PollDelay, "poll", 0, "wait before an idle range is read again")
-	flag.DurationVar(&s.options.AcquireInterval, "acquire", 0, "lease acquire interval")
-	flag.DurationVar(&s.options.RenewInterval, "renew", 0, "lease renew interval")
-	flag.DurationVar(&s.options.Expiration, "expiration", 0, "lease expiration interval")
+	flag.DurationVar(&s.options.FeedPollDelay, "poll", 0, "wait before an idle range is read again")
+	flag.DurationVar(&s.options.LeaseAcquireInterval, "acquire", 0, "lease acquire interval")
+	flag.DurationVar(&s.options.LeaseRenewInterval, "renew", 0, "lease renew interval")
+	flag.DurationVar(&s.options.LeaseExpirationInterval, "expiration", 0, "lease expiration interval")
 	flag.Parse()
 	return s
 }
@@ -84,7 +84,7 @@ func run(ctx context.Context, s settings) error {
 		Name:      s.prefix,
 		Container: client.Container(s.database, s.container),
 		Handler:   r.handle,
-		Start:     trigger.FromBeginning(),
+		StartFrom: trigger.FromBeginning(),
 	}}, &s.options)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (w *world) bury(d trigger.DeadLetter) {
 		Kind: history.End, Verdict: history.DeadLettered, Range: d.Range, Epoch: d.Epoch,
 		Refused: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
 	}
-	if d.Parked {
+	if d.Blocked {
 		event.Op = history.Parked
 	}
 	w.record(event)

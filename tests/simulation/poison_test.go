@@ -23,7 +23,7 @@ func TestPoison(t *testing.T) {
 	s.splitting, s.poll, s.acquire, s.renewal, s.expiration, s.grace, s.tick = 3*time.Second, 0, 0, 0, 0, 0, 0
 	s.deadLetters, s.incurable = true, true
 	s.function = trigger.Function{
-		Name: processor, Start: trigger.FromBeginning(), BatchWindow: 1, MaxAttempts: attempts, RetryMax: longest,
+		Name: processor, StartFrom: trigger.FromBeginning(), BatchWindow: 1, MaxAttempts: attempts, RetryMax: longest,
 	}
 	s.rates = map[class]float64{poison: 0.001, failing: 0.05, split: 4}
 	if raceEnabled {

@@ -119,7 +119,7 @@ func newSwarm(seed uint64) *swarm {
 		applied: map[string]bool{},
 	}
 	s.function = drawFunction(d)
-	s.function.ParkKeys = s.function.ParkKeys && s.deadLetters && !s.function.LanesByID
+	s.function.BlockKeys = s.function.BlockKeys && s.deadLetters && !s.function.LanesByID
 	if s.function.LanesByID {
 		s.documents = 1 // then the order of a document is that of its key
 	}
@@ -154,18 +154,18 @@ func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
 func drawFunction(d dice) trigger.Function {
 	sizes := one(d, "sizes", [2]int{0, 0}, [2]int{1, 1}, [2]int{1, 5}, [2]int{3, 1}, [2]int{3, 60}, [2]int{20, 80})
 	return trigger.Function{
-		MaxItems: sizes[0], BatchItems: sizes[1],
+		MaxItemsPerInvocation: sizes[0], BatchItems: sizes[1],
 		Name:           processor,
-		Start:          one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
+		StartFrom:      one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
 		HandlerTimeout: one(d, "handler timeout", 5*time.Minute+701, 20*time.Second+701, 90*time.Second+701),
 		BatchWindow:    one(d, "batch window", 1, 1, 200*time.Millisecond+907, 30*time.Second+907),
 		Lanes:          one(d, "lanes", 1, 1, 2, 8),
 		LanesByID:      d.chance("lanes by id", 0.2),
 		NoBisection:    d.chance("no bisection", 0.3),
 		MaxAttempts:    one(d, "attempts", 0, 0, 1, 3, -1),
-		MaxAge:         one(d, "age", 0, 0, 2*time.Minute+809),
-		ParkKeys:       d.chance("park keys", 0.3),
-		Breaker:        one(d, "breaker", 0, 0, 2, -1),
+		RetryMaxAge:    one(d, "age", 0, 0, 2*time.Minute+809),
+		BlockKeys:      d.chance("park keys", 0.3),
+		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
 		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
 			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
 	}
@@ -177,13 +177,13 @@ func drawFunction(d dice) trigger.Function {
 func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 	return &trigger.Options{
 		Owner: owner, Logger: log,
-		PollDelay:       cmp.Or(s.poll, 5*time.Second) + 13,
-		AcquireInterval: cmp.Or(s.acquire, 13*time.Second) + 103,
-		RenewInterval:   cmp.Or(s.renewal, 17*time.Second) + 211,
-		Expiration:      cmp.Or(s.expiration, time.Minute) + 307,
-		AuditInterval:   5*time.Minute + 401,
-		StopGrace:       cmp.Or(s.grace, 10*time.Second) + 503,
-		StuckGrace:      10*time.Second + 601,
+		FeedPollDelay:           cmp.Or(s.poll, 5*time.Second) + 13,
+		LeaseAcquireInterval:    cmp.Or(s.acquire, 13*time.Second) + 103,
+		LeaseRenewInterval:      cmp.Or(s.renewal, 17*time.Second) + 211,
+		LeaseExpirationInterval: cmp.Or(s.expiration, time.Minute) + 307,
+		AuditInterval:           5*time.Minute + 401,
+		StopGrace:               cmp.Or(s.grace, 10*time.Second) + 503,
+		StuckGrace:              10*time.Second + 601,
 	}
 }
 
@@ -274,8 +274,8 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 func (s *swarm) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
-		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.Start, s.function.MaxItems, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting,
-		s.function.Lanes, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.MaxAge, s.function.Checkpoint)
+		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.MaxItemsPerInvocation, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting,
+		s.function.Lanes, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
 	if s.expiration > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
 	}
@@ -283,7 +283,7 @@ func (s *swarm) String() string {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 	}
 	for word, on := range map[string]bool{
-		", dead letters": s.deadLetters, ", keys parked": s.function.ParkKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", dead letters": s.deadLetters, ", keys parked": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

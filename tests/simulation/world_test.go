@@ -133,7 +133,7 @@ func (w *world) writeNext(n int) {
 		return
 	}
 	d := w.swarm.dice("write/" + strconv.Itoa(n))
-	if w.swarm.function.Start.String() != "now" || w.bootstrapped {
+	if w.swarm.function.StartFrom.String() != "now" || w.bootstrapped {
 		for range one(d, "burst", 1, 1, 1, 1, 5, 20) {
 			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
 		}

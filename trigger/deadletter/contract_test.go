@@ -84,7 +84,7 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 	})
 	t.Run("durable, whole and stored once", func(t *testing.T) {
 		want := sample("once", "a")
-		want.LSN, want.Epoch, want.Parked = math.MaxInt64, math.MaxInt64-1, true
+		want.LSN, want.Epoch, want.Blocked = math.MaxInt64, math.MaxInt64-1, true
 		must(t, s.Put(t.Context(), want))
 		later := want
 		later.Time, later.Range, later.Epoch, later.Attempts = want.Time.Add(time.Hour), "7", 9, 3

@@ -41,7 +41,7 @@ func ExampleContainer() {
 		return nil
 	}
 	host, err := trigger.New(games.Container("games", "leases"), []trigger.Function{{
-		Name: "leaderboard", Container: games.Container("games", "results"), Start: trigger.FromBeginning(),
+		Name: "leaderboard", Container: games.Container("games", "results"), StartFrom: trigger.FromBeginning(),
 		Handler: handler, DeadLetters: letters,
 	}}, nil)
 	if err != nil {

@@ -83,7 +83,7 @@ func write(t *testing.T, c *cosmos.Client, player, id string) {
 
 func drain(t *testing.T, c *cosmos.Client, f trigger.Function) trigger.Summary {
 	t.Helper()
-	f.Name, f.Container, f.Start = "scores", c.Container("db", "items"), trigger.FromBeginning()
+	f.Name, f.Container, f.StartFrom = "scores", c.Container("db", "items"), trigger.FromBeginning()
 	h, err := trigger.New(c.Container("db", "leases"), []trigger.Function{f}, &trigger.Options{Owner: "a"})
 	must(t, err)
 	summary, err := h.Drain(t.Context())
@@ -103,7 +103,7 @@ func TestPoisonAmongGoodDocuments(t *testing.T) {
 			want[id] = true
 		}
 		var s sink
-		f := trigger.Function{Handler: s.handle, DeadLetters: store, MaxAttempts: 3}
+		f := trigger.Function{Name: "f", Handler: s.handle, DeadLetters: store, MaxAttempts: 3}
 		if summary := drain(t, client, f); summary.DeadLetters != 1 || summary.Changes != 60 || summary.Behind != 0 {
 			t.Errorf("summary %+v", summary)
 		}
@@ -146,7 +146,7 @@ func TestPoisonAmongGoodDocuments(t *testing.T) {
 func TestParkedKeysAreReplayedInOrder(t *testing.T) {
 	inApp(t, func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters) {
 		var s sink
-		f := trigger.Function{Handler: s.handle, DeadLetters: store, MaxAttempts: 2, ParkKeys: true}
+		f := trigger.Function{Name: "f", Handler: s.handle, DeadLetters: store, MaxAttempts: 2, BlockKeys: true}
 		write(t, client, "unlucky", "poison")
 		write(t, client, "unlucky", "later 1")
 		write(t, client, "other", "good")
