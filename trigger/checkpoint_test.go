@@ -42,7 +42,7 @@ func TestManualCheckpointIsNeverPastWhatWasAskedFor(t *testing.T) {
 			defer mu.Unlock()
 			if b.Changes[0].LSN%2 == 0 { // some
 				for _, c := range b.Changes {
-					flushed[documentID(c.Document)] = true
+					flushed[c.ID()] = true
 				}
 				b.Checkpoint()
 			}
@@ -107,10 +107,10 @@ func TestNoCheckpointWithoutProgress(t *testing.T) {
 		w.write("blocked", "doc")
 		var held atomic.Bool
 		h := w.host("a", func(ctx context.Context, b Batch) error {
-			if documentID(b.Changes[0].Document) == "first" {
+			if b.Changes[0].ID() == "first" {
 				return nil
 			}
-			if key := logicalKey(b.Changes[0].Document, []string{"/player"}); key == `["blocked"]` && held.CompareAndSwap(false, true) {
+			if key := b.Changes[0].PartitionKey(); string(key) == `["blocked"]` && held.CompareAndSwap(false, true) {
 				return backoff.Sleep(ctx, 4*time.Minute)
 			}
 			return backoff.Sleep(ctx, time.Second)

@@ -33,13 +33,11 @@ type DeadLetter struct {
 	Time        time.Time       `json:"time"`                  // when it was given up
 }
 
-// Change is the dead change as a handler gets it.
+// Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
-	c := Change{
-		Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, Key: d.DocumentKey,
-	}
+	c := Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, key: json.RawMessage(d.Key)}
 	if d.Operation != Upsert && d.Document == nil {
-		c.ID = d.DocumentID
+		c.id = d.DocumentID
 	}
 	return c
 }

@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/delivery"
 )
 
 // letters is a dead letter store in memory, for tests.
@@ -67,7 +67,7 @@ func (s *letters) ids() []string {
 	defer s.mu.Unlock()
 	var ids []string
 	for _, d := range s.all {
-		ids = append(ids, documentID(d.Document))
+		ids = append(ids, d.DocumentID)
 	}
 	return ids
 }
@@ -78,8 +78,8 @@ var errPoison = errors.New("poison")
 func allergic(next Handler) Handler {
 	return func(ctx context.Context, b Batch) error {
 		for _, c := range b.Changes {
-			if strings.Contains(documentID(c.Document), "poison") {
-				return fmt.Errorf("cannot take %s: %w", documentID(c.Document), errPoison)
+			if strings.Contains(c.ID(), "poison") {
+				return fmt.Errorf("cannot take %s: %w", c.ID(), errPoison)
 			}
 		}
 		return next(ctx, b)
@@ -155,7 +155,7 @@ func TestPartialFailureRetriesExactlyThose(t *testing.T) {
 			var ids []string
 			var odd []Change
 			for i, c := range b.Changes {
-				ids = append(ids, strings.TrimPrefix(documentID(c.Document), "doc"))
+				ids = append(ids, strings.TrimPrefix(c.ID(), "doc"))
 				if b.Attempt == 1 && i%2 == 1 {
 					odd = append(odd, c)
 				}
@@ -179,7 +179,7 @@ func TestFailedFromRetriesTheRest(t *testing.T) {
 		w.fill("doc", 6)
 		var calls []string
 		h := func(_ context.Context, b Batch) error {
-			calls = append(calls, fmt.Sprint(b.Attempt, ":", len(b.Changes), documentID(b.Changes[0].Document)))
+			calls = append(calls, fmt.Sprint(b.Attempt, ":", len(b.Changes), b.Changes[0].ID()))
 			if b.Attempt == 1 {
 				return FailedFrom(errors.New("stopped"), b.Changes[4])
 			}
@@ -201,10 +201,10 @@ func errIf(failed bool) error {
 }
 
 func TestJudge(t *testing.T) {
-	group := []*pending{{ordinal: 1}, {ordinal: 2}, {ordinal: 3}}
+	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
 	c := func(ordinals ...int64) (changes []Change) {
 		for _, o := range ordinals {
-			changes = append(changes, Change{ordinal: o})
+			changes = append(changes, Change{seq: o})
 		}
 		return changes
 	}
@@ -229,9 +229,9 @@ func TestJudge(t *testing.T) {
 		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
 	}
 	for _, test := range tests {
-		v := judge(group, test.err)
-		if len(v.handled) != test.handled || len(v.failed) != test.fails || v.giveUp != test.giveUp {
-			t.Errorf("%s: %d handled, %d failed, give up %v", test.name, len(v.handled), len(v.failed), v.giveUp)
+		failed, final := judge(batch, test.err)
+		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
+			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
 		}
 		if test.err != nil && !errors.Is(test.err, bad) {
 			t.Errorf("%s hides its cause", test.name)
@@ -462,7 +462,7 @@ func TestASlowLaneHoldsTheCheckpointButNotTheOthers(t *testing.T) {
 		if got := w.count(); got < 30 || got > 39 {
 			t.Errorf("%d delivered beside the blocked key", got)
 		}
-		if l := w.leaseDocuments()["0"]; l.continuation != "" && compareContinuations(l.continuation, `"2"`) >= 0 {
+		if l := w.leaseDocuments()["0"]; l.continuation != "" && lsnOf(t, l.continuation) >= 2 {
 			t.Errorf("checkpoint %s is past the blocked change", l.continuation)
 		}
 		mu.Lock()
@@ -623,7 +623,7 @@ func TestTooManyStuckHandlersEndTheRun(t *testing.T) {
 		release := make(chan struct{})
 		h := w.host("a", func(context.Context, Batch) error { <-release; return nil },
 			func(f *Function, o *Options) { f.HandlerTimeout, o.MaxStuck = time.Minute, 1 })
-		var stuck errStuck
+		var stuck *delivery.HungError
 		if err := h.Run(t.Context()); !errors.As(err, &stuck) {
 			t.Errorf("run ended with %v", err)
 		}
@@ -682,26 +682,4 @@ func TestEpochRisesWithEachAcquisition(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestLogicalKey(t *testing.T) {
-	tests := []struct {
-		doc   string
-		paths []string
-		want  string
-	}{
-		{`{"pk":"a"}`, []string{"/pk"}, `["a"]`},
-		{`{"pk":"\u0061"}`, []string{"/pk"}, `["a"]`},
-		{`{"pk":1.0}`, []string{"/pk"}, `[1]`},
-		{`{"pk":null}`, []string{"/pk"}, `[null]`},
-		{`{}`, []string{"/pk"}, `[{}]`},
-		{`{"a":{"b c":true}}`, []string{`/a/"b c"`}, `[true]`},
-		{`{"t":"x","u":2}`, []string{"/t", "/u"}, `["x",2]`},
-		{`{"a":5}`, []string{"/a/b"}, `[{}]`},
-	}
-	for _, test := range tests {
-		if got := logicalKey(json.RawMessage(test.doc), test.paths); got != test.want {
-			t.Errorf("%s %v: %s, want %s", test.doc, test.paths, got, test.want)
-		}
-	}
 }

@@ -11,45 +11,47 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
 )
 
-// Drain works on every range that is free to take until it has caught up with
-// the feed, gives the leases back and returns. A range with nothing new costs
-// one read and no write. Ranges that other hosts hold are left to them.
+// Drain works on every range that is free until it has caught up with the feed,
+// gives the leases back and returns. A range with nothing new costs one read and no
+// write. Ranges that other hosts hold are left to them.
 //
-// When ctx ends, no further delivery begins, handlers that run may finish
-// within StopGrace, and what is handled is checkpointed; that is no error, and
-// Behind counts what is left. What the handler has refused by then is remembered
-// in the leases, so that the next drain goes on with it. Where ctx has a deadline
-// a handler call gets three quarters of the time until then at most: one that
-// takes for ever fails, like any other. An error means that some function could
-// not be worked on at all; the others were.
+// When ctx ends, no further delivery begins, running handlers may finish within
+// StopGrace, and everything handled is checkpointed. That is not an error; Behind
+// counts the ranges that are not caught up. Failures of the handler are stored in
+// the leases, so that the next drain continues with them. If ctx has a deadline, a
+// handler call gets at most three quarters of the remaining time: a call that takes
+// forever then fails like any other. An error means that some function could not be
+// worked on at all; the others were.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
-	return h.drain(ctx, func(*function) bool { return true }, func(*lease) bool { return true })
+	return h.drain(ctx, func(*runner) bool { return true }, func(*lease.Lease) bool { return true })
 }
 
-// DrainRange drains one range of one function: the unit of work where a queue
-// spreads ranges over instances. A token that no lease has is no error: the
-// range may have split since the message was written.
+// DrainRange drains one range of one function: the unit of work if a queue spreads
+// ranges over instances. It is not an error if no lease has the token: the range may
+// have split since the message was written.
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
-	named := func(f *function) bool { return f.Name == name }
-	if !slices.ContainsFunc(h.functions, named) {
+	named := func(r *runner) bool { return r.function.Name == name }
+	if !slices.ContainsFunc(h.runners, named) {
 		return Summary{}, fmt.Errorf("no function named %q", name)
 	}
-	return h.drain(ctx, named, func(l *lease) bool { return l.token == token })
+	return h.drain(ctx, named, func(l *lease.Lease) bool { return l.Token() == token })
 }
 
-// drain works on those leases of those functions that are wanted.
-func (h *Host) drain(ctx context.Context, of func(*function) bool, wanted func(*lease) bool) (Summary, error) {
+// drain works on the wanted leases of the wanted functions.
+func (h *Host) drain(ctx context.Context, of func(*runner) bool, wanted func(*lease.Lease) bool) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
-	err := h.each(func(f *function) error {
-		if !of(f) {
+	err := h.each(func(r *runner) error {
+		if !of(r) {
 			return nil
 		}
-		d := &drain{f: f, slots: make(chan struct{}, h.opts.Parallel)}
+		d := &drain{runner: r, slots: make(chan struct{}, h.process.opts.Parallel)}
 		if end, ok := ctx.Deadline(); ok {
-			d.limit = time.Until(end) * 3 / 4
+			d.callLimit = time.Until(end) * 3 / 4
 		}
 		err := d.run(ctx, wanted)
 		mu.Lock()
@@ -60,57 +62,43 @@ func (h *Host) drain(ctx context.Context, of func(*function) bool, wanted func(*
 	return total, err
 }
 
-// drain is one drain of one function.
+// drain is one drain of one function. mu guards its last fields.
 type drain struct {
-	f     *function
-	slots chan struct{} // bounds the ranges that are worked on at a time
-	limit time.Duration // of a handler call; 0 is none
+	runner    *runner
+	slots     chan struct{} // bounds the ranges that are worked on at a time
+	callLimit time.Duration // of a handler call; 0 is none
 
 	mu      sync.Mutex
 	summary Summary
 	split   bool  // children are waiting to be drained
-	fatal   error // the function cannot go on
+	fatal   error // the function cannot be worked on any more
 }
 
 // run drains the leases of a function, and then the children of those that split.
-func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
-	if err := d.f.prepare(ctx); err != nil {
+func (d *drain) run(ctx context.Context, wanted func(*lease.Lease) bool) error {
+	r := d.runner
+	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	if err := d.f.auditIfDue(ctx); err != nil {
-		d.f.log.Warn("audit failed", zap.Error(err))
+	if err := r.leases.AuditIfDue(ctx); err != nil {
+		r.log.Warn("audit failed", zap.Error(err))
 	}
 	seen := map[string]bool{}
 	for {
-		leases, err := d.f.candidates(ctx)
+		leases, err := r.candidates(ctx)
 		if err != nil {
 			return err
 		}
-		// What was worked on last comes last: whatever holds the slots for all of
-		// this drain leaves them to the others in the next, in any process.
-		slices.SortStableFunc(leases, func(a, b *lease) int { return a.written.Compare(b.written) })
-		var working sync.WaitGroup
-		for _, l := range leases {
-			if seen[l.token] || !wanted(l) {
-				continue
+		// The lease written last comes last: a range that holds its slot for all of
+		// this drain leaves it to the others in the next one, in any process.
+		slices.SortStableFunc(leases, func(a, b *lease.Lease) int { return a.Written().Compare(b.Written()) })
+		d.drainAll(ctx, leases, func(l *lease.Lease) bool {
+			if seen[l.Token()] || !wanted(l) {
+				return false
 			}
-			seen[l.token] = true
-			if d.f.rests(l) {
-				d.count(Summary{Ranges: 1, Skipped: 1})
-				continue
-			}
-			select {
-			case d.slots <- struct{}{}:
-			case <-ctx.Done():
-				d.count(Summary{Ranges: 1, Behind: 1})
-				continue
-			}
-			working.Go(func() {
-				defer func() { <-d.slots }()
-				d.lease(ctx, l, outlived(l, leases))
-			})
-		}
-		working.Wait()
+			seen[l.Token()] = true
+			return true
+		})
 		if d.fatal != nil {
 			return d.fatal
 		}
@@ -121,17 +109,43 @@ func (d *drain) run(ctx context.Context, wanted func(*lease) bool) error {
 	}
 }
 
-// lease drains one range, if it is free and has something new; see outlived.
-func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
-	if !l.free(d.f.store.now(), d.f.host.opts.LeaseExpirationInterval) {
+// drainAll drains the wanted leases, as many at a time as there are slots.
+func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func(*lease.Lease) bool) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	for _, l := range leases {
+		if !wanted(l) {
+			continue
+		}
+		if d.runner.coolsDown(l) {
+			d.count(Summary{Ranges: 1, Skipped: 1})
+			continue
+		}
+		select {
+		case d.slots <- struct{}{}:
+		case <-ctx.Done():
+			d.count(Summary{Ranges: 1, Behind: 1})
+			continue
+		}
+		working.Go(func() {
+			defer func() { <-d.slots }()
+			d.drainRange(ctx, l, lease.Superseded(l, leases))
+		})
+	}
+}
+
+// drainRange drains one range, if it is free and has changes.
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, superseded bool) {
+	r := d.runner
+	if !l.Free(r.leases.Now(), r.process.opts.LeaseExpirationInterval) {
 		d.count(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
 	var first *cosmos.Page
 	var idle bool
 	var err error
-	if !outlived {
-		first, idle, err = d.f.peek(ctx, l)
+	if !superseded {
+		first, idle, err = r.peek(ctx, l)
 	}
 	if err == nil && idle {
 		d.count(Summary{Ranges: 1, Idle: 1})
@@ -139,10 +153,10 @@ func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
 	}
 	var w *worker
 	if err == nil {
-		w, err = d.f.acquire(ctx, l, outlived)
+		w, err = r.acquire(ctx, l, superseded)
 	}
 	switch {
-	case errors.Is(err, errLeaseLost):
+	case errors.Is(err, lease.ErrLost):
 		d.count(Summary{Ranges: 1, Skipped: 1})
 		return
 	case err != nil:
@@ -150,21 +164,21 @@ func (d *drain) lease(ctx context.Context, l *lease, outlived bool) {
 		return
 	}
 	w.drain, w.first = true, first
-	if d.limit > 0 {
-		w.timeout = min(w.timeout, d.limit)
+	if d.callLimit > 0 {
+		w.timeout = min(w.timeout, d.callLimit)
 	}
 	err = w.run(ctx)
-	d.f.forget(w, err)
-	t := w.tally.snapshot()
-	d.ended(l, Summary{Ranges: 1, Batches: t.Batches, Changes: t.Changes, Retries: t.Retries, DeadLetters: t.DeadLetters}, err)
+	r.ended(w, err)
+	s := w.stats.snapshot()
+	d.ended(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters}, err)
 }
 
-// ended books how the work on a range came out.
-func (d *drain) ended(l *lease, s Summary, err error) {
+// ended counts the result of the work on a range.
+func (d *drain) ended(l *lease.Lease, s Summary, err error) {
 	switch {
-	case errors.Is(err, errCaughtUp):
+	case errors.Is(err, feed.ErrCaughtUp):
 		s.Drained = 1
-	case errors.Is(err, errSplit):
+	case errors.Is(err, lease.ErrSplit):
 		s.Drained = 1
 		d.mu.Lock()
 		d.split = true
@@ -172,7 +186,7 @@ func (d *drain) ended(l *lease, s Summary, err error) {
 	default:
 		s.Behind = 1
 		if !errors.Is(err, errStopping) {
-			d.f.log.Warn("range left with work", zap.String("range", l.token), zap.Error(err))
+			d.runner.log.Warn("drain ended before the range caught up", zap.String("range", l.Token()), zap.Error(err))
 		}
 		if isFatal(err) {
 			d.mu.Lock()
@@ -190,21 +204,21 @@ func (d *drain) count(s Summary) {
 }
 
 // peek reads one page of a range before its lease is acquired. idle means that
-// there is nothing to do. Where there is, the page, if any, is the first that
+// there is nothing to do. Otherwise the page, if it is not nil, is the first that
 // the worker delivers.
-func (f *function) peek(ctx context.Context, l *lease) (first *cosmos.Page, idle bool, err error) {
-	if l.continuation == "" && f.begin().kind == startNow {
-		return nil, false, nil // the position is to be fixed in the lease
+func (r *runner) peek(ctx context.Context, l *lease.Lease) (first *cosmos.Page, idle bool, err error) {
+	if l.Continuation() == "" && r.source.Start.Kind == feed.StartNow {
+		return nil, false, nil // the lease needs a position
 	}
-	at, err := f.physical(ctx, l)
+	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		within, cancel := f.soon(ctx)
+		limited, cancel := context.WithTimeout(ctx, r.process.opts.LeaseExpirationInterval/2)
 		defer cancel()
-		first, err = f.readFeed(within, at, l.continuation)
+		first, err = r.source.Read(limited, target(at), l.Continuation())
 	}
 	switch {
-	case errors.Is(err, errSplit), cosmos.Classify(err) == cosmos.RangeGone:
-		return nil, false, nil // the worker sees to it
+	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
+		return nil, false, nil // the worker creates the children
 	case err != nil:
 		return nil, false, err
 	case first.NotModified:

@@ -3,10 +3,14 @@ package trigger
 import (
 	"errors"
 	"time"
+
+	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
 )
 
-// Event is something that happened to a range, for logs, metrics, tests and
-// the progress of a development run. Events of one range arrive in order.
+// Event reports a step in the life of a range, for logs, metrics, tests and the
+// progress of a development run. Events of one range arrive in order.
 type Event struct {
 	Time     time.Time
 	Kind     EventKind
@@ -14,24 +18,24 @@ type Event struct {
 	Range    string // lease token
 	Epoch    int64
 
-	Changes      int           // Delivered: how many; Refused: how many were tried
-	Attempt      int           // Delivered, Refused
+	Changes      int           // Delivered, DeliveryFailed: changes in the batch
+	Attempt      int           // Delivered, DeliveryFailed
 	LastLSN      int64         // Delivered: of the last change
-	Duration     time.Duration // Delivered, Refused: of the handler call
+	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call
 	Continuation string        // Checkpointed, Released
 	Children     []string      // Split: tokens of the leases that took over
 	Reason       CloseReason   // Released
-	Err          error         // Refused, Released: why; nil for a release in good order
+	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
 }
 
-// EventKind says what an [Event] is about.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of event.
 const (
 	Acquired       EventKind = "acquired"      // this host owns the lease now
 	Delivered      EventKind = "delivered"     // the handler accepted a batch
-	DeliveryFailed EventKind = "refused"       // the handler refused a batch, which comes again
+	DeliveryFailed EventKind = "failed"        // the handler failed; the changes are delivered again
 	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
 	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
 	Split          EventKind = "split"         // the lease gave way to children
@@ -52,37 +56,36 @@ const (
 	Broken     CloseReason = "broken"      // the feed or the lease cannot be used
 )
 
-// Ways for a worker to end that are not errors of the service.
+// Reasons for a worker to end that are not errors of the service, besides those of
+// packages lease, feed and delivery.
 var (
 	errStopping   = errors.New("host is stopping")
-	errCaughtUp   = errors.New("caught up with the feed")
-	errSplit      = errors.New("range split or merged")
-	errHandedOver = errors.New("another host asked for the range")
-	errOutlived   = errors.New("other leases have taken the lease's place")
+	errHandedOver = errors.New("another host requested the range")
+	errSuperseded = errors.New("other leases have taken the lease's place")
 )
 
 // reasonOf sorts the error that a worker ended with.
 func reasonOf(err error) CloseReason {
-	var stuck errStuck
+	var hung *delivery.HungError
 	switch {
 	case errors.Is(err, errStopping):
 		return Stopped
-	case errors.Is(err, errCaughtUp):
+	case errors.Is(err, feed.ErrCaughtUp):
 		return CaughtUp
-	case errors.Is(err, errSplit):
+	case errors.Is(err, lease.ErrSplit):
 		return Gone
 	case errors.Is(err, errHandedOver):
 		return HandedOver
-	case errors.Is(err, errLeaseLost):
+	case errors.Is(err, lease.ErrLost):
 		return LeaseLost
-	case errors.As(err, &stuck):
+	case errors.As(err, &hung):
 		return Stuck
 	default:
 		return Broken
 	}
 }
 
-// good reports whether a range was closed as it should be.
+// good reports whether the reason is an orderly one.
 func (r CloseReason) good() bool {
 	return r == Stopped || r == CaughtUp || r == Gone || r == HandedOver
 }

@@ -32,7 +32,7 @@ func ExampleVersions() {
 			for _, v := range versions {
 				switch {
 				case v.Current == nil:
-					fmt.Println(v.Operation, v.Change.ID)
+					fmt.Println(v.Operation, v.Change.ID())
 				case v.Previous == nil:
 					fmt.Println(v.Operation, v.Current.Score)
 				default:

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -20,33 +19,6 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
-
-// Every write of a lease names the version that it was made from; one that is
-// out of date changes nothing.
-func TestStaleLeaseWritesAreRefused(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		_, err := w.host("a", w.record("a")).Drain(t.Context())
-		must(t, err)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		stale := w.leaseDocuments()["0"]
-		fresh := stale.clone()
-		fresh.owner = "b"
-		must(t, store.replace(t.Context(), fresh))
-		for name, write := range map[string]func() error{
-			"checkpoint": func() error { return store.replace(t.Context(), stale.clone()) },
-			"retire":     func() error { return store.delete(t.Context(), stale) },
-			"request":    func() error { return store.ask(t.Context(), stale, identity{owner: "c"}) },
-		} {
-			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
-				t.Errorf("%s from a version that is out of date: %v", name, err)
-			}
-		}
-		if l := w.leaseDocuments()["0"]; l == nil || l.owner != "b" {
-			t.Errorf("lease %+v", l)
-		}
-	})
-}
 
 // A host that reads the feed but cannot write its lease stops delivering before
 // anybody else may take the lease, counted from when its last write left; and
@@ -107,74 +79,6 @@ func TestNoDeliveryBeginsOnALeaseThatMayBeLost(t *testing.T) {
 	}
 }
 
-// An acquisition that is only read back may be that of an earlier request: how
-// long ago it left nobody knows, so it is trusted after the next write.
-func TestAcquisitionThatIsReadBackIsNotTrustedYet(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		_, err := w.host("a", w.record("a")).Drain(t.Context())
-		must(t, err)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		listed, me := w.leaseDocuments()["0"], identity{owner: "b", incarnation: "process"}
-		w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
-		remove := w.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
-		if _, _, _, err := store.acquire(t.Context(), listed, me); err == nil {
-			t.Fatal("acquired without an answer")
-		}
-		remove()
-		time.Sleep(30 * time.Second)
-		l, id, sent, err := store.acquire(t.Context(), listed, me)
-		must(t, err)
-		if !l.heldBy(id) || !sent.IsZero() {
-			t.Errorf("held %v, trusted from %v", l.heldBy(id), sent)
-		}
-	})
-}
-
-// trust of a lease ends when either clock says so: the monotonic one stands
-// still while a machine is suspended, the wall clock can be set.
-func TestTrustNeedsBothClocks(t *testing.T) {
-	const trust = time.Minute
-	for _, test := range []struct {
-		name            string
-		monotonic, wall time.Duration // since the last write left
-		trusted         bool
-	}{
-		{"just written", 0, 0, true},
-		{"written a while ago", 59 * time.Second, 59 * time.Second, true},
-		{"too long ago", 61 * time.Second, 61 * time.Second, false},
-		{"suspended meanwhile", time.Second, 10 * time.Minute, false},
-		{"wall clock set back", time.Second, -10 * time.Minute, false},
-		{"wall clock set back, and too long ago", 2 * time.Minute, time.Second, false},
-		{"wall clock off a little", time.Second, 3 * time.Second, true},
-	} {
-		k := &keeper{trust: trust, sent: ago(test.monotonic, test.wall), written: make(chan struct{})}
-		if got, _ := k.trusted(); got != test.trusted {
-			t.Errorf("%s: trusted %v", test.name, got)
-		}
-	}
-}
-
-// ago is a time that was so long ago by the monotonic clock and by the wall
-// clock. The two are apart only in a time.Time that no code of package time
-// makes: its second word is the monotonic clock (package time, type Time).
-func ago(monotonic, wall time.Duration) time.Time {
-	t := time.Now().Add(-wall)
-	ext := (*int64)(unsafe.Add(unsafe.Pointer(&t), unsafe.Sizeof(uint64(0))))
-	*ext += int64(wall - monotonic)
-	return t
-}
-
-func TestAgo(t *testing.T) {
-	a := ago(time.Hour, time.Minute)
-	if d := time.Since(a).Round(time.Second); d != time.Hour {
-		t.Errorf("%v ago by the monotonic clock", d)
-	}
-	if d := time.Now().Round(0).Sub(a.Round(0)).Round(time.Second); d != time.Minute {
-		t.Errorf("%v ago by the wall clock", d)
-	}
-}
-
 // The service's clock alone decides what has expired: hosts whose own clocks
 // are ten minutes ahead or behind neither take leases from each other nor
 // leave those of a dead host alone.
@@ -196,9 +100,7 @@ func TestClocksOfHostsDecideNothing(t *testing.T) {
 
 				l := w.leaseDocuments()["0"]
 				l.owner = "dead"
-				store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-				must(t, err)
-				must(t, store.replace(t.Context(), l))
+				w.replaceLease(l)
 				c := w.running(w.hostThrough("c", elsewhen{w, offset}, w.record("c")))
 				time.Sleep(88 * time.Second)
 				c()
@@ -219,10 +121,10 @@ func (w *world) hostThrough(owner string, transport policy.Transporter, handler 
 		ClientOptions: azcore.ClientOptions{Transport: transport},
 	})
 	must(w.t, err)
-	h := w.host(owner, handler, func(f *Function, _ *Options) { f.Container = client.Container("db", "items") })
-	for _, f := range h.functions {
-		f.leases = client.Container("db", "leases")
-	}
+	h, err := New(client.Container("db", "leases"), []Function{{
+		Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning(),
+	}}, &Options{Owner: owner, Observers: []func(Event){w.observe}})
+	must(w.t, err)
 	return h
 }
 

@@ -7,23 +7,33 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
 )
 
-// Host runs functions: it owns leases and works on their ranges. Its methods
-// may be called one at a time; Status at any time.
+// Host runs functions: it owns leases and works on their ranges. Only one of Run,
+// Drain and DrainRange may be called at a time; Status may be called at any time.
 type Host struct {
-	opts      Options
-	me        identity
-	started   time.Time
-	functions []*function
-	budget    *budget
+	process *process
+	runners []*runner
+}
 
-	alone      chan struct{} // capacity 1: the one call that may end the process, see lane.turn
-	stuckCalls atomic.Int64  // handler calls left behind
+// process is what the functions of a host share.
+type process struct {
+	opts        Options
+	incarnation string // the owner's name, "/", and random text: two processes may share a name
+	started     time.Time
+	budget      *feed.Budget
+	suspectSlot chan struct{} // capacity 1: held by the one suspected crasher that is in a call
+	abandoned   abandonedCalls
+}
+
+// untilTick returns the time to the next multiple of the period. All ranges of a
+// host poll on the same ticks, so that an idle host wakes once for all.
+func (p *process) untilTick(period time.Duration) time.Duration {
+	return period - time.Since(p.started)%period
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -39,41 +49,41 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	if len(functions) == 0 {
 		return nil, errors.New("no functions")
 	}
-	h := &Host{
-		opts:    o,
-		me:      identity{owner: o.Owner, incarnation: o.Owner + "/" + rand.Text()[:13]},
-		started: time.Now(),
-		alone:   make(chan struct{}, 1),
-		budget:  newBudget(o.ReadAhead),
-	}
-	names := map[string]bool{}
+	h := &Host{process: &process{
+		opts:        o,
+		incarnation: o.Owner + "/" + rand.Text()[:13],
+		started:     time.Now(),
+		budget:      feed.NewBudget(o.ReadAhead),
+		suspectSlot: make(chan struct{}, 1),
+	}}
+	prefixes := map[string]bool{}
 	for _, f := range functions {
 		f, err := f.withDefaults()
 		if err != nil {
 			return nil, err
 		}
 		key := strings.Join([]string{f.leasePrefix(), f.Container.Client().Endpoint(), f.Container.Database(), f.Container.Name()}, "/")
-		if names[key] {
+		if prefixes[key] {
 			return nil, fmt.Errorf("two functions share the lease prefix %q on one container: give each a LeasePrefix of its own", f.leasePrefix())
 		}
-		names[key] = true
-		h.functions = append(h.functions, newFunction(h, f, leases))
+		prefixes[key] = true
+		h.runners = append(h.runners, newRunner(h.process, f, leases))
 	}
 	return h, nil
 }
 
 // Owner is the host's name in leases.
-func (h *Host) Owner() string { return h.me.owner }
+func (h *Host) Owner() string { return h.process.opts.Owner }
 
-// Run takes its share of the leases and works on their ranges until ctx ends
-// and everything it started has stopped; then it returns nil. It returns
-// earlier, with an error, only where going on is useless: a container is gone,
-// or leases belong to another kind of processor.
+// Run takes its share of the leases and works on their ranges until ctx ends and
+// everything it started has stopped; then it returns nil. It returns an error
+// earlier only if repeating is useless: a container does not exist, or the leases
+// belong to another kind of processor.
 func (h *Host) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return h.each(func(f *function) error {
-		err := f.run(ctx)
+	return h.each(func(r *runner) error {
+		err := r.run(ctx)
 		if err != nil {
 			cancel() // ends the others
 		}
@@ -81,14 +91,14 @@ func (h *Host) Run(ctx context.Context) error {
 	})
 }
 
-// each runs do for every function at once and waits for all.
-func (h *Host) each(do func(*function) error) error {
-	errs := make([]error, len(h.functions))
+// each calls do for every function at once and waits for all.
+func (h *Host) each(do func(*runner) error) error {
+	errs := make([]error, len(h.runners))
 	var running sync.WaitGroup
-	for i, f := range h.functions {
+	for i, r := range h.runners {
 		running.Go(func() {
-			if err := do(f); err != nil {
-				errs[i] = fmt.Errorf("function %q: %w", f.Name, err)
+			if err := do(r); err != nil {
+				errs[i] = fmt.Errorf("function %q: %w", r.function.Name, err)
 			}
 		})
 	}

@@ -14,6 +14,8 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/feed"
 )
 
 // functions makes a host of several functions on the same container; their
@@ -58,8 +60,8 @@ func TestFailingRangesLeaveMemoryToTheOthers(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		stop()
 		w.complete(0)
-		if h.budget.used != 0 {
-			t.Errorf("%d bytes are never given back", h.budget.used)
+		if used := h.process.budget.Used(); used != 0 {
+			t.Errorf("%d bytes are never given back", used)
 		}
 	})
 }
@@ -189,27 +191,31 @@ func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 	})
 }
 
-// TestRestsGrow: a host that gets nowhere with a range leaves it alone for longer
-// each time in a row, up to a bound.
-func TestRestsGrow(t *testing.T) {
+// TestCooldownDoublesUpToABound: a host that gets nowhere with a range leaves it
+// alone for longer each time in a row.
+func TestCooldownDoublesUpToABound(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		f := w.host("a", w.record("a")).functions[0]
-		must(t, f.prepare(t.Context()))
-		l := w.leaseDocuments()["0"]
+		r := w.host("a", w.record("a")).runners[0]
+		must(t, r.prepare(t.Context()))
+		leases, err := r.candidates(t.Context())
+		must(t, err)
+		l := leases[0]
+		worker, err := r.acquire(t.Context(), l, false)
+		must(t, err)
 		for i, want := range []int{2, 4, 8, 8} {
-			f.forget(&worker{lease: l, tally: newTally(l, f.host.me)}, errStuck{})
-			rest := time.Until(f.resting["0"].until)
-			if rest != time.Duration(want)*f.host.opts.LeaseAcquireInterval || !f.rests(l) {
-				t.Errorf("rest %d is %s, want %d acquire intervals", i+1, rest, want)
+			r.ended(worker, &delivery.HungError{})
+			rest := time.Until(r.cooldown["0"].until)
+			if rest != time.Duration(want)*r.process.opts.LeaseAcquireInterval || !r.coolsDown(l) {
+				t.Errorf("cooldown %d is %s, want %d acquire intervals", i+1, rest, want)
 			}
 			time.Sleep(rest)
-			if f.rests(l) {
-				t.Errorf("rest %d does not end", i+1)
+			if r.coolsDown(l) {
+				t.Errorf("cooldown %d does not end", i+1)
 			}
 		}
-		f.forget(&worker{lease: l, tally: newTally(l, f.host.me)}, errCaughtUp)
-		if len(f.resting) > 0 {
-			t.Error("a range that was caught up with still rests")
+		r.ended(worker, feed.ErrCaughtUp)
+		if len(r.cooldown) > 0 {
+			t.Error("a range that was caught up with still cools down")
 		}
 	})
 }

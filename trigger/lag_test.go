@@ -55,10 +55,7 @@ func TestLagOfIdleAndBusyRanges(t *testing.T) {
 func TestLagWithoutACheckpoint(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 10)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		_, err = store.create(t.Context(), newLease(store.prefix, "0", span{"", "FF"}, false))
-		must(t, err)
+		w.createLease(newLeaseDocument(w.leasePrefix(), "0", "", "FF"))
 		if got := w.lag()["0"]; got.Changes != 10 {
 			t.Errorf("from the beginning: %+v", got)
 		}
@@ -112,7 +109,7 @@ func TestLagOfWhatNoLeaseCovers(t *testing.T) {
 		must(t, err)
 		f := Function{Name: "test", Container: w.items, StartFrom: FromBeginning()}
 		for _, l := range w.leaseDocuments() {
-			_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+			_, err := w.leases.Delete(t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
 			must(t, err)
 			if got, err := EstimateLag(t.Context(), w.leases, f); err != nil || !reportsHole(got, l.token) {
 				t.Errorf("without the lease of range %s: %v, %+v", l.token, err, got)
@@ -131,14 +128,11 @@ func reportsHole(lags []Lag, token string) bool {
 // id, and after a split what came of that.
 func TestLagOfLeasesWithoutAKeyRange(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		_, err = store.create(t.Context(), newLease(store.prefix, "0", span{}, false))
-		must(t, err)
+		w.createLease(newLeaseDocument(w.leasePrefix(), "0", "", ""))
 		if got := w.lag(); len(got) != 1 {
 			t.Errorf("lag %v", got)
 		}
-		_, err = w.account.Split("db", "items", "0")
+		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
 		if got := w.lag(); len(got) != 1 {
 			t.Errorf("after a split: %v", got)
@@ -172,10 +166,8 @@ func TestLagOfABlockedRange(t *testing.T) {
 
 func TestLagNamesWhatItCannotRead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		id := store.prefix + "..0"
-		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
+		id := w.leasePrefix() + "..0"
+		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
 		must(t, err)
 		got, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
 		must(t, err)

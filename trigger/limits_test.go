@@ -86,17 +86,15 @@ func TestReadAheadKeepsToItsBudget(t *testing.T) {
 		most := int64(0)
 		for w.count() < len(w.written) {
 			time.Sleep(100 * time.Millisecond)
-			h.budget.mu.Lock()
-			most = max(most, h.budget.used)
-			h.budget.mu.Unlock()
+			most = max(most, h.process.budget.Used())
 		}
 		stop()
 		w.complete(0)
 		if most > limit+4*page || most < limit/2 {
 			t.Errorf("%d bytes read ahead, want most of %d and no more than a page of each range beside it", most, limit)
 		}
-		if h.budget.used != 0 {
-			t.Errorf("%d bytes are never given back", h.budget.used)
+		if used := h.process.budget.Used(); used != 0 {
+			t.Errorf("%d bytes are never given back", used)
 		}
 	})
 }

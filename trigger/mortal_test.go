@@ -55,7 +55,7 @@ func mortal(t *testing.T, w *world, processes int, kills func(*Change) bool, han
 	return deaths
 }
 
-func isPoison(c *Change) bool { return documentID(c.Document) == "poison" }
+func isPoison(c *Change) bool { return c.ID() == "poison" }
 
 func slowly(d time.Duration, h Handler) Handler {
 	return func(ctx context.Context, b Batch) error {
@@ -130,7 +130,7 @@ func TestPoisonThatHangsUntilItsAgeIsOver(t *testing.T) {
 		record := w.record("a")
 		h := w.hostOn(network{w: w}, "a", func(ctx context.Context, b Batch) error {
 			for _, c := range b.Changes {
-				if documentID(c.Document) == "poison" {
+				if c.ID() == "poison" {
 					<-release
 				}
 			}

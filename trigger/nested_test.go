@@ -1,20 +1,27 @@
 package trigger
 
 import (
-	"strings"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/lease"
 )
 
 // The splits here were found by the model in tests/model.
 
 // halfWay makes the worker of a lease, as if its host had stopped at a chosen
-// step and others went on.
+// step and others continued.
 func (w *world) halfWay(owner, token string) *worker {
 	w.t.Helper()
-	f := w.host(owner, w.record(owner)).functions[0]
-	must(w.t, f.prepare(w.t.Context()))
-	worker, err := f.acquire(w.t.Context(), w.leaseDocuments()[token], false)
+	r := w.host(owner, w.record(owner)).runners[0]
+	must(w.t, r.prepare(w.t.Context()))
+	leases, err := r.candidates(w.t.Context())
+	must(w.t, err)
+	i := slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == token })
+	worker, err := r.acquire(w.t.Context(), leases[i], false)
 	must(w.t, err)
 	return worker
 }
@@ -23,25 +30,20 @@ func (w *world) halfWay(owner, token string) *worker {
 // other. It returns its token.
 func (w *world) firstChild(of *worker) string {
 	w.t.Helper()
-	ranges, err := of.f.ranges.refresh(w.t.Context())
+	must(w.t, of.leases.RefreshRanges(w.t.Context()))
+	children, err := of.leases.Children(of.held.Lease())
 	must(w.t, err)
-	_, children, err := locate(of.lease, ranges, of.f.store.prefix)
-	must(w.t, err)
-	_, err = of.f.store.create(w.t.Context(), children[0])
-	must(w.t, err)
-	return children[0].token
+	c := children[0]
+	l := newLeaseDocument(w.leasePrefix(), c.Token(), c.Span().Min, c.Span().Max)
+	l.continuation, l.properties[epochProperty] = c.Continuation(), strconv.FormatInt(c.Epoch(), 10)
+	w.createLease(l)
+	return c.Token()
 }
 
 func (w *world) noHoles() {
 	w.t.Helper()
-	ranges, err := w.items.Ranges(w.t.Context())
-	must(w.t, err)
-	var all []*lease
-	for _, l := range w.leaseDocuments() {
-		all = append(all, l)
-	}
-	if found := holes(ranges, all, nil, ""); len(found) > 0 {
-		w.t.Errorf("holes: %v", found)
+	if found := w.coverageGaps(); len(found) > 0 {
+		w.t.Errorf("coverage gaps: %v", found)
 	}
 }
 
@@ -61,12 +63,10 @@ func TestNestedSplitLeavesNoHole(t *testing.T) {
 		_, err = w.account.Split("db", "items", heirs[0])
 		must(t, err)
 		p, c := w.halfWay("p", "0"), w.halfWay("c", child)
-		ofParent, err := p.createChildren(t.Context(), t.Context())
-		must(t, err)
-		ofChild, err := c.createChildren(t.Context(), t.Context())
-		must(t, err)
-		p.retire(t.Context(), ofParent)
-		c.retire(t.Context(), ofChild)
+		children(t, p)
+		children(t, c)
+		p.held.Retire(t.Context())
+		c.held.Retire(t.Context())
 		w.noHoles()
 	})
 }
@@ -85,7 +85,7 @@ func TestSplitThatAMergeHidesIsCompleted(t *testing.T) {
 		w.fill("before", 20)
 		time.Sleep(30 * time.Second)
 		stop()
-		token := span{Min: "", Max: ranges[0].Max}.token()
+		token := "-" + ranges[0].Max
 		if w.leaseDocuments()[token] == nil {
 			t.Fatalf("no lease over keys: %v", w.leaseDocuments())
 		}
@@ -129,51 +129,21 @@ func TestHalfSplitThatMergesAgainLeavesNoOverlap(t *testing.T) {
 		must(t, err)
 		time.Sleep(2 * time.Minute)
 		c := w.halfWay("c", child)
-		ofChild, err := c.createChildren(t.Context(), t.Context())
-		must(t, err)
-		c.retire(t.Context(), ofChild)
+		children(t, c)
+		c.held.Retire(t.Context())
 		p := w.halfWay("p", "0")
-		ofParent, err := p.createChildren(t.Context(), t.Context())
-		must(t, err)
-		p.retire(t.Context(), ofParent)
+		children(t, p)
+		p.held.Retire(t.Context())
 		w.noHoles()
-		var spans []span
-		for _, l := range w.leaseDocuments() {
-			for _, o := range spans {
-				if o.overlaps(l.span) {
-					t.Errorf("leases over %v and %v", o, l.span)
+		leases := w.leaseDocuments()
+		for token, l := range leases {
+			for other, o := range leases {
+				if token != other && cosmos.CompareKeys(l.min, o.max) < 0 && cosmos.CompareKeys(o.min, l.max) < 0 {
+					t.Errorf("leases %s and %s overlap", token, other)
 				}
 			}
-			spans = append(spans, l.span)
 		}
 	})
-}
-
-func TestMissing(t *testing.T) {
-	parent := newLease("p", "-20", span{"", "20"}, true)
-	halves := []*lease{parent.over(span{"", "10"}, "p"), parent.over(span{"10", "20"}, "p")}
-	whole := []*lease{parent.over(span{"", "20"}, "p")}
-	tests := []struct {
-		name     string
-		children []*lease
-		inside   []span
-		want     string
-	}{
-		{"none there", halves, nil, "-10 10-20"},
-		{"one there", halves, []span{{"", "10"}}, "10-20"},
-		{"all there", halves, []span{{"", "10"}, {"10", "20"}}, ""},
-		{"a part of one there", halves, []span{{"", "08"}}, "08-10 10-20"},
-		{"whole again", whole, []span{{"08", "10"}}, "-08 10-20"},
-	}
-	for _, test := range tests {
-		var tokens []string
-		for _, c := range missing(parent, test.children, test.inside, "p") {
-			tokens = append(tokens, c.token)
-		}
-		if got := strings.Join(tokens, " "); got != test.want {
-			t.Errorf("%s: missing %q, want %q", test.name, got, test.want)
-		}
-	}
 }
 
 // TestRobbedOwnerDoesNotSplit: .NET steals a lease while its owner has nothing
@@ -184,12 +154,10 @@ func TestRobbedOwnerDoesNotSplit(t *testing.T) {
 		stop := w.running(w.host("a", w.record("a")))
 		w.fill("doc", 10)
 		time.Sleep(30*time.Second + 100*time.Millisecond)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
 		stolen := w.leaseDocuments()["0"].clone()
 		stolen.owner, stolen.continuation = "dotnet", `"999"`
-		must(t, store.replace(t.Context(), stolen))
-		_, err = w.account.Split("db", "items", "0")
+		w.replaceLease(stolen)
+		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
 		time.Sleep(10 * time.Second)
 		if leases := w.leaseDocuments(); len(leases) != 1 || leases["0"].owner != "dotnet" {
@@ -225,10 +193,7 @@ func TestLateCreateIsRetiredUnread(t *testing.T) {
 					t.Fatal("the child was not retired")
 				}
 				late.owner, late.continuation, late.properties = "", "", map[string]string{epochProperty: "5"}
-				store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-				must(t, err)
-				_, err = store.create(t.Context(), late)
-				must(t, err)
+				w.createLease(late)
 
 				work(w, w.host("b", w.record("b")))
 				if l := w.leaseDocuments()[heirs[0]]; l != nil {

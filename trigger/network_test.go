@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -178,7 +179,7 @@ func TestShortLivedProcessesFillHoles(t *testing.T) {
 		}
 		drain("a")
 		l := w.leaseDocuments()["0"]
-		_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+		_, err := w.leases.Delete(t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
 		must(t, err)
 		w.fill("doc", 20)
 		drain("b")

@@ -13,6 +13,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/feed"
 )
 
 // Function is a handler and the container whose changes it gets.
@@ -43,7 +44,10 @@ type Function struct {
 	SoftDeleteProperty string
 	// Start is where a range without a checkpoint begins; by default now.
 	StartFrom Start
-	// MaxItems is the page size that is asked for, and so the size of a batch;
+	// ReuseBuffers lends a batch's bytes to the handler, instead of copying them:
+	// they are valid until the handler returns, and [Change.Clone] keeps them.
+	ReuseBuffers bool
+	// MaxItemsPerInvocation is the page size that is asked for, and so the size of a batch;
 	// by default 100. A transaction is never divided, so more may come.
 	MaxItemsPerInvocation int
 	// HandlerTimeout ends the context of a handler call; by default 5 minutes.
@@ -239,11 +243,11 @@ func (f Function) withDefaults() (Function, error) {
 		return f, fmt.Errorf("function %q: MaxAttempts and Breaker are counts, or -1 for no limit; Checkpoint.Every is a count", f.Name)
 	case f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}):
 		return f, fmt.Errorf("function %q: manual checkpoints leave nothing for Every and Interval", f.Name)
-	case f.ChangeFeedMode == cosmos.AllVersions && f.StartFrom.kind != startNow && f.StartFrom.kind != startToken:
+	case f.ChangeFeedMode == cosmos.AllVersions && f.StartFrom.at.Kind != feed.StartNow && f.StartFrom.at.Kind != feed.StartContinuation:
 		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.StartFrom)
 	case f.ChangeFeedMode == cosmos.AllVersions && f.SoftDeleteProperty != "":
 		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
-	case f.StartFrom.kind == startToken && f.StartFrom.token == "":
+	case f.StartFrom.at.Kind == feed.StartContinuation && f.StartFrom.at.Continuation == "":
 		return f, fmt.Errorf("function %q: FromContinuation needs a continuation; choose FromNow or FromBeginning", f.Name)
 	case f.BlockKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)

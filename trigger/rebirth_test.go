@@ -11,11 +11,15 @@ import (
 )
 
 // children creates the leases that follow a worker's, and retires none.
-func children(t *testing.T, w *worker) []*lease {
+func children(t *testing.T, w *worker) {
 	t.Helper()
-	created, err := w.createChildren(t.Context(), t.Context())
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() { w.held.Run(t.Context(), stop) })
+	_, err := w.held.Split(t.Context(), t.Context(), func(error) {})
+	close(stop)
+	writer.Wait()
 	must(t, err)
-	return created
 }
 
 // TestSplitDoesNotBeginChildrenAnew: the children of a parent that was never
@@ -35,7 +39,8 @@ func TestSplitDoesNotBeginChildrenAnew(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, token := range halves {
 			of := w.halfWay("b", token)
-			of.retire(t.Context(), children(t, of))
+			children(t, of)
+			of.held.Retire(t.Context())
 		}
 		ranges, err := w.items.Ranges(t.Context())
 		must(t, err)
@@ -69,7 +74,7 @@ func TestBootstrapKeepsToItsLock(t *testing.T) {
 				locked = time.Now()
 				locks++
 			case strings.Contains(key, ".."):
-				if age := time.Since(locked); age > lockTTL {
+				if age := time.Since(locked); age > 30*time.Second {
 					t.Errorf("lease %s is created %v after the lock", key, age)
 				}
 			}

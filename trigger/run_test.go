@@ -14,6 +14,7 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/lease"
 )
 
 func TestRunDeliversAndCheckpoints(t *testing.T) {
@@ -77,12 +78,9 @@ func TestHostsShareTheLeases(t *testing.T) {
 func TestAbandonedLeaseIsTakenOver(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 5)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		dead := newLease(store.prefix, "0", span{"", "FF"}, false)
+		dead := newLeaseDocument(w.leasePrefix(), "0", "", "FF")
 		dead.owner = "gone"
-		_, err = store.create(t.Context(), dead)
-		must(t, err)
+		w.createLease(dead)
 		stop := w.running(w.host("a", w.record("a")))
 		time.Sleep(55 * time.Second)
 		if got := w.count(); got != 0 {
@@ -137,17 +135,15 @@ func TestRequestForALeaseThatSplits(t *testing.T) {
 		stop := w.running(w.host("a", w.record("a")))
 		w.fill("doc", 20)
 		time.Sleep(time.Minute)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
 		var asked atomic.Bool
 		w.mu.Lock()
 		w.before = func(r *http.Request) {
 			if r.Method == http.MethodDelete && asked.CompareAndSwap(false, true) {
-				must(t, store.ask(t.Context(), w.leaseDocuments()["0"], identity{owner: "b"}))
+				w.requestHandover(w.leaseDocuments()["0"], "b")
 			}
 		}
 		w.mu.Unlock()
-		_, err = w.account.Split("db", "items", "0")
+		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
 		time.Sleep(20 * time.Second)
 		if leases := w.leaseDocuments(); !asked.Load() || len(leases) != 2 || leases["0"] != nil {
@@ -173,7 +169,7 @@ func TestMergeWhileRunning(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		for _, l := range w.leaseDocuments() {
-			if !l.byKeys || l.token != l.span.token() {
+			if l.body["version"] != 1.0 || l.token != l.min+"-"+l.max {
 				t.Errorf("lease after the merge: %+v", l)
 			}
 		}
@@ -202,15 +198,7 @@ func TestSplitOfWhatWasMerged(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		w.complete(0)
-		ranges, err := w.items.Ranges(t.Context())
-		must(t, err)
-		var all []*lease
-		for _, l := range w.leaseDocuments() {
-			all = append(all, l)
-		}
-		if h := holes(ranges, all, nil, ""); len(h) > 0 {
-			t.Errorf("holes in the key space: %v", h)
-		}
+		w.noHoles()
 	})
 }
 
@@ -393,14 +381,12 @@ func TestStolenLeaseStopsItsWorker(t *testing.T) {
 		}))
 		<-entered
 		l := w.leaseDocuments()["0"]
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
 		l.owner = "dotnet"
-		must(t, store.replace(t.Context(), l))
+		w.replaceLease(l)
 		time.Sleep(20 * time.Second) // one renewal
 		select {
 		case cause := <-causes:
-			if !errors.Is(cause, errLeaseLost) {
+			if !errors.Is(cause, lease.ErrLost) {
 				t.Errorf("handler's context ended with %v", cause)
 			}
 		default:
@@ -419,7 +405,7 @@ func TestDeletedLeaseIsCreatedAgain(t *testing.T) {
 		w.fill("doc", 20)
 		time.Sleep(time.Minute)
 		l := w.leaseDocuments()["0"]
-		_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+		_, err := w.leases.Delete(t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
 		must(t, err)
 		time.Sleep(7 * time.Minute)
 		w.fill("later", 20)
@@ -442,7 +428,7 @@ func TestDeletedLeaseOfAFunctionFromNowIsReadFromItsBootstrap(t *testing.T) {
 		w.fill("seen", 10)
 		time.Sleep(time.Minute)
 		l := w.leaseDocuments()["0"]
-		_, err := w.leases.Delete(t.Context(), l.id, l.partitionKey, "")
+		_, err := w.leases.Delete(t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
 		must(t, err)
 		w.fill("unseen", 10)
 		time.Sleep(12 * time.Minute)
@@ -500,12 +486,12 @@ func TestStatusShowsARangeThatWasGivenUp(t *testing.T) {
 		w.fill("doc", 5)
 		time.Sleep(time.Minute)
 		status := h.Status().Functions[0].Ranges
-		if len(status) != 1 || !status[0].Resting || !strings.Contains(status[0].Problem, "400") {
+		if len(status) != 1 || !status[0].Cooldown || !strings.Contains(status[0].Problem, "400") {
 			t.Errorf("status %+v", status)
 		}
 		remove()
 		time.Sleep(time.Minute)
-		if status := h.Status().Functions[0].Ranges; len(status) != 1 || status[0].Resting || status[0].Problem != "" {
+		if status := h.Status().Functions[0].Ranges; len(status) != 1 || status[0].Cooldown || status[0].Problem != "" {
 			t.Errorf("status after the trouble: %+v", status)
 		}
 		stop()
@@ -544,10 +530,7 @@ func TestTwoHostsBootstrapTogether(t *testing.T) {
 func TestStaleBootstrapLockIsBroken(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.fill("doc", 3)
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		_, err = store.createStamp(t.Context(), store.lockID(), nil)
-		must(t, err)
+		w.createStamp(".lock")
 		stop := w.running(w.host("a", w.record("a")))
 		time.Sleep(45 * time.Second)
 		stop()

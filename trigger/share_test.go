@@ -39,8 +39,6 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				w.leases = w.client().Container("db", "shared")
 				w.fill("seen", 10)
 				continuation := w.head()
-				store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-				must(t, err)
 
 				doc := map[string]any{
 					"Owner": nil, "ContinuationToken": continuation, "properties": map[string]any{"own": "kept"},
@@ -56,7 +54,7 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				case v2:
 					doc["PartitionId"] = token
 				}
-				doc["id"] = store.prefix + ".." + token
+				doc["id"] = w.leasePrefix() + ".." + token
 				if test.keyedBy == "/partitionKey" {
 					doc["partitionKey"] = doc["id"]
 				}
@@ -67,10 +65,9 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				if test.keyedBy == "/partitionKey" {
 					key = doc["partitionKey"].(string)
 				}
-				_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(key), doc)
+				_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(key), doc)
 				must(t, err)
-				_, err = store.createStamp(t.Context(), store.markerID(), nil)
-				must(t, err)
+				w.createStamp(".info")
 
 				w.written = map[string]int{}
 				w.fill("new", 5)
@@ -97,7 +94,7 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				if at, err := time.Parse("2006-01-02T15:04:05.0000000Z", after["timestamp"].(string)); err != nil || time.Since(at).Abs() > 2*time.Second {
 					t.Errorf("timestamp %v", after["timestamp"])
 				}
-				for _, p := range append(systemProperties, "Owner", "ContinuationToken", "timestamp", "properties", "FeedRange") {
+				for _, p := range append([]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}, "Owner", "ContinuationToken", "timestamp", "properties", "FeedRange") {
 					delete(after, p)
 					delete(doc, p)
 				}
@@ -125,14 +122,12 @@ func (w *world) head() string {
 
 func TestJavaLeasesAreRefusedByName(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		id := store.prefix + "..-FF"
+		id := w.leasePrefix() + "..-FF"
 		doc := map[string]any{
 			"id": id, "LeaseToken": "-FF", "version": 1, "feedRange": map[string]any{"Range": map[string]any{"min": "", "max": "FF"}},
 			"Owner": nil, "ContinuationToken": "eyJWIjoxfQ==", "timestamp": "2026-01-01T00:00:00Z[UTC]",
 		}
-		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), doc)
+		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), doc)
 		must(t, err)
 		before, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
 		must(t, err)
@@ -150,10 +145,8 @@ func TestJavaLeasesAreRefusedByName(t *testing.T) {
 
 func TestUnreadableLeaseIsLeftAlone(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		store, err := newLeaseStore(t.Context(), w.leases, Function{Name: "test", Container: w.items}, time.Minute)
-		must(t, err)
-		id := store.prefix + "..0"
-		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
+		id := w.leasePrefix() + "..0"
+		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
 		must(t, err)
 		w.fill("doc", 20)
 		h := w.host("a", w.record("a"))

@@ -6,41 +6,31 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
 )
 
-// Start says where a range begins that has no checkpoint yet. A checkpoint
-// always wins over it. The zero value is [FromNow].
-type Start struct {
-	kind  startKind
-	at    time.Time
-	token string
-}
+// Start says where a range begins that has no checkpoint yet. A checkpoint always
+// wins over it. The zero value is [FromNow].
+type Start struct{ at feed.Start }
 
-type startKind int
-
-const (
-	startNow startKind = iota
-	startBeginning
-	startTime
-	startToken
-)
-
-// FromNow starts with what is written after the leases are first created. The
-// position is saved at that moment, before anything is delivered.
+// FromNow starts with changes that are written after the leases are first created.
+// The position is saved at that moment, before anything is delivered.
 func FromNow() Start { return Start{} }
 
-// FromBeginning starts with the oldest document that is still there.
-func FromBeginning() Start { return Start{kind: startBeginning} }
+// FromBeginning starts with the oldest document that still exists.
+func FromBeginning() Start { return Start{feed.Start{Kind: feed.StartBeginning}} }
 
-// FromTime starts with what was written after t; the service keeps it to about
-// five seconds.
-func FromTime(t time.Time) Start { return Start{kind: startTime, at: t} }
+// FromTime starts with changes that were written after t; the service is precise
+// to about five seconds.
+func FromTime(t time.Time) Start { return Start{feed.Start{Kind: feed.StartTime, Time: t}} }
 
-// FromContinuation starts every range at one continuation, a raw etag of the
-// feed such as "\"1526\"".
-func FromContinuation(token string) Start { return Start{kind: startToken, token: token} }
+// FromContinuation starts every range at one continuation, a raw etag of the feed
+// such as "\"1526\"".
+func FromContinuation(token string) Start {
+	return Start{feed.Start{Kind: feed.StartContinuation, Continuation: token}}
+}
 
-// ParseStart reads what a setting says: "now", "beginning", or a time in RFC 3339.
+// ParseStart parses a setting: "now", "beginning", or a time in RFC 3339.
 func ParseStart(s string) (Start, error) {
 	switch strings.ToLower(s) {
 	case "", "now":
@@ -56,38 +46,29 @@ func ParseStart(s string) (Start, error) {
 }
 
 func (s Start) String() string {
-	switch s.kind {
-	case startBeginning:
+	switch s.at.Kind {
+	case feed.StartBeginning:
 		return "beginning"
-	case startTime:
-		return s.at.UTC().Format(time.RFC3339)
-	case startToken:
-		return s.token
+	case feed.StartTime:
+		return s.at.Time.UTC().Format(time.RFC3339)
+	case feed.StartContinuation:
+		return s.at.Continuation
 	default:
 		return "now"
 	}
 }
 
-// begin is where a lease without a continuation begins. Bootstrap gives every
-// lease a position when the function starts from now; one that has none was
-// created by a .NET host, or anew by the audit, and nobody knows what was seen of
-// it: so its now is the moment when the leases were first created. All versions
-// cannot begin at a time: there it is the moment when the lease is first used.
-func (f *function) begin() Start {
-	if f.StartFrom.kind == startNow && f.ChangeFeedMode == cosmos.LatestVersion && !f.since.IsZero() {
-		return FromTime(f.since)
+// startSince returns where a lease without a continuation begins. since is the
+// moment when the function's leases were first created, or zero before that.
+//
+// Bootstrap gives every lease a position if the function starts from now. A lease
+// without one was created by a .NET host, or again by the audit, and its history is
+// unknown: its "now" means the time of the first bootstrap, to avoid skipping
+// changes. All-versions mode cannot begin at a time; there it means the moment when
+// the lease is first used.
+func (f *Function) startSince(since time.Time) feed.Start {
+	if f.StartFrom.at.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
+		return feed.Start{Kind: feed.StartTime, Time: since}
 	}
-	return f.StartFrom
-}
-
-// feed is where a read without a continuation begins.
-func (s Start) feed() cosmos.Start {
-	switch s.kind {
-	case startBeginning:
-		return cosmos.Start{}
-	case startTime:
-		return cosmos.StartAt(s.at)
-	default:
-		return cosmos.StartNow
-	}
+	return f.StartFrom.at
 }

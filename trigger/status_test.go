@@ -15,7 +15,7 @@ func TestWaitingRangeSaysSo(t *testing.T) {
 		w.write("p", "poison")
 		record := w.record("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
-			if strings.Contains(documentID(b.Changes[0].Document), "poison") {
+			if strings.Contains(b.Changes[0].ID(), "poison") {
 				return Skip(errPoison)
 			}
 			return record(ctx, b)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
 )
 
@@ -40,7 +39,7 @@ func TestPoisonOutlastsItsOwners(t *testing.T) {
 				for range 100 {
 					h := w.host("a", func(ctx context.Context, b Batch) error {
 						for _, c := range b.Changes {
-							if documentID(c.Document) == "poison" {
+							if c.ID() == "poison" {
 								_ = backoff.Sleep(ctx, test.busy)
 								return errPoison
 							}
@@ -59,7 +58,7 @@ func TestPoisonOutlastsItsOwners(t *testing.T) {
 				if d := store.all[0]; test.set == nil && (d.Attempts < 10 || d.Attempts > 40) {
 					t.Errorf("dead after %d calls", d.Attempts)
 				}
-				if p := w.leaseDocuments()["0"].properties[troubleProperty]; p != "" {
+				if p := w.leaseDocuments()["0"].properties[retriesProperty]; p != "" {
 					t.Errorf("the lease still says %s", p)
 				}
 			})
@@ -78,7 +77,7 @@ func TestPoisonThatHangs(t *testing.T) {
 		record := w.record("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			for _, c := range b.Changes {
-				if documentID(c.Document) == "poison" {
+				if c.ID() == "poison" {
 					<-release
 				}
 			}
@@ -87,7 +86,7 @@ func TestPoisonThatHangs(t *testing.T) {
 		stop := w.running(h)
 		time.Sleep(6 * time.Hour)
 		if fmt.Sprint(store.ids()) != "[poison]" || w.count() != 9 {
-			t.Errorf("letters %v, %d of 9 others delivered, %d calls left behind", store.ids(), w.count(), h.stuckCalls.Load())
+			t.Errorf("letters %v, %d of 9 others delivered, %d calls left behind", store.ids(), w.count(), h.process.abandoned.count.Load())
 		}
 		stop()
 		close(release)
@@ -115,7 +114,7 @@ func TestCallThatEndsWithItsOwner(t *testing.T) {
 					if err := backoff.Sleep(ctx, time.Duration(len(b.Changes))*test.change); err != nil {
 						return err
 					}
-					if id := documentID(b.Changes[0].Document); len(b.Changes) == 1 && !failed[id] {
+					if id := b.Changes[0].ID(); len(b.Changes) == 1 && !failed[id] {
 						failed[id] = true
 						return errPoison
 					}
@@ -152,7 +151,7 @@ func TestPoisonThatEndsTheProcess(t *testing.T) {
 				if deaths < 10 || deaths > 20 {
 					t.Errorf("%d processes ended, want as many as there are attempts, and a few to find out", deaths)
 				}
-				if l := w.leaseDocuments()["0"]; l.deaths() > 0 || l.properties[troubleProperty] != "" {
+				if l := w.leaseDocuments()["0"]; l.properties[deathsProperty] != "" || l.properties[retriesProperty] != "" {
 					t.Errorf("the lease still says %v", l.properties)
 				}
 			})
@@ -173,7 +172,7 @@ func TestTroubleOfAnOlderVersion(t *testing.T) {
 			must(t, err)
 		}
 		drain()
-		if w.leaseDocuments()["0"].properties[troubleProperty] == "" {
+		if w.leaseDocuments()["0"].properties[retriesProperty] == "" {
 			t.Fatal("the lease says nothing of what was tried")
 		}
 		w.write("k", "poison")
@@ -213,21 +212,4 @@ func TestLaterChangesDoNotAnswerForAGroup(t *testing.T) {
 			t.Errorf("delivered %+v", w.delivered)
 		}
 	})
-}
-
-func TestDeathsAreTakenBack(t *testing.T) {
-	var ts troubles
-	ts.load(`[{"change":"7/x","last":"9/y","size":4,"deaths":2}]`)
-	c := &pending{item: cosmos.Item{LSN: 9, ID: "doc"}, left: &trouble{Size: 1}}
-	ts.alone(c)
-	if one := ts.known[nameOf(c)]; one.Deaths != 1 {
-		t.Errorf("an owner that may not live left %+v", one)
-	}
-	ts.lived()
-	if one := ts.known[nameOf(c)]; one.Deaths != 0 {
-		t.Errorf("an owner that lives left %+v", one)
-	}
-	if one := ts.known["7/x"]; one.Deaths != 2 {
-		t.Errorf("of another change it left %+v", one)
-	}
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // Skip marks err as final: the handler gives these changes up. They are
-// dead-lettered without a further attempt, and the range goes on. Around
-// [Failed] it gives up the changes named there and takes the rest as handled.
-// Joined with an error that is not final, it is not.
+// dead-lettered without a further attempt, and the range continues. Around
+// [Failed] it gives up the changes named there, and the others are handled. If it
+// is joined with an error that is not final, the joined error is not final.
 func Skip(err error) error {
 	if err == nil {
 		return nil
@@ -17,29 +17,29 @@ func Skip(err error) error {
 	return &skipError{err}
 }
 
-// Failed says that exactly these changes of the batch failed with err and that
-// all others were handled. They come again, alone and in order, as the next
-// attempt. Without changes it is err: the whole batch failed. Several may be
-// joined; joined with another error, the whole batch failed.
+// Failed says that exactly these changes of the batch failed with err and that all
+// others were handled. Only these are delivered again, in order, as the next
+// attempt. Without changes it returns err: the whole batch failed. Several may be
+// joined; if one is joined with any other error, the whole batch failed.
 func Failed(err error, changes ...Change) error {
 	if err == nil || len(changes) == 0 {
 		return err
 	}
 	f := &failedError{err: err, which: make(map[int64]bool, len(changes))}
 	for _, c := range changes {
-		f.which[c.ordinal] = true
+		f.which[c.seq] = true
 	}
 	return f
 }
 
 // FailedFrom says that the batch was handled up to, but not including, the
-// change, and that it and everything after it is to come again. It is what a
-// partial batch response means to an AWS Lambda event source mapping.
+// change: that change and all after it are delivered again. A partial batch
+// response of an AWS Lambda event source mapping means the same.
 func FailedFrom(err error, first Change) error {
 	if err == nil {
 		return nil
 	}
-	return &failedError{err: err, from: first.ordinal}
+	return &failedError{err: err, from: first.seq}
 }
 
 type skipError struct{ err error }
@@ -49,7 +49,7 @@ func (e *skipError) Unwrap() error { return e.err }
 
 type failedError struct {
 	err   error
-	which map[int64]bool // ordinals; nil where from counts
+	which map[int64]bool // sequence numbers; nil if from counts
 	from  int64
 }
 
@@ -61,47 +61,45 @@ func (e *failedError) Error() string {
 }
 func (e *failedError) Unwrap() error { return e.err }
 
-// verdict is what a handler's answer means for the changes it was given.
-type verdict struct {
-	err     error
-	failed  []*pending // these are not handled; the others are
-	giveUp  bool       // Skip: no further attempt
-	handled []*pending
-}
-
-// judge reads a handler's answer. Where it is an error of several parts that do
-// not all name changes, or names a change that was not in the batch, all of the
-// batch failed; where not all parts are final, none is.
-func judge(group []*pending, err error) verdict {
+// judge reads a handler's error. failed are the indexes of the changes that are
+// not handled, in order, and final says that the handler gives them up. The whole
+// batch failed if some part of the error names no changes, or names a change that
+// was not in the batch.
+func judge(changes []Change, err error) (failed []int, final bool) {
 	if err == nil {
-		return verdict{handled: group}
+		return nil, false
 	}
-	v := verdict{err: err, giveUp: skips(err)}
+	final = isFinal(err)
 	partial, all := partialFailures(err)
 	if !all {
-		v.failed = group
-		return v
+		return indexes(len(changes)), final
 	}
 	named := map[int64]bool{}
 	for _, f := range partial {
 		maps.Copy(named, f.which)
 	}
-	for _, p := range group {
-		if named[p.ordinal] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.which == nil && p.ordinal >= f.from }) {
-			v.failed = append(v.failed, p)
-		} else {
-			v.handled = append(v.handled, p)
+	for i, c := range changes {
+		if named[c.seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.which == nil && c.seq >= f.from }) {
+			failed = append(failed, i)
 		}
-		delete(named, p.ordinal)
+		delete(named, c.seq)
 	}
-	if len(named) > 0 || len(v.failed) == 0 {
-		v.failed, v.handled = group, nil
+	if len(named) > 0 || len(failed) == 0 {
+		failed = indexes(len(changes))
 	}
-	return v
+	return failed, final
 }
 
-// partialFailures are the parts of an error that say which changes failed, and
-// whether that is all of it. A panic says nothing of what came after it.
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// partialFailures returns the parts of an error that name the changes that failed,
+// and whether all its parts do. A panic does not tell about the changes after it.
 func partialFailures(err error) (found []*failedError, all bool) {
 	switch e := err.(type) {
 	case *failedError:
@@ -123,18 +121,18 @@ func partialFailures(err error) (found []*failedError, all bool) {
 	return nil, false
 }
 
-// skips reports whether an error is final in all its parts.
-func skips(err error) bool {
+// isFinal reports whether an error is final in all its parts.
+func isFinal(err error) bool {
 	switch e := err.(type) {
 	case *skipError:
 		return true
 	case *PanicError:
 		return false
 	case interface{ Unwrap() error }:
-		return skips(e.Unwrap())
+		return isFinal(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		parts := e.Unwrap()
-		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !skips(part) })
+		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !isFinal(part) })
 	}
 	return false
 }

@@ -8,8 +8,8 @@ import (
 )
 
 func TestJudgeErrorsOfSeveralParts(t *testing.T) {
-	group := []*pending{{ordinal: 1}, {ordinal: 2}, {ordinal: 3}}
-	c := func(ordinal int64) Change { return Change{ordinal: ordinal} }
+	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
+	c := func(seq int64) Change { return Change{seq: seq} }
 	bad, worse := errors.New("bad"), errors.New("worse")
 	tests := []struct {
 		name           string
@@ -29,9 +29,9 @@ func TestJudgeErrorsOfSeveralParts(t *testing.T) {
 		{"a panic with what was given up", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
-		v := judge(group, test.err)
-		if len(v.handled) != test.handled || len(v.failed) != test.fails || v.giveUp != test.giveUp {
-			t.Errorf("%s: %d handled, %d failed, give up %v", test.name, len(v.handled), len(v.failed), v.giveUp)
+		failed, final := judge(batch, test.err)
+		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
+			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/lease"
 )
 
 // inVersions runs test in a bubble, on a container that keeps all versions for
@@ -56,11 +57,7 @@ func (h *history) handler() Handler {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, v := range versions {
-			id := v.Change.ID
-			if v.Current != nil {
-				id = v.Current.ID
-			}
-			h.seen = append(h.seen, line(id, v.Operation, number(v.Previous), number(v.Current)))
+			h.seen = append(h.seen, line(v.Change.ID(), v.Operation, number(v.Previous), number(v.Current)))
 		}
 		return nil
 	})
@@ -221,10 +218,10 @@ func TestModeOfLeasesCannotBeSwitched(t *testing.T) {
 				must(t, err)
 				w.fill("doc", 3)
 				err = w.host("b", w.record("b"), tt.second).Run(t.Context())
-				if !errors.Is(err, errSetup) || !strings.Contains(err.Error(), "Full-Fidelity Feed") || !strings.Contains(err.Error(), "discard the leases") {
+				if !errors.Is(err, lease.ErrSetup) || !strings.Contains(err.Error(), "Full-Fidelity Feed") || !strings.Contains(err.Error(), "reset the leases") {
 					t.Errorf("run in the other mode: %v", err)
 				}
-				if _, err = w.host("b", w.record("b"), tt.second).Drain(t.Context()); !errors.Is(err, errSetup) {
+				if _, err = w.host("b", w.record("b"), tt.second).Drain(t.Context()); !errors.Is(err, lease.ErrSetup) {
 					t.Errorf("drain in the other mode: %v", err)
 				}
 				_, err = w.host("a", w.record("a"), tt.first).Drain(t.Context())

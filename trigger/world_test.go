@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -35,12 +34,12 @@ type world struct {
 	before    func(*http.Request) // sees each request ahead of the account; or nil
 	sent      traffic
 	written   map[string]int // newest version of each document
-	delivered []delivery
+	delivered []delivered
 	events    []Event
 }
 
 // delivery is one change as a handler saw it.
-type delivery struct {
+type delivered struct {
 	owner   string
 	token   string
 	epoch   int64
@@ -96,7 +95,7 @@ func (w *world) clientOn(t policy.Transporter) *cosmos.Client {
 	return client
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +131,7 @@ func (w *world) record(owner string) Handler {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, c := range b.Changes {
-			d := delivery{owner: owner, token: b.Range.ID, epoch: b.Epoch, attempt: b.Attempt, lsn: c.LSN}
+			d := delivered{owner: owner, token: b.Range.ID, epoch: b.Epoch, attempt: b.Attempt, lsn: c.LSN}
 			if err := json.Unmarshal(c.Document, &d.doc); err != nil {
 				return err
 			}
@@ -147,15 +146,18 @@ func (w *world) host(owner string, handler Handler, change ...func(*Function, *O
 	return w.hostOn(counted{w}, owner, handler, change...)
 }
 
+// observe records an event.
+func (w *world) observe(e Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
 func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
 	w.t.Helper()
 	client := w.clientOn(t)
 	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning()}
-	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){func(e Event) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.events = append(w.events, e)
-	}}}
+	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){w.observe}}
 	for _, c := range change {
 		c(&f, &o)
 	}
@@ -176,24 +178,6 @@ func (w *world) running(h *Host) (stop func()) {
 			w.t.Errorf("run of %s: %v", h.Owner(), err)
 		}
 	}
-}
-
-// leaseDocuments reads all leases, by token.
-func (w *world) leaseDocuments() map[string]*lease {
-	w.t.Helper()
-	f := Function{Name: "test", Container: w.items}
-	store, err := newLeaseStore(w.t.Context(), w.leases, f, time.Minute)
-	must(w.t, err)
-	list, bad, err := store.list(w.t.Context())
-	must(w.t, err)
-	if len(bad) > 0 {
-		w.t.Errorf("unreadable leases: %v", bad)
-	}
-	found := map[string]*lease{}
-	for _, l := range list {
-		found[l.token] = l
-	}
-	return found
 }
 
 // count is how many deliveries there were so far.

@@ -1,0 +1,112 @@
+package trigger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+)
+
+// Change is one change as the feed reported it.
+//
+// In latest-version mode a change is a document in its last version. It is not
+// known if it was created or replaced, so Operation is Upsert; it is Delete if the
+// function's SoftDeleteProperty says so. In all-versions mode each version is a
+// change of its own.
+//
+// The bytes are read-only, and a handler may keep them, unless the function sets
+// ReuseBuffers: then they are valid until the handler returns, and [Change.Clone]
+// keeps them.
+type Change struct {
+	Operation Operation
+	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode
+	Previous  json.RawMessage // as it was before; nil if the service does not say
+	LSN       int64           // position in the feed of its physical range; equal within one transaction
+	Time      time.Time       // when it was written or deleted, in whole seconds
+
+	id       string          // of a delete in all-versions mode, from its metadata
+	key      json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
+	keyPaths []string        // of the container; nil for a change outside of a batch
+	seq      int64           // counts the changes of its range's owner; 0 outside of a batch
+}
+
+// Operation is the kind of a change.
+type Operation = cosmos.Operation
+
+// The operations.
+const (
+	Upsert  Operation = "upsert" // latest-version mode: created or replaced
+	Create            = cosmos.Create
+	Replace           = cosmos.Replace
+	Delete            = cosmos.Delete
+	Expire            = cosmos.Expire // deleted by its time to live
+)
+
+// ID returns the id of the document that changed, in every mode and operation.
+func (c Change) ID() string { return c.asFeed().DocumentID() }
+
+// PartitionKey returns the values of the document's partition key as a JSON array,
+// in every mode and operation. Keys that are equal to Cosmos DB are equal bytes; a
+// value that the document lacks is {}.
+func (c Change) PartitionKey() json.RawMessage {
+	if c.keyPaths == nil && c.key != nil {
+		return json.RawMessage(feed.PartitionKey(cosmos.Item{PartitionKey: c.key}, nil))
+	}
+	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, c.keyPaths))
+}
+
+// asFeed returns the parts of the change that identify its document.
+func (c Change) asFeed() *feed.Change {
+	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: c.id, PartitionKey: c.key}}
+}
+
+// Clone returns a copy of the change with bytes of its own.
+func (c Change) Clone() Change {
+	c.Document, c.Previous, c.key = bytes.Clone(c.Document), bytes.Clone(c.Previous), bytes.Clone(c.key)
+	return c
+}
+
+// Decode unmarshals the document into v.
+func (c Change) Decode(v any) error {
+	if c.Document == nil {
+		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
+	}
+	if err := json.Unmarshal(c.Document, v); err != nil {
+		return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
+	}
+	return nil
+}
+
+// changeOf returns a feed change as a handler gets it. Its bytes are those of the
+// page.
+func (f *Function) changeOf(c *feed.Change, seq int64, keyPaths []string) Change {
+	change := Change{
+		Operation: c.Operation, Document: c.Document, Previous: c.Previous,
+		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(),
+		id: c.ID, key: c.Item.PartitionKey, keyPaths: keyPaths, seq: seq,
+	}
+	if change.Operation == "" {
+		change.Operation = Upsert
+		if f.SoftDeleteProperty != "" && feed.IsTrue(c.Document, f.SoftDeleteProperty) {
+			change.Operation = Delete
+		}
+	}
+	return change
+}
+
+// copyTo moves the bytes of a change to the end of a buffer, which must have room
+// for them.
+func (c *Change) copyTo(buffer []byte) []byte {
+	for _, part := range []*json.RawMessage{&c.Document, &c.Previous, &c.key} {
+		if *part == nil {
+			continue
+		}
+		from := len(buffer)
+		buffer = append(buffer, *part...)
+		*part = json.RawMessage(buffer[from:len(buffer):len(buffer)])
+	}
+	return buffer
+}

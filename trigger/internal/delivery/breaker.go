@@ -1,0 +1,31 @@
+package delivery
+
+import "sync"
+
+// breaker counts the changes of a range that were dead-lettered without a success
+// between them. Many in a row mean that the sink is broken and not the changes:
+// Decide then pauses before each further one, so that the range does not empty
+// itself into the dead letter store. Lanes share it; mu guards it, and no other
+// lock is taken under it.
+type breaker struct {
+	mu      sync.Mutex
+	givenUp int
+}
+
+func (b *breaker) inARow() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.givenUp
+}
+
+func (b *breaker) count(changes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.givenUp += changes
+}
+
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.givenUp = 0
+}

@@ -1,0 +1,113 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Store is a function's dead letter store, filled in by the worker. All fields
+// are required.
+type Store struct {
+	// Put returns once the dead letter of a change is durable.
+	Put func(ctx context.Context, c *Item, l Letter) error
+	// Holds reports whether some dead letter of the function has the key.
+	Holds func(ctx context.Context, key string) (bool, error)
+	// List goes through the function's dead letters. damaged is told of those that
+	// cannot be read; any other error ends the list.
+	List func(ctx context.Context, found func(BlockedChange), damaged func(error)) error
+}
+
+// Letter is the part of a dead letter that delivery decides.
+type Letter struct {
+	Attempts int       // calls with the change; 0 if it was never tried
+	Cause    error     // of the last call; nil if the change follows a dead letter of its key
+	Time     time.Time // when it was given up, on the service's clock
+}
+
+// storeTimeout bounds one request to a dead letter store.
+const storeTimeout = time.Minute
+
+// deadLetter gives changes up, in order. A change counts as finished only once it
+// is durable in the store; while the store fails, the lane waits and says why.
+func (l *lane) deadLetter(ctx context.Context, items []*Item, tries int, cause error) error {
+	if l.store == nil { // the handler gave the changes up
+		l.calls.Problem(l.index, fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(items), cause))
+		<-ctx.Done() // nothing is dropped unless a setting asks for it
+		return context.Cause(ctx)
+	}
+	for _, c := range items {
+		if err := l.put(ctx, c, tries, cause); err != nil {
+			return err
+		}
+		l.failures = 0
+	}
+	return nil
+}
+
+// put stores one change and finishes it, however long that takes.
+func (l *lane) put(ctx context.Context, c *Item, tries int, cause error) error {
+	letter := Letter{Attempts: tries, Cause: cause, Time: l.blocked.after(c.Key, l.calls.Now().UTC())}
+	err := l.untilStored(ctx, l.index, func() error {
+		return limited(ctx, func(ctx context.Context) error { return l.store.Put(ctx, c, letter) })
+	})
+	if err != nil {
+		return err
+	}
+	if l.config.BlockKeys {
+		l.blocked.add(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Time: letter.Time}, time.Now())
+	}
+	l.calls.DeadLettered(l.index, c, letter)
+	l.finish([]*Item{c})
+	return nil
+}
+
+// withoutBlocked takes the changes of blocked keys out of a group and puts them
+// behind the dead letters of their keys. A key whose dead letters are all gone is
+// delivered again.
+func (l *lane) withoutBlocked(ctx context.Context, group []*Item) ([]*Item, error) {
+	if !l.config.BlockKeys {
+		return group, nil
+	}
+	var free []*Item
+	for _, c := range group {
+		behind, err := l.isBehind(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if !behind {
+			free = append(free, c)
+			continue
+		}
+		if err := l.put(ctx, c, 0, nil); err != nil {
+			return nil, err
+		}
+	}
+	return free, nil
+}
+
+// isBehind asks the store, if this worker cannot tell, whether a dead letter of
+// the change's key is still there.
+func (l *lane) isBehind(ctx context.Context, c *Item) (bool, error) {
+	maybe, certain := l.blocked.isBehind(c)
+	if !maybe || certain {
+		return certain, nil
+	}
+	var holds bool
+	err := l.untilStored(ctx, l.index, func() error {
+		return limited(ctx, func(ctx context.Context) (err error) {
+			holds, err = l.store.Holds(ctx, c.Key)
+			return err
+		})
+	})
+	if err == nil && !holds {
+		l.blocked.remove(c.Key)
+	}
+	return holds, err
+}
+
+func limited(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return do(ctx)
+}

@@ -1,0 +1,179 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+
+	"halley/trigger/internal/backoff"
+)
+
+// Policy is what a function does when its handler fails. Its fields are those of
+// trigger.Function, with the defaults filled in.
+type Policy struct {
+	MaxAttempts        int           // failed calls with the same changes before they are dead-lettered; <= 0 is unlimited
+	RetryMaxAge        time.Duration // age of the first failure at which they are dead-lettered; 0 is unlimited
+	RetryMin, RetryMax time.Duration // bounds of the wait between attempts
+	NoBisection        bool          // keep a failing batch together
+	DeadLetters        bool          // there is a store; without one nothing is given up
+	BreakerLimit       int           // dead letters in a row after which each further one waits for BreakerPause; <= 0 is never
+	BreakerPause       time.Duration
+	HungAfter          time.Duration // grace after the deadline of a call, for the error text
+	JitterKey          []any         // spreads the waits of ranges and hosts
+}
+
+// Group describes changes that are delivered in one call.
+type Group struct {
+	Size           int
+	Suspect        bool // the change may end the process: it must be delivered in isolation
+	BreakerApplied bool // the group has already waited for the circuit breaker
+	Retry          RetryState
+}
+
+// LaneState is the part of the decision that a lane, or its range, has in common.
+type LaneState struct {
+	Failures int // failed calls of the lane since its last success
+	GivenUp  int // changes of the range that were dead-lettered since its last success
+}
+
+// Outcome says how a call ended.
+type Outcome int
+
+// The outcomes of a call.
+const (
+	NotCalled   Outcome = iota
+	Handled             // all changes
+	Failed              // the changes in Verdict.Failed, or all of them
+	GivenUp             // like Failed, and the handler wants no further attempt
+	Hung                // the handler did not return after its deadline and the grace
+	Interrupted         // like Failed, but the call was ended because its owner stopped
+)
+
+// Verdict is the result of one handler call.
+type Verdict struct {
+	Outcome    Outcome
+	Err        error   // nil if all changes were handled
+	Failed     []*Item // the changes that are not handled, in order; nil means all of them
+	Checkpoint bool    // the handler asked for a checkpoint after the batch
+}
+
+// Step is the kind of an [Action].
+type Step int
+
+// The steps.
+const (
+	Deliver Step = iota // call the handler with the group
+	Isolate             // the same, while no other suspect of this process is in a call
+	Split               // halve the group, and deliver the first half with Action.Retry
+	GiveUp              // dead-letter the group
+	Release             // end the worker; Action.Retry is for the next owner
+)
+
+func (s Step) String() string {
+	return [...]string{"deliver", "isolate", "split", "give up", "release"}[s]
+}
+
+// Action is the next step with a group.
+type Action struct {
+	Step           Step
+	Wait           time.Duration // before the step
+	Retry          RetryState    // history of the group, or of its first half, after the verdict
+	Failures       int           // of the lane, after the verdict
+	BreakerApplied bool
+	Reason         error // GiveUp: the error of the dead letter; otherwise, if not nil, why the range makes no progress
+}
+
+// minCrashes is the number of owners in a row that must have ended during a call
+// with one change before it is given up as a crasher. One or two of them may have
+// ended for another reason.
+const minCrashes = 5
+
+// Decide returns the next step with a group after a verdict on some or all of
+// its changes, or before a call (NotCalled). It is the whole retry policy:
+//
+//   - A change that hung, or whose owners crashed, too often is given up without
+//     another call.
+//   - A failed group waits, twice as long with each failure in a row of the lane,
+//     and is halved until the failing change is alone. Halving uses up no attempts.
+//   - A group that has spent its attempts or its age is dead-lettered. If
+//     everything fails, the breaker pauses before each further dead letter.
+//   - Without a dead letter store nothing is given up: the range waits.
+//
+// g describes the changes that failed. If the call handled others, g.Retry has
+// no attempts yet: the failed changes are a new group.
+func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action {
+	switch v.Outcome {
+	case NotCalled:
+		return beforeCall(g, lane, p, now)
+	case GivenUp:
+		return Action{Step: GiveUp, Retry: g.Retry, Failures: lane.Failures, Reason: v.Err}
+	case Interrupted:
+		return Action{Step: Release, Retry: g.Retry, Failures: lane.Failures}
+	case Hung:
+		return afterHungCall(g, lane, p, now)
+	case Handled:
+		return Action{Step: Deliver}
+	}
+	return afterFailure(g, v.Err, lane, p, now)
+}
+
+func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
+	a := Action{Step: Deliver, Retry: g.Retry, Failures: lane.Failures, BreakerApplied: g.BreakerApplied}
+	if g.Suspect {
+		a.Step = Isolate
+	}
+	if !p.DeadLetters {
+		return a
+	}
+	r := g.Retry
+	switch {
+	case r.Hung && r.exhausted(p, now):
+		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
+	case p.MaxAttempts > 0 && r.Crashes >= max(p.MaxAttempts, minCrashes),
+		p.RetryMaxAge > 0 && r.Crashes >= minCrashes && r.aged(p, now):
+		a.Step, a.Reason = GiveUp, fmt.Errorf("%d hosts in a row ended without releasing the lease while they delivered this change alone: it may crash the process", r.Crashes)
+	}
+	return a
+}
+
+// afterHungCall counts the call as an attempt if the group cannot be halved. The
+// worker ends: nothing can end the call.
+func afterHungCall(g Group, lane LaneState, p Policy, now time.Time) Action {
+	r := g.Retry.failedFirst(now)
+	r.Hung = !p.splits(g.Size)
+	if r.Hung {
+		r.Attempts++
+	}
+	return Action{Step: Release, Retry: r, Failures: lane.Failures + 1}
+}
+
+func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) Action {
+	r := g.Retry.failedFirst(now)
+	r.Attempts++
+	r.Hung, r.Crashes = false, 0
+	a := Action{Step: Deliver, Retry: r, Failures: lane.Failures + 1, BreakerApplied: g.BreakerApplied}
+	a.Wait = backoff.Wait(a.Failures, p.RetryMin, p.RetryMax, p.JitterKey...)
+	switch {
+	case p.splits(g.Size):
+		a.Step = Split
+		a.Retry = RetryState{Tries: r.Tries, Since: r.Since}
+	case !r.exhausted(p, now):
+	case !p.DeadLetters:
+		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)
+	case !g.BreakerApplied && p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit:
+		a.Wait, a.BreakerApplied = p.BreakerPause, true
+		a.Reason = fmt.Errorf("everything fails, so the range pauses for %s instead of filling the dead letter store: %w", p.BreakerPause, err)
+	default:
+		a.Step, a.Wait, a.Reason = GiveUp, 0, err
+	}
+	return a
+}
+
+// splits reports whether a group of that size is halved.
+func (p Policy) splits(size int) bool { return !p.NoBisection && size > 1 }
+
+// HungError is the error of a handler call that did not return.
+type HungError struct{ After time.Duration }
+
+func (e *HungError) Error() string {
+	return fmt.Sprintf("handler has not returned %s after its deadline; the range is given up and the call left behind", e.After)
+}

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+)
+
+// FuzzAcknowledgedPrefix finishes the changes of some pages in any order and
+// wants every position that may be saved to have nothing unfinished before it.
+// Each byte of changes is a change: what it adds to the LSN, 0 to 3, so that some
+// share a transaction; the top bit begins a page. order draws what is finished
+// next.
+func FuzzAcknowledgedPrefix(f *testing.F) {
+	f.Add([]byte{1, 1, 1, 0x81, 1}, []byte{4, 3, 2, 1, 0}, false, uint8(0))
+	f.Add([]byte{1, 0, 0, 1, 0x81, 0}, []byte{0, 0, 3}, false, uint8(0))
+	f.Add([]byte{1, 2, 3, 1}, []byte{1, 0}, true, uint8(0))
+	f.Add([]byte{1, 2, 3, 1}, []byte{0, 1}, false, uint8(5))
+	f.Fuzz(func(t *testing.T, changes, order []byte, merged bool, etag uint8) {
+		var todo []*Item
+		pageEnds := map[string]bool{}
+		saved := ""
+		p := newProgress(Checkpoint{}, nil, merged)
+		p.advance = func(end string, _ bool) {
+			if slices.ContainsFunc(todo, func(c *Item) bool { return c.Seq <= p.endSeq }) {
+				t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, p.endSeq)
+			}
+			checkPosition(t, end, saved, todo, pageEnds[end], merged)
+			saved = end
+		}
+		for _, page := range pagesOf(changes, etag) {
+			pageEnds[page.Continuation] = true
+			items := p.open(page)
+			for i := range items {
+				todo = append(todo, &items[i])
+			}
+		}
+		all := todo
+		todo = slices.Clone(all)
+		for step := 0; len(todo) > 0; step++ {
+			at := 0
+			if step < len(order) {
+				at = int(order[step]) % len(todo)
+			}
+			c := todo[at]
+			todo = slices.Delete(todo, at, at+1)
+			p.finish([]*Item{c})
+		}
+		if n := len(all); n > 0 && saved != all[n-1].page.page.Continuation {
+			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].page.page.Continuation)
+		}
+		if len(p.pages) != 0 {
+			t.Fatalf("%d pages are still open", len(p.pages))
+		}
+	})
+}
+
+// checkPosition wants no unfinished change at or before a position that is to
+// be saved, and no step back.
+func checkPosition(t *testing.T, end, before string, unfinished []*Item, whole, merged bool) {
+	t.Helper()
+	if merged && !whole {
+		t.Fatalf("%s is inside a page of a range that is not alone in its physical range", end)
+	}
+	var at, last int64
+	if _, err := fmt.Sscanf(end, `"%d"`, &at); err != nil {
+		return // an opaque etag, which names the end of a page: see the last check of the caller
+	}
+	if _, err := fmt.Sscanf(before, `"%d"`, &last); err == nil && at < last {
+		t.Fatalf("the position went back from %d to %d", last, at)
+	}
+	for _, c := range unfinished {
+		if c.LSN <= at {
+			t.Fatalf("position %d is to be saved and change %d, LSN %d, is not handled", at, c.Seq, c.LSN)
+		}
+	}
+}
+
+// pagesOf makes pages as [FuzzAcknowledgedPrefix] describes them. A page ends
+// with its transaction. etag makes some continuations opaque: the n-th page's,
+// where bit n is set.
+func pagesOf(changes []byte, etag uint8) []*feed.Page {
+	var pages []*feed.Page
+	lsn := int64(1)
+	for i, b := range changes {
+		step := int64(b & 3)
+		if begins := i == 0 || b&0x80 != 0 && step > 0; begins {
+			pages = append(pages, &feed.Page{})
+		}
+		lsn += step
+		page := pages[len(pages)-1]
+		page.Items = append(page.Items, cosmos.Item{LSN: lsn})
+		page.Continuation = quotedLSN(lsn)
+		if n := len(pages) - 1; n < 8 && etag>>n&1 == 1 {
+			page.Continuation = fmt.Sprintf(`"page-%d"`, n)
+		}
+	}
+	return pages
+}

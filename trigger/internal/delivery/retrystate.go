@@ -1,0 +1,170 @@
+package delivery
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"halley/trigger/internal/feed"
+)
+
+// RetryState is the failure history of a group of changes. The next owner of the
+// range continues it: an owner may last for less time than it takes to give a
+// change up, and a poison change would otherwise block its range forever.
+type RetryState struct {
+	Tries    int       // calls so far, over all sizes of the group; the next is attempt Tries+1
+	Attempts int       // calls that failed with exactly this group
+	Since    time.Time // of the first failure, on this process's clock; zero if there was none
+	Hung     bool      // the last call did not return
+	Crashes  int       // owners in a row that ended without releasing the lease during a call with this group alone
+}
+
+// failedFirst sets the time of the first failure, if this is the first.
+func (r RetryState) failedFirst(now time.Time) RetryState {
+	if r.Since.IsZero() {
+		r.Since = now
+	}
+	return r
+}
+
+// exhausted reports whether a group has had all attempts, or all the time, that
+// the policy grants.
+func (r RetryState) exhausted(p Policy, now time.Time) bool {
+	return p.MaxAttempts > 0 && r.Attempts >= p.MaxAttempts || r.aged(p, now)
+}
+
+func (r RetryState) aged(p Policy, now time.Time) bool {
+	return p.RetryMaxAge > 0 && !r.Since.IsZero() && now.Sub(r.Since) >= p.RetryMaxAge
+}
+
+// maxRecords is the number of records that the lease holds: those of the first
+// changes in the feed.
+const maxRecords = 16
+
+// record is a RetryState as the lease holds it. The names of its properties are
+// part of the lease format.
+type record struct {
+	First    string `json:"change"`   // name of the group's first change
+	Last     string `json:"last"`     // name of its last change
+	Size     int    `json:"size"`     // changes in the group
+	Tries    int    `json:"tries"`    // see RetryState
+	Attempts int    `json:"attempts"` // see RetryState
+	Failures int    `json:"failures"` // failed calls in a row of the lane, for the backoff
+	Since    int64  `json:"since"`    // first failure, on the service's clock in Unix seconds; 0 if there was none
+	Hung     bool   `json:"stuck"`    // see RetryState
+	Crashes  int    `json:"deaths"`   // see RetryState
+
+	matched bool // its first change was read by this owner
+}
+
+// holds reports whether a change that comes after the group's first one was in
+// the group. A document rewritten since is no longer in it, so changes after the
+// group's last one are not charged with its failures.
+func (r *record) holds(c *Item) bool {
+	return c.LSN < feed.NameLSN(r.Last) || c.Name() == r.Last
+}
+
+// retries are the records of a range, by the name of their first change: those of
+// earlier owners, and those that this owner's lanes save. Lanes and the lease's
+// writer use them at a time; mu guards them, and no other lock is taken under it.
+type retries struct {
+	now func() time.Time // the service's clock
+
+	mu    sync.Mutex
+	known map[string]*record
+}
+
+// load takes the records of earlier owners. An unreadable property counts as
+// empty: attempts then start from zero.
+func (t *retries) load(property string) {
+	var list []record
+	_ = json.Unmarshal([]byte(property), &list)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = map[string]*record{}
+	for i := range list {
+		t.known[list[i].First] = &list[i]
+	}
+}
+
+// property encodes the records for the lease; "" means that there are none.
+func (t *retries) property() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 {
+		return ""
+	}
+	list := slices.SortedFunc(maps.Values(t.known), func(a, b *record) int {
+		return cmp.Or(cmp.Compare(feed.NameLSN(a.First), feed.NameLSN(b.First)), cmp.Compare(a.First, b.First))
+	})
+	text, _ := json.Marshal(list[:min(len(list), maxRecords)]) // text and numbers always encode
+	return string(text)
+}
+
+// match links the records of earlier owners with the changes of a page that
+// begin their groups. It drops records that the feed has skipped: their documents
+// have been overwritten.
+func (t *retries) match(page []Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 || len(page) == 0 {
+		return
+	}
+	for i := range page {
+		if r := t.known[page[i].Name()]; r != nil && !r.matched {
+			r.matched = true
+			page[i].resumes = r
+		}
+	}
+	reached := page[len(page)-1].LSN
+	maps.DeleteFunc(t.known, func(_ string, r *record) bool { return !r.matched && feed.NameLSN(r.First) <= reached })
+}
+
+// save keeps the history of a group for the next owner.
+func (t *retries) save(items []*Item, state RetryState, failures int) {
+	r := &record{
+		First: items[0].Name(), Last: items[len(items)-1].Name(), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
+		Failures: failures, Hung: state.Hung, Crashes: state.Crashes, matched: true,
+	}
+	if !state.Since.IsZero() {
+		r.Since = t.now().Add(-time.Since(state.Since)).Unix()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known[r.First] = r
+}
+
+// state is the history that a record holds.
+func (t *retries) state(r *record) RetryState {
+	state := RetryState{Tries: r.Tries, Attempts: r.Attempts, Hung: r.Hung, Crashes: r.Crashes}
+	if r.Since != 0 {
+		state.Since = time.Now().Add(-t.now().Sub(time.Unix(r.Since, 0)))
+	}
+	return state
+}
+
+// forget drops the records of changes that are handled or dead-lettered.
+func (t *retries) forget(items []*Item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) == 0 {
+		return
+	}
+	for _, c := range items {
+		delete(t.known, c.Name())
+	}
+}
+
+// clearCrash takes one crash off a change's record, if it has one.
+func (t *retries) clearCrash(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.known[name]; r != nil && r.Crashes > 0 {
+		cleared := *r
+		cleared.Crashes--
+		t.known[name] = &cleared
+	}
+}

@@ -1,0 +1,71 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"halley/trigger/cosmos"
+)
+
+// Change is one change of a page. Its bytes are those of the page.
+type Change struct {
+	cosmos.Item
+	Key string // logical partition key, see [PartitionKey]; "" if the function does not need it
+}
+
+// Size is the number of bytes that the change takes up in a batch.
+func (c *Change) Size() int {
+	return len(c.Document) + len(c.Previous) + len(c.Item.PartitionKey)
+}
+
+// DocumentID is the id of the document that changed.
+func (c *Change) DocumentID() string {
+	if c.ID != "" {
+		return c.ID
+	}
+	if c.Document != nil {
+		return DocumentID(c.Document)
+	}
+	return DocumentID(c.Previous)
+}
+
+// Name tells the change from all others of its range: its LSN, "/", and a hash
+// of its document's id. Owners of a range recognise a change by it.
+func (c *Change) Name() string {
+	h := fnv.New64a()
+	h.Write([]byte(c.DocumentID()))
+	if c.Operation != "" { // one transaction may create several versions of a document
+		for _, image := range [][]byte{[]byte(c.Operation), c.Previous, c.Document} {
+			fmt.Fprintf(h, "/%d:%s", len(image), image)
+		}
+	}
+	return strconv.FormatInt(c.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
+}
+
+// NameLSN returns the LSN in a name, or 0 if it has none.
+func NameLSN(name string) int64 {
+	lsn, _, _ := strings.Cut(name, "/")
+	n, _ := strconv.ParseInt(lsn, 10, 64)
+	return n
+}
+
+// OrderKey is equal for changes whose order must be kept: those of one logical
+// partition key, or with byID those of one document.
+func (c *Change) OrderKey(byID bool) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(c.Key))
+	if byID {
+		h.Write([]byte(c.DocumentID()))
+	}
+	return h.Sum32()
+}
+
+// DocumentID returns a document's id, or "" if it has none.
+func DocumentID(document []byte) string {
+	var id string
+	_ = json.Unmarshal(cosmos.Property(document, "id"), &id)
+	return id
+}

@@ -1,0 +1,63 @@
+package feed
+
+import (
+	"context"
+
+	"halley/trigger/cosmos"
+)
+
+// Page is one page of the feed. Its bytes are valid until it is released.
+type Page = cosmos.Page
+
+// Target is the part of a physical range that a lease covers.
+type Target struct {
+	Physical cosmos.Range
+	Min, Max string
+}
+
+// Source is the change feed of one container as one function reads it. It is
+// immutable and safe for concurrent use.
+type Source struct {
+	Container  *cosmos.Container
+	Mode       cosmos.Mode
+	Start      Start  // of ranges without a continuation
+	MaxItems   int    // page size to request
+	ResourceID string // of the container: a container created again under its name has another
+}
+
+// Read reads the page after the continuation, or the first page if it is empty.
+// The start time goes only with the first page, as in azure-cosmos-dotnet-v3: in
+// a merged range the service would otherwise leave out the changes between the
+// continuation and the start time.
+func (s *Source) Read(ctx context.Context, at Target, continuation string) (*Page, error) {
+	if continuation == "" && s.Start.Kind == StartContinuation {
+		continuation = s.Start.Continuation
+	}
+	request := cosmos.FeedRequest{
+		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Continuation: continuation, MaxItems: s.MaxItems,
+		ResourceID: s.ResourceID,
+	}
+	if continuation == "" {
+		request.Start = s.Start.request()
+	}
+	return s.Container.ReadFeed(ctx, request)
+}
+
+// Resolve returns the continuation with which a new lease on the range begins.
+// It is "" for the beginning and for a time, which only the first read resolves.
+func (s *Source) Resolve(ctx context.Context, start Start, at Target) (string, error) {
+	switch start.Kind {
+	case StartContinuation:
+		return start.Continuation, nil
+	case StartBeginning, StartTime:
+		return "", nil
+	}
+	page, err := s.Container.ReadFeed(ctx, cosmos.FeedRequest{
+		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Start: cosmos.StartNow, MaxItems: 1,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer page.Release()
+	return page.Continuation, nil
+}

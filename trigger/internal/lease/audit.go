@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+)
+
+// secondAuditDelay is the time from an audit that saw a gap to the next one. Two
+// audits have to see a gap before it is filled: leases that change while they are
+// listed may show a gap that never existed.
+const secondAuditDelay = 5 * time.Second
+
+// auditor finds parts of the key space that have no lease although the leases
+// were created once: their documents were deleted. The goroutine that balances
+// the function owns it.
+type auditor struct {
+	interval time.Duration
+	last     time.Time     // when the last audit began
+	seen     map[Span]bool // gaps that the last audit saw
+}
+
+// waitDue reports whether an audit is due. If the last one saw gaps, it waits
+// until the second one is.
+func (a *auditor) waitDue(ctx context.Context) (bool, error) {
+	due := a.last.Add(a.interval)
+	if len(a.seen) > 0 {
+		due = a.last.Add(secondAuditDelay)
+		if err := backoff.Sleep(ctx, time.Until(due)); err != nil {
+			return false, err
+		}
+	}
+	return !time.Now().Before(due), nil
+}
+
+// audit fills the gaps that the audit before it saw, too. The history of the
+// deleted lease is unknown, so the range is read again from the start of the
+// function, or from since if that start was "now": changes are repeated rather
+// than lost. All versions cannot be read again: there the new lease begins now,
+// and the log says that changes are lost.
+func (a *auditor) audit(ctx context.Context, c *creator, since time.Time) error {
+	a.last = time.Now()
+	seen := map[Span]bool{}
+	err := c.fillGaps(ctx, since, func(p Part) bool {
+		seen[p.Span] = true
+		if a.seen[p.Span] {
+			c.log.Error("no lease covers this range, its document was deleted; creating a lease",
+				zap.String("min", p.Span.Min), zap.String("max", p.Span.Max), zap.Bool("changesLost", c.mode == cosmos.AllVersions))
+		}
+		return a.seen[p.Span]
+	})
+	a.seen = seen
+	if err != nil {
+		return fmt.Errorf("audit leases: %w", err)
+	}
+	return nil
+}
+
+// coverageGaps returns the parts of the key space that no lease covers. A lease
+// covers its span. A lease without a known span covers the range of its id and
+// the descendants of that range. An invalid document covers the range that its id
+// names.
+func coverageGaps(ranges []cosmos.Range, leases []*Lease, invalid []Invalid, prefix string) []Part {
+	spans, tokens := coverage(leases, invalid, prefix)
+	var found []Part
+	for _, r := range ranges {
+		if tokens[r.ID] || slices.ContainsFunc(r.Parents, func(p string) bool { return tokens[p] }) {
+			continue
+		}
+		for _, s := range gaps(spanOf(r), spans) {
+			found = append(found, Part{r, s})
+		}
+	}
+	return found
+}
+
+// coverage returns the sorted spans of leases, and the range ids of leases whose
+// span is not known.
+func coverage(leases []*Lease, invalid []Invalid, prefix string) (spans []Span, tokens map[string]bool) {
+	tokens = map[string]bool{}
+	for _, l := range leases {
+		switch {
+		case l.Tombstone():
+		case l.span.known():
+			spans = append(spans, l.span)
+		default:
+			tokens[l.token] = true
+		}
+	}
+	for _, i := range invalid {
+		token, _ := strings.CutPrefix(i.ID, prefix+"..")
+		tokens[token] = true
+		if lo, hi, ok := strings.Cut(token, "-"); ok {
+			spans = append(spans, Span{lo, hi})
+		}
+	}
+	sortSpans(spans)
+	return spans, tokens
+}

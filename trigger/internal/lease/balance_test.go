@@ -1,0 +1,221 @@
+package lease
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file for reviewers.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update and read the diff. Got:\n%s", path, got)
+	}
+}
+
+// fleet simulates hosts that plan one after another over a few leases.
+type fleet struct {
+	tokens    []string
+	owner     map[string]string
+	requested map[string]string
+	dead      map[string]bool
+	dotnet    map[string]bool
+	limits    Limits
+
+	function string
+}
+
+func newFleet(leases int) *fleet {
+	f := &fleet{owner: map[string]string{}, requested: map[string]string{}, dead: map[string]bool{}, dotnet: map[string]bool{}}
+	for i := range leases {
+		f.tokens = append(f.tokens, fmt.Sprint(i))
+	}
+	return f
+}
+
+// pass has one host plan and act. It returns the steps as text, and their number.
+func (f *fleet) pass(me string) (string, int) {
+	var leases []View
+	for _, token := range f.tokens {
+		o := f.owner[token]
+		leases = append(leases, View{
+			Token: token, Owner: o, Free: o == "" || f.dead[o], Halley: o != "" && !f.dotnet[o], RequestedBy: f.requested[token],
+		})
+	}
+	steps := Plan(leases, f.function, me, f.limits)
+	var words []string
+	for _, s := range steps {
+		if s.Request {
+			f.requested[s.Token] = me
+			words = append(words, "?"+s.Token)
+			continue
+		}
+		f.owner[s.Token] = me
+		delete(f.requested, s.Token)
+		words = append(words, s.Token)
+	}
+	return fmt.Sprintf("%s: %s", me, strings.Join(words, " ")), len(steps)
+}
+
+// yield has a host release all leases that others have requested.
+func (f *fleet) yield(me string) {
+	for token := range f.requested {
+		if f.owner[token] == me {
+			f.owner[token] = ""
+		}
+	}
+}
+
+func (f *fleet) String() string {
+	var out strings.Builder
+	for _, token := range f.tokens {
+		owner := f.owner[token]
+		switch {
+		case owner == "":
+			owner = "-"
+		case f.dead[owner]:
+			owner += "†"
+		}
+		if a := f.requested[token]; a != "" {
+			owner += ">" + a
+		}
+		fmt.Fprintf(&out, " %s:%-4s", token, owner)
+	}
+	return out.String()
+}
+
+// Hosts come and go. The golden file shows the owner of each lease after each
+// pass: "-" is free, "a>b" is a's and requested by b, "†" is a dead host, "?" is a
+// request.
+func TestPlanBalancesHosts(t *testing.T) {
+	var out strings.Builder
+	f := newFleet(8)
+	show := func(event string) { fmt.Fprintln(&out, strings.TrimRight(fmt.Sprintf("%-24s%s", event, f), " ")) }
+	pass := func(me string) { steps, _ := f.pass(me); show(steps) }
+	yield := func(me string) { f.yield(me); show(me + " yields") }
+	show("eight leases, no host")
+	pass("a")
+	pass("b")
+	pass("b")
+	yield("a")
+	pass("c")
+	pass("b")
+	pass("c")
+	yield("a")
+	yield("b")
+	pass("c")
+	pass("a")
+	pass("b")
+	f.dead["b"] = true
+	show("b is dead")
+	pass("a")
+	pass("c")
+	pass("a")
+	golden(t, "testdata/plan.golden", out.String())
+
+	held := map[string]int{}
+	for _, owner := range f.owner {
+		held[owner]++
+	}
+	if held["a"] != 4 || held["c"] != 4 {
+		t.Errorf("not balanced: %v", held)
+	}
+}
+
+func TestPlanStealsFromDotNetOneByOne(t *testing.T) {
+	f := newFleet(6)
+	f.dotnet["n"] = true
+	f.pass("n")
+	for i, want := range []string{"a: 0", "a: 1", "a: 2", "a: "} {
+		if got, _ := f.pass("a"); got != want {
+			t.Errorf("pass %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestPlanTakesRequestedLeaseAfterTimeout(t *testing.T) {
+	leases := []View{
+		{Token: "0", Owner: "b", Halley: true, RequestedBy: "a", TimedOut: true},
+		{Token: "1", Owner: "b", Halley: true},
+	}
+	if got := Plan(leases, "f", "a", Limits{}); len(got) != 1 || got[0] != (Step{Token: "0"}) {
+		t.Errorf("plan %v", got)
+	}
+	leases[0].TimedOut = false
+	if got := Plan(leases, "f", "a", Limits{}); len(got) != 0 {
+		t.Errorf("plan %v while the owner may still answer", got)
+	}
+}
+
+func TestPlanRespectsLimits(t *testing.T) {
+	f := newFleet(10)
+	f.limits.Max = 3
+	if got, _ := f.pass("a"); got != "a: 0 1 2" {
+		t.Errorf("at most three: %q", got)
+	}
+	f.limits = Limits{Min: 8, Max: 3}
+	if got, _ := f.pass("b"); got != "b: 3 4 5 6 7 8 9" {
+		t.Errorf("at least eight: %q", got)
+	}
+}
+
+func TestPlanSettles(t *testing.T) {
+	for leases := range 20 {
+		for hosts := 1; hosts < 7; hosts++ {
+			f := newFleet(leases)
+			last := 0
+			for pass := range 50 * hosts {
+				me := fmt.Sprintf("h%d", pass%hosts)
+				f.yield(me)
+				if _, steps := f.pass(me); steps > 0 {
+					last = pass
+				}
+			}
+			if last > 40*hosts {
+				t.Errorf("%d leases on %d hosts still move in pass %d: %s", leases, hosts, last, f)
+			}
+			for _, token := range f.tokens {
+				if f.owner[token] == "" {
+					t.Errorf("%d leases on %d hosts: some stay Free: %s", leases, hosts, f)
+				}
+			}
+		}
+	}
+}
+
+// Functions with few ranges do not all go to the host that started first.
+func TestPlanSpreadsFunctionsOverHosts(t *testing.T) {
+	for leases := 1; leases <= 3; leases += 2 {
+		held := map[string]int{}
+		for n := range 30 {
+			f := newFleet(leases)
+			f.function = fmt.Sprint("function", n)
+			for range 10 {
+				for _, me := range []string{"a", "b"} {
+					f.yield(me)
+					f.pass(me)
+				}
+			}
+			for _, owner := range f.owner {
+				held[owner]++
+			}
+		}
+		if total := 30 * leases; held["a"]+held["b"] != total || min(held["a"], held["b"]) < total/3 {
+			t.Errorf("of 30 functions with %d ranges: %v", leases, held)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+)
+
+// lockTTL is how long other hosts respect the bootstrap lock of a crashed host,
+// as in azure-cosmos-dotnet-v3 (DocumentServiceLeaseStoreCosmos). Unlike there,
+// it also ends in a container without a TTL.
+const lockTTL = 30 * time.Second
+
+// lockMargin is how much earlier the holder stops relying on the lock.
+const lockMargin = 3 * time.Second
+
+// creator creates and deletes the leases of a function. It has no state of its
+// own; the goroutine that balances the function uses it.
+type creator struct {
+	store      *store
+	ranges     *rangeCache
+	mode       cosmos.Mode
+	startToken func(ctx context.Context, p Part, since time.Time) (string, error) // see Config
+	log        *zap.Logger
+}
+
+// bootstrap ensures that the leases of a function were created once, and returns
+// when that was: a marker document says so. Each step can be interrupted and
+// repeated: leases are created without overwriting, and the marker comes last. If
+// a host takes longer than its lock lasts, it starts again, since another host
+// may be at work by then. With a position that is older than the other host's
+// marker, changes written after the marker would be skipped or repeated.
+func (c *creator) bootstrap(ctx context.Context) (since time.Time, err error) {
+	for {
+		written, _, found, err := c.store.stamp(ctx, c.store.markerID())
+		if err != nil {
+			return time.Time{}, fmt.Errorf("bootstrap leases: %w", err)
+		}
+		if found {
+			return written, nil
+		}
+		if err := c.tryBootstrap(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// tryBootstrap makes one attempt; nil means that the marker may exist now. If
+// another host has the lock, it waits a second instead.
+func (c *creator) tryBootstrap(ctx context.Context) error {
+	taken := time.Now()
+	lock, err := c.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("bootstrap leases: %w", err)
+	}
+	if lock == "" {
+		return backoff.Sleep(ctx, time.Second)
+	}
+	err = c.createAll(ctx, lock, taken.Add(lockTTL-lockMargin))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("bootstrap leases: %w", err)
+	}
+	return nil
+}
+
+// createAll creates leases and marker under the lock, and then removes the lock.
+func (c *creator) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := c.fillGaps(ctx, time.Time{}, nil); err != nil {
+		return err
+	}
+	if _, err := c.store.createStamp(ctx, c.store.markerID(), nil); err != nil {
+		return err
+	}
+	if err := c.store.deleteStamp(ctx, c.store.lockID(), lock); err != nil {
+		c.log.Warn("could not remove the bootstrap lock; it will expire", zap.Error(err))
+	}
+	return nil
+}
+
+// lock takes the bootstrap lock and returns its etag, or "" if another host has
+// it. A lock that is older than its TTL is removed for the next attempt.
+func (c *creator) lock(ctx context.Context) (azcore.ETag, error) {
+	id := c.store.lockID()
+	etag, err := c.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
+	if etag != "" || err != nil {
+		return etag, err
+	}
+	written, etag, found, err := c.store.stamp(ctx, id)
+	if err != nil || !found || c.store.now().Sub(written) <= lockTTL {
+		return "", err
+	}
+	err = c.store.deleteStamp(ctx, id, etag)
+	if o := cosmos.Classify(err); o != cosmos.Succeeded && !o.Unsure() && o != cosmos.NotFound {
+		return "", fmt.Errorf("break stale lock %q: %w", id, err)
+	}
+	return "", nil
+}
+
+// fillGaps creates a lease for each part of the key space that has none and that
+// confirmed allows; nil allows all. since is zero before the leases were first
+// created. The position of a lease that begins now is looked up here, so that
+// changes written from this moment on are delivered, however late a host first
+// acquires the lease.
+func (c *creator) fillGaps(ctx context.Context, since time.Time, confirmed func(Part) bool) error {
+	ranges, err := c.ranges.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	leases, invalid, err := c.store.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gap := range coverageGaps(ranges, leases, invalid, c.store.prefix) {
+		if confirmed != nil && !confirmed(gap) {
+			continue
+		}
+		err := c.fillGap(ctx, gap, since)
+		if errors.Is(err, errGapMoved) {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			return c.fillGaps(ctx, since, confirmed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errGapMoved means that the physical range of a gap has split or merged.
+var errGapMoved = errors.New("range of a coverage gap split or merged")
+
+// fillGap creates one lease. Its epoch is above every epoch of an earlier lease
+// for these keys that was deleted, so that sinks that fence by epoch accept it.
+func (c *creator) fillGap(ctx context.Context, gap Part, since time.Time) error {
+	l := newLease(gap, c.store.prefix)
+	l.setMode(modeName(c.mode))
+	l.properties[epochProperty] = strconv.FormatInt(c.store.now().Unix(), 10)
+	token, err := c.startToken(ctx, gap, since)
+	if cosmos.Classify(err) == cosmos.RangeGone {
+		return errGapMoved
+	}
+	if err != nil {
+		return fmt.Errorf("resolve start of range %q: %w", l.token, err)
+	}
+	l.continuation = token
+	return c.store.create(ctx, l)
+}
+
+// reset deletes the leases of a function and their marker. The marker goes first:
+// an interrupted reset is repeated, or a bootstrap creates the deleted leases again.
+func (c *creator) reset(ctx context.Context) error {
+	err := c.store.deleteStamp(ctx, c.store.markerID(), "")
+	if o := cosmos.Classify(err); o != cosmos.Succeeded && o != cosmos.NotFound {
+		return fmt.Errorf("reset leases: %w", err)
+	}
+	leases, _, err := c.store.list(ctx)
+	if err != nil {
+		return fmt.Errorf("reset leases: %w", err)
+	}
+	for _, l := range leases {
+		if err := c.store.delete(ctx, l); err != nil && cosmos.Classify(err) != cosmos.NotFound {
+			return fmt.Errorf("reset lease %q: %w", l.token, err)
+		}
+	}
+	return nil
+}

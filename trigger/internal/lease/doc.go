@@ -1,0 +1,81 @@
+// Package lease keeps the lease documents of a function: it decides which host
+// owns which range of a container, and stores how far each range has come. It
+// knows nothing of handlers, batches or feed pages.
+//
+//	set := lease.NewSet(config)             // one function on one host; no I/O
+//	err := set.Prepare(ctx)                 // ensures that the leases exist
+//	leases, err := set.Candidates(ctx)      // one pass of the balancer
+//	for _, step := range set.Plan(leases, working) { … }
+//	held, err := set.Acquire(ctx, l)        // this host owns the range
+//	go held.Run(ctx, stop)                  // writes checkpoints and renewals
+//	held.Advance(continuation, true)        // changes are handled
+//	err = held.Release(ctx)                 // after Run has returned
+//
+// # The life of a lease
+//
+// Bootstrap. The first host takes a lock document, creates one lease for each
+// physical range, and then a marker document. If it crashes before the marker,
+// the next host continues when the lock has expired. A function that starts from
+// now stores the position of that moment in each lease, so that changes written
+// later are delivered even if no host acquires the lease for hours.
+//
+// Acquisition. A lease is free if it has no owner, or if the service's clock (the
+// Date header) has passed its last write (_ts) by more than the expiration. The
+// wall clocks of hosts do not count. To acquire it, a host replaces the document
+// under its etag, with its own name, its incarnation (a random text for each
+// process) and the next epoch. If two hosts try, the etag lets one of them win.
+//
+// Writing. While a lease is held, one goroutine writes the document, one write at
+// a time: a checkpoint when a batch is handled, a renewal when there was no
+// progress for the renewal interval. Each replace carries the newest etag. After
+// a conflict or a lost answer the writer reads the document. If it still has this
+// host's owner, incarnation and epoch, the lease is held; otherwise it is lost,
+// and the host writes nothing more.
+//
+// Trust. A host trusts its ownership until nine tenths of the expiration after
+// its last successful write left. If a host is suspended for longer, every
+// delivery waits in [Held.WaitTrusted] until a new write has confirmed the
+// ownership, or returns the loss.
+//
+// Balance. Each host plans by itself, from the list of leases, so that all hosts
+// come to hold equal shares. A host below its share acquires free leases. If none
+// is free, it writes a handover request into leases of Halley hosts: the owner
+// notices when its next write conflicts, finishes the current batch, and releases
+// the lease for the requester. From a .NET host, which does not know requests, it
+// steals one lease per pass. If hosts below their share leave a lease free for
+// longer than one acquire interval, any host acquires it.
+//
+// Split and merge. When the physical range of a lease splits, its owner creates
+// the children at the stored position, without overwriting, and only then deletes
+// the parent. If it crashes in between, the next owner of the parent continues.
+// When ranges merge, a lease becomes one by keys: it keeps its own span and reads
+// the merged range through it. Children have higher epochs than every lease that
+// shared keys with them, so a sink that fences by epoch accepts them.
+//
+// Audit. If a lease document is deleted, no host reads its range. At each audit
+// interval a host compares leases and ranges; it fills a coverage gap that two
+// audits in a row have seen.
+//
+// Release. At the end the owner writes the last position and clears its name, in
+// one write. That is a courtesy to the next owner: correctness depends on
+// expiration and etags alone.
+//
+// # Goroutines and locks
+//
+// One goroutine per function balances or drains: it owns the auditor and calls
+// the methods of [Set] that its comment names. The goroutine in [Held.Run] owns
+// the newest version of a held lease; after Run has returned, the caller does, for
+// Release or Retire. All other state that goroutines share is guarded by three
+// mutexes: that of the store (parsed documents of the last list), that of the
+// range cache, and that of each writer (position and trust). None of them is held
+// during I/O, and no goroutine takes one while it holds another, so there is no
+// lock order to keep.
+//
+// # Files
+//
+// document.go is the document, parse.go reads it, span.go has its keys; store.go
+// makes the conditional requests. writer.go writes a held lease, held.go splits
+// it, and split.go decides which leases follow. balance.go plans, by the requests
+// of handover.go; duplicate.go chooses between two documents for one range.
+// bootstrap.go creates leases, audit.go finds gaps; set.go joins them.
+package lease

@@ -1,0 +1,234 @@
+package lease
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger/cosmos"
+)
+
+// Lease is one version of a lease document: it gives one owner one range of one
+// function. A Lease is immutable once it is shared; writers change a clone.
+//
+// The format is that of the .NET change feed processor (azure-cosmos-dotnet-v3,
+// DocumentServiceLeaseCore and DocumentServiceLeaseCoreEpk): schema v0 names a
+// partition key range, v1 a span of hashed keys, and the older v2 library only a
+// PartitionId. A write returns every property that Halley does not know as it was
+// read. Halley's own state is in "properties", the one object that the .NET
+// processor preserves.
+type Lease struct {
+	id           string
+	partitionKey cosmos.PartitionKey // of the document in the lease container
+	etag         azcore.ETag
+	written      time.Time // last write of the owner on the service's clock (_ts), whole seconds
+
+	token        string // partition key range id (v0), or "min-max" (v1)
+	byKeys       bool   // v1: the lease is for the span and not for a physical range
+	span         Span   // zero if unknown: a v0 lease that has never been acquired
+	owner        string // "" is free
+	continuation string // raw etag with its quotes; "" before the first checkpoint
+	mode         string
+	properties   map[string]string
+
+	rest map[string]json.RawMessage // the document as read
+}
+
+// Halley's properties in a lease. The handover properties are in handover.go.
+const (
+	// RetriesProperty holds the retry state of changes that the handler failed on.
+	// This package does not interpret it, see [Held.SetProperty]; since it refers
+	// to changes of one range, children of a split do not inherit it.
+	RetriesProperty = "halley.retries"
+
+	epochProperty        = "halley.epoch"       // acquisitions so far, decimal
+	incarnationProperty  = "halley.incarnation" // owner name, "/", and a random text for each host process
+	expirationProperty   = "halley.expiration"  // expiration interval of the owner, Go syntax
+	tombstoneProperty    = "halley.tombstone"   // set if the account refused to delete the lease of a split range
+	uncleanExitsProperty = "halley.deaths"      // consecutive owners that neither released the lease nor made progress, decimal
+
+	formerRetriesProperty = "halley.trouble" // replaced by RetriesProperty; removed at the next write
+)
+
+// Modes as lease documents name them. A document without a mode is in the first.
+const (
+	modeLatestVersion = "Incremental Feed"
+	modeAllVersions   = "Full-Fidelity Feed"
+)
+
+func modeName(m cosmos.Mode) string {
+	if m == cosmos.AllVersions {
+		return modeAllVersions
+	}
+	return modeLatestVersion
+}
+
+// Token identifies the lease among those of its function: the id of a physical
+// range, or "min-max" of a span.
+func (l *Lease) Token() string { return l.token }
+
+// Owner returns the name of the host that holds the lease, "" if it is free.
+func (l *Lease) Owner() string { return l.owner }
+
+// Continuation returns the raw etag at which to read the feed, "" before the
+// first checkpoint.
+func (l *Lease) Continuation() string { return l.continuation }
+
+// Written returns when the owner last wrote the lease, on the service's clock.
+func (l *Lease) Written() time.Time { return l.written }
+
+// Span returns the keys of the lease; its Max is "" if they are not known yet.
+func (l *Lease) Span() Span { return l.span }
+
+// ByKeys reports whether the lease is for its span and not for a physical range.
+func (l *Lease) ByKeys() bool { return l.byKeys }
+
+// Mode returns the name of the feed mode, as in the document.
+func (l *Lease) Mode() string { return l.mode }
+
+// Property returns the value of a property, "" if it is not set.
+func (l *Lease) Property(name string) string { return l.properties[name] }
+
+// Epoch returns the number of the last acquisition.
+func (l *Lease) Epoch() int64 {
+	n, _ := strconv.ParseInt(l.properties[epochProperty], 10, 64) // checked by parseLease
+	return n
+}
+
+// Tombstone reports whether the lease only marks a range that has split, because
+// the account refused to delete the document. No host acquires it.
+func (l *Lease) Tombstone() bool { return l.properties[tombstoneProperty] != "" }
+
+// UncleanExits returns how many consecutive owners neither released the lease nor
+// made progress.
+func (l *Lease) UncleanExits() int {
+	n, _ := strconv.Atoi(l.properties[uncleanExitsProperty]) // 0 if it is not a number
+	return n
+}
+
+// OwnedByHalley reports whether the owner understands handover requests. A .NET
+// owner keeps the properties of the Halley host before it, with its own name in
+// Owner.
+func (l *Lease) OwnedByHalley() bool {
+	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
+}
+
+// Free reports whether a host may acquire the lease without taking it from a
+// live owner.
+func (l *Lease) Free(now time.Time, expiration time.Duration) bool {
+	return l.owner == "" || now.After(l.freeFrom(expiration))
+}
+
+// freeFrom returns when the lease becomes free unless its owner writes it again,
+// on the service's clock. A lease without an owner is free since its last write.
+// _ts is cut to whole seconds, so the lease lasts one second longer. If the owner
+// announced a longer expiration than this host's, the owner's holds.
+func (l *Lease) freeFrom(expiration time.Duration) time.Time {
+	if l.owner == "" {
+		return l.written
+	}
+	if d, err := time.ParseDuration(l.properties[expirationProperty]); err == nil {
+		expiration = max(expiration, d)
+	}
+	return l.written.Add(expiration + time.Second)
+}
+
+// ownership identifies one acquisition of a lease. The owner's name is not
+// enough: two processes may share a name, and one process may acquire twice.
+type ownership struct {
+	owner       string
+	incarnation string
+	epoch       int64
+}
+
+func (l *Lease) ownership() ownership {
+	return ownership{owner: l.owner, incarnation: l.properties[incarnationProperty], epoch: l.Epoch()}
+}
+
+// clone copies the lease as far as writers change it.
+func (l *Lease) clone() *Lease {
+	c := *l
+	c.properties = maps.Clone(l.properties)
+	if c.properties == nil {
+		c.properties = map[string]string{}
+	}
+	return &c
+}
+
+// document encodes the lease for a write: the document as read, with the fields
+// that Halley decides replaced. timestamp is when the owner wrote it, in JSON.
+func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
+	doc := maps.Clone(l.rest)
+	if doc == nil {
+		doc = map[string]json.RawMessage{}
+	}
+	for _, p := range systemProperties {
+		delete(doc, p)
+	}
+	set := func(name string, v any) {
+		b, _ := json.Marshal(v) // strings, maps of strings and the like always encode
+		doc[name] = b
+	}
+	set("id", l.id)
+	set("Owner", orNull(l.owner))
+	set("ContinuationToken", orNull(l.continuation))
+	doc["timestamp"] = timestamp
+	if l.properties == nil {
+		set("properties", struct{}{})
+	} else {
+		set("properties", l.properties)
+	}
+	if f, found := doc["FeedRange"]; l.span.known() && (!found || string(f) == "null") {
+		var r wireRange
+		r.Range.Min, r.Range.Max = l.span.Min, l.span.Max
+		set("FeedRange", r)
+	}
+	return json.Marshal(doc)
+}
+
+// setMode sets the mode of a lease that has not been created yet.
+func (l *Lease) setMode(mode string) {
+	l.mode = mode
+	l.rest["Mode"] = quoted(mode)
+}
+
+// newLease makes a lease for a part that has none, in latest-version mode: v0 if
+// the part is a whole physical range, else v1.
+func newLease(p Part, prefix string) *Lease {
+	if p.whole() {
+		return newDocument(prefix, p.Token(), p.Span, false)
+	}
+	return newKeysLease(p.Span, prefix)
+}
+
+// newKeysLease makes a v1 lease for a span.
+func newKeysLease(s Span, prefix string) *Lease {
+	return newDocument(prefix, s.token(), s, true)
+}
+
+func newDocument(prefix, token string, s Span, byKeys bool) *Lease {
+	version := 0
+	if byKeys {
+		version = 1
+	}
+	return &Lease{
+		id: prefix + ".." + token, token: token, span: s, byKeys: byKeys, mode: modeLatestVersion,
+		properties: map[string]string{},
+		rest: map[string]json.RawMessage{
+			"version":    json.RawMessage(strconv.Itoa(version)),
+			"LeaseToken": quoted(token),
+			"Mode":       quoted(modeLatestVersion),
+		},
+	}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

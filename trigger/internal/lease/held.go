@@ -1,0 +1,145 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+)
+
+// Held is a lease that this host has acquired. Its owner starts [Held.Run] in one
+// goroutine, watches [Held.Lost] and [Held.HandoverRequested], and ends with
+// [Held.Release] or, for a range that has split, with [Held.Split] before and
+// [Held.Retire] after the end of Run.
+type Held struct {
+	*writer
+	ranges    *rangeCache
+	pollDelay time.Duration // upper bound of the wait between attempts of a split
+}
+
+// SplitBegun reports whether an earlier owner of a lease by keys began to split
+// it, and a merge has hidden that since. The owner must then complete the split:
+// nothing else would show it, and the children would be read in parallel to their
+// parent for ever.
+func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
+	if !h.acquired.byKeys {
+		return false, nil
+	}
+	all, _, err := h.store.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	inside, _ := leasesInside(h.acquired, all)
+	return len(inside) > 0, nil
+}
+
+// Split creates the leases that follow this one, at its stored position. It
+// repeats with a backoff until all of them exist or reader ends, and calls report
+// with the error of each failed attempt. Creation does not overwrite: a child
+// that another owner has created stays. If the host crashes during Split, the next owner
+// of the parent continues it. If the range is whole again and no child exists,
+// Split fails. reader bounds the reads; held, from which it derives, the creation.
+func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease, error) {
+	// Host A pauses for longer than the expiration; host B acquires the lease and
+	// moves it on. Without a fresh write, A would create children at its old position.
+	if err := h.ConfirmOwnership(reader); err != nil {
+		return nil, err
+	}
+	for failures := 1; ; failures++ {
+		children, err := h.createChildren(reader, held)
+		if err == nil {
+			return children, nil
+		}
+		if cause := context.Cause(reader); cause != nil {
+			return nil, cause
+		}
+		if errors.Is(err, ErrLost) {
+			return nil, err
+		}
+		report(err)
+		h.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
+		if errors.Is(err, errWhole) {
+			return nil, err
+		}
+		wait := backoff.Wait(failures, backoff.Min, h.pollDelay, h.acquired.owner, h.acquired.token)
+		if err := backoff.Sleep(reader, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// createChildren makes one attempt and returns all children, also those that
+// existed before.
+func (h *Held) createChildren(reader, held context.Context) ([]*Lease, error) {
+	children, missing, err := h.planChildren(reader)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range missing {
+		if err := h.WaitTrusted(held); err != nil {
+			return nil, err
+		}
+		if err := h.store.create(held, c); err != nil {
+			return nil, err
+		}
+	}
+	return children, nil
+}
+
+// planChildren returns the children of the lease, and the leases to create for
+// them. If the range is whole again although an earlier owner has created some of
+// its children, the only child is one lease over the same keys.
+func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, err error) {
+	ranges, err := h.ranges.refresh(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	parent := h.acquired.clone()
+	parent.continuation = h.Position()
+	_, children, err = locate(parent, ranges, h.store.prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !parent.span.known() && len(children) > 0 {
+		parent.span = Span{children[0].span.Min, children[len(children)-1].span.Max}
+	}
+	all, _, err := h.store.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	inside, highest := leasesInside(parent, all)
+	if children == nil {
+		if len(inside) == 0 {
+			return nil, nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)
+		}
+		children = []*Lease{newChildOver(parent, parent.span, h.store.prefix)}
+	}
+	missing = missingChildren(parent, children, inside, h.store.prefix)
+	setEpoch(missing, highest+1)
+	return children, missing, nil
+}
+
+// Retire removes the lease of a range that has split, once all children exist,
+// and returns the continuation of its last version. If that fails, the next owner
+// finds the children and retires the lease again. If the account refuses to
+// delete documents, the lease stays as a tombstone. Call it after Run has returned.
+func (h *Held) Retire(ctx context.Context) (continuation string) {
+	err := h.store.delete(ctx, h.lease)
+	for cosmos.Classify(err).Unsure() { // another host requested the lease, or the answer was lost
+		if err = h.reread(ctx); err == nil {
+			err = h.store.delete(ctx, h.lease)
+		}
+	}
+	if cosmos.Classify(err) == cosmos.Denied {
+		err = h.write(ctx, nil, func(l *Lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
+	}
+	if err != nil && cosmos.Classify(err) != cosmos.NotFound && !errors.Is(err, ErrLost) {
+		h.log.Warn("could not retire the lease of a split range; its next owner will", zap.Error(err))
+	}
+	return h.lease.continuation
+}

@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// timestampLayout is .NET's round-trip format for a UTC DateTime.
+const timestampLayout = "2006-01-02T15:04:05.0000000Z"
+
+// systemProperties are set by the service and not sent back.
+var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+
+// wireRange is FeedRange as .NET's FeedRangeEpk serialises it.
+type wireRange struct {
+	Range struct {
+		Min string `json:"min"`
+		Max string `json:"max"`
+	} `json:"Range"`
+}
+
+// wireFields are the fields of a document that a [Lease] holds in another form.
+type wireFields struct {
+	seconds     int64 // _ts
+	partitionID string
+	version     int
+	feedRange   *wireRange
+}
+
+// parseLease reads a lease document. A document that is not a lease, or one that
+// Halley does not understand, is an error and must not be written.
+func parseLease(raw []byte, prefix string) (*Lease, error) {
+	l, fields, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	l.token = cmp.Or(l.token, fields.partitionID)
+	l.mode = cmp.Or(l.mode, modeLatestVersion)
+	if err := checkToken(l, prefix); err != nil {
+		return nil, err
+	}
+	if err := setSpan(l, fields); err != nil {
+		return nil, err
+	}
+	if javaContinuation(l.continuation) {
+		return nil, ErrForeign
+	}
+	if e, ok := l.properties[epochProperty]; ok {
+		if n, err := strconv.ParseInt(e, 10, 64); err != nil || n < 0 {
+			return nil, fmt.Errorf("property %s is %q, not a count", epochProperty, e)
+		}
+	}
+	delete(l.properties, formerRetriesProperty)
+	l.written = time.Unix(fields.seconds, 0)
+	if before, requested := writtenBeforeRequest(l); requested {
+		l.written = before
+	}
+	return l, nil
+}
+
+// decode reads the properties of a document by their exact names; encoding/json
+// alone would accept names that differ in case.
+func decode(raw []byte) (*Lease, wireFields, error) {
+	var f wireFields
+	rest := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &rest); err != nil {
+		return nil, f, fmt.Errorf("not a JSON object: %w", err)
+	}
+	if _, java := rest["feedRange"]; java { // .NET's is FeedRange
+		return nil, f, ErrForeign
+	}
+	l := &Lease{rest: rest}
+	for _, p := range []struct {
+		name string
+		to   any
+	}{
+		{"id", &l.id}, {"_etag", &l.etag}, {"_ts", &f.seconds}, {"version", &f.version}, {"LeaseToken", &l.token},
+		{"PartitionId", &f.partitionID}, {"FeedRange", &f.feedRange}, {"Owner", &l.owner}, {"Mode", &l.mode},
+		{"ContinuationToken", &l.continuation}, {"properties", &l.properties},
+	} {
+		if err := unmarshalProperty(rest, p.name, p.to); err != nil && rest[p.name] != nil {
+			return nil, f, err
+		}
+	}
+	return l, f, nil
+}
+
+func checkToken(l *Lease, prefix string) error {
+	if l.token == "" {
+		return errors.New("has neither LeaseToken nor PartitionId")
+	}
+	if token, ok := strings.CutPrefix(l.id, prefix+".."); !ok || token != l.token {
+		return fmt.Errorf("id and token %q disagree", l.token)
+	}
+	return nil
+}
+
+func setSpan(l *Lease, f wireFields) error {
+	if f.version != 0 && f.version != 1 {
+		return fmt.Errorf("unknown schema version %d", f.version)
+	}
+	l.byKeys = f.version == 1
+	if f.feedRange != nil {
+		l.span = Span{f.feedRange.Range.Min, f.feedRange.Range.Max}
+		if !l.span.known() || cosmos.CompareKeys(l.span.Min, l.span.Max) >= 0 {
+			return fmt.Errorf("FeedRange %q to %q is not a range", l.span.Min, l.span.Max)
+		}
+	}
+	if l.byKeys && !l.span.known() {
+		return errors.New("schema version 1 without FeedRange")
+	}
+	return nil
+}
+
+// javaContinuation reports whether a token is Java's Base64 ChangeFeedState,
+// which wraps etags in JSON. Tokens of .NET and Halley are the raw quoted etag.
+func javaContinuation(token string) bool {
+	if strings.HasPrefix(token, `"`) {
+		return false
+	}
+	decoded, err := base64.StdEncoding.DecodeString(token)
+	return err == nil && bytes.HasPrefix(bytes.TrimSpace(decoded), []byte("{"))
+}
+
+// unmarshalProperty decodes one property of a document read as a map.
+func unmarshalProperty(doc map[string]json.RawMessage, name string, v any) error {
+	raw, ok := doc[name]
+	if !ok {
+		return fmt.Errorf("has no %s", name)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("property %s: %w", name, err)
+	}
+	return nil
+}
+
+func timestamp(now time.Time) json.RawMessage { return quoted(now.UTC().Format(timestampLayout)) }
+
+func quoted(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // a string always encodes
+	return b
+}

@@ -1,0 +1,333 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Config describes the leases of one function and the host that works on them.
+// All fields are required, except those that name a zero value.
+type Config struct {
+	Leases    *cosmos.Container // holds the lease documents
+	Monitored *cosmos.Container
+	Prefix    string      // processor name: begins the ids of leases, before the account's host name; may be ""
+	Function  string      // name of the function, for the order of hosts in Plan
+	Mode      cosmos.Mode // of the change feed
+
+	Owner       string // name of this host in leases
+	Incarnation string // Owner, "/", and a text that no other process has
+
+	AcquireInterval time.Duration // between passes of the balancer
+	RenewInterval   time.Duration // between writes of a held lease without progress
+	Expiration      time.Duration // how long a lease lasts without a write
+	AuditInterval   time.Duration // between searches for coverage gaps
+	StopGrace       time.Duration // bounds the request of an acquisition
+	PollDelay       time.Duration // longest wait between attempts of a split
+	Limits          Limits        // zero is no limit
+
+	// Reset deletes existing leases in the first Prepare.
+	Reset bool
+	// StartToken returns the position of a new lease, "" if only its first read can
+	// tell. since is when the leases were first created, zero before that.
+	StartToken func(ctx context.Context, p Part, since time.Time) (token string, err error)
+	Log        *zap.Logger
+}
+
+// Set is the leases of one function, as one host sees them. One goroutine, which
+// balances or drains the function, calls Prepare and then AuditIfDue, Candidates,
+// Plan and RequestHandover. After Prepare any goroutine may call the other methods.
+type Set struct {
+	cfg     Config
+	ranges  rangeCache
+	auditor auditor
+	reset   bool // still to do
+
+	// Set by Prepare or Inspect, and constant after that.
+	prepared  bool
+	store     *store
+	monitored cosmos.ContainerProperties
+	since     time.Time
+}
+
+// NewSet makes a set. It does no I/O.
+func NewSet(cfg Config) *Set {
+	return &Set{
+		cfg: cfg, ranges: rangeCache{container: cfg.Monitored},
+		auditor: auditor{interval: cfg.AuditInterval}, reset: cfg.Reset,
+	}
+}
+
+// Prepare finds the leases and ensures that they were created once. After it has
+// succeeded it does nothing; after an error call it again, unless the error wraps
+// [ErrSetup].
+func (s *Set) Prepare(ctx context.Context) error {
+	if s.prepared {
+		return nil
+	}
+	if err := s.open(ctx); err != nil {
+		return setupError(err)
+	}
+	if s.reset {
+		if err := s.creator().reset(ctx); err != nil {
+			return err
+		}
+		s.reset = false
+	}
+	if _, err := s.ranges.refresh(ctx); err != nil {
+		return err
+	}
+	var err error
+	if s.since, err = s.creator().bootstrap(ctx); err != nil {
+		return err
+	}
+	// The first of two looks at a gap: a process may not live for AuditInterval.
+	if err := s.auditor.audit(ctx, s.creator(), s.since); err != nil {
+		s.cfg.Log.Warn("lease audit failed", zap.Error(err))
+	}
+	if err := s.checkMode(ctx); err != nil {
+		return err
+	}
+	s.prepared = true
+	return nil
+}
+
+func (s *Set) open(ctx context.Context) (err error) {
+	s.store, s.monitored, err = openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix)
+	return err
+}
+
+// setupError marks errors that repeat until an operator changes something.
+func setupError(err error) error {
+	switch cosmos.Classify(err) {
+	case cosmos.Denied, cosmos.Invalid, cosmos.NotFound, cosmos.ContainerGone:
+		return fmt.Errorf("%w: %w", ErrSetup, err)
+	default:
+		return err
+	}
+}
+
+func (s *Set) creator() *creator {
+	return &creator{store: s.store, ranges: &s.ranges, mode: s.cfg.Mode, startToken: s.cfg.StartToken, log: s.cfg.Log}
+}
+
+// checkMode refuses leases of another mode: their continuations mean nothing in
+// this one.
+func (s *Set) checkMode(ctx context.Context) error {
+	leases, _, err := s.store.list(ctx)
+	if err != nil {
+		return err
+	}
+	mode := modeName(s.cfg.Mode)
+	for _, l := range leases {
+		if l.mode != mode {
+			return fmt.Errorf("%w: lease %q is in mode %q and the function in mode %q; choose another lease container prefix, or reset the leases",
+				ErrSetup, l.token, l.mode, mode)
+		}
+	}
+	return nil
+}
+
+// Since returns when the leases were first created, on the service's clock.
+func (s *Set) Since() time.Time { return s.since }
+
+// Monitored returns the properties of the monitored container as Prepare read
+// them: the leases belong to the container with that resource id.
+func (s *Set) Monitored() cosmos.ContainerProperties { return s.monitored }
+
+// IDPrefix returns the text with which the ids of all lease documents begin.
+func (s *Set) IDPrefix() string { return s.store.prefix }
+
+// Now is the service's clock.
+func (s *Set) Now() time.Time { return s.cfg.Leases.Client().Now() }
+
+// AuditIfDue looks for coverage gaps at the audit interval and fills those that
+// two audits have seen. If the last audit saw gaps, it waits a few seconds to
+// look again.
+func (s *Set) AuditIfDue(ctx context.Context) error {
+	due, err := s.auditor.waitDue(ctx)
+	if err != nil || !due {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	return s.auditor.audit(ctx, s.creator(), s.since)
+}
+
+// bounded limits how long a pass waits for answers: one answer that never comes
+// must not delay a takeover.
+func (s *Set) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.cfg.Expiration/2)
+}
+
+// Candidates lists the leases that hosts may acquire, in the order of their
+// tokens: one per token, and no tombstones. It requests duplicates from their
+// owners, and logs documents that are not leases.
+func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
+	listing, cancel := s.bounded(ctx)
+	defer cancel()
+	all, invalid, err := s.store.list(listing)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range invalid {
+		s.cfg.Log.Error("ignoring invalid lease document", zap.String("id", i.ID), zap.Error(i.Err))
+	}
+	used, duplicates := onePerToken(all, s.Now(), s.cfg.Expiration)
+	for _, l := range duplicates {
+		s.requestDuplicate(ctx, l)
+	}
+	return slices.DeleteFunc(used, (*Lease).Tombstone), nil
+}
+
+// requestDuplicate asks the owner of a duplicate document to release it: with two
+// documents for one range, two hosts would deliver its changes.
+func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
+	s.cfg.Log.Error("two lease documents for one range; delete the ignored one", zap.String("range", l.token),
+		zap.String("id", l.id), zap.String("ignored", l.partitionKey.String()))
+	if !needsRequest(l, s.cfg.Owner, s.Now(), s.cfg.Expiration) {
+		return
+	}
+	if err := s.RequestHandover(ctx, l); err != nil {
+		s.cfg.Log.Info("could not request the handover of a duplicate lease", zap.String("range", l.token), zap.Error(err))
+	}
+}
+
+// Plan returns this host's next steps for the leases that it may acquire. working
+// reports whether the host works on the range of a token: such a lease is its
+// own, even if the list is older than the acquisition or a renewal is late.
+func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
+	now := s.Now()
+	views := make([]View, len(leases))
+	for i, l := range leases {
+		if working(l.token) {
+			views[i] = View{Token: l.token, Owner: s.cfg.Owner}
+		} else {
+			views[i] = viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval)
+		}
+	}
+	return Plan(views, s.cfg.Function, s.cfg.Owner, s.cfg.Limits)
+}
+
+// RequestHandover asks the owner of a lease to release it to this host.
+func (s *Set) RequestHandover(ctx context.Context, l *Lease) error {
+	return s.store.requestHandover(ctx, l, s.cfg.Owner)
+}
+
+// Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
+// another host was faster or the lease is not free any more.
+func (s *Set) Acquire(ctx context.Context, l *Lease) (*Held, error) {
+	if !l.span.known() {
+		if at, err := s.Locate(ctx, l); err == nil {
+			l = l.clone()
+			l.span = at.Span
+		}
+	}
+	// The request continues when ctx ends: a lease that this host owns without
+	// knowing it would be idle until it expires.
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
+	defer cancel()
+	acquired, sent, err := s.store.acquire(finish, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
+	if err != nil {
+		return nil, err
+	}
+	return &Held{
+		writer: newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log),
+		ranges: &s.ranges, pollDelay: s.cfg.PollDelay,
+	}, nil
+}
+
+// Locate returns the keys of a lease and the physical range to read them from.
+// The error wraps [ErrSplit] if the lease has to give way to children. If the
+// ranges read last do not hold the lease, Locate reads them again before it says so.
+func (s *Set) Locate(ctx context.Context, l *Lease) (Part, error) {
+	r, children, err := locate(l, s.ranges.current(), s.store.prefix)
+	if err != nil || children != nil {
+		ranges, refreshErr := s.ranges.refresh(ctx)
+		if refreshErr != nil {
+			return Part{}, refreshErr
+		}
+		r, children, err = locate(l, ranges, s.store.prefix)
+	}
+	if err != nil {
+		return Part{}, err
+	}
+	if children != nil {
+		return Part{}, ErrSplit
+	}
+	return Part{Physical: r, Span: spanWithin(l, r)}, nil
+}
+
+// RefreshRanges reads the physical ranges, for example after an answer that the
+// range of a lease is gone.
+func (s *Set) RefreshRanges(ctx context.Context) error {
+	_, err := s.ranges.refresh(ctx)
+	return err
+}
+
+// Children returns the leases that a lease would give way to, by the ranges as
+// last read, or none if its range is there. It creates nothing.
+func (s *Set) Children(l *Lease) ([]*Lease, error) {
+	_, children, err := locate(l, s.ranges.current(), s.store.prefix)
+	return children, err
+}
+
+// Inspection is the state of a function's leases at one moment.
+type Inspection struct {
+	Created bool      // a host has created the leases once
+	Since   time.Time // when that was, on the service's clock
+	Leases  []*Lease  // one per token, without tombstones, in the order of tokens
+	Invalid []Invalid // documents that are not leases
+	Gaps    []Part    // parts of the key space that no lease covers
+}
+
+// Inspect reads the state of the leases. It writes nothing and may be called
+// without Prepare, for example by a process that does not run the function. If no
+// host has ever run, the inspection is empty.
+func (s *Set) Inspect(ctx context.Context) (i Inspection, err error) {
+	if err := s.open(ctx); err != nil {
+		return i, err
+	}
+	if _, err := s.ranges.refresh(ctx); err != nil {
+		return i, err
+	}
+	if i.Since, _, i.Created, err = s.store.stamp(ctx, s.store.markerID()); err != nil {
+		return i, err
+	}
+	s.since = i.Since
+	all, invalid, err := s.store.list(ctx)
+	if err != nil || !i.Created && len(all) == 0 && len(invalid) == 0 {
+		return i, err
+	}
+	if i.Gaps, err = s.confirmedGaps(ctx, all, invalid); err != nil {
+		return i, err
+	}
+	used, _ := onePerToken(all, s.Now(), s.cfg.Expiration)
+	i.Leases, i.Invalid = slices.DeleteFunc(used, (*Lease).Tombstone), invalid
+	return i, nil
+}
+
+// confirmedGaps returns the coverage gaps that a second look sees, too: leases
+// that change while they are listed may show a gap that never existed.
+func (s *Set) confirmedGaps(ctx context.Context, leases []*Lease, invalid []Invalid) ([]Part, error) {
+	seen := coverageGaps(s.ranges.current(), leases, invalid, s.store.prefix)
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	ranges, err := s.ranges.refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leases, invalid, err = s.store.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(coverageGaps(ranges, leases, invalid, s.store.prefix), func(p Part) bool {
+		return !slices.ContainsFunc(seen, func(o Part) bool { return o.Span.overlaps(p.Span) })
+	}), nil
+}

@@ -1,0 +1,296 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+func TestPrepareCreatesEachLeaseOnce(t *testing.T) {
+	withTestbed(t, 3, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		leases := b.leases(s)
+		if len(leases) != 3 || s.Since().IsZero() {
+			t.Fatalf("leases %v since %v", leases, s.Since())
+		}
+		for token, l := range leases {
+			if l.continuation != `"start"` || l.owner != "" || l.byKeys || !l.span.known() {
+				t.Errorf("lease %s: %+v", token, l)
+			}
+		}
+		held := b.acquire(s, "0")
+		time.Sleep(time.Hour)
+		again := b.prepared("b")
+		if !again.Since().Equal(s.Since()) || b.leases(again)["0"].Epoch() != held.Epoch() {
+			t.Errorf("since %v and %v", s.Since(), again.Since())
+		}
+		if !strings.HasPrefix(again.IDPrefix(), "test") || slices.Compare(again.Monitored().PartitionKey.Paths, []string{"/key"}) != 0 {
+			t.Errorf("prefix %q, monitored %+v", again.IDPrefix(), again.Monitored())
+		}
+		b.checkCoverage(s)
+	})
+}
+
+func TestPrepareResetsOnce(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		before := b.prepared("a").Since()
+		time.Sleep(time.Minute)
+		s := b.set("a", func(c *Config) { c.Reset = true })
+		must(t, s.Prepare(t.Context()))
+		since := s.Since()
+		if !since.After(before) {
+			t.Errorf("created %v, and again %v", before, since)
+		}
+		time.Sleep(time.Minute)
+		must(t, s.Prepare(t.Context()))
+		if !s.Since().Equal(since) {
+			t.Errorf("reset twice: %v, %v", since, s.Since())
+		}
+	})
+}
+
+func TestPrepareRejectsLeasesOfAnotherMode(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		b.prepared("a")
+		s := b.set("b", func(c *Config) { c.Mode = cosmos.AllVersions })
+		for range 2 { // an error is not remembered as success
+			if err := s.Prepare(t.Context()); !errors.Is(err, ErrSetup) || !strings.Contains(err.Error(), modeAllVersions) {
+				t.Errorf("prepared with %v", err)
+			}
+		}
+	})
+}
+
+func TestPrepareRejectsUnusableLeaseContainer(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.set("a", func(c *Config) { c.Leases = b.client.Container("db", "items") })
+		if err := s.Prepare(t.Context()); !errors.Is(err, ErrSetup) || !strings.Contains(err.Error(), "partition key /id") {
+			t.Errorf("prepared with %v", err)
+		}
+		s = b.set("a", func(c *Config) { c.Leases = b.client.Container("db", "missing") })
+		if err := s.Prepare(t.Context()); !errors.Is(err, ErrSetup) {
+			t.Errorf("prepared with %v", err)
+		}
+	})
+}
+
+// A bootstrap that takes longer than its lock lasts creates nothing after it, and
+// starts again.
+func TestBootstrapStartsAgainWhenItsLockExpires(t *testing.T) {
+	withTestbed(t, 2, func(t *testing.T, b *testbed) {
+		calls := 0
+		s := b.set("a", func(c *Config) {
+			c.StartToken = func(ctx context.Context, _ Part, _ time.Time) (string, error) {
+				if calls++; calls == 1 {
+					<-ctx.Done()
+					return "", ctx.Err()
+				}
+				return `"start"`, nil
+			}
+		})
+		began := time.Now()
+		must(t, s.Prepare(t.Context()))
+		if d := time.Since(began); d < lockTTL || d > 2*lockTTL || calls != 3 {
+			t.Errorf("prepared after %v with %d calls", d, calls)
+		}
+		b.checkCoverage(s)
+	})
+}
+
+func TestHostsBootstrapTogether(t *testing.T) {
+	withTestbed(t, 4, func(t *testing.T, b *testbed) {
+		done := make(chan error)
+		for _, owner := range []string{"a", "b", "c"} {
+			go func() { done <- b.set(owner).Prepare(t.Context()) }()
+		}
+		for range 3 {
+			must(t, <-done)
+		}
+		if leases := b.leases(b.prepared("d")); len(leases) != 4 {
+			t.Errorf("leases %v", leases)
+		}
+	})
+}
+
+func TestAuditFillsGapTheSecondTime(t *testing.T) {
+	withTestbed(t, 2, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		deleted := b.leases(s)["1"]
+		must(t, s.store.delete(t.Context(), deleted))
+		must(t, s.AuditIfDue(t.Context()))
+		time.Sleep(5 * time.Minute)
+		must(t, s.AuditIfDue(t.Context()))
+		if l := b.leases(s)["1"]; l != nil {
+			t.Errorf("filled at once: %+v", l)
+		}
+		began := time.Now()
+		must(t, s.AuditIfDue(t.Context()))
+		l := b.leases(s)["1"]
+		if l == nil || time.Since(began) != secondAuditDelay {
+			t.Fatalf("lease %+v after %v", l, time.Since(began))
+		}
+		if l.continuation != "" || l.Epoch() <= deleted.Epoch() {
+			t.Errorf("filled at %q with epoch %d after %d", l.continuation, l.Epoch(), deleted.Epoch())
+		}
+	})
+}
+
+// Each write of a lease names the version that it was made from; a write from an
+// older version changes nothing.
+func TestStaleWritesAreRefused(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		stale := b.leases(s)["0"]
+		b.steal(s, "0", "b")
+		for name, write := range map[string]func() error{
+			"checkpoint": func() error { return s.store.replace(t.Context(), stale.clone()) },
+			"retire":     func() error { return s.store.delete(t.Context(), stale) },
+			"request":    func() error { return s.RequestHandover(t.Context(), stale) },
+		} {
+			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
+				t.Errorf("%s from an older version: %v", name, err)
+			}
+		}
+		if _, err := s.Acquire(t.Context(), stale); !errors.Is(err, ErrLost) {
+			t.Errorf("acquired with %v", err)
+		}
+		if l := b.leases(s)["0"]; l == nil || l.owner != "b" {
+			t.Errorf("lease %+v", l)
+		}
+	})
+}
+
+func TestCreateKeepsExistingLease(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		later := b.leases(s)["0"].clone()
+		later.continuation = `"9"`
+		must(t, s.store.create(t.Context(), later))
+		if l := b.leases(s)["0"]; l.continuation != `"start"` {
+			t.Errorf("the lease is at %s", l.continuation)
+		}
+	})
+}
+
+// A lease that is read back after a lost answer may have been acquired by an
+// earlier request, at an unknown time.
+func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		listed := b.leases(s)["0"]
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
+		remove := b.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
+		if _, err := s.Acquire(t.Context(), listed); err == nil {
+			t.Fatal("acquired without an answer")
+		}
+		remove()
+		time.Sleep(30 * time.Second)
+		held, err := s.Acquire(t.Context(), listed)
+		must(t, err)
+		if trusted, _ := held.state.trusted(held.trust); trusted {
+			t.Error("trusted before a write")
+		}
+		stop := b.run(held)
+		must(t, held.WaitTrusted(t.Context()))
+		stop()
+	})
+}
+
+// The request of an acquisition continues after the caller's context has ended.
+func TestAcquireFinishesItsRequest(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		listed := b.leases(s)["0"]
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		held, err := s.Acquire(ended, listed)
+		must(t, err)
+		if l := b.leases(s)["0"]; l.owner != "a" || held.Lease().owner != "a" {
+			t.Errorf("lease %+v", l)
+		}
+	})
+}
+
+func TestPlanCountsWorkingRangesAsOwn(t *testing.T) {
+	withTestbed(t, 2, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		listed, err := s.Candidates(t.Context())
+		must(t, err)
+		steps := s.Plan(listed, func(token string) bool { return token == "0" })
+		if len(steps) != 1 || steps[0] != (Step{Token: "1"}) {
+			t.Errorf("steps %v", steps)
+		}
+	})
+}
+
+// Only a live Halley owner understands a request; others are left alone.
+func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
+	now := time.Now()
+	tests := []struct {
+		name                string
+		owner, incarnation  string
+		age                 time.Duration
+		requested, expected bool
+	}{
+		{"live Halley owner", "b", "b/1", 0, false, true},
+		{"live .NET owner", "dotnet", "b/1", 0, false, false},
+		{"dead owner", "b", "b/1", 2 * time.Minute, false, false},
+		{"this host", "a", "a/1", 0, false, false},
+		{"no owner", "", "", 0, false, false},
+		{"requested already", "b", "b/1", 0, true, false},
+	}
+	for _, test := range tests {
+		l := &Lease{owner: test.owner, written: now.Add(-test.age), properties: map[string]string{incarnationProperty: test.incarnation}}
+		if test.requested {
+			l = withHandoverRequest(l, "c", now)
+		}
+		if got := needsRequest(l, "a", now, time.Minute); got != test.expected {
+			t.Errorf("%s: request %v", test.name, got)
+		}
+	}
+}
+
+func TestInspectWritesNothing(t *testing.T) {
+	withTestbed(t, 2, func(t *testing.T, b *testbed) {
+		if i, err := b.set("x").Inspect(t.Context()); err != nil || i.Created || i.Leases != nil || i.Gaps != nil {
+			t.Errorf("before the first host: %+v, %v", i, err)
+		}
+		s := b.prepared("a")
+		must(t, s.store.delete(t.Context(), b.leases(s)["1"]))
+		b.setBefore(func(r *http.Request) {
+			query := r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/query+json"
+			if r.Method != http.MethodGet && !query {
+				t.Errorf("%s %s", r.Method, r.URL.Path)
+			}
+		})
+		inspecting := b.set("x")
+		i, err := inspecting.Inspect(t.Context())
+		must(t, err)
+		if !i.Created || !i.Since.Equal(s.Since()) || len(i.Leases) != 1 || len(i.Gaps) != 1 || i.Gaps[0].Token() != "1" {
+			t.Errorf("inspected %+v", i)
+		}
+		if at, err := inspecting.Locate(t.Context(), i.Leases[0]); err != nil || at.Physical.ID != "0" {
+			t.Errorf("located %+v, %v", at, err)
+		}
+	})
+}
+
+func TestChildrenOfSplitRange(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		heirs := b.split("0")
+		must(t, s.RefreshRanges(t.Context()))
+		children, err := s.Children(b.leases(s)["0"])
+		must(t, err)
+		if len(children) != 2 || children[0].token != heirs[0] || len(b.leases(s)) != 1 {
+			t.Errorf("children %v", children)
+		}
+	})
+}

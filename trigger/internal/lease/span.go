@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"slices"
+
+	"halley/trigger/cosmos"
+)
+
+// Span is [Min, Max) of hashed partition keys, upper-case hex, "" to "FF". Two
+// bounds that differ only in trailing zeros are the same key, so compare bounds
+// with [cosmos.CompareKeys], never as strings.
+type Span struct{ Min, Max string }
+
+func spanOf(r cosmos.Range) Span { return Span{r.Min, r.Max} }
+
+func (s Span) known() bool   { return s.Max != "" }
+func (s Span) token() string { return s.Min + "-" + s.Max }
+
+func (s Span) equals(o Span) bool {
+	return cosmos.CompareKeys(s.Min, o.Min) == 0 && cosmos.CompareKeys(s.Max, o.Max) == 0
+}
+
+func (s Span) overlaps(o Span) bool {
+	return cosmos.CompareKeys(s.Min, o.Max) < 0 && cosmos.CompareKeys(o.Min, s.Max) < 0
+}
+
+func (s Span) contains(o Span) bool {
+	return cosmos.CompareKeys(s.Min, o.Min) <= 0 && cosmos.CompareKeys(o.Max, s.Max) <= 0
+}
+
+func (s Span) intersect(o Span) Span {
+	if cosmos.CompareKeys(o.Min, s.Min) > 0 {
+		s.Min = o.Min
+	}
+	if cosmos.CompareKeys(o.Max, s.Max) < 0 {
+		s.Max = o.Max
+	}
+	return s
+}
+
+// Part is a physical range, or the keys of it that lie in Span.
+type Part struct {
+	Physical cosmos.Range
+	Span     Span
+}
+
+// Token returns the token of a lease for the part: the id of the physical range
+// if the part is all of it, else "min-max".
+func (p Part) Token() string {
+	if p.whole() {
+		return p.Physical.ID
+	}
+	return p.Span.token()
+}
+
+func (p Part) whole() bool { return p.Span.equals(spanOf(p.Physical)) }
+
+func sortSpans(spans []Span) {
+	slices.SortFunc(spans, func(a, b Span) int { return cosmos.CompareKeys(a.Min, b.Min) })
+}
+
+// gaps returns the parts of s that none of the sorted spans covers.
+func gaps(s Span, sorted []Span) []Span {
+	var found []Span
+	reached := s.Min
+	for _, o := range sorted {
+		if cosmos.CompareKeys(o.Max, reached) <= 0 || cosmos.CompareKeys(o.Min, s.Max) >= 0 {
+			continue
+		}
+		if cosmos.CompareKeys(o.Min, reached) > 0 {
+			found = append(found, Span{reached, o.Min})
+		}
+		reached = o.Max
+	}
+	if cosmos.CompareKeys(reached, s.Max) < 0 {
+		found = append(found, Span{reached, s.Max})
+	}
+	return found
+}

@@ -1,0 +1,181 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"halley/trigger/cosmos"
+)
+
+// rangeCache holds the physical ranges of a container as they were last read.
+// All goroutines of a function share one.
+type rangeCache struct {
+	container *cosmos.Container
+
+	mu     sync.Mutex // guards ranges; never held during I/O
+	ranges []cosmos.Range
+}
+
+// refresh reads the ranges. If nothing changed, that is one small answer.
+func (c *rangeCache) refresh(ctx context.Context) ([]cosmos.Range, error) {
+	ranges, err := c.container.Ranges(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read partition key ranges: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ranges = ranges
+	return ranges, nil
+}
+
+// current returns the ranges of the last refresh.
+func (c *rangeCache) current() []cosmos.Range {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ranges
+}
+
+// locate finds the physical range that holds the changes of a lease now. If there
+// is none, it returns the children that the lease has to give way to: its range
+// was split, or was merged into one that holds more keys than the lease covers.
+// The rules are those of azure-cosmos-dotnet-v3 (PartitionSynchronizerCore),
+// completed for a split that is followed by a merge.
+func locate(l *Lease, ranges []cosmos.Range, prefix string) (physical cosmos.Range, children []*Lease, err error) {
+	if !l.byKeys {
+		if i := slices.IndexFunc(ranges, func(r cosmos.Range) bool { return r.ID == l.token }); i >= 0 {
+			return ranges[i], nil, nil
+		}
+	}
+	heirs := heirsOf(l, ranges)
+	switch {
+	case len(heirs) == 0:
+		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, ErrRangesChanging)
+	case len(heirs) == 1 && l.byKeys:
+		return heirs[0], nil, nil
+	case len(heirs) == 1 && !l.span.known():
+		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, ErrMergedUnknown)
+	}
+	for _, r := range heirs {
+		children = append(children, newChild(l, r, prefix))
+	}
+	return cosmos.Range{}, children, nil
+}
+
+// heirsOf returns the ranges that share keys with the lease. If its span is not
+// known, they are the ranges that name it as a parent.
+func heirsOf(l *Lease, ranges []cosmos.Range) []cosmos.Range {
+	var heirs []cosmos.Range
+	for _, r := range ranges {
+		if l.span.known() && l.span.overlaps(spanOf(r)) || !l.span.known() && slices.Contains(r.Parents, l.token) {
+			heirs = append(heirs, r)
+		}
+	}
+	return heirs
+}
+
+// spanWithin returns the keys of r that belong to the lease.
+func spanWithin(l *Lease, r cosmos.Range) Span {
+	if l.byKeys {
+		return l.span.intersect(spanOf(r))
+	}
+	return spanOf(r)
+}
+
+// Superseded reports whether other leases have replaced l: leases of higher
+// epochs cover all of its span. That is so for a parent whose children all exist,
+// and for a retired lease that a late request of a dead host has created again.
+// The other leases have delivered, or will deliver, each change that l has not.
+func Superseded(l *Lease, all []*Lease) bool {
+	if !l.span.known() {
+		return false
+	}
+	var spans []Span
+	for _, o := range all {
+		if o.id != l.id && !o.Tombstone() && o.span.known() && o.Epoch() > l.Epoch() && o.span.overlaps(l.span) {
+			spans = append(spans, o.span)
+		}
+	}
+	sortSpans(spans)
+	return len(spans) > 0 && len(gaps(l.span, spans)) == 0
+}
+
+// newChild makes the lease that takes over the keys of parent that lie in r. It
+// begins at the parent's continuation, which the service accepts for every
+// descendant of a range.
+func newChild(parent *Lease, r cosmos.Range, prefix string) *Lease {
+	own := spanOf(r)
+	if parent.span.known() {
+		own = parent.span.intersect(own)
+	}
+	if parent.byKeys {
+		return newChildOver(parent, own, prefix)
+	}
+	return inherit(newLease(Part{r, own}, prefix), parent)
+}
+
+// newChildOver makes the lease that takes over a span of parent.
+func newChildOver(parent *Lease, s Span, prefix string) *Lease {
+	return inherit(newKeysLease(s, prefix), parent)
+}
+
+// inherit gives a child the mode, the position and the properties of its parent,
+// and the next epoch. It returns the child.
+func inherit(child, parent *Lease) *Lease {
+	child.setMode(parent.mode)
+	child.continuation = parent.continuation
+	maps.Copy(child.properties, parent.properties)
+	delete(child.properties, incarnationProperty)
+	delete(child.properties, RetriesProperty)
+	delete(child.properties, uncleanExitsProperty)
+	child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)
+	return child
+}
+
+// leasesInside returns the sorted spans of the leases that lie inside the span of
+// l: children that an earlier owner of l has created. A lease over the whole span
+// counts only if it is by keys and l is not, which is how a merge leaves them.
+// Any other lease that covers all of l may be an ancestor that is still splitting.
+// highest is the highest epoch of all leases that share keys with l, l included.
+func leasesInside(l *Lease, all []*Lease) (inside []Span, highest int64) {
+	highest = l.Epoch()
+	for _, o := range all {
+		if o.Tombstone() || !o.span.known() || !o.span.overlaps(l.span) {
+			continue
+		}
+		highest = max(highest, o.Epoch())
+		if o.id == l.id || !l.span.contains(o.span) || o.span.equals(l.span) && (!o.byKeys || l.byKeys) {
+			continue
+		}
+		inside = append(inside, o.span)
+	}
+	sortSpans(inside)
+	return inside, highest
+}
+
+// missingChildren returns the leases that a split has yet to create: each child,
+// or, if leases inside the parent cover a part of it, leases over the rest. A
+// child that was created before may have ended since and must not begin again.
+func missingChildren(parent *Lease, children []*Lease, inside []Span, prefix string) []*Lease {
+	var missing []*Lease
+	for _, c := range children {
+		for _, gap := range gaps(c.span, inside) {
+			if gap.equals(c.span) {
+				missing = append(missing, c)
+			} else {
+				missing = append(missing, newChildOver(parent, gap, prefix))
+			}
+		}
+	}
+	return missing
+}
+
+// setEpoch raises leases above every epoch that a sink has seen for their keys.
+func setEpoch(leases []*Lease, epoch int64) {
+	for _, l := range leases {
+		l.properties[epochProperty] = strconv.FormatInt(epoch, 10)
+	}
+}

@@ -1,0 +1,135 @@
+package lease
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"halley/trigger/cosmos"
+)
+
+func TestLocateFindsRangeOrChildren(t *testing.T) {
+	r := func(id, min, max string, parents ...string) cosmos.Range {
+		return cosmos.Range{ID: id, Min: min, Max: max, Parents: parents}
+	}
+	v0 := func(token string, s Span) *Lease { return newDocument("p", token, s, false) }
+	v1 := func(s Span) *Lease { return newKeysLease(s, "p") }
+	tests := []struct {
+		name     string
+		lease    *Lease
+		ranges   []cosmos.Range
+		physical string
+		children string
+		err      error
+	}{
+		{"v0 as it was", v0("0", Span{"", "20"}), []cosmos.Range{r("0", "", "20"), r("1", "20", "FF")}, "0", "", nil},
+		{"v0 split", v0("0", Span{"", "20"}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
+		{"v0 split, span unknown", v0("0", Span{}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
+		{"v0 merged", v0("0", Span{"", "20"}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "", "-20", nil},
+		{"v0 merged, span unknown", v0("0", Span{}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "", "", ErrMergedUnknown},
+		{"v0 split, then one child merged with the neighbour", v0("0", Span{"", "20"}), []cosmos.Range{r("2", "", "10", "0"), r("4", "10", "FF", "0", "3", "1")}, "", "2 10-20", nil},
+		{"v0 split, children not listed yet", v0("0", Span{}), []cosmos.Range{r("7", "", "FF")}, "", "", ErrRangesChanging},
+		{"v1 part of a range", v1(Span{"", "20"}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "2", "", nil},
+		{"v1 split on its bound", v1(Span{"", "20"}), []cosmos.Range{r("5", "", "20", "2"), r("6", "20", "FF", "2")}, "5", "", nil},
+		{"v1 split inside", v1(Span{"", "20"}), []cosmos.Range{r("5", "", "18", "2"), r("6", "18", "FF", "2")}, "", "-18 18-20", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.lease.continuation = `"41"`
+			test.lease.properties[epochProperty] = "6"
+			test.lease.properties[incarnationProperty] = "me"
+			test.lease.properties[RetriesProperty] = "[]"
+			physical, children, err := locate(test.lease, test.ranges, "p")
+			if !errors.Is(err, test.err) || physical.ID != test.physical {
+				t.Errorf("physical %q, error %v", physical.ID, err)
+			}
+			var tokens []string
+			for _, c := range children {
+				tokens = append(tokens, c.token)
+				if c.continuation != `"41"` || c.Epoch() != 7 || c.owner != "" || c.properties[incarnationProperty]+c.properties[RetriesProperty] != "" {
+					t.Errorf("child %+v", c)
+				}
+				if c.byKeys != strings.Contains(c.token, "-") {
+					t.Errorf("child %q has the wrong schema", c.token)
+				}
+			}
+			if got := strings.Join(tokens, " "); got != test.children {
+				t.Errorf("children %q, want %q", got, test.children)
+			}
+		})
+	}
+}
+
+func TestMissingChildrenFillUncoveredKeys(t *testing.T) {
+	parent := newKeysLease(Span{"", "20"}, "p")
+	halves := []*Lease{newChildOver(parent, Span{"", "10"}, "p"), newChildOver(parent, Span{"10", "20"}, "p")}
+	whole := []*Lease{newChildOver(parent, Span{"", "20"}, "p")}
+	tests := []struct {
+		name     string
+		children []*Lease
+		inside   []Span
+		want     string
+	}{
+		{"none exist", halves, nil, "-10 10-20"},
+		{"one exists", halves, []Span{{"", "10"}}, "10-20"},
+		{"all exist", halves, []Span{{"", "10"}, {"10", "20"}}, ""},
+		{"a part of one exists", halves, []Span{{"", "08"}}, "08-10 10-20"},
+		{"whole again", whole, []Span{{"08", "10"}}, "-08 10-20"},
+	}
+	for _, test := range tests {
+		var tokens []string
+		for _, c := range missingChildren(parent, test.children, test.inside, "p") {
+			tokens = append(tokens, c.token)
+		}
+		if got := strings.Join(tokens, " "); got != test.want {
+			t.Errorf("%s: missing %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
+	at := func(epoch int64, s Span) *Lease {
+		l := newKeysLease(s, "p")
+		setEpoch([]*Lease{l}, epoch)
+		return l
+	}
+	dead := at(6, Span{"10", "20"})
+	dead.properties[tombstoneProperty] = "1"
+	parent := at(5, Span{"", "20"})
+	tests := []struct {
+		name   string
+		others []*Lease
+		want   bool
+	}{
+		{"alone", nil, false},
+		{"both children", []*Lease{at(6, Span{"", "10"}), at(6, Span{"10", "20"})}, true},
+		{"one child", []*Lease{at(6, Span{"", "10"})}, false},
+		{"an older lease", []*Lease{at(6, Span{"", "10"}), at(5, Span{"10", "20"})}, false},
+		{"a tombstone", []*Lease{at(6, Span{"", "10"}), dead}, false},
+		{"one lease over more keys", []*Lease{at(6, Span{"", "FF"})}, true},
+	}
+	for _, test := range tests {
+		if got := Superseded(parent, append(test.others, parent)); got != test.want {
+			t.Errorf("%s: superseded %v", test.name, got)
+		}
+	}
+}
+
+func TestLeasesInsideIgnoresAncestors(t *testing.T) {
+	parent := newDocument("p", "2", Span{"10", "20"}, false)
+	setEpoch([]*Lease{parent}, 4)
+	ancestor := newKeysLease(Span{"", "FF"}, "p")
+	setEpoch([]*Lease{ancestor}, 9)
+	same := newKeysLease(Span{"10", "20"}, "p")
+	child := newKeysLease(Span{"10", "18"}, "p")
+	inside, highest := leasesInside(parent, []*Lease{parent, ancestor, child})
+	if len(inside) != 1 || inside[0] != child.span || highest != 9 {
+		t.Errorf("inside %v, highest epoch %d", inside, highest)
+	}
+	if inside, _ := leasesInside(parent, []*Lease{same}); len(inside) != 1 {
+		t.Errorf("a lease by keys that a merge left: inside %v", inside)
+	}
+	if inside, _ := leasesInside(same, []*Lease{parent}); len(inside) != 0 {
+		t.Errorf("a lease by range over all keys: inside %v", inside)
+	}
+}

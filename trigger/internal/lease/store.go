@@ -1,0 +1,322 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger/cosmos"
+)
+
+// store reads and writes the lease documents of one function. Every replace and
+// every delete of a lease is conditional: the etag is the lock. All goroutines of
+// a function use one store.
+type store struct {
+	container *cosmos.Container
+	prefix    string // of document ids: processor name, account host and resource ids
+	keyedBy   string // "id", "partitionKey" or "" (system key)
+
+	mu     sync.Mutex        // guards listed; never held during I/O
+	listed map[string]*Lease // leases of the last list, by the text of their documents
+}
+
+// openStore finds out under which ids and partition keys the leases of a
+// function are kept, and returns the properties of the monitored container.
+func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string) (*store, cosmos.ContainerProperties, error) {
+	properties, err := monitored.Properties(ctx)
+	if err != nil {
+		return nil, properties, fmt.Errorf("read container %s/%s: %w", monitored.Database(), monitored.Name(), err)
+	}
+	own, err := leases.Properties(ctx)
+	if err != nil {
+		return nil, properties, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
+	}
+	s := &store{container: leases}
+	switch paths := own.PartitionKey.Paths; {
+	case len(paths) == 1 && paths[0] == "/id":
+		s.keyedBy = "id"
+	case len(paths) == 1 && paths[0] == "/partitionKey":
+		s.keyedBy = "partitionKey"
+	case len(paths) == 0, len(paths) == 1 && paths[0] == "/_partitionKey":
+	default:
+		return nil, properties, fmt.Errorf("%w: lease container %s/%s is partitioned on %s; create it with partition key /id",
+			ErrSetup, leases.Database(), leases.Name(), strings.Join(paths, ", "))
+	}
+	endpoint, err := url.Parse(monitored.Client().Endpoint())
+	if err != nil {
+		return nil, properties, fmt.Errorf("account endpoint: %w", err)
+	}
+	s.prefix = idPrefix(processor, endpoint.Hostname(), properties)
+	return s, properties, nil
+}
+
+// idPrefix is that of azure-cosmos-dotnet-v3 (ChangeFeedProcessorCore.
+// GetLeasePrefix), so that both processors find the same leases.
+func idPrefix(processor, host string, monitored cosmos.ContainerProperties) string {
+	rid := func(s string) string { return strings.ReplaceAll(s, "/", "-") }
+	return processor + host + "_" + rid(monitored.DatabaseResourceID) + "_" + rid(monitored.ResourceID)
+}
+
+// now is the service's clock.
+func (s *store) now() time.Time { return s.container.Client().Now() }
+
+// newKey is the partition key of a document that this host creates.
+func (s *store) newKey(id string) cosmos.PartitionKey {
+	if s.keyedBy == "" {
+		return cosmos.NewPartitionKey(cosmos.Undefined)
+	}
+	return cosmos.NewPartitionKey(id)
+}
+
+// storedKey is the partition key of a document that was read: .NET releases
+// between 3.20 and 3.51 gave leases a random partitionKey.
+func (s *store) storedKey(l *Lease) (cosmos.PartitionKey, error) {
+	if s.keyedBy != "partitionKey" {
+		return s.newKey(l.id), nil
+	}
+	var key string
+	if err := unmarshalProperty(l.rest, "partitionKey", &key); err != nil {
+		return cosmos.PartitionKey{}, err
+	}
+	return cosmos.NewPartitionKey(key), nil
+}
+
+// Invalid is a document under the prefix of a function that is not a lease that
+// Halley can use. It is reported and never written.
+type Invalid struct {
+	ID  string
+	Err error
+}
+
+// list reads all leases of the function, tombstones included. Callers share the
+// leases, and clone one before they change it. One foreign lease fails the list.
+func (s *store) list(ctx context.Context) (leases []*Lease, invalid []Invalid, err error) {
+	q := cosmos.Query{
+		Text:       "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)",
+		Parameters: []cosmos.Parameter{{Name: "@prefix", Value: s.prefix + ".."}},
+	}
+	known := s.lastListed()
+	listed := make(map[string]*Lease, len(known))
+	for page, err := range s.container.Query(ctx, q) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("list leases: %w", err)
+		}
+		for _, raw := range page.Items {
+			l, err := known[string(raw)], error(nil)
+			if l == nil {
+				l, err = s.parse(raw)
+			}
+			switch {
+			case errors.Is(err, ErrForeign):
+				return nil, nil, fmt.Errorf("lease %q: %w", documentID(raw), err)
+			case err != nil:
+				invalid = append(invalid, Invalid{documentID(raw), err})
+			default:
+				listed[string(raw)] = l
+				leases = append(leases, l)
+			}
+		}
+	}
+	s.setListed(listed)
+	return leases, invalid, nil
+}
+
+func (s *store) lastListed() map[string]*Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed
+}
+
+func (s *store) setListed(listed map[string]*Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = listed
+}
+
+func (s *store) parse(raw []byte) (*Lease, error) {
+	l, err := parseLease(raw, s.prefix)
+	if err != nil {
+		return nil, err
+	}
+	l.partitionKey, err = s.storedKey(l)
+	return l, err
+}
+
+// read fetches the newest version of a lease. If the document is gone or not a
+// lease any more, the error is ErrLost.
+func (s *store) read(ctx context.Context, l *Lease) (*Lease, error) {
+	resp, err := s.container.Read(ctx, l.id, l.partitionKey)
+	if cosmos.Classify(err) == cosmos.NotFound {
+		return nil, fmt.Errorf("read lease %q: %w (document deleted)", l.token, ErrLost)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read lease %q: %w", l.token, err)
+	}
+	fresh, err := s.parse(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read lease %q: %w: %w", l.token, ErrLost, err)
+	}
+	return fresh, nil
+}
+
+// create writes a lease, unless its document exists already: then another host
+// has created it, which is just as good.
+func (s *store) create(ctx context.Context, l *Lease) error {
+	if s.keyedBy == "partitionKey" {
+		l.rest["partitionKey"] = quoted(l.id)
+	}
+	doc, err := l.document(timestamp(s.now()))
+	if err != nil {
+		return err
+	}
+	_, err = s.createDocument(ctx, l.id, doc)
+	return err
+}
+
+// replace writes l as its owner, over the version that l.etag names, and moves l
+// to the new version. A conflict is the client's error, see [cosmos.Classify].
+func (s *store) replace(ctx context.Context, l *Lease) error {
+	now := s.now()
+	delete(l.properties, handoverWrittenProperty)
+	if err := s.overwrite(ctx, l, timestamp(now)); err != nil {
+		return err
+	}
+	l.written = now
+	return nil
+}
+
+func (s *store) overwrite(ctx context.Context, l *Lease, timestamp json.RawMessage) error {
+	doc, err := l.document(timestamp)
+	if err != nil {
+		return err
+	}
+	resp, err := s.container.Replace(ctx, l.id, l.partitionKey, doc, l.etag)
+	if err != nil {
+		return err
+	}
+	if resp.ETag == "" {
+		return fmt.Errorf("replace lease %q: the answer has no etag: %w", l.token, cosmos.ErrOutcomeUnknown)
+	}
+	l.etag = resp.ETag
+	return nil
+}
+
+func (s *store) delete(ctx context.Context, l *Lease) error {
+	_, err := s.container.Delete(ctx, l.id, l.partitionKey, l.etag)
+	return err
+}
+
+// requestHandover asks the owner of l to release it to the host by. The owner's
+// timestamp stays: only the owner renews.
+func (s *store) requestHandover(ctx context.Context, l *Lease, by string) error {
+	if err := s.overwrite(ctx, withHandoverRequest(l, by, s.now()), l.rest["timestamp"]); err != nil {
+		return fmt.Errorf("request handover of lease %q: %w", l.token, err)
+	}
+	return nil
+}
+
+// acquire writes next, see nextAcquisition, and returns the lease as stored and
+// when the write left. ErrLost means that another host was faster, or that the
+// previous owner is alive; the next pass of the balancer sees which.
+func (s *store) acquire(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
+	mine := next.ownership()
+	sent = time.Now()
+	err = s.replace(ctx, next)
+	if err == nil {
+		return next, sent, nil
+	}
+	if !cosmos.Classify(err).Unsure() {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, err)
+	}
+	fresh, readErr := s.read(ctx, next)
+	if readErr != nil {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
+	}
+	if fresh.ownership() != mine {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", next.token, ErrLost, fresh.owner)
+	}
+	return fresh, time.Time{}, nil // an earlier request may have written it: trust nothing before the next write
+}
+
+// nextAcquisition returns the version of l that makes a host its owner, with the
+// next epoch.
+func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Duration) *Lease {
+	next := l.clone()
+	next.owner = owner
+	next.properties[epochProperty] = fmt.Sprint(l.Epoch() + 1)
+	next.properties[incarnationProperty] = incarnation
+	next.properties[expirationProperty] = expiration.String()
+	delete(next.properties, uncleanExitsProperty)
+	if l.owner != "" && l.OwnedByHalley() {
+		next.properties[uncleanExitsProperty] = fmt.Sprint(l.UncleanExits() + 1)
+	}
+	clearHandoverRequest(next)
+	return next
+}
+
+// The marker document says that the leases were created once. The lock document
+// keeps two hosts from creating them at the same time. Both are stamps: only
+// their existence and their time of writing count.
+func (s *store) markerID() string { return s.prefix + ".info" }
+func (s *store) lockID() string   { return s.prefix + ".lock" }
+
+// stamp reads a stamp: when it was written and its etag, "" if there is none.
+func (s *store) stamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
+	resp, err := s.container.Read(ctx, id, s.newKey(id))
+	if cosmos.Classify(err) == cosmos.NotFound {
+		return time.Time{}, "", false, nil
+	}
+	if err != nil {
+		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
+	}
+	var doc struct {
+		TS int64 `json:"_ts"`
+	}
+	if err := json.Unmarshal(resp.Body, &doc); err != nil {
+		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
+	}
+	return time.Unix(doc.TS, 0), resp.ETag, true, nil
+}
+
+// createStamp creates a stamp with further properties and returns its etag, ""
+// if the document exists already.
+func (s *store) createStamp(ctx context.Context, id string, more map[string]any) (azcore.ETag, error) {
+	doc := map[string]any{"id": id}
+	if s.keyedBy == "partitionKey" {
+		doc["partitionKey"] = id
+	}
+	maps.Copy(doc, more)
+	return s.createDocument(ctx, id, doc)
+}
+
+// deleteStamp deletes a stamp, under its etag unless that is "".
+func (s *store) deleteStamp(ctx context.Context, id string, etag azcore.ETag) error {
+	_, err := s.container.Delete(ctx, id, s.newKey(id), etag)
+	return err
+}
+
+func (s *store) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
+	resp, err := s.container.Create(ctx, s.newKey(id), doc)
+	if cosmos.IsStatus(err, 409) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("create %q: %w", id, err)
+	}
+	return resp.ETag, nil
+}
+
+// documentID is a document's id, "" if it has none.
+func documentID(document []byte) string {
+	var id string
+	_ = json.Unmarshal(cosmos.Property(document, "id"), &id)
+	return id
+}

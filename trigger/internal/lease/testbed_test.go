@@ -1,0 +1,163 @@
+package lease
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// testbed is an embedded account with a monitored container and a lease
+// container, in a synctest bubble: time is virtual.
+type testbed struct {
+	t       *testing.T
+	account *emulator.Account
+	client  *cosmos.Client
+
+	mu     sync.Mutex
+	before func(*http.Request) // called before each request, or nil
+}
+
+func (b *testbed) Do(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	before := b.before
+	b.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
+	return b.account.Do(r)
+}
+
+func (b *testbed) setBefore(before func(*http.Request)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.before = before
+}
+
+func withTestbed(t *testing.T, ranges int, test func(t *testing.T, b *testbed)) {
+	synctest.Test(t, func(t *testing.T) {
+		account, err := emulator.New(nil)
+		must(t, err)
+		defer account.Close()
+		b := &testbed{t: t, account: account}
+		credential, err := cosmos.KeyCredential(emulator.Key)
+		must(t, err)
+		b.client, err = cosmos.NewClient(account.Endpoint(), credential, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: b}})
+		must(t, err)
+		must(t, b.client.CreateDatabase(t.Context(), "db"))
+		must(t, b.client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}, Throughput: ranges * 10_000,
+		}))
+		must(t, b.client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}},
+		}))
+		test(t, b)
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// set makes the set of one host, which begins new leases at position "start".
+func (b *testbed) set(owner string, change ...func(*Config)) *Set {
+	cfg := Config{
+		Leases: b.client.Container("db", "leases"), Monitored: b.client.Container("db", "items"),
+		Prefix: "test", Function: "test", Owner: owner, Incarnation: owner + "/process",
+		AcquireInterval: 13 * time.Second, RenewInterval: 17 * time.Second, Expiration: time.Minute,
+		AuditInterval: 5 * time.Minute, StopGrace: 10 * time.Second, PollDelay: 5 * time.Second,
+		StartToken: func(_ context.Context, _ Part, since time.Time) (string, error) {
+			if since.IsZero() {
+				return `"start"`, nil
+			}
+			return "", nil
+		},
+		Log: zaptest.NewLogger(b.t, zaptest.Level(zap.FatalLevel)),
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return NewSet(cfg)
+}
+
+func (b *testbed) prepared(owner string) *Set {
+	b.t.Helper()
+	s := b.set(owner)
+	must(b.t, s.Prepare(b.t.Context()))
+	return s
+}
+
+// leases lists all leases by token.
+func (b *testbed) leases(s *Set) map[string]*Lease {
+	b.t.Helper()
+	list, _, err := s.store.list(b.t.Context())
+	must(b.t, err)
+	found := map[string]*Lease{}
+	for _, l := range list {
+		found[l.token] = l
+	}
+	return found
+}
+
+func (b *testbed) acquire(s *Set, token string) *Held {
+	b.t.Helper()
+	held, err := s.Acquire(b.t.Context(), b.leases(s)[token])
+	must(b.t, err)
+	return held
+}
+
+// run runs the writer of a held lease until the end of the test, or stop.
+func (b *testbed) run(held *Held) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		held.Run(b.t.Context(), stopped)
+		close(ended)
+	}()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() { close(stopped) })
+		<-ended
+	}
+	b.t.Cleanup(stop)
+	return stop
+}
+
+// steal writes another owner into a lease.
+func (b *testbed) steal(s *Set, token, owner string) {
+	b.t.Helper()
+	l := b.leases(s)[token].clone()
+	l.owner = owner
+	must(b.t, s.store.replace(b.t.Context(), l))
+}
+
+// split splits a range and waits until the account lists its children.
+func (b *testbed) split(id string) (children []string) {
+	b.t.Helper()
+	children, err := b.account.Split("db", "items", id)
+	must(b.t, err)
+	time.Sleep(time.Minute)
+	return children
+}
+
+func (b *testbed) checkCoverage(s *Set) {
+	b.t.Helper()
+	ranges, err := s.ranges.refresh(b.t.Context())
+	must(b.t, err)
+	list, invalid, err := s.store.list(b.t.Context())
+	must(b.t, err)
+	if found := coverageGaps(ranges, list, invalid, s.store.prefix); len(found) > 0 {
+		b.t.Errorf("coverage gaps: %v", found)
+	}
+}

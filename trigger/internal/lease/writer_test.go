@@ -1,0 +1,223 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"halley/trigger/emulator"
+)
+
+func TestCheckpointIsWrittenAtOnceAndReleased(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		var checkpoints []string
+		held.OnCheckpoint = func(c string) { checkpoints = append(checkpoints, c) }
+		stop := b.run(held)
+		held.Advance(`"5"`, true)
+		must(t, held.Flush(t.Context()))
+		if l := b.leases(s)["0"]; l.continuation != `"5"` || held.Position() != `"5"` || l.owner != "a" {
+			t.Errorf("stored %+v", l)
+		}
+		held.Advance(`"6"`, false) // no write before the release
+		stop()
+		must(t, held.Release(t.Context()))
+		l := b.leases(s)["0"]
+		if l.continuation != `"6"` || l.owner != "" || l.OwnedByHalley() && l.properties[incarnationProperty] != "" || l.Epoch() != held.Epoch() {
+			t.Errorf("released %+v", l)
+		}
+		if len(checkpoints) != 2 || held.Err() != nil {
+			t.Errorf("checkpoints %v, error %v", checkpoints, held.Err())
+		}
+	})
+}
+
+func TestIdleLeaseIsRenewed(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		stop := b.run(b.acquire(s, "0"))
+		time.Sleep(10 * time.Minute)
+		if l := b.leases(s)["0"]; l.Free(s.Now(), time.Minute) {
+			t.Errorf("expired: written %v, now %v", l.written, s.Now())
+		}
+		stop()
+	})
+}
+
+// A delivery must not begin between the loss and the moment when the owner
+// notices it.
+func TestWaitTrustedReturnsLossAtOnce(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		must(t, held.WaitTrusted(t.Context()))
+		b.steal(s, "0", "dotnet")
+		held.Advance(`"9"`, true)
+		<-held.Lost()
+		for name, wait := range map[string]func(context.Context) error{
+			"WaitTrusted": held.WaitTrusted, "ConfirmOwnership": held.ConfirmOwnership, "Flush": held.Flush,
+		} {
+			if err := wait(t.Context()); !errors.Is(err, ErrLost) {
+				t.Errorf("%s after the loss: %v", name, err)
+			}
+		}
+		if l := b.leases(s)["0"]; l.owner != "dotnet" || l.continuation != `"start"` || !errors.Is(held.Err(), ErrLost) {
+			t.Errorf("lease written after its loss: %+v, error %v", l, held.Err())
+		}
+		stop()
+	})
+}
+
+func TestDeletedLeaseIsLost(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		must(t, s.store.delete(t.Context(), held.lease))
+		stop := b.run(held)
+		if err := held.ConfirmOwnership(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("confirmed with %v", err)
+		}
+		stop()
+		must(t, held.Release(t.Context()))
+	})
+}
+
+func TestWaitTrustedWaitsForWriteWhenTrustHasEnded(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		remove := b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 503})
+		time.Sleep(2 * time.Minute)
+		trusted := make(chan error, 1)
+		go func() { trusted <- held.WaitTrusted(t.Context()) }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-trusted:
+			t.Fatalf("trusted three minutes after the last write: %v", err)
+		default:
+		}
+		remove()
+		must(t, <-trusted)
+		stop()
+	})
+}
+
+// The number of writes must not depend on timing: a write that is due is
+// completed before the one that confirms.
+func TestConfirmOwnershipWritesAfterTheCall(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		writes := 0
+		b.setBefore(func(r *http.Request) {
+			if r.Method == http.MethodPut {
+				writes++
+			}
+		})
+		must(t, held.ConfirmOwnership(t.Context()))
+		if writes != 1 {
+			t.Errorf("%d writes for an idle lease, want 1", writes)
+		}
+		held.Advance(`"7"`, true)
+		must(t, held.ConfirmOwnership(t.Context()))
+		if writes != 3 || held.Position() != `"7"` {
+			t.Errorf("%d writes in all, position %s", writes, held.Position())
+		}
+		stop()
+	})
+}
+
+func TestWriteAdoptsOwnLeaseAfterLostAnswer(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
+		held.Advance(`"5"`, true)
+		must(t, held.Flush(t.Context()))
+		if l := b.leases(s)["0"]; l.continuation != `"5"` || held.Err() != nil {
+			t.Errorf("stored %+v, error %v", l, held.Err())
+		}
+		stop()
+	})
+}
+
+func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s, other := b.prepared("a"), b.prepared("b")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		must(t, other.RequestHandover(t.Context(), b.leases(s)["0"]))
+		<-held.HandoverRequested()
+		stop()
+		must(t, held.Release(t.Context()))
+		l := b.leases(s)["0"]
+		if by, _ := handoverRequest(l, s.Now(), time.Minute); by != "b" || l.owner != "" {
+			t.Errorf("released for %q: %+v", by, l)
+		}
+		again := b.acquire(other, "0")
+		if again.Lease().properties[handoverProperty] != "" || again.Epoch() != held.Epoch()+1 {
+			t.Errorf("acquired %+v", again.Lease())
+		}
+	})
+}
+
+func TestEachWriteSetsProperties(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		value := "first"
+		held.SetProperty(RetriesProperty, func() string { return value })
+		stop := b.run(held)
+		for _, value = range []string{"first", "second", ""} {
+			must(t, held.ConfirmOwnership(t.Context()))
+			if got, found := b.leases(s)["0"].properties[RetriesProperty]; got != value || found != (value != "") {
+				t.Errorf("property %q, want %q", got, value)
+			}
+		}
+		stop()
+	})
+}
+
+func TestUncleanExitsCountUntilProgress(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		for crashes := range 3 {
+			if held := b.acquire(s, "0"); held.Lease().UncleanExits() != crashes {
+				t.Errorf("%d unclean exits, want %d", held.Lease().UncleanExits(), crashes)
+			}
+		}
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		held.MadeProgress()
+		must(t, held.ConfirmOwnership(t.Context()))
+		if n := b.leases(s)["0"].UncleanExits(); n != 3 {
+			t.Errorf("%d unclean exits before the position moved, want 3", n)
+		}
+		held.Advance(`"5"`, true)
+		must(t, held.Flush(t.Context()))
+		if n := b.leases(s)["0"].UncleanExits(); n != 0 {
+			t.Errorf("%d unclean exits after progress", n)
+		}
+		stop()
+	})
+}
+
+func TestRunEndsBeforeAWriteThatIsDue(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		held := b.acquire(b.prepared("a"), "0")
+		stopped := make(chan struct{})
+		close(stopped)
+		held.Advance(`"5"`, true)
+		b.setBefore(func(r *http.Request) { t.Errorf("%s %s", r.Method, r.URL.Path) })
+		held.Run(t.Context(), stopped)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,50 @@
+package trigger
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// retentionAlert is the share of the change feed's retention at which a range that
+// is behind is reported.
+const retentionAlert = 0.5
+
+// watchRetention logs that a range's changes, the oldest of which was written at
+// timestamp (Unix seconds), will soon leave the container's retention. Status says
+// so too, as long as they are not finished.
+func (w *worker) watchRetention(timestamp int64) {
+	if err := w.retentionError(timestamp); err != nil {
+		w.log.Error("range falls behind its retention", zap.Error(err))
+	}
+}
+
+// unfinished is the retention error of the oldest change that is read and not
+// finished.
+func (w *worker) unfinished() error {
+	_, timestamp, ok := w.delivery.Oldest()
+	if !ok {
+		return nil
+	}
+	return w.retentionError(timestamp)
+}
+
+// retentionError is an error while there is time to act, and after that.
+func (w *worker) retentionError(timestamp int64) error {
+	retention := w.leases.Monitored().Retention
+	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
+		return nil
+	}
+	age := w.leases.Now().Sub(time.Unix(timestamp, 0))
+	if age < time.Duration(retentionAlert*float64(retention)) {
+		return nil
+	}
+	behind := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)
+	if age >= retention {
+		return fmt.Errorf("%s: they are lost unless this host delivers the ones that it has read", behind)
+	}
+	return fmt.Errorf("%s: in %s the first will be lost", behind, (retention - age).Round(time.Second))
+}
