@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -98,10 +97,10 @@ func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
 
 // createContainer creates a container and its database where they are missing.
 func createContainer(ctx context.Context, client *cosmos.Client, database string, definition cosmos.ContainerDefinition) error {
-	if err := client.CreateDatabase(ctx, database); err != nil && !cosmos.IsStatus(err, http.StatusConflict) {
+	if err := client.CreateDatabase(ctx, database); err != nil && !cosmos.IsConflict(err) {
 		return err
 	}
-	if err := client.CreateContainer(ctx, database, definition); err != nil && !cosmos.IsStatus(err, http.StatusConflict) {
+	if err := client.CreateContainer(ctx, database, definition); err != nil && !cosmos.IsConflict(err) {
 		return err
 	}
 	return nil

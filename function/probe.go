@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -68,7 +67,8 @@ func (p *probe) account(ctx context.Context) error {
 		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
 		return nil
 	}
-	if status, _ := cosmos.Status(err); status == 0 {
+	var answer *cosmos.Error
+	if !errors.As(err, &answer) {
 		return fmt.Errorf("not reachable: %w: check the endpoint %s, the network and the account's firewall", err, p.client.Endpoint())
 	}
 	return err
@@ -89,7 +89,7 @@ func (p *probe) container() *cosmos.Container {
 
 // missing names the settings of a container that is not there.
 func (p *probe) missing(err error, database, container string) error {
-	if cosmos.IsStatus(err, http.StatusNotFound) {
+	if cosmos.IsNotFound(err) {
 		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.setting(database), p.f.setting(container), err)
 	}
 	return err
@@ -184,7 +184,7 @@ func (p *probe) letters(ctx context.Context) error {
 
 // lettersMissing names the setting of a store that is not there.
 func (p *probe) lettersMissing(err error) error {
-	if cosmos.IsStatus(err, http.StatusNotFound) {
+	if cosmos.IsNotFound(err) {
 		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
 	}
 	return err

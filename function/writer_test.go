@@ -130,7 +130,7 @@ func TestWriterCountsFailures(t *testing.T) {
 		defer cancel()
 		w.Run(ctx)
 		failed, last := w.failures()
-		if writes, _ := w.ledger.totals(); writes != 0 || failed < 10 || !cosmos.IsStatus(last, 404) {
+		if writes, _ := w.ledger.totals(); writes != 0 || failed < 10 || !cosmos.IsNotFound(last) {
 			t.Errorf("%d writes, %d failures, the last %v", writes, failed, last)
 		}
 	})

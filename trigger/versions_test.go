@@ -370,7 +370,7 @@ func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
 		if !slices.Equal(seen, want) {
 			t.Errorf("saw %v\nwant %v", seen, want)
 		}
-		if _, err := w.items.Read(t.Context(), "a", cosmos.NewPartitionKey("p")); !cosmos.IsStatus(err, http.StatusNotFound) {
+		if _, err := w.items.Read(t.Context(), "a", cosmos.NewPartitionKey("p")); !cosmos.IsNotFound(err) {
 			t.Errorf("the document with a ttl: %v", err)
 		}
 	})

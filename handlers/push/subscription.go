@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -124,8 +123,8 @@ func (s subscriptions) remove(ctx context.Context, device Subscription) error {
 	_, err := s.container.Delete(ctx, device.ID, cosmos.NewPartitionKey(device.Player), device.ETag)
 	switch {
 	case err == nil,
-		cosmos.IsStatus(err, http.StatusNotFound),
-		cosmos.IsStatus(err, http.StatusPreconditionFailed):
+		cosmos.IsNotFound(err),
+		cosmos.IsPreconditionFailed(err):
 		return nil
 	}
 	return fmt.Errorf("remove ended subscription: %w", err)

@@ -76,7 +76,7 @@ func TestOperationsAreSigned(t *testing.T) {
 			s.account = func(int, *http.Request) (*http.Response, error) {
 				return reply(200, accountBody(endpoint, endpoint), "Date", vectorDate), nil
 			}
-			if err := test.call(c); !IsStatus(err, 400) {
+			if err := test.call(c); !isStatus(err, 400) {
 				t.Fatal(err)
 			}
 			for want, req := range map[string]sent{rootSignature: s.accountReads[0], test.signature: s.requests[0]} {
@@ -177,7 +177,7 @@ func TestTokenRefused(t *testing.T) {
 func TestKeyRefusedIsNotRepeated(t *testing.T) {
 	s := newService(t, status(401))
 	_, err := s.container().Read(t.Context(), "x", onePK)
-	if !IsStatus(err, 401) || len(s.requests) != 1 || !strings.Contains(err.Error(), "wrong or rotated key") {
+	if !isStatus(err, 401) || len(s.requests) != 1 || !strings.Contains(err.Error(), "wrong or rotated key") {
 		t.Errorf("%d requests, %v", len(s.requests), err)
 	}
 }

@@ -124,9 +124,27 @@ func Status(err error) (status, substatus int) {
 	return 0, 0
 }
 
-// IsStatus reports whether err holds an [Error] with the status and, where any
-// are given, one of the substatuses.
-func IsStatus(err error, status int, substatus ...int) bool {
+// IsNotFound reports whether err is a 404: the document, its container or its
+// database does not exist, or the replica that answered has not seen it yet
+// (404/1002). Use [IsDocumentNotFound] to tell these apart.
+func IsNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }
+
+// IsDocumentNotFound reports whether err is a 404 without a substatus: the
+// container exists and the document does not. A missing container (404/1003)
+// and a replica that is behind (404/1002) do not count.
+func IsDocumentNotFound(err error) bool { return isStatus(err, http.StatusNotFound, 0) }
+
+// IsConflict reports whether err is a 409: the document, container or database
+// to create exists already.
+func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
+
+// IsPreconditionFailed reports whether err is a 412: the document has changed
+// since the etag of a conditional write was read. Nothing was written.
+func IsPreconditionFailed(err error) bool { return isStatus(err, http.StatusPreconditionFailed) }
+
+// isStatus reports whether err holds an [Error] with the status and, if any
+// substatuses are given, one of them.
+func isStatus(err error, status int, substatus ...int) bool {
 	s, sub := Status(err)
 	return s == status && s != 0 && (len(substatus) == 0 || slices.Contains(substatus, sub))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,12 +81,42 @@ func TestStatusOf(t *testing.T) {
 		subs   []int
 		want   bool
 	}{{410, nil, true}, {410, []int{1002}, true}, {410, []int{1007, 1002}, true}, {410, []int{0}, false}, {404, nil, false}, {0, nil, false}} {
-		if got := IsStatus(err, test.status, test.subs...); got != test.want {
-			t.Errorf("IsStatus %d %v: %v", test.status, test.subs, got)
+		if got := isStatus(err, test.status, test.subs...); got != test.want {
+			t.Errorf("status %d %v: %v", test.status, test.subs, got)
 		}
 	}
-	if s, sub := Status(errSomehow); s != 0 || sub != 0 || IsStatus(errSomehow, 0) || IsStatus(nil, 0) {
+	if s, sub := Status(errSomehow); s != 0 || sub != 0 || isStatus(errSomehow, 0) || isStatus(nil, 0) {
 		t.Errorf("an error without one has %d/%d", s, sub)
+	}
+}
+
+func TestStatusPredicates(t *testing.T) {
+	predicates := map[string]func(error) bool{
+		"not found": IsNotFound, "document not found": IsDocumentNotFound, "conflict": IsConflict, "precondition failed": IsPreconditionFailed,
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&Error{Status: 404}, "document not found, not found"},
+		{&Error{Status: 404, SubStatus: 1002}, "not found"},
+		{&Error{Status: 404, SubStatus: 1003}, "not found"},
+		{&Error{Status: 409}, "conflict"},
+		{&Error{Status: 412}, "precondition failed"},
+		{&Error{Status: 410, SubStatus: 1002}, ""},
+		{errSomehow, ""},
+		{nil, ""},
+	} {
+		var hold []string
+		for name, holds := range predicates {
+			if holds(test.err) {
+				hold = append(hold, name)
+			}
+		}
+		slices.Sort(hold)
+		if got := strings.Join(hold, ", "); got != test.want {
+			t.Errorf("%v is %q, want %q", test.err, got, test.want)
+		}
 	}
 }
 

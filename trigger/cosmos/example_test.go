@@ -120,7 +120,7 @@ func ExampleContainer_Replace() {
 		switch {
 		case err == nil:
 			fmt.Println(points, "written")
-		case cosmos.IsStatus(err, 412):
+		case cosmos.IsPreconditionFailed(err):
 			fmt.Println(points, "came too late: someone else wrote first")
 		case errors.Is(err, cosmos.ErrOutcomeUnknown):
 			fmt.Println(points, "may have been written: read to find out")

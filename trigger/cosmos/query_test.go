@@ -103,7 +103,7 @@ func TestCreateResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := c.CreateContainer(t.Context(), "games", ContainerDefinition{ID: "x", PartitionKey: PartitionKeyDefinition{Paths: []string{"/a", "/b"}}})
-	if !IsStatus(err, 409) || !strings.HasPrefix(err.Error(), "create container dbs/games/colls/x: 409") {
+	if !isStatus(err, 409) || !strings.HasPrefix(err.Error(), "create container dbs/games/colls/x: 409") {
 		t.Error(err)
 	}
 	want := []string{

@@ -286,7 +286,7 @@ func TestAccountFailureIsShared(t *testing.T) {
 			go func() { done <- aRead(t.Context(), c) }()
 		}
 		for range 10 {
-			if err := <-done; !IsStatus(err, 403) {
+			if err := <-done; !isStatus(err, 403) {
 				t.Error(err)
 			}
 		}

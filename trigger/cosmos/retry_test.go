@@ -197,7 +197,7 @@ func TestThrottledIsBounded(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, status(449))
-		if err := aWrite(t.Context(), s.container()); !IsStatus(err, 449) {
+		if err := aWrite(t.Context(), s.container()); !isStatus(err, 449) {
 			t.Fatal(err)
 		}
 		for i, gap := range s.gaps() {
@@ -229,7 +229,7 @@ func TestRetryOptions(t *testing.T) {
 				s := newService(t, status(503))
 				c := s.client(&ClientOptions{ClientOptions: azcore.ClientOptions{Retry: test.options}}).Container("db", "c")
 				err := aRead(policy.WithRetryOptions(t.Context(), test.ctx), c)
-				if !IsStatus(err, 503) || len(s.requests) != test.requests {
+				if !isStatus(err, 503) || len(s.requests) != test.requests {
 					t.Errorf("%d requests, want %d: %v", len(s.requests), test.requests, err)
 				}
 				for _, gap := range s.gaps() {
@@ -250,7 +250,7 @@ func TestContextEndsWait(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := aWrite(ctx, s.container())
-		if !errors.Is(err, context.DeadlineExceeded) || !IsStatus(err, 429) || errors.Is(err, ErrOutcomeUnknown) {
+		if !errors.Is(err, context.DeadlineExceeded) || !isStatus(err, 429) || errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("got %v", err)
 		}
 		if waited := time.Since(start); waited != 3*time.Second {

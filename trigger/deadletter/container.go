@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"strings"
 	"time"
 
@@ -268,7 +267,7 @@ func (s *Container) create(ctx context.Context, k keys, function, id string, doc
 		switch {
 		case err == nil:
 			return true, nil
-		case cosmos.IsStatus(err, http.StatusConflict):
+		case cosmos.IsConflict(err):
 			return false, nil
 		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
 			return false, err
@@ -281,7 +280,7 @@ func (s *Container) delete(ctx context.Context, key cosmos.PartitionKey, id stri
 	for try := 1; ; try++ {
 		_, err := s.container.Delete(ctx, id, key, "")
 		switch {
-		case err == nil, cosmos.IsStatus(err, http.StatusNotFound, 0):
+		case err == nil, cosmos.IsDocumentNotFound(err):
 			return nil
 		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
 			return err
@@ -300,7 +299,7 @@ type storedLetter struct {
 // stored.
 func (s *Container) read(ctx context.Context, k keys, function, id string) (*storedLetter, error) {
 	resp, err := s.container.Read(ctx, id, k.of(function, id))
-	if cosmos.IsStatus(err, http.StatusNotFound, 0) {
+	if cosmos.IsDocumentNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -148,11 +148,11 @@ func TestContainerRefusals(t *testing.T) {
 		t.Errorf("put: %v", err)
 	}
 	missing := newContainer(t, c.Client().Container("db", "missing"), 0, 0)
-	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsStatus(err, http.StatusNotFound) {
+	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsNotFound(err) {
 		t.Errorf("put where there is no container: %v", err)
 	}
 	for _, err := range missing.List(t.Context(), "f") {
-		if !cosmos.IsStatus(err, http.StatusNotFound) {
+		if !cosmos.IsNotFound(err) {
 			t.Errorf("list where there is no container: %v", err)
 		}
 	}
@@ -468,7 +468,7 @@ func TestUnreadableLettersAreNotLeftOut(t *testing.T) {
 		account.Inject(emulator.Fault{Method: http.MethodGet, Path: ":0$", Status: http.StatusNotFound})
 		account.Inject(emulator.Fault{Method: http.MethodGet, Path: documentID("f", d.ID) + "$", Nth: 2, Status: http.StatusForbidden})
 		for _, err := range s.List(t.Context(), "f") {
-			if !cosmos.IsStatus(err, http.StatusForbidden) || errors.Is(err, trigger.ErrDamaged) {
+			if status, _ := cosmos.Status(err); status != http.StatusForbidden || errors.Is(err, trigger.ErrDamaged) {
 				t.Errorf("list that cannot tell damage from a delete: %v", err)
 			}
 		}

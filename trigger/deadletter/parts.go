@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -124,7 +123,7 @@ func (s *Container) join(ctx context.Context, k keys, doc letterDocument) (image
 
 func (s *Container) readPart(ctx context.Context, k keys, function, id string) ([]byte, error) {
 	resp, err := s.container.Read(ctx, id, k.of(function, id))
-	if cosmos.IsStatus(err, http.StatusNotFound, 0) {
+	if cosmos.IsDocumentNotFound(err) {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
 	if err != nil {

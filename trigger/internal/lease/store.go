@@ -305,7 +305,7 @@ func (s *store) deleteStamp(ctx context.Context, id string, etag azcore.ETag) er
 
 func (s *store) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
 	resp, err := s.container.Create(ctx, s.newKey(id), doc)
-	if cosmos.IsStatus(err, 409) {
+	if cosmos.IsConflict(err) {
 		return "", nil
 	}
 	if err != nil {
