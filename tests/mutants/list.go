@@ -271,13 +271,13 @@ var delivery = []mutant{
 
 var protocol = []mutant{
 	{"throttle-not-waited", "429 waits as long as the service asks", []edit{
-		{"trigger/cosmos/judge.go", "verdict{action: throttle, wait: retryAfter(resp)}", "verdict{action: throttle, wait: 1}"},
+		{"trigger/cosmos/retry.go", "retryDecision{action: throttle, wait: retryAfter(resp)}", "retryDecision{action: throttle, wait: 1}"},
 	}},
 	{"unknown-write-repeated", "a write that may have been applied is not repeated", []edit{
-		{"trigger/cosmos/judge.go", "case op.write:\n\t\treturn verdict{unknown: true}", "case op.write:\n\t\treturn verdict{action: backoff}"},
+		{"trigger/cosmos/retry.go", "case op.write:\n\t\treturn retryDecision{outcomeUnknown: true}", "case op.write:\n\t\treturn retryDecision{action: backoff}"},
 	}},
 	{"failed-write-repeated", "a write that may have been applied is not repeated", []edit{
-		{"trigger/cosmos/judge.go", "if op.write {\n\t\t\treturn verdict{unknown: true}\n\t\t}", ""},
+		{"trigger/cosmos/retry.go", "if op.write {\n\t\t\treturn retryDecision{outcomeUnknown: true}\n\t\t}", ""},
 	}},
 	{"wrong-count-accepted", "a page that is not whole is discarded", []edit{
 		{"trigger/cosmos/scan.go", "s.count >= 0 && s.count != int64(len(s.items))", "s.count < -1"},

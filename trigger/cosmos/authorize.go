@@ -12,7 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// authorization returns the policies that date and sign every try.
+// authorization returns the policies that date and sign each attempt. An empty
+// audience means the default scope of the account at base.
 func authorization(cred Credential, base *url.URL, audience string, now func() time.Time) []policy.Policy {
 	if cred.token == nil {
 		return []policy.Policy{&keyPolicy{cred.sign, now}}
@@ -21,7 +22,7 @@ func authorization(cred Credential, base *url.URL, audience string, now func() t
 		audience = "https://" + base.Hostname() + "/.default"
 	}
 	// azcore's policy caches the token, refreshes it early, and drops it on 401.
-	bearer := runtime.NewBearerTokenPolicy(plainTokens{cred.token()}, []string{audience}, &policy.BearerTokenOptions{
+	bearer := runtime.NewBearerTokenPolicy(tokensWithoutCAE{cred.token()}, []string{audience}, &policy.BearerTokenOptions{
 		InsecureAllowCredentialWithHTTP: base.Scheme == "http", // loopback only: see NewClient
 	})
 	return []policy.Policy{bearer, &tokenPolicy{now}}
@@ -37,7 +38,8 @@ func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	var op *operation
 	req.OperationValue(&op)
 	h := req.Raw().Header
-	// The service's own time, since it refuses a date that is off by 15 minutes.
+	// Use the service's time: the service rejects a date that is off by more
+	// than 15 minutes.
 	date := p.now().UTC().Format(http.TimeFormat)
 	h.Set(headerDate, date)
 	signature := p.sign(stringToSign(op.method, op.kind, op.parent, date))
@@ -45,16 +47,16 @@ func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// stringToSign is the text that a key signature covers: a resource link has no
-// leading slash, is not escaped and keeps its case.
+// stringToSign returns the text that a key signature covers. The resource link
+// has no leading slash, is not escaped and keeps its case.
 //
 // https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources
 func stringToSign(method, kind, link, date string) string {
 	return strings.ToLower(method) + "\n" + kind + "\n" + link + "\n" + strings.ToLower(date) + "\n\n"
 }
 
-// tokenPolicy gives the token that azcore's policy set the form that Cosmos DB
-// expects.
+// tokenPolicy converts the bearer token that azcore's policy has set to the
+// form that Cosmos DB expects.
 type tokenPolicy struct{ now func() time.Time }
 
 func (p *tokenPolicy) Do(req *policy.Request) (*http.Response, error) {
@@ -65,11 +67,11 @@ func (p *tokenPolicy) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// plainTokens asks for tokens without continuous access evaluation, which
-// Cosmos DB does not take part in.
-type plainTokens struct{ azcore.TokenCredential }
+// tokensWithoutCAE requests tokens without continuous access evaluation (CAE),
+// which Cosmos DB does not support.
+type tokensWithoutCAE struct{ azcore.TokenCredential }
 
-func (t plainTokens) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (t tokensWithoutCAE) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	o.EnableCAE, o.Claims = false, ""
 	return t.TokenCredential.GetToken(ctx, o)
 }

@@ -17,9 +17,9 @@ import (
 const vectorDate = "Thu, 27 Apr 2017 00:51:12 GMT"
 
 // The first vector is the example of "Access control on Azure Cosmos DB
-// resources" in the REST reference; the others were computed by its recipe with
-// openssl.
-func TestSignature(t *testing.T) {
+// resources" in the REST reference. The others were computed with openssl by
+// the steps given there.
+func TestStringToSignMatchesReferenceVectors(t *testing.T) {
 	const documented = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw=="
 	for _, v := range []struct{ key, method, kind, link, want string }{
 		{documented, "GET", "dbs", "dbs/ToDoList", "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c="},
@@ -37,9 +37,9 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// What each operation signs, as the service will compute it from the path: the
-// document's own link, and the owner's for everything that is a list.
-func TestOperationsAreSigned(t *testing.T) {
+// Each operation must sign the resource link that the service computes from the
+// path: the link of the document, or of its owner if the path is a list.
+func TestOperationsSignTheirResource(t *testing.T) {
 	const (
 		rootSignature       = "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc="
 		postSignature       = "d61B0m431kpP1bpxo7SnLXym3mIofw7wNpvQ8xSBudU="
@@ -92,7 +92,7 @@ func TestOperationsAreSigned(t *testing.T) {
 	}
 }
 
-// tokens gives a new token each time it is asked.
+// tokens issues a new token for each request.
 type tokens struct {
 	asked []policy.TokenRequestOptions
 	life  time.Duration
@@ -150,8 +150,9 @@ func TestTokenAudience(t *testing.T) {
 	}
 }
 
-// A refused token is replaced once; a second refusal is the caller's.
-func TestTokenRefused(t *testing.T) {
+// A rejected token is renewed once; a second rejection is returned to the
+// caller.
+func TestRejectedTokenIsRenewedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		answers   []any
 		wantAsked int
@@ -174,7 +175,7 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-func TestKeyRefusedIsNotRepeated(t *testing.T) {
+func TestRejectedKeyIsNotRetried(t *testing.T) {
 	s := newService(t, status(401))
 	_, err := s.container().Read(t.Context(), "x", onePK)
 	if !isStatus(err, 401) || len(s.requests) != 1 || !strings.Contains(err.Error(), "wrong or rotated key") {
@@ -182,10 +183,10 @@ func TestKeyRefusedIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestNoToken(t *testing.T) {
-	s, c := newService(t), &tokens{err: errSomehow}
+func TestTokenErrorIsNotRetried(t *testing.T) {
+	s, c := newService(t), &tokens{err: errOther}
 	_, err := tokenClient(t, s, c, ClientOptions{}).Create(t.Context(), onePK, "{}")
-	if !errors.Is(err, errSomehow) || errors.Is(err, ErrOutcomeUnknown) || len(c.asked) != 1 || len(s.accountReads) != 0 {
+	if !errors.Is(err, errOther) || errors.Is(err, ErrOutcomeUnknown) || len(c.asked) != 1 || len(s.accountReads) != 0 {
 		t.Errorf("asked %d times, %v", len(c.asked), err)
 	}
 }

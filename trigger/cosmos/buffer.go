@@ -9,22 +9,25 @@ import (
 )
 
 const (
-	// maxBody bounds one answer. A page of the feed is about 4 MB, and exceeds
-	// that only by what one transaction wrote.
+	// maxBody bounds one answer, in bytes. A feed page is about 4 MB; only a
+	// large transaction, which the service never splits, makes it larger.
 	maxBody = 128 << 20
 
-	// maxKept bounds the buffers that are kept for reuse.
-	maxKept = 8 << 20
+	// maxPooled bounds the capacity of a buffer that is kept for reuse, in
+	// bytes.
+	maxPooled = 8 << 20
 )
 
-// buffer holds the body of an answer.
+// buffer holds the body of an answer. It has one owner at a time: the call that
+// reads it, then the caller that has the page.
 type buffer struct {
 	bytes []byte
-	items []Item     // of a feed page: slices of bytes
-	pool  *sync.Pool // that it goes back to; nil for none
+	items []Item     // of a feed page; slices of bytes
+	pool  *sync.Pool // to return the buffer to; nil if it is not reused
 }
 
-// newBuffer takes a buffer from pool, or makes one for it.
+// newBuffer takes a buffer from pool, or allocates one that will return to
+// pool.
 func newBuffer(pool *sync.Pool) *buffer {
 	if b, ok := pool.Get().(*buffer); ok {
 		return b
@@ -33,7 +36,7 @@ func newBuffer(pool *sync.Pool) *buffer {
 }
 
 func (b *buffer) release() {
-	if b == nil || b.pool == nil || cap(b.bytes) > maxKept {
+	if b == nil || b.pool == nil || cap(b.bytes) > maxPooled {
 		return
 	}
 	clear(b.items)
@@ -41,8 +44,8 @@ func (b *buffer) release() {
 	b.pool.Put(b)
 }
 
-// read takes the whole body of resp. Fewer bytes than its length says are an
-// error.
+// read reads the whole body of resp. A body that is shorter than its
+// Content-Length is an error.
 func (b *buffer) read(resp *http.Response) error {
 	b.bytes = b.bytes[:0]
 	if resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified {
@@ -76,4 +79,4 @@ func (b *buffer) readUnbounded(body io.Reader) error {
 	}
 }
 
-var errTooLarge = fmt.Errorf("answer is larger than %d MB: ask for fewer items", maxBody>>20)
+var errTooLarge = fmt.Errorf("answer is larger than %d MB: set a smaller MaxItems", maxBody>>20)

@@ -21,27 +21,28 @@ import (
 
 // ClientOptions are the options of [NewClient]; zero values mean the defaults.
 type ClientOptions struct {
-	// Transport sends the requests: an own HTTP/1.1 client when nil.
+	// Transport sends the requests. If it is nil, the client uses an HTTP/1.1
+	// client of its own.
 	//
-	// Of Retry these fields are honoured: MaxRetries is how often one call
-	// repeats its request (default 9, negative for never), RetryDelay the first
-	// backoff, doubled each time (100 ms), MaxRetryDelay its bound (5 s), and
-	// TryTimeout the time for one request and its answer (65 s). A wait that the
-	// service asks for is kept whatever RetryDelay says. Retry options of a
-	// context ([policy.WithRetryOptions]) have no effect.
+	// Of Retry, the client honours these fields: MaxRetries is the number of
+	// retries of one call (default 9, negative for none), RetryDelay the first
+	// backoff, which doubles with each retry (100 ms), MaxRetryDelay its bound
+	// (5 s), and TryTimeout the time for one request and its answer (65 s). If
+	// the service requests a wait, that wait replaces the backoff. Retry
+	// options of a context ([policy.WithRetryOptions]) have no effect.
 	azcore.ClientOptions
 
-	// PreferredRegions are the regions to read from, best first, by the names
-	// that the account lists, for example "West Europe". When empty the
-	// account's own order holds.
+	// PreferredRegions are the regions to read from, best first, under the
+	// names that the account lists, for example "West Europe". When empty, the
+	// account's own order applies.
 	PreferredRegions []string
 
-	// Audience is the scope asked for with Entra ID tokens. When empty it is
+	// Audience is the scope of the Entra ID tokens. When empty, it is
 	// https://{host of the endpoint}/.default.
 	Audience string
 }
 
-// Client speaks to one account.
+// Client sends requests to one account. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	pipeline runtime.Pipeline
@@ -59,7 +60,7 @@ const (
 	version = "v0.1.0"
 )
 
-// NewClient makes a client of the account at endpoint, for example
+// NewClient returns a client of the account at endpoint, for example
 // https://games.documents.azure.com:443/. It does no I/O.
 func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, error) {
 	base, err := parseEndpoint(endpoint)
@@ -67,7 +68,7 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 		return nil, err
 	}
 	if cred.isZero() {
-		return nil, errors.New("no credential: give KeyCredential or TokenCredential")
+		return nil, errors.New("no credential: pass a KeyCredential or a TokenCredential")
 	}
 	if cred.token != nil && base.Scheme != "https" && !isLoopback(base.Hostname()) {
 		return nil, fmt.Errorf("endpoint %s: Entra ID tokens are not sent over http: use https", endpoint)
@@ -81,9 +82,10 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	return c, nil
 }
 
-// newPipeline is azcore's, with its retry policy off and its download of
-// bodies skipped: ours decides by method, substatus and region what may be
-// repeated, and reads bodies within a try and into reused buffers.
+// newPipeline returns azcore's pipeline, without azcore's retries and its
+// download of bodies. [retryPolicy] replaces both: it knows by method,
+// substatus and region when a retry is safe, and reads bodies within an attempt
+// and into reused buffers.
 func (c *Client) newPipeline(base *url.URL, cred Credential, opts *ClientOptions) runtime.Pipeline {
 	o := opts.ClientOptions
 	if o.Transport == nil {
@@ -98,24 +100,24 @@ func (c *Client) newPipeline(base *url.URL, cred Credential, opts *ClientOptions
 	}, &o)
 }
 
-// Endpoint returns the endpoint as it was given to [NewClient].
+// Endpoint returns the endpoint that was given to [NewClient].
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Now returns the service's time: the newest Date header of an answer plus the
-// time since on the monotonic clock. Before the first answer it is
-// [time.Now]. It may be seconds behind the service, for a header shows whole
-// seconds and takes time to arrive.
+// Now returns the service's time: the newest Date header plus the monotonic
+// time since it arrived. Before the first answer it is [time.Now]. It may be
+// seconds behind the service, because a Date header is cut to whole seconds and
+// takes time to arrive.
 func (c *Client) Now() time.Time { return c.clock.now() }
 
-// CloseIdleConnections closes the connections that no request uses. It has no
-// effect on a Transport that was given to [NewClient].
+// CloseIdleConnections closes the connections that are not in use. It has no
+// effect if a Transport was given to [NewClient].
 func (c *Client) CloseIdleConnections() { c.idle() }
 
-// parseEndpoint checks the endpoint of an account.
+// parseEndpoint checks the endpoint of an account and drops its path.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("account endpoint must read https://{account}.documents.azure.com:443/")
+		return nil, errors.New("account endpoint must be https://{account}.documents.azure.com:443/")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 		return nil, fmt.Errorf("account endpoint on host %s must have no user, path or query", u.Host)
@@ -137,10 +139,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// newHTTPClient is the transport of a client that was given none. HTTP/2 is
-// left out: it costs more per byte and puts all ranges on one connection. So is
-// gzip, which the gateway does not offer.
-func newHTTPClient(patience time.Duration) *http.Client {
+// newHTTPClient returns the HTTP client that is used when ClientOptions has no
+// Transport. HTTP/2 is off because it costs more CPU per byte and puts all
+// ranges on one connection; gzip is off because the gateway does not offer it.
+func newHTTPClient(headerTimeout time.Duration) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Client{
@@ -150,14 +152,14 @@ func newHTTPClient(patience time.Duration) *http.Client {
 			Protocols:             protocols,
 			DisableCompression:    true,
 			MaxIdleConns:          1000,
-			MaxIdleConnsPerHost:   1000, // all ranges may poll at one tick
+			MaxIdleConnsPerHost:   1000, // all ranges may poll at the same time
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-			ResponseHeaderTimeout: max(cmp.Or(patience, tryTimeout), 0),
+			ResponseHeaderTimeout: max(cmp.Or(headerTimeout, tryTimeout), 0),
 			ReadBufferSize:        64 << 10,
 		},
-		// The service does not redirect, and a signature is for one host.
+		// The service does not redirect, and a signature is valid for one host only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-func TestNewClientRefuses(t *testing.T) {
+func TestNewClientRejectsInvalidOptions(t *testing.T) {
 	cred, err := KeyCredential(key)
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +31,10 @@ func TestNewClientRefuses(t *testing.T) {
 		cred     Credential
 		want     string
 	}{
-		"nothing":         {"", cred, "must read https://"},
-		"a name":          {"games", cred, "must read https://"},
-		"other scheme":    {"ftp://games", cred, "must read https://"},
-		"control":         {"https://ga\nmes", cred, "must read https://"},
+		"nothing":         {"", cred, "must be https://"},
+		"a name":          {"games", cred, "must be https://"},
+		"other scheme":    {"ftp://games", cred, "must be https://"},
+		"control":         {"https://ga\nmes", cred, "must be https://"},
 		"user":            {"https://me:secret@games.example/", cred, "no user, path or query"},
 		"path":            {"https://games.example/dbs", cred, "no user, path or query"},
 		"plain to Azure":  {"http://games.documents.azure.com/", cred, "must begin with https://"},
@@ -59,9 +59,9 @@ func TestNewClientRefuses(t *testing.T) {
 	}
 }
 
-// Over real connections: one is used again and again, bodies of any length are
-// read, and nothing is left behind.
-func TestOwnTransport(t *testing.T) {
+// The default transport reuses a connection, reads bodies of any length, and
+// leaves no goroutine or connection behind.
+func TestDefaultTransportReusesConnections(t *testing.T) {
 	var connections atomic.Int32
 	page := feedPage(2000, 200)
 	var server *httptest.Server
@@ -112,8 +112,8 @@ func TestOwnTransport(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
-// A connection that ends in the middle of a page is a page that never came.
-func TestOwnTransportCutOff(t *testing.T) {
+// A page whose connection closes before its end is an error.
+func TestPageOfClosedConnectionIsAnError(t *testing.T) {
 	page := feedPage(20, 200)
 	var tries atomic.Int32
 	var server *httptest.Server
@@ -147,10 +147,10 @@ func TestOwnTransportCutOff(t *testing.T) {
 	}
 }
 
-// A certificate that is not trusted fails at once, and never opens the gate.
-func TestUntrustedCertificate(t *testing.T) {
+// A certificate that is not trusted is an error at once, without retries.
+func TestUntrustedCertificateIsNotRetried(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // of the refused handshake
+	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // hides the log of the rejected handshake
 	server.StartTLS()
 	defer server.Close()
 	cred, err := KeyCredential(key)
@@ -162,13 +162,13 @@ func TestUntrustedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	err = aWrite(t.Context(), client.Container("db", "c"))
+	err = writeOne(t.Context(), client.Container("db", "c"))
 	if err == nil || !strings.Contains(err.Error(), "certificate") || errors.Is(err, ErrOutcomeUnknown) || time.Since(start) > 5*time.Second {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
 }
 
-func TestClock(t *testing.T) {
+func TestClockFollowsDateHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		service := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -184,20 +184,20 @@ func TestClock(t *testing.T) {
 		want(service)
 		time.Sleep(1900 * time.Millisecond)
 		want(service.Add(1900 * time.Millisecond))
-		shows(service.Add(time.Second)) // behind, by what the header leaves out
+		shows(service.Add(time.Second)) // behind by the fraction that the header cuts off
 		want(service.Add(1900 * time.Millisecond))
-		shows(service.Add(3 * time.Second)) // ahead: the headers before were late
+		shows(service.Add(3 * time.Second)) // ahead: earlier headers were delayed
 		want(service.Add(3 * time.Second))
-		shows(service.Add(-10 * time.Minute)) // far behind: it was set back
+		shows(service.Add(-10 * time.Minute)) // far behind: the clock was set back
 		want(service.Add(-10 * time.Minute))
 		c.observe(reply(200, "", "Date", "yesterday"))
 		want(service.Add(-10 * time.Minute))
 	})
 }
 
-// Requests are dated by the service's clock, so that a local one that is wrong
-// does no harm.
-func TestSkewedClock(t *testing.T) {
+// Requests are dated by the service's clock, so a wrong local clock does no
+// harm.
+func TestRequestsAreDatedByServiceClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := time.Now().Add(2 * time.Hour).UTC()
 		s := newService(t, func() *http.Response { return reply(200, "{}", "Date", service.Format(http.TimeFormat)) })
@@ -205,7 +205,7 @@ func TestSkewedClock(t *testing.T) {
 			return reply(200, accountBody(endpoint, endpoint), "Date", service.Format(http.TimeFormat)), nil
 		}
 		c := s.container()
-		if err := aRead(t.Context(), c); err != nil {
+		if err := readOne(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.requests[0].Header.Get("x-ms-date"); got != service.Format(http.TimeFormat) || !c.client.Now().Equal(service) {
@@ -214,7 +214,7 @@ func TestSkewedClock(t *testing.T) {
 	})
 }
 
-// azcore's log shows neither keys nor what requests are about.
+// azcore's log contains no keys and no resource names.
 func TestLogShowsNoSecrets(t *testing.T) {
 	var out bytes.Buffer
 	log.SetListener(func(_ log.Event, text string) { out.WriteString(text) })

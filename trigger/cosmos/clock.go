@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// clock follows the service's time by its Date headers.
+// clock estimates the service's time from its Date headers.
 type clock struct {
-	mu   sync.Mutex
-	date time.Time // the service's time ...
-	at   time.Time // ... when our monotonic clock read this
+	mu   sync.Mutex // guards all fields
+	date time.Time  // newest Date header that was adopted
+	at   time.Time  // local monotonic time when it arrived
 }
 
-// maxAhead is how far the clock may run ahead of a Date header: a header shows
-// whole seconds and is as old as its way was long.
-const maxAhead = 5 * time.Second
+// maxLead is how far the estimate may be ahead of a Date header that arrives. A
+// header is cut to whole seconds and is as old as its way to us was long, so a
+// small lead is normal.
+const maxLead = 5 * time.Second
 
-// now is the newest Date header plus the monotonic time since, or the local
-// time where there was none yet.
+// now returns the newest Date header plus the monotonic time since, or the
+// local time if no answer has arrived yet.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,9 +33,9 @@ func (c *clock) estimate(local time.Time) time.Time {
 	return c.date.Add(local.Sub(c.at))
 }
 
-// observe takes the Date of an answer that just arrived. A header that is
-// behind the estimate lowers it only if it is far behind, so that the clock
-// does not step back with every header.
+// observe adopts the Date header of an answer that just arrived if it is after
+// the estimate, or far before it. A header slightly before the estimate is
+// ignored, so that the clock does not step back with each answer.
 func (c *clock) observe(resp *http.Response) {
 	date, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
@@ -44,7 +45,7 @@ func (c *clock) observe(resp *http.Response) {
 	defer c.mu.Unlock()
 	local := time.Now()
 	ahead := c.estimate(local).Sub(date)
-	if c.at.IsZero() || ahead < 0 || ahead > maxAhead {
+	if c.at.IsZero() || ahead < 0 || ahead > maxLead {
 		c.date, c.at = date, local
 	}
 }

@@ -14,22 +14,24 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// Container names one container of an account. What it caches (properties and
-// ranges) is shared by all that name the same one of the same client.
+// Container represents one container of an account. Containers of the same
+// client and name share one cache of properties and ranges. It is safe for
+// concurrent use.
 type Container struct {
 	client         *Client
 	database, name string
 	link           string // dbs/{database}/colls/{name}
-	path           string // the same escaped, with leading slash
+	path           string // link, escaped and with a leading slash
 
-	mu         sync.Mutex
-	properties *ContainerProperties
-	forgotten  int // times
+	mu          sync.Mutex // guards properties and forgetCount
+	properties  *ContainerProperties
+	forgetCount int // calls of Forget
 
 	ranges rangeMap
 }
 
-// Container names a container; it does no I/O and checks nothing.
+// Container returns the container of that name. It does no I/O and does not
+// check that the container exists.
 func (c *Client) Container(database, container string) *Container {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +45,7 @@ func (c *Client) Container(database, container string) *Container {
 		name:     container,
 		link:     "dbs/" + database + "/colls/" + container,
 		path:     "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(container),
-		ranges:   rangeMap{turn: make(chan struct{}, 1)},
+		ranges:   rangeMap{lock: make(chan struct{}, 1)},
 	}
 	c.containers[key] = made
 	return made
@@ -55,39 +57,39 @@ func (c *Container) Name() string { return c.name }
 // Database returns the name of the container's database.
 func (c *Container) Database() string { return c.database }
 
-// Client returns the client that the container was named by.
+// Client returns the client that returned the container.
 func (c *Container) Client() *Client { return c.client }
 
-// ContainerProperties is what the account says of a container.
+// ContainerProperties are the properties of a container and its database.
 type ContainerProperties struct {
 	ID                 string
-	ResourceID         string // _rid of the container: another one after it is created anew
+	ResourceID         string // _rid of the container; changes when it is deleted and created again
 	DatabaseResourceID string // _rid of its database
 	PartitionKey       PartitionKeyDefinition
-	DefaultTTL         *int          // seconds, -1 for "on, without a default"; nil when off
-	Retention          time.Duration // of the change feed in [AllVersions] mode; 0 when it has no such policy
+	DefaultTTL         *int          // seconds; -1 for "on, without a default"; nil if off
+	Retention          time.Duration // of the change feed in [AllVersions] mode; 0 if the container has no change feed policy
 	ETag               azcore.ETag
 }
 
-// changeFeedPolicy is how a container asks for [AllVersions]:
+// changeFeedPolicy enables [AllVersions] for a container:
 // azure-cosmos-dotnet-v3 ChangeFeedPolicy.
 type changeFeedPolicy struct {
 	Minutes int `json:"retentionDuration"`
 }
 
-// PartitionKeyDefinition says where in a document its partition key is.
+// PartitionKeyDefinition defines the partition key of a container.
 type PartitionKeyDefinition struct {
-	Paths   []string `json:"paths"`             // for example "/player"; several for a hierarchical key
+	Paths   []string `json:"paths"`             // for example "/player"; more than one for a hierarchical key
 	Kind    string   `json:"kind,omitempty"`    // "Hash" (default) or "MultiHash"
 	Version int      `json:"version,omitempty"` // of the hash: 1 or 2
 }
 
-// Properties reads the container and its database. The answer is kept until
-// [Container.Forget], or until the service says that the container was created
-// anew (410/1000).
+// Properties reads the container and its database. The result is cached until
+// [Container.Forget] is called or the service reports that the container was
+// created again (410/1000).
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	c.mu.Lock()
-	known, forgotten := c.properties, c.forgotten
+	known, forgetCount := c.properties, c.forgetCount
 	c.mu.Unlock()
 	if known != nil {
 		return *known, nil
@@ -98,7 +100,7 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if forgotten == c.forgotten {
+	if forgetCount == c.forgetCount {
 		c.properties = &read
 	}
 	return read, nil
@@ -139,14 +141,14 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 	}, nil
 }
 
-// Forget drops what is kept of the container, so that the next call reads it
-// anew.
+// Forget drops the cached properties and ranges, so that the next calls read
+// them again.
 func (c *Container) Forget() {
 	c.mu.Lock()
 	c.properties = nil
-	c.forgotten++
+	c.forgetCount++
 	c.mu.Unlock()
-	c.ranges.forgotten.Store(true)
+	c.ranges.invalid.Store(true)
 }
 
 func (c *Client) readResource(ctx context.Context, name, kind, link, path string, v any) error {
@@ -157,25 +159,25 @@ func (c *Client) readResource(ctx context.Context, name, kind, link, path string
 	return op.decode(v)
 }
 
-// CreateDatabase creates a database; one that exists is an [Error] of status
-// 409.
+// CreateDatabase creates a database. If it exists, [IsConflict] holds for the
+// error.
 func (c *Client) CreateDatabase(ctx context.Context, id string) error {
 	return c.create(ctx, &operation{
 		name: "create database", kind: "dbs", link: "dbs/" + id, path: "/dbs",
 	}, map[string]string{"id": id})
 }
 
-// ContainerDefinition says what container to create.
+// ContainerDefinition describes a container to create.
 type ContainerDefinition struct {
 	ID           string
-	PartitionKey PartitionKeyDefinition // Kind "" is Hash, or MultiHash for several paths; Version 0 is 2
-	DefaultTTL   *int                   // seconds; -1 lets documents bring their own ttl; nil is off
+	PartitionKey PartitionKeyDefinition // Kind "" means Hash, or MultiHash if there are several paths; Version 0 means 2
+	DefaultTTL   *int                   // seconds; -1 if each document sets its own ttl; nil if off
 	Throughput   int                    // RU/s; 0 for the service's default
-	Retention    time.Duration          // of the change feed in [AllVersions] mode, whole minutes; 0 for no such policy
+	Retention    time.Duration          // of the change feed in [AllVersions] mode, whole minutes; 0 for no change feed policy
 }
 
-// CreateContainer creates a container; one that exists is an [Error] of status
-// 409.
+// CreateContainer creates a container. If it exists, [IsConflict] holds for the
+// error.
 func (c *Client) CreateContainer(ctx context.Context, database string, def ContainerDefinition) error {
 	key := def.PartitionKey
 	if key.Version == 0 {

@@ -13,19 +13,19 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// Credential proves to the account who calls. It prints as [redacted]
-// everywhere. The zero value is no credential: [NewClient] refuses it.
+// Credential authenticates the requests of a [Client]. It prints as [redacted]
+// everywhere. The zero value is not a credential: [NewClient] rejects it.
 type Credential struct {
-	// A function keeps the key out of reach of everything that prints structs
-	// by reflection.
+	// The key is held in a closure, so that packages which print structs by
+	// reflection cannot reach it.
 	sign  func(text string) (signature string)
 	token func() azcore.TokenCredential
 }
 
 const redacted = "[redacted]"
 
-// KeyCredential is a credential from a primary or secondary key of the
-// account, in base64 as the portal shows it. An error never holds the key.
+// KeyCredential returns a credential from a primary or secondary key of the
+// account, in base64 as the portal shows it. Errors never contain the key.
 func KeyCredential(key string) (Credential, error) {
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
 	if err != nil || len(secret) == 0 {
@@ -38,9 +38,9 @@ func KeyCredential(key string) (Credential, error) {
 	}}, nil
 }
 
-// TokenCredential is a credential that asks c for Entra ID tokens, for example
-// one of package azidentity. Tokens are cached and refreshed before they
-// expire.
+// TokenCredential returns a credential that requests Entra ID tokens from c,
+// for example a credential of package azidentity. Tokens are cached and
+// refreshed before they expire.
 func TokenCredential(c azcore.TokenCredential) Credential {
 	if c == nil {
 		return Credential{}
@@ -56,17 +56,17 @@ func (Credential) Format(s fmt.State, _ rune) { io.WriteString(s, redacted) }
 // String returns [redacted].
 func (Credential) String() string { return redacted }
 
-// MarshalText returns [redacted], also to encoding/json and to zap.
+// MarshalText returns [redacted], which also covers encoding/json and zap.
 func (Credential) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// LogValue returns [redacted] to log/slog.
+// LogValue returns [redacted], for log/slog.
 func (Credential) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-var errConnectionString = errors.New("connection string must read AccountEndpoint=https://…;AccountKey=…; as on the account's Keys page")
+var errConnectionString = errors.New("connection string must be AccountEndpoint=https://…;AccountKey=…; as on the account's Keys page")
 
-// ParseConnectionString takes a connection string of the portal apart. Names
-// are matched without regard to case. An error names the part at fault and
-// never repeats a value.
+// ParseConnectionString parses a connection string as the portal shows it.
+// Names are matched without regard to case. Errors name the part at fault and
+// never contain a value.
 func ParseConnectionString(s string) (endpoint string, cred Credential, err error) {
 	var key string
 	for i, part := range strings.Split(s, ";") {
@@ -81,13 +81,14 @@ func ParseConnectionString(s string) (endpoint string, cred Credential, err erro
 		case "accountkey":
 			key = value
 		case "database":
-			// Some tools add it; the database is named where it is used.
+			// Some tools add it. Halley names the database in a setting of its
+			// own.
 		case "disableservercertificatevalidation":
 			if strings.EqualFold(value, "true") {
 				return "", Credential{}, errors.New("connection string: DisableServerCertificateValidation is not supported: trust the certificate (SSL_CERT_FILE) or use http:// on loopback")
 			}
 		default:
-			return "", Credential{}, fmt.Errorf("part %d is not known: %w", i+1, errConnectionString)
+			return "", Credential{}, fmt.Errorf("part %d has an unknown name: %w", i+1, errConnectionString)
 		}
 	}
 	if endpoint == "" {

@@ -38,8 +38,7 @@ func (secretTokens) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{}, nil
 }
 
-// A credential shows nothing wherever it may be printed, also as a field of
-// something else.
+// A credential prints as [redacted] everywhere, also as a field of a struct.
 func TestCredentialIsRedacted(t *testing.T) {
 	byKey, err := KeyCredential(key)
 	if err != nil {
@@ -89,19 +88,19 @@ func TestParseConnectionString(t *testing.T) {
 	}
 }
 
-func TestParseConnectionStringRefuses(t *testing.T) {
+func TestParseConnectionStringRejectsInvalidStrings(t *testing.T) {
 	for name, test := range map[string]struct{ s, want string }{
 		"nothing":         {"", "AccountEndpoint is missing"},
-		"bare key":        {key, "part 1 is not known"},
-		"bare endpoint":   {endpoint, "part 1 is not known"},
+		"bare key":        {key, "part 1 has an unknown name"},
+		"bare endpoint":   {endpoint, "part 1 has an unknown name"},
 		"no endpoint":     {"AccountKey=" + key, "AccountEndpoint is missing"},
 		"no key":          {"AccountEndpoint=" + endpoint, "AccountKey is missing"},
 		"empty key":       {"AccountEndpoint=" + endpoint + ";AccountKey=;", "AccountKey is missing"},
-		"name lost":       {"AccountEndpoint=" + endpoint + ";" + key, "part 2 is not known"},
+		"name lost":       {"AccountEndpoint=" + endpoint + ";" + key, "part 2 has an unknown name"},
 		"bad key":         {"AccountEndpoint=" + endpoint + ";AccountKey=" + key[:20] + "*", "not base64"},
-		"bad endpoint":    {"AccountEndpoint=games;AccountKey=" + key, "must read https://"},
+		"bad endpoint":    {"AccountEndpoint=games;AccountKey=" + key, "must be https://"},
 		"plain http":      {"AccountEndpoint=http://games.documents.azure.com/;AccountKey=" + key, "must begin with https://"},
-		"storage account": {"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=" + key, "part 1 is not known"},
+		"storage account": {"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=" + key, "part 1 has an unknown name"},
 		"certificate":     {"AccountEndpoint=" + endpoint + ";AccountKey=" + key + ";DisableServerCertificateValidation=true", "SSL_CERT_FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,10 @@
 // Package cosmos is a client for the REST API of Azure Cosmos DB for NoSQL,
-// made for a change feed runtime: it reads the feed of a container range by
-// range, keeps the map of ranges, and reads and writes single documents under
-// their etags.
+// made for a change feed runtime. It reads the change feed of a container range
+// by range, tracks the container's ranges, and reads and writes single
+// documents under their etags.
 //
-// A [Client] speaks to one account, a [Container] names one container of it.
-// Neither does I/O when it is made, and both are safe for concurrent use.
+// A [Client] represents one account, a [Container] one of its containers.
+// Creating them does no I/O, and both are safe for concurrent use.
 //
 //	client, err := cosmos.NewClient(endpoint, credential, nil)
 //	scores := client.Container("games", "scores")
@@ -13,34 +13,35 @@
 //
 // # Regions
 //
-// The account is read once before the first request and again when it is five
-// minutes old or a region refuses. Writes go to the write region, reads to the
-// first region of [ClientOptions].PreferredRegions that is available.
+// The client reads the account before its first request, and again when that
+// information is five minutes old or when a region rejects a request. Writes go
+// to the write region, reads to the first available region of
+// [ClientOptions].PreferredRegions.
 //
 // # Retries
 //
-// One call repeats its request as [ClientOptions] says, and never past its
+// A call retries its request within the limits of [ClientOptions] and of its
 // context:
 //
-//   - 429: after exactly x-ms-retry-after-ms, 30 seconds in total;
-//   - 449 and 410/1008, and 410/1002 and 410/1007 where no physical range was
-//     asked for: after a backoff;
-//   - 410/1000: once, without what was cached, but never for a feed, whose
-//     continuation is void then;
-//   - 403/3 and 403/1008: after the account was read again, once a second;
+//   - 429: after the wait that the service requests, 30 seconds in total;
+//   - 449 and 410/1008: after a backoff; also 410/1002 and 410/1007, if the
+//     request did not name a physical range;
+//   - 410/1000: once, after dropping the cached properties and ranges; a feed
+//     read is not retried, because its continuation is no longer valid;
+//   - 403/3 and 403/1008: once a second, after reading the account again;
 //   - 401 with an Entra ID token: once, with a new token;
-//   - connection errors and time-outs, truncated bodies, 408 and 5xx: reads
-//     only, after a backoff, and from the second time on in the next region, as
-//     404/1002;
-//   - a connection that could not be made: writes too, and the region comes last
-//     for five minutes.
+//   - connection errors, timeouts, truncated bodies, 408 and 5xx: reads only,
+//     after a backoff, and from the second failure on in the next region;
+//     404/1002 likewise, also for writes;
+//   - failed connects: writes too; the region then comes last for five minutes.
 //
-// Everything else is the caller's to decide. A write that left and was not
-// answered for certain is [ErrOutcomeUnknown]; it is never repeated here,
-// because it may have been applied.
+// All other answers are returned to the caller. If a write was sent and no
+// certain answer arrived, the error is [ErrOutcomeUnknown]; the client never
+// repeats such a write, because the service may have applied it.
 //
 // # Bodies
 //
-// The body of a feed page is read whole into a buffer that [Page.Release] gives
-// back for reuse, and cut into documents without being decoded.
+// The client reads the body of a feed page into one buffer and finds the bounds
+// of its documents without decoding them. [Page.Release] returns the buffer for
+// reuse.
 package cosmos

@@ -15,21 +15,21 @@ import (
 
 // Response is the answer to an operation on one document.
 type Response struct {
-	ETag       azcore.ETag     // of the document as it now is; empty after a delete
+	ETag       azcore.ETag     // of the current version; empty after a delete
 	Date       time.Time       // the service's, in whole seconds
 	Charge     float64         // request units
-	ActivityID string          // what Azure support asks for
-	Body       json.RawMessage // the document, after a read; writes ask for none
+	ActivityID string          // to quote to Azure support
+	Body       json.RawMessage // the document, after a read; empty after a write
 }
 
-// Create writes a document that must not exist: 409 if it does. doc is sent as
-// it is when it is a []byte or [json.RawMessage], otherwise as JSON.
+// Create creates a document. If the document exists, [IsConflict] holds for the
+// error. doc is sent as it is if it is a []byte or a [json.RawMessage],
+// otherwise as JSON.
 func (c *Container) Create(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
 	return c.post(ctx, "create document", pk, doc, nil)
 }
 
-// Upsert writes a document whether or not it exists. doc is as for
-// [Container.Create].
+// Upsert creates or replaces a document. doc is as for [Container.Create].
 func (c *Container) Upsert(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
 	return c.post(ctx, "upsert document", pk, doc, http.Header{http.CanonicalHeaderKey(headerIsUpsert): {"true"}})
 }
@@ -41,7 +41,8 @@ func (c *Container) post(ctx context.Context, name string, pk PartitionKey, doc 
 	}, pk, doc)
 }
 
-// Read reads a document: 404 if there is none.
+// Read reads a document. If it does not exist, [IsDocumentNotFound] holds for
+// the error.
 func (c *Container) Read(ctx context.Context, id string, pk PartitionKey) (Response, error) {
 	op, err := c.documentOperation("read document", http.MethodGet, id)
 	if err != nil {
@@ -50,8 +51,9 @@ func (c *Container) Read(ctx context.Context, id string, pk PartitionKey) (Respo
 	return c.doDocument(ctx, op, pk)
 }
 
-// Replace writes a document that must exist, and, when ifMatch is not empty,
-// must still have that etag: 404 and 412 if not. doc is as for
+// Replace replaces a document. If the document does not exist,
+// [IsDocumentNotFound] holds for the error. If ifMatch is not empty and the
+// document has another etag, [IsPreconditionFailed] holds. doc is as for
 // [Container.Create].
 func (c *Container) Replace(ctx context.Context, id string, pk PartitionKey, doc any, ifMatch azcore.ETag) (Response, error) {
 	op, err := c.documentOperation("replace document", http.MethodPut, id)
@@ -62,8 +64,9 @@ func (c *Container) Replace(ctx context.Context, id string, pk PartitionKey, doc
 	return c.writeDocument(ctx, op, pk, doc)
 }
 
-// Delete removes a document that must exist, and, when ifMatch is not empty,
-// must still have that etag: 404 and 412 if not.
+// Delete deletes a document. If the document does not exist,
+// [IsDocumentNotFound] holds for the error. If ifMatch is not empty and the
+// document has another etag, [IsPreconditionFailed] holds.
 func (c *Container) Delete(ctx context.Context, id string, pk PartitionKey, ifMatch azcore.ETag) (Response, error) {
 	op, err := c.documentOperation("delete document", http.MethodDelete, id)
 	if err != nil {
@@ -80,12 +83,12 @@ func setIfMatch(op *operation, etag azcore.ETag) {
 	}
 }
 
-// documentOperation names one document. The characters it refuses are those
-// that the service does not allow in an id.
+// documentOperation returns an operation on one document. It rejects the
+// characters that the service does not allow in an id.
 func (c *Container) documentOperation(name, method, id string) (*operation, error) {
 	link := c.link + "/docs/" + id
 	if id == "" || strings.ContainsAny(id, `/\?#`) {
-		return nil, fmt.Errorf(`%s %s: document id %q must not be empty nor hold any of / \ ? #`, name, c.link, id)
+		return nil, fmt.Errorf(`%s %s: document id %q must not be empty or contain any of / \ ? #`, name, c.link, id)
 	}
 	return &operation{
 		name: name, parent: link, link: link,

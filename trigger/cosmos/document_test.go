@@ -80,7 +80,7 @@ func TestDocumentRequests(t *testing.T) {
 	}
 }
 
-func TestDocumentRefuses(t *testing.T) {
+func TestDocumentOperationsRejectInvalidArguments(t *testing.T) {
 	ctx := t.Context()
 	s := newService(t, ok("{}"))
 	c := s.container()

@@ -20,7 +20,8 @@ import (
 	"halley/trigger/emulator"
 )
 
-// newContainer is the container db/c, keyed by /pk, of an account of its own.
+// newContainer returns the container db/c, with partition key /pk, of a new
+// account.
 func newContainer(t testing.TB, opts *emulator.Options) (*cosmos.Container, *emulator.Account) {
 	t.Helper()
 	account, err := emulator.New(opts)
@@ -127,7 +128,7 @@ func TestPropertiesOnEmulator(t *testing.T) {
 	t.Log(err)
 }
 
-// readAll reads a feed to its end and returns the ids in order.
+// readAll reads a feed to its end and returns the ids in feed order.
 func readAll(t testing.TB, c *cosmos.Container, r cosmos.FeedRequest) (ids []string, continuation string) {
 	t.Helper()
 	for {
@@ -206,8 +207,9 @@ func TestFeedFromTimeOnEmulator(t *testing.T) {
 	})
 }
 
-// A split's children take the parent's continuation and bring every change
-// once; a merged range takes those of both its parents, each with its own keys.
+// The children of a split continue at the parent's continuation and report
+// every change once. A merged range continues at those of both parents, each
+// within its own keys.
 func TestFeedThroughSplitAndMerge(t *testing.T) {
 	ctx := t.Context()
 	c, account := newContainer(t, nil)
@@ -254,8 +256,8 @@ func TestFeedThroughSplitAndMerge(t *testing.T) {
 	}
 }
 
-// A position is not taken for one of another container.
-func TestFeedOfAnotherContainer(t *testing.T) {
+// A continuation is rejected by another container of the same name.
+func TestFeedRejectsContinuationOfAnotherContainer(t *testing.T) {
 	c, _ := newContainer(t, nil)
 	r := cosmos.FeedRequest{Range: cosmos.Range{ID: "0", Max: "FF"}, ResourceID: must[cosmos.ContainerProperties](t)(c.Properties(t.Context())).ResourceID}
 	must[*cosmos.Page](t)(c.ReadFeed(t.Context(), r))
@@ -271,9 +273,9 @@ func idsBetween(from, to int) (ids []string) {
 	return sorted(ids)
 }
 
-// A lost answer leaves the outcome of a write open; the same fault on a read is
-// not seen by the caller.
-func TestLostAnswersOnEmulator(t *testing.T) {
+// If an answer is lost, the outcome of a write is unknown; a read is retried,
+// and the caller does not notice.
+func TestLostAnswerLeavesWriteOutcomeUnknown(t *testing.T) {
 	ctx := t.Context()
 	c, account := newContainer(t, nil)
 	key := cosmos.NewPartitionKey("a")
@@ -369,7 +371,7 @@ func TestHierarchicalKeysOnEmulator(t *testing.T) {
 	wantStatus(t, err, 404)
 }
 
-// A token of Entra ID, as the official emulator takes it.
+// An Entra ID token, as the official emulator accepts it.
 func TestTokenOnEmulator(t *testing.T) {
 	_, account := newContainer(t, nil)
 	encode := base64.RawURLEncoding.EncodeToString

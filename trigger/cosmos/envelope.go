@@ -22,21 +22,21 @@ type envelope struct {
 	} `json:"metadata"`
 }
 
-// openEnvelopes takes the items of the all-versions wire format apart, in
-// place. An item without metadata is a bare document, as some versions of the
+// decodeEnvelopes converts the items of the all-versions wire format in place.
+// If an item has no metadata, it is a bare document, as some versions of the
 // service answer, and stays as it is.
-func openEnvelopes(items []Item) error {
+func decodeEnvelopes(items []Item) error {
 	for i := range items {
 		var e envelope
 		if err := json.Unmarshal(items[i].Document, &e); err != nil {
-			return fmt.Errorf("item %d is no change: %w", i, err)
+			return fmt.Errorf("item %d is not a change: %w", i, err)
 		}
 		if e.Metadata == nil {
 			continue
 		}
 		m := e.Metadata
 		item := Item{
-			Document: present(e.Current), Previous: present(e.Previous), LSN: m.LSN, Timestamp: m.CRTS,
+			Document: imageOrNil(e.Current), Previous: imageOrNil(e.Previous), LSN: m.LSN, Timestamp: m.CRTS,
 			Operation: m.OperationType, PreviousLSN: m.PreviousImageLSN, ID: m.ID, PartitionKey: m.PartitionKey,
 		}
 		switch m.OperationType {
@@ -57,8 +57,9 @@ func openEnvelopes(items []Item) error {
 	return nil
 }
 
-// present is an image, or nil for the ways in which the service leaves one out.
-func present(image json.RawMessage) json.RawMessage {
+// imageOrNil returns image, or nil if the service left the image out, which it
+// does in several ways.
+func imageOrNil(image json.RawMessage) json.RawMessage {
 	switch trimmed := bytes.TrimSpace(image); string(trimmed) {
 	case "", "null", "{}":
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOpenEnvelopes(t *testing.T) {
+func TestDecodeEnvelopes(t *testing.T) {
 	tests := []struct {
 		name string
 		item string
@@ -40,9 +40,9 @@ func TestOpenEnvelopes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			items, err := cutDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil)
+			items, err := scanDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil)
 			if err == nil {
-				err = openEnvelopes(items)
+				err = decodeEnvelopes(items)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -54,13 +54,13 @@ func TestOpenEnvelopes(t *testing.T) {
 	}
 }
 
-func TestOpenEnvelopesRefuses(t *testing.T) {
+func TestDecodeEnvelopesRejectsInvalidItems(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"metadata":{"operationType":"create","lsn":1}}`:              "without current",
 		`{"current":{"id":"a"},"metadata":{"operationType":"rename"}}`: `unknown operation "rename"`,
-		`{"metadata":{"operationType":7}}`:                             "no change",
+		`{"metadata":{"operationType":7}}`:                             "not a change",
 	} {
-		err := openEnvelopes([]Item{{Document: json.RawMessage(item)}})
+		err := decodeEnvelopes([]Item{{Document: json.RawMessage(item)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", item, err)
 		}

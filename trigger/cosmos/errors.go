@@ -13,28 +13,28 @@ import (
 	"unicode"
 )
 
-// ErrOutcomeUnknown says that a write left and no certain answer arrived: it
-// may or may not have been applied. Read the document to find out. Test with
-// [errors.Is]; the error also wraps its cause.
+// ErrOutcomeUnknown reports that a write was sent and no certain answer
+// arrived: the service may or may not have applied it. Read the document to
+// find out. Test with [errors.Is]; the error also wraps its cause.
 var ErrOutcomeUnknown = errors.New("outcome of the write is unknown")
 
 // Error is an answer of the service that is not a success.
 //
 // https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
 type Error struct {
-	Op         string        // what was asked, for example "replace document dbs/games/colls/leases/docs/a"
+	Op         string        // the operation, for example "replace document dbs/games/colls/leases/docs/a"
 	Status     int           // HTTP status
 	SubStatus  int           // x-ms-substatus; 0 when absent
 	Code       string        // the body's code, for example "NotFound"
-	Message    string        // first line of the body's message, bounded
-	ActivityID string        // what Azure support asks for
+	Message    string        // first line of the body's message, at most maxMessage bytes
+	ActivityID string        // to quote to Azure support
 	RetryAfter time.Duration // x-ms-retry-after-ms; 0 when absent
 
-	owner string // resource link that the request was signed for
+	owner string // resource link in the signature of the request
 }
 
-// Error says what was asked, how the service answered and, where the cause is
-// known, what to change.
+// Error returns the operation, the answer of the service and, if the cause is
+// known, how to fix it.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d", e.Op, e.Status)
@@ -53,21 +53,21 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// advice names what to change where status and substatus tell the cause.
+// advice returns the fix if status and substatus determine the cause, else "".
 func (e *Error) advice() string {
 	switch [2]int{e.Status, e.SubStatus} {
 	case [2]int{400, 1001}:
-		return "the partition key given is not the one in the document: give the value at the container's partition key path"
+		return "the partition key of the request differs from the one in the document: pass the value at the container's partition key path"
 	case [2]int{400, 1004}:
-		return "the gateway cannot serve this query across partitions: give a partition key or drop ORDER BY and aggregates"
+		return "the gateway cannot serve this query across partitions: set PartitionKey or remove ORDER BY and aggregates"
 	case [2]int{403, 3}, [2]int{403, 1008}:
-		return "the region does not take this request; the account may be failing over"
+		return "the region does not accept this request; the account may be failing over"
 	case [2]int{404, 1003}:
 		return "create it, or correct the names: " + e.names()
 	case [2]int{410, 1000}, [2]int{400, 1024}:
-		return "the container was created anew: old continuations do not apply to it"
+		return "the container was deleted and created again: old continuations are not valid for it"
 	case [2]int{413, 0}:
-		return "a document may hold 2 MB"
+		return "the limit of a document is 2 MB"
 	}
 	switch e.Status {
 	case 401:
@@ -75,12 +75,12 @@ func (e *Error) advice() string {
 	case 403:
 		return e.forbidden()
 	case 429:
-		return "the request rate is over the throughput: raise the container's RU/s or lower the load"
+		return "the request rate exceeds the throughput: raise the container's RU/s or lower the load"
 	}
 	return ""
 }
 
-// names are those in the link that may be missing.
+// names returns the names in the link, of which one may be wrong.
 func (e *Error) names() string {
 	parts := strings.Split(e.owner, "/")
 	if len(parts) < 4 {
@@ -99,7 +99,7 @@ func (e *Error) forbidden() string {
 	return "check the account's firewall and the roles of the identity"
 }
 
-// permission finds the data action that a message of the service names.
+// permission returns the data action in a message of the service, or "".
 func permission(message string) string {
 	const root = "Microsoft.DocumentDB/"
 	i := strings.Index(message, root)
@@ -115,7 +115,8 @@ func permission(message string) string {
 	return strings.TrimRight(message[i:i+end], ".")
 }
 
-// Status returns status and substatus of the [Error] in err, or 0, 0.
+// Status returns status and substatus of the [Error] in err, or 0, 0 if there
+// is none.
 func Status(err error) (status, substatus int) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -152,7 +153,7 @@ func isStatus(err error, status int, substatus ...int) bool {
 // maxMessage bounds the service's text in an error, in bytes.
 const maxMessage = 400
 
-// newError describes an answer that is not a success.
+// newError returns the error for an answer that is not a success.
 func newError(op *operation, resp *http.Response, body []byte) *Error {
 	e := &Error{
 		Op:         op.String(),
@@ -173,7 +174,8 @@ func newError(op *operation, resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// printable is the first line of s, bounded and without control characters.
+// printable returns the first line of s, without control characters and at most
+// maxMessage bytes long.
 func printable(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	s = strings.ToValidUTF8(s, "\uFFFD")
@@ -194,7 +196,7 @@ func substatus(resp *http.Response) int {
 	return n
 }
 
-// retryAfter is x-ms-retry-after-ms, which may hold a fraction.
+// retryAfter returns x-ms-retry-after-ms, which may have a fraction, or 0.
 func retryAfter(resp *http.Response) time.Duration {
 	ms, err := strconv.ParseFloat(resp.Header.Get(headerRetryAfter), 64)
 	if err != nil || ms <= 0 || ms > 1e9 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Each error names what was asked, the answer, and what to change.
+// Each error names the operation, the answer and the fix.
 func TestErrorTexts(t *testing.T) {
 	for name, test := range map[string]struct {
 		status  int
@@ -29,7 +29,7 @@ func TestErrorTexts(t *testing.T) {
 		"no container": {404, []string{"x-ms-substatus", "1003"}, `{"code":"NotFound","message":"Message: {\"Errors\":[\"Owner resource does not exist\"]}"}`,
 			[]string{"404/1003 NotFound", `create it, or correct the names: database "Games", container "High Scores"`}},
 		"no document": {404, nil, `{"code":"NotFound","message":"gone"}`, []string{"read document dbs/Games/colls/High Scores/docs/x: 404 NotFound: gone"}},
-		"key differs": {400, []string{"x-ms-substatus", "1001"}, `{"code":"BadRequest","message":"m"}`, []string{"400/1001 BadRequest: m (the partition key given is not the one"}},
+		"key differs": {400, []string{"x-ms-substatus", "1001"}, `{"code":"BadRequest","message":"m"}`, []string{"400/1001 BadRequest: m (the partition key of the request differs"}},
 		"too large":   {413, nil, `{"code":"RequestEntityTooLarge","message":"m"}`, []string{"2 MB"}},
 		"conflict":    {409, nil, `{"code":"Conflict","message":"m"}`, []string{"409 Conflict: m"}},
 		"no body":     {412, nil, ``, []string{": 412 Precondition Failed"}},
@@ -63,7 +63,7 @@ func TestErrorMessageIsBounded(t *testing.T) {
 
 func TestErrorFields(t *testing.T) {
 	s := newService(t, status(412, "x-ms-substatus", "7", "x-ms-activity-id", "act", "x-ms-retry-after-ms", "1.5"))
-	err := aWrite(t.Context(), s.container())
+	err := writeOne(t.Context(), s.container())
 	var e *Error
 	want := Error{Op: "replace document dbs/Games/colls/High Scores/docs/x", Status: 412, SubStatus: 7, Code: "Code", Message: "message", ActivityID: "act", RetryAfter: 1500 * time.Microsecond}
 	if errors.As(err, &e) {
@@ -74,8 +74,8 @@ func TestErrorFields(t *testing.T) {
 	}
 }
 
-func TestStatusOf(t *testing.T) {
-	err := fmt.Errorf("outer: %w", errors.Join(errSomehow, &Error{Status: 410, SubStatus: 1002}))
+func TestIsStatus(t *testing.T) {
+	err := fmt.Errorf("outer: %w", errors.Join(errOther, &Error{Status: 410, SubStatus: 1002}))
 	for _, test := range []struct {
 		status int
 		subs   []int
@@ -85,7 +85,7 @@ func TestStatusOf(t *testing.T) {
 			t.Errorf("status %d %v: %v", test.status, test.subs, got)
 		}
 	}
-	if s, sub := Status(errSomehow); s != 0 || sub != 0 || isStatus(errSomehow, 0) || isStatus(nil, 0) {
+	if s, sub := Status(errOther); s != 0 || sub != 0 || isStatus(errOther, 0) || isStatus(nil, 0) {
 		t.Errorf("an error without one has %d/%d", s, sub)
 	}
 }
@@ -104,7 +104,7 @@ func TestStatusPredicates(t *testing.T) {
 		{&Error{Status: 409}, "conflict"},
 		{&Error{Status: 412}, "precondition failed"},
 		{&Error{Status: 410, SubStatus: 1002}, ""},
-		{errSomehow, ""},
+		{errOther, ""},
 		{nil, ""},
 	} {
 		var hold []string
@@ -120,8 +120,8 @@ func TestStatusPredicates(t *testing.T) {
 	}
 }
 
-// Neither key nor signature nor document is in an error, whatever the service
-// says about them.
+// Errors contain no key, signature or document, also if the service repeats
+// them.
 func TestErrorsShowNoSecrets(t *testing.T) {
 	s := newService(t, status(400))
 	_, err := s.container().Create(t.Context(), NewPartitionKey("secret-pk"), map[string]string{"id": "x", "card": "secret-card"})

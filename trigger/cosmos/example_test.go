@@ -14,7 +14,7 @@ import (
 	"halley/trigger/emulator"
 )
 
-// exampleContainer is the container games/scores of an embedded account.
+// exampleContainer returns the container games/scores of an embedded account.
 func exampleContainer() *cosmos.Container {
 	account, err := emulator.New(nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleNewClient() {
 	// Output: games scores
 }
 
-// The whole feed of a container: every range, page by page, to its end.
+// This example reads the whole feed of a container: every range, page by page.
 func ExampleContainer_ReadFeed() {
 	ctx, scores := context.Background(), exampleContainer()
 	for i := range 3 {
@@ -107,7 +107,8 @@ func ExampleContainer_ReadFeed() {
 	// game-2 20
 }
 
-// Of two writers that read the same document one wins; the other is told.
+// Two writers replace the version that they have read. The first one succeeds;
+// the second one gets an error.
 func ExampleContainer_Replace() {
 	ctx, scores := context.Background(), exampleContainer()
 	ada := cosmos.NewPartitionKey("ada")
@@ -121,7 +122,7 @@ func ExampleContainer_Replace() {
 		case err == nil:
 			fmt.Println(points, "written")
 		case cosmos.IsPreconditionFailed(err):
-			fmt.Println(points, "came too late: someone else wrote first")
+			fmt.Println(points, "rejected: the document has changed since it was read")
 		case errors.Is(err, cosmos.ErrOutcomeUnknown):
 			fmt.Println(points, "may have been written: read to find out")
 		default:
@@ -130,7 +131,7 @@ func ExampleContainer_Replace() {
 	}
 	// Output:
 	// 20 written
-	// 30 came too late: someone else wrote first
+	// 30 rejected: the document has changed since it was read
 }
 
 func ExampleContainer_Query() {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Start is where a feed without a continuation begins. The zero value is the
-// beginning. Starts may be compared with ==.
+// Start is the start of a feed that is read without a continuation. The zero
+// value is the beginning of the feed. Starts may be compared with ==.
 type Start struct {
 	mode startMode
 	unix int64 // of startTime
@@ -27,16 +27,16 @@ const (
 	startTime
 )
 
-// StartNow begins with the next change.
+// StartNow starts at the next change.
 var StartNow = Start{mode: startNow}
 
-// StartAt begins with the changes of time t. Documents know whole seconds
-// (_ts), so those of the same second before t come too; the service documents a
-// precision of about five seconds.
+// StartAt starts at the changes of time t. Documents have a time in whole
+// seconds (_ts), so changes of the same second before t are included. The
+// service documents a precision of about five seconds.
 func StartAt(t time.Time) Start { return Start{mode: startTime, unix: t.Unix()} }
 
 // Time returns the time of [StartAt] in whole seconds; ok is false for every
-// other start.
+// other Start.
 func (s Start) Time() (t time.Time, ok bool) {
 	return time.Unix(s.unix, 0).UTC(), s.mode == startTime
 }
@@ -52,69 +52,75 @@ func (s Start) String() string {
 	return "beginning"
 }
 
-// Mode is what a change feed shows.
+// Mode selects the changes that a feed reports.
 type Mode int8
 
 const (
-	// LatestVersion shows each document in its last version, and no deletes.
+	// LatestVersion reports the latest version of each document, and no
+	// deletes.
 	LatestVersion Mode = iota
-	// AllVersions shows every version and every delete, within the retention of
-	// the container's change feed policy. It begins now or at a continuation.
+	// AllVersions reports every version and every delete, within the retention
+	// of the container's change feed policy. It must start now or at a
+	// continuation.
 	AllVersions
 )
 
-// FeedRequest asks for one page of the change feed.
+// FeedRequest is a request for one page of the change feed.
 type FeedRequest struct {
-	// Mode is what to show. A continuation of one mode is none of the other.
+	// Mode selects the changes to report. A continuation is valid in its own
+	// mode only.
 	Mode Mode
 
-	// Range is the physical range to read. Its bounds are needed to tell
-	// whether Min and Max are narrower.
+	// Range is the physical range to read. Min and Max are compared with its
+	// bounds.
 	Range Range
 
 	// Min and Max restrict the page to a part of the range, [Min, Max) of
-	// hashed keys in upper hex, as a lease keeps it after a merge. Both empty is
-	// the whole range. They must lie within it.
+	// hashed keys in upper-case hex, as a lease keeps its part after a merge.
+	// If both are empty, the whole range is read. They must lie within the
+	// range.
 	Min, Max string
 
-	// Continuation is that of the page before, quotes included. When empty
-	// Start decides.
+	// Continuation is the one of the page before, with its quotes. If empty,
+	// Start applies.
 	Continuation string
 
-	// ResourceID is the container's, as [Container.Properties] gives it, that
-	// Continuation is of. When given, a container that was created anew by the
-	// same name is refused with 400/1024; otherwise a position of the old one
-	// could be taken for one of the new.
+	// ResourceID is the [ContainerProperties].ResourceID of the container that
+	// Continuation belongs to. If it is set and the container was deleted and
+	// created again under the same name, the service rejects the request with
+	// 400/1024. Otherwise the feed of the new container could be read at a
+	// position of the old one.
 	ResourceID string
 
-	// Start is where to begin without a continuation. A start time governs every
-	// page: give it with the continuation too. After a merge the order of a
-	// range no longer follows _ts, and changes from before the time would come
-	// (azure-sdk-for-java sends it with every page for that reason).
+	// Start applies if there is no continuation. A start time must be sent with
+	// every page, so set it together with the continuation too: after a merge
+	// the order of a range does not follow _ts any more, and without the time
+	// older changes would be reported (azure-sdk-for-java sends it with every
+	// page for that reason).
 	Start Start
 
-	// MaxItems is a hint; 0 is the service's own page size. A transaction is
-	// never divided, so a page may hold more.
+	// MaxItems is a hint; 0 means the service's own page size. A transaction is
+	// never divided, so a page may have more items.
 	MaxItems int
 }
 
 // Page is one answer of the change feed.
 type Page struct {
-	// Items are in feed order; none when NotModified. They are slices of the
+	// Items are in feed order; empty if NotModified. They are slices of the
 	// page's buffer: see [Page.Release].
 	Items []Item
 
-	// Continuation asks for what follows the page: the answer's etag as it is,
-	// quotes included. A page that is NotModified has one too, and it may be
-	// newer than the one asked with. When Items came but it did not change,
-	// asking again would bring them again.
+	// Continuation requests the next page: the answer's etag, with its quotes.
+	// A page that is NotModified also has one, and it may be newer than the one
+	// in the request. If Items came with an unchanged Continuation, the next
+	// request would return the same items.
 	Continuation string
 
-	NotModified bool  // nothing new: wait before asking again
-	SessionLSN  int64 // newest LSN of the range, from the session token; 0 when absent
-	LSN         int64 // the lsn header; 0 when absent
+	NotModified bool  // no new changes: wait before the next request
+	SessionLSN  int64 // newest LSN of the range, from the session token; 0 if absent
+	LSN         int64 // the lsn header; 0 if absent
 	Charge      float64
-	Date        time.Time // the service's, in whole seconds
+	Date        time.Time // by the service's clock, in whole seconds
 	ActivityID  string
 
 	buffer *buffer
@@ -123,21 +129,21 @@ type Page struct {
 // Item is one change of a page. In LatestVersion mode only the first three
 // fields are set.
 type Item struct {
-	Document  json.RawMessage // as it now is; nil for a delete
-	LSN       int64           // _lsn, or that of the metadata; 0 when absent
-	Timestamp int64           // _ts, or crts of the metadata: seconds since 1970; 0 when absent
+	Document  json.RawMessage // the version reported; nil for a delete
+	LSN       int64           // _lsn, or lsn of the metadata; 0 if absent
+	Timestamp int64           // _ts, or crts of the metadata: seconds since 1970; 0 if absent
 
 	Operation    Operation
-	Previous     json.RawMessage // the version before, where the service has it
-	PreviousLSN  int64           // of the version before; 0 when absent
+	Previous     json.RawMessage // the version before, if the service has it
+	PreviousLSN  int64           // of the version before; 0 if absent
 	ID           string          // of a delete
 	PartitionKey json.RawMessage // of a delete: an object by path, or a list of values
 }
 
-// Operation is what happened to a document.
+// Operation is the kind of a change.
 type Operation string
 
-// The operations of AllVersions mode; in LatestVersion mode it is empty.
+// The operations of AllVersions mode; in LatestVersion mode Operation is empty.
 const (
 	Create  Operation = "create"
 	Replace Operation = "replace"
@@ -145,18 +151,18 @@ const (
 	Expire  Operation = "expire" // a delete by time to live
 )
 
-// Release gives the page's buffer back for reuse; Items are invalid
-// afterwards. It need not be called, and has no effect the second time.
+// Release returns the page's buffer for reuse; Items must not be used
+// afterwards. Calling Release is optional, and a second call has no effect.
 func (p *Page) Release() {
 	p.buffer.release()
 	p.buffer, p.Items = nil, nil
 }
 
-// ReadFeed reads one page. 410/1002 and 410/1007 say that the range was split
-// or merged: read [Container.Ranges]. 410/1000 and 400/1024 say that the
-// container was created anew and that the continuation does not apply to it. An
-// answer that is not a page of a feed, or is truncated, is discarded whole and
-// is an error.
+// ReadFeed reads one page. 410/1002 and 410/1007 mean that the range was split
+// or merged: call [Container.Ranges]. 410/1000 and 400/1024 mean that the
+// container was deleted and created again, so the continuation is not valid for
+// it. If the answer is truncated or is not a feed page, ReadFeed returns an
+// error and no items.
 func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) {
 	op, err := c.feedOperation(r)
 	if err != nil {
@@ -187,16 +193,16 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	}
 	page.LSN, _ = strconv.ParseInt(h.Get(headerLSN), 10, 64)
 	if page.Continuation == "" {
-		return nil, errors.New("the answer has no etag: nothing could be read after it")
+		return nil, errors.New("the answer has no etag: the next page cannot be requested")
 	}
 	if page.NotModified {
 		page.Release()
 		return page, nil
 	}
 	var err error
-	body.items, err = cutDocuments(body.bytes, body.items[:0])
+	body.items, err = scanDocuments(body.bytes, body.items[:0])
 	if err == nil && r.Mode == AllVersions {
-		err = openEnvelopes(body.items)
+		err = decodeEnvelopes(body.items)
 	}
 	page.Items = body.items
 	return page, err
@@ -212,7 +218,7 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 		return nil, fmt.Errorf("%s: the range has no id", op)
 	}
 	if r.Mode == AllVersions && r.Continuation == "" && r.Start != StartNow {
-		return nil, fmt.Errorf("%s: all versions begin now or at a continuation, not at %s", op, r.Start)
+		return nil, fmt.Errorf("%s: mode AllVersions must start now or at a continuation, not at %s", op, r.Start)
 	}
 	h := op.header
 	h.Set(headerFeedMode, incrementalFeed)
@@ -240,14 +246,14 @@ func (r FeedRequest) setPosition(h http.Header) {
 		h.Set("If-None-Match", "*")
 	}
 	if t, ok := r.Start.Time(); ok {
-		// The service compares _ts > time.
+		// The service reports changes with _ts > time.
 		h.Set("If-Modified-Since", t.Add(-time.Second).Format(http.TimeFormat))
 	}
 }
 
-// setBounds restricts the read where the bounds are narrower than the range.
-// The start is left out when empty, as azure-cosmos-dotnet-v3 and
-// @azure/cosmos do.
+// setBounds restricts the read if the bounds are narrower than the range. An
+// empty lower bound is left out, as azure-cosmos-dotnet-v3 and @azure/cosmos
+// do.
 func (r FeedRequest) setBounds(h http.Header) error {
 	lo, hi := r.Min, cmp.Or(r.Max, r.Range.Max)
 	if r.Min == "" && r.Max == "" {
@@ -267,13 +273,13 @@ func (r FeedRequest) setBounds(h http.Header) error {
 	return nil
 }
 
-// sessionLSN takes the LSN out of a session token
-// {range}:{version}#{lsn}[#{region}={lsn}…] or {range}:{lsn}, of which there
-// may be several with commas between: azure-cosmos-dotnet-v3
+// sessionLSN returns the LSN in a session token
+// {range}:{version}#{lsn}[#{region}={lsn}…] or {range}:{lsn}, or 0. There may
+// be several tokens, separated by commas: azure-cosmos-dotnet-v3
 // VectorSessionToken.
 func sessionLSN(token, rangeID string) int64 {
-	for one := range strings.SplitSeq(token, ",") {
-		id, rest, ok := strings.Cut(one, ":")
+	for part := range strings.SplitSeq(token, ",") {
+		id, rest, ok := strings.Cut(part, ":")
 		if !ok || strings.TrimSpace(id) != rangeID && strings.Contains(token, ",") {
 			continue
 		}

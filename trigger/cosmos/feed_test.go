@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// feedHeaders are those that say what to read.
+// feedHeaders are the headers that select the page.
 var feedHeaders = []string{
 	"A-IM", "If-None-Match", "If-Modified-Since", "x-ms-documentdb-partitionkeyrangeid", "x-ms-read-key-type",
 	"x-ms-start-epk", "x-ms-end-epk", "x-ms-cosmos-intended-collection-rid", "x-ms-max-item-count", "x-ms-continuation", "x-ms-documentdb-partitionkey",
@@ -31,7 +31,7 @@ func TestFeedRequestHeaders(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 700e6, time.FixedZone("CET", 3600))
 	for name, test := range map[string]struct {
 		request FeedRequest
-		want    map[string]string // beside A-IM
+		want    map[string]string // in addition to A-IM
 	}{
 		"beginning": {FeedRequest{Range: wholeRange},
 			map[string]string{"x-ms-documentdb-partitionkeyrangeid": "0", "x-ms-max-item-count": "-1"}},
@@ -85,7 +85,7 @@ func TestFeedRequestHeaders(t *testing.T) {
 	}
 }
 
-func TestFeedRequestRefuses(t *testing.T) {
+func TestFeedRequestRejectsInvalidFields(t *testing.T) {
 	for name, r := range map[string]FeedRequest{
 		"no range":        {},
 		"below the range": {Range: middleRange, Min: "0F", Max: "18"},
@@ -143,7 +143,7 @@ func TestSessionLSN(t *testing.T) {
 		"0:12":                 12,
 		"0:1#77,1:2#99":        77,
 		"1:2#99, 0:1#77#1=5":   77,
-		"9:5#3":                3, // one token is the range's, whatever it calls it
+		"9:5#3":                3, // a single token belongs to the range, whatever id it has
 		"12":                   0,
 		"0:x":                  0,
 		"0:1#":                 0,
@@ -156,7 +156,7 @@ func TestSessionLSN(t *testing.T) {
 	}
 }
 
-func TestPageRefused(t *testing.T) {
+func TestInvalidPageIsRejected(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer any
 		want   string
@@ -182,7 +182,8 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// A body without a length, as the gateway sends long ones, is read whole.
+// A body without a Content-Length is read to its end; the gateway sends large
+// bodies in this way.
 func TestPageOfUnknownLength(t *testing.T) {
 	body := string(feedPage(50, 5000))
 	s := newService(t, func() *http.Response {
@@ -196,8 +197,8 @@ func TestPageOfUnknownLength(t *testing.T) {
 	}
 }
 
-// What Release gave back is used for the next page, and only then.
-func TestPageBufferReuse(t *testing.T) {
+// A buffer is reused after Release, and not before.
+func TestReleasedBufferIsReused(t *testing.T) {
 	body := string(feedPage(10, 100))
 	s := newService(t, ok(body))
 	c := s.container()
@@ -237,7 +238,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// What a page costs beside the network, from request to released buffer.
+// BenchmarkReadFeed measures one page from request to Release, without the
+// network.
 func BenchmarkReadFeed(b *testing.B) {
 	body := feedPage(100, 1000)
 	s := &service{t: b}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Names as azure-cosmos-dotnet-v3 HttpConstants.HttpHeaders has them.
+// Header names, from azure-cosmos-dotnet-v3 HttpConstants.HttpHeaders.
 const (
 	headerActivityID       = "x-ms-activity-id"
 	headerCapabilities     = "x-ms-cosmos-sdk-supportedcapabilities"
@@ -38,22 +38,25 @@ const (
 )
 
 const (
-	// apiVersion is the one of @azure/cosmos 4 and of azure-cosmos-dotnet-v3.
+	// apiVersion is the version that @azure/cosmos 4 and azure-cosmos-dotnet-v3
+	// send.
 	apiVersion = "2020-07-15"
 
-	// capabilities tells the service that we understand merged ranges (1) and
-	// start times on them (2): azure-cosmos-dotnet-v3 SDKSupportedCapabilities.
+	// capabilities tells the service that the client understands merged ranges
+	// (1) and start times on them (2): azure-cosmos-dotnet-v3
+	// SDKSupportedCapabilities.
 	capabilities = "3"
 
 	incrementalFeed  = "Incremental Feed"
 	fullFidelityFeed = "Full-Fidelity Feed"
 
-	// wireFormat has metadata: azure-cosmos-dotnet-v3
+	// wireFormat is the format with metadata: azure-cosmos-dotnet-v3
 	// ChangeFeedModeFullFidelity.ChangeFeedWireFormatVersion.
 	wireFormat = "2021-09-15"
 )
 
-// loggedHeaders are shown by azcore's log; it hides all others.
+// loggedHeaders are the headers that azcore's log may show; it redacts all
+// others.
 var loggedHeaders = []string{
 	headerActivityID, headerCharge, headerEndEPK, headerFeedMode, headerMaxItems,
 	headerPartitionRangeID, headerRetryAfter, headerStartEPK, headerSubStatus, headerLSN,
@@ -65,13 +68,13 @@ func setCommonHeaders(h http.Header) {
 	h.Set("Accept", "application/json")
 }
 
-// checkHeader refuses values that cannot be sent, such as an etag or a
-// continuation that was damaged where it was kept.
+// checkHeader rejects values that cannot be sent, such as an etag or a
+// continuation that was damaged in storage.
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				return fmt.Errorf("value for header %s holds a control character", name)
+				return fmt.Errorf("value for header %s contains a control character", name)
 			}
 		}
 	}

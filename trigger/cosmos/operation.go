@@ -14,28 +14,29 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 )
 
-// operation is one request of the API, before regions, retries and signatures.
+// operation is one call of the API, before regions, retries and signatures. The
+// goroutine of the call owns it.
 type operation struct {
-	name   string // for error texts: "replace document"
-	kind   string // resource type in the signature: "docs"
+	name   string // for error texts, for example "replace document"
+	kind   string // resource type in the signature, for example "docs"
 	parent string // resource link in the signature; no leading slash, not escaped
-	link   string // what is asked, for error texts
+	link   string // resource link, for error texts
 	method string
 	path   string // escaped, with leading slash
 	header http.Header
 	body   []byte
 
-	container *Container // where it concerns one
-	write     bool       // changes something
+	container *Container // nil if the operation does not concern a container
+	write     bool       // changes data: retry only if not applied
 	feed      bool       // reads a physical range by its id
 
-	answer *buffer // body of a success; set by the retry policy
+	answer *buffer // body of a success; set by retryPolicy
 }
 
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }
 
-// do sends op and returns the head of the answer, whose body is in op.answer.
-// An answer that is not a success is an [Error].
+// do sends op and returns the head of the answer; the body is in op.answer. If
+// the answer is not a success, the error holds an [Error].
 func (c *Client) do(ctx context.Context, op *operation) (*http.Response, error) {
 	req, err := c.newRequest(ctx, op)
 	if err != nil {
@@ -70,10 +71,10 @@ func (c *Client) newRequest(ctx context.Context, op *operation) (*policy.Request
 	return req, req.SetBody(streaming.NopCloser(bytes.NewReader(op.body)), cmp.Or(raw.Header.Get("Content-Type"), "application/json"))
 }
 
-// decode reads the answer of op as JSON.
+// decode decodes the answer of op as JSON.
 func (op *operation) decode(v any) error {
 	if err := json.Unmarshal(op.answer.bytes, v); err != nil {
-		return fmt.Errorf("%s: answer is not the JSON expected: %w", op, err)
+		return fmt.Errorf("%s: answer is not the expected JSON: %w", op, err)
 	}
 	return nil
 }

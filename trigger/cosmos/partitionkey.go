@@ -11,25 +11,25 @@ import (
 )
 
 // PartitionKey is the value of a document's partition key: one component, or
-// one per level of a hierarchical key. The zero value is no key, which only a
-// [Query] may have.
+// one for each level of a hierarchical key. Only a [Query] may have the zero
+// value.
 type PartitionKey struct {
-	header string // as x-ms-documentdb-partitionkey carries it
-	err    error  // of NewPartitionKey, reported by the operation
+	header string // value of x-ms-documentdb-partitionkey
+	err    error  // of NewPartitionKey; the operation that gets the key returns it
 }
 
 type undefined struct{}
 
-// Undefined is the component of a document that lacks the partition key
+// Undefined is the component for a document that lacks the partition key
 // property.
 var Undefined undefined
 
-// NewPartitionKey makes a key of its components: a string, a bool, nil,
-// [Undefined], a float64 or an integer each. The operation that gets a key of
-// other types, or of a number that is not finite, fails.
+// NewPartitionKey returns a key of the given components: each a string, a bool,
+// nil, [Undefined], a float64 or an integer. If a component has another type or
+// is not finite, the operation that gets the key returns an error.
 func NewPartitionKey(values ...any) PartitionKey {
 	if len(values) == 0 {
-		return PartitionKey{err: errors.New("partition key has no components: give a value, nil or Undefined")}
+		return PartitionKey{err: errors.New("partition key has no components: pass a value, nil or Undefined")}
 	}
 	b := []byte{'['}
 	for i, v := range values {
@@ -49,7 +49,7 @@ func (k PartitionKey) String() string { return k.header }
 
 func (k PartitionKey) check() error {
 	if k.err == nil && k.header == "" {
-		return errors.New("no partition key: give NewPartitionKey(…)")
+		return errors.New("no partition key: pass NewPartitionKey(…)")
 	}
 	return k.err
 }
@@ -66,14 +66,14 @@ func appendComponent(b []byte, v any) ([]byte, error) {
 		}
 	case nil, bool, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 	default:
-		return nil, fmt.Errorf("a %T cannot be a partition key: give a string, number, bool, nil or Undefined", v)
+		return nil, fmt.Errorf("a %T cannot be a partition key: pass a string, number, bool, nil or Undefined", v)
 	}
 	text, err := json.Marshal(v)
 	return append(b, text...), err
 }
 
-// appendASCII appends s as a JSON string of ASCII characters, since it goes
-// into a header.
+// appendASCII appends s as a JSON string of ASCII characters, because header
+// values must be ASCII.
 func appendASCII(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

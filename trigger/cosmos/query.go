@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Query is a query in the SQL of Cosmos DB.
+// Query is a query in the SQL dialect of Cosmos DB.
 type Query struct {
 	Text       string
 	Parameters []Parameter
 
-	// PartitionKey restricts the query to one logical partition. When nil the
-	// gateway runs it over all; it refuses there what needs a merge of the
-	// partial results (ORDER BY, aggregates) with 400/1004.
+	// PartitionKey restricts the query to one logical partition. If it is nil,
+	// the gateway queries all partitions; it then rejects queries whose partial
+	// results must be merged (ORDER BY, aggregates) with 400/1004.
 	PartitionKey *PartitionKey
 
-	MaxItems     int    // page hint; 0 for the service's own
-	Continuation string // where an earlier query stopped: [QueryPage].Continuation
+	MaxItems     int    // hint; 0 means the service's own page size
+	Continuation string // [QueryPage].Continuation of the page before, to resume a query
 }
 
-// Parameter is the value of a name in a query's text.
+// Parameter is a named value in the text of a query.
 type Parameter struct {
 	Name  string `json:"name"` // with its @
 	Value any    `json:"value"`
@@ -32,14 +32,14 @@ type Parameter struct {
 
 // QueryPage is one page of a query's results.
 type QueryPage struct {
-	Items        []json.RawMessage // may be empty on any page
+	Items        []json.RawMessage // may be empty, also before the last page
 	Continuation string            // of the next page; empty on the last
 	Date         time.Time
 	Charge       float64
 	ActivityID   string
 }
 
-// Query runs q and gives its pages one by one. An error ends the sequence.
+// Query runs q and yields its pages. An error ends the sequence.
 func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[*QueryPage, error] {
 	return func(yield func(*QueryPage, error) bool) {
 		for {
@@ -65,7 +65,7 @@ func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	items, err := cutDocuments(op.answer.bytes, nil)
+	items, err := scanDocuments(op.answer.bytes, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -116,7 +116,7 @@ func (c *Container) queryOperation(q Query) (*operation, error) {
 	return op, nil
 }
 
-// pageHint is -1, the service's own page size, where none is given.
+// pageHint returns n, or -1, the service's own page size, if n is not positive.
 func pageHint(n int) int {
 	if n <= 0 {
 		return -1

@@ -56,7 +56,7 @@ func TestQueryOfOneKey(t *testing.T) {
 	}
 }
 
-func TestQueryEnds(t *testing.T) {
+func TestQueryStopsEarly(t *testing.T) {
 	more := ok(emptyPage, "x-ms-continuation", "more")
 	t.Run("when the caller stops", func(t *testing.T) {
 		s := newService(t, more)
@@ -72,7 +72,7 @@ func TestQueryEnds(t *testing.T) {
 		answer any
 		want   string
 	}{
-		"refused":      {Query{Text: "SELECT 1"}, status(400, "x-ms-substatus", "1004"), "drop ORDER BY and aggregates"},
+		"refused":      {Query{Text: "SELECT 1"}, status(400, "x-ms-substatus", "1004"), "remove ORDER BY and aggregates"},
 		"not a page":   {Query{Text: "SELECT 1"}, ok("[]"), "query dbs/Games/colls/High Scores: answer is not a page of documents"},
 		"no key":       {Query{Text: "SELECT 1", PartitionKey: &PartitionKey{}}, more, "no partition key"},
 		"no parameter": {Query{Text: "SELECT 1", Parameters: []Parameter{{"@f", func() {}}}}, more, "parameters: json"},

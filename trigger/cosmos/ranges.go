@@ -12,16 +12,16 @@ import (
 )
 
 // Range is a physical range of a container: [Min, Max) of hashed partition
-// keys, in upper hex. The first one of a container begins at "", the last one
-// ends at "FF".
+// keys, in upper-case hex. The first range of a container begins at "", the
+// last one ends at "FF".
 type Range struct {
 	ID       string
 	Min, Max string
-	Parents  []string // the ranges it was split or merged from, ancestors included
+	Parents  []string // ranges that it was split or merged from, with their own parents
 }
 
-// CompareKeys orders two bounds of ranges by the keys they stand for: -1, 0 or
-// 1. Zero bytes at the end make no difference, as in azcosmos.
+// CompareKeys compares two bounds of ranges: -1, 0 or 1. Trailing zero bytes
+// are ignored, as in azcosmos.
 func CompareKeys(a, b string) int { return strings.Compare(trimZeros(a), trimZeros(b)) }
 
 func trimZeros(key string) string {
@@ -31,27 +31,27 @@ func trimZeros(key string) string {
 	return key
 }
 
-// rangeMap is what is known of a container's ranges.
+// rangeMap caches the ranges of a container.
 type rangeMap struct {
-	turn      chan struct{} // one reader at a time; it owns etag and known
-	forgotten atomic.Bool   // read everything anew
+	lock    chan struct{} // holds a token while a reader owns etag and known
+	invalid atomic.Bool   // set by Forget: read all ranges again
 
 	etag  string
-	known map[string]Range // ancestors included
+	known map[string]Range // by id, with ancestors
 }
 
-// Ranges returns the current ranges in order of Min; ancestors are left out and
-// the ranges together cover every key once. It always asks the service, which
-// answers at little cost when nothing changed since the last call.
+// Ranges returns the current ranges in order of Min, without ancestors.
+// Together they cover every key exactly once. Each call asks the service, which
+// is cheap if nothing has changed since the last call.
 func (c *Container) Ranges(ctx context.Context) ([]Range, error) {
 	m := &c.ranges
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case m.lock <- struct{}{}:
+		defer func() { <-m.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if m.forgotten.Swap(false) {
+	if m.invalid.Swap(false) {
 		m.etag = ""
 	}
 	incremental := m.etag != ""
@@ -63,10 +63,10 @@ func (c *Container) Ranges(ctx context.Context) ([]Range, error) {
 	return current, err
 }
 
-// maxRangePages bounds one incremental read, as azcosmos does.
+// maxRangePages bounds the pages of one read, as azcosmos does.
 const maxRangePages = 1000
 
-// readRanges reads what changed since m.etag, until the service has no more.
+// readRanges reads the changes since m.etag, page by page.
 func (c *Container) readRanges(ctx context.Context, m *rangeMap) ([]Range, error) {
 	etag, known := m.etag, map[string]Range{}
 	if etag != "" {
@@ -90,7 +90,7 @@ func (c *Container) readRanges(ctx context.Context, m *rangeMap) ([]Range, error
 		}
 		etag = next
 	}
-	return nil, fmt.Errorf("read ranges %s: no end after %d answers", c.link, maxRangePages)
+	return nil, fmt.Errorf("read ranges %s: not complete after %d pages", c.link, maxRangePages)
 }
 
 func (c *Container) readRangePage(ctx context.Context, since string) (changed []Range, next string, err error) {
@@ -133,9 +133,10 @@ func (c *Container) readRangePage(ctx context.Context, since string) (changed []
 	return changed, next, nil
 }
 
-var errCoverage = errors.New("ranges do not cover every key once")
+var errCoverage = errors.New("ranges do not cover every key exactly once")
 
-// currentRanges drops ancestors and checks that the rest is whole.
+// currentRanges drops ancestors and checks that the remaining ranges cover
+// every key exactly once.
 func currentRanges(known map[string]Range) ([]Range, error) {
 	gone := map[string]bool{}
 	for _, r := range known {
@@ -153,12 +154,12 @@ func currentRanges(known map[string]Range) ([]Range, error) {
 	next := ""
 	for _, r := range current {
 		if CompareKeys(r.Min, next) != 0 {
-			return nil, fmt.Errorf("%w: range %s begins at %q where %q is due", errCoverage, r.ID, r.Min, next)
+			return nil, fmt.Errorf("%w: range %s begins at %q instead of %q", errCoverage, r.ID, r.Min, next)
 		}
 		next = r.Max
 	}
 	if next != "FF" {
-		return nil, fmt.Errorf("%w: they end at %q, not at \"FF\"", errCoverage, next)
+		return nil, fmt.Errorf("%w: the last one ends at %q instead of \"FF\"", errCoverage, next)
 	}
 	return current, nil
 }

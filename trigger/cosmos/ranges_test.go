@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rangesBody is the answer that lists ranges.
+// rangesBody returns the body of an answer that lists ranges.
 func rangesBody(ranges ...Range) string {
 	type entry struct {
 		ID      string   `json:"id"`
@@ -50,9 +50,9 @@ func ids(ranges []Range) (ids string) {
 	return ids
 }
 
-// A first read takes two requests, a later one without changes one; splits and
-// merges arrive as differences.
-func TestRangesIncremental(t *testing.T) {
+// The first read takes two requests, a later read without changes takes one.
+// Splits and merges arrive as differences.
+func TestRangesAreReadIncrementally(t *testing.T) {
 	s := newService(t,
 		rangesAnswer(`"1"`, root), unchanged(`"1"`),
 		unchanged(`"1"`),
@@ -88,8 +88,8 @@ func TestRangesOnSeveralPages(t *testing.T) {
 	}
 }
 
-// A service that does not know the incremental read answers with everything
-// and no new etag: that is an end, too.
+// A service without incremental reads returns all ranges and no new etag, which
+// ends the read.
 func TestRangesWithoutEtag(t *testing.T) {
 	s := newService(t, func() *http.Response { return reply(200, rangesBody(low, high)) })
 	got, err := s.container().Ranges(t.Context())
@@ -98,8 +98,8 @@ func TestRangesWithoutEtag(t *testing.T) {
 	}
 }
 
-// Differences that do not fit what is known are read anew from the start.
-func TestRangesReadAnew(t *testing.T) {
+// If the differences do not match the known ranges, all ranges are read again.
+func TestInconsistentRangesAreReadAgain(t *testing.T) {
 	s := newService(t,
 		rangesAnswer(`"1"`, root), unchanged(`"1"`),
 		rangesAnswer(`"2"`, low), unchanged(`"2"`),
@@ -116,7 +116,7 @@ func TestRangesReadAnew(t *testing.T) {
 	}
 }
 
-func TestRangesForgotten(t *testing.T) {
+func TestForgetReadsRangesAgain(t *testing.T) {
 	s := newService(t, rangesAnswer(`"1"`, root), unchanged(`"1"`), rangesAnswer(`"9"`, low, high), unchanged(`"9"`))
 	c := s.container()
 	if _, err := c.Ranges(t.Context()); err != nil {
@@ -129,20 +129,20 @@ func TestRangesForgotten(t *testing.T) {
 	}
 }
 
-func TestRangesRefused(t *testing.T) {
+func TestInvalidRangesAreRejected(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer any
 		want   string
 	}{
-		"none":        {rangesAnswer(`"1"`), `end at ""`},
-		"hole":        {rangesAnswer(`"1"`, Range{ID: "1", Max: "10"}, Range{ID: "2", Min: "20", Max: "FF"}), `range 2 begins at "20" where "10" is due`},
-		"overlap":     {rangesAnswer(`"1"`, Range{ID: "1", Max: "20"}, Range{ID: "2", Min: "10", Max: "FF"}), `range 2 begins at "10" where "20" is due`},
-		"late start":  {rangesAnswer(`"1"`, Range{ID: "1", Min: "05", Max: "FF"}), `begins at "05" where "" is due`},
-		"early end":   {rangesAnswer(`"1"`, Range{ID: "1", Max: "3F"}), `end at "3F"`},
-		"number ids":  {ok(`{"PartitionKeyRanges":[{"id":0,"minInclusive":"","maxExclusive":"FF"}]}`), "not the JSON expected"},
-		"HTML":        {ok("<html>"), "not the JSON expected"},
+		"none":        {rangesAnswer(`"1"`), `ends at ""`},
+		"gap":         {rangesAnswer(`"1"`, Range{ID: "1", Max: "10"}, Range{ID: "2", Min: "20", Max: "FF"}), `range 2 begins at "20" instead of "10"`},
+		"overlap":     {rangesAnswer(`"1"`, Range{ID: "1", Max: "20"}, Range{ID: "2", Min: "10", Max: "FF"}), `range 2 begins at "10" instead of "20"`},
+		"late start":  {rangesAnswer(`"1"`, Range{ID: "1", Min: "05", Max: "FF"}), `begins at "05" instead of ""`},
+		"early end":   {rangesAnswer(`"1"`, Range{ID: "1", Max: "3F"}), `ends at "3F"`},
+		"number ids":  {ok(`{"PartitionKeyRanges":[{"id":0,"minInclusive":"","maxExclusive":"FF"}]}`), "not the expected JSON"},
+		"HTML":        {ok("<html>"), "not the expected JSON"},
 		"no owner":    {status(404, "x-ms-substatus", "1003"), `database "Games", container "High Scores"`},
-		"no end":      {func() *http.Response { return reply(200, rangesBody(root), "Etag", time.Now().String()) }, "no end after 1000 answers"},
+		"no end":      {func() *http.Response { return reply(200, rangesBody(root), "Etag", time.Now().String()) }, "not complete after 1000 pages"},
 		"id is empty": {rangesAnswer(`"1"`, Range{Max: "FF"}), "a range without an id"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestRangesRefused(t *testing.T) {
 	}
 }
 
-// A reader that waits for another one leaves when its context ends.
-func TestRangesWaitsItsTurn(t *testing.T) {
+// A caller that waits for another read returns when its context ends.
+func TestRangesWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
 		s.answer = hang

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Account is what the service says of an account.
+// Account describes an account.
 type Account struct {
 	ID                   string
 	Consistency          string   // default consistency level, for example "Session"
-	WriteRegions         []Region // the first one takes the writes unless MultipleWriteRegions
+	WriteRegions         []Region // only the first accepts writes unless MultipleWriteRegions
 	ReadRegions          []Region
 	MultipleWriteRegions bool
 }
@@ -48,37 +48,37 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 }
 
 const (
-	accountAge     = 5 * time.Minute  // after which the account is read again
-	regionPenalty  = 5 * time.Minute  // for which an unreachable region comes last
-	rereadPatience = 5 * time.Second  // for a read that is not strictly needed
-	rereadPause    = 30 * time.Second // after one that failed
+	accountAge    = 5 * time.Minute  // after it, the account is read again
+	regionPenalty = 5 * time.Minute  // for this time, an unreachable region comes last
+	rereadTimeout = 5 * time.Second  // of a repeated read; the known regions are still usable
+	rereadPause   = 30 * time.Second // after a repeated read that failed
 )
 
-// regions knows where requests go.
+// regions chooses the regions for requests and caches the account.
 type regions struct {
 	base      *url.URL
 	preferred []string
 	account   func(context.Context) (Account, error)
 
-	turn chan struct{} // one reader of the account at a time
+	lock chan struct{} // holds a token while a request reads the account
 
-	mu            sync.Mutex
+	mu            sync.Mutex // guards the fields below; never held during a request
 	reads, writes []*url.URL
-	due           time.Time            // when to read the account again
-	patience      time.Time            // not before this, for it could not be read
-	down          map[string]time.Time // host: until when it comes last
-	failures      int                  // of first reads
-	failed        error                // the last of them
+	rereadAt      time.Time            // time at which the account is read again
+	notBefore     time.Time            // no repeated read before this time, because the last one failed
+	penalties     map[string]time.Time // by host: time until which it comes last
+	firstFailures int                  // number of failed first reads
+	lastFailure   error                // error of the last failed first read
 }
 
 func newRegions(base *url.URL, preferred []string, account func(context.Context) (Account, error)) *regions {
 	return &regions{
 		base: base, preferred: preferred, account: account,
-		turn: make(chan struct{}, 1), down: map[string]time.Time{},
+		lock: make(chan struct{}, 1), penalties: map[string]time.Time{},
 	}
 }
 
-// endpoints returns where op may go, best first.
+// endpoints returns the endpoints to which op may be sent, best first.
 func (r *regions) endpoints(ctx context.Context, op *operation) ([]*url.URL, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -92,22 +92,22 @@ func (r *regions) endpoints(ctx context.Context, op *operation) ([]*url.URL, err
 	defer r.mu.Unlock()
 	switch {
 	case op.kind == "":
-		return r.upFirst(r.accountEndpoints()), nil
+		return r.reachableFirst(r.accountEndpoints()), nil
 	case op.write:
-		return r.upFirst(r.writes), nil
+		return r.reachableFirst(r.writes), nil
 	}
-	return r.upFirst(r.reads), nil
+	return r.reachableFirst(r.reads), nil
 }
 
-// upFirst moves the regions that are down to the end.
-func (r *regions) upFirst(list []*url.URL) []*url.URL {
-	if len(r.down) == 0 || len(list) < 2 {
+// reachableFirst moves unreachable regions to the end.
+func (r *regions) reachableFirst(list []*url.URL) []*url.URL {
+	if len(r.penalties) == 0 || len(list) < 2 {
 		return list
 	}
 	now := time.Now()
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *url.URL) int {
-		return compareBool(now.Before(r.down[a.Host]), now.Before(r.down[b.Host]))
+		return compareBool(now.Before(r.penalties[a.Host]), now.Before(r.penalties[b.Host]))
 	})
 	return list
 }
@@ -122,25 +122,25 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// refresh reads the account where it is due.
+// refresh reads the account if it is not known or too old.
 func (r *regions) refresh(ctx context.Context) error {
 	known, due := r.state()
 	switch {
 	case !known:
-		return r.readFirst(ctx)
+		return r.readInitially(ctx)
 	case due:
-		r.readAgain(ctx)
+		r.reread(ctx)
 	}
 	return nil
 }
 
-// readFirst reads the account when nothing is known of it yet. All requests
-// wait for one that does, and share its failure.
-func (r *regions) readFirst(ctx context.Context) error {
+// readInitially reads the account if it is not known yet. One request reads it;
+// all others wait for that request and share its failure.
+func (r *regions) readInitially(ctx context.Context) error {
 	before, _ := r.failure()
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.lock <- struct{}{}:
+		defer func() { <-r.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -152,27 +152,27 @@ func (r *regions) readFirst(ctx context.Context) error {
 	}
 	err := r.read(ctx)
 	if err != nil && ctx.Err() == nil {
-		r.fail(err)
+		r.recordFailure(err)
 	}
 	return err
 }
 
-// readAgain reads the account unless another request does. What is known stays
-// when it cannot be read.
-func (r *regions) readAgain(ctx context.Context) {
+// reread reads the account again unless another request is doing so. If that
+// fails, the known regions stay in use.
+func (r *regions) reread(ctx context.Context) {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.lock <- struct{}{}:
+		defer func() { <-r.lock }()
 	default:
 		return
 	}
 	if _, due := r.state(); !due {
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, rereadPatience)
+	rereadCtx, cancel := context.WithTimeout(ctx, rereadTimeout)
 	defer cancel()
-	if err := r.read(within); err != nil && ctx.Err() == nil {
-		r.postpone()
+	if err := r.read(rereadCtx); err != nil && ctx.Err() == nil {
+		r.postponeReread()
 	}
 }
 
@@ -188,65 +188,65 @@ func (r *regions) state() (known, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	return r.reads != nil, !now.Before(r.due) && !now.Before(r.patience)
+	return r.reads != nil, !now.Before(r.rereadAt) && !now.Before(r.notBefore)
 }
 
-// failure returns how often a first read failed, and the last error.
+// failure returns the number of failed first reads, and the last error.
 func (r *regions) failure() (count int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.failures, r.failed
+	return r.firstFailures, r.lastFailure
 }
 
-func (r *regions) fail(err error) {
+func (r *regions) recordFailure(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failures++
-	r.failed = err
+	r.firstFailures++
+	r.lastFailure = err
 }
 
-func (r *regions) postpone() {
+func (r *regions) postponeReread() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.patience = time.Now().Add(rereadPause)
+	r.notBefore = time.Now().Add(rereadPause)
 }
 
-// stale has the account read again before the next request.
-func (r *regions) stale() {
+// markStale makes the next request read the account again.
+func (r *regions) markStale() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.due = time.Time{}
+	r.rereadAt = time.Time{}
 }
 
-// unreachable puts a region last for a while.
-func (r *regions) unreachable(host string) {
+// markUnreachable puts a region last for regionPenalty.
+func (r *regions) markUnreachable(host string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.down[host] = time.Now().Add(regionPenalty)
-	r.due = time.Time{}
+	r.penalties[host] = time.Now().Add(regionPenalty)
+	r.rereadAt = time.Time{}
 }
 
 func (r *regions) adopt(a Account) error {
-	reads, err := r.order(a.ReadRegions)
+	reads, err := r.orderEndpoints(a.ReadRegions)
 	if err != nil {
 		return err
 	}
 	if !a.MultipleWriteRegions && len(a.WriteRegions) > 1 {
 		a.WriteRegions = a.WriteRegions[:1]
 	}
-	writes, err := r.order(a.WriteRegions)
+	writes, err := r.orderEndpoints(a.WriteRegions)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads, r.writes, r.due = reads, writes, time.Now().Add(accountAge)
+	r.reads, r.writes, r.rereadAt = reads, writes, time.Now().Add(accountAge)
 	return nil
 }
 
-// order returns the endpoints of regions, the preferred ones first; the
-// configured endpoint when there are none.
-func (r *regions) order(regions []Region) ([]*url.URL, error) {
+// orderEndpoints returns the endpoints of regions, preferred regions first.
+// Without regions, it returns the configured endpoint.
+func (r *regions) orderEndpoints(regions []Region) ([]*url.URL, error) {
 	rank := func(name string) int {
 		i := slices.IndexFunc(r.preferred, func(p string) bool { return regionKey(p) == regionKey(name) })
 		if i < 0 {
@@ -260,7 +260,7 @@ func (r *regions) order(regions []Region) ([]*url.URL, error) {
 	for _, region := range regions {
 		u, err := parseEndpoint(region.Endpoint)
 		if err != nil || r.base.Scheme == "https" && u.Scheme != "https" {
-			return nil, fmt.Errorf("account names an unusable endpoint %q for region %q", region.Endpoint, region.Name)
+			return nil, fmt.Errorf("account lists an unusable endpoint %q for region %q", region.Endpoint, region.Name)
 		}
 		list = append(list, u)
 	}
@@ -272,9 +272,10 @@ func (r *regions) order(regions []Region) ([]*url.URL, error) {
 
 func regionKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "")) }
 
-// accountEndpoints are where the account can be read: the configured endpoint
-// and, of a global one, the names of the preferred regions, as
-// azure-cosmos-dotnet-v3 LocationHelper.GetLocationEndpoint makes them.
+// accountEndpoints returns the endpoints from which the account can be read:
+// the configured endpoint and, if it is the global endpoint of an account in
+// Azure, those of the preferred regions, with names as azure-cosmos-dotnet-v3
+// LocationHelper.GetLocationEndpoint builds them.
 func (r *regions) accountEndpoints() []*url.URL {
 	list := []*url.URL{r.base}
 	account, domain, _ := strings.Cut(r.base.Host, ".")

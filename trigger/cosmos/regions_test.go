@@ -17,15 +17,15 @@ const (
 	north = "https://games-northeurope.documents.azure.com:443/"
 )
 
-// twoRegions is a service of the write region West US and the read regions
-// West US and North Europe.
+// twoRegions returns a service with write region West US and read regions West
+// US and North Europe.
 func twoRegions(t *testing.T, answers ...any) *service {
 	s := newService(t, answers...)
 	s.account = func(int, *http.Request) (*http.Response, error) { return reply(200, accountBody(west, north)), nil }
 	return s
 }
 
-// hosts are where the requests went, by their region.
+// hosts returns the regions that the requests were sent to.
 func (s *service) hosts() (hosts []string) {
 	for _, r := range s.requests {
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Host, "games-"), ".")
@@ -59,10 +59,10 @@ func TestRegionsByPreference(t *testing.T) {
 			s := twoRegions(t, ok(emptyPage))
 			c := s.client(&ClientOptions{PreferredRegions: test.preferred}).Container("db", "c")
 			for _, call := range []func() error{
-				func() error { return aRead(t.Context(), c) },
-				func() error { return aFeed(t.Context(), c) },
+				func() error { return readOne(t.Context(), c) },
+				func() error { return readFeedOnce(t.Context(), c) },
 				func() error { return aQuery(t.Context(), c) },
-				func() error { return aWrite(t.Context(), c) },
+				func() error { return writeOne(t.Context(), c) },
 			} {
 				if err := call(); err != nil {
 					t.Fatal(err)
@@ -92,7 +92,7 @@ func TestReadsFailOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := twoRegions(t, test.answers...)
 				c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
-				if err := aFeed(t.Context(), c); err != nil {
+				if err := readFeedOnce(t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
 				wantHosts(t, s, test.want...)
@@ -101,14 +101,14 @@ func TestReadsFailOver(t *testing.T) {
 	}
 }
 
-// A region without connections comes last for five minutes.
+// An unreachable region comes last for five minutes.
 func TestUnreachableRegionIsAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := twoRegions(t, errRefused, ok(emptyPage))
 		c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
 		for _, pause := range []time.Duration{0, time.Minute, 5 * time.Minute} {
 			time.Sleep(pause)
-			if err := aFeed(t.Context(), c); err != nil {
+			if err := readFeedOnce(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -116,8 +116,9 @@ func TestUnreachableRegionIsAvoided(t *testing.T) {
 	})
 }
 
-// A write that a region refuses goes where the account then says.
-func TestWriteFollowsFailover(t *testing.T) {
+// If a region rejects a write, the write is sent to the write region that the
+// account then lists.
+func TestWriteFollowsRegionFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, status(403, "x-ms-substatus", "3"), status(403, "x-ms-substatus", "3"), ok("{}"))
 		s.account = func(n int, _ *http.Request) (*http.Response, error) {
@@ -126,7 +127,7 @@ func TestWriteFollowsFailover(t *testing.T) {
 			}
 			return reply(200, accountBody(north, west)), nil
 		}
-		if err := aWrite(t.Context(), s.container()); err != nil {
+		if err := writeOne(t.Context(), s.container()); err != nil {
 			t.Fatal(err)
 		}
 		wantHosts(t, s, "westus", "westus", "northeurope")
@@ -136,8 +137,8 @@ func TestWriteFollowsFailover(t *testing.T) {
 	})
 }
 
-// Writes go to the first region of an account with one write region, whatever
-// is preferred, and by preference where there are several.
+// If an account has one write region, writes go to it, regardless of the
+// preference; if it has more, writes follow the preference.
 func TestWriteRegions(t *testing.T) {
 	for multiple, want := range map[bool]string{false: "westus", true: "northeurope"} {
 		s := newService(t, ok("{}"))
@@ -151,7 +152,7 @@ func TestWriteRegions(t *testing.T) {
 			}
 			return reply(200, body), nil
 		}
-		if err := aWrite(t.Context(), s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")); err != nil {
+		if err := writeOne(t.Context(), s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")); err != nil {
 			t.Fatal(err)
 		}
 		wantHosts(t, s, want)
@@ -167,16 +168,16 @@ func TestAccountIsReadAgain(t *testing.T) {
 			reads int
 		}{{0, 1}, {4 * time.Minute, 1}, {time.Minute, 2}, {time.Minute, 2}} {
 			time.Sleep(want.pause)
-			if err := aRead(t.Context(), c); err != nil || len(s.accountReads) != want.reads {
+			if err := readOne(t.Context(), c); err != nil || len(s.accountReads) != want.reads {
 				t.Errorf("after %v: %d account reads, %v", want.pause, len(s.accountReads), err)
 			}
 		}
 	})
 }
 
-// An account that cannot be read again leaves what is known in place, and does
-// not hold requests up.
-func TestAccountUnreadableLater(t *testing.T) {
+// If the account cannot be read again, the known regions stay in use and
+// requests do not wait.
+func TestUnreadableAccountKeepsKnownRegions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, ok("{}"))
 		s.account = func(n int, _ *http.Request) (*http.Response, error) {
@@ -188,10 +189,10 @@ func TestAccountUnreadableLater(t *testing.T) {
 		c := s.container()
 		for range 3 {
 			start := time.Now()
-			if err := aRead(t.Context(), c); err != nil {
+			if err := readOne(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(start); took > rereadPatience {
+			if took := time.Since(start); took > rereadTimeout {
 				t.Errorf("held up for %v", took)
 			}
 			time.Sleep(6 * time.Minute)
@@ -200,13 +201,13 @@ func TestAccountUnreadableLater(t *testing.T) {
 	})
 }
 
-func TestAccountUnreadable(t *testing.T) {
+func TestUnreadableAccountFailsRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		account any
 		want    string
 	}{
 		"forbidden":    {status(403), "read account: 403"},
-		"not ours":     {ok("<html>"), "not the JSON expected"},
+		"not ours":     {ok("<html>"), "not the expected JSON"},
 		"no endpoint":  {ok(accountBody("", "")), "unusable endpoint"},
 		"downgraded":   {ok(accountBody("http://games.example/", "http://games.example/")), "unusable endpoint"},
 		"no such host": {errNoHost, "no such host"},
@@ -215,7 +216,7 @@ func TestAccountUnreadable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newService(t)
 				s.account = script(test.account)
-				err := aWrite(t.Context(), s.container())
+				err := writeOne(t.Context(), s.container())
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "replace document dbs/Games/") {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
@@ -224,7 +225,7 @@ func TestAccountUnreadable(t *testing.T) {
 	}
 }
 
-// Where the global endpoint is down the account is read in a preferred region.
+// If the global endpoint is down, the account is read from a preferred region.
 func TestAccountReadInPreferredRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := twoRegions(t, ok("{}"))
@@ -235,7 +236,7 @@ func TestAccountReadInPreferredRegion(t *testing.T) {
 			return reply(200, accountBody(west, north)), nil
 		}
 		c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
-		if err := aRead(t.Context(), c); err != nil {
+		if err := readOne(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.accountReads[1].URL.Host; len(s.accountReads) != 2 || got != "games-northeurope.documents.azure.com:443" {
@@ -244,7 +245,7 @@ func TestAccountReadInPreferredRegion(t *testing.T) {
 	})
 }
 
-// Many first requests read the account once.
+// Concurrent first requests read the account once.
 func TestAccountIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, ok("{}"))
@@ -255,7 +256,7 @@ func TestAccountIsReadOnce(t *testing.T) {
 		c := s.container()
 		done := make(chan error)
 		for range 10 {
-			go func() { done <- aRead(t.Context(), c) }()
+			go func() { done <- readOne(t.Context(), c) }()
 		}
 		for range 10 {
 			if err := <-done; err != nil {
@@ -268,8 +269,8 @@ func TestAccountIsReadOnce(t *testing.T) {
 	})
 }
 
-// Requests that waited for the first read share its failure instead of trying
-// one after the other; a later request tries again.
+// Requests that waited for the first read share its failure instead of retrying
+// one after the other; a later request retries.
 func TestAccountFailureIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, ok("{}"))
@@ -283,7 +284,7 @@ func TestAccountFailureIsShared(t *testing.T) {
 		c := s.container()
 		done := make(chan error)
 		for range 10 {
-			go func() { done <- aRead(t.Context(), c) }()
+			go func() { done <- readOne(t.Context(), c) }()
 		}
 		for range 10 {
 			if err := <-done; !isStatus(err, 403) {
@@ -293,14 +294,15 @@ func TestAccountFailureIsShared(t *testing.T) {
 		if len(s.accountReads) != 1 {
 			t.Errorf("%d account reads", len(s.accountReads))
 		}
-		if err := aRead(t.Context(), c); err != nil {
+		if err := readOne(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// A leader that leaves does not fail those who wait.
-func TestAccountReaderLeaves(t *testing.T) {
+// If the context of the request that reads the account ends, the waiting
+// requests do not fail.
+func TestCanceledAccountReadDoesNotFailWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, ok("{}"))
 		s.account = func(n int, req *http.Request) (*http.Response, error) {
@@ -313,9 +315,9 @@ func TestAccountReaderLeaves(t *testing.T) {
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		first := make(chan error)
-		go func() { first <- aRead(brief, c) }()
+		go func() { first <- readOne(brief, c) }()
 		synctest.Wait()
-		if err := aRead(t.Context(), c); err != nil {
+		if err := readOne(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {

@@ -17,17 +17,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ways to use a container, by what repeating them may do.
+// The kinds of calls that differ in when they may be retried.
 var (
-	aRead = func(ctx context.Context, c *Container) error {
+	readOne = func(ctx context.Context, c *Container) error {
 		_, err := c.Read(ctx, "x", onePK)
 		return err
 	}
-	aWrite = func(ctx context.Context, c *Container) error {
+	writeOne = func(ctx context.Context, c *Container) error {
 		_, err := c.Replace(ctx, "x", onePK, "{}", `"e"`)
 		return err
 	}
-	aFeed = func(ctx context.Context, c *Container) error {
+	readFeedOnce = func(ctx context.Context, c *Container) error {
 		_, err := c.ReadFeed(ctx, FeedRequest{Range: wholeRange, Continuation: `"7"`})
 		return err
 	}
@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// What one answer or error leads to: how many requests, and what in the end.
+// Each answer or error has a fixed number of requests and a fixed result.
 func TestRetryRules(t *testing.T) {
 	cut := func() *http.Response {
 		r := reply(200, emptyPage[:9], "Etag", `"1"`)
@@ -49,57 +49,57 @@ func TestRetryRules(t *testing.T) {
 	for name, test := range map[string]struct {
 		call     func(context.Context, *Container) error
 		answer   any
-		requests int // where the answer never changes
+		requests int // if the answer never changes
 		unknown  bool
 	}{
-		"429 read":             {aRead, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
-		"429 write":            {aWrite, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
-		"429 without a wait":   {aRead, status(429), repeated, false},
-		"449 read":             {aRead, status(449), repeated, false},
-		"449 write":            {aWrite, status(449), repeated, false},
-		"408 read":             {aRead, status(408), repeated, false},
-		"408 write":            {aWrite, status(408), once, true},
-		"500 read":             {aRead, status(500), repeated, false},
-		"500 write":            {aWrite, status(500), once, true},
-		"503 feed":             {aFeed, status(503), repeated, false},
+		"429 read":             {readOne, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
+		"429 write":            {writeOne, status(429, "x-ms-retry-after-ms", "5"), repeated, false},
+		"429 without a wait":   {readOne, status(429), repeated, false},
+		"449 read":             {readOne, status(449), repeated, false},
+		"449 write":            {writeOne, status(449), repeated, false},
+		"408 read":             {readOne, status(408), repeated, false},
+		"408 write":            {writeOne, status(408), once, true},
+		"500 read":             {readOne, status(500), repeated, false},
+		"500 write":            {writeOne, status(500), once, true},
+		"503 feed":             {readFeedOnce, status(503), repeated, false},
 		"503 query":            {aQuery, status(503), repeated, false},
-		"503 write":            {aWrite, status(503), once, true},
-		"501 write":            {aWrite, status(501), once, false},
-		"404/0":                {aRead, status(404), once, false},
-		"404/1002":             {aRead, status(404, "x-ms-substatus", "1002"), repeated, false},
-		"404/1003":             {aRead, status(404, "x-ms-substatus", "1003"), once, false},
-		"409":                  {aWrite, status(409), once, false},
-		"412":                  {aWrite, status(412), once, false},
-		"413":                  {aWrite, status(413), once, false},
-		"400":                  {aFeed, status(400), once, false},
-		"403":                  {aRead, status(403), once, false},
-		"403/3 write":          {aWrite, status(403, "x-ms-substatus", "3"), 121, false},
-		"403/1008 read":        {aRead, status(403, "x-ms-substatus", "1008"), 121, false},
-		"400/1024 feed":        {aFeed, status(400, "x-ms-substatus", "1024"), once, false},
-		"410 feed":             {aFeed, status(410), once, false},
-		"410/1000 feed":        {aFeed, status(410, "x-ms-substatus", "1000"), once, false},
-		"410/1000 read":        {aRead, status(410, "x-ms-substatus", "1000"), 2, false},
-		"410/1000 write":       {aWrite, status(410, "x-ms-substatus", "1000"), 2, false},
-		"410/1002 feed":        {aFeed, status(410, "x-ms-substatus", "1002"), once, false},
-		"410/1007 feed":        {aFeed, status(410, "x-ms-substatus", "1007"), once, false},
-		"410/1008 feed":        {aFeed, status(410, "x-ms-substatus", "1008"), repeated, false},
-		"410/1002 write":       {aWrite, status(410, "x-ms-substatus", "1002"), repeated, false},
+		"503 write":            {writeOne, status(503), once, true},
+		"501 write":            {writeOne, status(501), once, false},
+		"404/0":                {readOne, status(404), once, false},
+		"404/1002":             {readOne, status(404, "x-ms-substatus", "1002"), repeated, false},
+		"404/1003":             {readOne, status(404, "x-ms-substatus", "1003"), once, false},
+		"409":                  {writeOne, status(409), once, false},
+		"412":                  {writeOne, status(412), once, false},
+		"413":                  {writeOne, status(413), once, false},
+		"400":                  {readFeedOnce, status(400), once, false},
+		"403":                  {readOne, status(403), once, false},
+		"403/3 write":          {writeOne, status(403, "x-ms-substatus", "3"), 121, false},
+		"403/1008 read":        {readOne, status(403, "x-ms-substatus", "1008"), 121, false},
+		"400/1024 feed":        {readFeedOnce, status(400, "x-ms-substatus", "1024"), once, false},
+		"410 feed":             {readFeedOnce, status(410), once, false},
+		"410/1000 feed":        {readFeedOnce, status(410, "x-ms-substatus", "1000"), once, false},
+		"410/1000 read":        {readOne, status(410, "x-ms-substatus", "1000"), 2, false},
+		"410/1000 write":       {writeOne, status(410, "x-ms-substatus", "1000"), 2, false},
+		"410/1002 feed":        {readFeedOnce, status(410, "x-ms-substatus", "1002"), once, false},
+		"410/1007 feed":        {readFeedOnce, status(410, "x-ms-substatus", "1007"), once, false},
+		"410/1008 feed":        {readFeedOnce, status(410, "x-ms-substatus", "1008"), repeated, false},
+		"410/1002 write":       {writeOne, status(410, "x-ms-substatus", "1002"), repeated, false},
 		"410/1007 query":       {aQuery, status(410, "x-ms-substatus", "1007"), repeated, false},
-		"redirect":             {aRead, status(307, "Location", "https://evil"), once, false},
-		"refused read":         {aRead, errRefused, repeated, false},
-		"refused write":        {aWrite, errRefused, repeated, false},
-		"no host write":        {aWrite, errNoHost, repeated, false},
-		"reset read":           {aRead, errReset, repeated, false},
-		"reset write":          {aWrite, errReset, once, true},
+		"redirect":             {readOne, status(307, "Location", "https://evil"), once, false},
+		"refused read":         {readOne, errRefused, repeated, false},
+		"refused write":        {writeOne, errRefused, repeated, false},
+		"no host write":        {writeOne, errNoHost, repeated, false},
+		"reset read":           {readOne, errReset, repeated, false},
+		"reset write":          {writeOne, errReset, once, true},
 		"ended query":          {aQuery, errEnded, repeated, false},
-		"ended write":          {aWrite, errEnded, once, true},
-		"some error read":      {aFeed, errSomehow, repeated, false},
-		"some error write":     {aWrite, errSomehow, once, true},
-		"certificate read":     {aRead, certificate, once, false},
-		"certificate write":    {aWrite, certificate, once, false},
-		"truncated feed":       {aFeed, cut, repeated, false},
-		"truncated read":       {aRead, cut, repeated, false},
-		"not a page of a feed": {aFeed, ok("<html>"), once, false},
+		"ended write":          {writeOne, errEnded, once, true},
+		"some error read":      {readFeedOnce, errOther, repeated, false},
+		"some error write":     {writeOne, errOther, once, true},
+		"certificate read":     {readOne, certificate, once, false},
+		"certificate write":    {writeOne, certificate, once, false},
+		"truncated feed":       {readFeedOnce, cut, repeated, false},
+		"truncated read":       {readOne, cut, repeated, false},
+		"not a page of a feed": {readFeedOnce, ok("<html>"), once, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,19 +122,19 @@ func TestRetryRules(t *testing.T) {
 	}
 }
 
-// The same trouble, gone at the second try, is not seen by the caller.
+// If the second attempt succeeds, the caller does not notice the first failure.
 func TestRetrySucceeds(t *testing.T) {
 	for name, test := range map[string]struct {
 		call   func(context.Context, *Container) error
 		answer any
 	}{
-		"429 write":     {aWrite, status(429)},
-		"449 write":     {aWrite, status(449)},
-		"503 feed":      {aFeed, status(503)},
-		"refused write": {aWrite, errRefused},
-		"reset read":    {aRead, errReset},
-		"410/1000 read": {aRead, status(410, "x-ms-substatus", "1000")},
-		"403/3 write":   {aWrite, status(403, "x-ms-substatus", "3")},
+		"429 write":     {writeOne, status(429)},
+		"449 write":     {writeOne, status(449)},
+		"503 feed":      {readFeedOnce, status(503)},
+		"refused write": {writeOne, errRefused},
+		"reset read":    {readOne, errReset},
+		"410/1000 read": {readOne, status(410, "x-ms-substatus", "1000")},
+		"403/3 write":   {writeOne, status(403, "x-ms-substatus", "3")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRetrySucceeds(t *testing.T) {
 	}
 }
 
-// gaps are the waits between the requests.
+// gaps returns the waits between the requests.
 func (s *service) gaps() (gaps []time.Duration) {
 	for i := 1; i < len(s.requests); i++ {
 		gaps = append(gaps, s.requests[i].at.Sub(s.requests[i-1].at))
@@ -166,11 +166,11 @@ func (s *service) gaps() (gaps []time.Duration) {
 	return gaps
 }
 
-func TestThrottledWaitsAsAsked(t *testing.T) {
+func TestThrottledCallWaitsAsRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t,
 			status(429, "x-ms-retry-after-ms", "120"), status(429, "x-ms-retry-after-ms", "0.5"), status(429, "x-ms-retry-after-ms", "7000"), ok("{}"))
-		if err := aWrite(t.Context(), s.container()); err != nil {
+		if err := writeOne(t.Context(), s.container()); err != nil {
 			t.Fatal(err)
 		}
 		want := []time.Duration{120 * time.Millisecond, 500 * time.Microsecond, 7 * time.Second}
@@ -180,10 +180,10 @@ func TestThrottledWaitsAsAsked(t *testing.T) {
 	})
 }
 
-func TestThrottledIsBounded(t *testing.T) {
+func TestThrottleWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, status(429, "x-ms-substatus", "3200", "x-ms-retry-after-ms", "14000"))
-		err := aRead(t.Context(), s.container())
+		err := readOne(t.Context(), s.container())
 		if len(s.requests) != 3 {
 			t.Errorf("%d requests, want the third to pass 30 s", len(s.requests))
 		}
@@ -197,7 +197,7 @@ func TestThrottledIsBounded(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, status(449))
-		if err := aWrite(t.Context(), s.container()); !isStatus(err, 449) {
+		if err := writeOne(t.Context(), s.container()); !isStatus(err, 449) {
 			t.Fatal(err)
 		}
 		for i, gap := range s.gaps() {
@@ -228,7 +228,7 @@ func TestRetryOptions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newService(t, status(503))
 				c := s.client(&ClientOptions{ClientOptions: azcore.ClientOptions{Retry: test.options}}).Container("db", "c")
-				err := aRead(policy.WithRetryOptions(t.Context(), test.ctx), c)
+				err := readOne(policy.WithRetryOptions(t.Context(), test.ctx), c)
 				if !isStatus(err, 503) || len(s.requests) != test.requests {
 					t.Errorf("%d requests, want %d: %v", len(s.requests), test.requests, err)
 				}
@@ -242,14 +242,14 @@ func TestRetryOptions(t *testing.T) {
 	}
 }
 
-// A context that ends while waiting ends the call at once, with both errors.
+// A context that ends during a wait ends the call at once, with both errors.
 func TestContextEndsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, status(429, "x-ms-retry-after-ms", "10000"))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
-		err := aWrite(ctx, s.container())
+		err := writeOne(ctx, s.container())
 		if !errors.Is(err, context.DeadlineExceeded) || !isStatus(err, 429) || errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("got %v", err)
 		}
@@ -259,7 +259,7 @@ func TestContextEndsWait(t *testing.T) {
 	})
 }
 
-// hang answers no request before its context ends.
+// hang answers a request only when its context ends.
 func hang(_ int, req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
@@ -269,7 +269,7 @@ func TestContextEndsRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		call    func(context.Context, *Container) error
 		unknown bool
-	}{"read": {aRead, false}, "write": {aWrite, true}} {
+	}{"read": {readOne, false}, "write": {writeOne, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newService(t)
@@ -285,21 +285,22 @@ func TestContextEndsRequest(t *testing.T) {
 	}
 }
 
-func TestContextEndedBefore(t *testing.T) {
+func TestEndedContextSendsNothing(t *testing.T) {
 	s := newService(t, ok("{}"))
 	c := s.container()
-	if err := aRead(t.Context(), c); err != nil {
+	if err := readOne(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := aWrite(ctx, c)
+	err := writeOne(ctx, c)
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) || len(s.requests) != 1 {
 		t.Errorf("%d requests, %v: nothing was sent", len(s.requests), err)
 	}
 }
 
-// A try that takes too long is given up, its page dropped, and repeated.
+// An attempt that takes too long is canceled, its page is dropped, and it is
+// retried.
 func TestTryTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
@@ -315,7 +316,7 @@ func TestTryTimeout(t *testing.T) {
 			return ok(emptyPage)(), nil
 		}
 		start := time.Now()
-		if err := aFeed(t.Context(), s.container()); err != nil {
+		if err := readFeedOnce(t.Context(), s.container()); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); len(s.requests) != 3 || took < 130*time.Second || took > 131*time.Second {
@@ -324,7 +325,7 @@ func TestTryTimeout(t *testing.T) {
 	})
 }
 
-// stalled is a body that brings nothing more.
+// stalled is a body that blocks until its context ends.
 type stalled struct{ ctx context.Context }
 
 func (s stalled) Read([]byte) (int, error) {
@@ -332,8 +333,9 @@ func (s stalled) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// An applied write whose answer's body is cut off is a success.
-func TestTruncatedAnswerOfWrite(t *testing.T) {
+// A write with a successful status is a success, even if the body of its answer
+// is truncated.
+func TestTruncatedAnswerToWriteIsSuccess(t *testing.T) {
 	s := newService(t, func() *http.Response {
 		r := reply(201, `{"id`, "Etag", `"new"`)
 		r.ContentLength = 500
@@ -345,29 +347,30 @@ func TestTruncatedAnswerOfWrite(t *testing.T) {
 	}
 }
 
-func TestTooLargeAnswer(t *testing.T) {
+func TestTooLargeAnswerIsNotRetried(t *testing.T) {
 	s := newService(t, func() *http.Response {
 		r := reply(200, "", "Etag", `"1"`)
 		r.ContentLength = maxBody + 1
 		return r
 	})
-	err := aFeed(t.Context(), s.container())
+	err := readFeedOnce(t.Context(), s.container())
 	if !errors.Is(err, errTooLarge) || len(s.requests) != 1 {
 		t.Errorf("%d requests, %v", len(s.requests), err)
 	}
 }
 
-// After 410/1000 and 400/1024 nothing that was cached of the container is used.
-func TestRecreatedContainerIsForgotten(t *testing.T) {
+// After 410/1000 and 400/1024 no cached property or range of the container is
+// used.
+func TestRecreatedContainerDropsCaches(t *testing.T) {
 	for name, test := range map[string]struct {
 		call   func(context.Context, *Container) error
 		status int
 		sub    string
 		again  bool
 	}{
-		"read":      {aRead, 410, "1000", true},
-		"feed":      {aFeed, 410, "1000", false},
-		"other rid": {aFeed, 400, "1024", false},
+		"read":      {readOne, 410, "1000", true},
+		"feed":      {readFeedOnce, 410, "1000", false},
+		"other rid": {readFeedOnce, 400, "1024", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -375,11 +378,11 @@ func TestRecreatedContainerIsForgotten(t *testing.T) {
 				c := s.container()
 				c.properties, c.ranges.etag = &ContainerProperties{ID: "old"}, `"5"`
 				err := test.call(t.Context(), c)
-				if test.again != (err == nil) || !test.again && !strings.Contains(err.Error(), "old continuations do not apply") {
+				if test.again != (err == nil) || !test.again && !strings.Contains(err.Error(), "old continuations are not valid") {
 					t.Error(err)
 				}
-				if c.properties != nil || !c.ranges.forgotten.Load() {
-					t.Error("still knows the old one")
+				if c.properties != nil || !c.ranges.invalid.Load() {
+					t.Error("old properties or ranges are still cached")
 				}
 			})
 		})

@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// cutDocuments cuts the body of a feed or query, {_rid, Documents, _count}, at
-// the bounds of its documents and appends them to items. Nothing is decoded:
-// one scan finds the bounds and, at the first level of each document, _lsn and
-// _ts.
+// scanDocuments finds the documents in the body of a feed page or query page,
+// {_rid, Documents, _count}, and appends them to items. It does not decode
+// them: one scan finds their bounds and, at the first level of each document,
+// _lsn and _ts.
 //
-// The envelope must be JSON, hold one Documents array, and its _count, if any,
-// must be the array's length. Inside a document only strings and brackets are
-// looked at, so one that is not JSON otherwise comes out as it is, between its
-// sound neighbours.
-func cutDocuments(body []byte, items []Item) ([]Item, error) {
+// The envelope must be valid JSON with exactly one Documents array, and its
+// _count, if any, must equal the length of the array. Inside a document only
+// strings and brackets are checked, so an otherwise invalid document is
+// returned as it is, and its neighbours are not affected.
+func scanDocuments(body []byte, items []Item) ([]Item, error) {
 	s := scanner{b: body, items: items, count: -1}
 	if err := s.envelope(); err != nil {
 		return nil, fmt.Errorf("answer is not a page of documents: %w", err)
@@ -32,18 +32,18 @@ var (
 	errTooDeep      = fmt.Errorf("it nests deeper than %d levels", maxDepth)
 )
 
-// maxDepth is what encoding/json takes. Cosmos DB itself stores 128 levels.
+// maxDepth is the limit of encoding/json. Cosmos DB itself stores 128 levels.
 const maxDepth = 10000
 
-// scanner is at byte i of b.
+// scanner scans b and is at byte i.
 type scanner struct {
 	b     []byte
 	i     int
 	items []Item
-	found bool
-	count int64 // -1 until found
+	found bool  // Documents was seen
+	count int64 // _count; -1 until seen
 
-	braces [maxDepth/64 + 1]uint64 // open brackets by depth: 1 is a brace
+	braces [maxDepth/64 + 1]uint64 // one bit for each open bracket, by depth: 1 is a brace
 }
 
 func (s *scanner) envelope() error {
@@ -81,7 +81,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// property takes one property of the envelope.
+// property scans one property of the envelope.
 func (s *scanner) property() error {
 	name, err := s.name()
 	if err != nil {
@@ -126,9 +126,9 @@ func (s *scanner) name() (string, error) {
 	return name, nil
 }
 
-// Property is the value of a property of a JSON object, as it stands in the
-// document; nil where there is none or the document is no object. The last of
-// equal names holds, as in encoding/json, and nothing is decoded.
+// Property returns the raw value of a property of a JSON object, or nil if
+// there is none or document is not an object. It decodes nothing. If a name
+// occurs more than once, the last one counts, as in encoding/json.
 func Property(document []byte, name string) []byte {
 	s := scanner{b: document}
 	if s.expect('{') != nil {
@@ -155,7 +155,7 @@ func Property(document []byte, name string) []byte {
 	return found
 }
 
-// named takes a property's name and reports whether it is the given one.
+// named scans the name of a property and reports whether it equals name.
 func (s *scanner) named(name string) (bool, error) {
 	if s.next() != '"' {
 		return false, s.unexpected()
@@ -173,7 +173,7 @@ func (s *scanner) named(name string) (bool, error) {
 	return unquoted == name, err
 }
 
-// documents takes the array, an item for each element.
+// documents scans the Documents array into items.
 func (s *scanner) documents() error {
 	if s.found {
 		return errTwoDocuments
@@ -208,8 +208,8 @@ func (s *scanner) documents() error {
 	}
 }
 
-// value takes any value from its first byte to its last. It fills item from
-// the value's own properties, if it is an object.
+// value scans any value. If the value is an object, value fills item from its
+// properties.
 func (s *scanner) value(item *Item) error {
 	if s.i >= len(s.b) {
 		return s.unexpected()
@@ -223,7 +223,7 @@ func (s *scanner) value(item *Item) error {
 	return s.scalar()
 }
 
-// scalar takes a number or a word, whatever it spells.
+// scalar scans a number or a literal without checking its spelling.
 func (s *scanner) scalar() error {
 	from := s.i
 	for ; s.i < len(s.b); s.i++ {
@@ -240,7 +240,7 @@ func (s *scanner) scalar() error {
 	return s.unexpected()
 }
 
-// brackets takes an object or array with all that it holds.
+// brackets scans an object or array with all its contents.
 func (s *scanner) brackets(item *Item) error {
 	b, depth := s.b, 0
 	for i := s.i; i < len(b); i++ {
@@ -256,7 +256,7 @@ func (s *scanner) brackets(item *Item) error {
 			}
 			i = end
 		case '{', '[':
-			if depth++; depth > maxDepth-2 { // the envelope is two levels
+			if depth++; depth > maxDepth-2 { // the envelope has two levels
 				return errTooDeep
 			}
 			s.open(depth, b[i] == '{')
@@ -286,7 +286,7 @@ func (s *scanner) open(depth int, brace bool) {
 
 func (s *scanner) isBrace(depth int) bool { return s.braces[depth/64]>>(depth%64)&1 == 1 }
 
-// text takes a string from its opening quote.
+// text scans a string from its opening quote.
 func (s *scanner) text() error {
 	end := closingQuote(s.b, s.i+1)
 	if end < 0 {
@@ -297,8 +297,8 @@ func (s *scanner) text() error {
 	return nil
 }
 
-// closingQuote finds the quote that ends the string whose text begins at i, or
-// returns -1.
+// closingQuote returns the index of the quote that ends the string whose text
+// begins at i, or -1.
 func closingQuote(b []byte, i int) int {
 	for from := i; ; {
 		n := bytes.IndexByte(b[i:], '"')
@@ -320,8 +320,9 @@ func closingQuote(b []byte, i int) int {
 	}
 }
 
-// property takes what an item needs from the property whose name is
-// b[from:end], if it is one. As in encoding/json the last of equal names holds.
+// property sets a field of the item if b[from:end] is the name of one of its
+// properties. If a name occurs more than once, the last one counts, as in
+// encoding/json.
 func (t *Item) property(b []byte, from, end int) {
 	var to *int64
 	switch propertyName(b[from:end]) {
@@ -337,8 +338,8 @@ func (t *Item) property(b []byte, from, end int) {
 	}
 }
 
-// propertyName is the name where it may be one of ours, else "". Ours have at
-// most 4 characters, and an escaped character takes 6.
+// propertyName returns the name if it may be _ts or _lsn, else "". These have
+// at most 4 characters, and an escaped character takes 6 bytes.
 func propertyName(quoted []byte) string {
 	switch n := len(quoted); {
 	case n == 3 && string(quoted) == "_ts":
@@ -355,7 +356,7 @@ func propertyName(quoted []byte) string {
 	return name
 }
 
-// integer reads the number at i, or returns 0 if it is not an integer.
+// integer returns the integer at i, or 0 if there is none.
 func integer(b []byte, i int) int64 {
 	end := i
 	for end < len(b) && (b[end] == '-' || b[end] >= '0' && b[end] <= '9') {
@@ -371,8 +372,7 @@ func integer(b []byte, i int) int64 {
 	return n
 }
 
-// next moves to the next byte that is not white space, and returns it, or 0 at
-// the end.
+// next skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) next() byte {
 	if s.i = skipSpace(s.b, s.i); s.i < len(s.b) {
 		return s.b[s.i]
@@ -388,7 +388,8 @@ func (s *scanner) expect(c byte) error {
 	return nil
 }
 
-// unexpected is the error for the byte at i. It shows nothing of the body.
+// unexpected returns the error for the byte at i. It contains no part of the
+// body.
 func (s *scanner) unexpected() error {
 	if s.i >= len(s.b) {
 		return fmt.Errorf("it is truncated, at byte %d", len(s.b))

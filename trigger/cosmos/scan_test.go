@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCutDocuments(t *testing.T) {
+func TestScanDocuments(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
 		want []Item
@@ -36,7 +36,7 @@ func TestCutDocuments(t *testing.T) {
 		"other properties": {`{"x":{"Documents":[1]},"Documents":[],"y":[{"_count":5}]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := cutDocuments([]byte(test.body), nil)
+			got, err := scanDocuments([]byte(test.body), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestCutDocuments(t *testing.T) {
 	}
 }
 
-func TestCutDocumentsRefuses(t *testing.T) {
+func TestScanDocumentsRejectsInvalidPages(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for name, test := range map[string]struct{ body, want string }{
 		"nothing":             {``, "truncated, at byte 0"},
@@ -77,7 +77,7 @@ func TestCutDocumentsRefuses(t *testing.T) {
 		"deep":                {`{"Documents":[` + deep + `]}`, "nests deeper than 10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := cutDocuments([]byte(test.body), nil)
+			_, err := scanDocuments([]byte(test.body), nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -85,21 +85,21 @@ func TestCutDocumentsRefuses(t *testing.T) {
 	}
 }
 
-// Every prefix of a page is an error: a page that was cut off is never taken
-// for a shorter one.
-func TestCutDocumentsRefusesEveryPrefix(t *testing.T) {
+// Every prefix of a page is an error: a truncated page is never accepted as a
+// shorter one.
+func TestScanDocumentsRejectsEveryPrefix(t *testing.T) {
 	body := feedPage(3, 40)
 	for n := range body {
-		if _, err := cutDocuments(body[:n], nil); err == nil {
+		if _, err := scanDocuments(body[:n], nil); err == nil {
 			t.Fatalf("prefix of %d bytes was taken: %s", n, body[:n])
 		}
 	}
 }
 
-func TestCutDocumentsOfAnySize(t *testing.T) {
+func TestScanDocumentsOfAnySize(t *testing.T) {
 	for _, size := range []int{0, 2 << 20} {
 		body := feedPage(20, size)
-		items, err := cutDocuments(body, nil)
+		items, err := scanDocuments(body, nil)
 		if err != nil || len(items) != 20 {
 			t.Fatalf("%d items, %v", len(items), err)
 		}
@@ -111,9 +111,9 @@ func TestCutDocumentsOfAnySize(t *testing.T) {
 	}
 }
 
-// A slice of the page cannot grow into its neighbour.
-func TestCutDocumentsLeavesNoRoom(t *testing.T) {
-	items, err := cutDocuments([]byte(`{"Documents":[{"a":1},{"b":2}]}`), nil)
+// Appending to a document cannot overwrite its neighbour.
+func TestScannedDocumentsHaveNoSpareCapacity(t *testing.T) {
+	items, err := scanDocuments([]byte(`{"Documents":[{"a":1},{"b":2}]}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +147,13 @@ func TestProperty(t *testing.T) {
 	}
 }
 
-func FuzzCutDocuments(f *testing.F) {
+func FuzzScanDocuments(f *testing.F) {
 	f.Add(feedPage(2, 30))
 	f.Add([]byte(`{"_count":1,"Documents":[{"\u005flsn":3,"a":"\\\""}],"x":[{"y":null}]}`))
 	f.Add([]byte(`{"Documents":[1,"x",[[]],{"a":tru}],"_count":4}`))
 	f.Add([]byte(`{"Documents":[{"_lsn":1,"_lsn":-0,"_ts":1.5}]} `))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := cutDocuments(body, nil)
+		got, err := scanDocuments(body, nil)
 		want, sound := decodeDocuments(body)
 		switch {
 		case err == nil && sound:
@@ -163,7 +163,7 @@ func FuzzCutDocuments(f *testing.F) {
 		case err != nil && sound:
 			t.Fatalf("refused a page: %v", err)
 		case err == nil:
-			// Only what is inside documents may be unsound.
+			// Only the contents of documents may be invalid.
 			if rest := without(body, got); !json.Valid(rest) {
 				t.Fatalf("took an envelope that is not JSON: %q", rest)
 			}
@@ -171,7 +171,7 @@ func FuzzCutDocuments(f *testing.F) {
 	})
 }
 
-// decodeDocuments does by encoding/json what cutDocuments does.
+// decodeDocuments is scanDocuments implemented with encoding/json.
 func decodeDocuments(body []byte) (items []Item, sound bool) {
 	var page map[string]json.RawMessage
 	var raw []json.RawMessage
@@ -198,7 +198,7 @@ func decodeDocuments(body []byte) (items []Item, sound bool) {
 	return items, true
 }
 
-// arrays counts the properties of the name Documents.
+// arrays counts the properties with the name Documents.
 func arrays(body []byte) (n int) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.Token()
@@ -214,7 +214,7 @@ func arrays(body []byte) (n int) {
 	return n
 }
 
-// without replaces the documents in body by null.
+// without replaces the documents in body with null.
 func without(body []byte, items []Item) []byte {
 	var rest []byte
 	from := 0
@@ -226,8 +226,8 @@ func without(body []byte, items []Item) []byte {
 	return append(rest, body[from:]...)
 }
 
-// feedPage is a page of n documents as the service writes them, with size
-// bytes of their own.
+// feedPage returns a page of n documents in the format of the service, with
+// size bytes of user data each.
 func feedPage(n, size int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"_rid":"Sl8fALN4sw4=","Documents":[`)
@@ -243,8 +243,8 @@ func feedPage(n, size int) []byte {
 	return b.Bytes()
 }
 
-// The three ways to take a page: cut it, decode it into raw messages, and the
-// floor, a copy of the body that looks at nothing.
+// BenchmarkPage compares scanning a page, decoding it into raw messages, and
+// copying the body, which is the lower bound.
 func BenchmarkPage(b *testing.B) {
 	for _, size := range []int{0, 1000} {
 		body := feedPage(100, size)
@@ -259,7 +259,7 @@ func BenchmarkPage(b *testing.B) {
 		}
 		var items []Item
 		run("cut", func() {
-			items, _ = cutDocuments(body, items[:0])
+			items, _ = scanDocuments(body, items[:0])
 			if len(items) != 100 {
 				b.Fatal(len(items))
 			}

@@ -17,26 +17,27 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// key is the well-known one of the Cosmos DB emulator.
+// key is the well-known key of the Cosmos DB emulator.
 const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 const endpoint = "https://games.documents.azure.com:443/"
 
-// service stands for the account: it answers account reads, and everything
-// else from a script.
+// service is a fake account. It answers reads of the account itself, and all
+// other requests from a script.
 type service struct {
 	t      testing.TB
 	answer func(n int, req *http.Request) (*http.Response, error) // n counts from 0
 
-	// account answers GET /; when nil there is one region, the endpoint itself.
+	// account answers GET /. If nil, the account has one region, at the
+	// endpoint.
 	account func(n int, req *http.Request) (*http.Response, error)
 
 	mu           sync.Mutex
-	requests     []sent // account reads apart
+	requests     []sent // without account reads
 	accountReads []sent
 }
 
-// sent is a request as it left.
+// sent is a request that was sent.
 type sent struct {
 	*http.Request
 	body string
@@ -66,15 +67,15 @@ func (s *service) Do(req *http.Request) (*http.Response, error) {
 	return answer(n, req)
 }
 
-// accountBody is an account of the write region West US and the read regions
-// West US, North Europe.
+// accountBody returns an account with write region West US and read regions
+// West US and North Europe.
 func accountBody(west, north string) string {
 	return fmt.Sprintf(`{"id":"games","writableLocations":[{"name":"West US","databaseAccountEndpoint":%q}],`+
 		`"readableLocations":[{"name":"West US","databaseAccountEndpoint":%[1]q},{"name":"North Europe","databaseAccountEndpoint":%q}],`+
 		`"enableMultipleWriteLocations":false,"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"}}`, west, north)
 }
 
-// reply is an answer; headers alternates names and values.
+// reply returns an answer; headers alternates names and values.
 func reply(status int, body string, headers ...string) *http.Response {
 	h := http.Header{}
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
@@ -87,8 +88,8 @@ func reply(status int, body string, headers ...string) *http.Response {
 	}
 }
 
-// script answers with each in turn, and with the last one for ever: a
-// *http.Response is made by a func, an error is returned.
+// script returns the answers in turn, and repeats the last one. A func makes a
+// *http.Response, an error is returned.
 func script(answers ...any) func(int, *http.Request) (*http.Response, error) {
 	return func(n int, req *http.Request) (*http.Response, error) {
 		switch a := answers[min(n, len(answers)-1)].(type) {
@@ -137,13 +138,13 @@ func (s *service) client(opts *ClientOptions) *Client {
 
 func (s *service) container() *Container { return s.client(nil).Container("Games", "High Scores") }
 
-// Errors as net/http returns them.
+// Errors in the form that net/http returns.
 var (
 	errRefused  = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	errNoHost   = &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "games", IsNotFound: true}}
 	errReset    = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	errEnded    = &url.Error{Op: "Get", URL: endpoint, Err: io.EOF}
-	errSomehow  = errors.New("somehow")
+	errOther    = errors.New("somehow")
 	onePK       = NewPartitionKey("a")
 	_           = azcore.ETag("")
 	emptyPage   = `{"_rid":"r","Documents":[],"_count":0}`

@@ -1,0 +1,221 @@
+package cosmos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+const (
+	maxRetries    = 9                // as often as the official SDKs retry a 429
+	maxThrottled  = 30 * time.Second // total wait for 429 in one call, as in the official SDKs
+	firstBackoff  = 100 * time.Millisecond
+	maxBackoff    = 5 * time.Second
+	tryTimeout    = 65 * time.Second // the gateway times out after 60 s
+	maxRegional   = 120              // retries while regions reject a request, as in the official SDKs
+	regionalDelay = time.Second      // between these retries
+)
+
+// retryPolicy sends an operation to a region, reads the answer, and retries if
+// that is safe.
+type retryPolicy struct {
+	client  *Client
+	options policy.RetryOptions
+	token   bool
+}
+
+func newRetryPolicy(c *Client, o policy.RetryOptions, token bool) *retryPolicy {
+	o.MaxRetries = max(cmp.Or(o.MaxRetries, maxRetries), 0)
+	o.RetryDelay = max(cmp.Or(o.RetryDelay, firstBackoff), 0)
+	if o.MaxRetryDelay = cmp.Or(o.MaxRetryDelay, maxBackoff); o.MaxRetryDelay < 0 {
+		o.MaxRetryDelay = math.MaxInt64 // in azcore a negative value means no bound
+	}
+	o.TryTimeout = cmp.Or(o.TryTimeout, tryTimeout)
+	return &retryPolicy{client: c, options: o, token: token}
+}
+
+// Do implements azcore's policy. If the answer is not a success, the error
+// describes it.
+func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
+	var op *operation
+	req.OperationValue(&op)
+	ctx := req.Raw().Context()
+	var used retryUsage
+	for {
+		endpoints, err := p.client.regions.endpoints(ctx, op)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		endpoint := endpoints[used.regionShift%len(endpoints)]
+		resp, err := p.try(ctx, req, op, endpoint)
+		decision := decideRetry(op, resp, err, p.token)
+		if decision.action == succeed {
+			return resp, nil
+		}
+		p.recordFindings(op, endpoint, decision)
+		wait, retry := p.planRetry(&used, decision)
+		failed := failure(op, resp, err, decision)
+		if !retry || err != nil && ctx.Err() != nil {
+			return resp, failed
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, fmt.Errorf("%w, while waiting to retry after: %w", err, failed)
+		}
+	}
+}
+
+// try sends op once. If the answer is a success, try reads it into op.answer.
+func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL) (*http.Response, error) {
+	attemptCtx := ctx
+	if p.options.TryTimeout > 0 {
+		var cancel context.CancelFunc
+		attemptCtx, cancel = context.WithTimeout(ctx, p.options.TryTimeout)
+		defer cancel()
+	}
+	sent := req.WithContext(attemptCtx)
+	raw := sent.Raw()
+	to := *raw.URL
+	to.Scheme, to.Host = endpoint.Scheme, endpoint.Host
+	raw.URL, raw.Host = &to, endpoint.Host
+	resp, err := sent.Next()
+	if resp != nil {
+		p.client.clock.observe(resp)
+		err = p.read(op, resp)
+	}
+	if err != nil && attemptCtx.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no complete answer within %v", p.options.TryTimeout)
+	}
+	return resp, err
+}
+
+// read reads the body of a success. An error while reading the answer to a
+// write is ignored: its status and headers are complete.
+func (p *retryPolicy) read(op *operation, resp *http.Response) error {
+	if !isSuccess(resp) {
+		return nil
+	}
+	defer resp.Body.Close()
+	op.answer = &buffer{}
+	if op.feed {
+		op.answer = newBuffer(&p.client.buffers)
+	}
+	err := op.answer.read(resp)
+	if err == nil {
+		return nil
+	}
+	op.answer.release()
+	op.answer = &buffer{}
+	if op.write {
+		return nil
+	}
+	return fmt.Errorf("read answer: %w", err)
+}
+
+// failure returns the error of one attempt.
+func failure(op *operation, resp *http.Response, err error, decision retryDecision) error {
+	if err == nil {
+		body, _ := runtime.Payload(resp)
+		err = newError(op, resp, body)
+	} else {
+		err = fmt.Errorf("%s: %w", op, err)
+	}
+	if decision.outcomeUnknown {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+// recordFindings tells regions and the container about the result of an
+// attempt.
+func (p *retryPolicy) recordFindings(op *operation, endpoint *url.URL, decision retryDecision) {
+	switch {
+	case decision.unreachable:
+		p.client.regions.markUnreachable(endpoint.Host)
+	case decision.action == rereadAccount:
+		p.client.regions.markStale()
+	}
+	if decision.recreated && op.container != nil {
+		op.container.Forget()
+	}
+}
+
+// retryUsage counts the retries of one call.
+type retryUsage struct {
+	retries      int           // those of rereadAccount not included
+	regional     int           // retries of rereadAccount
+	regionShift  int           // how many regions down the list the next attempt goes
+	failures     int           // that another region may not have
+	throttled    time.Duration // total wait for 429
+	tokenRenewed bool
+	cacheDropped bool
+}
+
+// planRetry counts an attempt and reports whether the call may retry, and after
+// which wait.
+func (p *retryPolicy) planRetry(u *retryUsage, decision retryDecision) (wait time.Duration, retry bool) {
+	if decision.nextRegion {
+		if u.failures++; u.failures > 1 {
+			u.regionShift++
+		}
+	}
+	switch decision.action {
+	case rereadAccount:
+		u.regional++
+		return regionalDelay, u.regional <= maxRegional && p.options.MaxRetries > 0
+	case renewToken:
+		retry, u.tokenRenewed = !u.tokenRenewed && p.options.MaxRetries > 0, true
+		return 0, retry
+	case dropCaches:
+		retry, u.cacheDropped = !u.cacheDropped && p.options.MaxRetries > 0, true
+		return 0, retry
+	case stop:
+		return 0, false
+	}
+	u.retries++
+	wait = decision.wait
+	if wait == 0 {
+		wait = p.backoff(u.retries)
+	}
+	if decision.action == throttle {
+		u.throttled += wait
+	}
+	return wait, int32(u.retries) <= p.options.MaxRetries && u.throttled <= maxThrottled
+}
+
+// backoff returns the wait before a retry: it doubles with each retry up to its
+// bound, and the upper half is jitter.
+func (p *retryPolicy) backoff(retries int) time.Duration {
+	d, bound := p.options.RetryDelay, p.options.MaxRetryDelay
+	for range retries - 1 {
+		if d > bound/2 {
+			d = bound
+			break
+		}
+		d *= 2
+	}
+	d = min(d, bound)
+	return d/2 + rand.N(d/2+1)
+}
+
+// sleep waits for d, or returns the error of ctx as soon as it ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
