@@ -23,27 +23,27 @@ import (
 	"halley/trigger"
 )
 
-// BlobOptions are the options of [NewBlob]; the zero value of each field means
-// the default that it names.
+// BlobOptions are the options of [NewBlob]. The zero value of each field means
+// its default.
 type BlobOptions struct {
-	// Prefix begins the names of all blobs, for example "dead-letters/". By
-	// default there is none.
+	// Prefix is prepended to the names of all blobs, for example
+	// "dead-letters/". The default is none.
 	Prefix string
-	// Window bounds the memory of List: that many letters are put in order at a
-	// time, and where there are more the blobs are listed again for each further
-	// window. By default 10,000, about 2 MB.
+	// Window is how many dead letters List sorts in memory at a time; if there
+	// are more, it lists the blobs again for each further window. The default
+	// is 10,000, about 2 MB.
 	Window int
 }
 
-// Blob keeps each letter as a block blob of JSON, named
-// {prefix}{function}/{key}/{letter}, with digests for what names may not hold.
-// The name is the same for the same change whenever it is given up, so that a
-// letter is stored once; what letters are sorted by is in the blob's metadata,
-// which a listing shows.
+// Blob stores each dead letter as a block blob of JSON, named
+// {prefix}{function}/{key}/{id}; digests replace the parts that a name cannot
+// hold. The name depends on the change alone, so a change that is dead-lettered
+// again is not stored twice. The sort order of List is in the metadata of the
+// blobs, which a listing includes.
 //
-// It needs to read, write, delete and list blobs: the role Storage Blob Data
-// Contributor. The container is created where it is not there. A lifecycle rule
-// of the account must not archive the blobs: a letter that is archived counts as
+// Blob must be allowed to read, write, delete and list blobs: role Storage Blob
+// Data Contributor. It creates the container if it does not exist. No lifecycle
+// rule of the account may archive the blobs: an archived dead letter counts as
 // damaged.
 type Blob struct {
 	container *container.Client
@@ -51,7 +51,7 @@ type Blob struct {
 	window    int
 }
 
-// NewBlob makes a store of a blob container. It does no I/O.
+// NewBlob returns a store in a blob container. It does no I/O.
 func NewBlob(c *container.Client, opts *BlobOptions) (*Blob, error) {
 	if c == nil {
 		return nil, errors.New("dead letter blobs: no container given")
@@ -69,22 +69,24 @@ func NewBlob(c *container.Client, opts *BlobOptions) (*Blob, error) {
 	return s, nil
 }
 
-// Names of a blob's metadata.
+// Names of the metadata of a blob.
 const (
 	metaTime  = "halleytime"
 	metaRange = "halleyrange"
 	metaLSN   = "halleylsn"
 )
 
-func (s *Blob) folder(function string) string { return s.prefix + readable(function) + "/" }
+func (s *Blob) functionPrefix(function string) string { return s.prefix + readable(function) + "/" }
 
-func (s *Blob) shelf(function, key string) string { return s.folder(function) + digest(key) + "/" }
-
-func (s *Blob) blobName(function, key, id string) string {
-	return s.shelf(function, key) + digest(id) + ".json"
+func (s *Blob) keyPrefix(function, key string) string {
+	return s.functionPrefix(function) + digest(key) + "/"
 }
 
-// Put uploads the letter unless there is a blob of its name.
+func (s *Blob) blobName(function, key, id string) string {
+	return s.keyPrefix(function, key) + digest(id) + ".json"
+}
+
+// Put uploads the dead letter unless its blob exists.
 func (s *Blob) Put(ctx context.Context, d trigger.DeadLetter) error {
 	err := check(d)
 	if err == nil {
@@ -118,7 +120,7 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
 		Metadata: map[string]*string{
 			metaTime:  to.Ptr(d.Time.UTC().Format(timeLayout)),
-			metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // an empty value is no header
+			metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // a header must not be empty
 			metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
 		},
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
@@ -129,7 +131,7 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 	return err
 }
 
-// Delete removes the letter's blob, with snapshots that someone may have made.
+// Delete deletes the blob of the dead letter with its snapshots.
 func (s *Blob) Delete(ctx context.Context, d trigger.DeadLetter) error {
 	_, err := s.container.NewBlobClient(s.blobName(d.Function, d.Key, d.ID)).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 	if err != nil && !isGone(err) {
@@ -142,10 +144,10 @@ func isGone(err error) bool {
 	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound)
 }
 
-// Holds lists one blob of the key. A damaged letter counts, as the key is in the
-// name.
+// Holds lists one blob of the key. A damaged dead letter counts, because the
+// key is part of its name.
 func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
-	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.shelf(function, key)), MaxResults: to.Ptr(int32(1))})
+	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.keyPrefix(function, key)), MaxResults: to.Ptr(int32(1))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
@@ -161,11 +163,11 @@ func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
 	return false, nil
 }
 
-// List lists the function's blobs, and reads them one by one.
+// List lists the blobs of the function and downloads them one by one.
 func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
 	sorted := oldestFirst(s.window, func(time.Time) iter.Seq2[position, error] { return s.positions(ctx, function) })
 	return func(yield func(trigger.DeadLetter, error) bool) {
-		for d, err := range letters(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
+		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
 			if err != nil {
 				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
 			}
@@ -179,7 +181,7 @@ func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.Dead
 func (s *Blob) positions(ctx context.Context, function string) iter.Seq2[position, error] {
 	return func(yield func(position, error) bool) {
 		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-			Prefix: to.Ptr(s.folder(function)), Include: container.ListBlobsInclude{Metadata: true},
+			Prefix: to.Ptr(s.functionPrefix(function)), Include: container.ListBlobsInclude{Metadata: true},
 		})
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -199,8 +201,9 @@ func (s *Blob) positions(ctx context.Context, function string) iter.Seq2[positio
 	}
 }
 
-// blobPosition is zero but for the name where the metadata is not ours: that
-// blob is read first, and found to be damaged if it is no letter.
+// blobPosition returns the position in the metadata of a blob. If the metadata
+// is missing or invalid, the position is zero except for the name; the blob is
+// then read first and, if it is not a dead letter, reported as damaged.
 func blobPosition(item *container.BlobItem) position {
 	p := position{at: *item.Name}
 	for name, value := range item.Metadata {
@@ -219,8 +222,9 @@ func blobPosition(item *container.BlobItem) position {
 	return p
 }
 
-// read reads the letter in a blob; false where there is none.
-func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, there bool, err error) {
+// read reads the dead letter in a blob; found is false if the blob does not
+// exist.
+func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, found bool, err error) {
 	resp, err := s.container.NewBlobClient(name).DownloadStream(ctx, nil)
 	if err != nil {
 		switch {
@@ -237,7 +241,7 @@ func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, the
 		return trigger.DeadLetter{}, false, fmt.Errorf("read blob %s: %w", name, err)
 	}
 	if d, err = decode(b); err == nil && s.blobName(d.Function, d.Key, d.ID) != name {
-		err = errors.New("its name is that of another letter")
+		err = errors.New("its name belongs to another dead letter")
 	}
 	if err != nil {
 		return trigger.DeadLetter{}, false, &DamageError{Where: "blob " + name, Err: err}

@@ -15,42 +15,44 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// ContainerOptions are the options of [NewContainer]; the zero value of each
-// field means the default that it names.
+// ContainerOptions are the options of [NewContainer]. The zero value of each
+// field means its default.
 type ContainerOptions struct {
-	// Window bounds the memory of List: that many letters are put in order at a
-	// time, and where there are more the container is queried again for each
-	// further window. By default 10,000, about 2 MB.
+	// Window is how many dead letters List sorts in memory at a time; if there
+	// are more, it queries the container again for each further window. The
+	// default is 10,000, about 2 MB.
 	Window int
 }
 
-// Container keeps letters as documents of a Cosmos DB container. That may be
-// the lease container, with any partition key that leases may have (/id,
-// /partitionKey or none), or one of its own, for which /function is a good key.
-// It must not be a monitored container, as letters would be changes then.
+// Container stores dead letters as documents of a Cosmos DB container. This may
+// be the lease container, with any partition key that leases may have (/id,
+// /partitionKey or none), or a separate one, preferably with partition key
+// /function. It must not be a monitored container, because dead letters would
+// be reported as changes.
 //
-// A letter is one document that Data Explorer shows, unless what came from the
-// feed is too large: then that is in further documents, compressed, written
-// before the letter's own and deleted after it. An Error or Stack of more than
-// 64 KiB is cut. Letters never expire, whatever the container's time to live.
+// A dead letter is one document, which Data Explorer can show. If the data from
+// the feed is too large for it, Container compresses that data into part
+// documents, which it writes before the main document and deletes after it. It
+// truncates Error and Stack to 64 KiB. Dead letters never expire, whatever the
+// container's time to live.
 //
-// What a Put leaves behind that never came to its end, as when the process is
-// killed, is invisible, and deleted with the letter of the same change once it
-// is an hour old.
+// If a host is killed during Put, part documents can remain. They are not
+// visible. Deleting the dead letter of the same change deletes them if they are
+// at least an hour old.
 //
-// A document that was edited so that its kind or function is another one is no
-// letter of the function any more. Any other that does not read as it was
-// written is damage, which List reports.
+// If the kind or function of a document is edited, the document is not a dead
+// letter of the function any more. Any other difference from the document that
+// was written is damage, which List reports.
 type Container struct {
 	container *cosmos.Container
 	window    int
 	partBytes int
 }
 
-// NewContainer makes a store of a container. It does no I/O.
+// NewContainer returns a store in a Cosmos DB container. It does no I/O.
 func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, error) {
 	if c == nil {
-		return nil, errors.New("dead letter container: none given")
+		return nil, errors.New("dead letter container: no container given")
 	}
 	s := &Container{container: c, window: defaultWindow, partBytes: 1 << 20}
 	if opts != nil && opts.Window != 0 {
@@ -62,74 +64,78 @@ func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, erro
 	return s, nil
 }
 
-// Kinds of documents.
+// Values of the property kind.
 const (
-	kindLetter = "halley dead letter"
-	kindPart   = "halley dead letter part"
+	kindDeadLetter = "halley dead letter"
+	kindPart       = "halley dead letter part"
 )
 
-// maxText is how much of an error or a stack is kept.
-const maxText = 64 << 10
+// maxTextBytes is the limit of an error or a stack; the rest is cut off.
+const maxTextBytes = 64 << 10
 
-// letterDocument is the document of a letter. Numbers of 64 bits are text, as
-// Cosmos DB keeps numbers with 53.
-type letterDocument struct {
+// deadLetterDocument is the main document of a dead letter. Integers of 64 bits
+// are stored as text, because Cosmos DB stores numbers with 53 bits.
+type deadLetterDocument struct {
 	record
 	DocumentID   string    `json:"id"`
 	PartitionKey string    `json:"partitionKey,omitempty"`
 	Kind         string    `json:"kind"`
 	TTL          int       `json:"ttl"` // -1: never expires, https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
-	LetterID     string    `json:"letter"`
+	DeadLetterID string    `json:"letter"`
 	Time         sortable  `json:"time"`
 	Epoch        int64     `json:"epoch,string"`
 	LSN          int64     `json:"lsn,string"`
 	Parts        *partList `json:"parts,omitempty"`
 }
 
-// sortable is a time as text of fixed length.
+// sortable is a time that is stored as text of fixed length, which queries can
+// compare.
 type sortable struct{ time.Time }
 
 func (t sortable) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
 }
 
-// UnmarshalJSON refuses what queries would not sort as the time that it is.
+// UnmarshalJSON rejects any other format, because a query would sort it
+// wrongly.
 func (t *sortable) UnmarshalJSON(b []byte) (err error) {
 	t.Time, err = time.Parse(`"`+timeLayout+`"`, string(b))
 	return err
 }
 
-// documentID is the id of the letter's document. It holds neither ".." nor "_",
-// which every lease id and every prefix of lease ids does.
+// documentID returns the id of the main document of a dead letter. It contains
+// neither ".." nor "_", which every lease id and every prefix of lease ids
+// contains, so queries for leases never find it.
 func documentID(function, letter string) string {
 	return "dead-letter:" + digest(function, letter)
 }
 
-func (s *Container) newDocument(d trigger.DeadLetter) letterDocument {
+func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {
 	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
-	return letterDocument{
-		record: newRecord(d), DocumentID: documentID(d.Function, d.ID), Kind: kindLetter, TTL: -1,
-		LetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
+	return deadLetterDocument{
+		record: newRecord(d), DocumentID: documentID(d.Function, d.ID), Kind: kindDeadLetter, TTL: -1,
+		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
 	}
 }
 
-// shorten cuts a text that does not fit.
+// shorten truncates text to maxTextBytes.
 func shorten(text string) string {
 	const end = "… (cut)"
-	if len(text) <= maxText {
+	if len(text) <= maxTextBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
+	return strings.ToValidUTF8(text[:maxTextBytes-len(end)], "") + end
 }
 
-// letter is the letter of a document, without what is in parts.
-func (d letterDocument) letter() trigger.DeadLetter {
-	l := d.record.letter()
-	l.ID, l.Time, l.Epoch, l.LSN = d.LetterID, d.Time.UTC(), d.Epoch, d.LSN
+// deadLetter returns the dead letter of a document, without the data in its
+// parts.
+func (d deadLetterDocument) deadLetter() trigger.DeadLetter {
+	l := d.record.deadLetter()
+	l.ID, l.Time, l.Epoch, l.LSN = d.DeadLetterID, d.Time.UTC(), d.Epoch, d.LSN
 	return l
 }
 
-// keys says how the container is partitioned, and so where documents go.
+// keys are the partition key paths of the container.
 type keys []string
 
 func (s *Container) keys(ctx context.Context) (keys, error) {
@@ -148,8 +154,9 @@ func (s *Container) keys(ctx context.Context) (keys, error) {
 	return p.PartitionKey.Paths, nil
 }
 
-// of is the partition key of a document that belongs to a function.
-func (k keys) of(function, id string) cosmos.PartitionKey {
+// partitionKey returns the partition key of a document that belongs to a
+// function.
+func (k keys) partitionKey(function, id string) cosmos.PartitionKey {
 	values := []any{}
 	for _, path := range k {
 		switch path {
@@ -167,8 +174,9 @@ func (k keys) of(function, id string) cosmos.PartitionKey {
 	return cosmos.NewPartitionKey(values...)
 }
 
-// property is the value of partitionKey in a document, where it must have one.
-func (k keys) property(id string) string {
+// propertyValue returns the value for the property partitionKey of a document,
+// or "" if the container does not use it.
+func (k keys) propertyValue(id string) string {
 	for _, path := range k {
 		if path == "/partitionKey" {
 			return id
@@ -177,16 +185,18 @@ func (k keys) property(id string) string {
 	return ""
 }
 
-// scope restricts a query to a function's partition, where it has one.
-func (k keys) scope(function string) *cosmos.PartitionKey {
+// queryScope returns the partition key that restricts a query to a function, or
+// nil if the function's documents are in several partitions.
+func (k keys) queryScope(function string) *cosmos.PartitionKey {
 	if len(k) == 1 && k[0] == "/function" {
-		key := k.of(function, "")
+		key := k.partitionKey(function, "")
 		return &key
 	}
 	return nil
 }
 
-// Put creates the letter's document, and before it those of its parts.
+// Put creates the part documents of the dead letter, if any, and then its main
+// document.
 func (s *Container) Put(ctx context.Context, d trigger.DeadLetter) error {
 	err := check(d)
 	if err == nil {
@@ -204,14 +214,14 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	doc := s.newDocument(d)
-	doc.PartitionKey = k.property(doc.DocumentID)
-	whole, err := pack(doc.record)
+	doc.PartitionKey = k.propertyValue(doc.DocumentID)
+	packed, err := pack(doc.record)
 	if err != nil {
 		return err
 	}
 	var parts []partDocument
-	if len(whole) > s.partBytes {
-		if doc.Parts, parts, err = s.divide(doc, whole, k); err != nil {
+	if len(packed) > s.partBytes {
+		if doc.Parts, parts, err = s.splitParts(doc, packed, k); err != nil {
 			return err
 		}
 		doc.Document, doc.Previous = nil, nil
@@ -225,97 +235,100 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 	if err != nil || created {
 		return err
 	}
-	return s.settle(ctx, k, doc)
+	return s.resolveConflict(ctx, k, doc)
 }
 
-// settle ends the Put of a letter whose document was refused with 409: there is
-// one already, of another Put or of an earlier attempt of this one. In the first
-// case the parts of this Put are deleted.
+// resolveConflict completes a Put whose main document exists already, written
+// by another Put or by an earlier attempt of this one. If it has other parts,
+// the parts of this Put are deleted.
 //
-// A read may be behind, and show none or one that was deleted since. None is an
-// error, so that Put is repeated. Ahead of deleting parts a write that demands
-// what was read makes sure that it is what is there.
-func (s *Container) settle(ctx context.Context, k keys, doc letterDocument) error {
+// A read may return an older state: no document, or one that has been deleted
+// since. If it returns none, resolveConflict fails, so that the caller repeats
+// the Put. Before it deletes parts, it replaces the document with itself under
+// the etag that it read, which proves that this version is current.
+func (s *Container) resolveConflict(ctx context.Context, k keys, doc deadLetterDocument) error {
 	stored, err := s.read(ctx, k, doc.Function, doc.DocumentID)
 	if err != nil {
 		return err
 	}
 	if stored == nil {
-		return fmt.Errorf("creating document %s says that it is there, and reading it that it is not", doc.DocumentID)
+		return fmt.Errorf("document %s exists according to the create, but not according to the read", doc.DocumentID)
 	}
 	if doc.Parts == nil || stored.Parts != nil && stored.Parts.Digest == doc.Parts.Digest {
 		return nil
 	}
-	if _, err := s.container.Replace(ctx, doc.DocumentID, k.of(doc.Function, doc.DocumentID), stored.body, stored.etag); err != nil {
+	if _, err := s.container.Replace(ctx, doc.DocumentID, k.partitionKey(doc.Function, doc.DocumentID), stored.body, stored.etag); err != nil {
 		return err
 	}
 	return s.deleteParts(ctx, k, doc)
 }
 
-// tries is how often a write whose outcome is unknown is repeated. As writes
-// here are create-only or deletes, the answer to the next one settles it.
-const tries = 3
+// maxAttempts is the limit of attempts of a write with an unknown outcome. All
+// writes here are creates or deletes, so the answer to the next attempt shows
+// whether the last one was applied.
+const maxAttempts = 3
 
-// create writes a document; false says that it is there already.
+// create creates a document; false means that it exists already.
 func (s *Container) create(ctx context.Context, k keys, function, id string, doc any) (bool, error) {
 	body, err := marshal(doc)
 	if err != nil {
 		return false, err
 	}
 	for try := 1; ; try++ {
-		_, err := s.container.Create(ctx, k.of(function, id), body)
+		_, err := s.container.Create(ctx, k.partitionKey(function, id), body)
 		switch {
 		case err == nil:
 			return true, nil
 		case cosmos.IsConflict(err):
 			return false, nil
-		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
+		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == maxAttempts || ctx.Err() != nil:
 			return false, err
 		}
 	}
 }
 
-// delete removes a document; one that is not there is as good.
+// delete deletes a document. If it does not exist, that is not an error.
 func (s *Container) delete(ctx context.Context, key cosmos.PartitionKey, id string) error {
 	for try := 1; ; try++ {
 		_, err := s.container.Delete(ctx, id, key, "")
 		switch {
 		case err == nil, cosmos.IsDocumentNotFound(err):
 			return nil
-		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == tries || ctx.Err() != nil:
+		case !errors.Is(err, cosmos.ErrOutcomeUnknown) || try == maxAttempts || ctx.Err() != nil:
 			return err
 		}
 	}
 }
 
-// storedLetter is a letter's document as it was read.
-type storedLetter struct {
-	letterDocument
+// storedDocument is a main document as it was read.
+type storedDocument struct {
+	deadLetterDocument
 	body json.RawMessage
 	etag azcore.ETag
 }
 
-// read returns nil where there is no such letter. It may be behind what is
-// stored.
-func (s *Container) read(ctx context.Context, k keys, function, id string) (*storedLetter, error) {
-	resp, err := s.container.Read(ctx, id, k.of(function, id))
+// read reads a main document; nil if it does not exist. The result may be older
+// than the current state.
+func (s *Container) read(ctx context.Context, k keys, function, id string) (*storedDocument, error) {
+	resp, err := s.container.Read(ctx, id, k.partitionKey(function, id))
 	if cosmos.IsDocumentNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var doc letterDocument
+	var doc deadLetterDocument
 	if err := json.Unmarshal(resp.Body, &doc); err != nil {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
-	if doc.Kind != kindLetter || documentID(function, doc.LetterID) != id || doc.Function != function {
-		return nil, &DamageError{Where: "document " + id, Err: errors.New("it is not the letter that was written")}
+	if doc.Kind != kindDeadLetter || documentID(function, doc.DeadLetterID) != id || doc.Function != function {
+		return nil, &DamageError{Where: "document " + id, Err: errors.New("its kind, function or dead letter ID has been changed")}
 	}
-	return &storedLetter{doc, resp.Body, resp.ETag}, nil
+	return &storedDocument{doc, resp.Body, resp.ETag}, nil
 }
 
-// Delete removes the letter's document, and then those of its parts.
+// Delete deletes the main document of the dead letter and then its part
+// documents.
 func (s *Container) Delete(ctx context.Context, d trigger.DeadLetter) error {
 	if err := s.remove(ctx, d); err != nil {
 		return fmt.Errorf("delete dead letter %q: %w", d.ID, err)
@@ -329,25 +342,25 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	id := documentID(d.Function, d.ID)
-	if whole, err := pack(newRecord(d)); err != nil || len(whole) <= s.partBytes {
-		return s.delete(ctx, k.of(d.Function, id), id)
+	if packed, err := pack(newRecord(d)); err != nil || len(packed) <= s.partBytes {
+		return s.delete(ctx, k.partitionKey(d.Function, id), id)
 	}
 	doc, err := s.read(ctx, k, d.Function, id)
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if err := s.delete(ctx, k.of(d.Function, id), id); err != nil {
+	if err := s.delete(ctx, k.partitionKey(d.Function, id), id); err != nil {
 		return err
 	}
 	if doc != nil && doc.Parts != nil {
-		if err := s.deleteParts(ctx, k, doc.letterDocument); err != nil {
+		if err := s.deleteParts(ctx, k, doc.deadLetterDocument); err != nil {
 			return err
 		}
 	}
-	return s.sweep(ctx, k, d.Function, id)
+	return s.deleteOrphanParts(ctx, k, d.Function, id)
 }
 
-// List queries what letters are sorted by, and reads them one by one.
+// List queries the sort order of the dead letters and reads them one by one.
 func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		k, err := s.keys(ctx)
@@ -356,7 +369,7 @@ func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger
 			return
 		}
 		sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, k, function, from) })
-		for d, err := range letters(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, function, p.at) }) {
+		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, function, p.at) }) {
 			if err != nil {
 				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
 			}
@@ -367,12 +380,12 @@ func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger
 	}
 }
 
-// positions are those of all letters of the time or later. A letter whose row
-// does not decode has one of the zero time, so it is read first, and found to be
-// damaged.
+// positions yields the positions of all dead letters of the given time or
+// later. If a result cannot be decoded, its time is zero, so that document is
+// read first and reported as damaged.
 func (s *Container) positions(ctx context.Context, k keys, function string, from time.Time) iter.Seq2[position, error] {
 	q := k.query(`c.id, c.time, c.range, c.lsn`, function)
-	if !from.IsZero() { // what is no text at all compares with none
+	if !from.IsZero() { // the comparison would drop documents whose time is not text
 		q.Text += ` AND c.time >= @from`
 		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
 	}
@@ -385,7 +398,7 @@ func (s *Container) positions(ctx context.Context, k keys, function string, from
 			for _, raw := range page.Items {
 				p, err := rowPosition(raw)
 				if err != nil {
-					yield(position{}, fmt.Errorf("answer to the query of letters: %w", err))
+					yield(position{}, fmt.Errorf("result of the query of dead letters: %w", err))
 					return
 				}
 				if !yield(p, nil) {
@@ -403,67 +416,69 @@ func rowPosition(raw json.RawMessage) (position, error) {
 	if err := json.Unmarshal(raw, &name); err != nil {
 		return position{}, err
 	}
-	var doc letterDocument
+	var doc deadLetterDocument
 	if json.Unmarshal(raw, &doc) != nil {
 		return position{at: name.DocumentID}, nil
 	}
 	return position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil
 }
 
-// query selects from the letters of a function.
+// query returns a query of the dead letters of a function.
 func (k keys) query(columns, function string) cosmos.Query {
 	return cosmos.Query{
 		Text:         `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function`,
-		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindLetter}, {Name: "@function", Value: function}},
-		PartitionKey: k.scope(function),
+		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: function}},
+		PartitionKey: k.queryScope(function),
 	}
 }
 
-// load reads a whole letter.
-func (s *Container) load(ctx context.Context, k keys, function, id string) (d trigger.DeadLetter, there bool, err error) {
+// load reads a dead letter with its parts.
+func (s *Container) load(ctx context.Context, k keys, function, id string) (d trigger.DeadLetter, found bool, err error) {
 	doc, err := s.read(ctx, k, function, id)
 	if err != nil {
 		return trigger.DeadLetter{}, false, err
 	}
 	if doc == nil {
-		return trigger.DeadLetter{}, false, s.gone(ctx, k, function, id)
+		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, function, id)
 	}
-	d = doc.letter()
+	d = doc.deadLetter()
 	if doc.Parts == nil {
 		return d, true, nil
 	}
-	r, damage := s.join(ctx, k, doc.letterDocument)
-	if isDamage(damage) { // unless it is being deleted
+	r, damage := s.joinParts(ctx, k, doc.deadLetterDocument)
+	if isDamage(damage) { // or another host is deleting it
 		doc, err := s.read(ctx, k, function, id)
 		if err != nil {
 			return trigger.DeadLetter{}, false, err
 		}
 		if doc == nil {
-			return trigger.DeadLetter{}, false, s.gone(ctx, k, function, id)
+			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, function, id)
 		}
 	}
 	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
 	return d, damage == nil, damage
 }
 
-// gone makes sure that a letter which a query showed, and a read did not find,
-// is deleted. If it is not, the read is behind, or the document is not where its
-// id belongs: an error that is damage, for no one gets to read it now.
-func (s *Container) gone(ctx context.Context, k keys, function, id string) error {
-	shown, err := s.any(ctx, k, function, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
+// confirmDeleted is called if a query has shown a dead letter that a read does
+// not find. It returns nil if a second query does not show it either: it was
+// deleted. Otherwise the read is outdated or the document has a partition key
+// that does not belong to its id; the error is damage, because nothing can read
+// it now.
+func (s *Container) confirmDeleted(ctx context.Context, k keys, function, id string) error {
+	shown, err := s.anyMatch(ctx, k, function, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
 	if err != nil || !shown {
 		return err
 	}
-	return &DamageError{Where: "document " + id, Err: errors.New("a query shows it, and reading it says that it is not there; if that stays so, its partition key is not that of a letter")}
+	return &DamageError{Where: "document " + id, Err: errors.New("a query shows it, but a read does not find it; if this persists, its partition key is not the one that its id requires")}
 }
 
-// Holds asks for one letter with the key. A damaged letter counts by what its
-// document still has as its key: where that was edited, the letter no longer
-// counts for its own key.
+// Holds queries one dead letter with the key. A damaged dead letter counts for
+// the key that its document has now: if the key was edited, it does not count
+// for its original key any more.
 func (s *Container) Holds(ctx context.Context, function, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
 	if err == nil {
-		holds, err = s.any(ctx, k, function, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+		holds, err = s.anyMatch(ctx, k, function, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
@@ -471,9 +486,9 @@ func (s *Container) Holds(ctx context.Context, function, key string) (holds bool
 	return holds, nil
 }
 
-// any reports whether a query shows some letter of the function for which a
-// further condition holds.
-func (s *Container) any(ctx context.Context, k keys, function, condition string, p cosmos.Parameter) (bool, error) {
+// anyMatch reports whether a query finds a dead letter of the function that
+// meets a further condition.
+func (s *Container) anyMatch(ctx context.Context, k keys, function, condition string, p cosmos.Parameter) (bool, error) {
 	q := k.query(`c.id`, function)
 	q.Text, q.Parameters, q.MaxItems = q.Text+condition, append(q.Parameters, p), 1
 	for page, err := range s.container.Query(ctx, q) {

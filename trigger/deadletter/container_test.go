@@ -19,8 +19,8 @@ import (
 	"halley/trigger/emulator"
 )
 
-// newAccount is an embedded account with a database; its container c is
-// partitioned on the paths.
+// newAccount returns an embedded account with a database; its container c has
+// the partition key paths.
 func newAccount(t testing.TB, paths ...string) (*emulator.Account, *cosmos.Container) {
 	t.Helper()
 	account, err := emulator.New(nil)
@@ -74,24 +74,24 @@ func TestContainerContract(t *testing.T) {
 	}
 }
 
-// edit gives a property of a letter's document another value.
+// edit changes a property of the main document of a dead letter.
 func edit(c *cosmos.Container, property string, value any) spoiling {
 	return spoiling{name: fmt.Sprintf("%s %#v", property, value), keepsKey: true, do: func(t *testing.T, d trigger.DeadLetter) string {
 		id := documentID(d.Function, d.ID)
 		k, err := newContainer(t, c, 0, 0).keys(t.Context())
 		must(t, err)
-		resp, err := c.Read(t.Context(), id, k.of(d.Function, id))
+		resp, err := c.Read(t.Context(), id, k.partitionKey(d.Function, id))
 		must(t, err)
 		var doc map[string]any
 		must(t, json.Unmarshal(resp.Body, &doc))
 		doc[property] = value
-		_, err = c.Replace(t.Context(), id, k.of(d.Function, id), doc, "")
+		_, err = c.Replace(t.Context(), id, k.partitionKey(d.Function, id), doc, "")
 		must(t, err)
 		return id
 	}}
 }
 
-// stored is what tests look at in a document.
+// stored is the part of a document that tests check.
 type stored struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -113,11 +113,12 @@ func documents(t testing.TB, c *cosmos.Container) []stored {
 	return all
 }
 
-// Letters in a lease container are none of the documents that processors look
-// for, and never expire. The queries are those of azure-cosmos-dotnet-v3
+// Dead letters in a lease container are not found by processors that look for
+// leases, and never expire. The queries are those of azure-cosmos-dotnet-v3
 // (DocumentServiceLeaseContainerCosmos: ids that begin with {prefix}..) and of
-// ids that begin with a processor name and the account's host.
-func TestLettersAreNoLeases(t *testing.T) {
+// tools that look for ids that begin with a processor name and the account
+// host.
+func TestDeadLettersAreNotLeases(t *testing.T) {
 	_, c := newAccount(t, "/id")
 	s := newContainer(t, c, 0, 50)
 	big := sample("dead-letter:", "..")
@@ -136,7 +137,7 @@ func TestLettersAreNoLeases(t *testing.T) {
 	}
 }
 
-func TestContainerRefusals(t *testing.T) {
+func TestContainerRejectsInvalidUse(t *testing.T) {
 	if _, err := NewContainer(nil, nil); err == nil {
 		t.Error("no container is accepted")
 	}
@@ -158,16 +159,16 @@ func TestContainerRefusals(t *testing.T) {
 	}
 }
 
-// A document of large text fields still fits.
-func TestLongErrorsAreCut(t *testing.T) {
+// A document with large text fields still fits.
+func TestLongErrorsAreTruncated(t *testing.T) {
 	_, c := newAccount(t, "/id")
 	s := newContainer(t, c, 0, 0)
 	d := sample("f", "a")
-	d.Error, d.Stack = strings.Repeat("\x01é", 1<<20), strings.Repeat("é", maxText)
+	d.Error, d.Stack = strings.Repeat("\x01é", 1<<20), strings.Repeat("é", maxTextBytes)
 	d.Document = json.RawMessage(strings.Repeat("d", 1<<20-2))
 	must(t, s.Put(t.Context(), d))
 	got := list(t, s, "f")[0]
-	if len(got.Error) > maxText || !strings.HasSuffix(got.Error, "(cut)") || len(got.Stack) > maxText || string(got.Document) != string(d.Document) {
+	if len(got.Error) > maxTextBytes || !strings.HasSuffix(got.Error, "(cut)") || len(got.Stack) > maxTextBytes || string(got.Document) != string(d.Document) {
 		t.Errorf("error of %d bytes, stack of %d, document of %d", len(got.Error), len(got.Stack), len(got.Document))
 	}
 	must(t, s.Put(t.Context(), got))
@@ -175,7 +176,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 	same(t, len(documents(t, c)), 0)
 }
 
-// inBubble runs a test with a store of small parts under virtual time.
+// inBubble runs a test under virtual time, with a store of small parts.
 func inBubble(t *testing.T, test func(t *testing.T, account *emulator.Account, s *Container)) {
 	synctest.Test(t, func(t *testing.T) {
 		account, c := newAccount(t, "/id")
@@ -183,26 +184,26 @@ func inBubble(t *testing.T, test func(t *testing.T, account *emulator.Account, s
 	})
 }
 
-// fourParts is a letter of four parts.
+// fourParts returns a dead letter of four parts.
 func fourParts() trigger.DeadLetter {
 	d := sample("f", "four parts")
 	d.Document = json.RawMessage(`"` + strings.Repeat("x", 150) + `"`)
 	return d
 }
 
-// divided is what a Put of a letter writes ahead of it.
+// divided returns the parts that Put writes before the main document.
 func (s *Container) divided(d trigger.DeadLetter, k keys) (*partList, []partDocument, error) {
 	doc := s.newDocument(d)
-	whole, err := pack(doc.record)
+	packed, err := pack(doc.record)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.divide(doc, whole, k)
+	return s.splitParts(doc, packed, k)
 }
 
-// Whatever happens to one request of a Put or Delete, the call ends well or
-// with an error, and a second one sets all right.
-func TestOneFault(t *testing.T) {
+// If any one request of a Put or Delete fails, the call succeeds or returns an
+// error, and a second call succeeds.
+func TestRetryAfterAnySingleFaultSucceeds(t *testing.T) {
 	for _, fault := range []emulator.Fault{
 		{Drop: emulator.DropBefore}, {Drop: emulator.DropAfter},
 		{Status: 429, SubStatus: 3200, RetryAfter: 2 * time.Second}, {Status: 503}, {Status: 500}, {Status: 408}, {Status: 449},
@@ -243,7 +244,7 @@ func TestOneFault(t *testing.T) {
 	}
 }
 
-func TestLostAnswersWithoutEnd(t *testing.T) {
+func TestLostAnswersReturnOutcomeUnknown(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		remove := account.Inject(emulator.Fault{Resource: "docs", Method: "POST", Drop: emulator.DropBefore})
 		if err := s.Put(t.Context(), sample("f", "a")); !errors.Is(err, cosmos.ErrOutcomeUnknown) {
@@ -254,10 +255,11 @@ func TestLostAnswersWithoutEnd(t *testing.T) {
 	})
 }
 
-// A host is killed between parts, or between the last one and the letter. The
-// next one gives up the same change at another time: its parts must not mix
-// with those, and those go with the letter when they are old.
-func TestKilledBetweenParts(t *testing.T) {
+// A host is killed between two parts, or between the last part and the main
+// document. The next host gives up the same change at another time. Its parts
+// must not mix with the old ones, and the old ones are deleted with the dead
+// letter when they are old enough.
+func TestPutAfterCrashBetweenPartsDoesNotMixThem(t *testing.T) {
 	for written := 1; written <= 4; written++ {
 		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 			d := fourParts()
@@ -279,8 +281,8 @@ func TestKilledBetweenParts(t *testing.T) {
 	}
 }
 
-// Parts that are young may be those of a Put that is under way.
-func TestSweepSparesYoungParts(t *testing.T) {
+// Young parts may belong to a Put that is in progress.
+func TestYoungOrphanPartsAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		d := fourParts()
 		must(t, s.Put(t.Context(), d))
@@ -301,9 +303,9 @@ func TestSweepSparesYoungParts(t *testing.T) {
 	})
 }
 
-// The second Put of a letter, by a host that has given the change up later,
-// leaves the first one and takes its own parts back.
-func TestSecondPutTakesItsPartsBack(t *testing.T) {
+// If another host puts the same dead letter later, the first one stays, and the
+// second Put deletes its own parts.
+func TestSecondPutDeletesItsOwnParts(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		d := fourParts()
 		must(t, s.Put(t.Context(), d))
@@ -316,8 +318,8 @@ func TestSecondPutTakesItsPartsBack(t *testing.T) {
 	})
 }
 
-// A letter that lost a part, or whose part is another, does not hide the
-// letters after it, nor pass for a whole one, and can be deleted.
+// A dead letter with a missing or wrong part does not hide the dead letters
+// after it, is not returned as an intact one, and can be deleted.
 func TestDamagedPartsAreReported(t *testing.T) {
 	for _, damage := range []string{"missing", "no JSON that we know", "other bytes"} {
 		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
@@ -331,7 +333,7 @@ func TestDamagedPartsAreReported(t *testing.T) {
 			list, parts, err := s.divided(d, k)
 			must(t, err)
 			hurt := parts[list.Count/2]
-			key := k.of(hurt.Function, hurt.DocumentID)
+			key := k.partitionKey(hurt.Function, hurt.DocumentID)
 			must(t, s.delete(t.Context(), key, hurt.DocumentID))
 			switch damage {
 			case "other bytes":
@@ -342,36 +344,36 @@ func TestDamagedPartsAreReported(t *testing.T) {
 				_, err = s.create(t.Context(), k, hurt.Function, hurt.DocumentID, map[string]string{"id": hurt.DocumentID, "gzip": "?"})
 			}
 			must(t, err)
-			whole, damaged := survey(t, s)
-			if fmt.Sprint(whole) != "[after]" || damaged != 1 {
-				t.Errorf("%s: letters %v, %d damaged", damage, whole, damaged)
+			intact, damaged := survey(t, s)
+			if fmt.Sprint(intact) != "[after]" || damaged != 1 {
+				t.Errorf("%s: dead letters %v, %d damaged", damage, intact, damaged)
 			}
 			must(t, s.Delete(t.Context(), d))
-			if whole, damaged := survey(t, s); len(whole) != 1 || damaged != 0 {
-				t.Errorf("%s, deleted: letters %v, %d damaged", damage, whole, damaged)
+			if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 0 {
+				t.Errorf("%s, deleted: dead letters %v, %d damaged", damage, intact, damaged)
 			}
 		})
 	}
 }
 
-// A document that someone made by hand is reported.
-func TestForeignLettersAreReported(t *testing.T) {
+// A document that was created by hand is reported as damage.
+func TestForeignDocumentsAreReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		must(t, s.Put(t.Context(), sample("f", "a")))
 		_, err := s.container.Create(t.Context(), cosmos.NewPartitionKey("mine"), map[string]any{
-			"id": "mine", "kind": kindLetter, "function": "f", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
+			"id": "mine", "kind": kindDeadLetter, "function": "f", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
 		})
 		must(t, err)
-		if whole, damaged := survey(t, s); len(whole) != 1 || damaged != 1 {
-			t.Errorf("letters %v, %d damaged", whole, damaged)
+		if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 1 {
+			t.Errorf("dead letters %v, %d damaged", intact, damaged)
 		}
 	})
 }
 
-// The answer to the create of a letter is lost, or says that it is there when it
-// is not, and a read that is behind does not show it. Put may not take that for
-// success with nothing stored, nor delete the parts of what is.
-func TestConflictAndReadDisagree(t *testing.T) {
+// The answer to a create is lost, or is a conflict although the document does
+// not exist, and an outdated read does not show it. Put must not report success
+// if nothing is stored, and must not delete the parts of a stored dead letter.
+func TestPutFailsIfConflictAndReadDisagree(t *testing.T) {
 	for _, conflict := range []emulator.Fault{{Drop: emulator.DropAfter}, {Status: http.StatusConflict}} {
 		for posts, d := range map[int]trigger.DeadLetter{1: sample("f", "small"), 5: fourParts()} {
 			inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
@@ -388,8 +390,7 @@ func TestConflictAndReadDisagree(t *testing.T) {
 	}
 }
 
-// behind is an account whose reads of a document can be those of an earlier
-// time.
+// behind is an account whose reads of a document may return an earlier state.
 type behind struct {
 	*emulator.Account
 	document string
@@ -411,8 +412,8 @@ func (b *behind) Do(req *http.Request) (*http.Response, error) {
 }
 
 // A change was replayed and given up again. The answer to the second Put is
-// lost, and a read that is behind shows the first letter.
-func TestConflictWithLetterThatWasDeleted(t *testing.T) {
+// lost, and an outdated read shows the first dead letter.
+func TestPutFailsIfConflictingDocumentWasDeleted(t *testing.T) {
 	account, c := newAccount(t, "/id")
 	d := fourParts()
 	reads := &behind{Account: account, document: documentID(d.Function, d.ID)}
@@ -436,9 +437,9 @@ func TestConflictWithLetterThatWasDeleted(t *testing.T) {
 	same(t, list(t, s, "f"), []trigger.DeadLetter{d})
 }
 
-// A letter that a query shows and a read does not find is left out of the list
+// If a query shows a dead letter that a read does not find, List leaves it out
 // only if it was deleted.
-func TestUnreadableLettersAreNotLeftOut(t *testing.T) {
+func TestListReportsUnreadableDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		d, after := fourParts(), sample("f", "after")
 		after.Time = d.Time.Add(time.Hour)
@@ -454,8 +455,8 @@ func TestUnreadableLettersAreNotLeftOut(t *testing.T) {
 				fault.Method = http.MethodGet
 				faults = append(faults, account.Inject(fault))
 			}
-			if whole, damaged := survey(t, s); fmt.Sprint(whole) != "[after]" || damaged != 1 {
-				t.Errorf("%s not found: letters %v, %d damaged", name, whole, damaged)
+			if intact, damaged := survey(t, s); fmt.Sprint(intact) != "[after]" || damaged != 1 {
+				t.Errorf("%s not found: dead letters %v, %d damaged", name, intact, damaged)
 			}
 			for _, remove := range faults {
 				remove()
@@ -485,7 +486,7 @@ func TestUnreadableLettersAreNotLeftOut(t *testing.T) {
 			seen = append(seen, d.ID)
 		}
 		if len(seen) > 2 {
-			t.Errorf("letters %v, two of which were deleted", seen)
+			t.Errorf("dead letters %v, two of which were deleted", seen)
 		}
 	})
 }

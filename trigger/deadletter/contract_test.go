@@ -20,7 +20,7 @@ import (
 
 var monday = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 
-// sample is a letter with every field set.
+// sample returns a dead letter with every field set.
 func sample(function, id string) trigger.DeadLetter {
 	return trigger.DeadLetter{
 		ID: id, Function: function, Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
@@ -61,16 +61,16 @@ func same(t testing.TB, got, want any) {
 	}
 }
 
-// spoiling damages a letter behind its store's back. do returns what the error
-// about it must name.
+// spoiling damages a dead letter without using its store. do returns the text
+// that the error must contain.
 type spoiling struct {
 	name     string
 	do       func(*testing.T, trigger.DeadLetter) string
 	keepsKey bool // of the letter, for Holds
 }
 
-// contract is what every store promises. open opens a store that is empty the
-// first time, and then the same one again as another process would.
+// contract tests the guarantees of every store. The first call of open opens an
+// empty store; later calls open the same store as another process would.
 func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilings ...spoiling) {
 	s := open(t)
 	t.Run("empty", func(t *testing.T) {
@@ -140,7 +140,7 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 	})
 }
 
-// contractScopes has functions whose names are alike or hostile.
+// contractScopes tests functions with similar or hostile names.
 func contractScopes(t *testing.T, s trigger.DeadLetters) {
 	functions := []string{"", "f", "F", "f/g", "f-g", "../../etc/passwd", `..\x`, "a_b..0", "nul\x00l", "%2e%2e/", "名前", strings.Repeat("long", 200), "con", "f' OR 1=1"}
 	for _, f := range functions {
@@ -173,7 +173,7 @@ func contractScopes(t *testing.T, s trigger.DeadLetters) {
 	}
 }
 
-// large is 2 MB that do not compress well.
+// large returns 2 MB that do not compress well.
 func large() []byte {
 	b := []byte(`{"id":"large","text":"`)
 	for i := uint32(1); len(b) < 2<<20-2; i = i*1664525 + 1013904223 {
@@ -217,8 +217,8 @@ func contractDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T
 	same(t, list(t, s, "documents"), []trigger.DeadLetter{d})
 }
 
-// contractImages has changes of the mode that tells of deletes. What is not
-// there is something else than what is empty.
+// contractImages tests changes of all-versions mode. A missing image differs
+// from an empty one.
 func contractImages(t *testing.T, s trigger.DeadLetters) {
 	old := large()
 	for i, d := range []trigger.DeadLetter{
@@ -269,7 +269,7 @@ func contractConcurrent(t *testing.T, s trigger.DeadLetters, open func(*testing.
 	all.Wait()
 	found := list(t, s, "concurrent")
 	if got := ids(found); len(got) != letters || !slices.IsSorted(got) {
-		t.Errorf("letters %v", got)
+		t.Errorf("dead letters %v", got)
 	}
 	for i, d := range found {
 		all.Go(func() {
@@ -282,7 +282,7 @@ func contractConcurrent(t *testing.T, s trigger.DeadLetters, open func(*testing.
 	same(t, ids(list(t, open(t), "concurrent")), []string{})
 }
 
-// contractDamage has three letters, of which the oldest is damaged.
+// contractDamage damages the oldest of three dead letters.
 func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) trigger.DeadLetters, damage spoiling) {
 	var all []trigger.DeadLetter
 	for i, id := range []string{"a", "b", "c"} {

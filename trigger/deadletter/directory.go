@@ -12,40 +12,40 @@ import (
 	"halley/trigger"
 )
 
-// DirectoryOptions are the options of [NewDirectory]; the zero value of each
-// field means the default that it names.
+// DirectoryOptions are the options of [NewDirectory]. The zero value of each
+// field means its default.
 type DirectoryOptions struct {
-	// Report is called with each damaged part of a file when it is found, a
-	// [DamageError], and with a compaction that failed. It is a notice:
-	// List yields the damage at its end in any case. It must not use the store.
+	// Report is called with a [DamageError] for each damaged part of a file
+	// when it is found, and with the error of a failed compaction. List returns
+	// the damage in any case. Report must not use the store.
 	Report func(error)
-	// CompactBytes is how much of a file must be dead before it is written
-	// anew without what was deleted; it must be more than what is alive, too.
-	// By default 1 MiB.
+	// CompactBytes is how many bytes of a file must belong to deleted dead
+	// letters before the file is rewritten without them. They must also exceed
+	// the bytes of the others. The default is 1 MiB.
 	CompactBytes int64
 }
 
-// Directory keeps letters in files of a directory, one for each function.
-// Several processes on one machine may share it; the disk should be a local
-// one, for it relies on file locks, on rename and on fsync.
+// Directory stores dead letters in files of a directory, one for each function.
+// Several processes on one machine may share it. The disk should be local,
+// because Directory relies on file locks, rename and fsync.
 //
-// A file is only ever appended to, in frames with lengths and checksums. What a
-// crash left half written, or a disk lost, is reported and skipped; when the
-// file is compacted it goes to a file of the same name and .damaged, for people
-// to look at. A Put returns after fsync; a full disk is its error, and leaves
-// the file as it was.
+// Files are append-only and consist of frames with lengths and checksums. If a
+// crash leaves an incomplete frame or the disk loses data, Directory reports
+// and skips that part; a compaction moves it to a file of the same name with
+// the suffix .damaged, for an operator to inspect. Put returns after fsync. If
+// the disk is full, Put returns an error and leaves the file as it was.
 //
-// Some 200 bytes are kept in memory for each letter.
+// Each dead letter uses about 200 bytes of memory.
 type Directory struct {
 	path    string
 	options DirectoryOptions
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards journals
 	journals map[string]*journal
 }
 
-// NewDirectory makes a store of a directory, and the directory where it is not
-// there.
+// NewDirectory returns a store in a directory, which it creates if it does not
+// exist.
 func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
 	d := &Directory{journals: map[string]*journal{}}
 	if opts != nil {
@@ -73,29 +73,30 @@ func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
 	return d, nil
 }
 
-// Put appends the letter and waits until the disk has it.
+// Put appends the dead letter and returns after fsync.
 func (d *Directory) Put(ctx context.Context, l trigger.DeadLetter) error {
 	if err := check(l); err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
-	err := d.journal(l.Function).locked(ctx, func(j *journal) error { return j.put(l) })
+	err := d.journal(l.Function).withLock(ctx, func(j *journal) error { return j.put(l) })
 	if err != nil {
 		return fmt.Errorf("store dead letter %q: %w", l.ID, err)
 	}
 	return nil
 }
 
-// Delete appends that the letter is no more.
+// Delete appends a frame that marks the dead letter as deleted, and compacts
+// the file if that is worthwhile.
 func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
-	err := d.journal(l.Function).locked(ctx, func(j *journal) error {
+	err := d.journal(l.Function).withLock(ctx, func(j *journal) error {
 		if err := j.remove(l.ID); err != nil {
 			return err
 		}
-		if !j.mostlyDead(d.options.CompactBytes) {
+		if !j.needsCompaction(d.options.CompactBytes) {
 			return nil
 		}
 		if err := j.compact(); err != nil && d.options.Report != nil {
-			d.options.Report(fmt.Errorf("compact %s: %w", j.path, err)) // the letter is deleted all the same
+			d.options.Report(fmt.Errorf("compact %s: %w", j.path, err)) // the dead letter is deleted nevertheless
 		}
 		return nil
 	})
@@ -105,10 +106,11 @@ func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
 	return nil
 }
 
-// Holds looks in memory, after it has read what other processes appended. Of a
-// damaged part of the file no key is known, so it counts for none.
+// Holds looks up the key in memory, after reading the frames that other
+// processes have appended. The keys in a damaged part of a file are unknown and
+// do not count.
 func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool, err error) {
-	err = d.journal(function).locked(ctx, func(j *journal) error {
+	err = d.journal(function).withLock(ctx, func(j *journal) error {
 		holds = j.keys[digest(key)] > 0
 		return nil
 	})
@@ -118,12 +120,12 @@ func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool
 	return holds, nil
 }
 
-// List yields the letters that are there when it begins, and then an error for
+// List yields the dead letters that exist when it begins, and then an error for
 // each damaged part of the file.
 func (d *Directory) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		var s *snapshot
-		err := d.journal(function).locked(ctx, func(j *journal) (err error) {
+		err := d.journal(function).withLock(ctx, func(j *journal) (err error) {
 			s, err = j.snapshot()
 			return err
 		})
@@ -132,7 +134,7 @@ func (d *Directory) List(ctx context.Context, function string) iter.Seq2[trigger
 			return
 		}
 		defer s.close()
-		for l, err := range s.letters(ctx) {
+		for l, err := range s.deadLetters(ctx) {
 			if err != nil {
 				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
 			}

@@ -66,7 +66,7 @@ func TestDirectoryOptions(t *testing.T) {
 	}
 }
 
-// fileOf is the file of function f.
+// fileOf returns the path of the file of function f.
 func fileOf(path string) string { return filepath.Join(path, readable("f")+".letters") }
 
 func read(t *testing.T, path string) []byte {
@@ -76,25 +76,26 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// survey lists what is whole and counts what is damaged.
-func survey(t *testing.T, s trigger.DeadLetters) (whole []string, damaged int) {
+// survey returns the IDs of the intact dead letters and the number of damaged
+// ones.
+func survey(t *testing.T, s trigger.DeadLetters) (intact []string, damaged int) {
 	t.Helper()
 	for d, err := range s.List(t.Context(), "f") {
 		switch {
 		case err == nil:
-			whole = append(whole, d.ID)
+			intact = append(intact, d.ID)
 		case isDamage(err):
 			damaged++
 		default:
 			t.Fatal(err)
 		}
 	}
-	return whole, damaged
+	return intact, damaged
 }
 
-// A crash may leave any part of the last frame. The letter is not there then,
-// and a Put of it, or of another, is as good as ever.
-func TestTornPutsAndDeletes(t *testing.T) {
+// A crash may leave any part of the last frame. Then that dead letter is not
+// stored, and later calls of Put succeed.
+func TestIncompleteFramesAreSkipped(t *testing.T) {
 	path := t.TempDir()
 	s := newDirectory(t, path, nil)
 	must(t, s.Put(t.Context(), sample("f", "a")))
@@ -115,9 +116,9 @@ func TestTornPutsAndDeletes(t *testing.T) {
 		if at >= len(put)-1 {
 			want = append(want, "b")
 		}
-		whole, damaged := survey(t, s)
-		if fmt.Sprint(whole) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, at) {
-			t.Fatalf("torn at %d: letters %v, want %v; %d damaged", at, whole, want, damaged)
+		intact, damaged := survey(t, s)
+		if fmt.Sprint(intact) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, at) {
+			t.Fatalf("torn at %d: dead letters %v, want %v; %d damaged", at, intact, want, damaged)
 		}
 		must(t, s.Put(t.Context(), sample("f", "b")))
 		must(t, s.Put(t.Context(), sample("f", "c")))
@@ -126,7 +127,7 @@ func TestTornPutsAndDeletes(t *testing.T) {
 		}
 		again, _ := survey(t, newDirectory(t, torn, nil))
 		if fmt.Sprint(again) != fmt.Sprint(append(want, "c")) {
-			t.Fatalf("torn at %d, then b and c: letters %v", at, again)
+			t.Fatalf("torn at %d, then b and c: dead letters %v", at, again)
 		}
 	}
 }
@@ -144,37 +145,38 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 	b[i] ^= 0x20
 	must(t, os.WriteFile(fileOf(path), b, 0o600))
 	s = newDirectory(t, path, opts)
-	if whole, damaged := survey(t, s); fmt.Sprint(whole) != "[a c]" || damaged != 1 {
-		t.Errorf("letters %v, %d damaged", whole, damaged)
+	if intact, damaged := survey(t, s); fmt.Sprint(intact) != "[a c]" || damaged != 1 {
+		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}
 	if len(reports) != 1 || !isDamage(reports[0]) || !strings.Contains(reports[0].Error(), fileOf(path)) {
 		t.Errorf("reports %v", reports)
 	}
-	whole, damaged := survey(t, newDirectory(t, path, nil))
-	if len(whole) != 2 || damaged != 1 {
-		t.Errorf("without a reporter: letters %v, %d damaged", whole, damaged)
+	intact, damaged := survey(t, newDirectory(t, path, nil))
+	if len(intact) != 2 || damaged != 1 {
+		t.Errorf("without a reporter: dead letters %v, %d damaged", intact, damaged)
 	}
 	must(t, s.Delete(t.Context(), sample("f", "a"))) // and now most is dead
 	same(t, ids(list(t, s, "f")), []string{"c"})
 	if kept := read(t, fileOf(path)+".damaged"); !bytes.Contains(b, kept) || !bytes.Contains(kept, []byte(`b\"}`)) {
 		t.Errorf("kept of the damage: %q", kept)
 	}
-	if whole, damaged := survey(t, newDirectory(t, path, nil)); len(whole) != 1 || damaged != 0 {
-		t.Errorf("after compaction: letters %v, %d damaged", whole, damaged)
+	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 1 || damaged != 0 {
+		t.Errorf("after compaction: dead letters %v, %d damaged", intact, damaged)
 	}
 }
 
-// A letter in the file of another function is damage: files were mixed up.
-func TestLettersOfAnotherFunction(t *testing.T) {
+// A dead letter in the file of another function is damage, because files were
+// mixed up.
+func TestDeadLettersOfAnotherFunctionAreDamage(t *testing.T) {
 	path := t.TempDir()
 	must(t, newDirectory(t, path, nil).Put(t.Context(), sample("g", "a")))
 	must(t, os.Rename(filepath.Join(path, readable("g")+".letters"), fileOf(path)))
-	if whole, damaged := survey(t, newDirectory(t, path, nil)); len(whole) != 0 || damaged != 1 {
-		t.Errorf("letters %v, %d damaged", whole, damaged)
+	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
+		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}
 }
 
-func TestCompaction(t *testing.T) {
+func TestCompactionKeepsDeadLetters(t *testing.T) {
 	path := t.TempDir()
 	s, other := newDirectory(t, path, &DirectoryOptions{CompactBytes: 4000}), newDirectory(t, path, nil)
 	for i := range 40 {
@@ -208,8 +210,8 @@ func TestCompaction(t *testing.T) {
 	same(t, len(list(t, s, "f")), 6)
 }
 
-// Until the new file has the old one's name, the old one is what counts.
-func TestCrashInCompaction(t *testing.T) {
+// Until the rename, the old file is valid.
+func TestCrashDuringCompactionKeepsOldFile(t *testing.T) {
 	path := t.TempDir()
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
 	for _, id := range []string{"a", "b", "c"} {
@@ -239,8 +241,8 @@ func TestFailedCompactionIsReported(t *testing.T) {
 	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{})
 }
 
-// A store waits for its turn, but not past the end of its context.
-func TestLockedByAnother(t *testing.T) {
+// A store waits for the lock, but not past the end of its context.
+func TestLockWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := t.TempDir()
 		unlock, err := lockFile(t.Context(), fileOf(path)+".lock")
@@ -264,7 +266,7 @@ func TestLockedByAnother(t *testing.T) {
 	})
 }
 
-// Processes put, delete and compact in one directory at a time.
+// Several processes put, delete and compact in one directory at the same time.
 func TestSharedByProcesses(t *testing.T) {
 	if path, ok := os.LookupEnv("HALLEY_TEST_SHARED"); ok {
 		share(t, path)
@@ -282,9 +284,9 @@ func TestSharedByProcesses(t *testing.T) {
 		})
 	}
 	all.Wait()
-	whole, damaged := survey(t, newDirectory(t, path, nil))
-	if len(whole) != 20+3*10 || damaged != 0 {
-		t.Errorf("%d letters, want 50; %d damaged", len(whole), damaged)
+	intact, damaged := survey(t, newDirectory(t, path, nil))
+	if len(intact) != 20+3*10 || damaged != 0 {
+		t.Errorf("%d dead letters, want 50; %d damaged", len(intact), damaged)
 	}
 }
 

@@ -1,37 +1,40 @@
-// Package deadletter has durable stores of dead letters, as
-// [trigger.Function].DeadLetters wants them: the changes that a function gave up.
+// Package deadletter implements durable stores of dead letters, for
+// [trigger.Function].DeadLetters: the changes that a function has given up.
 //
-//   - [Container] keeps them in a Cosmos DB container, by itself or beside the
-//     leases. It needs nothing that a function does not have already.
-//   - [Directory] keeps them in files of a local disk, for hosts on one machine.
-//   - [Blob] keeps them in a container of an Azure Storage account.
-//   - [Queue] is a Blob that also puts a message in a queue for each letter, for
-//     a repair that a queue triggers.
+//   - [Container] stores them in a Cosmos DB container, which may be the lease
+//     container. It needs no further resources or permissions.
+//   - [Directory] stores them in files on a local disk, for hosts on one
+//     machine.
+//   - [Blob] stores them in a container of an Azure Storage account.
+//   - [Queue] is a Blob that also sends a queue message for each dead letter, if
+//     a queue-triggered function is to repair them.
 //
-// # What they promise
+// # Guarantees
 //
-// Put returns nil only once the letter is durable, so a change whose letter is
-// stored may be checkpointed past. What fails, fails the Put, and the range
-// waits. A letter with the function and ID of one that is there is not stored
-// again, by whichever host and at whatever time: the first one stays. A document
-// comes back byte for byte, whether or not it is JSON or even UTF-8; in Error and
-// Stack what is not UTF-8 becomes U+FFFD.
+// Put returns nil only when the dead letter is durable, so the function may then
+// checkpoint past the change. If Put fails, the range waits. If a dead letter
+// with the same Function and ID exists, Put keeps it, whichever host stored it
+// and however long ago. Documents are returned byte for byte, even if they are
+// not JSON or not UTF-8. In Error and Stack, bytes that are not UTF-8 become
+// U+FFFD.
 //
-// List holds a bounded number of positions in memory, and one letter. A letter
-// that is damaged never passes for a whole one and does not hide the others: List
-// goes through all that are whole, and then yields an error for each damaged
-// one, a [DamageError]. Holds counts a damaged letter where its key is known:
-// see the Holds of each store.
+// List keeps a bounded number of positions and one dead letter in memory. A
+// damaged dead letter is never returned as an intact one and does not hide
+// others: List yields all intact ones first, and then a [DamageError] for each
+// damaged one. Holds counts a damaged dead letter if its key is known; each
+// store documents when that is so.
 //
-// All stores may be used by any number of goroutines and, except for a Directory
-// on a disk that others cannot see, by any number of hosts.
+// All stores may be used by any number of goroutines and by any number of
+// hosts, except that a Directory is shared only by processes on one machine.
 //
-// # How a letter is written
+// # Format
 //
-// As a JSON object with the fields of [trigger.DeadLetter]. What came from the
-// feed (document, previous, documentKey) is a string there, the text of the
-// JSON, because services and tools that pass JSON on write numbers and spaces
-// anew. What is no UTF-8 is an object {"base64": "…"} instead.
+// A dead letter is stored as a JSON object with the fields of
+// [trigger.DeadLetter]. Data from the feed (document, previous, documentKey) is
+// stored as a string with the text of the JSON, because services and tools that
+// forward JSON may reformat numbers and white space. If the data is not UTF-8,
+// it is stored as an object {"base64": "…"}.
 //
-// Letters hold documents of users: whoever may read the store may read them.
+// Dead letters contain documents of users: restrict access to the store
+// accordingly.
 package deadletter

@@ -18,7 +18,7 @@ import (
 	"halley/trigger/emulator"
 )
 
-// The lease container is the store that a function has already.
+// The lease container needs no setup: every function has one.
 func ExampleContainer() {
 	account, err := emulator.New(nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func ExampleContainer() {
 	// 1 replayed
 }
 
-// connect makes the containers of the example, and one document.
+// connect creates the containers of the example and one document.
 func connect(account *emulator.Account) *cosmos.Client {
 	cred, err := cosmos.KeyCredential(emulator.Key)
 	if err != nil {
@@ -93,7 +93,7 @@ func connect(account *emulator.Account) *cosmos.Client {
 	return client
 }
 
-// A directory keeps letters on a machine without any service.
+// A directory stores dead letters on a machine without any service.
 func ExampleDirectory() {
 	path, err := os.MkdirTemp("", "letters")
 	if err != nil {
@@ -116,7 +116,7 @@ func ExampleDirectory() {
 	// Output: true <nil>
 }
 
-// Blobs need no more than the storage account that a Functions app has.
+// A Blob needs only the storage account that a Functions app has.
 func ExampleBlob() {
 	cred, err := azidentity.NewDefaultAzureCredential(nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func ExampleBlob() {
 	_ = trigger.Function{Name: "leaderboard", DeadLetters: letters}
 }
 
-// With a queue, a queue-triggered function repairs letters one by one.
+// With a Queue, a queue-triggered function repairs dead letters one by one.
 func ExampleQueue() {
 	connection := os.Getenv("AzureWebJobsStorage")
 	blobs, err := container.NewClientFromConnectionString(connection, "dead-letters", nil)
@@ -154,8 +154,8 @@ func ExampleQueue() {
 	}
 
 	repair := func(ctx context.Context, message []byte) error { // called by the queue trigger
-		letter, there, err := letters.Open(ctx, message)
-		if err != nil || !there {
+		letter, found, err := letters.Open(ctx, message)
+		if err != nil || !found {
 			return err
 		}
 		fmt.Println("repair", letter.Key, letter.Change().LSN)

@@ -10,28 +10,28 @@ import (
 	"strconv"
 )
 
-// A file of letters is a row of frames. Each is a line:
+// A file of dead letters is a sequence of frames. Each frame is a line:
 //
 //	L 0000004f 5d1c9a03 {"id":"…","function":"…",…}
 //
-// the kind, the length of the payload and the CRC-32C of kind, length and
-// payload, in hex, then the payload, which is JSON and so holds no end of line
-// itself. The length finds the next frame even where an end of line is damaged;
-// the end of line finds it where the length is.
+// It holds the kind, the length of the payload, and the CRC-32C of kind, length
+// and payload, in hex; then the payload, which is JSON and so contains no end
+// of line. If an end of line is damaged, the length locates the next frame; if
+// a length is damaged, the end of line does.
 const (
-	frameLetter  = 'L' // payload is a letter
-	frameDeleted = 'D' // payload names a letter that is no more
-	frameFile    = 'F' // first in a file; payload is its random name
+	frameDeadLetter = 'L' // payload is a dead letter
+	frameDeleted    = 'D' // payload is the ID of a deleted dead letter
+	frameFile       = 'F' // first frame of a file; payload is its random name
 )
 
 const (
 	frameHead = len("L 0000004f 5d1c9a03 ")
-	maxFrame  = 64 << 20 // bytes of payload; two images of 2 MB in which all is escaped have 24 MB
+	maxFrame  = 64 << 20 // of the payload, in bytes; two documents of 2 MB have 24 MB if every character is escaped
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frame is a whole frame in a file.
+// frame is a complete frame; at and end are its bounds in the file.
 type frame struct {
 	kind    byte
 	payload []byte
@@ -40,7 +40,7 @@ type frame struct {
 
 func appendFrame(dst []byte, kind byte, payload []byte) ([]byte, error) {
 	if len(payload) > maxFrame {
-		return dst, fmt.Errorf("a letter of %d bytes is more than the %d that a file takes", len(payload), maxFrame)
+		return dst, fmt.Errorf("the dead letter has %d bytes; the limit of a file is %d", len(payload), maxFrame)
 	}
 	at := len(dst)
 	dst = fmt.Appendf(dst, "%c %08x ", kind, len(payload))
@@ -49,10 +49,10 @@ func appendFrame(dst []byte, kind byte, payload []byte) ([]byte, error) {
 	return append(append(dst, payload...), '\n'), nil
 }
 
-var errNoFrame = errors.New("no whole frame")
+var errNoFrame = errors.New("not a complete frame")
 
-// readFrame reads the frame at an offset of a file of the given size:
-// errNoFrame where there is none, any other error is one of the file.
+// readFrame reads the frame at an offset of a file of the given size. It
+// returns errNoFrame if there is none; any other error is an error of the file.
 func readFrame(file io.ReaderAt, at, size int64) (frame, error) {
 	var head [frameHead]byte
 	if size-at < int64(len(head)) {
@@ -73,14 +73,14 @@ func readFrame(file io.ReaderAt, at, size int64) (frame, error) {
 	if crc32.Update(crc32.Checksum(head[:len("L 0000004f ")], castagnoli), castagnoli, f.payload) != sum {
 		return frame{}, errNoFrame
 	}
-	f.end = min(end+1, size) // with its end of line, even a damaged one
+	f.end = min(end+1, size) // includes the end of line, even if it is damaged
 	return f, nil
 }
 
-// parseHead takes heads only as appendFrame writes them.
+// parseHead accepts only heads in the exact format of appendFrame.
 func parseHead(head []byte) (kind byte, length int64, sum uint32, ok bool) {
 	kind = head[0]
-	if kind != frameLetter && kind != frameDeleted && kind != frameFile {
+	if kind != frameDeadLetter && kind != frameDeleted && kind != frameFile {
 		return 0, 0, 0, false
 	}
 	if head[1] != ' ' || head[10] != ' ' || head[19] != ' ' || !lowerHex(head[2:10]) || !lowerHex(head[11:19]) {
@@ -96,8 +96,8 @@ func lowerHex(b []byte) bool {
 	return bytes.IndexFunc(b, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) < 0
 }
 
-// skip finds where to look for the next frame after damage: behind the next
-// end of line, or at the end.
+// skip returns the offset at which to look for the next frame after damage:
+// after the next end of line, or the end of the file.
 func skip(file io.ReaderAt, at, size int64) (int64, error) {
 	var b [4096]byte
 	for at < size {
@@ -113,7 +113,7 @@ func skip(file io.ReaderAt, at, size int64) (int64, error) {
 	return size, nil
 }
 
-// readFull fills b; a file that has become shorter is an error.
+// readFull fills b. If the file has become shorter, it returns an error.
 func readFull(file io.ReaderAt, b []byte, at int64) error {
 	if n, err := file.ReadAt(b, at); n < len(b) {
 		return fmt.Errorf("read %d bytes at %d: %w", len(b), at, err)
@@ -121,16 +121,16 @@ func readFull(file io.ReaderAt, b []byte, at int64) error {
 	return nil
 }
 
-// stretch is a part of a file.
-type stretch struct{ at, end int64 }
+// span is a part of a file, from at to end, in bytes.
+type span struct{ at, end int64 }
 
-// scanFrames calls found with each frame from an offset on, and damaged with
-// each stretch between frames. An empty line is neither.
-func scanFrames(file io.ReaderAt, at, size int64, found func(frame), damaged func(stretch)) error {
+// scanFrames calls onFrame for each frame from offset at, and onDamage for each
+// part between frames. An empty line is neither.
+func scanFrames(file io.ReaderAt, at, size int64, onFrame func(frame), onDamage func(span)) error {
 	for at < size {
 		f, err := readFrame(file, at, size)
 		if err == nil {
-			found(f)
+			onFrame(f)
 			at = f.end
 			continue
 		}
@@ -142,7 +142,7 @@ func scanFrames(file io.ReaderAt, at, size int64, found func(frame), damaged fun
 			return err
 		}
 		if next-at > 1 || next == size {
-			damaged(stretch{at, next})
+			onDamage(span{at, next})
 		}
 		at = next
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// frames writes letters into the text of a file.
+// frames returns the content of a file with dead letters of the given IDs.
 func frames(t testing.TB, ids ...string) []byte {
 	t.Helper()
 	b, err := appendFrame(nil, frameFile, []byte("NAME"))
@@ -15,14 +15,14 @@ func frames(t testing.TB, ids ...string) []byte {
 	for _, id := range ids {
 		payload, err := encode(sample("f", id))
 		must(t, err)
-		b, err = appendFrame(b, frameLetter, payload)
+		b, err = appendFrame(b, frameDeadLetter, payload)
 		must(t, err)
 	}
 	return b
 }
 
-// scanned is what scanFrames makes of a file: letters by id, in order, and
-// the number of damaged stretches.
+// scanned returns the result of scanFrames: the IDs of the dead letters, in
+// order, and the number of damaged parts.
 func scanned(t testing.TB, file []byte) (ids []string, damaged int) {
 	t.Helper()
 	covered := int64(0)
@@ -36,13 +36,13 @@ func scanned(t testing.TB, file []byte) (ids []string, damaged int) {
 		if n := len(again) - 1; string(file[f.at:f.at+int64(n)]) != string(again[:n]) || f.end-f.at > int64(n+1) {
 			t.Fatalf("frame at %d is not as it would be written", f.at)
 		}
-		if f.kind != frameLetter {
+		if f.kind != frameDeadLetter {
 			return
 		}
 		if l, err := decode(f.payload); err == nil {
 			ids = append(ids, l.ID)
 		}
-	}, func(s stretch) {
+	}, func(s span) {
 		if s.at < covered || s.end <= s.at || s.end > int64(len(file)) {
 			t.Fatalf("damage %d to %d after %d", s.at, s.end, covered)
 		}
@@ -62,14 +62,14 @@ func TestFrameLayout(t *testing.T) {
 	if want := "D 00000003 "; !strings.HasPrefix(string(b), want) || !strings.HasSuffix(string(b), " \"a\"\n") || len(b) != frameHead+3+1 {
 		t.Errorf("frame %q, want %q and a checksum", b, want)
 	}
-	if _, err := appendFrame(nil, frameLetter, make([]byte, maxFrame+1)); err == nil {
+	if _, err := appendFrame(nil, frameDeadLetter, make([]byte, maxFrame+1)); err == nil {
 		t.Error("a frame larger than any that is read was written")
 	}
 }
 
-// A flipped bit costs at most the frame it is in, also where it makes or
-// unmakes an end of line.
-func TestEveryFlippedBit(t *testing.T) {
+// A flipped bit damages at most its own frame, even if it creates or removes an
+// end of line.
+func TestFlippedBitDamagesOneFrame(t *testing.T) {
 	file := frames(t, "a", "b", "c")
 	ends := []int{0}
 	for i, c := range file {
@@ -93,59 +93,59 @@ func TestEveryFlippedBit(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(ids) != fmt.Sprint(want) || (damaged == 0) != endOfLine {
-			t.Fatalf("bit %d: letters %v, want %v; %d damaged", bit, ids, want, damaged)
+			t.Fatalf("bit %d: dead letters %v, want %v; %d damaged", bit, ids, want, damaged)
 		}
 	}
 }
 
-// Whatever a crash leaves of the last frame, and whatever is appended to it
-// then, the others are found and it is not.
-func TestEveryTornTail(t *testing.T) {
-	whole := frames(t, "a", "b")
+// After a crash in the last frame, the other frames are found and the last one
+// is not, with or without later appends.
+func TestTornTailKeepsOtherFrames(t *testing.T) {
+	file := frames(t, "a", "b")
 	more := frames(t, "c")[len(frames(t)):]
-	for at := len(frames(t, "a")) + 1; at < len(whole)-1; at++ {
-		for _, tail := range [][]byte{nil, make([]byte, len(whole)-at), []byte("\xff\xff")} {
-			torn := append(bytes.Clone(whole[:at]), tail...)
+	for at := len(frames(t, "a")) + 1; at < len(file)-1; at++ {
+		for _, tail := range [][]byte{nil, make([]byte, len(file)-at), []byte("\xff\xff")} {
+			torn := append(bytes.Clone(file[:at]), tail...)
 			ids, damaged := scanned(t, torn)
 			if fmt.Sprint(ids) != "[a]" || damaged != 1 {
-				t.Fatalf("torn at %d: letters %v, %d damaged", at, ids, damaged)
+				t.Fatalf("torn at %d: dead letters %v, %d damaged", at, ids, damaged)
 			}
 			ids, damaged = scanned(t, append(append(torn, '\n'), more...))
 			if fmt.Sprint(ids) != "[a c]" || damaged != 1 {
-				t.Fatalf("torn at %d and appended to: letters %v, %d damaged", at, ids, damaged)
+				t.Fatalf("torn at %d and appended to: dead letters %v, %d damaged", at, ids, damaged)
 			}
 		}
 	}
 }
 
-// A document with the text of a frame in it does not become a letter, even
-// when the frame around it is damaged.
-func TestForgedFrames(t *testing.T) {
+// A document that contains the text of a frame is not read as a dead letter,
+// even if the frame around it is damaged.
+func TestFrameTextInDocumentIsNotAFrame(t *testing.T) {
 	forged := frames(t, "forged")
 	d := sample("f", "outer")
 	d.Document = append([]byte("x\n"), forged...)
 	payload, err := encode(d)
 	must(t, err)
-	file, err := appendFrame(frames(t, "a"), frameLetter, payload)
+	file, err := appendFrame(frames(t, "a"), frameDeadLetter, payload)
 	must(t, err)
 	file[len(frames(t, "a"))+5] ^= 1
 	ids, damaged := scanned(t, append(file, frames(t, "b")...))
 	if fmt.Sprint(ids) != "[a b]" || damaged != 1 {
-		t.Errorf("letters %v, %d damaged", ids, damaged)
+		t.Errorf("dead letters %v, %d damaged", ids, damaged)
 	}
 }
 
-// FuzzFrames reads files of any content: what is found must be as it would be
-// written, frames and damage must cover the file, and a letter that is appended
-// must be found.
+// FuzzFrames reads files of any content: the frames found must equal those that
+// appendFrame writes, frames and damage must cover the file, and a dead letter
+// that is appended must be found.
 func FuzzFrames(f *testing.F) {
-	whole := frames(f, "a", "b")
+	file := frames(f, "a", "b")
 	f.Add([]byte(""))
 	f.Add([]byte("\n"))
-	f.Add(whole)
-	f.Add(whole[:len(whole)-7])
-	f.Add(bytes.Replace(whole, []byte("\n"), []byte("J"), 1))
-	f.Add(append(bytes.Clone(whole), make([]byte, 100)...))
+	f.Add(file)
+	f.Add(file[:len(file)-7])
+	f.Add(bytes.Replace(file, []byte("\n"), []byte("J"), 1))
+	f.Add(append(bytes.Clone(file), make([]byte, 100)...))
 	f.Add([]byte("L ffffffff 00000000 {}\nD 00000000 00000000 \n"))
 	f.Add([]byte("L 00000010 00000000 short"))
 	f.Fuzz(func(t *testing.T, file []byte) {

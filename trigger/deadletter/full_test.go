@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// A disk that is full takes a part of a letter or nothing. The Put fails, the
-// letters before it stay, and with room again all goes on.
-func TestFullDisk(t *testing.T) {
+// A full disk accepts only a part of a frame, or nothing. Put fails, earlier
+// dead letters stay, and with free space Put succeeds again.
+func TestFullDiskKeepsEarlierDeadLetters(t *testing.T) {
 	if path, ok := os.LookupEnv("HALLEY_TEST_FULL"); ok {
 		fillDisk(t, path)
 		return
@@ -26,8 +26,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// fillDisk runs in a process whose files cannot grow past a size: the kernel
-// writes what fits, and then fails as on a full disk.
+// fillDisk runs in a process with a limit on file size: the kernel writes up to
+// the limit and then fails, as on a full disk.
 func fillDisk(t *testing.T, path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	s := newDirectory(t, path, nil)
@@ -49,7 +49,7 @@ func fillDisk(t *testing.T, path string) {
 		}
 	}
 	must(t, s.Put(t.Context(), sample("f", "b")))
-	if whole, damaged := survey(t, newDirectory(t, path, nil)); fmt.Sprint(whole) != "[a b]" || damaged != 0 {
-		t.Errorf("letters %v, %d damaged", whole, damaged)
+	if intact, damaged := survey(t, newDirectory(t, path, nil)); fmt.Sprint(intact) != "[a b]" || damaged != 0 {
+		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"halley/trigger/emulator"
 )
 
-// sink is where a handler writes to: the ids it took, in order.
+// sink receives the writes of a handler: the ids, in order.
 type sink struct {
 	mu    sync.Mutex
 	taken []string
 	fixed bool
 }
 
-// handle refuses what is poison until it is fixed.
+// handle fails on poison documents until fixed is set.
 func (s *sink) handle(_ context.Context, b trigger.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *sink) handle(_ context.Context, b trigger.Batch) error {
 }
 
 // inApp runs a test with an account of monitored items and leases, and with a
-// store as a host of that account would have it.
+// store as a host of that account would use it.
 func inApp(t *testing.T, test func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters)) {
 	for name, open := range map[string]func(*testing.T, *cosmos.Client) trigger.DeadLetters{
 		"container of the leases": func(t *testing.T, c *cosmos.Client) trigger.DeadLetters {
@@ -91,7 +91,7 @@ func drain(t *testing.T, c *cosmos.Client, f trigger.Function) trigger.Summary {
 	return summary
 }
 
-func TestPoisonAmongGoodDocuments(t *testing.T) {
+func TestPoisonIsDeadLetteredAndOthersAreHandled(t *testing.T) {
 	inApp(t, func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters) {
 		want := map[string]bool{}
 		for i := range 60 {
@@ -112,7 +112,7 @@ func TestPoisonAmongGoodDocuments(t *testing.T) {
 
 		all := list(t, store, "scores")
 		if len(all) != 1 {
-			t.Fatalf("letters %v", ids(all))
+			t.Fatalf("dead letters %v", ids(all))
 		}
 		d := all[0]
 		if d.Key != `["unlucky"]` || d.Error != "cannot take poison" || d.Attempts < 3 || d.Epoch < 1 || d.LSN == 0 || !json.Valid(d.Document) {
@@ -141,9 +141,9 @@ func TestPoisonAmongGoodDocuments(t *testing.T) {
 	})
 }
 
-// What follows a dead letter of its key goes behind it, and comes in order when
-// it is replayed.
-func TestParkedKeysAreReplayedInOrder(t *testing.T) {
+// Later changes of a key follow its dead letter into the store, and are handled
+// in order when they are replayed.
+func TestBlockedKeysAreReplayedInOrder(t *testing.T) {
 	inApp(t, func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters) {
 		var s sink
 		f := trigger.Function{Name: "f", Handler: s.handle, DeadLetters: store, MaxAttempts: 2, BlockKeys: true}

@@ -17,56 +17,56 @@ import (
 	"halley/trigger"
 )
 
-// journal is the file of one function and what this process knows of it. It is
-// used by one goroutine at a time, under the file's lock.
+// journal is the file of one function and the index of it in this process. The
+// goroutine that is in withLock owns it.
 type journal struct {
 	path     string
 	function string
 	report   func(error)
-	turn     chan struct{} // holds a token while nobody uses the journal
+	lock     chan struct{} // has a token while the journal is free; taken before the file lock
 
-	file    *os.File // while locked; nil where there is none
-	name    string   // random, of the file that the fields below are of
-	scanned int64    // how far it was read
-	alive   int64    // bytes of the letters that are there
-	entries map[string]entry
-	keys    map[string]int // letters by name of their key
-	damage  []stretch
-	entered bool // the directory is known to hold the file for good
+	file      *os.File // open in withLock; nil if it does not exist
+	name      string   // random name of the file that the fields below describe
+	scanned   int64    // bytes of the file that were read
+	liveBytes int64    // bytes of the dead letters that are not deleted
+	entries   map[string]entry
+	keys      map[string]int // number of dead letters by digest of their key
+	damage    []span
+	dirSynced bool // the directory entry of the file was synced
 }
 
-// entry is a letter in the file.
+// entry is a dead letter in the file.
 type entry struct {
 	position
-	in  stretch
+	in  span
 	key string
 }
 
 func newJournal(path, function string, report func(error)) *journal {
-	j := &journal{path: path, function: function, report: report, turn: make(chan struct{}, 1)}
-	j.forget()
-	j.turn <- struct{}{}
+	j := &journal{path: path, function: function, report: report, lock: make(chan struct{}, 1)}
+	j.reset()
+	j.lock <- struct{}{}
 	return j
 }
 
-// forget makes the next use read the file from its beginning.
-func (j *journal) forget() {
-	j.name, j.scanned, j.alive, j.damage = "", 0, 0, nil
+// reset makes the next use read the file from its beginning.
+func (j *journal) reset() {
+	j.name, j.scanned, j.liveBytes, j.damage = "", 0, 0, nil
 	j.entries, j.keys = map[string]entry{}, map[string]int{}
 }
 
-// locked calls use while no one else, here or in another process, uses the
-// file, and with all of it read.
-func (j *journal) locked(ctx context.Context, use func(*journal) error) error {
+// withLock calls use while no other goroutine or process uses the file. Before
+// that, it reads the frames that were appended.
+func (j *journal) withLock(ctx context.Context, use func(*journal) error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-j.turn:
+	case <-j.lock:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { j.turn <- struct{}{} }()
+	defer func() { j.lock <- struct{}{} }()
 	unlock, err := lockFile(ctx, j.path+".lock")
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (j *journal) locked(ctx context.Context, use func(*journal) error) error {
 	}
 	defer func() {
 		if j.file != nil {
-			_ = j.file.Close() // what had to be durable was synced
+			_ = j.file.Close() // writes were synced before
 			j.file = nil
 		}
 	}()
@@ -89,7 +89,7 @@ func (j *journal) locked(ctx context.Context, use func(*journal) error) error {
 	return use(j)
 }
 
-// lockFile waits for the lock of a file, which is made where it is not there.
+// lockFile waits for the lock of a file, which it creates if it does not exist.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -98,7 +98,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		held, err := tryLock(f)
 		if held {
-			return func() { _ = f.Close() }, nil // which unlocks
+			return func() { _ = f.Close() }, nil // Close unlocks
 		}
 		if err == nil {
 			select {
@@ -113,10 +113,11 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// refresh reads what was appended since the last time, or all of another file.
+// refresh reads the frames that were appended since the last call. If another
+// process has replaced the file, it reads all of it.
 func (j *journal) refresh() error {
 	if j.file == nil {
-		j.forget()
+		j.reset()
 		return nil
 	}
 	info, err := j.file.Stat()
@@ -129,19 +130,20 @@ func (j *journal) refresh() error {
 		return err
 	}
 	if name != j.name || size < j.scanned {
-		j.forget()
+		j.reset()
 		j.name = name
 	}
-	err = scanFrames(j.file, j.scanned, size, j.apply, j.damaged)
+	err = scanFrames(j.file, j.scanned, size, j.apply, j.recordDamage)
 	if err != nil {
-		j.forget()
+		j.reset()
 		return err
 	}
 	j.scanned = size
 	return nil
 }
 
-// fileName is the random name that a file begins with, "" where it is damaged.
+// fileName returns the random name in the first frame of a file, or "" if that
+// frame is damaged.
 func fileName(file *os.File, size int64) (string, error) {
 	f, err := readFrame(file, 0, size)
 	if errors.Is(err, errNoFrame) || err == nil && f.kind != frameFile {
@@ -152,60 +154,60 @@ func fileName(file *os.File, size int64) (string, error) {
 
 func (j *journal) apply(f frame) {
 	switch f.kind {
-	case frameLetter:
+	case frameDeadLetter:
 		l, err := decode(f.payload)
 		if err != nil || l.Function != j.function {
-			j.damaged(stretch{f.at, f.end})
+			j.recordDamage(span{f.at, f.end})
 			return
 		}
-		if _, there := j.entries[l.ID]; !there {
-			e := entry{position: positionOf(l, l.ID), in: stretch{f.at, f.end}, key: digest(l.Key)}
+		if _, found := j.entries[l.ID]; !found {
+			e := entry{position: positionOf(l, l.ID), in: span{f.at, f.end}, key: digest(l.Key)}
 			j.entries[l.ID] = e
 			j.keys[e.key]++
-			j.alive += f.end - f.at
+			j.liveBytes += f.end - f.at
 		}
 	case frameDeleted:
 		var id string
 		if json.Unmarshal(f.payload, &id) != nil {
-			j.damaged(stretch{f.at, f.end})
+			j.recordDamage(span{f.at, f.end})
 			return
 		}
-		if e, there := j.entries[id]; there {
+		if e, found := j.entries[id]; found {
 			delete(j.entries, id)
 			if j.keys[e.key]--; j.keys[e.key] == 0 {
 				delete(j.keys, e.key)
 			}
-			j.alive -= e.in.end - e.in.at
+			j.liveBytes -= e.in.end - e.in.at
 		}
 	}
 }
 
-func (j *journal) damaged(s stretch) {
+func (j *journal) recordDamage(s span) {
 	j.damage = append(j.damage, s)
 	if j.report != nil {
 		j.report(j.damageError(s))
 	}
 }
 
-func (j *journal) damageError(s stretch) error {
-	return &DamageError{Where: fmt.Sprintf("%s, byte %d", j.path, s.at), Err: fmt.Errorf("%d bytes are no whole frame", s.end-s.at)}
+func (j *journal) damageError(s span) error {
+	return &DamageError{Where: fmt.Sprintf("%s, byte %d", j.path, s.at), Err: fmt.Errorf("%d bytes are not a complete frame", s.end-s.at)}
 }
 
-// put makes a letter durable. One that is there may have been written by a
-// process that ended before its fsync, so that one is due in any case.
+// put makes a dead letter durable. If it is in the file, put syncs
+// nevertheless: the process that wrote it may have crashed before fsync.
 func (j *journal) put(l trigger.DeadLetter) error {
-	if _, there := j.entries[l.ID]; there {
+	if _, found := j.entries[l.ID]; found {
 		return j.sync()
 	}
 	payload, err := encode(l)
 	if err != nil {
 		return err
 	}
-	return j.append(frameLetter, payload)
+	return j.append(frameDeadLetter, payload)
 }
 
 func (j *journal) remove(id string) error {
-	if _, there := j.entries[id]; !there {
+	if _, found := j.entries[id]; !found {
 		return nil
 	}
 	payload, err := json.Marshal(id)
@@ -215,8 +217,8 @@ func (j *journal) remove(id string) error {
 	return j.append(frameDeleted, payload)
 }
 
-// append writes a frame at the end of the file and waits until it is durable.
-// After an error the file is as it was before, as far as the disk allows.
+// append appends a frame and syncs the file. If that fails, it truncates the
+// file to its old size.
 func (j *journal) append(kind byte, payload []byte) error {
 	var b []byte
 	var err error
@@ -226,7 +228,7 @@ func (j *journal) append(kind byte, payload []byte) error {
 		}
 	}
 	end := j.scanned
-	if b, err = j.startOfLine(); err != nil {
+	if b, err = j.framePrefix(); err != nil {
 		return err
 	}
 	if b, err = appendFrame(b, kind, payload); err != nil {
@@ -237,15 +239,16 @@ func (j *journal) append(kind byte, payload []byte) error {
 		err = j.sync()
 	}
 	if err != nil {
-		j.forget()
+		j.reset()
 		return errors.Join(err, j.file.Truncate(end))
 	}
 	return j.refresh()
 }
 
-// startOfLine is what must be written ahead of a frame: the name of a new
-// file, or the end of a line that a crash left open.
-func (j *journal) startOfLine() ([]byte, error) {
+// framePrefix returns the bytes to write before a frame: the frame with the
+// name if the file is new, or an end of line if a crash left an incomplete
+// line.
+func (j *journal) framePrefix() ([]byte, error) {
 	if j.scanned == 0 {
 		return appendFrame(nil, frameFile, []byte(rand.Text()))
 	}
@@ -260,17 +263,18 @@ func (j *journal) sync() error {
 	if err := j.file.Sync(); err != nil {
 		return err
 	}
-	if j.entered {
+	if j.dirSynced {
 		return nil
 	}
 	if err := syncDirectory(filepath.Dir(j.path)); err != nil {
 		return err
 	}
-	j.entered = true
+	j.dirSynced = true
 	return nil
 }
 
-// snapshot is the letters of a moment.
+// snapshot is the list of dead letters at one point in time. One goroutine uses
+// it, without the lock.
 type snapshot struct {
 	file    *os.File
 	size    int64
@@ -278,8 +282,8 @@ type snapshot struct {
 	damage  []error
 }
 
-// snapshot opens the file once more, so that it can be read without the lock
-// and whatever becomes of its name.
+// snapshot opens the file a second time, so that it can be read without the
+// lock, even if it is replaced or renamed meanwhile.
 func (j *journal) snapshot() (*snapshot, error) {
 	s := &snapshot{size: j.scanned, entries: slices.Collect(maps.Values(j.entries))}
 	slices.SortFunc(s.entries, func(a, b entry) int { return a.compare(b.position) })
@@ -296,12 +300,12 @@ func (j *journal) snapshot() (*snapshot, error) {
 
 func (s *snapshot) close() {
 	if s.file != nil {
-		_ = s.file.Close() // only read
+		_ = s.file.Close() // opened for reading only
 	}
 }
 
-func (s *snapshot) letters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
-	var current stretch
+func (s *snapshot) deadLetters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
+	var current span
 	positions := func(yield func(position, error) bool) {
 		for _, e := range s.entries {
 			current = e.in
@@ -314,13 +318,13 @@ func (s *snapshot) letters(ctx context.Context) iter.Seq2[trigger.DeadLetter, er
 			}
 		}
 	}
-	return letters(positions, func(position) (trigger.DeadLetter, bool, error) {
+	return readInOrder(positions, func(position) (trigger.DeadLetter, bool, error) {
 		l, err := s.read(current)
 		return l, true, err
 	})
 }
 
-func (s *snapshot) read(at stretch) (trigger.DeadLetter, error) {
+func (s *snapshot) read(at span) (trigger.DeadLetter, error) {
 	f, err := readFrame(s.file, at.at, s.size)
 	if err == nil {
 		var l trigger.DeadLetter
@@ -331,32 +335,32 @@ func (s *snapshot) read(at stretch) (trigger.DeadLetter, error) {
 	return trigger.DeadLetter{}, &DamageError{Where: fmt.Sprintf("%s, byte %d", s.file.Name(), at.at), Err: err}
 }
 
-// mostlyDead reports whether it is worth while to write the file anew.
-func (j *journal) mostlyDead(least int64) bool {
-	dead := j.scanned - j.alive
-	return dead >= least && dead > j.alive
+// needsCompaction reports whether enough of the file is unused to rewrite it.
+func (j *journal) needsCompaction(least int64) bool {
+	dead := j.scanned - j.liveBytes
+	return dead >= least && dead > j.liveBytes
 }
 
-// compact writes the letters that are there to a new file and puts it in the
-// place of the old. Until then the old one is whole.
+// compact replaces the file with one that has only the dead letters that are
+// not deleted. Until the rename, the old file is unchanged.
 func (j *journal) compact() error {
-	if err := j.keepDamage(); err != nil {
+	if err := j.saveDamaged(); err != nil {
 		return err
 	}
 	fresh := j.path + ".new"
 	if err := j.copyTo(fresh); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	_ = j.file.Close() // some systems rename over no open file
+	_ = j.file.Close() // some systems cannot replace an open file
 	j.file = nil
-	j.forget()
+	j.reset()
 	if err := os.Rename(fresh, j.path); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
 	return syncDirectory(filepath.Dir(j.path))
 }
 
-// copyTo writes the letters that are there to another file.
+// copyTo writes the dead letters that are not deleted to a new file.
 func (j *journal) copyTo(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -385,8 +389,8 @@ func (j *journal) copyTo(path string) (err error) {
 	return f.Sync()
 }
 
-// keepDamage puts what is no frame into a file of its own.
-func (j *journal) keepDamage() (err error) {
+// saveDamaged appends the damaged parts to the file with the suffix .damaged.
+func (j *journal) saveDamaged() (err error) {
 	if len(j.damage) == 0 {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock of a file unless someone has it. It ends with the
-// file's Close, and with the process.
+// tryLock locks a file unless another process has locked it. Closing the file
+// or the end of the process unlocks it.
 func tryLock(f *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -20,12 +20,12 @@ func tryLock(f *os.File) (bool, error) {
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return false, nil
 		case !errors.Is(err, syscall.EINTR):
-			return false, fmt.Errorf("the file system of the dead letter directory must know file locks: %w", err)
+			return false, fmt.Errorf("the file system of the dead letter directory must support file locks: %w", err)
 		}
 	}
 }
 
-// syncDirectory makes durable which files a directory has.
+// syncDirectory makes the entries of a directory durable.
 func syncDirectory(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock takes the lock of a file unless someone has it. It ends with the
-// file's Close, and with the process.
+// tryLock locks a file unless another process has locked it. Closing the file
+// or the end of the process unlocks it.
 func tryLock(f *os.File) (bool, error) {
 	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, new(windows.Overlapped))
@@ -18,6 +18,6 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// syncDirectory has nothing to do: NTFS keeps names in its own log, and
-// Windows has no fsync of directories.
+// syncDirectory does nothing: NTFS logs its directory entries, and Windows
+// cannot sync a directory.
 func syncDirectory(string) error { return nil }

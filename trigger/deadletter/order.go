@@ -9,7 +9,7 @@ import (
 	"halley/trigger"
 )
 
-// position is what a letter is sorted by, and where its store has it.
+// position is the sort order of a dead letter and its place in the store.
 type position struct {
 	time  time.Time
 	token string // of the range
@@ -25,16 +25,16 @@ func (p position) compare(o position) int {
 	return cmp.Or(p.time.Compare(o.time), cmp.Compare(p.token, o.token), cmp.Compare(p.lsn, o.lsn), cmp.Compare(p.at, o.at))
 }
 
-// timeLayout is a time that sorts as text.
+// timeLayout is a layout whose text sorts by time.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
-// defaultWindow is how many positions are in memory while letters are listed:
+// defaultWindow is the default number of positions that List sorts in memory:
 // about 2 MB.
 const defaultWindow = 10_000
 
-// oldestFirst puts in order what scan gives in any. It keeps at most twice
-// window in memory: where there is more it scans again, from the time of the
-// last one given.
+// oldestFirst sorts the positions that scan yields in any order. It keeps at
+// most 2*window of them in memory; if there are more, it scans again from the
+// time of the last position that it has yielded.
 func oldestFirst(window int, scan func(from time.Time) iter.Seq2[position, error]) iter.Seq2[position, error] {
 	return func(yield func(position, error) bool) {
 		var last position
@@ -72,9 +72,10 @@ func cut(p []position, n int) []position {
 	return p[:min(n, len(p))]
 }
 
-// letters reads the letters at positions. One that is gone meanwhile is left
-// out; what is damaged comes at the end, so that it does not hide the others.
-func letters(positions iter.Seq2[position, error], read func(position) (d trigger.DeadLetter, there bool, err error)) iter.Seq2[trigger.DeadLetter, error] {
+// readInOrder reads the dead letters at positions. It leaves out those that
+// were deleted meanwhile, and reports damage at the end, so that damage does
+// not hide other dead letters.
+func readInOrder(positions iter.Seq2[position, error], read func(position) (d trigger.DeadLetter, found bool, err error)) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		var damaged []error
 		for p, err := range positions {
@@ -82,14 +83,14 @@ func letters(positions iter.Seq2[position, error], read func(position) (d trigge
 				yield(trigger.DeadLetter{}, err)
 				return
 			}
-			d, there, err := read(p)
+			d, found, err := read(p)
 			switch {
 			case isDamage(err):
 				damaged = append(damaged, err)
 			case err != nil:
 				yield(trigger.DeadLetter{}, err)
 				return
-			case there:
+			case found:
 				if !yield(d, nil) {
 					return
 				}

@@ -12,9 +12,9 @@ import (
 	"halley/trigger"
 )
 
-// Every size of window gives the same order, in as few scans as it takes, and
-// each scan begins where the last window ended.
-func TestOldestFirst(t *testing.T) {
+// Every window gives the same order in the fewest scans, and each scan begins
+// at the end of the last window.
+func TestOldestFirstSortsWithAnyWindow(t *testing.T) {
 	for _, n := range []int{0, 1, 4, 5, 6, 19, 20, 100} {
 		var want []position
 		for i := range n {
@@ -52,7 +52,7 @@ func TestOldestFirst(t *testing.T) {
 	}
 }
 
-func TestErrorsEndTheList(t *testing.T) {
+func TestErrorEndsList(t *testing.T) {
 	broken := errors.New("broken")
 	at := func(names ...string) iter.Seq2[position, error] {
 		return func(yield func(position, error) bool) {
@@ -84,7 +84,7 @@ func TestErrorsEndTheList(t *testing.T) {
 		"read: damage read: damage ": at("damaged", "damaged"),
 	} {
 		got := ""
-		for d, err := range letters(from, read) {
+		for d, err := range readInOrder(from, read) {
 			if err != nil {
 				got += fmt.Sprintf("%.12s ", err)
 				continue
@@ -95,7 +95,7 @@ func TestErrorsEndTheList(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for range letters(at("damaged", "damaged"), read) {
+	for range readInOrder(at("damaged", "damaged"), read) {
 		break // a consumer may stop at damage too
 	}
 	for _, err := range oldestFirst(3, func(time.Time) iter.Seq2[position, error] { return at("a", "") }) {

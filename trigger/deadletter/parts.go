@@ -16,28 +16,29 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// partList is what a letter's document says of its parts.
+// partList describes the parts of a dead letter in its main document.
 type partList struct {
 	Count  int    `json:"count"`
-	Digest string `json:"digest"` // of the letter: parts of two attempts never mix
+	Digest string `json:"digest"` // of the main document: keeps the parts of two Puts apart
 	SHA256 string `json:"sha256"` // of all parts together, in hex
 }
 
-// partDocument is a piece of what pack gives, compressed by itself.
+// partDocument is one piece of the data that pack returns, compressed
+// separately.
 type partDocument struct {
 	DocumentID   string `json:"id"`
 	PartitionKey string `json:"partitionKey,omitempty"`
 	Kind         string `json:"kind"`
 	TTL          int    `json:"ttl"`
 	Function     string `json:"function"`
-	Of           string `json:"of"` // id of the letter's document
+	Of           string `json:"of"` // id of the main document
 	Digest       string `json:"digest"`
 	Gzip         []byte `json:"gzip"`
 }
 
 func partID(of, digest string, i int) string { return fmt.Sprintf("%s:%s:%d", of, digest, i) }
 
-// images is what may be too large for one document.
+// images are the fields that may be too large for one document.
 type images struct {
 	Document image `json:"document,omitzero"`
 	Previous image `json:"previous,omitzero"`
@@ -45,15 +46,15 @@ type images struct {
 
 func pack(r record) ([]byte, error) { return marshal(images{r.Document, r.Previous}) }
 
-// divide cuts the packed images of a letter into parts.
-func (s *Container) divide(doc letterDocument, whole []byte, k keys) (*partList, []partDocument, error) {
+// splitParts splits the packed images of a dead letter into parts.
+func (s *Container) splitParts(doc deadLetterDocument, packed []byte, k keys) (*partList, []partDocument, error) {
 	head, err := marshal(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	list := &partList{Digest: digest(string(head)), SHA256: sum(whole)}
+	list := &partList{Digest: digest(string(head)), SHA256: sum(packed)}
 	var parts []partDocument
-	for piece := range slices.Chunk(whole, s.partBytes) {
+	for piece := range slices.Chunk(packed, s.partBytes) {
 		id := partID(doc.DocumentID, list.Digest, list.Count)
 		list.Count++
 		packed, err := compress(piece)
@@ -61,7 +62,7 @@ func (s *Container) divide(doc letterDocument, whole []byte, k keys) (*partList,
 			return nil, nil, err
 		}
 		parts = append(parts, partDocument{
-			DocumentID: id, PartitionKey: k.property(id), Kind: kindPart, TTL: -1,
+			DocumentID: id, PartitionKey: k.propertyValue(id), Kind: kindPart, TTL: -1,
 			Function: doc.Function, Of: doc.DocumentID, Digest: list.Digest, Gzip: packed,
 		})
 	}
@@ -85,35 +86,35 @@ func compress(b []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// maxPart bounds what a part may unpack to.
-const maxPart = 4 << 20
+// maxPartBytes is the limit of an expanded part.
+const maxPartBytes = 4 << 20
 
 func expand(b []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, err
 	}
-	out, err := io.ReadAll(io.LimitReader(r, maxPart+1))
-	if err == nil && len(out) > maxPart {
-		err = errors.New("too large")
+	out, err := io.ReadAll(io.LimitReader(r, maxPartBytes+1))
+	if err == nil && len(out) > maxPartBytes {
+		err = fmt.Errorf("it expands to more than %d bytes", maxPartBytes)
 	}
 	return out, err
 }
 
-// join puts the parts of a letter together.
-func (s *Container) join(ctx context.Context, k keys, doc letterDocument) (images, error) {
-	var whole []byte
+// joinParts reads the parts of a dead letter and restores its images.
+func (s *Container) joinParts(ctx context.Context, k keys, doc deadLetterDocument) (images, error) {
+	var packed []byte
 	for i := range doc.Parts.Count {
 		piece, err := s.readPart(ctx, k, doc.Function, partID(doc.DocumentID, doc.Parts.Digest, i))
 		if err != nil {
 			return images{}, err
 		}
-		whole = append(whole, piece...)
+		packed = append(packed, piece...)
 	}
 	var r images
-	err := json.Unmarshal(whole, &r)
-	if err == nil && sum(whole) != doc.Parts.SHA256 {
-		err = errors.New("its parts are not those that were written")
+	err := json.Unmarshal(packed, &r)
+	if err == nil && sum(packed) != doc.Parts.SHA256 {
+		err = errors.New("the checksum of its parts is wrong")
 	}
 	if err != nil {
 		return images{}, &DamageError{Where: "document " + doc.DocumentID, Err: err}
@@ -122,7 +123,7 @@ func (s *Container) join(ctx context.Context, k keys, doc letterDocument) (image
 }
 
 func (s *Container) readPart(ctx context.Context, k keys, function, id string) ([]byte, error) {
-	resp, err := s.container.Read(ctx, id, k.of(function, id))
+	resp, err := s.container.Read(ctx, id, k.partitionKey(function, id))
 	if cosmos.IsDocumentNotFound(err) {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
@@ -140,27 +141,28 @@ func (s *Container) readPart(ctx context.Context, k keys, function, id string) (
 	return part.Gzip, nil
 }
 
-func (s *Container) deleteParts(ctx context.Context, k keys, doc letterDocument) error {
+func (s *Container) deleteParts(ctx context.Context, k keys, doc deadLetterDocument) error {
 	for i := range doc.Parts.Count {
 		id := partID(doc.DocumentID, doc.Parts.Digest, i)
-		if err := s.delete(ctx, k.of(doc.Function, id), id); err != nil {
+		if err := s.delete(ctx, k.partitionKey(doc.Function, id), id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leftBehind is the age from which parts without a letter are no longer taken
-// for those of a Put that is under way.
-const leftBehind = time.Hour
+// orphanAge is the age from which parts without a main document are considered
+// orphans. Younger ones may belong to a Put that is in progress.
+const orphanAge = time.Hour
 
-// sweep deletes parts of a deleted letter that a Put or a Delete left behind.
-func (s *Container) sweep(ctx context.Context, k keys, function, id string) error {
+// deleteOrphanParts deletes the parts of a deleted dead letter that an
+// interrupted Put or Delete has left.
+func (s *Container) deleteOrphanParts(ctx context.Context, k keys, function, id string) error {
 	q := cosmos.Query{
 		Text: `SELECT c.id FROM c WHERE c.kind = @kind AND c["of"] = @of AND c._ts < @before`,
 		Parameters: []cosmos.Parameter{{Name: "@kind", Value: kindPart}, {Name: "@of", Value: id},
-			{Name: "@before", Value: s.container.Client().Now().Add(-leftBehind).Unix()}},
-		PartitionKey: k.scope(function),
+			{Name: "@before", Value: s.container.Client().Now().Add(-orphanAge).Unix()}},
+		PartitionKey: k.queryScope(function),
 	}
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {
@@ -169,9 +171,9 @@ func (s *Container) sweep(ctx context.Context, k keys, function, id string) erro
 		for _, raw := range page.Items {
 			var part partDocument
 			if err := json.Unmarshal(raw, &part); err != nil {
-				return fmt.Errorf("answer to the query of parts: %w", err)
+				return fmt.Errorf("result of the query of parts: %w", err)
 			}
-			if err := s.delete(ctx, k.of(function, part.DocumentID), part.DocumentID); err != nil {
+			if err := s.delete(ctx, k.partitionKey(function, part.DocumentID), part.DocumentID); err != nil {
 				return err
 			}
 		}

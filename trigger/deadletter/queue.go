@@ -15,11 +15,11 @@ import (
 	"halley/trigger"
 )
 
-// QueueOptions are the options of [NewQueue]; the zero value of each field
-// means the default that it names.
+// QueueOptions are the options of [NewQueue]. The zero value of each field
+// means its default.
 type QueueOptions struct {
-	// MaxMessage is the size of the largest message in bytes, in base64. By
-	// default 65,536, the service's limit.
+	// MaxMessage is the limit of a message in bytes, in base64. The default is
+	// 65,536, the limit of the service.
 	MaxMessage int
 }
 
@@ -27,55 +27,58 @@ type QueueOptions struct {
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const maxMessage = 64 << 10
 
-// Queue keeps letters in a [Blob] and puts a message for each in an Azure
-// Storage queue, so that a queue-triggered function repairs them.
+// Queue stores dead letters in a [Blob] and sends a message for each to an
+// Azure Storage queue, so that a queue-triggered function can repair them.
 //
-// The letters themselves are always in the blobs, because a queue cannot keep
-// them: it has no order to rely on, finds nothing by function or key, hands a
-// message out again when its time is over, and takes it away after some
-// attempts. So List, Holds and Delete are those of the Blob, and Delete leaves
-// the message: [Queue.Open] tells the receiver that its letter is gone.
+// The dead letters themselves are always in the Blob, because a queue cannot
+// store them: it guarantees no order, cannot search by function or key, and
+// delivers a message again after its visibility timeout or drops it after
+// several attempts. List, Holds and Delete are therefore those of the Blob.
+// Delete leaves the message in the queue; [Queue.Open] then reports that the
+// dead letter is gone.
 //
-// A message is the JSON of the letter (see the package's documentation), or,
-// where that is too large, of its name alone: function, key and id. It is in
-// base64, as the Functions host expects, and never expires. There may be
-// several for one letter, for a Put whose answer was lost is repeated. A
-// function that parks keys should rather be repaired by [trigger.Replay], which
-// keeps their order.
+// A message is the JSON of the dead letter (see the package documentation) or,
+// if that is too large, of its function, key and id. It is in base64, as the
+// Functions host expects, and never expires. There may be several messages for
+// one dead letter, because a Put is repeated if its answer is lost. If a
+// function blocks keys, repair it with [trigger.Replay] instead, which keeps the
+// order of each key.
 type Queue struct {
-	letters    *Blob
+	blobs      *Blob
 	queue      *azqueue.QueueClient
 	maxMessage int
 }
 
-// NewQueue makes a store of a Blob and a queue. It does no I/O; the queue is
-// created where it is not there. It needs the role Storage Queue Data
-// Contributor, or Storage Queue Data Message Sender where the queue is there.
-func NewQueue(letters *Blob, queue *azqueue.QueueClient, opts *QueueOptions) (*Queue, error) {
-	if letters == nil || queue == nil {
-		return nil, errors.New("dead letter queue: a Blob for the letters and a queue for the messages must be given")
+// NewQueue returns a store of a Blob and a queue. It does no I/O. The store
+// needs the role Storage Queue Data Contributor, and creates the queue if it
+// does not exist. If the queue exists, Storage Queue Data Message Sender is
+// enough.
+func NewQueue(blobs *Blob, queue *azqueue.QueueClient, opts *QueueOptions) (*Queue, error) {
+	if blobs == nil || queue == nil {
+		return nil, errors.New("dead letter queue: pass a Blob for the dead letters and a queue for the messages")
 	}
-	q := &Queue{letters: letters, queue: queue, maxMessage: maxMessage}
+	q := &Queue{blobs: blobs, queue: queue, maxMessage: maxMessage}
 	if opts != nil && opts.MaxMessage != 0 {
 		q.maxMessage = opts.MaxMessage
 	}
 	if q.maxMessage < 0 || q.maxMessage > maxMessage {
-		return nil, fmt.Errorf("dead letter queue: option MaxMessage is %d; the service takes at most %d", q.maxMessage, maxMessage)
+		return nil, fmt.Errorf("dead letter queue: option MaxMessage is %d; the limit of the service is %d", q.maxMessage, maxMessage)
 	}
 	return q, nil
 }
 
-// reference is a message without the letter.
+// reference is a message without the dead letter.
 type reference struct {
 	ID       string `json:"id"`
 	Function string `json:"function"`
 	Key      string `json:"key"`
-	Stored   bool   `json:"stored"` // true: the letter is in the Blob alone
+	Stored   bool   `json:"stored"` // always true: the dead letter is only in the Blob
 }
 
-// Put stores the letter, and then sends the message. Each must have succeeded.
+// Put stores the dead letter and then sends the message. It succeeds only if
+// both do.
 func (q *Queue) Put(ctx context.Context, d trigger.DeadLetter) error {
-	if err := q.letters.Put(ctx, d); err != nil {
+	if err := q.blobs.Put(ctx, d); err != nil {
 		return err
 	}
 	text, err := q.message(d)
@@ -89,12 +92,12 @@ func (q *Queue) Put(ctx context.Context, d trigger.DeadLetter) error {
 }
 
 func (q *Queue) message(d trigger.DeadLetter) (string, error) {
-	whole, err := encode(d)
+	packed, err := encode(d)
 	if err != nil {
 		return "", err
 	}
-	if base64.StdEncoding.EncodedLen(len(whole)) <= q.maxMessage {
-		return base64.StdEncoding.EncodeToString(whole), nil
+	if base64.StdEncoding.EncodedLen(len(packed)) <= q.maxMessage {
+		return base64.StdEncoding.EncodeToString(packed), nil
 	}
 	name, err := marshal(reference{ID: d.ID, Function: d.Function, Key: d.Key, Stored: true})
 	if err != nil {
@@ -116,13 +119,14 @@ func (q *Queue) send(ctx context.Context, text string) error {
 	return err
 }
 
-// Open returns the letter that a message is about: there is false when it was
-// handled and deleted since, and the message needs nothing more. text is the
-// message's, in base64 or, as the Functions host hands it on, without.
+// Open returns the dead letter of a message. If found is false, the dead letter
+// has been handled and deleted, and the message needs no further work. text is
+// the text of the message, in base64 or already decoded, as the Functions host
+// passes it.
 //
 // A receiver opens the message, handles [trigger.DeadLetter.Change], and calls
-// Delete with the letter.
-func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, there bool, err error) {
+// Delete with the dead letter.
+func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, found bool, err error) {
 	if b, err := base64.StdEncoding.DecodeString(string(text)); err == nil {
 		text = b
 	}
@@ -131,26 +135,27 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, th
 		return d, false, fmt.Errorf("open message of a dead letter: %w", err)
 	}
 	if r.ID == "" {
-		return d, false, errors.New("open message of a dead letter: it names none")
+		return d, false, errors.New("open message of a dead letter: it has no id")
 	}
-	d, there, err = q.letters.read(ctx, q.letters.blobName(r.Function, r.Key, r.ID))
+	d, found, err = q.blobs.read(ctx, q.blobs.blobName(r.Function, r.Key, r.ID))
 	if err != nil {
 		return d, false, fmt.Errorf("open message of dead letter %q: %w", r.ID, err)
 	}
-	return d, there, nil
+	return d, found, nil
 }
 
-// List is that of the Blob.
+// List lists the dead letters in the Blob.
 func (q *Queue) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
-	return q.letters.List(ctx, function)
+	return q.blobs.List(ctx, function)
 }
 
-// Delete is that of the Blob; the message stays until it is received.
+// Delete deletes the dead letter from the Blob. The message stays until it is
+// received.
 func (q *Queue) Delete(ctx context.Context, d trigger.DeadLetter) error {
-	return q.letters.Delete(ctx, d)
+	return q.blobs.Delete(ctx, d)
 }
 
-// Holds is that of the Blob.
+// Holds reports whether the Blob has a dead letter with the key.
 func (q *Queue) Holds(ctx context.Context, function, key string) (bool, error) {
-	return q.letters.Holds(ctx, function, key)
+	return q.blobs.Holds(ctx, function, key)
 }

@@ -25,13 +25,14 @@ import (
 	"halley/trigger"
 )
 
-// developmentStorage is what UseDevelopmentStorage=true stands for:
+// developmentStorage is the connection string that UseDevelopmentStorage=true
+// stands for:
 // https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
 const developmentStorage = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;" +
 	"AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;" +
 	"BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1;"
 
-// storage is the connection string of an Azure Storage account for tests.
+// storage returns the connection string of an Azure Storage account for tests.
 func storage(t testing.TB) string {
 	t.Helper()
 	connection := os.Getenv("HALLEY_TEST_AZURITE")
@@ -44,7 +45,7 @@ func storage(t testing.TB) string {
 	return connection
 }
 
-// blobs names a container that is not there yet.
+// blobs returns a client of a container that does not exist yet.
 func blobs(t testing.TB) *container.Client {
 	t.Helper()
 	c, err := container.NewClientFromConnectionString(storage(t), "letters-"+uuid.NewString(), nil)
@@ -81,7 +82,7 @@ func TestBlobPrefixesSeparate(t *testing.T) {
 	same(t, len(list(t, b, "f")), 0)
 }
 
-func TestBlobReportsWhatIsNoLetter(t *testing.T) {
+func TestBlobReportsForeignBlobs(t *testing.T) {
 	c := blobs(t)
 	s := newBlob(t, c, nil)
 	must(t, s.Put(t.Context(), sample("f", "whole")))
@@ -89,7 +90,7 @@ func TestBlobReportsWhatIsNoLetter(t *testing.T) {
 	moved, err := encode(sample("g", "moved"))
 	must(t, err)
 	for name, body := range map[string]string{"half.json": `{"id":"ha`, "moved.json": string(moved)} {
-		_, err := c.NewBlockBlobClient(s.folder("f")+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
+		_, err := c.NewBlockBlobClient(s.functionPrefix("f")+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
 		must(t, err)
 	}
 	var good []string
@@ -104,7 +105,7 @@ func TestBlobReportsWhatIsNoLetter(t *testing.T) {
 		}
 	}
 	if len(good) != 2 || damaged != 2 {
-		t.Errorf("letters %v and %d damaged, want 2 and 2", good, damaged)
+		t.Errorf("dead letters %v and %d damaged, want 2 and 2", good, damaged)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestQueueContract(t *testing.T) {
 	contract(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
 }
 
-// receive takes the next message out of a queue.
+// receive removes the next message from a queue and returns it.
 func receive(t *testing.T, q *azqueue.QueueClient) string {
 	t.Helper()
 	got, err := q.DequeueMessage(t.Context(), nil)
@@ -148,9 +149,9 @@ func TestQueueMessages(t *testing.T) {
 			t.Errorf("message of %s holds a document: %t", d.ID, holds)
 		}
 		for _, text := range [][]byte{[]byte(text), decoded} { // as sent, and as the Functions host hands it on
-			got, there, err := q.Open(t.Context(), text)
+			got, found, err := q.Open(t.Context(), text)
 			must(t, err)
-			if !there {
+			if !found {
 				t.Fatalf("letter %s is not there", d.ID)
 			}
 			if string(got.Document) != string(d.Document) || got.Error != d.Error {
@@ -158,15 +159,15 @@ func TestQueueMessages(t *testing.T) {
 			}
 		}
 		must(t, q.Delete(t.Context(), d))
-		_, there, err := q.Open(t.Context(), decoded)
+		_, found, err := q.Open(t.Context(), decoded)
 		must(t, err)
-		if there {
+		if found {
 			t.Errorf("letter %s is there after Delete", d.ID)
 		}
 	}
 }
 
-func TestQueueRefusesForeignMessages(t *testing.T) {
+func TestQueueRejectsForeignMessages(t *testing.T) {
 	q := newQueue(t, blobs(t), messages(t))
 	for _, text := range []string{"", "null", "{}", "hello", "[1]", `{"range":"0"}`} {
 		if _, _, err := q.Open(t.Context(), []byte(text)); err == nil {
@@ -206,8 +207,8 @@ func TestStorageOptions(t *testing.T) {
 	}
 }
 
-// inMemory is as much of Azure Storage as the stores use, for one container of
-// blobs and one queue.
+// inMemory implements the part of Azure Storage that the stores use, for one
+// container of blobs and one queue.
 type inMemory struct {
 	mu       sync.Mutex
 	blobs    map[string][]byte
@@ -234,7 +235,7 @@ func (m *inMemory) serve(w *httptest.ResponseRecorder, req *http.Request) {
 		w.WriteHeader(status)
 	}
 	name := strings.TrimPrefix(req.URL.Path, "/letters/")
-	body, there := m.blobs[name]
+	body, found := m.blobs[name]
 	query := req.URL.Query()
 	switch {
 	case req.Method == http.MethodPost:
@@ -243,13 +244,13 @@ func (m *inMemory) serve(w *httptest.ResponseRecorder, req *http.Request) {
 	case query.Get("comp") == "list":
 		w.Header().Set("Content-Type", "application/xml")
 		m.list(w, query)
-	case req.Method == http.MethodPut && there:
+	case req.Method == http.MethodPut && found:
 		fail(http.StatusConflict, bloberror.BlobAlreadyExists)
 	case req.Method == http.MethodPut:
 		m.blobs[name], _ = io.ReadAll(req.Body) // in memory
 		m.metadata[name] = req.Header.Clone()
 		w.WriteHeader(http.StatusCreated)
-	case !there:
+	case !found:
 		fail(http.StatusNotFound, bloberror.BlobNotFound)
 	case req.Method == http.MethodDelete:
 		delete(m.blobs, name)
@@ -279,8 +280,8 @@ func (m *inMemory) list(w io.Writer, query url.Values) {
 	fmt.Fprint(w, "</Blobs><NextMarker/></EnumerationResults>")
 }
 
-// The stores keep the contract without a real account, too, and there letters
-// can be damaged in more ways.
+// The stores also meet the contract without a real account, which allows more
+// kinds of damage.
 func TestStorageContractInMemory(t *testing.T) {
 	for name, queued := range map[string]bool{"blob": false, "queue": true} {
 		t.Run(name, func(t *testing.T) {

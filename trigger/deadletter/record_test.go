@@ -14,8 +14,8 @@ var (
 	_ trigger.DeadLetters = (*Queue)(nil)
 )
 
-// The layout is read by people and by other programs.
-func TestLetterLayout(t *testing.T) {
+// People and other programs read this layout.
+func TestJSONLayout(t *testing.T) {
 	d := sample("f", "a")
 	d.Document, d.DocumentKey = []byte(`{"html":"<&>"}`), []byte(`[ "k"]`)
 	d.Operation, d.DocumentID = trigger.Delete, "x"
@@ -32,7 +32,7 @@ func TestLetterLayout(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejectsInvalidJSON(t *testing.T) {
 	for _, text := range []string{"", "null", "[]", "{}", `{"id":"a","document":{}}`, `{"id":"a","document":[1]}`, `{"id":"a","document":1}`, `{"document":"x"}`, `{"id":"a","document":"x","lsn":"y"}`, `{"id":"a","previous":{"base64":"?"}}`} {
 		if d, err := decode([]byte(text)); err == nil {
 			t.Errorf("%s is the letter %+v", text, d)
@@ -58,10 +58,10 @@ func TestReadableNames(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
-	for _, text := range []string{"", strings.Repeat("a", maxText), strings.Repeat("a", maxText+1), strings.Repeat("é", maxText), strings.Repeat("\xff", 2*maxText)} {
+func TestShortenTruncatesText(t *testing.T) {
+	for _, text := range []string{"", strings.Repeat("a", maxTextBytes), strings.Repeat("a", maxTextBytes+1), strings.Repeat("é", maxTextBytes), strings.Repeat("\xff", 2*maxTextBytes)} {
 		short := shorten(text)
-		if len(short) > maxText || shorten(short) != short || len(text) <= maxText && short != text {
+		if len(short) > maxTextBytes || shorten(short) != short || len(text) <= maxTextBytes && short != text {
 			t.Errorf("text of %d bytes has %d after it is cut", len(text), len(short))
 		}
 	}

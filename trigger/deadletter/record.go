@@ -13,10 +13,11 @@ import (
 	"halley/trigger"
 )
 
-// record is a letter as JSON that keeps every byte of what came from the feed.
+// record is a dead letter whose JSON preserves every byte of the data from the
+// feed.
 type record struct {
 	trigger.DeadLetter
-	Document    image `json:"document,omitzero"` // these in place of the letter's own
+	Document    image `json:"document,omitzero"` // these replace the fields of DeadLetter
 	Previous    image `json:"previous,omitzero"`
 	DocumentKey image `json:"documentKey,omitzero"`
 }
@@ -26,14 +27,14 @@ func newRecord(d trigger.DeadLetter) record {
 	return record{DeadLetter: d, Document: image(d.Document), Previous: image(d.Previous), DocumentKey: image(d.DocumentKey)}
 }
 
-func (r record) letter() trigger.DeadLetter {
+func (r record) deadLetter() trigger.DeadLetter {
 	d := r.DeadLetter
 	d.Document, d.Previous, d.DocumentKey = json.RawMessage(r.Document), json.RawMessage(r.Previous), json.RawMessage(r.DocumentKey)
 	return d
 }
 
-// image is JSON from the feed, or what took its place. As JSON it is a string
-// of its text; where that is no UTF-8, an object with its bytes.
+// image is JSON from the feed, or any other bytes in its place. Its own JSON is
+// a string of the text, or an object with the bytes if they are not UTF-8.
 type image []byte
 
 type imageBytes struct {
@@ -67,7 +68,7 @@ func (i *image) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encode writes a letter as one line of JSON, without an end of line.
+// encode encodes a dead letter as one line of JSON, without an end of line.
 func encode(d trigger.DeadLetter) ([]byte, error) {
 	return marshal(newRecord(d))
 }
@@ -80,10 +81,10 @@ func decode(b []byte) (trigger.DeadLetter, error) {
 	if r.ID == "" {
 		return trigger.DeadLetter{}, errors.New("not a dead letter: it has no id")
 	}
-	return r.letter(), nil
+	return r.deadLetter(), nil
 }
 
-// marshal is json.Marshal that leaves <, > and & readable.
+// marshal is json.Marshal without escaping <, > and &.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -94,19 +95,19 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// check refuses letters that could not be found again.
+// check rejects dead letters that could not be found again.
 func check(d trigger.DeadLetter) error {
 	switch {
 	case d.ID == "":
-		return errors.New("the letter has no ID")
+		return errors.New("the dead letter has no ID")
 	case !utf8.ValidString(d.ID), !utf8.ValidString(d.Function), !utf8.ValidString(d.Key), !utf8.ValidString(d.Range):
-		return fmt.Errorf("letter %q: ID, function %q, key and range must be UTF-8", d.ID, d.Function)
+		return fmt.Errorf("dead letter %q: ID, function %q, key and range must be UTF-8", d.ID, d.Function)
 	}
 	return nil
 }
 
-// digest stands for text in the names of files, blobs and documents: 32 hex
-// digits, whatever is in it.
+// digest returns 32 hex digits that replace any text in the names of files,
+// blobs and documents.
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -115,8 +116,8 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// readable is a digest with as much of the text ahead of it as every file system
-// takes, for people who look for it.
+// readable returns a digest of text, preceded by the characters of text that
+// every file system allows, so that an operator can recognise it.
 func readable(text string) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
