@@ -302,6 +302,6 @@ var edges = []mutant{
 		{"trigger/options.go", "o.RenewInterval >= o.Expiration/2", "o.RenewInterval > o.Expiration"},
 	}},
 	{"lambda-failure-is-success", "what a Lambda function refuses comes again", []edit{
-		{"trigger/awslambda/awslambda.go", "return failed(err)", "_ = failed(err)\n\treturn nil"},
+		{"trigger/awslambda/awslambda.go", "return describeError(err)", "_ = failed(err)\n\treturn nil"},
 	}},
 }

@@ -1,16 +1,16 @@
-// Package awslambda makes handlers of functions that were written for AWS
-// Lambda with github.com/aws/aws-lambda-go.
+// Package awslambda adapts functions that were written for AWS Lambda with
+// github.com/aws/aws-lambda-go.
 //
-// [Handler] takes whatever [lambda.Start] takes. The function runs in process:
-// no Runtime API and nothing of AWS is needed. Its event is the JSON array of
-// the batch's documents, in feed order, as the Cosmos DB trigger of Azure
-// Functions passes them; a function that takes a slice of structs gets one
-// element per document.
+// [Handler] accepts every function that [lambda.Start] accepts. The function
+// runs in process: it needs no Runtime API and no AWS service. Its event is a
+// JSON array of the batch's documents in feed order, in the format of the Cosmos
+// DB trigger of Azure Functions. If the function takes a slice of structs, it
+// gets one element for each document.
 //
-// A function fails a batch by its error or by a panic, and the same documents
-// come again in a later call with another AwsRequestID. The value that it
-// returns beside the error is ignored. Other than on Lambda, calls for
-// different ranges of the container run concurrently in one process.
+// If the function returns an error or panics, the batch fails, and the same
+// documents are delivered again in a later call with another AwsRequestID. Any
+// other result is ignored. Unlike on Lambda, calls for different ranges of the
+// container run concurrently in one process.
 package awslambda
 
 import (
@@ -28,26 +28,27 @@ import (
 	"halley/trigger"
 )
 
-// Options say how the event is decoded. They do not act on a [lambda.Handler],
-// which gets the event's bytes.
+// Options are the options of [Handler] for decoding events. They have no effect
+// on a [lambda.Handler], which decodes its own events.
 type Options struct {
-	UseNumber             bool // numbers in an any are json.Number, not float64
-	DisallowUnknownFields bool // a document with a field that the struct does not have fails the batch
+	UseNumber             bool // decode numbers in an any as json.Number, not float64
+	DisallowUnknownFields bool // fail the batch if a document has a field that the struct lacks
 }
 
-// Handler adapts fn, a function as [lambda.Start] documents it or a
-// [lambda.Handler]. An fn that aws-lambda-go would refuse at each call, or
-// whose event type cannot hold an array of documents, is an error here.
+// Handler adapts fn, which must be a function as [lambda.Start] documents it or
+// a [lambda.Handler]. Handler returns an error if aws-lambda-go would reject
+// every call of fn, or if its event type cannot hold an array of documents.
 //
-// The context of a call carries a [lambdacontext.LambdaContext]:
-//   - AwsRequestID is a new UUID for every attempt;
+// The context of a call has a [lambdacontext.LambdaContext]:
+//   - AwsRequestID is a new UUID for each attempt;
 //   - InvokedFunctionArn is arn:aws:lambda:local:000000000000:function:NAME,
-//     where NAME is the function's name in Halley, or halley where it has none;
-//   - ClientContext.Client.AppTitle is halley, and ClientContext.Custom holds
+//     with the name of the function in Halley, or halley if it has none;
+//   - ClientContext.Client.AppTitle is halley, and ClientContext.Custom has the
 //     range, attempt and epoch of the batch, see [trigger.Batch].
 //
-// Package variables such as [lambdacontext.FunctionName] come from Lambda's
-// own environment variables and are empty elsewhere.
+// Package variables such as [lambdacontext.FunctionName] are set from
+// environment variables that only Lambda sets. When Halley runs elsewhere, they
+// are empty.
 func Handler(fn any, opts *Options) (trigger.Handler, error) {
 	if err := validate(fn); err != nil {
 		return nil, err
@@ -55,9 +56,9 @@ func Handler(fn any, opts *Options) (trigger.Handler, error) {
 	return newFunction(fn, opts).handle, nil
 }
 
-// function is fn with adapters for its concurrent callers. An adapter's result
-// is a slice of a buffer that its next call overwrites
-// (aws/aws-lambda-go#639), so no two callers share one.
+// function holds adapters of fn, one for each concurrent call. The result of an
+// adapter is a slice of a buffer that its next call overwrites
+// (aws/aws-lambda-go#639), so calls never share an adapter.
 type function struct{ adapters sync.Pool }
 
 func newFunction(fn any, opts *Options) *function {
@@ -73,23 +74,24 @@ func newFunction(fn any, opts *Options) *function {
 }
 
 func (f *function) handle(ctx context.Context, b trigger.Batch) error {
-	return f.invoke(lambdacontext.NewContext(ctx, describe(b)), event(b.Changes))
+	return f.invoke(lambdacontext.NewContext(ctx, lambdaContext(b)), event(b.Changes))
 }
 
-// invoke calls the function once. An adapter whose call panicked is dropped.
+// invoke calls the function once. If the call panics, its adapter is not
+// reused.
 func (f *function) invoke(ctx context.Context, event []byte) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = panicked(value, debug.Stack())
+			err = panicError(value, debug.Stack())
 		}
 	}()
 	adapter := f.adapters.Get().(lambda.Handler)
 	_, err = adapter.Invoke(ctx, event)
 	f.adapters.Put(adapter)
-	return failed(err)
+	return describeError(err)
 }
 
-// event is the JSON array of the documents.
+// event returns the JSON array of the documents.
 func event(changes []trigger.Change) []byte {
 	size := len(changes) + 1
 	for _, c := range changes {
@@ -105,7 +107,7 @@ func event(changes []trigger.Change) []byte {
 	return append(array, ']')
 }
 
-func describe(b trigger.Batch) *lambdacontext.LambdaContext {
+func lambdaContext(b trigger.Batch) *lambdacontext.LambdaContext {
 	name := b.Function
 	if name == "" {
 		name = "halley"
@@ -124,11 +126,11 @@ func describe(b trigger.Batch) *lambdacontext.LambdaContext {
 	}
 }
 
-// Error is a failure that the function described itself, with a
-// [messages.InvokeResponse_Error] that it returned or panicked with.
+// Error is a failure that the function has described with a
+// [messages.InvokeResponse_Error], returned or passed to panic.
 type Error struct{ Response messages.InvokeResponse_Error }
 
-// Error gives type and message; the stack trace is in Response.
+// Error returns type and message. The stack trace is in Response.
 func (e *Error) Error() string {
 	if e.Response.Type == "" {
 		return e.Response.Message
@@ -136,21 +138,22 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Response.Type, e.Response.Message)
 }
 
-// Unwrap gives the value itself, for [errors.As].
+// Unwrap returns Response, for [errors.As].
 func (e *Error) Unwrap() error { return e.Response }
 
-// failed is err in a form that reads well: the text of an InvokeResponse_Error
-// is a Go literal.
-func failed(err error) error {
+// describeError wraps a messages.InvokeResponse_Error, whose own text is a Go
+// literal, in an [Error]. It returns any other error unchanged.
+func describeError(err error) error {
 	if response, ok := err.(messages.InvokeResponse_Error); ok {
 		return &Error{response}
 	}
 	return err
 }
 
-// panicked turns a panic into an error. One with an InvokeResponse_Error is
-// how a Lambda function fails a call from deep inside, as in aws-lambda-go.
-func panicked(value any, stack []byte) error {
+// panicError returns the error for a panic. If the value is a
+// messages.InvokeResponse_Error, it is an [Error]: Lambda functions panic with
+// one to fail a call, as in aws-lambda-go.
+func panicError(value any, stack []byte) error {
 	if response, ok := value.(messages.InvokeResponse_Error); ok {
 		return &Error{response}
 	}

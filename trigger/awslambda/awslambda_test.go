@@ -43,12 +43,12 @@ func handler(t *testing.T, fn any, opts *Options) trigger.Handler {
 	return h
 }
 
-// raw is a lambda.Handler: it gets the event's bytes.
+// raw is a lambda.Handler that gets the bytes of the event.
 type raw func(ctx context.Context, event []byte) ([]byte, error)
 
 func (r raw) Invoke(ctx context.Context, event []byte) ([]byte, error) { return r(ctx, event) }
 
-func TestEveryShape(t *testing.T) {
+func TestHandlerAcceptsEveryFunctionShape(t *testing.T) {
 	errBoom := errors.New("boom")
 	want := []score{{"ada", 1}, {"bob", 2}}
 	var got []score
@@ -57,7 +57,7 @@ func TestEveryShape(t *testing.T) {
 
 	shapes := []struct {
 		name  string
-		fn    func(err error) any // a function that sees its event and gives err, where it can
+		fn    func(err error) any // a function that records its event and returns err if it can
 		event bool                // takes the event
 		fails bool                // can return an error
 	}{
@@ -110,7 +110,7 @@ func TestEveryShape(t *testing.T) {
 	}
 }
 
-func TestEventTypes(t *testing.T) {
+func TestEventDecodesIntoParameterType(t *testing.T) {
 	const a, b = `{"player":"ada","score":1}`, `{"player":"bob","n":12345678901234567890}`
 	var got string
 	note := func(v any) error {
@@ -143,7 +143,7 @@ func TestEventTypes(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatDoNotFit(t *testing.T) {
+func TestUndecodableDocumentFailsBatch(t *testing.T) {
 	called := false
 	fn := func([]score) { called = true }
 	tests := []struct {
@@ -163,7 +163,7 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestEventIsOneAllocation(t *testing.T) {
+func TestEventAllocatesOnce(t *testing.T) {
 	b := batch(`{"a":1}`, `{"b":[2,3]}`, `{}`)
 	if got, want := string(event(b.Changes)), `[{"a":1},{"b":[2,3]},{}]`; got != want {
 		t.Errorf("event is %s, want %s", got, want)
@@ -174,7 +174,7 @@ func TestEventIsOneAllocation(t *testing.T) {
 	}
 }
 
-// Results of many kinds, of which none is used.
+// Results of any type are ignored.
 func TestResultsAreIgnored(t *testing.T) {
 	closed := false
 	results := []any{
@@ -202,7 +202,7 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-func TestLambdaContext(t *testing.T) {
+func TestContextDescribesBatch(t *testing.T) {
 	var seen []lambdacontext.LambdaContext
 	type key struct{}
 	h := handler(t, func(ctx context.Context) error {
@@ -245,10 +245,10 @@ func TestLambdaContext(t *testing.T) {
 
 func explode(value any) func() error { return func() error { panic(value) } }
 
-func TestPanicFailsTheAttempt(t *testing.T) {
+func TestPanicFailsAttempt(t *testing.T) {
 	errCause := errors.New("cause")
 	h := handler(t, explode(errCause), nil)
-	for range 3 { // the pool stays sound
+	for range 3 { // the pool stays usable
 		err := h(t.Context(), batch(`{}`))
 		var panicked *trigger.PanicError
 		if !errors.As(err, &panicked) || !errors.Is(err, errCause) {
@@ -260,7 +260,7 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestPanicDoesNotPoisonThePool(t *testing.T) {
+func TestAdapterIsDroppedAfterPanic(t *testing.T) {
 	fail := true
 	h := handler(t, func(scores []score) ([]score, error) {
 		if fail {
@@ -277,7 +277,7 @@ func TestPanicDoesNotPoisonThePool(t *testing.T) {
 	}
 }
 
-func TestSelfDescribedErrors(t *testing.T) {
+func TestInvokeResponseErrorIsReadable(t *testing.T) {
 	described := messages.InvokeResponse_Error{
 		Message:    "no such player",
 		Type:       "NotFound",
@@ -309,9 +309,9 @@ func TestSelfDescribedErrors(t *testing.T) {
 	}
 }
 
-// Concurrent callers, with results that share aws-lambda-go's buffers and
-// panics among them: each call sees its own event only.
-func TestConcurrentCallers(t *testing.T) {
+// Each concurrent call sees its own event only, even if results share the
+// buffers of aws-lambda-go and other calls panic.
+func TestConcurrentCallsDoNotShareEvents(t *testing.T) {
 	functions := map[string]any{
 		"function": func(scores []score) ([]score, error) { return checkSame(scores) },
 		"handler":  lambda.NewHandler(func(scores []score) ([]score, error) { return checkSame(scores) }),

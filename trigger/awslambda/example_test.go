@@ -28,7 +28,7 @@ func ExampleHandler() {
 		fmt.Println(err)
 		return
 	}
-	// The runtime calls the handler; here a batch by hand.
+	// The runtime calls the handler; this example calls it with one batch.
 	err = handle(context.Background(), trigger.Batch{Function: "orders", Changes: []trigger.Change{
 		{Document: json.RawMessage(`{"id":"a","total":9.5}`)},
 		{Document: json.RawMessage(`{"id":"b","total":20}`)},

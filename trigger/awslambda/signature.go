@@ -22,9 +22,9 @@ var (
 	textMarshalerType   = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// validate refuses what would fail at every call: what aws-lambda-go refuses
-// only when it is called (package lambda, func reflectHandler), and events and
-// results that JSON cannot carry.
+// validate rejects functions that would fail every call: those that
+// aws-lambda-go rejects only when they are called (package lambda, func
+// reflectHandler), and those whose event or result has no JSON form.
 func validate(fn any) error {
 	if fn == nil {
 		return errors.New("lambda function is nil")
@@ -73,7 +73,8 @@ func validateInputs(t reflect.Type) error {
 	return fmt.Errorf("it takes %d parameters", t.NumIn())
 }
 
-// isContext tells interfaces with exactly the methods of context.Context.
+// isContext reports whether t is an interface with exactly the methods of
+// context.Context.
 func isContext(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface && t.Implements(contextType) && contextType.Implements(t)
 }
@@ -86,8 +87,9 @@ func validateEvent(t reflect.Type) error {
 		"take a slice of a struct, []json.RawMessage, json.RawMessage for the raw array, or any", t)
 }
 
-// holdsDocuments reports whether an array of objects decodes into a t. An
-// array type does not count: it drops what exceeds its length.
+// holdsDocuments reports whether an array of objects decodes into t. Arrays of
+// fixed length do not qualify, because decoding drops the elements beyond their
+// length.
 func holdsDocuments(t reflect.Type) bool {
 	if verdict, ok := decodesItself(t); ok {
 		return verdict
@@ -116,7 +118,8 @@ func holdsDocument(t reflect.Type) bool {
 	return false
 }
 
-// decodesItself decides for types that do not depend on their kind.
+// decodesItself decides about interfaces and types with an unmarshal method,
+// for which the kind does not matter; ok is false for all other types.
 func decodesItself(t reflect.Type) (verdict, ok bool) {
 	switch {
 	case t.Kind() == reflect.Interface:
@@ -144,8 +147,8 @@ func validateOutputs(t reflect.Type) error {
 	return fmt.Errorf("it returns %d values", t.NumOut())
 }
 
-// validateError asks for an interface: a nil pointer of a concrete error type
-// would count as an error.
+// validateError requires an interface: a nil pointer of a concrete error type
+// would be a non-nil error.
 func validateError(t reflect.Type) error {
 	if t.Kind() == reflect.Interface && t.Implements(errorType) {
 		return nil

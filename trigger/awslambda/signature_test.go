@@ -23,7 +23,7 @@ type scoreList []score
 
 func (l *scoreList) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]score)(l)) }
 
-func TestRefusedFunctions(t *testing.T) {
+func TestHandlerRejectsInvalidFunctions(t *testing.T) {
 	var nilFunc func(context.Context) error
 	var nilHandler lambda.Handler
 	tests := []struct {
@@ -82,7 +82,7 @@ func TestRefusedFunctions(t *testing.T) {
 	}
 }
 
-func TestAcceptedFunctions(t *testing.T) {
+func TestHandlerAcceptsUnusualFunctions(t *testing.T) {
 	type myContext = context.Context
 	functions := []any{
 		func(interface {
@@ -110,8 +110,8 @@ type chanText chan int
 
 func (chanText) MarshalText() ([]byte, error) { return nil, nil }
 
-// What Handler accepts, aws-lambda-go accepts.
-func TestAcceptedFunctionsRun(t *testing.T) {
+// Every function that Handler accepts is accepted by aws-lambda-go.
+func TestAcceptedFunctionRuns(t *testing.T) {
 	errCalled := errors.New("called")
 	h := handler(t, func(context.Context, scoreList) (chanText, error) { return nil, errCalled }, nil)
 	if err := h(t.Context(), batch(`{"player":"ada"}`)); !errors.Is(err, errCalled) {

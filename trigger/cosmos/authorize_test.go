@@ -169,7 +169,7 @@ func TestRejectedTokenIsRenewedOnce(t *testing.T) {
 				t.Errorf("asked %d times, %v", len(c.asked), err)
 			}
 			if errors.Is(err, ErrOutcomeUnknown) {
-				t.Error("a refused write was not applied")
+				t.Error("a write with a renewed token was not applied")
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func TestInconsistentRangesAreReadAgain(t *testing.T) {
 		}
 	}
 	if got := s.requests[4].Header.Get("If-None-Match"); got != "" {
-		t.Errorf("read anew from %s", got)
+		t.Errorf("read again from %s", got)
 	}
 }
 

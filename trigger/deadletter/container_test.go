@@ -150,11 +150,11 @@ func TestContainerRejectsInvalidUse(t *testing.T) {
 	}
 	missing := newContainer(t, c.Client().Container("db", "missing"), 0, 0)
 	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsNotFound(err) {
-		t.Errorf("put where there is no container: %v", err)
+		t.Errorf("put into a missing container: %v", err)
 	}
 	for _, err := range missing.List(t.Context(), "f") {
 		if !cosmos.IsNotFound(err) {
-			t.Errorf("list where there is no container: %v", err)
+			t.Errorf("list of a missing container: %v", err)
 		}
 	}
 }

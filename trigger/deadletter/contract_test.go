@@ -74,13 +74,13 @@ type spoiling struct {
 func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilings ...spoiling) {
 	s := open(t)
 	t.Run("empty", func(t *testing.T) {
-		same(t, ids(list(t, s, "nobody")), []string{})
-		holds, err := s.Holds(t.Context(), "nobody", `["k"]`)
+		same(t, ids(list(t, s, "unknown")), []string{})
+		holds, err := s.Holds(t.Context(), "unknown", `["k"]`)
 		must(t, err)
 		if holds {
 			t.Error("holds a key of nothing")
 		}
-		must(t, s.Delete(t.Context(), sample("nobody", "absent")))
+		must(t, s.Delete(t.Context(), sample("unknown", "absent")))
 	})
 	t.Run("durable, whole and stored once", func(t *testing.T) {
 		want := sample("once", "a")
@@ -116,7 +116,7 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 			break
 		}
 		var left []string
-		for d, err := range s.List(t.Context(), "order") { // and delete what it has
+		for d, err := range s.List(t.Context(), "order") { // deletes while listing
 			must(t, err)
 			must(t, s.Delete(t.Context(), d))
 			left = append(left, d.ID)
@@ -131,8 +131,8 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 	for _, damage := range spoilings {
 		t.Run("damaged: "+damage.name, func(t *testing.T) { contractDamage(t, s, open, damage) })
 	}
-	t.Run("refused", func(t *testing.T) {
-		for _, d := range []trigger.DeadLetter{sample("refused", ""), sample("refused\xff", "a")} {
+	t.Run("rejected", func(t *testing.T) {
+		for _, d := range []trigger.DeadLetter{sample("rejected", ""), sample("rejected\xff", "a")} {
 			if err := s.Put(t.Context(), d); err == nil {
 				t.Errorf("%q of %q was stored", d.ID, d.Function)
 			}
@@ -210,7 +210,7 @@ func contractDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T
 		same(t, len(list(t, s, "documents")), 0)
 	}
 	contractImages(t, s)
-	d := sample("documents", "text that is no UTF-8")
+	d := sample("documents", "text that is not UTF-8")
 	d.Error = "bad \xff byte"
 	must(t, s.Put(t.Context(), d))
 	d.Error = "bad \ufffd byte"
@@ -291,7 +291,7 @@ func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) t
 		must(t, s.Put(t.Context(), d))
 		all = append(all, d)
 	}
-	where := damage.do(t, all[0])
+	want := damage.do(t, all[0])
 	for _, s := range []trigger.DeadLetters{s, open(t)} {
 		var got []string
 		for d, err := range s.List(t.Context(), all[0].Function) {
@@ -300,8 +300,8 @@ func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) t
 				continue
 			}
 			got = append(got, "error")
-			if !errors.Is(err, trigger.ErrDamaged) || !isDamage(err) || !strings.Contains(err.Error(), where) {
-				t.Errorf("damage of %s: %v", where, err)
+			if !errors.Is(err, trigger.ErrDamaged) || !isDamage(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("damage of %s: %v", want, err)
 			}
 		}
 		same(t, got, []string{"b", "c", "error"})

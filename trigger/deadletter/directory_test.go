@@ -55,12 +55,12 @@ func TestDirectoryContract(t *testing.T) {
 func TestDirectoryOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	for name, refused := range map[string]func() error{
+	for name, open := range map[string]func() error{
 		"no path":      func() error { _, err := NewDirectory("", nil); return err },
 		"a file":       func() error { _, err := NewDirectory(file, nil); return err },
 		"CompactBytes": func() error { _, err := NewDirectory(t.TempDir(), &DirectoryOptions{CompactBytes: -1}); return err },
 	} {
-		if refused() == nil {
+		if open() == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}

@@ -193,7 +193,7 @@ func TestStorageOptions(t *testing.T) {
 	must(t, err)
 	m, err := azqueue.NewQueueClientWithNoCredential("http://127.0.0.1:1/devstoreaccount1/none", nil)
 	must(t, err)
-	for name, refused := range map[string]func() error{
+	for name, open := range map[string]func() error{
 		"no container":     func() error { _, err := NewBlob(nil, nil); return err },
 		"negative window":  func() error { _, err := NewBlob(c, &BlobOptions{Window: -1}); return err },
 		"no blob":          func() error { _, err := NewQueue(nil, m, nil); return err },
@@ -201,7 +201,7 @@ func TestStorageOptions(t *testing.T) {
 		"too large":        func() error { _, err := NewQueue(newBlob(t, c, nil), m, &QueueOptions{MaxMessage: 70_000}); return err },
 		"negative message": func() error { _, err := NewQueue(newBlob(t, c, nil), m, &QueueOptions{MaxMessage: -1}); return err },
 	} {
-		if refused() == nil {
+		if open() == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
