@@ -27,10 +27,10 @@ type Change struct {
 	LSN       int64           // position in the feed of its physical range; equal within one transaction
 	Time      time.Time       // when it was written or deleted, in whole seconds
 
-	id       string          // of a delete in all-versions mode, from its metadata
-	key      json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
-	keyPaths []string        // of the container; nil for a change outside of a batch
-	seq      int64           // counts the changes of its range's owner; 0 outside of a batch
+	metadataID  string          // of a delete in all-versions mode, from its metadata
+	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
+	keyPaths    []string        // of the container; nil for a change outside of a batch
+	seq         int64           // counts the changes of its range's owner; 0 outside of a batch
 }
 
 // Operation is the kind of a change.
@@ -52,20 +52,20 @@ func (c Change) ID() string { return c.asFeed().DocumentID() }
 // in every mode and operation. Keys that are equal to Cosmos DB are equal bytes; a
 // value that the document lacks is {}.
 func (c Change) PartitionKey() json.RawMessage {
-	if c.keyPaths == nil && c.key != nil {
-		return json.RawMessage(feed.PartitionKey(cosmos.Item{PartitionKey: c.key}, nil))
+	if c.keyPaths == nil && c.metadataKey != nil {
+		return json.RawMessage(feed.PartitionKey(cosmos.Item{PartitionKey: c.metadataKey}, nil))
 	}
 	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, c.keyPaths))
 }
 
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
-	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: c.id, PartitionKey: c.key}}
+	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: c.metadataID, PartitionKey: c.metadataKey}}
 }
 
 // Clone returns a copy of the change with bytes of its own.
 func (c Change) Clone() Change {
-	c.Document, c.Previous, c.key = bytes.Clone(c.Document), bytes.Clone(c.Previous), bytes.Clone(c.key)
+	c.Document, c.Previous, c.metadataKey = bytes.Clone(c.Document), bytes.Clone(c.Previous), bytes.Clone(c.metadataKey)
 	return c
 }
 
@@ -86,7 +86,7 @@ func (f *Function) changeOf(c *feed.Change, seq int64, keyPaths []string) Change
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,
 		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(),
-		id: c.ID, key: c.Item.PartitionKey, keyPaths: keyPaths, seq: seq,
+		metadataID: c.ID, metadataKey: c.Item.PartitionKey, keyPaths: keyPaths, seq: seq,
 	}
 	if change.Operation == "" {
 		change.Operation = Upsert
@@ -100,7 +100,7 @@ func (f *Function) changeOf(c *feed.Change, seq int64, keyPaths []string) Change
 // copyTo moves the bytes of a change to the end of a buffer, which must have room
 // for them.
 func (c *Change) copyTo(buffer []byte) []byte {
-	for _, part := range []*json.RawMessage{&c.Document, &c.Previous, &c.key} {
+	for _, part := range []*json.RawMessage{&c.Document, &c.Previous, &c.metadataKey} {
 		if *part == nil {
 			continue
 		}

@@ -35,9 +35,9 @@ type DeadLetter struct {
 
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
-	c := Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, key: json.RawMessage(d.Key)}
+	c := Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, metadataKey: json.RawMessage(d.Key)}
 	if d.Operation != Upsert && d.Document == nil {
-		c.id = d.DocumentID
+		c.metadataID = d.DocumentID
 	}
 	return c
 }
@@ -65,14 +65,14 @@ var ErrDamaged = errors.New("damaged dead letter")
 
 // Discard is a store that keeps nothing: what a function gives up is lost. It
 // is for those who would rather lose a change than look after it.
-var DropDeadLetters DeadLetters = discard{}
+var DropDeadLetters DeadLetters = dropStore{}
 
-type discard struct{}
+type dropStore struct{}
 
-func (discard) Put(context.Context, DeadLetter) error               { return nil }
-func (discard) Delete(context.Context, DeadLetter) error            { return nil }
-func (discard) Holds(context.Context, string, string) (bool, error) { return false, nil }
-func (discard) List(context.Context, string) iter.Seq2[DeadLetter, error] {
+func (dropStore) Put(context.Context, DeadLetter) error               { return nil }
+func (dropStore) Delete(context.Context, DeadLetter) error            { return nil }
+func (dropStore) Holds(context.Context, string, string) (bool, error) { return false, nil }
+func (dropStore) List(context.Context, string) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}
 }
 
@@ -117,7 +117,7 @@ func Replay(ctx context.Context, store DeadLetters, function string, handler Han
 		}
 		batch := Batch{Function: function, Changes: []Change{d.Change()}, Attempt: d.Attempts + 1, Epoch: d.Epoch}
 		batch.Range.ID = d.Range
-		if err := protect(ctx, handler, batch); err != nil {
+		if err := recoverPanic(ctx, handler, batch); err != nil {
 			if ctx.Err() != nil {
 				return done, context.Cause(ctx)
 			}

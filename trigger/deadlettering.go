@@ -11,13 +11,13 @@ import (
 )
 
 // deadLetterStore is the function's store as the delivery uses it, or nil.
-func (w *worker) deadLetterStore() *delivery.Store {
+func (w *rangeWorker) deadLetterStore() *delivery.Store {
 	store, name := w.function.DeadLetters, w.function.Name
 	if store == nil {
 		return nil
 	}
 	return &delivery.Store{
-		Put: func(ctx context.Context, c *delivery.Item, l delivery.Letter) error {
+		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
 			return store.Put(ctx, w.deadLetter(c, l))
 		},
 		Holds: func(ctx context.Context, key string) (bool, error) { return store.Holds(ctx, name, key) },
@@ -38,7 +38,7 @@ func (w *worker) deadLetterStore() *delivery.Store {
 }
 
 // deadLetter makes the dead letter of a change.
-func (w *worker) deadLetter(c *delivery.Item, l delivery.Letter) DeadLetter {
+func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
 	keyPaths := w.leases.Monitored().PartitionKey.Paths
 	key := c.Key
 	if key == "" {
@@ -49,7 +49,7 @@ func (w *worker) deadLetter(c *delivery.Item, l delivery.Letter) DeadLetter {
 		ID:       w.deadLetterID(c, key),
 		Function: w.function.Name, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
-		DocumentID: c.DocumentID(), DocumentKey: change.key, Written: change.Time,
+		DocumentID: c.DocumentID(), DocumentKey: change.metadataKey, Written: change.Time,
 		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,
 	}
 	if l.Cause != nil {
@@ -62,7 +62,7 @@ func (w *worker) deadLetter(c *delivery.Item, l delivery.Letter) DeadLetter {
 	return d
 }
 
-func (w *worker) deadLetterID(c *delivery.Item, key string) string {
+func (w *rangeWorker) deadLetterID(c *delivery.Item, key string) string {
 	var images [][]byte
 	if c.Operation != "" {
 		images = [][]byte{c.Previous, c.Document}
@@ -71,9 +71,9 @@ func (w *worker) deadLetterID(c *delivery.Item, key string) string {
 }
 
 // deadLettered is told of each change that is durable in the store.
-func (w *worker) deadLettered(lane int, c *delivery.Item, l delivery.Letter) {
-	w.stats.deadLettered(lane)
-	w.emit(Event{
+func (w *rangeWorker) deadLettered(lane int, c *delivery.Item, l delivery.DeadLetter) {
+	w.rangeStats.countDeadLetter(lane)
+	w.emitEvent(Event{
 		Kind: DeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,
 	})
 	if l.Cause != nil {

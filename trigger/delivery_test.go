@@ -229,7 +229,7 @@ func TestJudge(t *testing.T) {
 		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
 	}
 	for _, test := range tests {
-		failed, final := judge(batch, test.err)
+		failed, final := judgeBatch(batch, test.err)
 		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
 		}

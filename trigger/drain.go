@@ -27,33 +27,33 @@ import (
 // forever then fails like any other. An error means that some function could not be
 // worked on at all; the others were.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
-	return h.drain(ctx, func(*runner) bool { return true }, func(*lease.Lease) bool { return true })
+	return h.drain(ctx, func(*functionRunner) bool { return true }, func(*lease.Lease) bool { return true })
 }
 
 // DrainRange drains one range of one function: the unit of work if a queue spreads
 // ranges over instances. It is not an error if no lease has the token: the range may
 // have split since the message was written.
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
-	named := func(r *runner) bool { return r.function.Name == name }
-	if !slices.ContainsFunc(h.runners, named) {
+	named := func(r *functionRunner) bool { return r.function.Name == name }
+	if !slices.ContainsFunc(h.functionRunners, named) {
 		return Summary{}, fmt.Errorf("no function named %q", name)
 	}
 	return h.drain(ctx, named, func(l *lease.Lease) bool { return l.Token() == token })
 }
 
 // drain works on the wanted leases of the wanted functions.
-func (h *Host) drain(ctx context.Context, of func(*runner) bool, wanted func(*lease.Lease) bool) (Summary, error) {
+func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted func(*lease.Lease) bool) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
-	err := h.each(func(r *runner) error {
+	err := h.eachFunction(func(r *functionRunner) error {
 		if !of(r) {
 			return nil
 		}
-		d := &drain{runner: r, slots: make(chan struct{}, h.process.opts.Parallel)}
+		d := &drain{runner: r, rangeSlots: make(chan struct{}, h.host.options.Parallel)}
 		if end, ok := ctx.Deadline(); ok {
 			d.callLimit = time.Until(end) * 3 / 4
 		}
-		err := d.run(ctx, wanted)
+		err := d.drainFunction(ctx, wanted)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(d.summary)
@@ -64,20 +64,20 @@ func (h *Host) drain(ctx context.Context, of func(*runner) bool, wanted func(*le
 
 // drain is one drain of one function. mu guards its last fields.
 type drain struct {
-	runner    *runner
-	slots     chan struct{} // bounds the ranges that are worked on at a time
-	callLimit time.Duration // of a handler call; 0 is none
+	runner     *functionRunner
+	rangeSlots chan struct{} // bounds the ranges that are worked on at a time
+	callLimit  time.Duration // of a handler call; 0 is none
 
-	mu      sync.Mutex
-	summary Summary
-	split   bool  // children are waiting to be drained
-	fatal   error // the function cannot be worked on any more
+	mu        sync.Mutex
+	summary   Summary
+	splitSeen bool  // children are waiting to be drained
+	fatalErr  error // the function cannot be worked on any more
 }
 
-// run drains the leases of a function, and then the children of those that split.
-func (d *drain) run(ctx context.Context, wanted func(*lease.Lease) bool) error {
+// drainFunction drains the leases of a function, and then the children of those that split.
+func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) bool) error {
 	r := d.runner
-	if err := r.prepare(ctx); err != nil {
+	if err := r.prepareLeases(ctx); err != nil {
 		return err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
@@ -85,7 +85,7 @@ func (d *drain) run(ctx context.Context, wanted func(*lease.Lease) bool) error {
 	}
 	seen := map[string]bool{}
 	for {
-		leases, err := r.candidates(ctx)
+		leases, err := r.listCandidates(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,13 +99,13 @@ func (d *drain) run(ctx context.Context, wanted func(*lease.Lease) bool) error {
 			seen[l.Token()] = true
 			return true
 		})
-		if d.fatal != nil {
-			return d.fatal
+		if d.fatalErr != nil {
+			return d.fatalErr
 		}
-		if !d.split || context.Cause(ctx) != nil {
+		if !d.splitSeen || context.Cause(ctx) != nil {
 			return nil
 		}
-		d.split = false
+		d.splitSeen = false
 	}
 }
 
@@ -118,17 +118,17 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func
 			continue
 		}
 		if d.runner.coolsDown(l) {
-			d.count(Summary{Ranges: 1, Skipped: 1})
+			d.addCounts(Summary{Ranges: 1, Skipped: 1})
 			continue
 		}
 		select {
-		case d.slots <- struct{}{}:
+		case d.rangeSlots <- struct{}{}:
 		case <-ctx.Done():
-			d.count(Summary{Ranges: 1, Behind: 1})
+			d.addCounts(Summary{Ranges: 1, Behind: 1})
 			continue
 		}
 		working.Go(func() {
-			defer func() { <-d.slots }()
+			defer func() { <-d.rangeSlots }()
 			d.drainRange(ctx, l, lease.Superseded(l, leases))
 		})
 	}
@@ -137,51 +137,51 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func
 // drainRange drains one range, if it is free and has changes.
 func (d *drain) drainRange(ctx context.Context, l *lease.Lease, superseded bool) {
 	r := d.runner
-	if !l.Free(r.leases.Now(), r.process.opts.LeaseExpirationInterval) {
-		d.count(Summary{Ranges: 1, Skipped: 1})
+	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
+		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
 	var first *cosmos.Page
 	var idle bool
 	var err error
 	if !superseded {
-		first, idle, err = r.peek(ctx, l)
+		first, idle, err = r.peekFeed(ctx, l)
 	}
 	if err == nil && idle {
-		d.count(Summary{Ranges: 1, Idle: 1})
+		d.addCounts(Summary{Ranges: 1, Idle: 1})
 		return
 	}
-	var w *worker
+	var w *rangeWorker
 	if err == nil {
-		w, err = r.acquire(ctx, l, superseded)
+		w, err = r.acquireLease(ctx, l, superseded)
 	}
 	switch {
 	case errors.Is(err, lease.ErrLost):
-		d.count(Summary{Ranges: 1, Skipped: 1})
+		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	case err != nil:
-		d.ended(l, Summary{Ranges: 1}, err)
+		d.rangeEnded(l, Summary{Ranges: 1}, err)
 		return
 	}
-	w.drain, w.first = true, first
+	w.drain, w.firstPage = true, first
 	if d.callLimit > 0 {
-		w.timeout = min(w.timeout, d.callLimit)
+		w.callTimeout = min(w.callTimeout, d.callLimit)
 	}
-	err = w.run(ctx)
-	r.ended(w, err)
-	s := w.stats.snapshot()
-	d.ended(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters}, err)
+	err = w.workRange(ctx)
+	r.workerEnded(w, err)
+	s := w.rangeStats.currentStatus()
+	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters}, err)
 }
 
-// ended counts the result of the work on a range.
-func (d *drain) ended(l *lease.Lease, s Summary, err error) {
+// rangeEnded counts the result of the work on a range.
+func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 	switch {
 	case errors.Is(err, feed.ErrCaughtUp):
 		s.Drained = 1
 	case errors.Is(err, lease.ErrSplit):
 		s.Drained = 1
 		d.mu.Lock()
-		d.split = true
+		d.splitSeen = true
 		d.mu.Unlock()
 	default:
 		s.Behind = 1
@@ -190,31 +190,31 @@ func (d *drain) ended(l *lease.Lease, s Summary, err error) {
 		}
 		if isFatal(err) {
 			d.mu.Lock()
-			d.fatal = err
+			d.fatalErr = err
 			d.mu.Unlock()
 		}
 	}
-	d.count(s)
+	d.addCounts(s)
 }
 
-func (d *drain) count(s Summary) {
+func (d *drain) addCounts(s Summary) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.summary.Add(s)
 }
 
-// peek reads one page of a range before its lease is acquired. idle means that
+// peekFeed reads one page of a range before its lease is acquired. idle means that
 // there is nothing to do. Otherwise the page, if it is not nil, is the first that
 // the worker delivers.
-func (r *runner) peek(ctx context.Context, l *lease.Lease) (first *cosmos.Page, idle bool, err error) {
-	if l.Continuation() == "" && r.source.Start.Kind == feed.StartNow {
+func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease) (first *cosmos.Page, idle bool, err error) {
+	if l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
 		return nil, false, nil // the lease needs a position
 	}
 	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, r.process.opts.LeaseExpirationInterval/2)
+		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 		defer cancel()
-		first, err = r.source.Read(limited, target(at), l.Continuation())
+		first, err = r.feedSource.ReadPage(limited, feedTarget(at), l.Continuation())
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:

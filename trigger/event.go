@@ -85,7 +85,7 @@ func reasonOf(err error) CloseReason {
 	}
 }
 
-// good reports whether the reason is an orderly one.
-func (r CloseReason) good() bool {
+// isOrderly reports whether the reason is an orderly one.
+func (r CloseReason) isOrderly() bool {
 	return r == Stopped || r == CaughtUp || r == Gone || r == HandedOver
 }

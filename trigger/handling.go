@@ -11,15 +11,15 @@ import (
 	"halley/trigger/internal/delivery"
 )
 
-// handle calls the handler once with changes of one lane and returns its verdict.
-func (w *worker) handle(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
+// callHandler calls the handler once with changes of one lane and returns its verdict.
+func (w *rangeWorker) callHandler(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
 	b := w.batch(items, attempt)
 	began := time.Now()
-	err := invoke(held, w.function.Handler, b, w.timeout, w.process.opts.StuckGrace, &w.process.abandoned, w.log)
+	err := invokeHandler(held, w.function.Handler, b, w.callTimeout, w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {
-		w.stats.hung()
-		w.end(err) // the calls in other lanes end too
+		w.rangeStats.markHung()
+		w.endWork(err) // the calls in other lanes end too
 		return delivery.Verdict{Outcome: delivery.Hung, Err: err}
 	}
 	event := Event{
@@ -28,14 +28,14 @@ func (w *worker) handle(held context.Context, lane int, items []*delivery.Item, 
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.stats.failed(lane, event)
+		w.rangeStats.countFailed(lane, event)
 		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", attempt),
 			zap.Int("changes", len(items)), zap.Int64("lastLsn", event.LastLSN), stackField(err))
 		w.watchRetention(items[0].Timestamp)
 	} else {
-		w.stats.delivered(lane, event)
+		w.rangeStats.countDelivered(lane, event)
 	}
-	w.emit(event)
+	w.emitEvent(event)
 	return verdictOf(items, b, err)
 }
 
@@ -44,20 +44,20 @@ func verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
 		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
 	}
-	failed, final := judge(b.Changes, err)
+	failed, final := judgeBatch(b.Changes, err)
 	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
 	if final {
 		v.Outcome = delivery.GivenUp
 	}
 	for _, i := range failed {
-		v.Failed = append(v.Failed, items[i])
+		v.FailedItems = append(v.FailedItems, items[i])
 	}
 	return v
 }
 
 // batch makes the argument of a handler call. Unless the function reuses buffers,
 // the bytes are copied, as those of the page are used again after the call.
-func (w *worker) batch(items []*delivery.Item, attempt int) Batch {
+func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	keyPaths := w.leases.Monitored().PartitionKey.Paths
 	changes := make([]Change, len(items))
 	size := 0
@@ -77,10 +77,10 @@ func (w *worker) batch(items []*delivery.Item, attempt int) Batch {
 	}
 }
 
-// problem notes why a lane, or the range as a whole, makes no progress. The log
+// reportProblem notes why a lane, or the range as a whole, makes no progress. The log
 // tells it once, until it changes.
-func (w *worker) problem(lane int, err error) {
-	if w.stats.setProblem(lane, err) {
+func (w *rangeWorker) reportProblem(lane int, err error) {
+	if w.rangeStats.setProblem(lane, err) {
 		w.log.Error("range waits", zap.Error(err))
 	}
 }

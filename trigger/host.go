@@ -16,24 +16,24 @@ import (
 // Host runs functions: it owns leases and works on their ranges. Only one of Run,
 // Drain and DrainRange may be called at a time; Status may be called at any time.
 type Host struct {
-	process *process
-	runners []*runner
+	host            *hostState
+	functionRunners []*functionRunner
 }
 
-// process is what the functions of a host share.
-type process struct {
-	opts        Options
-	incarnation string // the owner's name, "/", and random text: two processes may share a name
-	started     time.Time
-	budget      *feed.Budget
-	suspectSlot chan struct{} // capacity 1: held by the one suspected crasher that is in a call
-	abandoned   abandonedCalls
+// hostState is what the functions of a host share.
+type hostState struct {
+	options        Options
+	incarnation    string // the owner's name, "/", and random text: two processes may share a name
+	startedAt      time.Time
+	pageBudget     *feed.Budget
+	suspectSlot    chan struct{} // capacity 1: held by the one suspected crasher that is in a call
+	abandonedCalls abandonedCalls
 }
 
 // untilTick returns the time to the next multiple of the period. All ranges of a
 // host poll on the same ticks, so that an idle host wakes once for all.
-func (p *process) untilTick(period time.Duration) time.Duration {
-	return period - time.Since(p.started)%period
+func (p *hostState) untilTick(period time.Duration) time.Duration {
+	return period - time.Since(p.startedAt)%period
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -49,11 +49,11 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	if len(functions) == 0 {
 		return nil, errors.New("no functions")
 	}
-	h := &Host{process: &process{
-		opts:        o,
+	h := &Host{host: &hostState{
+		options:     o,
 		incarnation: o.Owner + "/" + rand.Text()[:13],
-		started:     time.Now(),
-		budget:      feed.NewBudget(o.ReadAhead),
+		startedAt:   time.Now(),
+		pageBudget:  feed.NewBudget(o.ReadAhead),
 		suspectSlot: make(chan struct{}, 1),
 	}}
 	prefixes := map[string]bool{}
@@ -67,13 +67,13 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 			return nil, fmt.Errorf("two functions share the lease prefix %q on one container: give each a LeasePrefix of its own", f.leasePrefix())
 		}
 		prefixes[key] = true
-		h.runners = append(h.runners, newRunner(h.process, f, leases))
+		h.functionRunners = append(h.functionRunners, newRunner(h.host, f, leases))
 	}
 	return h, nil
 }
 
 // Owner is the host's name in leases.
-func (h *Host) Owner() string { return h.process.opts.Owner }
+func (h *Host) Owner() string { return h.host.options.Owner }
 
 // Run takes its share of the leases and works on their ranges until ctx ends and
 // everything it started has stopped; then it returns nil. It returns an error
@@ -82,8 +82,8 @@ func (h *Host) Owner() string { return h.process.opts.Owner }
 func (h *Host) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return h.each(func(r *runner) error {
-		err := r.run(ctx)
+	return h.eachFunction(func(r *functionRunner) error {
+		err := r.runContinuously(ctx)
 		if err != nil {
 			cancel() // ends the others
 		}
@@ -91,11 +91,11 @@ func (h *Host) Run(ctx context.Context) error {
 	})
 }
 
-// each calls do for every function at once and waits for all.
-func (h *Host) each(do func(*runner) error) error {
-	errs := make([]error, len(h.runners))
+// eachFunction calls do for every function at once and waits for all.
+func (h *Host) eachFunction(do func(*functionRunner) error) error {
+	errs := make([]error, len(h.functionRunners))
 	var running sync.WaitGroup
-	for i, r := range h.runners {
+	for i, r := range h.functionRunners {
 		running.Go(func() {
 			if err := do(r); err != nil {
 				errs[i] = fmt.Errorf("function %q: %w", r.function.Name, err)

@@ -17,17 +17,17 @@ import (
 // errGoexit is the error of a handler that ended its goroutine.
 var errGoexit = errors.New("handler called runtime.Goexit")
 
-// invoke calls a handler with a deadline. If the handler does not return within
+// invokeHandler calls a handler with a deadline. If the handler does not return within
 // the grace after the deadline, it is hung: nothing can end it, so it is left
 // behind and counted until it returns.
-func invoke(ctx context.Context, h Handler, b Batch, timeout, grace time.Duration, abandoned *abandonedCalls, log *zap.Logger) error {
+func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.Duration, abandoned *abandonedCalls, log *zap.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { // ends with the call
 		err := errGoexit
 		defer func() { done <- err }() // also if the handler ends the goroutine
-		err = protect(ctx, h, b)
+		err = recoverPanic(ctx, h, b)
 	}()
 	select {
 	case err := <-done:
@@ -40,13 +40,13 @@ func invoke(ctx context.Context, h Handler, b Batch, timeout, grace time.Duratio
 	case err := <-done:
 		return err
 	case <-late.C:
-		abandoned.add(log, done)
+		abandoned.addCall(log, done)
 		return &delivery.HungError{After: grace}
 	}
 }
 
-// protect turns a panic of the handler into an error.
-func protect(ctx context.Context, h Handler, b Batch) (err error) {
+// recoverPanic turns a panic of the handler into an error.
+func recoverPanic(ctx context.Context, h Handler, b Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
@@ -55,8 +55,8 @@ func protect(ctx context.Context, h Handler, b Batch) (err error) {
 	return h(ctx, b)
 }
 
-// guard calls a user's function that has no verdict, and logs its panic.
-func guard(log *zap.Logger, name string, call func()) {
+// guardCallback calls a user's function that has no verdict, and logs its panic.
+func guardCallback(log *zap.Logger, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			log.Error(name+" panicked", zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
@@ -66,17 +66,17 @@ func guard(log *zap.Logger, name string, call func()) {
 }
 
 // abandonedCalls counts handler calls that are left behind in this process.
-type abandonedCalls struct{ count atomic.Int64 }
+type abandonedCalls struct{ callCount atomic.Int64 }
 
 // maxDump bounds the goroutine dump in a log record.
 const maxDump = 64 << 10
 
-// add counts a call until it returns, and logs the stacks of all goroutines.
-func (a *abandonedCalls) add(log *zap.Logger, done <-chan error) {
-	n := a.count.Add(1)
+// addCall counts a call until it returns, and logs the stacks of all goroutines.
+func (a *abandonedCalls) addCall(log *zap.Logger, done <-chan error) {
+	n := a.callCount.Add(1)
 	go func() { // ends with the call, which nothing can end
 		<-done
-		a.count.Add(-1)
+		a.callCount.Add(-1)
 	}()
 	var dump bytes.Buffer
 	if p := pprof.Lookup("goroutine"); p != nil {
@@ -86,4 +86,4 @@ func (a *abandonedCalls) add(log *zap.Logger, done <-chan error) {
 		zap.ByteString("goroutines", dump.Bytes()[:min(dump.Len(), maxDump)]))
 }
 
-func (a *abandonedCalls) exceed(limit int) bool { return a.count.Load() > int64(limit) }
+func (a *abandonedCalls) exceedsLimit(limit int) bool { return a.callCount.Load() > int64(limit) }

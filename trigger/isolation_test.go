@@ -60,7 +60,7 @@ func TestFailingRangesLeaveMemoryToTheOthers(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		stop()
 		w.complete(0)
-		if used := h.process.budget.Used(); used != 0 {
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are never given back", used)
 		}
 	})
@@ -195,17 +195,17 @@ func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 // alone for longer each time in a row.
 func TestCooldownDoublesUpToABound(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		r := w.host("a", w.record("a")).runners[0]
-		must(t, r.prepare(t.Context()))
-		leases, err := r.candidates(t.Context())
+		r := w.host("a", w.record("a")).functionRunners[0]
+		must(t, r.prepareLeases(t.Context()))
+		leases, err := r.listCandidates(t.Context())
 		must(t, err)
 		l := leases[0]
-		worker, err := r.acquire(t.Context(), l, false)
+		worker, err := r.acquireLease(t.Context(), l, false)
 		must(t, err)
 		for i, want := range []int{2, 4, 8, 8} {
-			r.ended(worker, &delivery.HungError{})
-			rest := time.Until(r.cooldown["0"].until)
-			if rest != time.Duration(want)*r.process.opts.LeaseAcquireInterval || !r.coolsDown(l) {
+			r.workerEnded(worker, &delivery.HungError{})
+			rest := time.Until(r.coolingRanges["0"].retryAt)
+			if rest != time.Duration(want)*r.host.options.LeaseAcquireInterval || !r.coolsDown(l) {
 				t.Errorf("cooldown %d is %s, want %d acquire intervals", i+1, rest, want)
 			}
 			time.Sleep(rest)
@@ -213,8 +213,8 @@ func TestCooldownDoublesUpToABound(t *testing.T) {
 				t.Errorf("cooldown %d does not end", i+1)
 			}
 		}
-		r.ended(worker, feed.ErrCaughtUp)
-		if len(r.cooldown) > 0 {
+		r.workerEnded(worker, feed.ErrCaughtUp)
+		if len(r.coolingRanges) > 0 {
 			t.Error("a range that was caught up with still cools down")
 		}
 	})

@@ -53,7 +53,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
 	of.MaxItemsPerInvocation = 1
-	e := &lagEstimate{function: of.Name, leases: set, source: newSource(of, found.Since, set.Monitored().ResourceID)}
+	e := &lagEstimate{functionName: of.Name, leases: set, feedSource: newSource(of, found.Since, set.Monitored().ResourceID)}
 	lags := make([]Lag, len(found.Leases), len(found.Leases)+len(found.Invalid)+len(found.Gaps))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup
@@ -61,7 +61,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 		slots <- struct{}{}
 		working.Go(func() {
 			defer func() { <-slots }()
-			lags[i] = e.lag(ctx, l)
+			lags[i] = e.leaseLag(ctx, l)
 		})
 	}
 	working.Wait()
@@ -77,15 +77,15 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 
 // lagEstimate reads the lag of the leases of one function.
 type lagEstimate struct {
-	function string
-	leases   *lease.Set
-	source   *feed.Source
+	functionName string
+	leases       *lease.Set
+	feedSource   *feed.Source
 }
 
-// lag reads the lag of one lease. If its range has split, it is as far behind as
+// leaseLag reads the lag of one lease. If its range has split, it is as far behind as
 // its children will be together.
-func (e *lagEstimate) lag(ctx context.Context, l *lease.Lease) Lag {
-	total := Lag{Function: e.function, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true}
+func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
+	total := Lag{Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true}
 	if err := e.addLag(ctx, l, &total); err != nil {
 		total.Changes, total.Exact, total.Problem = max(total.Changes, 1), false, err.Error()
 	}
@@ -104,10 +104,10 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 	if err != nil {
 		return err
 	}
-	if l.Continuation() == "" && e.source.Start.Kind == feed.StartNow {
+	if l.Continuation() == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.source.Read(ctx, target(at), l.Continuation())
+	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), l.Continuation())
 	if cosmos.Classify(err) == cosmos.RangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
@@ -121,14 +121,14 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 		return err
 	}
 	defer page.Release()
-	total.add(page, e.leases.Now())
+	total.addPage(page, e.leases.Now())
 	return nil
 }
 
-// add counts a page of one change. The formula is that of
+// addPage counts a page of one change. The formula is that of
 // azure-cosmos-dotnet-v3 (ChangeFeedEstimatorIterator): the LSN of the session
 // token, less the one before the first change.
-func (g *Lag) add(page *cosmos.Page, now time.Time) {
+func (g *Lag) addPage(page *cosmos.Page, now time.Time) {
 	if page.NotModified || len(page.Items) == 0 {
 		return
 	}

@@ -146,7 +146,7 @@ func TestLagWithoutASessionTokenIsAnEstimate(t *testing.T) {
 	for session, exact := range map[int64]bool{0: false, 6: false, 7: true, 8: false} {
 		page.SessionLSN = session
 		l := Lag{Exact: true}
-		if l.add(page, time.Now()); l.Exact != exact || l.Changes < 1 {
+		if l.addPage(page, time.Now()); l.Exact != exact || l.Changes < 1 {
 			t.Errorf("session at %d: %+v", session, l)
 		}
 	}

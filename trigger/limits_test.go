@@ -86,14 +86,14 @@ func TestReadAheadKeepsToItsBudget(t *testing.T) {
 		most := int64(0)
 		for w.count() < len(w.written) {
 			time.Sleep(100 * time.Millisecond)
-			most = max(most, h.process.budget.Used())
+			most = max(most, h.host.pageBudget.UsedBytes())
 		}
 		stop()
 		w.complete(0)
 		if most > limit+4*page || most < limit/2 {
 			t.Errorf("%d bytes read ahead, want most of %d and no more than a page of each range beside it", most, limit)
 		}
-		if used := h.process.budget.Used(); used != 0 {
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are never given back", used)
 		}
 	})

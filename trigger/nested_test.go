@@ -14,21 +14,21 @@ import (
 
 // halfWay makes the worker of a lease, as if its host had stopped at a chosen
 // step and others continued.
-func (w *world) halfWay(owner, token string) *worker {
+func (w *world) halfWay(owner, token string) *rangeWorker {
 	w.t.Helper()
-	r := w.host(owner, w.record(owner)).runners[0]
-	must(w.t, r.prepare(w.t.Context()))
-	leases, err := r.candidates(w.t.Context())
+	r := w.host(owner, w.record(owner)).functionRunners[0]
+	must(w.t, r.prepareLeases(w.t.Context()))
+	leases, err := r.listCandidates(w.t.Context())
 	must(w.t, err)
 	i := slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == token })
-	worker, err := r.acquire(w.t.Context(), leases[i], false)
+	worker, err := r.acquireLease(w.t.Context(), leases[i], false)
 	must(w.t, err)
 	return worker
 }
 
 // firstChild creates the first of the leases that follow a worker's, and no
 // other. It returns its token.
-func (w *world) firstChild(of *worker) string {
+func (w *world) firstChild(of *rangeWorker) string {
 	w.t.Helper()
 	must(w.t, of.leases.RefreshRanges(w.t.Context()))
 	children, err := of.leases.Children(of.held.Lease())

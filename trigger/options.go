@@ -243,11 +243,11 @@ func (f Function) withDefaults() (Function, error) {
 		return f, fmt.Errorf("function %q: MaxAttempts and Breaker are counts, or -1 for no limit; Checkpoint.Every is a count", f.Name)
 	case f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}):
 		return f, fmt.Errorf("function %q: manual checkpoints leave nothing for Every and Interval", f.Name)
-	case f.ChangeFeedMode == cosmos.AllVersions && f.StartFrom.at.Kind != feed.StartNow && f.StartFrom.at.Kind != feed.StartContinuation:
+	case f.ChangeFeedMode == cosmos.AllVersions && f.StartFrom.feedStart.Kind != feed.StartNow && f.StartFrom.feedStart.Kind != feed.StartContinuation:
 		return f, fmt.Errorf("function %q: all versions begin now or at a continuation, not at %s", f.Name, f.StartFrom)
 	case f.ChangeFeedMode == cosmos.AllVersions && f.SoftDeleteProperty != "":
 		return f, fmt.Errorf("function %q: SoftDelete is for latest-version mode; all versions show deletes", f.Name)
-	case f.StartFrom.at.Kind == feed.StartContinuation && f.StartFrom.at.Continuation == "":
+	case f.StartFrom.feedStart.Kind == feed.StartContinuation && f.StartFrom.feedStart.Continuation == "":
 		return f, fmt.Errorf("function %q: FromContinuation needs a continuation; choose FromNow or FromBeginning", f.Name)
 	case f.BlockKeys && f.DeadLetters == nil:
 		return f, fmt.Errorf("function %q: ParkKeys needs a DeadLetters store", f.Name)

@@ -11,7 +11,7 @@ import (
 )
 
 // children creates the leases that follow a worker's, and retires none.
-func children(t *testing.T, w *worker) {
+func children(t *testing.T, w *rangeWorker) {
 	t.Helper()
 	stop := make(chan struct{})
 	var writer sync.WaitGroup

@@ -16,16 +16,16 @@ const retentionAlert = 0.5
 // watchRetention logs that a range's changes, the oldest of which was written at
 // timestamp (Unix seconds), will soon leave the container's retention. Status says
 // so too, as long as they are not finished.
-func (w *worker) watchRetention(timestamp int64) {
+func (w *rangeWorker) watchRetention(timestamp int64) {
 	if err := w.retentionError(timestamp); err != nil {
 		w.log.Error("range falls behind its retention", zap.Error(err))
 	}
 }
 
-// unfinished is the retention error of the oldest change that is read and not
+// oldestUnfinished is the retention error of the oldest change that is read and not
 // finished.
-func (w *worker) unfinished() error {
-	_, timestamp, ok := w.delivery.Oldest()
+func (w *rangeWorker) oldestUnfinished() error {
+	_, timestamp, ok := w.rangeDelivery.OldestUnfinished()
 	if !ok {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (w *worker) unfinished() error {
 }
 
 // retentionError is an error while there is time to act, and after that.
-func (w *worker) retentionError(timestamp int64) error {
+func (w *rangeWorker) retentionError(timestamp int64) error {
 	retention := w.leases.Monitored().Retention
 	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
 		return nil

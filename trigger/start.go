@@ -11,7 +11,7 @@ import (
 
 // Start says where a range begins that has no checkpoint yet. A checkpoint always
 // wins over it. The zero value is [FromNow].
-type Start struct{ at feed.Start }
+type Start struct{ feedStart feed.Start }
 
 // FromNow starts with changes that are written after the leases are first created.
 // The position is saved at that moment, before anything is delivered.
@@ -46,13 +46,13 @@ func ParseStart(s string) (Start, error) {
 }
 
 func (s Start) String() string {
-	switch s.at.Kind {
+	switch s.feedStart.Kind {
 	case feed.StartBeginning:
 		return "beginning"
 	case feed.StartTime:
-		return s.at.Time.UTC().Format(time.RFC3339)
+		return s.feedStart.Time.UTC().Format(time.RFC3339)
 	case feed.StartContinuation:
-		return s.at.Continuation
+		return s.feedStart.Continuation
 	default:
 		return "now"
 	}
@@ -67,8 +67,8 @@ func (s Start) String() string {
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
 func (f *Function) startSince(since time.Time) feed.Start {
-	if f.StartFrom.at.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
+	if f.StartFrom.feedStart.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
 		return feed.Start{Kind: feed.StartTime, Time: since}
 	}
-	return f.StartFrom.at
+	return f.StartFrom.feedStart
 }

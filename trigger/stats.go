@@ -15,69 +15,69 @@ import (
 // rangeStats are the counters of one worker, for [Host.Status]. mu guards them,
 // and no other lock is taken under it.
 type rangeStats struct {
-	late func() error // whether changes may be lost soon
+	retentionError func() error // whether changes may be lost soon
 
-	mu       sync.Mutex
-	status   RangeStatus
-	problems map[int]string // by lane, or delivery.AllLanes
-	hasHung  bool           // a handler call was left behind
+	mu           sync.Mutex
+	rangeStatus  RangeStatus
+	laneProblems map[int]string // by lane, or delivery.AllLanes
+	hasHung      bool           // a handler call was left behind
 }
 
 func newRangeStats(l *lease.Lease, late func() error) *rangeStats {
-	return &rangeStats{late: late, problems: map[int]string{}, status: RangeStatus{
+	return &rangeStats{retentionError: late, laneProblems: map[int]string{}, rangeStatus: RangeStatus{
 		Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now(),
 	}}
 }
 
-func (s *rangeStats) snapshot() RangeStatus {
+func (s *rangeStats) currentStatus() RangeStatus {
 	s.mu.Lock()
-	status := s.status
+	status := s.rangeStatus
 	var problems []string
-	for _, lane := range slices.Sorted(maps.Keys(s.problems)) {
-		if p := s.problems[lane]; !slices.Contains(problems, p) {
+	for _, lane := range slices.Sorted(maps.Keys(s.laneProblems)) {
+		if p := s.laneProblems[lane]; !slices.Contains(problems, p) {
 			problems = append(problems, p)
 		}
 	}
 	s.mu.Unlock()
-	if err := s.late(); err != nil {
+	if err := s.retentionError(); err != nil {
 		problems = append(problems, err.Error())
 	}
 	status.Problem = strings.Join(problems, "; ")
 	return status
 }
 
-// read counts a page: the feed works.
-func (s *rangeStats) read(p *cosmos.Page) {
+// countPage counts a page: the feed works.
+func (s *rangeStats) countPage(p *cosmos.Page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Continuation = p.Continuation
-	delete(s.problems, delivery.AllLanes)
+	s.rangeStatus.Continuation = p.Continuation
+	delete(s.laneProblems, delivery.AllLanes)
 }
 
-// delivered counts a batch that the handler accepted.
-func (s *rangeStats) delivered(lane int, e Event) {
+// countDelivered counts a batch that the handler accepted.
+func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Batches++
-	s.status.Changes += e.Changes
-	s.status.LastLSN = e.LastLSN
-	delete(s.problems, lane)
+	s.rangeStatus.Batches++
+	s.rangeStatus.Changes += e.Changes
+	s.rangeStatus.LastLSN = e.LastLSN
+	delete(s.laneProblems, lane)
 }
 
-// failed counts a batch that the handler failed on.
-func (s *rangeStats) failed(lane int, e Event) {
+// countFailed counts a batch that the handler failed on.
+func (s *rangeStats) countFailed(lane int, e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Retries++
-	s.problems[lane] = e.Err.Error()
+	s.rangeStatus.Retries++
+	s.laneProblems[lane] = e.Err.Error()
 }
 
-// deadLettered counts a change that is in the dead letter store.
-func (s *rangeStats) deadLettered(lane int) {
+// countDeadLetter counts a change that is in the dead letter store.
+func (s *rangeStats) countDeadLetter(lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.DeadLetters++
-	delete(s.problems, lane)
+	s.rangeStatus.DeadLetters++
+	delete(s.laneProblems, lane)
 }
 
 // setProblem records why a lane, or the range as a whole, makes no progress. It
@@ -85,12 +85,12 @@ func (s *rangeStats) deadLettered(lane int) {
 func (s *rangeStats) setProblem(lane int, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.problems[lane] != err.Error()
-	s.problems[lane] = err.Error()
+	news := s.laneProblems[lane] != err.Error()
+	s.laneProblems[lane] = err.Error()
 	return news
 }
 
-func (s *rangeStats) hung() {
+func (s *rangeStats) markHung() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasHung = true

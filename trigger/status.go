@@ -64,24 +64,24 @@ type RangeStatus struct {
 // Status reports the ranges that the host works on. It may be called at any time.
 func (h *Host) Status() Status {
 	s := Status{Owner: h.Owner()}
-	for _, r := range h.runners {
-		s.Functions = append(s.Functions, r.status())
+	for _, r := range h.functionRunners {
+		s.Functions = append(s.Functions, r.functionStatus())
 	}
 	return s
 }
 
-func (r *runner) status() FunctionStatus {
+func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}}
-	if r.problem != nil {
-		s.Problem = r.problem.Error()
+	if r.functionProblem != nil {
+		s.Problem = r.functionProblem.Error()
 	}
-	for _, stats := range r.working {
-		s.Ranges = append(s.Ranges, stats.snapshot())
+	for _, stats := range r.rangeStats {
+		s.Ranges = append(s.Ranges, stats.currentStatus())
 	}
-	for token, c := range r.cooldown {
-		if r.working[token] != nil || c.over() {
+	for token, c := range r.coolingRanges {
+		if r.rangeStats[token] != nil || c.hasEnded() {
 			continue
 		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})

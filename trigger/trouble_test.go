@@ -86,7 +86,7 @@ func TestPoisonThatHangs(t *testing.T) {
 		stop := w.running(h)
 		time.Sleep(6 * time.Hour)
 		if fmt.Sprint(store.ids()) != "[poison]" || w.count() != 9 {
-			t.Errorf("letters %v, %d of 9 others delivered, %d calls left behind", store.ids(), w.count(), h.process.abandoned.count.Load())
+			t.Errorf("letters %v, %d of 9 others delivered, %d calls left behind", store.ids(), w.count(), h.host.abandonedCalls.callCount.Load())
 		}
 		stop()
 		close(release)

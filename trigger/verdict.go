@@ -25,9 +25,9 @@ func Failed(err error, changes ...Change) error {
 	if err == nil || len(changes) == 0 {
 		return err
 	}
-	f := &failedError{err: err, which: make(map[int64]bool, len(changes))}
+	f := &failedError{err: err, failedSeqs: make(map[int64]bool, len(changes))}
 	for _, c := range changes {
-		f.which[c.seq] = true
+		f.failedSeqs[c.seq] = true
 	}
 	return f
 }
@@ -39,7 +39,7 @@ func FailedFrom(err error, first Change) error {
 	if err == nil {
 		return nil
 	}
-	return &failedError{err: err, from: first.seq}
+	return &failedError{err: err, firstFailed: first.seq}
 }
 
 type skipError struct{ err error }
@@ -48,49 +48,49 @@ func (e *skipError) Error() string { return e.err.Error() }
 func (e *skipError) Unwrap() error { return e.err }
 
 type failedError struct {
-	err   error
-	which map[int64]bool // sequence numbers; nil if from counts
-	from  int64
+	err         error
+	failedSeqs  map[int64]bool // sequence numbers; nil if from counts
+	firstFailed int64
 }
 
 func (e *failedError) Error() string {
-	if e.which != nil {
-		return fmt.Sprintf("%d changes failed: %v", len(e.which), e.err)
+	if e.failedSeqs != nil {
+		return fmt.Sprintf("%d changes failed: %v", len(e.failedSeqs), e.err)
 	}
 	return e.err.Error()
 }
 func (e *failedError) Unwrap() error { return e.err }
 
-// judge reads a handler's error. failed are the indexes of the changes that are
+// judgeBatch reads a handler's error. failed are the indexes of the changes that are
 // not handled, in order, and final says that the handler gives them up. The whole
 // batch failed if some part of the error names no changes, or names a change that
 // was not in the batch.
-func judge(changes []Change, err error) (failed []int, final bool) {
+func judgeBatch(changes []Change, err error) (failed []int, final bool) {
 	if err == nil {
 		return nil, false
 	}
 	final = isFinal(err)
 	partial, all := partialFailures(err)
 	if !all {
-		return indexes(len(changes)), final
+		return allIndexes(len(changes)), final
 	}
 	named := map[int64]bool{}
 	for _, f := range partial {
-		maps.Copy(named, f.which)
+		maps.Copy(named, f.failedSeqs)
 	}
 	for i, c := range changes {
-		if named[c.seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.which == nil && c.seq >= f.from }) {
+		if named[c.seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.failedSeqs == nil && c.seq >= f.firstFailed }) {
 			failed = append(failed, i)
 		}
 		delete(named, c.seq)
 	}
 	if len(named) > 0 || len(failed) == 0 {
-		failed = indexes(len(changes))
+		failed = allIndexes(len(changes))
 	}
 	return failed, final
 }
 
-func indexes(n int) []int {
+func allIndexes(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i

@@ -29,7 +29,7 @@ func TestJudgeErrorsOfSeveralParts(t *testing.T) {
 		{"a panic with what was given up", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
-		failed, final := judge(batch, test.err)
+		failed, final := judgeBatch(batch, test.err)
 		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
 		}

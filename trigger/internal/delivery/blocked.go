@@ -11,19 +11,19 @@ import (
 // follow it into the store, untried, until a replay has emptied the store of them.
 // Lanes share it; mu guards it, and no other lock is taken under it.
 type blockedKeys struct {
-	mu      sync.Mutex
-	keys    map[string]blockedKey
-	damaged bool // some dead letter could not be read: any key may have one
+	mu         sync.Mutex
+	byKey      map[string]blockedKey
+	hasDamaged bool // some dead letter could not be read: any key may have one
 }
 
 // blockedKey holds the position of a key's first dead letter, and the times of its
 // last one. The time of a change tells a redelivery of one before the first dead
 // letter from a later change of a range whose LSNs a merge has set back.
 type blockedKey struct {
-	lsn     int64
-	written int64 // Unix seconds
-	last    time.Time
-	put     time.Time // when this worker stored the last one, on its own clock; zero if it stored none
+	firstLSN     int64
+	firstWritten int64 // Unix seconds
+	lastTime     time.Time
+	lastPut      time.Time // when this worker stored the last one, on its own clock; zero if it stored none
 }
 
 // BlockedChange is a dead letter that the store lists.
@@ -43,72 +43,72 @@ const storeLag = 10 * time.Second
 func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key, there := b.keys[c.Key]
+	key, there := b.byKey[c.Key]
 	if !there {
-		return b.damaged, false
+		return b.hasDamaged, false
 	}
-	maybe = c.LSN >= key.lsn || c.Timestamp > key.written
-	return maybe, maybe && time.Since(key.put) < storeLag
+	maybe = c.LSN >= key.firstLSN || c.Timestamp > key.firstWritten
+	return maybe, maybe && time.Since(key.lastPut) < storeLag
 }
 
-// after returns a time for the next dead letter of a key: now, unless the owner
+// nextTime returns a time for the next dead letter of a key: now, unless the owner
 // that stored the last one was ahead of this one's clock.
-func (b *blockedKeys) after(key string, now time.Time) time.Time {
+func (b *blockedKeys) nextTime(key string, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if last := b.keys[key].last; !now.After(last) {
+	if last := b.byKey[key].lastTime; !now.After(last) {
 		return last.Add(1)
 	}
 	return now
 }
 
-// add records a dead letter, and when this worker put it, if it did.
-func (b *blockedKeys) add(d BlockedChange, put time.Time) {
+// addChange records a dead letter, and when this worker put it, if it did.
+func (b *blockedKeys) addChange(d BlockedChange, put time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keys == nil {
-		b.keys = map[string]blockedKey{}
+	if b.byKey == nil {
+		b.byKey = map[string]blockedKey{}
 	}
-	key, there := b.keys[d.Key]
-	if !there || d.LSN < key.lsn && d.Written <= key.written {
-		key.lsn, key.written = d.LSN, d.Written
+	key, there := b.byKey[d.Key]
+	if !there || d.LSN < key.firstLSN && d.Written <= key.firstWritten {
+		key.firstLSN, key.firstWritten = d.LSN, d.Written
 	}
-	if d.Time.After(key.last) {
-		key.last = d.Time
+	if d.Time.After(key.lastTime) {
+		key.lastTime = d.Time
 	}
-	if put.After(key.put) {
-		key.put = put
+	if put.After(key.lastPut) {
+		key.lastPut = put
 	}
-	b.keys[d.Key] = key
+	b.byKey[d.Key] = key
 }
 
-func (b *blockedKeys) remove(key string) {
+func (b *blockedKeys) removeKey(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.keys, key)
+	delete(b.byKey, key)
 }
 
 func (b *blockedKeys) blockAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.damaged = true
+	b.hasDamaged = true
 }
 
 // errSilentStore ends a list that makes no progress.
 var errSilentStore = fmt.Errorf("no answer for %s", storeTimeout)
 
-// load lists the dead letters once; each may take as long as a request.
-func (b *blockedKeys) load(ctx context.Context, store *Store, calls Calls) error {
+// loadKeys lists the dead letters once; each may take as long as a request.
+func (b *blockedKeys) loadKeys(ctx context.Context, store *Store, calls Calls) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(storeTimeout, func() { cancel(errSilentStore) })
 	defer silent.Stop()
 	err := store.List(ctx, func(d BlockedChange) {
 		silent.Reset(storeTimeout)
-		b.add(d, time.Time{})
+		b.addChange(d, time.Time{})
 	}, func(err error) {
 		silent.Reset(storeTimeout)
-		calls.Problem(AllLanes, fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err))
+		calls.ReportProblem(AllLanes, fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err))
 		b.blockAll()
 	})
 	if err != nil {

@@ -18,13 +18,13 @@ func (b *breaker) inARow() int {
 	return b.givenUp
 }
 
-func (b *breaker) count(changes int) {
+func (b *breaker) addGivenUp(changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.givenUp += changes
 }
 
-func (b *breaker) reset() {
+func (b *breaker) resetCount() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.givenUp = 0

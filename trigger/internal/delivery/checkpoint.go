@@ -10,26 +10,26 @@ type Checkpoint struct {
 	Manual   bool
 }
 
-// schedule decides which acknowledged positions are saved. The progress owns it
+// checkpointSchedule decides which acknowledged positions are saved. The progress owns it
 // and guards it.
-type schedule struct {
-	setting   Checkpoint
-	requested int64     // a handler asked for the position after this change
-	saved     int64     // last change before the position that was last to be saved
-	savedAt   time.Time // when that was
+type checkpointSchedule struct {
+	setting      Checkpoint
+	requestedSeq int64     // a handler asked for the position after this change
+	savedSeq     int64     // last change before the position that was last to be saved
+	savedAt      time.Time // when that was
 }
 
-// due reports whether the position after the change with that sequence number is
+// isDue reports whether the position after the change with that sequence number is
 // to be saved now.
-func (s *schedule) due(seq int64) bool {
-	changes := seq - s.saved
+func (s *checkpointSchedule) isDue(seq int64) bool {
+	changes := seq - s.savedSeq
 	if changes <= 0 {
 		return false
 	}
 	c := s.setting
 	always := c.Every <= 0 && c.Interval <= 0
 	if always || c.Every > 0 && changes >= int64(c.Every) || c.Interval > 0 && time.Since(s.savedAt) >= c.Interval {
-		s.saved, s.savedAt = seq, time.Now()
+		s.savedSeq, s.savedAt = seq, time.Now()
 		return true
 	}
 	return false

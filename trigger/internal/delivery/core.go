@@ -8,51 +8,51 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-// core is what the lanes of a range share. Its parts have locks of their own.
-type core struct {
-	config   Config
-	calls    Calls
-	store    *Store // nil if the function has none
-	progress *progress
-	retries  *retries
-	blocked  *blockedKeys
-	breaker  *breaker
+// laneShared is what the lanes of a range share. Its parts have locks of their own.
+type laneShared struct {
+	config      Config
+	calls       Calls
+	deadLetters *Store // nil if the function has none
+	progress    *progress
+	retries     *retryRecords
+	blockedKeys *blockedKeys
+	breaker     *breaker
 }
 
-// open takes in a page and numbers its changes.
-func (c *core) open(page *feed.Page) []Item {
-	items := c.progress.open(page)
+// takePage takes in a page and numbers its changes.
+func (c *laneShared) takePage(page *feed.Page) []Item {
+	items := c.progress.addPage(page)
 	if c.config.Lanes > 1 || c.config.BlockKeys {
 		for i := range items {
 			items[i].Key = feed.PartitionKey(items[i].Item, c.config.KeyPaths)
 		}
 	}
-	c.retries.match(items)
-	c.finish(nil) // a page without changes is finished at once
+	c.retries.matchPage(items)
+	c.finishItems(nil) // a page without changes is finished at once
 	return items
 }
 
-// finish counts changes as handled or dead-lettered.
-func (c *core) finish(items []*Item) {
-	c.retries.forget(items)
-	for _, page := range c.progress.finish(items) {
+// finishItems counts changes as handled or dead-lettered.
+func (c *laneShared) finishItems(items []*Item) {
+	c.retries.forgetItems(items)
+	for _, page := range c.progress.finishItems(items) {
 		if len(page.Items) > 0 {
 			c.calls.MadeProgress()
 		}
-		c.calls.Released(page)
+		c.calls.ReleasePage(page)
 	}
 }
 
-// abandon gives back the pages that are not finished, when the worker ends.
-func (c *core) abandon() {
-	for _, page := range c.progress.abandon() {
-		c.calls.Released(page)
+// abandonPages gives back the pages that are not finished, when the worker ends.
+func (c *laneShared) abandonPages() {
+	for _, page := range c.progress.abandonPages() {
+		c.calls.ReleasePage(page)
 	}
 }
 
 // untilStored repeats a request to the dead letter store until it succeeds.
 // While it fails the lane waits, and says why.
-func (c *core) untilStored(ctx context.Context, lane int, request func() error) error {
+func (c *laneShared) untilStored(ctx context.Context, lane int, request func() error) error {
 	for failures := 1; ; failures++ {
 		if err := c.calls.WaitTrusted(ctx); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (c *core) untilStored(ctx context.Context, lane int, request func() error) 
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		c.calls.Problem(lane, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		c.calls.ReportProblem(lane, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
 		if err := backoff.Sleep(ctx, backoff.Wait(failures, c.config.RetryMin, c.config.RetryMax, c.config.JitterKey...)); err != nil {
 			return err
 		}

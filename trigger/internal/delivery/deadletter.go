@@ -10,7 +10,7 @@ import (
 // are required.
 type Store struct {
 	// Put returns once the dead letter of a change is durable.
-	Put func(ctx context.Context, c *Item, l Letter) error
+	Put func(ctx context.Context, c *Item, l DeadLetter) error
 	// Holds reports whether some dead letter of the function has the key.
 	Holds func(ctx context.Context, key string) (bool, error)
 	// List goes through the function's dead letters. damaged is told of those that
@@ -18,8 +18,8 @@ type Store struct {
 	List func(ctx context.Context, found func(BlockedChange), damaged func(error)) error
 }
 
-// Letter is the part of a dead letter that delivery decides.
-type Letter struct {
+// DeadLetter is the part of a dead letter that delivery decides.
+type DeadLetter struct {
 	Attempts int       // calls with the change; 0 if it was never tried
 	Cause    error     // of the last call; nil if the change follows a dead letter of its key
 	Time     time.Time // when it was given up, on the service's clock
@@ -28,37 +28,37 @@ type Letter struct {
 // storeTimeout bounds one request to a dead letter store.
 const storeTimeout = time.Minute
 
-// deadLetter gives changes up, in order. A change counts as finished only once it
+// giveUp gives changes up, in order. A change counts as finished only once it
 // is durable in the store; while the store fails, the lane waits and says why.
-func (l *lane) deadLetter(ctx context.Context, items []*Item, tries int, cause error) error {
-	if l.store == nil { // the handler gave the changes up
-		l.calls.Problem(l.index, fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(items), cause))
+func (l *lane) giveUp(ctx context.Context, items []*Item, tries int, cause error) error {
+	if l.deadLetters == nil { // the handler gave the changes up
+		l.calls.ReportProblem(l.laneIndex, fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(items), cause))
 		<-ctx.Done() // nothing is dropped unless a setting asks for it
 		return context.Cause(ctx)
 	}
 	for _, c := range items {
-		if err := l.put(ctx, c, tries, cause); err != nil {
+		if err := l.putItem(ctx, c, tries, cause); err != nil {
 			return err
 		}
-		l.failures = 0
+		l.failuresInRow = 0
 	}
 	return nil
 }
 
-// put stores one change and finishes it, however long that takes.
-func (l *lane) put(ctx context.Context, c *Item, tries int, cause error) error {
-	letter := Letter{Attempts: tries, Cause: cause, Time: l.blocked.after(c.Key, l.calls.Now().UTC())}
-	err := l.untilStored(ctx, l.index, func() error {
-		return limited(ctx, func(ctx context.Context) error { return l.store.Put(ctx, c, letter) })
+// putItem stores one change and finishes it, however long that takes.
+func (l *lane) putItem(ctx context.Context, c *Item, tries int, cause error) error {
+	letter := DeadLetter{Attempts: tries, Cause: cause, Time: l.blockedKeys.nextTime(c.Key, l.calls.ServiceNow().UTC())}
+	err := l.untilStored(ctx, l.laneIndex, func() error {
+		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Put(ctx, c, letter) })
 	})
 	if err != nil {
 		return err
 	}
 	if l.config.BlockKeys {
-		l.blocked.add(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Time: letter.Time}, time.Now())
+		l.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Time: letter.Time}, time.Now())
 	}
-	l.calls.DeadLettered(l.index, c, letter)
-	l.finish([]*Item{c})
+	l.calls.DeadLettered(l.laneIndex, c, letter)
+	l.finishItems([]*Item{c})
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (l *lane) withoutBlocked(ctx context.Context, group []*Item) ([]*Item, erro
 			free = append(free, c)
 			continue
 		}
-		if err := l.put(ctx, c, 0, nil); err != nil {
+		if err := l.putItem(ctx, c, 0, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -89,24 +89,24 @@ func (l *lane) withoutBlocked(ctx context.Context, group []*Item) ([]*Item, erro
 // isBehind asks the store, if this worker cannot tell, whether a dead letter of
 // the change's key is still there.
 func (l *lane) isBehind(ctx context.Context, c *Item) (bool, error) {
-	maybe, certain := l.blocked.isBehind(c)
+	maybe, certain := l.blockedKeys.isBehind(c)
 	if !maybe || certain {
 		return certain, nil
 	}
 	var holds bool
-	err := l.untilStored(ctx, l.index, func() error {
-		return limited(ctx, func(ctx context.Context) (err error) {
-			holds, err = l.store.Holds(ctx, c.Key)
+	err := l.untilStored(ctx, l.laneIndex, func() error {
+		return withStoreTimeout(ctx, func(ctx context.Context) (err error) {
+			holds, err = l.deadLetters.Holds(ctx, c.Key)
 			return err
 		})
 	})
 	if err == nil && !holds {
-		l.blocked.remove(c.Key)
+		l.blockedKeys.removeKey(c.Key)
 	}
 	return holds, err
 }
 
-func limited(ctx context.Context, do func(context.Context) error) error {
+func withStoreTimeout(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return do(ctx)

@@ -50,10 +50,10 @@ const (
 
 // Verdict is the result of one handler call.
 type Verdict struct {
-	Outcome    Outcome
-	Err        error   // nil if all changes were handled
-	Failed     []*Item // the changes that are not handled, in order; nil means all of them
-	Checkpoint bool    // the handler asked for a checkpoint after the batch
+	Outcome     Outcome
+	Err         error   // nil if all changes were handled
+	FailedItems []*Item // the changes that are not handled, in order; nil means all of them
+	Checkpoint  bool    // the handler asked for a checkpoint after the batch
 }
 
 // Step is the kind of an [Action].
@@ -126,10 +126,10 @@ func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 	}
 	r := g.Retry
 	switch {
-	case r.Hung && r.exhausted(p, now):
+	case r.Hung && r.isExhausted(p, now):
 		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
 	case p.MaxAttempts > 0 && r.Crashes >= max(p.MaxAttempts, minCrashes),
-		p.RetryMaxAge > 0 && r.Crashes >= minCrashes && r.aged(p, now):
+		p.RetryMaxAge > 0 && r.Crashes >= minCrashes && r.isTooOld(p, now):
 		a.Step, a.Reason = GiveUp, fmt.Errorf("%d hosts in a row ended without releasing the lease while they delivered this change alone: it may crash the process", r.Crashes)
 	}
 	return a
@@ -139,7 +139,7 @@ func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 // worker ends: nothing can end the call.
 func afterHungCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 	r := g.Retry.failedFirst(now)
-	r.Hung = !p.splits(g.Size)
+	r.Hung = !p.splitsGroup(g.Size)
 	if r.Hung {
 		r.Attempts++
 	}
@@ -153,10 +153,10 @@ func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) A
 	a := Action{Step: Deliver, Retry: r, Failures: lane.Failures + 1, BreakerApplied: g.BreakerApplied}
 	a.Wait = backoff.Wait(a.Failures, p.RetryMin, p.RetryMax, p.JitterKey...)
 	switch {
-	case p.splits(g.Size):
+	case p.splitsGroup(g.Size):
 		a.Step = Split
 		a.Retry = RetryState{Tries: r.Tries, Since: r.Since}
-	case !r.exhausted(p, now):
+	case !r.isExhausted(p, now):
 	case !p.DeadLetters:
 		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)
 	case !g.BreakerApplied && p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit:
@@ -168,8 +168,8 @@ func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) A
 	return a
 }
 
-// splits reports whether a group of that size is halved.
-func (p Policy) splits(size int) bool { return !p.NoBisection && size > 1 }
+// splitsGroup reports whether a group of that size is halved.
+func (p Policy) splitsGroup(size int) bool { return !p.NoBisection && size > 1 }
 
 // HungError is the error of a handler call that did not return.
 type HungError struct{ After time.Duration }

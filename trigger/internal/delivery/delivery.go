@@ -40,39 +40,39 @@ type Config struct {
 	BlockKeys   bool // later changes of a dead-lettered change's key follow it
 	Checkpoint  Checkpoint
 
-	Merged       bool   // the lease covers a part of a physical range: LSNs do not name positions in it
-	Continuation string // of the lease as acquired
-	Retries      string // saved by the previous owner, see [Delivery.RetryProperty]
-	Isolated     bool   // two owners in a row ended without releasing the lease, see isolation.go
-	SuspectSlot  chan struct{}
-	KeyPaths     []string // partition key paths of the container
+	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
+	Continuation  string // of the lease as acquired
+	SavedRetries  string // saved by the previous owner, see [Delivery.RetryProperty]
+	StartIsolated bool   // two owners in a row ended without releasing the lease, see isolation.go
+	SuspectSlot   chan struct{}
+	KeyPaths      []string // partition key paths of the container
 }
 
 // Calls are what delivery asks of its worker. All are required, and all but Handle
 // return quickly.
 type Calls struct {
-	// Handle calls the handler once and returns its verdict. ctx ends when the
+	// CallHandler calls the handler once and returns its verdict. ctx ends when the
 	// lease is lost or the grace of a stop is over.
-	Handle func(ctx context.Context, lane int, items []*Item, attempt int) Verdict
+	CallHandler func(ctx context.Context, lane int, items []*Item, attempt int) Verdict
 	// WaitTrusted returns once a delivery may begin, or the reason why none may.
 	WaitTrusted func(ctx context.Context) error
-	// Confirm returns after a lease write that started after the call has succeeded.
-	Confirm func(ctx context.Context) error
-	// Position is the continuation that the stored lease holds.
-	Position func() string
-	// Advance says that everything up to the position is handled. urgent asks for
+	// ConfirmOwnership returns after a lease write that started after the call has succeeded.
+	ConfirmOwnership func(ctx context.Context) error
+	// StoredPosition is the continuation that the stored lease holds.
+	StoredPosition func() string
+	// AdvancePosition says that everything up to the position is handled. urgent asks for
 	// a write soon; otherwise it goes with the next renewal.
-	Advance func(position string, urgent bool)
+	AdvancePosition func(position string, urgent bool)
 	// MadeProgress says that a page with changes is finished.
 	MadeProgress func()
-	// Released takes back a page whose bytes are not needed any more.
-	Released func(page *feed.Page)
+	// ReleasePage takes back a page whose bytes are not needed any more.
+	ReleasePage func(page *feed.Page)
 	// DeadLettered is told of each change that is durable in the store.
-	DeadLettered func(lane int, item *Item, l Letter)
-	// Problem says why a lane, or the range as a whole (AllLanes), makes no progress.
-	Problem func(lane int, err error)
-	// Now is the service's clock.
-	Now func() time.Time
+	DeadLettered func(lane int, item *Item, l DeadLetter)
+	// ReportProblem says why a lane, or the range as a whole (AllLanes), makes no progress.
+	ReportProblem func(lane int, err error)
+	// ServiceNow is the service's clock.
+	ServiceNow func() time.Time
 }
 
 // AllLanes stands for the range as a whole in [Calls].
@@ -84,15 +84,15 @@ type Item struct {
 	feed.Change
 	Seq int64 // counts the changes that this owner has read, from 1
 
-	page    *openPage
-	index   int     // in its page
-	resumes *record // history of a group of an earlier owner that begins here, or nil
+	inPage        *openPage
+	pageIndex     int          // in its page
+	resumedRecord *retryRecord // history of a group of an earlier owner that begins here, or nil
 }
 
 // Delivery delivers the changes of one leased range, from its acquisition to its
 // release. One worker owns it.
 type Delivery struct {
-	*core
+	*laneShared
 	isolation isolation
 	lanes     []*lane
 }
@@ -104,19 +104,19 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 	} else {
 		c.DeadLetters = true
 	}
-	shared := &core{
-		config: c, calls: calls, store: store,
-		progress: newProgress(c.Checkpoint, calls.Advance, c.Merged),
-		retries:  &retries{now: calls.Now},
-		blocked:  &blockedKeys{},
-		breaker:  &breaker{},
+	shared := &laneShared{
+		config: c, calls: calls, deadLetters: store,
+		progress:    newProgress(c.Checkpoint, calls.AdvancePosition, c.MergedRange),
+		retries:     &retryRecords{serviceNow: calls.ServiceNow},
+		blockedKeys: &blockedKeys{},
+		breaker:     &breaker{},
 	}
-	shared.retries.load(c.Retries)
-	d := &Delivery{core: shared, isolation: isolation{
-		active: c.Isolated, slot: c.SuspectSlot, confirm: calls.Confirm, retries: shared.retries, jitterKey: c.JitterKey,
+	shared.retries.loadProperty(c.SavedRetries)
+	d := &Delivery{laneShared: shared, isolation: isolation{
+		isActive: c.StartIsolated, suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, retries: shared.retries, jitterKey: c.JitterKey,
 	}}
 	for i := range c.Lanes {
-		d.lanes = append(d.lanes, &lane{core: shared, index: i})
+		d.lanes = append(d.lanes, &lane{laneShared: shared, laneIndex: i})
 	}
 	return d
 }
@@ -126,12 +126,12 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 // begin, and the next owner delivers the rest again. ctx ends when no delivery may
 // begin; held ends when a running call must end.
 func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
-	defer d.abandon()
+	defer d.abandonPages()
 	if err := d.runIsolated(ctx, held, pages); err != nil {
 		return err
 	}
 	if len(d.lanes) == 1 {
-		return d.lanes[0].run(ctx, held, d.fromPages(pages))
+		return d.lanes[0].deliverAll(ctx, held, d.fromPages(pages))
 	}
 	return d.runLanes(ctx, held, pages)
 }
@@ -139,16 +139,16 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 // runIsolated delivers one change per call while the range is suspected to hold
 // one that ends the process.
 func (d *Delivery) runIsolated(ctx, held context.Context, pages <-chan *feed.Page) error {
-	for d.isolation.active {
+	for d.isolation.isActive {
 		select {
 		case page, open := <-pages:
 			if !open {
 				return context.Cause(ctx)
 			}
-			items := d.open(page)
+			items := d.takePage(page)
 			for i := range items {
 				l := d.lanes[d.laneOf(&items[i])]
-				if err := l.settleSuspect(ctx, held, &items[i], &d.isolation); err != nil {
+				if err := l.finishSuspect(ctx, held, &items[i], &d.isolation); err != nil {
 					return err
 				}
 			}
@@ -170,10 +170,10 @@ func (d *Delivery) afterIsolatedPage(ctx context.Context, changes int) error {
 	if changes == 0 {
 		return nil
 	}
-	if err := d.calls.Confirm(ctx); err != nil {
+	if err := d.calls.ConfirmOwnership(ctx); err != nil {
 		return err
 	}
-	d.isolation.active = d.calls.Position() == d.config.Continuation
+	d.isolation.isActive = d.calls.StoredPosition() == d.config.Continuation
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (d *Delivery) runLanes(ctx, held context.Context, pages <-chan *feed.Page) 
 	for i, l := range d.lanes {
 		incoming[i] = make(chan []*Item, 1)
 		working.Go(func() {
-			if err := l.run(ctx, held, fromLane(incoming[i])); err != nil {
+			if err := l.deliverAll(ctx, held, fromLane(incoming[i])); err != nil {
 				stop(err)
 			}
 		})
@@ -209,7 +209,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, incoming []chan []*Item, pa
 		if !open {
 			return false
 		}
-		items = d.open(page)
+		items = d.takePage(page)
 	case <-ctx.Done():
 		return false
 	}
@@ -239,18 +239,18 @@ func (d *Delivery) laneOf(c *Item) int {
 	return int(c.OrderKey(d.config.LanesByID) % uint32(len(d.lanes)))
 }
 
-// source receives changes for a lane. It returns open = false when no more come,
+// itemSource receives changes for a lane. It returns open = false when no more come,
 // errWindowOver when over fires, and the cause when ctx ends.
-type source func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
+type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
 
 // fromPages feeds a single lane with whole pages.
-func (d *Delivery) fromPages(pages <-chan *feed.Page) source {
+func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
 	return func(ctx context.Context, over <-chan time.Time) ([]*Item, bool, error) {
-		page, open, err := receive(ctx, pages, over)
+		page, open, err := receiveNext(ctx, pages, over)
 		if err != nil || !open {
 			return nil, open, err
 		}
-		items := d.open(page)
+		items := d.takePage(page)
 		all := make([]*Item, len(items))
 		for i := range items {
 			all[i] = &items[i]
@@ -260,15 +260,15 @@ func (d *Delivery) fromPages(pages <-chan *feed.Page) source {
 }
 
 // fromLane feeds one of several lanes with its share of each page.
-func fromLane(incoming <-chan []*Item) source {
+func fromLane(incoming <-chan []*Item) itemSource {
 	return func(ctx context.Context, over <-chan time.Time) ([]*Item, bool, error) {
-		return receive(ctx, incoming, over)
+		return receiveNext(ctx, incoming, over)
 	}
 }
 
-// receive takes the next value. A value that is there already comes before the
+// receiveNext takes the next value. A value that is there already comes before the
 // end of the window.
-func receive[T any](ctx context.Context, from <-chan T, over <-chan time.Time) (v T, open bool, err error) {
+func receiveNext[T any](ctx context.Context, from <-chan T, over <-chan time.Time) (v T, open bool, err error) {
 	select {
 	case v, open = <-from:
 		return v, open, nil
@@ -290,18 +290,20 @@ func (d *Delivery) LoadBlockedKeys(ctx context.Context) error {
 	if !d.config.BlockKeys {
 		return nil
 	}
-	return d.untilStored(ctx, AllLanes, func() error { return d.blocked.load(ctx, d.store, d.calls) })
+	return d.untilStored(ctx, AllLanes, func() error { return d.blockedKeys.loadKeys(ctx, d.deadLetters, d.calls) })
 }
 
 // RetryProperty is the failure history of the range for the next owner, or "" if
 // there is none. The lease's writer calls it at each write.
-func (d *Delivery) RetryProperty() string { return d.retries.property() }
+func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
 
 // ClearSuspect removes this owner's crash mark from the change that it last
 // delivered in isolation: the owner is releasing the lease in good order. It is
 // called after Run has returned.
-func (d *Delivery) ClearSuspect() { d.retries.clearCrash(d.isolation.suspect) }
+func (d *Delivery) ClearSuspect() { d.retries.clearCrash(d.isolation.suspectName) }
 
-// Oldest returns LSN and time (Unix seconds) of the first change that is read and
+// OldestUnfinished returns LSN and time (Unix seconds) of the first change that is read and
 // not finished.
-func (d *Delivery) Oldest() (lsn, timestamp int64, ok bool) { return d.progress.oldest() }
+func (d *Delivery) OldestUnfinished() (lsn, timestamp int64, ok bool) {
+	return d.progress.oldestUnfinished()
+}

@@ -34,48 +34,48 @@ import (
 //
 // The goroutine that runs the delivery owns it.
 type isolation struct {
-	active    bool
-	slot      chan struct{} // capacity 1, one per process
-	confirm   func(ctx context.Context) error
-	retries   *retries
-	jitterKey []any
+	isActive         bool
+	suspectSlot      chan struct{} // capacity 1, one per process
+	confirmOwnership func(ctx context.Context) error
+	retries          *retryRecords
+	jitterKey        []any
 
-	suspect  string // name of the change that was last delivered in isolation
-	occupied bool   // this range holds the slot
+	suspectName string // name of the change that was last delivered in isolation
+	holdsSlot   bool   // this range holds the slot
 }
 
 // enterSpread bounds the jitter before the suspect slot is requested. Ranges that
 // request it at one moment get an order by hash, so a simulated run can be repeated.
 const enterSpread = 20 * time.Millisecond
 
-// enter returns when the group, a single change, may be delivered in isolation:
+// enterSlot returns when the group, a single change, may be delivered in isolation:
 // this range has the suspect slot and the lease names the change. The caller must
 // call leave after the call.
-func (s *isolation) enter(ctx context.Context, g *group, failures int) error {
+func (s *isolation) enterSlot(ctx context.Context, g *group, failures int) error {
 	if err := backoff.Sleep(ctx, backoff.Wait(1, enterSpread, enterSpread, s.jitterKey...)); err != nil {
 		return err
 	}
 	select {
-	case s.slot <- struct{}{}:
-		s.occupied = true
+	case s.suspectSlot <- struct{}{}:
+		s.holdsSlot = true
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	marked := g.retry.failedFirst(time.Now())
+	marked := g.retryState.failedFirst(time.Now())
 	marked.Crashes++
-	s.suspect = g.items[0].Name()
-	s.retries.save(g.items, marked, failures)
-	if err := s.confirm(ctx); err != nil {
-		s.leave()
+	s.suspectName = g.items[0].Name()
+	s.retries.saveGroup(g.items, marked, failures)
+	if err := s.confirmOwnership(ctx); err != nil {
+		s.leaveSlot()
 		return err
 	}
 	return nil
 }
 
-// leave gives the suspect slot back. It may be called again.
-func (s *isolation) leave() {
-	if s.occupied {
-		s.occupied = false
-		<-s.slot
+// leaveSlot gives the suspect slot back. It may be called again.
+func (s *isolation) leaveSlot() {
+	if s.holdsSlot {
+		s.holdsSlot = false
+		<-s.suspectSlot
 	}
 }

@@ -12,50 +12,50 @@ import (
 // in into batches, and finishes each before it begins the next. Changes of one
 // order key are always in one lane. One goroutine owns a lane.
 type lane struct {
-	*core
-	index    int
-	waiting  []*Item
-	oldest   time.Time // arrival of the first waiting change
-	closed   bool      // no more changes come in
-	failures int       // failed calls since the last success
+	*laneShared
+	laneIndex     int
+	waitingItems  []*Item
+	oldestArrival time.Time // arrival of the first waiting change
+	sourceClosed  bool      // no more changes come in
+	failuresInRow int       // failed calls since the last success
 }
 
 // group is a part of a batch that is delivered in one call.
 type group struct {
 	items          []*Item
-	retry          RetryState
+	retryState     RetryState
 	suspect        bool // see isolation.go
 	breakerApplied bool // it has already waited for the circuit breaker
 }
 
 var errWindowOver = errors.New("batching window is over")
 
-// run delivers until the source is closed and everything is finished: nil.
+// deliverAll delivers until the source is closed and everything is finished: nil.
 // Otherwise it returns why no further delivery may begin.
-func (l *lane) run(ctx, held context.Context, from source) error {
+func (l *lane) deliverAll(ctx, held context.Context, from itemSource) error {
 	for {
-		if err := l.fill(ctx, from); err != nil {
+		if err := l.fillBatch(ctx, from); err != nil {
 			return err
 		}
-		if len(l.waiting) == 0 {
+		if len(l.waitingItems) == 0 {
 			return nil
 		}
-		if err := l.settle(ctx, held, l.cut(), nil); err != nil {
+		if err := l.finishBatch(ctx, held, l.cutBatch(), nil); err != nil {
 			return err
 		}
 	}
 }
 
-// fill waits until there is a batch: enough changes or bytes, or the end of the
+// fillBatch waits until there is a batch: enough changes or bytes, or the end of the
 // batching window, counted from the arrival of the first waiting change. With
 // nothing waiting it returns only if no more changes come.
-func (l *lane) fill(ctx context.Context, from source) error {
+func (l *lane) fillBatch(ctx context.Context, from itemSource) error {
 	var window *time.Timer
-	for !l.closed && !l.full() {
+	for !l.sourceClosed && !l.batchIsFull() {
 		var over <-chan time.Time
-		if len(l.waiting) > 0 {
+		if len(l.waitingItems) > 0 {
 			if window == nil {
-				window = time.NewTimer(l.config.BatchWindow - time.Since(l.oldest))
+				window = time.NewTimer(l.config.BatchWindow - time.Since(l.oldestArrival))
 				defer window.Stop()
 			}
 			over = window.C
@@ -67,79 +67,79 @@ func (l *lane) fill(ctx context.Context, from source) error {
 		if err != nil {
 			return err
 		}
-		if len(l.waiting) == 0 {
-			l.oldest = time.Now()
+		if len(l.waitingItems) == 0 {
+			l.oldestArrival = time.Now()
 		}
-		l.waiting = append(l.waiting, more...)
-		l.closed = !open
+		l.waitingItems = append(l.waitingItems, more...)
+		l.sourceClosed = !open
 	}
 	return context.Cause(ctx)
 }
 
-func (l *lane) full() bool {
-	if len(l.waiting) == 0 {
+func (l *lane) batchIsFull() bool {
+	if len(l.waitingItems) == 0 {
 		return false
 	}
-	earlier := l.waiting[0].resumes
-	return l.size() < len(l.waiting) || len(l.waiting) >= l.config.BatchItems || earlier != nil && len(l.waiting) >= earlier.Size
+	earlier := l.waitingItems[0].resumedRecord
+	return l.nextBatchSize() < len(l.waitingItems) || len(l.waitingItems) >= l.config.BatchItems || earlier != nil && len(l.waitingItems) >= earlier.Size
 }
 
-// size is the number of waiting changes that the next batch takes. A group with a
+// nextBatchSize is the number of waiting changes that the next batch takes. A group with a
 // history of an earlier owner is a batch of its own.
-func (l *lane) size() int {
+func (l *lane) nextBatchSize() int {
 	bytes, most := 0, l.config.BatchItems
-	earlier := l.waiting[0].resumes
+	earlier := l.waitingItems[0].resumedRecord
 	if earlier != nil {
 		most = min(most, max(earlier.Size, 1))
 	}
-	for i, c := range l.waiting {
+	for i, c := range l.waitingItems {
 		bytes += c.Size()
 		if i == 0 {
 			continue
 		}
-		if i == most || bytes > l.config.BatchBytes || c.resumes != nil || earlier != nil && !earlier.holds(c) {
+		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {
 			return i
 		}
 	}
-	return len(l.waiting)
+	return len(l.waitingItems)
 }
 
-// cut takes the next batch off the waiting changes.
-func (l *lane) cut() *group {
-	n := l.size()
-	batch := l.waiting[:n:n]
-	l.waiting = l.waiting[n:]
-	l.oldest = time.Now()
-	return l.resume(batch)
+// cutBatch takes the next batch off the waiting changes.
+func (l *lane) cutBatch() *group {
+	n := l.nextBatchSize()
+	batch := l.waitingItems[:n:n]
+	l.waitingItems = l.waitingItems[n:]
+	l.oldestArrival = time.Now()
+	return l.resumeGroup(batch)
 }
 
-// resume returns the group of these changes, with the history that an earlier
+// resumeGroup returns the group of these changes, with the history that an earlier
 // owner has saved. In a merged range LSNs do not tell which changes were in a
 // group, so several changes start from zero there.
-func (l *lane) resume(batch []*Item) *group {
+func (l *lane) resumeGroup(batch []*Item) *group {
 	g := &group{items: batch}
-	earlier := batch[0].resumes
+	earlier := batch[0].resumedRecord
 	if earlier == nil {
 		return g
 	}
-	g.retry = l.retries.state(earlier)
-	if len(batch) > 1 && l.config.Merged {
-		g.retry = RetryState{Tries: g.retry.Tries}
+	g.retryState = l.retries.retryState(earlier)
+	if len(batch) > 1 && l.config.MergedRange {
+		g.retryState = RetryState{Tries: g.retryState.Tries}
 		return g
 	}
-	l.failures = max(l.failures, earlier.Failures)
+	l.failuresInRow = max(l.failuresInRow, earlier.Failures)
 	return g
 }
 
-// settle finishes a batch. It fails in parts: a group that failed is halved, and
+// finishBatch finishes a batch. It fails in parts: a group that failed is halved, and
 // the first half comes before the second, so that order is kept and a poison
 // change ends up alone.
-func (l *lane) settle(ctx, held context.Context, batch *group, in *isolation) error {
+func (l *lane) finishBatch(ctx, held context.Context, batch *group, in *isolation) error {
 	stack := []*group{batch} // the next group is the last
 	for len(stack) > 0 {
 		g := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		again, err := l.deliver(ctx, held, g, in)
+		again, err := l.deliverGroup(ctx, held, g, in)
 		if err != nil {
 			return err
 		}
@@ -148,49 +148,49 @@ func (l *lane) settle(ctx, held context.Context, batch *group, in *isolation) er
 	return nil
 }
 
-// settleSuspect finishes one change that may end the process.
-func (l *lane) settleSuspect(ctx, held context.Context, c *Item, in *isolation) error {
-	g := l.resume([]*Item{c})
+// finishSuspect finishes one change that may end the process.
+func (l *lane) finishSuspect(ctx, held context.Context, c *Item, in *isolation) error {
+	g := l.resumeGroup([]*Item{c})
 	g.suspect = true
-	return l.settle(ctx, held, g, in)
+	return l.finishBatch(ctx, held, g, in)
 }
 
-// deliver makes one call with a group and returns the groups to deliver next, the
+// deliverGroup makes one call with a group and returns the groups to deliver next, the
 // next one last.
-func (l *lane) deliver(ctx, held context.Context, g *group, in *isolation) (again []*group, err error) {
+func (l *lane) deliverGroup(ctx, held context.Context, g *group, in *isolation) (again []*group, err error) {
 	if g.items, err = l.withoutBlocked(ctx, g.items); err != nil || len(g.items) == 0 {
 		return nil, err
 	}
-	switch a := Decide(g.summary(), Verdict{}, l.state(), l.config.Policy, time.Now()); a.Step {
+	switch a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now()); a.Step {
 	case GiveUp:
-		return nil, l.deadLetter(ctx, g.items, g.retry.Tries, a.Reason)
+		return nil, l.giveUp(ctx, g.items, g.retryState.Tries, a.Reason)
 	case Isolate:
-		if err := in.enter(ctx, g, l.failures); err != nil {
+		if err := in.enterSlot(ctx, g, l.failuresInRow); err != nil {
 			return nil, err
 		}
-		defer in.leave()
+		defer in.leaveSlot()
 	}
 	if err := l.mayDeliver(ctx); err != nil { // last: the store and the suspect slot may have been slow
 		return nil, err
 	}
-	v := l.calls.Handle(held, l.index, g.items, g.retry.Tries+1)
-	g.retry.Tries++
+	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retryState.Tries+1)
+	g.retryState.Tries++
 	if g.suspect {
-		in.leave()
+		in.leaveSlot()
 		g.suspect = false
 	}
-	return l.after(ctx, held, g, v)
+	return l.applyVerdict(ctx, held, g, v)
 }
 
-// after counts the changes that a call handled and acts on the decision about the
+// applyVerdict counts the changes that a call handled and acts on the decision about the
 // others.
-func (l *lane) after(ctx, held context.Context, g *group, v Verdict) (again []*group, err error) {
-	failed, handled := v.split(g.items)
-	l.finish(handled)
+func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (again []*group, err error) {
+	failed, handled := v.splitItems(g.items)
+	l.finishItems(handled)
 	if len(failed) == 0 {
-		l.succeeded()
+		l.resetFailures()
 		if v.Checkpoint {
-			l.progress.request(handled[len(handled)-1].Seq)
+			l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
 		}
 		return nil, nil
 	}
@@ -200,62 +200,62 @@ func (l *lane) after(ctx, held context.Context, g *group, v Verdict) (again []*g
 	case cause != nil:
 		v.Outcome = Interrupted
 	case len(handled) > 0 && v.Outcome == Failed: // the others are a new group
-		l.succeeded()
-		g = &group{retry: RetryState{Tries: g.retry.Tries, Since: g.retry.Since}}
+		l.resetFailures()
+		g = &group{retryState: RetryState{Tries: g.retryState.Tries, Since: g.retryState.Since}}
 	}
 	g.items = failed
-	a := Decide(g.summary(), v, l.state(), l.config.Policy, time.Now())
-	l.failures = a.Failures
+	a := Decide(g.policyView(), v, l.laneState(), l.config.Policy, time.Now())
+	l.failuresInRow = a.Failures
 	if a.Reason != nil && a.Step != GiveUp {
-		l.calls.Problem(l.index, a.Reason)
+		l.calls.ReportProblem(l.laneIndex, a.Reason)
 	}
-	return l.act(ctx, g, v, a, cause)
+	return l.carryOut(ctx, g, v, a, cause)
 }
 
-// act carries out the decision after a failed call.
-func (l *lane) act(ctx context.Context, g *group, v Verdict, a Action, cause error) (again []*group, err error) {
+// carryOut carries out the decision after a failed call.
+func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, cause error) (again []*group, err error) {
 	half := g.items[:max(len(g.items)/2, 1)]
 	switch a.Step {
 	case GiveUp:
 		if v.Outcome != GivenUp {
-			l.retries.save(g.items, a.Retry, a.Failures) // the store may fail for longer than this owner lasts
-			l.breaker.count(len(g.items))
+			l.retries.saveGroup(g.items, a.Retry, a.Failures) // the store may fail for longer than this owner lasts
+			l.breaker.addGivenUp(len(g.items))
 		}
-		return nil, l.deadLetter(ctx, g.items, g.retry.Tries, a.Reason)
+		return nil, l.giveUp(ctx, g.items, g.retryState.Tries, a.Reason)
 	case Release:
 		first := g.items
-		if l.config.splits(len(first)) {
+		if l.config.splitsGroup(len(first)) {
 			first = half
 		}
-		l.retries.save(first, a.Retry, a.Failures)
+		l.retries.saveGroup(first, a.Retry, a.Failures)
 		if v.Outcome == Hung {
 			return nil, v.Err
 		}
 		return nil, cause
 	case Split:
-		second := &group{items: g.items[len(half):], retry: RetryState{Tries: g.retry.Tries}}
-		first := &group{items: half, retry: a.Retry}
+		second := &group{items: g.items[len(half):], retryState: RetryState{Tries: g.retryState.Tries}}
+		first := &group{items: half, retryState: a.Retry}
 		again = []*group{second, first}
 	default:
-		again = []*group{{items: g.items, retry: a.Retry, breakerApplied: a.BreakerApplied}}
+		again = []*group{{items: g.items, retryState: a.Retry, breakerApplied: a.BreakerApplied}}
 	}
 	next := again[len(again)-1]
-	l.retries.save(next.items, next.retry, a.Failures)
+	l.retries.saveGroup(next.items, next.retryState, a.Failures)
 	return again, backoff.Sleep(ctx, a.Wait)
 }
 
-// succeeded resets the failures in a row: the sink accepts changes.
-func (l *lane) succeeded() {
-	l.failures = 0
-	l.breaker.reset()
+// resetFailures resets the failures in a row: the sink accepts changes.
+func (l *lane) resetFailures() {
+	l.failuresInRow = 0
+	l.breaker.resetCount()
 }
 
-func (g *group) summary() Group {
-	return Group{Size: len(g.items), Suspect: g.suspect, BreakerApplied: g.breakerApplied, Retry: g.retry}
+func (g *group) policyView() Group {
+	return Group{Size: len(g.items), Suspect: g.suspect, BreakerApplied: g.breakerApplied, Retry: g.retryState}
 }
 
-func (l *lane) state() LaneState {
-	return LaneState{Failures: l.failures, GivenUp: l.breaker.inARow()}
+func (l *lane) laneState() LaneState {
+	return LaneState{Failures: l.failuresInRow, GivenUp: l.breaker.inARow()}
 }
 
 // mayDeliver returns once a delivery may begin, or the reason why none may.
@@ -266,21 +266,21 @@ func (l *lane) mayDeliver(ctx context.Context) error {
 	return l.calls.WaitTrusted(ctx)
 }
 
-// split separates the changes that a call did not handle from those that it did.
-func (v Verdict) split(items []*Item) (failed, handled []*Item) {
+// splitItems separates the changes that a call did not handle from those that it did.
+func (v Verdict) splitItems(items []*Item) (failed, handled []*Item) {
 	switch {
 	case v.Outcome == Handled:
 		return nil, items
-	case v.Outcome == Hung || v.Failed == nil:
+	case v.Outcome == Hung || v.FailedItems == nil:
 		return items, nil
 	}
 	next := 0
 	for _, c := range items {
-		if next < len(v.Failed) && v.Failed[next] == c {
+		if next < len(v.FailedItems) && v.FailedItems[next] == c {
 			next++
 		} else {
 			handled = append(handled, c)
 		}
 	}
-	return v.Failed, handled
+	return v.FailedItems, handled
 }

@@ -17,44 +17,44 @@ import (
 // mu guards all of it. advance is called under mu, so that positions arrive in
 // order; it may take the lock of the lease's writer.
 type progress struct {
-	advance func(position string, urgent bool)
-	merged  bool // LSNs do not name positions in the range
+	advancePosition func(position string, urgent bool)
+	isMerged        bool // LSNs do not name positions in the range
 
-	mu       sync.Mutex
-	schedule schedule
-	pages    []*openPage // in feed order, the first with unfinished changes
-	newest   int64       // sequence number of the newest change
-	end      string      // of the prefix; "" before its first change
-	endSeq   int64       // last change in it
+	mu          sync.Mutex
+	schedule    checkpointSchedule
+	openPages   []*openPage // in feed order, the first with unfinished changes
+	newestSeq   int64       // sequence number of the newest change
+	endPosition string      // of the prefix; "" before its first change
+	endSeq      int64       // last change in it
 }
 
 // openPage is a page with changes that are not finished.
 type openPage struct {
-	page       *feed.Page
-	before     int64 // sequence number of the last change before the page
+	feedPage   *feed.Page
+	seqBefore  int64 // sequence number of the last change before the page
 	unfinished int
-	done       []bool
-	inside     bool // a position inside the page can be named, see namesLSNs
+	itemDone   []bool
+	innerNamed bool // a position inside the page can be named, see namesLSNs
 }
 
 func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *progress {
-	return &progress{advance: advance, merged: merged, schedule: schedule{setting: setting, savedAt: time.Now()}}
+	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}}
 }
 
-// open takes in a page and numbers its changes.
-func (p *progress) open(page *feed.Page) []Item {
+// addPage takes in a page and numbers its changes.
+func (p *progress) addPage(page *feed.Page) []Item {
 	o := &openPage{
-		page: page, unfinished: len(page.Items), done: make([]bool, len(page.Items)),
-		inside: !p.merged && namesLSNs(page),
+		feedPage: page, unfinished: len(page.Items), itemDone: make([]bool, len(page.Items)),
+		innerNamed: !p.isMerged && namesLSNs(page),
 	}
 	items := make([]Item, len(page.Items))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o.before = p.newest
-	p.pages = append(p.pages, o)
+	o.seqBefore = p.newestSeq
+	p.openPages = append(p.openPages, o)
 	for i, item := range page.Items {
-		p.newest++
-		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newest, page: o, index: i}
+		p.newestSeq++
+		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
 	}
 	return items
 }
@@ -75,54 +75,54 @@ func namesLSNs(page *feed.Page) bool {
 
 func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
 
-// finish marks changes as handled or dead-lettered, advances the prefix, and
+// finishItems marks changes as handled or dead-lettered, advances the prefix, and
 // returns the pages that are finished.
-func (p *progress) finish(items []*Item) (finished []*feed.Page) {
+func (p *progress) finishItems(items []*Item) (finished []*feed.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range items {
-		if !c.page.done[c.index] {
-			c.page.done[c.index] = true
-			c.page.unfinished--
+		if !c.inPage.itemDone[c.pageIndex] {
+			c.inPage.itemDone[c.pageIndex] = true
+			c.inPage.unfinished--
 		}
 	}
-	end, seq := p.end, p.endSeq
-	for len(p.pages) > 0 && p.pages[0].unfinished == 0 {
-		o := p.pages[0]
-		finished = append(finished, o.page)
-		end, seq = o.page.Continuation, o.before+int64(len(o.done))
-		p.pages = p.pages[1:]
+	end, seq := p.endPosition, p.endSeq
+	for len(p.openPages) > 0 && p.openPages[0].unfinished == 0 {
+		o := p.openPages[0]
+		finished = append(finished, o.feedPage)
+		end, seq = o.feedPage.Continuation, o.seqBefore+int64(len(o.itemDone))
+		p.openPages = p.openPages[1:]
 	}
-	if len(p.pages) > 0 {
-		if inner, n := p.pages[0].innerPosition(); n > 0 {
-			end, seq = inner, p.pages[0].before+int64(n)
+	if len(p.openPages) > 0 {
+		if inner, n := p.openPages[0].innerPosition(); n > 0 {
+			end, seq = inner, p.openPages[0].seqBefore+int64(n)
 		}
 	}
-	if end != p.end {
-		p.end, p.endSeq = end, seq
-		p.save()
+	if end != p.endPosition {
+		p.endPosition, p.endSeq = end, seq
+		p.savePrefix()
 	}
 	return finished
 }
 
-// request asks for a manual checkpoint after the change with that sequence
+// requestCheckpoint asks for a manual checkpoint after the change with that sequence
 // number. If that position has no name, because it is inside a transaction or in a
 // page of a merged range, the last position before it is saved.
-func (p *progress) request(seq int64) {
+func (p *progress) requestCheckpoint(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.schedule.requested = max(p.schedule.requested, seq)
-	if p.schedule.setting.Manual && p.end != "" {
-		p.save()
+	p.schedule.requestedSeq = max(p.schedule.requestedSeq, seq)
+	if p.schedule.setting.Manual && p.endPosition != "" {
+		p.savePrefix()
 	}
 }
 
-// save passes the end of the prefix on as the checkpoint setting says.
-func (p *progress) save() {
+// savePrefix passes the end of the prefix on as the checkpoint setting says.
+func (p *progress) savePrefix() {
 	if !p.schedule.setting.Manual {
-		p.advance(p.end, p.schedule.due(p.endSeq))
-	} else if p.endSeq <= p.schedule.requested {
-		p.advance(p.end, true)
+		p.advancePosition(p.endPosition, p.schedule.isDue(p.endSeq))
+	} else if p.endSeq <= p.schedule.requestedSeq {
+		p.advancePosition(p.endPosition, true)
 	}
 }
 
@@ -130,11 +130,11 @@ func (p *progress) save() {
 // is finished, and counts the changes before it; 0 means that there is none. A
 // transaction shares one LSN and is never divided.
 func (o *openPage) innerPosition() (string, int) {
-	if !o.inside {
+	if !o.innerNamed {
 		return "", 0
 	}
-	items := o.page.Items
-	first := slices.Index(o.done, false) // there is one, as the page is unfinished
+	items := o.feedPage.Items
+	first := slices.Index(o.itemDone, false) // there is one, as the page is unfinished
 	end := first
 	for end > 0 && items[end-1].LSN == items[first].LSN {
 		end--
@@ -145,24 +145,24 @@ func (o *openPage) innerPosition() (string, int) {
 	return quotedLSN(items[end-1].LSN), end
 }
 
-// oldest returns LSN and timestamp of the first change that is not finished.
-func (p *progress) oldest() (lsn, timestamp int64, ok bool) {
+// oldestUnfinished returns LSN and timestamp of the first change that is not finished.
+func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.pages) == 0 || p.pages[0].unfinished == 0 {
+	if len(p.openPages) == 0 || p.openPages[0].unfinished == 0 {
 		return 0, 0, false
 	}
-	item := p.pages[0].page.Items[slices.Index(p.pages[0].done, false)]
+	item := p.openPages[0].feedPage.Items[slices.Index(p.openPages[0].itemDone, false)]
 	return item.LSN, item.Timestamp, true
 }
 
-// abandon returns all pages that are still open, when the worker ends.
-func (p *progress) abandon() (pages []*feed.Page) {
+// abandonPages returns all pages that are still open, when the worker ends.
+func (p *progress) abandonPages() (pages []*feed.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, o := range p.pages {
-		pages = append(pages, o.page)
+	for _, o := range p.openPages {
+		pages = append(pages, o.feedPage)
 	}
-	p.pages = nil
+	p.openPages = nil
 	return pages
 }

@@ -24,7 +24,7 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 		pageEnds := map[string]bool{}
 		saved := ""
 		p := newProgress(Checkpoint{}, nil, merged)
-		p.advance = func(end string, _ bool) {
+		p.advancePosition = func(end string, _ bool) {
 			if slices.ContainsFunc(todo, func(c *Item) bool { return c.Seq <= p.endSeq }) {
 				t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, p.endSeq)
 			}
@@ -33,7 +33,7 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 		}
 		for _, page := range pagesOf(changes, etag) {
 			pageEnds[page.Continuation] = true
-			items := p.open(page)
+			items := p.addPage(page)
 			for i := range items {
 				todo = append(todo, &items[i])
 			}
@@ -47,13 +47,13 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 			}
 			c := todo[at]
 			todo = slices.Delete(todo, at, at+1)
-			p.finish([]*Item{c})
+			p.finishItems([]*Item{c})
 		}
-		if n := len(all); n > 0 && saved != all[n-1].page.page.Continuation {
-			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].page.page.Continuation)
+		if n := len(all); n > 0 && saved != all[n-1].inPage.feedPage.Continuation {
+			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].inPage.feedPage.Continuation)
 		}
-		if len(p.pages) != 0 {
-			t.Fatalf("%d pages are still open", len(p.pages))
+		if len(p.openPages) != 0 {
+			t.Fatalf("%d pages are still open", len(p.openPages))
 		}
 	})
 }

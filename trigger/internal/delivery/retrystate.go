@@ -30,13 +30,13 @@ func (r RetryState) failedFirst(now time.Time) RetryState {
 	return r
 }
 
-// exhausted reports whether a group has had all attempts, or all the time, that
+// isExhausted reports whether a group has had all attempts, or all the time, that
 // the policy grants.
-func (r RetryState) exhausted(p Policy, now time.Time) bool {
-	return p.MaxAttempts > 0 && r.Attempts >= p.MaxAttempts || r.aged(p, now)
+func (r RetryState) isExhausted(p Policy, now time.Time) bool {
+	return p.MaxAttempts > 0 && r.Attempts >= p.MaxAttempts || r.isTooOld(p, now)
 }
 
-func (r RetryState) aged(p Policy, now time.Time) bool {
+func (r RetryState) isTooOld(p Policy, now time.Time) bool {
 	return p.RetryMaxAge > 0 && !r.Since.IsZero() && now.Sub(r.Since) >= p.RetryMaxAge
 }
 
@@ -44,9 +44,9 @@ func (r RetryState) aged(p Policy, now time.Time) bool {
 // changes in the feed.
 const maxRecords = 16
 
-// record is a RetryState as the lease holds it. The names of its properties are
+// retryRecord is a RetryState as the lease holds it. The names of its properties are
 // part of the lease format.
-type record struct {
+type retryRecord struct {
 	First    string `json:"change"`   // name of the group's first change
 	Last     string `json:"last"`     // name of its last change
 	Size     int    `json:"size"`     // changes in the group
@@ -57,114 +57,114 @@ type record struct {
 	Hung     bool   `json:"stuck"`    // see RetryState
 	Crashes  int    `json:"deaths"`   // see RetryState
 
-	matched bool // its first change was read by this owner
+	wasMatched bool // its first change was read by this owner
 }
 
-// holds reports whether a change that comes after the group's first one was in
+// holdsChange reports whether a change that comes after the group's first one was in
 // the group. A document rewritten since is no longer in it, so changes after the
 // group's last one are not charged with its failures.
-func (r *record) holds(c *Item) bool {
+func (r *retryRecord) holdsChange(c *feed.Change) bool {
 	return c.LSN < feed.NameLSN(r.Last) || c.Name() == r.Last
 }
 
-// retries are the records of a range, by the name of their first change: those of
+// retryRecords are the records of a range, by the name of their first change: those of
 // earlier owners, and those that this owner's lanes save. Lanes and the lease's
 // writer use them at a time; mu guards them, and no other lock is taken under it.
-type retries struct {
-	now func() time.Time // the service's clock
+type retryRecords struct {
+	serviceNow func() time.Time // the service's clock
 
-	mu    sync.Mutex
-	known map[string]*record
+	mu     sync.Mutex
+	byName map[string]*retryRecord
 }
 
-// load takes the records of earlier owners. An unreadable property counts as
+// loadProperty takes the records of earlier owners. An unreadable property counts as
 // empty: attempts then start from zero.
-func (t *retries) load(property string) {
-	var list []record
+func (t *retryRecords) loadProperty(property string) {
+	var list []retryRecord
 	_ = json.Unmarshal([]byte(property), &list)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known = map[string]*record{}
+	t.byName = map[string]*retryRecord{}
 	for i := range list {
-		t.known[list[i].First] = &list[i]
+		t.byName[list[i].First] = &list[i]
 	}
 }
 
-// property encodes the records for the lease; "" means that there are none.
-func (t *retries) property() string {
+// encodeProperty encodes the records for the lease; "" means that there are none.
+func (t *retryRecords) encodeProperty() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.known) == 0 {
+	if len(t.byName) == 0 {
 		return ""
 	}
-	list := slices.SortedFunc(maps.Values(t.known), func(a, b *record) int {
+	list := slices.SortedFunc(maps.Values(t.byName), func(a, b *retryRecord) int {
 		return cmp.Or(cmp.Compare(feed.NameLSN(a.First), feed.NameLSN(b.First)), cmp.Compare(a.First, b.First))
 	})
 	text, _ := json.Marshal(list[:min(len(list), maxRecords)]) // text and numbers always encode
 	return string(text)
 }
 
-// match links the records of earlier owners with the changes of a page that
+// matchPage links the records of earlier owners with the changes of a page that
 // begin their groups. It drops records that the feed has skipped: their documents
 // have been overwritten.
-func (t *retries) match(page []Item) {
+func (t *retryRecords) matchPage(page []Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.known) == 0 || len(page) == 0 {
+	if len(t.byName) == 0 || len(page) == 0 {
 		return
 	}
 	for i := range page {
-		if r := t.known[page[i].Name()]; r != nil && !r.matched {
-			r.matched = true
-			page[i].resumes = r
+		if r := t.byName[page[i].Name()]; r != nil && !r.wasMatched {
+			r.wasMatched = true
+			page[i].resumedRecord = r
 		}
 	}
 	reached := page[len(page)-1].LSN
-	maps.DeleteFunc(t.known, func(_ string, r *record) bool { return !r.matched && feed.NameLSN(r.First) <= reached })
+	maps.DeleteFunc(t.byName, func(_ string, r *retryRecord) bool { return !r.wasMatched && feed.NameLSN(r.First) <= reached })
 }
 
-// save keeps the history of a group for the next owner.
-func (t *retries) save(items []*Item, state RetryState, failures int) {
-	r := &record{
+// saveGroup keeps the history of a group for the next owner.
+func (t *retryRecords) saveGroup(items []*Item, state RetryState, failures int) {
+	r := &retryRecord{
 		First: items[0].Name(), Last: items[len(items)-1].Name(), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
-		Failures: failures, Hung: state.Hung, Crashes: state.Crashes, matched: true,
+		Failures: failures, Hung: state.Hung, Crashes: state.Crashes, wasMatched: true,
 	}
 	if !state.Since.IsZero() {
-		r.Since = t.now().Add(-time.Since(state.Since)).Unix()
+		r.Since = t.serviceNow().Add(-time.Since(state.Since)).Unix()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known[r.First] = r
+	t.byName[r.First] = r
 }
 
-// state is the history that a record holds.
-func (t *retries) state(r *record) RetryState {
+// retryState is the history that a record holds.
+func (t *retryRecords) retryState(r *retryRecord) RetryState {
 	state := RetryState{Tries: r.Tries, Attempts: r.Attempts, Hung: r.Hung, Crashes: r.Crashes}
 	if r.Since != 0 {
-		state.Since = time.Now().Add(-t.now().Sub(time.Unix(r.Since, 0)))
+		state.Since = time.Now().Add(-t.serviceNow().Sub(time.Unix(r.Since, 0)))
 	}
 	return state
 }
 
-// forget drops the records of changes that are handled or dead-lettered.
-func (t *retries) forget(items []*Item) {
+// forgetItems drops the records of changes that are handled or dead-lettered.
+func (t *retryRecords) forgetItems(items []*Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.known) == 0 {
+	if len(t.byName) == 0 {
 		return
 	}
 	for _, c := range items {
-		delete(t.known, c.Name())
+		delete(t.byName, c.Name())
 	}
 }
 
 // clearCrash takes one crash off a change's record, if it has one.
-func (t *retries) clearCrash(name string) {
+func (t *retryRecords) clearCrash(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.known[name]; r != nil && r.Crashes > 0 {
+	if r := t.byName[name]; r != nil && r.Crashes > 0 {
 		cleared := *r
 		cleared.Crashes--
-		t.known[name] = &cleared
+		t.byName[name] = &cleared
 	}
 }

@@ -9,39 +9,41 @@ import (
 // all ranges of a host. A range that has reserved nothing may exceed it with one
 // page, so that ranges which fail, and keep their pages, do not stop the others.
 type Budget struct {
-	limit int64
+	byteLimit int64
 
-	mu    sync.Mutex
-	used  int64
-	freed chan struct{} // closed and replaced when bytes are released
+	mu          sync.Mutex
+	usedBytes   int64
+	freedSignal chan struct{} // closed and replaced when bytes are released
 }
 
-// Reserved counts the bytes that one range has reserved. The budget's lock
+// ReservedBytes counts the bytes that one range has reserved. The budget's lock
 // guards it.
-type Reserved struct{ bytes int64 }
+type ReservedBytes struct{ bytes int64 }
 
 // NewBudget returns a budget of limit bytes.
-func NewBudget(limit int64) *Budget { return &Budget{limit: limit, freed: make(chan struct{})} }
-
-// Used returns the bytes that are reserved now.
-func (b *Budget) Used() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.used
+func NewBudget(limit int64) *Budget {
+	return &Budget{byteLimit: limit, freedSignal: make(chan struct{})}
 }
 
-// Reserve waits until the page fits or its range has reserved nothing else.
-func (b *Budget) Reserve(ctx context.Context, p *Page, by *Reserved) error {
+// UsedBytes returns the bytes that are reserved now.
+func (b *Budget) UsedBytes() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.usedBytes
+}
+
+// ReservePage waits until the page fits or its range has reserved nothing else.
+func (b *Budget) ReservePage(ctx context.Context, p *Page, by *ReservedBytes) error {
 	size := pageSize(p)
 	for {
 		b.mu.Lock()
-		if by.bytes == 0 || b.used+size <= b.limit {
-			b.used += size
+		if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {
+			b.usedBytes += size
 			by.bytes += size
 			b.mu.Unlock()
 			return nil
 		}
-		freed := b.freed
+		freed := b.freedSignal
 		b.mu.Unlock()
 		select {
 		case <-freed:
@@ -51,21 +53,21 @@ func (b *Budget) Reserve(ctx context.Context, p *Page, by *Reserved) error {
 	}
 }
 
-// Release returns the bytes of a page to the budget and releases the page.
-func (b *Budget) Release(p *Page, by *Reserved) {
-	b.Forget(p, by)
+// ReleasePage returns the bytes of a page to the budget and releases the page.
+func (b *Budget) ReleasePage(p *Page, by *ReservedBytes) {
+	b.ForgetPage(p, by)
 	p.Release()
 }
 
-// Forget returns the bytes of a page to the budget, and leaves the page to the
+// ForgetPage returns the bytes of a page to the budget, and leaves the page to the
 // garbage collector: a handler call that was left behind may still read it.
-func (b *Budget) Forget(p *Page, by *Reserved) {
+func (b *Budget) ForgetPage(p *Page, by *ReservedBytes) {
 	size := pageSize(p)
 	b.mu.Lock()
-	b.used -= size
+	b.usedBytes -= size
 	by.bytes -= size
-	close(b.freed)
-	b.freed = make(chan struct{})
+	close(b.freedSignal)
+	b.freedSignal = make(chan struct{})
 	b.mu.Unlock()
 }
 

@@ -25,48 +25,48 @@ const maxReadFailures = 5
 // starts and waits for. All fields but First are required.
 type Reader struct {
 	Source        *Source
-	Token         string // of the lease, for errors
-	First         *Page  // read before the lease was acquired, or nil
+	LeaseToken    string // of the lease, for errors
+	FirstPage     *Page  // read before the lease was acquired, or nil
 	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
 	PollDelay     time.Duration
-	Timeout       time.Duration // of one read, with the client's retries
+	ReadTimeout   time.Duration // of one read, with the client's retries
 	JitterKey     []any
 	Budget        *Budget
-	Reserved      *Reserved
+	Reserved      *ReservedBytes
 
-	// Begin returns the continuation to read first. It is called again if it fails.
-	Begin func(ctx context.Context) (string, error)
+	// FirstPosition returns the continuation to read first. It is called again if it fails.
+	FirstPosition func(ctx context.Context) (string, error)
 	// Locate returns the range that holds the lease's changes now.
 	Locate func(ctx context.Context) (Target, error)
 	// Relocate is called after the service said that the range is gone. Its error
 	// ends the reader.
 	Relocate func(ctx context.Context) error
-	// Final reports whether an error of Begin or Locate ends the reader.
-	Final func(error) bool
+	// IsFinal reports whether an error of Begin or Locate ends the reader.
+	IsFinal func(error) bool
 	// UntilPoll is the wait of a range that has nothing new.
 	UntilPoll func() time.Duration
-	// Observe is told each page before it is sent on.
-	Observe func(*Page)
-	// Problem is told each failure, with the number of failures in a row.
-	Problem func(err error, failures int)
+	// ObservePage is told each page before it is sent on.
+	ObservePage func(*Page)
+	// ReportProblem is told each failure, with the number of failures in a row.
+	ReportProblem func(err error, failures int)
 }
 
 // Run reads pages ahead of the deliveries and sends them, until ctx ends, the
 // feed keeps failing or it has caught up. It sends each page before it requests
 // the next one.
 func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
-	continuation, err := r.begin(ctx)
+	continuation, err := r.findStart(ctx)
 	if err != nil {
 		return err
 	}
-	if r.First != nil {
-		continuation = r.First.Continuation
-		if err := r.send(ctx, pages, r.First); err != nil {
+	if r.FirstPage != nil {
+		continuation = r.FirstPage.Continuation
+		if err := r.sendPage(ctx, pages, r.FirstPage); err != nil {
 			return err
 		}
 	}
 	for failures := 0; ; {
-		page, err := r.read(ctx, continuation)
+		page, err := r.readPage(ctx, continuation)
 		if err != nil {
 			failures++
 			if err := r.afterFailure(ctx, err, failures); err != nil {
@@ -75,11 +75,11 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			continue
 		}
 		failures = 0
-		r.Observe(page)
+		r.ObservePage(page)
 		idle, moved := page.NotModified, page.Continuation != continuation
 		continuation = page.Continuation
 		if !idle || moved {
-			if err := r.send(ctx, pages, page); err != nil {
+			if err := r.sendPage(ctx, pages, page); err != nil {
 				return err
 			}
 		}
@@ -94,9 +94,9 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	}
 }
 
-func (r *Reader) begin(ctx context.Context) (string, error) {
+func (r *Reader) findStart(ctx context.Context) (string, error) {
 	for failures := 1; ; failures++ {
-		continuation, err := r.Begin(ctx)
+		continuation, err := r.FirstPosition(ctx)
 		if err == nil {
 			return continuation, nil
 		}
@@ -106,15 +106,15 @@ func (r *Reader) begin(ctx context.Context) (string, error) {
 	}
 }
 
-// read reads the page after the continuation.
-func (r *Reader) read(ctx context.Context, continuation string) (*Page, error) {
+// readPage reads the page after the continuation.
+func (r *Reader) readPage(ctx context.Context, continuation string) (*Page, error) {
 	at, err := r.Locate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, r.Timeout)
+	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err := r.Source.Read(limited, at, continuation)
+	page, err := r.Source.ReadPage(limited, at, continuation)
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,9 @@ func (r *Reader) read(ctx context.Context, continuation string) (*Page, error) {
 	return page, nil
 }
 
-// send passes a page on as soon as the budget has room for it.
-func (r *Reader) send(ctx context.Context, pages chan<- *Page, page *Page) error {
-	if err := r.Budget.Reserve(ctx, page, r.Reserved); err != nil {
+// sendPage passes a page on as soon as the budget has room for it.
+func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) error {
+	if err := r.Budget.ReservePage(ctx, page, r.Reserved); err != nil {
 		page.Release()
 		return err
 	}
@@ -135,7 +135,7 @@ func (r *Reader) send(ctx context.Context, pages chan<- *Page, page *Page) error
 	case pages <- page:
 		return nil
 	case <-ctx.Done():
-		r.Budget.Release(page, r.Reserved)
+		r.Budget.ReleasePage(page, r.Reserved)
 		return context.Cause(ctx)
 	}
 }
@@ -146,7 +146,7 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failures int) erro
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if r.Final(err) {
+	if r.IsFinal(err) {
 		return err
 	}
 	switch cosmos.Classify(err) {
@@ -156,11 +156,11 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failures int) erro
 		}
 		failures = min(failures, maxReadFailures-1) // a split takes its time
 	case cosmos.ContainerGone, cosmos.NotFound, cosmos.Denied, cosmos.Invalid:
-		return fmt.Errorf("read feed of range %q: %w", r.Token, err)
+		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
-	r.Problem(err, failures)
+	r.ReportProblem(err, failures)
 	if failures >= maxReadFailures {
-		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.Token, failures, err)
+		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.LeaseToken, failures, err)
 	}
 	return backoff.Sleep(ctx, backoff.Wait(failures, backoff.Min, r.PollDelay, r.JitterKey...))
 }

@@ -25,11 +25,11 @@ type Source struct {
 	ResourceID string // of the container: a container created again under its name has another
 }
 
-// Read reads the page after the continuation, or the first page if it is empty.
+// ReadPage reads the page after the continuation, or the first page if it is empty.
 // The start time goes only with the first page, as in azure-cosmos-dotnet-v3: in
 // a merged range the service would otherwise leave out the changes between the
 // continuation and the start time.
-func (s *Source) Read(ctx context.Context, at Target, continuation string) (*Page, error) {
+func (s *Source) ReadPage(ctx context.Context, at Target, continuation string) (*Page, error) {
 	if continuation == "" && s.Start.Kind == StartContinuation {
 		continuation = s.Start.Continuation
 	}
@@ -38,14 +38,14 @@ func (s *Source) Read(ctx context.Context, at Target, continuation string) (*Pag
 		ResourceID: s.ResourceID,
 	}
 	if continuation == "" {
-		request.Start = s.Start.request()
+		request.Start = s.Start.feedStart()
 	}
 	return s.Container.ReadFeed(ctx, request)
 }
 
-// Resolve returns the continuation with which a new lease on the range begins.
+// ResolveStart returns the continuation with which a new lease on the range begins.
 // It is "" for the beginning and for a time, which only the first read resolves.
-func (s *Source) Resolve(ctx context.Context, start Start, at Target) (string, error) {
+func (s *Source) ResolveStart(ctx context.Context, start Start, at Target) (string, error) {
 	switch start.Kind {
 	case StartContinuation:
 		return start.Continuation, nil

@@ -24,8 +24,8 @@ type Start struct {
 	Continuation string    // of StartContinuation
 }
 
-// request returns the start as a read without a continuation sends it.
-func (s Start) request() cosmos.Start {
+// feedStart returns the start as a read without a continuation sends it.
+func (s Start) feedStart() cosmos.Start {
 	switch s.Kind {
 	case StartBeginning:
 		return cosmos.Start{}

@@ -22,17 +22,17 @@ const secondAuditDelay = 5 * time.Second
 // were created once: their documents were deleted. The goroutine that balances
 // the function owns it.
 type auditor struct {
-	interval time.Duration
-	last     time.Time     // when the last audit began
-	seen     map[Span]bool // gaps that the last audit saw
+	auditInterval time.Duration
+	lastAudit     time.Time     // when the last audit began
+	gapsSeen      map[Span]bool // gaps that the last audit saw
 }
 
 // waitDue reports whether an audit is due. If the last one saw gaps, it waits
 // until the second one is.
 func (a *auditor) waitDue(ctx context.Context) (bool, error) {
-	due := a.last.Add(a.interval)
-	if len(a.seen) > 0 {
-		due = a.last.Add(secondAuditDelay)
+	due := a.lastAudit.Add(a.auditInterval)
+	if len(a.gapsSeen) > 0 {
+		due = a.lastAudit.Add(secondAuditDelay)
 		if err := backoff.Sleep(ctx, time.Until(due)); err != nil {
 			return false, err
 		}
@@ -40,23 +40,23 @@ func (a *auditor) waitDue(ctx context.Context) (bool, error) {
 	return !time.Now().Before(due), nil
 }
 
-// audit fills the gaps that the audit before it saw, too. The history of the
+// auditOnce fills the gaps that the audit before it saw, too. The history of the
 // deleted lease is unknown, so the range is read again from the start of the
 // function, or from since if that start was "now": changes are repeated rather
 // than lost. All versions cannot be read again: there the new lease begins now,
 // and the log says that changes are lost.
-func (a *auditor) audit(ctx context.Context, c *creator, since time.Time) error {
-	a.last = time.Now()
+func (a *auditor) auditOnce(ctx context.Context, c *leaseCreator, since time.Time) error {
+	a.lastAudit = time.Now()
 	seen := map[Span]bool{}
 	err := c.fillGaps(ctx, since, func(p Part) bool {
 		seen[p.Span] = true
-		if a.seen[p.Span] {
+		if a.gapsSeen[p.Span] {
 			c.log.Error("no lease covers this range, its document was deleted; creating a lease",
 				zap.String("min", p.Span.Min), zap.String("max", p.Span.Max), zap.Bool("changesLost", c.mode == cosmos.AllVersions))
 		}
-		return a.seen[p.Span]
+		return a.gapsSeen[p.Span]
 	})
-	a.seen = seen
+	a.gapsSeen = seen
 	if err != nil {
 		return fmt.Errorf("audit leases: %w", err)
 	}
@@ -68,27 +68,27 @@ func (a *auditor) audit(ctx context.Context, c *creator, since time.Time) error 
 // the descendants of that range. An invalid document covers the range that its id
 // names.
 func coverageGaps(ranges []cosmos.Range, leases []*Lease, invalid []Invalid, prefix string) []Part {
-	spans, tokens := coverage(leases, invalid, prefix)
+	spans, tokens := coveredSpans(leases, invalid, prefix)
 	var found []Part
 	for _, r := range ranges {
 		if tokens[r.ID] || slices.ContainsFunc(r.Parents, func(p string) bool { return tokens[p] }) {
 			continue
 		}
-		for _, s := range gaps(spanOf(r), spans) {
+		for _, s := range spanGaps(spanOf(r), spans) {
 			found = append(found, Part{r, s})
 		}
 	}
 	return found
 }
 
-// coverage returns the sorted spans of leases, and the range ids of leases whose
+// coveredSpans returns the sorted spans of leases, and the range ids of leases whose
 // span is not known.
-func coverage(leases []*Lease, invalid []Invalid, prefix string) (spans []Span, tokens map[string]bool) {
+func coveredSpans(leases []*Lease, invalid []Invalid, prefix string) (spans []Span, tokens map[string]bool) {
 	tokens = map[string]bool{}
 	for _, l := range leases {
 		switch {
 		case l.Tombstone():
-		case l.span.known():
+		case l.span.isKnown():
 			spans = append(spans, l.span)
 		default:
 			tokens[l.token] = true

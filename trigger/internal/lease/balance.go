@@ -30,7 +30,7 @@ type Step struct {
 // whatever its equal share; 0 is no limit. Min wins over Max.
 type Limits struct{ Min, Max int }
 
-func (l Limits) clamp(share int) int {
+func (l Limits) clampShare(share int) int {
 	if l.Max > 0 {
 		share = min(share, l.Max)
 	}
@@ -59,7 +59,7 @@ func viewOf(l *Lease, now time.Time, expiration, acquireInterval time.Duration) 
 func Plan(views []View, function, me string, limits Limits) []Step {
 	steps, free, held := sortViews(views, me)
 	shares := equalShares(len(views), function, slices.Collect(maps.Keys(held)))
-	need := limits.clamp(shares[me]) - held[me]
+	need := limits.clampShare(shares[me]) - held[me]
 	switch {
 	case need <= 0:
 		return append(steps, acquireUnclaimed(views, held[me], limits.Max)...)
@@ -131,7 +131,7 @@ func takeFromOthers(views []View, held, shares map[string]int, need int, me stri
 	var steps []Step
 	taken := map[string]bool{}
 	for ; need > 0; need-- {
-		v, found := takeable(views, held, shares, need, me, taken)
+		v, found := takeableView(views, held, shares, need, me, taken)
 		if !found {
 			break
 		}
@@ -146,10 +146,10 @@ func takeFromOthers(views []View, held, shares map[string]int, need int, me stri
 	return steps
 }
 
-// takeable finds a lease of the host that holds the most beyond its own limit;
+// takeableView finds a lease of the host that holds the most beyond its own limit;
 // among equals the last by name. A .NET host keeps as many as its own algorithm
 // grants it: stealing repeats deliveries, and is only for missing leases.
-func takeable(views []View, held, shares map[string]int, need int, me string, taken map[string]bool) (found View, ok bool) {
+func takeableView(views []View, held, shares map[string]int, need int, me string, taken map[string]bool) (found View, ok bool) {
 	atMost := (len(views) + len(held) - 1) / len(held)
 	if need > 1 {
 		atMost--

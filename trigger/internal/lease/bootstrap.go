@@ -22,25 +22,25 @@ const lockTTL = 30 * time.Second
 // lockMargin is how much earlier the holder stops relying on the lock.
 const lockMargin = 3 * time.Second
 
-// creator creates and deletes the leases of a function. It has no state of its
+// leaseCreator creates and deletes the leases of a function. It has no state of its
 // own; the goroutine that balances the function uses it.
-type creator struct {
-	store      *store
+type leaseCreator struct {
+	store      *leaseStore
 	ranges     *rangeCache
 	mode       cosmos.Mode
 	startToken func(ctx context.Context, p Part, since time.Time) (string, error) // see Config
 	log        *zap.Logger
 }
 
-// bootstrap ensures that the leases of a function were created once, and returns
+// bootstrapLeases ensures that the leases of a function were created once, and returns
 // when that was: a marker document says so. Each step can be interrupted and
 // repeated: leases are created without overwriting, and the marker comes last. If
 // a host takes longer than its lock lasts, it starts again, since another host
 // may be at work by then. With a position that is older than the other host's
 // marker, changes written after the marker would be skipped or repeated.
-func (c *creator) bootstrap(ctx context.Context) (since time.Time, err error) {
+func (c *leaseCreator) bootstrapLeases(ctx context.Context) (since time.Time, err error) {
 	for {
-		written, _, found, err := c.store.stamp(ctx, c.store.markerID())
+		written, _, found, err := c.store.readStamp(ctx, c.store.markerID())
 		if err != nil {
 			return time.Time{}, fmt.Errorf("bootstrap leases: %w", err)
 		}
@@ -55,9 +55,9 @@ func (c *creator) bootstrap(ctx context.Context) (since time.Time, err error) {
 
 // tryBootstrap makes one attempt; nil means that the marker may exist now. If
 // another host has the lock, it waits a second instead.
-func (c *creator) tryBootstrap(ctx context.Context) error {
+func (c *leaseCreator) tryBootstrap(ctx context.Context) error {
 	taken := time.Now()
-	lock, err := c.lock(ctx)
+	lock, err := c.takeLock(ctx)
 	if err != nil {
 		return fmt.Errorf("bootstrap leases: %w", err)
 	}
@@ -75,7 +75,7 @@ func (c *creator) tryBootstrap(ctx context.Context) error {
 }
 
 // createAll creates leases and marker under the lock, and then removes the lock.
-func (c *creator) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
+func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if err := c.fillGaps(ctx, time.Time{}, nil); err != nil {
@@ -90,16 +90,16 @@ func (c *creator) createAll(ctx context.Context, lock azcore.ETag, until time.Ti
 	return nil
 }
 
-// lock takes the bootstrap lock and returns its etag, or "" if another host has
+// takeLock takes the bootstrap lock and returns its etag, or "" if another host has
 // it. A lock that is older than its TTL is removed for the next attempt.
-func (c *creator) lock(ctx context.Context) (azcore.ETag, error) {
+func (c *leaseCreator) takeLock(ctx context.Context) (azcore.ETag, error) {
 	id := c.store.lockID()
 	etag, err := c.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
 	if etag != "" || err != nil {
 		return etag, err
 	}
-	written, etag, found, err := c.store.stamp(ctx, id)
-	if err != nil || !found || c.store.now().Sub(written) <= lockTTL {
+	written, etag, found, err := c.store.readStamp(ctx, id)
+	if err != nil || !found || c.store.serviceNow().Sub(written) <= lockTTL {
 		return "", err
 	}
 	err = c.store.deleteStamp(ctx, id, etag)
@@ -114,16 +114,16 @@ func (c *creator) lock(ctx context.Context) (azcore.ETag, error) {
 // created. The position of a lease that begins now is looked up here, so that
 // changes written from this moment on are delivered, however late a host first
 // acquires the lease.
-func (c *creator) fillGaps(ctx context.Context, since time.Time, confirmed func(Part) bool) error {
+func (c *leaseCreator) fillGaps(ctx context.Context, since time.Time, confirmed func(Part) bool) error {
 	ranges, err := c.ranges.refresh(ctx)
 	if err != nil {
 		return err
 	}
-	leases, invalid, err := c.store.list(ctx)
+	leases, invalid, err := c.store.listLeases(ctx)
 	if err != nil {
 		return err
 	}
-	for _, gap := range coverageGaps(ranges, leases, invalid, c.store.prefix) {
+	for _, gap := range coverageGaps(ranges, leases, invalid, c.store.idPrefix) {
 		if confirmed != nil && !confirmed(gap) {
 			continue
 		}
@@ -146,10 +146,10 @@ var errGapMoved = errors.New("range of a coverage gap split or merged")
 
 // fillGap creates one lease. Its epoch is above every epoch of an earlier lease
 // for these keys that was deleted, so that sinks that fence by epoch accept it.
-func (c *creator) fillGap(ctx context.Context, gap Part, since time.Time) error {
-	l := newLease(gap, c.store.prefix)
+func (c *leaseCreator) fillGap(ctx context.Context, gap Part, since time.Time) error {
+	l := newLease(gap, c.store.idPrefix)
 	l.setMode(modeName(c.mode))
-	l.properties[epochProperty] = strconv.FormatInt(c.store.now().Unix(), 10)
+	l.properties[epochProperty] = strconv.FormatInt(c.store.serviceNow().Unix(), 10)
 	token, err := c.startToken(ctx, gap, since)
 	if cosmos.Classify(err) == cosmos.RangeGone {
 		return errGapMoved
@@ -158,22 +158,22 @@ func (c *creator) fillGap(ctx context.Context, gap Part, since time.Time) error 
 		return fmt.Errorf("resolve start of range %q: %w", l.token, err)
 	}
 	l.continuation = token
-	return c.store.create(ctx, l)
+	return c.store.createLease(ctx, l)
 }
 
-// reset deletes the leases of a function and their marker. The marker goes first:
+// resetLeases deletes the leases of a function and their marker. The marker goes first:
 // an interrupted reset is repeated, or a bootstrap creates the deleted leases again.
-func (c *creator) reset(ctx context.Context) error {
+func (c *leaseCreator) resetLeases(ctx context.Context) error {
 	err := c.store.deleteStamp(ctx, c.store.markerID(), "")
 	if o := cosmos.Classify(err); o != cosmos.Succeeded && o != cosmos.NotFound {
 		return fmt.Errorf("reset leases: %w", err)
 	}
-	leases, _, err := c.store.list(ctx)
+	leases, _, err := c.store.listLeases(ctx)
 	if err != nil {
 		return fmt.Errorf("reset leases: %w", err)
 	}
 	for _, l := range leases {
-		if err := c.store.delete(ctx, l); err != nil && cosmos.Classify(err) != cosmos.NotFound {
+		if err := c.store.deleteLease(ctx, l); err != nil && cosmos.Classify(err) != cosmos.NotFound {
 			return fmt.Errorf("reset lease %q: %w", l.token, err)
 		}
 	}

@@ -182,7 +182,7 @@ func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
 	} else {
 		set("properties", l.properties)
 	}
-	if f, found := doc["FeedRange"]; l.span.known() && (!found || string(f) == "null") {
+	if f, found := doc["FeedRange"]; l.span.isKnown() && (!found || string(f) == "null") {
 		var r wireRange
 		r.Range.Min, r.Range.Max = l.span.Min, l.span.Max
 		set("FeedRange", r)
@@ -193,7 +193,7 @@ func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
 // setMode sets the mode of a lease that has not been created yet.
 func (l *Lease) setMode(mode string) {
 	l.mode = mode
-	l.rest["Mode"] = quoted(mode)
+	l.rest["Mode"] = quotedJSON(mode)
 }
 
 // newLease makes a lease for a part that has none, in latest-version mode: v0 if
@@ -220,8 +220,8 @@ func newDocument(prefix, token string, s Span, byKeys bool) *Lease {
 		properties: map[string]string{},
 		rest: map[string]json.RawMessage{
 			"version":    json.RawMessage(strconv.Itoa(version)),
-			"LeaseToken": quoted(token),
-			"Mode":       quoted(modeLatestVersion),
+			"LeaseToken": quotedJSON(token),
+			"Mode":       quotedJSON(modeLatestVersion),
 		},
 	}
 }

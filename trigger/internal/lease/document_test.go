@@ -23,10 +23,10 @@ func TestWriteKeepsUnknownProperties(t *testing.T) {
 			held := l.clone()
 			held.owner, held.continuation = "halley-1", `"2000"`
 			held.properties[epochProperty] = "1"
-			if !held.span.known() {
+			if !held.span.isKnown() {
 				held.span = Span{"", "FF"}
 			}
-			doc, err := held.document(timestamp(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC)))
+			doc, err := held.document(timestampJSON(time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 // [Held.Release] or, for a range that has split, with [Held.Split] before and
 // [Held.Retire] after the end of Run.
 type Held struct {
-	*writer
+	*leaseWriter
 	ranges    *rangeCache
 	pollDelay time.Duration // upper bound of the wait between attempts of a split
 }
@@ -27,14 +27,14 @@ type Held struct {
 // nothing else would show it, and the children would be read in parallel to their
 // parent for ever.
 func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
-	if !h.acquired.byKeys {
+	if !h.acquiredLease.byKeys {
 		return false, nil
 	}
-	all, _, err := h.store.list(ctx)
+	all, _, err := h.store.listLeases(ctx)
 	if err != nil {
 		return false, err
 	}
-	inside, _ := leasesInside(h.acquired, all)
+	inside, _ := leasesInside(h.acquiredLease, all)
 	return len(inside) > 0, nil
 }
 
@@ -66,7 +66,7 @@ func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease
 		if errors.Is(err, errWhole) {
 			return nil, err
 		}
-		wait := backoff.Wait(failures, backoff.Min, h.pollDelay, h.acquired.owner, h.acquired.token)
+		wait := backoff.Wait(failures, backoff.Min, h.pollDelay, h.acquiredLease.owner, h.acquiredLease.token)
 		if err := backoff.Sleep(reader, wait); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (h *Held) createChildren(reader, held context.Context) ([]*Lease, error) {
 		if err := h.WaitTrusted(held); err != nil {
 			return nil, err
 		}
-		if err := h.store.create(held, c); err != nil {
+		if err := h.store.createLease(held, c); err != nil {
 			return nil, err
 		}
 	}
@@ -99,16 +99,16 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 	if err != nil {
 		return nil, nil, err
 	}
-	parent := h.acquired.clone()
+	parent := h.acquiredLease.clone()
 	parent.continuation = h.Position()
-	_, children, err = locate(parent, ranges, h.store.prefix)
+	_, children, err = locate(parent, ranges, h.store.idPrefix)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !parent.span.known() && len(children) > 0 {
+	if !parent.span.isKnown() && len(children) > 0 {
 		parent.span = Span{children[0].span.Min, children[len(children)-1].span.Max}
 	}
-	all, _, err := h.store.list(ctx)
+	all, _, err := h.store.listLeases(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,9 +117,9 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 		if len(inside) == 0 {
 			return nil, nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)
 		}
-		children = []*Lease{newChildOver(parent, parent.span, h.store.prefix)}
+		children = []*Lease{newChildOver(parent, parent.span, h.store.idPrefix)}
 	}
-	missing = missingChildren(parent, children, inside, h.store.prefix)
+	missing = missingChildren(parent, children, inside, h.store.idPrefix)
 	setEpoch(missing, highest+1)
 	return children, missing, nil
 }
@@ -129,14 +129,14 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 // finds the children and retires the lease again. If the account refuses to
 // delete documents, the lease stays as a tombstone. Call it after Run has returned.
 func (h *Held) Retire(ctx context.Context) (continuation string) {
-	err := h.store.delete(ctx, h.lease)
+	err := h.store.deleteLease(ctx, h.lease)
 	for cosmos.Classify(err).Unsure() { // another host requested the lease, or the answer was lost
-		if err = h.reread(ctx); err == nil {
-			err = h.store.delete(ctx, h.lease)
+		if err = h.rereadLease(ctx); err == nil {
+			err = h.store.deleteLease(ctx, h.lease)
 		}
 	}
 	if cosmos.Classify(err) == cosmos.Denied {
-		err = h.write(ctx, nil, func(l *Lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
+		err = h.writeLease(ctx, nil, func(l *Lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
 	}
 	if err != nil && cosmos.Classify(err) != cosmos.NotFound && !errors.Is(err, ErrLost) {
 		h.log.Warn("could not retire the lease of a split range; its next owner will", zap.Error(err))

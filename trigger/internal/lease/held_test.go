@@ -91,10 +91,10 @@ func TestSplitResumesAfterCrashBetweenChildAndRetire(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
 		heirs := b.split("0")
-		_, children, err := locate(b.acquire(s, "0").Lease(), must2(s.ranges.refresh(t.Context())), s.store.prefix)
+		_, children, err := locate(b.acquire(s, "0").Lease(), must2(s.ranges.refresh(t.Context())), s.store.idPrefix)
 		must(t, err)
 		children[0].continuation = `"3"`
-		must(t, s.store.create(t.Context(), children[0])) // and the host crashes
+		must(t, s.store.createLease(t.Context(), children[0])) // and the host crashes
 
 		held := b.acquire(s, "0")
 		b.createChildren(held)
@@ -164,7 +164,7 @@ func TestSplitBegunIsSeenAfterMerge(t *testing.T) {
 			t.Errorf("split begun %v on range %s: %+v", begun, merged, held.Lease())
 		}
 		middle := Span{held.Lease().span.Min, held.Lease().span.Min + "01"}
-		must(t, s.store.create(t.Context(), newChildOver(held.Lease(), middle, s.store.prefix)))
+		must(t, s.store.createLease(t.Context(), newChildOver(held.Lease(), middle, s.store.idPrefix)))
 		if begun, err = held.SplitBegun(t.Context()); err != nil || !begun {
 			t.Errorf("split begun %v, %v", begun, err)
 		}

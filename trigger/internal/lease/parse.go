@@ -111,11 +111,11 @@ func setSpan(l *Lease, f wireFields) error {
 	l.byKeys = f.version == 1
 	if f.feedRange != nil {
 		l.span = Span{f.feedRange.Range.Min, f.feedRange.Range.Max}
-		if !l.span.known() || cosmos.CompareKeys(l.span.Min, l.span.Max) >= 0 {
+		if !l.span.isKnown() || cosmos.CompareKeys(l.span.Min, l.span.Max) >= 0 {
 			return fmt.Errorf("FeedRange %q to %q is not a range", l.span.Min, l.span.Max)
 		}
 	}
-	if l.byKeys && !l.span.known() {
+	if l.byKeys && !l.span.isKnown() {
 		return errors.New("schema version 1 without FeedRange")
 	}
 	return nil
@@ -143,9 +143,11 @@ func unmarshalProperty(doc map[string]json.RawMessage, name string, v any) error
 	return nil
 }
 
-func timestamp(now time.Time) json.RawMessage { return quoted(now.UTC().Format(timestampLayout)) }
+func timestampJSON(now time.Time) json.RawMessage {
+	return quotedJSON(now.UTC().Format(timestampLayout))
+}
 
-func quoted(s string) json.RawMessage {
+func quotedJSON(s string) json.RawMessage {
 	b, _ := json.Marshal(s) // a string always encodes
 	return b
 }

@@ -40,7 +40,7 @@ func FuzzLease(f *testing.F) {
 		held.owner, held.continuation = "halley-1", `"2000"`
 		held.properties[epochProperty], held.properties[incarnationProperty] = "7", "me"
 		delete(held.properties, handoverWrittenProperty) // as store.replace does
-		doc, err := held.document(timestamp(time.Unix(0, 0)))
+		doc, err := held.document(timestampJSON(time.Unix(0, 0)))
 		if err != nil {
 			t.Fatalf("%q is valid and cannot be written: %v", raw, err)
 		}
@@ -89,7 +89,7 @@ func FuzzContinuation(f *testing.F) {
 			t.Fatalf("an etag looks like Java's: %d, %q", x, a)
 		}
 		wrapped := javaContinuation(a)
-		if id := `{"id":"` + fixturePrefix + `..0","LeaseToken":"0","ContinuationToken":` + string(quoted(a)) + `}`; wrapped {
+		if id := `{"id":"` + fixturePrefix + `..0","LeaseToken":"0","ContinuationToken":` + string(quotedJSON(a)) + `}`; wrapped {
 			if _, err := parseLease([]byte(id), fixturePrefix); err == nil {
 				t.Fatalf("%q is Java's and the lease is valid", a)
 			}

@@ -102,7 +102,7 @@ func TestParseDropsFormerRetriesProperty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := l.document(timestamp(time.Unix(0, 0)))
+	doc, err := l.document(timestampJSON(time.Unix(0, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

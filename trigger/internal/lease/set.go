@@ -50,7 +50,7 @@ type Set struct {
 
 	// Set by Prepare or Inspect, and constant after that.
 	prepared  bool
-	store     *store
+	store     *leaseStore
 	monitored cosmos.ContainerProperties
 	since     time.Time
 }
@@ -59,7 +59,7 @@ type Set struct {
 func NewSet(cfg Config) *Set {
 	return &Set{
 		cfg: cfg, ranges: rangeCache{container: cfg.Monitored},
-		auditor: auditor{interval: cfg.AuditInterval}, reset: cfg.Reset,
+		auditor: auditor{auditInterval: cfg.AuditInterval}, reset: cfg.Reset,
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Set) Prepare(ctx context.Context) error {
 		return setupError(err)
 	}
 	if s.reset {
-		if err := s.creator().reset(ctx); err != nil {
+		if err := s.creator().resetLeases(ctx); err != nil {
 			return err
 		}
 		s.reset = false
@@ -83,11 +83,11 @@ func (s *Set) Prepare(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.since, err = s.creator().bootstrap(ctx); err != nil {
+	if s.since, err = s.creator().bootstrapLeases(ctx); err != nil {
 		return err
 	}
 	// The first of two looks at a gap: a process may not live for AuditInterval.
-	if err := s.auditor.audit(ctx, s.creator(), s.since); err != nil {
+	if err := s.auditor.auditOnce(ctx, s.creator(), s.since); err != nil {
 		s.cfg.Log.Warn("lease audit failed", zap.Error(err))
 	}
 	if err := s.checkMode(ctx); err != nil {
@@ -112,14 +112,14 @@ func setupError(err error) error {
 	}
 }
 
-func (s *Set) creator() *creator {
-	return &creator{store: s.store, ranges: &s.ranges, mode: s.cfg.Mode, startToken: s.cfg.StartToken, log: s.cfg.Log}
+func (s *Set) creator() *leaseCreator {
+	return &leaseCreator{store: s.store, ranges: &s.ranges, mode: s.cfg.Mode, startToken: s.cfg.StartToken, log: s.cfg.Log}
 }
 
 // checkMode refuses leases of another mode: their continuations mean nothing in
 // this one.
 func (s *Set) checkMode(ctx context.Context) error {
-	leases, _, err := s.store.list(ctx)
+	leases, _, err := s.store.listLeases(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Set) Since() time.Time { return s.since }
 func (s *Set) Monitored() cosmos.ContainerProperties { return s.monitored }
 
 // IDPrefix returns the text with which the ids of all lease documents begin.
-func (s *Set) IDPrefix() string { return s.store.prefix }
+func (s *Set) IDPrefix() string { return s.store.idPrefix }
 
 // Now is the service's clock.
 func (s *Set) Now() time.Time { return s.cfg.Leases.Client().Now() }
@@ -156,7 +156,7 @@ func (s *Set) AuditIfDue(ctx context.Context) error {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.auditor.audit(ctx, s.creator(), s.since)
+	return s.auditor.auditOnce(ctx, s.creator(), s.since)
 }
 
 // bounded limits how long a pass waits for answers: one answer that never comes
@@ -171,7 +171,7 @@ func (s *Set) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 	listing, cancel := s.bounded(ctx)
 	defer cancel()
-	all, invalid, err := s.store.list(listing)
+	all, invalid, err := s.store.listLeases(listing)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) error {
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
 // another host was faster or the lease is not free any more.
 func (s *Set) Acquire(ctx context.Context, l *Lease) (*Held, error) {
-	if !l.span.known() {
+	if !l.span.isKnown() {
 		if at, err := s.Locate(ctx, l); err == nil {
 			l = l.clone()
 			l.span = at.Span
@@ -232,13 +232,13 @@ func (s *Set) Acquire(ctx context.Context, l *Lease) (*Held, error) {
 	// knowing it would be idle until it expires.
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 	defer cancel()
-	acquired, sent, err := s.store.acquire(finish, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
+	acquired, sent, err := s.store.acquireLease(finish, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
 	if err != nil {
 		return nil, err
 	}
 	return &Held{
-		writer: newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log),
-		ranges: &s.ranges, pollDelay: s.cfg.PollDelay,
+		leaseWriter: newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log),
+		ranges:      &s.ranges, pollDelay: s.cfg.PollDelay,
 	}, nil
 }
 
@@ -246,13 +246,13 @@ func (s *Set) Acquire(ctx context.Context, l *Lease) (*Held, error) {
 // The error wraps [ErrSplit] if the lease has to give way to children. If the
 // ranges read last do not hold the lease, Locate reads them again before it says so.
 func (s *Set) Locate(ctx context.Context, l *Lease) (Part, error) {
-	r, children, err := locate(l, s.ranges.current(), s.store.prefix)
+	r, children, err := locate(l, s.ranges.current(), s.store.idPrefix)
 	if err != nil || children != nil {
 		ranges, refreshErr := s.ranges.refresh(ctx)
 		if refreshErr != nil {
 			return Part{}, refreshErr
 		}
-		r, children, err = locate(l, ranges, s.store.prefix)
+		r, children, err = locate(l, ranges, s.store.idPrefix)
 	}
 	if err != nil {
 		return Part{}, err
@@ -273,7 +273,7 @@ func (s *Set) RefreshRanges(ctx context.Context) error {
 // Children returns the leases that a lease would give way to, by the ranges as
 // last read, or none if its range is there. It creates nothing.
 func (s *Set) Children(l *Lease) ([]*Lease, error) {
-	_, children, err := locate(l, s.ranges.current(), s.store.prefix)
+	_, children, err := locate(l, s.ranges.current(), s.store.idPrefix)
 	return children, err
 }
 
@@ -296,11 +296,11 @@ func (s *Set) Inspect(ctx context.Context) (i Inspection, err error) {
 	if _, err := s.ranges.refresh(ctx); err != nil {
 		return i, err
 	}
-	if i.Since, _, i.Created, err = s.store.stamp(ctx, s.store.markerID()); err != nil {
+	if i.Since, _, i.Created, err = s.store.readStamp(ctx, s.store.markerID()); err != nil {
 		return i, err
 	}
 	s.since = i.Since
-	all, invalid, err := s.store.list(ctx)
+	all, invalid, err := s.store.listLeases(ctx)
 	if err != nil || !i.Created && len(all) == 0 && len(invalid) == 0 {
 		return i, err
 	}
@@ -315,7 +315,7 @@ func (s *Set) Inspect(ctx context.Context) (i Inspection, err error) {
 // confirmedGaps returns the coverage gaps that a second look sees, too: leases
 // that change while they are listed may show a gap that never existed.
 func (s *Set) confirmedGaps(ctx context.Context, leases []*Lease, invalid []Invalid) ([]Part, error) {
-	seen := coverageGaps(s.ranges.current(), leases, invalid, s.store.prefix)
+	seen := coverageGaps(s.ranges.current(), leases, invalid, s.store.idPrefix)
 	if len(seen) == 0 {
 		return nil, nil
 	}
@@ -323,11 +323,11 @@ func (s *Set) confirmedGaps(ctx context.Context, leases []*Lease, invalid []Inva
 	if err != nil {
 		return nil, err
 	}
-	leases, invalid, err = s.store.list(ctx)
+	leases, invalid, err = s.store.listLeases(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(coverageGaps(ranges, leases, invalid, s.store.prefix), func(p Part) bool {
-		return !slices.ContainsFunc(seen, func(o Part) bool { return o.Span.overlaps(p.Span) })
+	return slices.DeleteFunc(coverageGaps(ranges, leases, invalid, s.store.idPrefix), func(p Part) bool {
+		return !slices.ContainsFunc(seen, func(o Part) bool { return o.Span.overlapsWith(p.Span) })
 	}), nil
 }

@@ -21,7 +21,7 @@ func TestPrepareCreatesEachLeaseOnce(t *testing.T) {
 			t.Fatalf("leases %v since %v", leases, s.Since())
 		}
 		for token, l := range leases {
-			if l.continuation != `"start"` || l.owner != "" || l.byKeys || !l.span.known() {
+			if l.continuation != `"start"` || l.owner != "" || l.byKeys || !l.span.isKnown() {
 				t.Errorf("lease %s: %+v", token, l)
 			}
 		}
@@ -123,7 +123,7 @@ func TestAuditFillsGapTheSecondTime(t *testing.T) {
 	withTestbed(t, 2, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
 		deleted := b.leases(s)["1"]
-		must(t, s.store.delete(t.Context(), deleted))
+		must(t, s.store.deleteLease(t.Context(), deleted))
 		must(t, s.AuditIfDue(t.Context()))
 		time.Sleep(5 * time.Minute)
 		must(t, s.AuditIfDue(t.Context()))
@@ -150,8 +150,8 @@ func TestStaleWritesAreRefused(t *testing.T) {
 		stale := b.leases(s)["0"]
 		b.steal(s, "0", "b")
 		for name, write := range map[string]func() error{
-			"checkpoint": func() error { return s.store.replace(t.Context(), stale.clone()) },
-			"retire":     func() error { return s.store.delete(t.Context(), stale) },
+			"checkpoint": func() error { return s.store.replaceLease(t.Context(), stale.clone()) },
+			"retire":     func() error { return s.store.deleteLease(t.Context(), stale) },
 			"request":    func() error { return s.RequestHandover(t.Context(), stale) },
 		} {
 			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
@@ -172,7 +172,7 @@ func TestCreateKeepsExistingLease(t *testing.T) {
 		s := b.prepared("a")
 		later := b.leases(s)["0"].clone()
 		later.continuation = `"9"`
-		must(t, s.store.create(t.Context(), later))
+		must(t, s.store.createLease(t.Context(), later))
 		if l := b.leases(s)["0"]; l.continuation != `"start"` {
 			t.Errorf("the lease is at %s", l.continuation)
 		}
@@ -194,7 +194,7 @@ func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		held, err := s.Acquire(t.Context(), listed)
 		must(t, err)
-		if trusted, _ := held.state.trusted(held.trust); trusted {
+		if trusted, _ := held.writeState.isTrusted(held.trustedFor); trusted {
 			t.Error("trusted before a write")
 		}
 		stop := b.run(held)
@@ -263,7 +263,7 @@ func TestInspectWritesNothing(t *testing.T) {
 			t.Errorf("before the first host: %+v, %v", i, err)
 		}
 		s := b.prepared("a")
-		must(t, s.store.delete(t.Context(), b.leases(s)["1"]))
+		must(t, s.store.deleteLease(t.Context(), b.leases(s)["1"]))
 		b.setBefore(func(r *http.Request) {
 			query := r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/query+json"
 			if r.Method != http.MethodGet && !query {

@@ -13,22 +13,22 @@ type Span struct{ Min, Max string }
 
 func spanOf(r cosmos.Range) Span { return Span{r.Min, r.Max} }
 
-func (s Span) known() bool   { return s.Max != "" }
+func (s Span) isKnown() bool { return s.Max != "" }
 func (s Span) token() string { return s.Min + "-" + s.Max }
 
-func (s Span) equals(o Span) bool {
+func (s Span) equalTo(o Span) bool {
 	return cosmos.CompareKeys(s.Min, o.Min) == 0 && cosmos.CompareKeys(s.Max, o.Max) == 0
 }
 
-func (s Span) overlaps(o Span) bool {
+func (s Span) overlapsWith(o Span) bool {
 	return cosmos.CompareKeys(s.Min, o.Max) < 0 && cosmos.CompareKeys(o.Min, s.Max) < 0
 }
 
-func (s Span) contains(o Span) bool {
+func (s Span) containsSpan(o Span) bool {
 	return cosmos.CompareKeys(s.Min, o.Min) <= 0 && cosmos.CompareKeys(o.Max, s.Max) <= 0
 }
 
-func (s Span) intersect(o Span) Span {
+func (s Span) intersectWith(o Span) Span {
 	if cosmos.CompareKeys(o.Min, s.Min) > 0 {
 		s.Min = o.Min
 	}
@@ -53,14 +53,14 @@ func (p Part) Token() string {
 	return p.Span.token()
 }
 
-func (p Part) whole() bool { return p.Span.equals(spanOf(p.Physical)) }
+func (p Part) whole() bool { return p.Span.equalTo(spanOf(p.Physical)) }
 
 func sortSpans(spans []Span) {
 	slices.SortFunc(spans, func(a, b Span) int { return cosmos.CompareKeys(a.Min, b.Min) })
 }
 
-// gaps returns the parts of s that none of the sorted spans covers.
-func gaps(s Span, sorted []Span) []Span {
+// spanGaps returns the parts of s that none of the sorted spans covers.
+func spanGaps(s Span, sorted []Span) []Span {
 	var found []Span
 	reached := s.Min
 	for _, o := range sorted {

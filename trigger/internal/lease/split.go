@@ -56,7 +56,7 @@ func locate(l *Lease, ranges []cosmos.Range, prefix string) (physical cosmos.Ran
 		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, ErrRangesChanging)
 	case len(heirs) == 1 && l.byKeys:
 		return heirs[0], nil, nil
-	case len(heirs) == 1 && !l.span.known():
+	case len(heirs) == 1 && !l.span.isKnown():
 		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, ErrMergedUnknown)
 	}
 	for _, r := range heirs {
@@ -70,7 +70,7 @@ func locate(l *Lease, ranges []cosmos.Range, prefix string) (physical cosmos.Ran
 func heirsOf(l *Lease, ranges []cosmos.Range) []cosmos.Range {
 	var heirs []cosmos.Range
 	for _, r := range ranges {
-		if l.span.known() && l.span.overlaps(spanOf(r)) || !l.span.known() && slices.Contains(r.Parents, l.token) {
+		if l.span.isKnown() && l.span.overlapsWith(spanOf(r)) || !l.span.isKnown() && slices.Contains(r.Parents, l.token) {
 			heirs = append(heirs, r)
 		}
 	}
@@ -80,7 +80,7 @@ func heirsOf(l *Lease, ranges []cosmos.Range) []cosmos.Range {
 // spanWithin returns the keys of r that belong to the lease.
 func spanWithin(l *Lease, r cosmos.Range) Span {
 	if l.byKeys {
-		return l.span.intersect(spanOf(r))
+		return l.span.intersectWith(spanOf(r))
 	}
 	return spanOf(r)
 }
@@ -90,17 +90,17 @@ func spanWithin(l *Lease, r cosmos.Range) Span {
 // and for a retired lease that a late request of a dead host has created again.
 // The other leases have delivered, or will deliver, each change that l has not.
 func Superseded(l *Lease, all []*Lease) bool {
-	if !l.span.known() {
+	if !l.span.isKnown() {
 		return false
 	}
 	var spans []Span
 	for _, o := range all {
-		if o.id != l.id && !o.Tombstone() && o.span.known() && o.Epoch() > l.Epoch() && o.span.overlaps(l.span) {
+		if o.id != l.id && !o.Tombstone() && o.span.isKnown() && o.Epoch() > l.Epoch() && o.span.overlapsWith(l.span) {
 			spans = append(spans, o.span)
 		}
 	}
 	sortSpans(spans)
-	return len(spans) > 0 && len(gaps(l.span, spans)) == 0
+	return len(spans) > 0 && len(spanGaps(l.span, spans)) == 0
 }
 
 // newChild makes the lease that takes over the keys of parent that lie in r. It
@@ -108,8 +108,8 @@ func Superseded(l *Lease, all []*Lease) bool {
 // descendant of a range.
 func newChild(parent *Lease, r cosmos.Range, prefix string) *Lease {
 	own := spanOf(r)
-	if parent.span.known() {
-		own = parent.span.intersect(own)
+	if parent.span.isKnown() {
+		own = parent.span.intersectWith(own)
 	}
 	if parent.byKeys {
 		return newChildOver(parent, own, prefix)
@@ -143,11 +143,11 @@ func inherit(child, parent *Lease) *Lease {
 func leasesInside(l *Lease, all []*Lease) (inside []Span, highest int64) {
 	highest = l.Epoch()
 	for _, o := range all {
-		if o.Tombstone() || !o.span.known() || !o.span.overlaps(l.span) {
+		if o.Tombstone() || !o.span.isKnown() || !o.span.overlapsWith(l.span) {
 			continue
 		}
 		highest = max(highest, o.Epoch())
-		if o.id == l.id || !l.span.contains(o.span) || o.span.equals(l.span) && (!o.byKeys || l.byKeys) {
+		if o.id == l.id || !l.span.containsSpan(o.span) || o.span.equalTo(l.span) && (!o.byKeys || l.byKeys) {
 			continue
 		}
 		inside = append(inside, o.span)
@@ -162,8 +162,8 @@ func leasesInside(l *Lease, all []*Lease) (inside []Span, highest int64) {
 func missingChildren(parent *Lease, children []*Lease, inside []Span, prefix string) []*Lease {
 	var missing []*Lease
 	for _, c := range children {
-		for _, gap := range gaps(c.span, inside) {
-			if gap.equals(c.span) {
+		for _, gap := range spanGaps(c.span, inside) {
+			if gap.equalTo(c.span) {
 				missing = append(missing, c)
 			} else {
 				missing = append(missing, newChildOver(parent, gap, prefix))

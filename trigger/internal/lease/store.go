@@ -16,21 +16,21 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// store reads and writes the lease documents of one function. Every replace and
+// leaseStore reads and writes the lease documents of one function. Every replace and
 // every delete of a lease is conditional: the etag is the lock. All goroutines of
 // a function use one store.
-type store struct {
+type leaseStore struct {
 	container *cosmos.Container
-	prefix    string // of document ids: processor name, account host and resource ids
+	idPrefix  string // of document ids: processor name, account host and resource ids
 	keyedBy   string // "id", "partitionKey" or "" (system key)
 
-	mu     sync.Mutex        // guards listed; never held during I/O
-	listed map[string]*Lease // leases of the last list, by the text of their documents
+	mu           sync.Mutex        // guards listed; never held during I/O
+	listedLeases map[string]*Lease // leases of the last list, by the text of their documents
 }
 
 // openStore finds out under which ids and partition keys the leases of a
 // function are kept, and returns the properties of the monitored container.
-func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string) (*store, cosmos.ContainerProperties, error) {
+func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string) (*leaseStore, cosmos.ContainerProperties, error) {
 	properties, err := monitored.Properties(ctx)
 	if err != nil {
 		return nil, properties, fmt.Errorf("read container %s/%s: %w", monitored.Database(), monitored.Name(), err)
@@ -39,7 +39,7 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 	if err != nil {
 		return nil, properties, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
-	s := &store{container: leases}
+	s := &leaseStore{container: leases}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"
@@ -54,7 +54,7 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 	if err != nil {
 		return nil, properties, fmt.Errorf("account endpoint: %w", err)
 	}
-	s.prefix = idPrefix(processor, endpoint.Hostname(), properties)
+	s.idPrefix = idPrefix(processor, endpoint.Hostname(), properties)
 	return s, properties, nil
 }
 
@@ -65,11 +65,11 @@ func idPrefix(processor, host string, monitored cosmos.ContainerProperties) stri
 	return processor + host + "_" + rid(monitored.DatabaseResourceID) + "_" + rid(monitored.ResourceID)
 }
 
-// now is the service's clock.
-func (s *store) now() time.Time { return s.container.Client().Now() }
+// serviceNow is the service's clock.
+func (s *leaseStore) serviceNow() time.Time { return s.container.Client().Now() }
 
 // newKey is the partition key of a document that this host creates.
-func (s *store) newKey(id string) cosmos.PartitionKey {
+func (s *leaseStore) newKey(id string) cosmos.PartitionKey {
 	if s.keyedBy == "" {
 		return cosmos.NewPartitionKey(cosmos.Undefined)
 	}
@@ -78,7 +78,7 @@ func (s *store) newKey(id string) cosmos.PartitionKey {
 
 // storedKey is the partition key of a document that was read: .NET releases
 // between 3.20 and 3.51 gave leases a random partitionKey.
-func (s *store) storedKey(l *Lease) (cosmos.PartitionKey, error) {
+func (s *leaseStore) storedKey(l *Lease) (cosmos.PartitionKey, error) {
 	if s.keyedBy != "partitionKey" {
 		return s.newKey(l.id), nil
 	}
@@ -96,12 +96,12 @@ type Invalid struct {
 	Err error
 }
 
-// list reads all leases of the function, tombstones included. Callers share the
+// listLeases reads all leases of the function, tombstones included. Callers share the
 // leases, and clone one before they change it. One foreign lease fails the list.
-func (s *store) list(ctx context.Context) (leases []*Lease, invalid []Invalid, err error) {
+func (s *leaseStore) listLeases(ctx context.Context) (leases []*Lease, invalid []Invalid, err error) {
 	q := cosmos.Query{
 		Text:       "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)",
-		Parameters: []cosmos.Parameter{{Name: "@prefix", Value: s.prefix + ".."}},
+		Parameters: []cosmos.Parameter{{Name: "@prefix", Value: s.idPrefix + ".."}},
 	}
 	known := s.lastListed()
 	listed := make(map[string]*Lease, len(known))
@@ -112,7 +112,7 @@ func (s *store) list(ctx context.Context) (leases []*Lease, invalid []Invalid, e
 		for _, raw := range page.Items {
 			l, err := known[string(raw)], error(nil)
 			if l == nil {
-				l, err = s.parse(raw)
+				l, err = s.parseDocument(raw)
 			}
 			switch {
 			case errors.Is(err, ErrForeign):
@@ -129,20 +129,20 @@ func (s *store) list(ctx context.Context) (leases []*Lease, invalid []Invalid, e
 	return leases, invalid, nil
 }
 
-func (s *store) lastListed() map[string]*Lease {
+func (s *leaseStore) lastListed() map[string]*Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listed
+	return s.listedLeases
 }
 
-func (s *store) setListed(listed map[string]*Lease) {
+func (s *leaseStore) setListed(listed map[string]*Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listed = listed
+	s.listedLeases = listed
 }
 
-func (s *store) parse(raw []byte) (*Lease, error) {
-	l, err := parseLease(raw, s.prefix)
+func (s *leaseStore) parseDocument(raw []byte) (*Lease, error) {
+	l, err := parseLease(raw, s.idPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (s *store) parse(raw []byte) (*Lease, error) {
 	return l, err
 }
 
-// read fetches the newest version of a lease. If the document is gone or not a
+// readLease fetches the newest version of a lease. If the document is gone or not a
 // lease any more, the error is ErrLost.
-func (s *store) read(ctx context.Context, l *Lease) (*Lease, error) {
+func (s *leaseStore) readLease(ctx context.Context, l *Lease) (*Lease, error) {
 	resp, err := s.container.Read(ctx, l.id, l.partitionKey)
 	if cosmos.Classify(err) == cosmos.NotFound {
 		return nil, fmt.Errorf("read lease %q: %w (document deleted)", l.token, ErrLost)
@@ -160,20 +160,20 @@ func (s *store) read(ctx context.Context, l *Lease) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lease %q: %w", l.token, err)
 	}
-	fresh, err := s.parse(resp.Body)
+	fresh, err := s.parseDocument(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read lease %q: %w: %w", l.token, ErrLost, err)
 	}
 	return fresh, nil
 }
 
-// create writes a lease, unless its document exists already: then another host
+// createLease writes a lease, unless its document exists already: then another host
 // has created it, which is just as good.
-func (s *store) create(ctx context.Context, l *Lease) error {
+func (s *leaseStore) createLease(ctx context.Context, l *Lease) error {
 	if s.keyedBy == "partitionKey" {
-		l.rest["partitionKey"] = quoted(l.id)
+		l.rest["partitionKey"] = quotedJSON(l.id)
 	}
-	doc, err := l.document(timestamp(s.now()))
+	doc, err := l.document(timestampJSON(s.serviceNow()))
 	if err != nil {
 		return err
 	}
@@ -181,19 +181,19 @@ func (s *store) create(ctx context.Context, l *Lease) error {
 	return err
 }
 
-// replace writes l as its owner, over the version that l.etag names, and moves l
+// replaceLease writes l as its owner, over the version that l.etag names, and moves l
 // to the new version. A conflict is the client's error, see [cosmos.Classify].
-func (s *store) replace(ctx context.Context, l *Lease) error {
-	now := s.now()
+func (s *leaseStore) replaceLease(ctx context.Context, l *Lease) error {
+	now := s.serviceNow()
 	delete(l.properties, handoverWrittenProperty)
-	if err := s.overwrite(ctx, l, timestamp(now)); err != nil {
+	if err := s.replaceDocument(ctx, l, timestampJSON(now)); err != nil {
 		return err
 	}
 	l.written = now
 	return nil
 }
 
-func (s *store) overwrite(ctx context.Context, l *Lease, timestamp json.RawMessage) error {
+func (s *leaseStore) replaceDocument(ctx context.Context, l *Lease, timestamp json.RawMessage) error {
 	doc, err := l.document(timestamp)
 	if err != nil {
 		return err
@@ -209,34 +209,34 @@ func (s *store) overwrite(ctx context.Context, l *Lease, timestamp json.RawMessa
 	return nil
 }
 
-func (s *store) delete(ctx context.Context, l *Lease) error {
+func (s *leaseStore) deleteLease(ctx context.Context, l *Lease) error {
 	_, err := s.container.Delete(ctx, l.id, l.partitionKey, l.etag)
 	return err
 }
 
 // requestHandover asks the owner of l to release it to the host by. The owner's
 // timestamp stays: only the owner renews.
-func (s *store) requestHandover(ctx context.Context, l *Lease, by string) error {
-	if err := s.overwrite(ctx, withHandoverRequest(l, by, s.now()), l.rest["timestamp"]); err != nil {
+func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, by string) error {
+	if err := s.replaceDocument(ctx, withHandoverRequest(l, by, s.serviceNow()), l.rest["timestamp"]); err != nil {
 		return fmt.Errorf("request handover of lease %q: %w", l.token, err)
 	}
 	return nil
 }
 
-// acquire writes next, see nextAcquisition, and returns the lease as stored and
+// acquireLease writes next, see nextAcquisition, and returns the lease as stored and
 // when the write left. ErrLost means that another host was faster, or that the
 // previous owner is alive; the next pass of the balancer sees which.
-func (s *store) acquire(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
+func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
 	mine := next.ownership()
 	sent = time.Now()
-	err = s.replace(ctx, next)
+	err = s.replaceLease(ctx, next)
 	if err == nil {
 		return next, sent, nil
 	}
 	if !cosmos.Classify(err).Unsure() {
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, err)
 	}
-	fresh, readErr := s.read(ctx, next)
+	fresh, readErr := s.readLease(ctx, next)
 	if readErr != nil {
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
 	}
@@ -265,11 +265,11 @@ func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Durati
 // The marker document says that the leases were created once. The lock document
 // keeps two hosts from creating them at the same time. Both are stamps: only
 // their existence and their time of writing count.
-func (s *store) markerID() string { return s.prefix + ".info" }
-func (s *store) lockID() string   { return s.prefix + ".lock" }
+func (s *leaseStore) markerID() string { return s.idPrefix + ".info" }
+func (s *leaseStore) lockID() string   { return s.idPrefix + ".lock" }
 
-// stamp reads a stamp: when it was written and its etag, "" if there is none.
-func (s *store) stamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
+// readStamp reads a stamp: when it was written and its etag, "" if there is none.
+func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
 	resp, err := s.container.Read(ctx, id, s.newKey(id))
 	if cosmos.Classify(err) == cosmos.NotFound {
 		return time.Time{}, "", false, nil
@@ -288,7 +288,7 @@ func (s *store) stamp(ctx context.Context, id string) (written time.Time, etag a
 
 // createStamp creates a stamp with further properties and returns its etag, ""
 // if the document exists already.
-func (s *store) createStamp(ctx context.Context, id string, more map[string]any) (azcore.ETag, error) {
+func (s *leaseStore) createStamp(ctx context.Context, id string, more map[string]any) (azcore.ETag, error) {
 	doc := map[string]any{"id": id}
 	if s.keyedBy == "partitionKey" {
 		doc["partitionKey"] = id
@@ -298,12 +298,12 @@ func (s *store) createStamp(ctx context.Context, id string, more map[string]any)
 }
 
 // deleteStamp deletes a stamp, under its etag unless that is "".
-func (s *store) deleteStamp(ctx context.Context, id string, etag azcore.ETag) error {
+func (s *leaseStore) deleteStamp(ctx context.Context, id string, etag azcore.ETag) error {
 	_, err := s.container.Delete(ctx, id, s.newKey(id), etag)
 	return err
 }
 
-func (s *store) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
+func (s *leaseStore) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
 	resp, err := s.container.Create(ctx, s.newKey(id), doc)
 	if cosmos.IsConflict(err) {
 		return "", nil

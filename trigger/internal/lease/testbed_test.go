@@ -102,7 +102,7 @@ func (b *testbed) prepared(owner string) *Set {
 // leases lists all leases by token.
 func (b *testbed) leases(s *Set) map[string]*Lease {
 	b.t.Helper()
-	list, _, err := s.store.list(b.t.Context())
+	list, _, err := s.store.listLeases(b.t.Context())
 	must(b.t, err)
 	found := map[string]*Lease{}
 	for _, l := range list {
@@ -139,7 +139,7 @@ func (b *testbed) steal(s *Set, token, owner string) {
 	b.t.Helper()
 	l := b.leases(s)[token].clone()
 	l.owner = owner
-	must(b.t, s.store.replace(b.t.Context(), l))
+	must(b.t, s.store.replaceLease(b.t.Context(), l))
 }
 
 // split splits a range and waits until the account lists its children.
@@ -155,9 +155,9 @@ func (b *testbed) checkCoverage(s *Set) {
 	b.t.Helper()
 	ranges, err := s.ranges.refresh(b.t.Context())
 	must(b.t, err)
-	list, invalid, err := s.store.list(b.t.Context())
+	list, invalid, err := s.store.listLeases(b.t.Context())
 	must(b.t, err)
-	if found := coverageGaps(ranges, list, invalid, s.store.prefix); len(found) > 0 {
+	if found := coverageGaps(ranges, list, invalid, s.store.idPrefix); len(found) > 0 {
 		b.t.Errorf("coverage gaps: %v", found)
 	}
 }

@@ -13,74 +13,74 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// writer is the only writer of a held lease: it writes checkpoints and renewals,
+// leaseWriter is the only writer of a held lease: it writes checkpoints and renewals,
 // and at the end the release, one at a time. Progress made during a write goes
 // into the next one, so a checkpoint does not delay the handler, and costs the
 // service at most one write per round trip.
 //
 // The goroutine in Run owns the field lease; after Run has returned, its caller
 // does. All other methods may be called from any goroutine.
-type writer struct {
+type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
 	// Set it before Run.
 	OnCheckpoint func(continuation string)
 
-	store    *store
-	acquired *Lease        // immutable
-	renew    time.Duration // between writes while there is no progress
-	trust    time.Duration // how long after a successful write this host trusts its ownership
-	log      *zap.Logger
+	store         *leaseStore
+	acquiredLease *Lease        // immutable
+	renewInterval time.Duration // between writes while there is no progress
+	trustedFor    time.Duration // how long after a successful write this host trusts its ownership
+	log           *zap.Logger
 
 	properties map[string]func() string // values at each write; not changed after Run has begun
 	lease      *Lease                   // as last written or read
 
-	wake      chan struct{} // capacity 1: a write is due
-	lost      chan struct{} // closed once the lease is lost
-	requested chan struct{} // closed once another host has requested the lease
-	closing   sync.Once     // closes requested
+	wakeSignal     chan struct{} // capacity 1: a write is due
+	lostSignal     chan struct{} // closed once the lease is lost
+	handoverSignal chan struct{} // closed once another host has requested the lease
+	requestOnce    sync.Once     // closes requested
 
-	state *writeState
+	writeState *writeState
 }
 
-func newWriter(s *store, acquired *Lease, sent time.Time, renew, expiration time.Duration, log *zap.Logger) *writer {
-	return &writer{
-		store: s, acquired: acquired, lease: acquired,
-		renew: renew, trust: expiration - expiration/10,
+func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration time.Duration, log *zap.Logger) *leaseWriter {
+	return &leaseWriter{
+		store: s, acquiredLease: acquired, lease: acquired,
+		renewInterval: renew, trustedFor: expiration - expiration/10,
 		log:        log.With(zap.String("range", acquired.token), zap.Int64("epoch", acquired.Epoch())),
 		properties: map[string]func() string{},
-		wake:       make(chan struct{}, 1), lost: make(chan struct{}), requested: make(chan struct{}),
-		state: newWriteState(acquired.continuation, sent),
+		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}), handoverSignal: make(chan struct{}),
+		writeState: newWriteState(acquired.continuation, sent),
 	}
 }
 
 // Lease returns the lease as it was acquired.
-func (w *writer) Lease() *Lease { return w.acquired }
+func (w *leaseWriter) Lease() *Lease { return w.acquiredLease }
 
 // Epoch returns the number of this acquisition.
-func (w *writer) Epoch() int64 { return w.acquired.Epoch() }
+func (w *leaseWriter) Epoch() int64 { return w.acquiredLease.Epoch() }
 
 // SetProperty has each write set a property to the value that the function then
 // returns; "" removes it. Call it before Run.
-func (w *writer) SetProperty(name string, value func() string) { w.properties[name] = value }
+func (w *leaseWriter) SetProperty(name string, value func() string) { w.properties[name] = value }
 
 // Lost returns a channel that is closed once the lease is lost. The owner then
 // ends everything that it does for the range; [Held.Err] says why.
-func (w *writer) Lost() <-chan struct{} { return w.lost }
+func (w *leaseWriter) Lost() <-chan struct{} { return w.lostSignal }
 
 // HandoverRequested returns a channel that is closed once another host has
 // requested the lease. The owner finishes the current batch and releases it.
-func (w *writer) HandoverRequested() <-chan struct{} { return w.requested }
+func (w *leaseWriter) HandoverRequested() <-chan struct{} { return w.handoverSignal }
 
 // Err returns an error that wraps [ErrLost] once the lease is lost, else nil.
-func (w *writer) Err() error { return w.state.err() }
+func (w *leaseWriter) Err() error { return w.writeState.lossError() }
 
 // Position returns the continuation that the stored lease holds.
-func (w *writer) Position() string { return w.state.position() }
+func (w *leaseWriter) Position() string { return w.writeState.storedPosition() }
 
 // Advance moves the position that the next write stores: every change before it
 // is handled. If urgent, the write follows at once, else with the next renewal.
-func (w *writer) Advance(position string, urgent bool) {
-	w.state.acknowledge(position)
+func (w *leaseWriter) Advance(position string, urgent bool) {
+	w.writeState.acknowledgePosition(position)
 	if urgent {
 		w.requestWrite()
 	}
@@ -88,14 +88,14 @@ func (w *writer) Advance(position string, urgent bool) {
 
 // MadeProgress has the next write that moves the position reset the count of
 // unclean exits.
-func (w *writer) MadeProgress() { w.state.setMadeProgress() }
+func (w *leaseWriter) MadeProgress() { w.writeState.setMadeProgress() }
 
 // WaitTrusted returns nil once this host can rely on owning the lease, normally
 // at once. If the lease is lost it returns the loss, and if ctx ends its cause.
 // No delivery and no child lease begins without it.
-func (w *writer) WaitTrusted(ctx context.Context) error {
+func (w *leaseWriter) WaitTrusted(ctx context.Context) error {
 	for {
-		trusted, written := w.state.trusted(w.trust)
+		trusted, written := w.writeState.isTrusted(w.trustedFor)
 		if loss := w.Err(); loss != nil {
 			return loss
 		}
@@ -110,19 +110,19 @@ func (w *writer) WaitTrusted(ctx context.Context) error {
 
 // Flush returns nil once the stored lease holds every position passed to
 // [Held.Advance] before the call.
-func (w *writer) Flush(ctx context.Context) error { return w.waitStored(ctx, 0) }
+func (w *leaseWriter) Flush(ctx context.Context) error { return w.waitStored(ctx, 0) }
 
 // ConfirmOwnership returns nil after a write that began after the call has
 // succeeded, with every position passed to [Held.Advance]: the lease was this
 // host's at that moment. It first waits for a write that is due or under way, so
 // that the number of writes does not depend on timing and simulations repeat.
-func (w *writer) ConfirmOwnership(ctx context.Context) error {
+func (w *leaseWriter) ConfirmOwnership(ctx context.Context) error {
 	for {
-		idle, next, written := w.state.next()
+		idle, next, written := w.writeState.nextWrite()
 		if idle {
 			return w.waitStored(ctx, next)
 		}
-		if err := w.wait(ctx, written); err != nil {
+		if err := w.waitWritten(ctx, written); err != nil {
 			return err
 		}
 	}
@@ -130,9 +130,9 @@ func (w *writer) ConfirmOwnership(ctx context.Context) error {
 
 // waitStored returns nil once the write of that number, or a later one, has
 // stored the acknowledged position.
-func (w *writer) waitStored(ctx context.Context, number int) error {
+func (w *leaseWriter) waitStored(ctx context.Context, number int) error {
 	for {
-		stored, written := w.state.storedBy(number)
+		stored, written := w.writeState.storedBy(number)
 		if stored {
 			return nil
 		}
@@ -143,16 +143,16 @@ func (w *writer) waitStored(ctx context.Context, number int) error {
 }
 
 // requestAndWait requests a write and waits for the one that closes written.
-func (w *writer) requestAndWait(ctx context.Context, written <-chan struct{}) error {
+func (w *leaseWriter) requestAndWait(ctx context.Context, written <-chan struct{}) error {
 	w.requestWrite()
-	return w.wait(ctx, written)
+	return w.waitWritten(ctx, written)
 }
 
-func (w *writer) wait(ctx context.Context, written <-chan struct{}) error {
+func (w *leaseWriter) waitWritten(ctx context.Context, written <-chan struct{}) error {
 	select {
 	case <-written:
 		return nil
-	case <-w.lost:
+	case <-w.lostSignal:
 	case <-ctx.Done():
 	}
 	if loss := w.Err(); loss != nil { // of two reasons the loss counts
@@ -162,21 +162,21 @@ func (w *writer) wait(ctx context.Context, written <-chan struct{}) error {
 }
 
 // requestWrite has Run write soon.
-func (w *writer) requestWrite() {
-	w.state.setDue()
+func (w *leaseWriter) requestWrite() {
+	w.writeState.setDue()
 	select {
-	case w.wake <- struct{}{}:
+	case w.wakeSignal <- struct{}{}:
 	default:
 	}
 }
 
 // Run writes the lease until stop is closed or the lease is lost. ctx bounds the
 // requests and outlives stop.
-func (w *writer) Run(ctx context.Context, stop <-chan struct{}) {
+func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
 	for w.waitDue(stop) {
-		err := w.write(ctx, stop, nil)
+		err := w.writeLease(ctx, stop, nil)
 		if errors.Is(err, ErrLost) {
-			w.lose(err)
+			w.setLost(err)
 		}
 		if err != nil {
 			return
@@ -185,22 +185,22 @@ func (w *writer) Run(ctx context.Context, stop <-chan struct{}) {
 }
 
 // waitDue returns true when a write or a renewal is due, false once stop is closed.
-func (w *writer) waitDue(stop <-chan struct{}) bool {
+func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 	for {
 		select {
 		case <-stop: // before any write that is due: the release includes it
 			return false
 		default:
 		}
-		_, sent := w.state.schedule()
-		renewal := time.NewTimer(w.renew - time.Since(sent))
+		_, sent := w.writeState.writeSchedule()
+		renewal := time.NewTimer(w.renewInterval - time.Since(sent))
 		select {
 		case <-stop:
 			renewal.Stop()
 			return false
-		case <-w.wake:
+		case <-w.wakeSignal:
 			renewal.Stop()
-			if due, _ := w.state.schedule(); due {
+			if due, _ := w.writeState.writeSchedule(); due {
 				return true
 			}
 		case <-renewal.C:
@@ -209,15 +209,15 @@ func (w *writer) waitDue(stop <-chan struct{}) bool {
 	}
 }
 
-func (w *writer) lose(err error) {
-	w.state.setLoss(err)
-	close(w.lost)
+func (w *leaseWriter) setLost(err error) {
+	w.writeState.setLoss(err)
+	close(w.lostSignal)
 }
 
-// write stores the acknowledged position and what change adds. It repeats until
+// writeLease stores the acknowledged position and what change adds. It repeats until
 // the write succeeds, stop is closed, ctx ends or the lease is lost. A nil stop
 // is never closed.
-func (w *writer) write(ctx context.Context, stop <-chan struct{}, change func(*Lease)) error {
+func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, change func(*Lease)) error {
 	for failures := 0; ; {
 		err := w.writeOnce(ctx, change)
 		if err == nil || errors.Is(err, ErrLost) {
@@ -225,7 +225,7 @@ func (w *writer) write(ctx context.Context, stop <-chan struct{}, change func(*L
 		}
 		failures++
 		w.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
-		wait := time.NewTimer(backoff.Wait(failures, backoff.Min, w.renew/2, w.acquired.owner, w.acquired.token))
+		wait := time.NewTimer(backoff.Wait(failures, backoff.Min, w.renewInterval/2, w.acquiredLease.owner, w.acquiredLease.token))
 		select {
 		case <-wait.C:
 		case <-stop:
@@ -241,19 +241,19 @@ func (w *writer) write(ctx context.Context, stop <-chan struct{}, change func(*L
 // writeOnce makes one attempt. If the answer does not say which version is
 // stored, it reads the document: with this host's owner, incarnation and epoch in
 // it the lease is still held, whatever the etag; otherwise it is lost.
-func (w *writer) writeOnce(ctx context.Context, change func(*Lease)) error {
+func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error {
 	// An answer that does not come must leave time for another attempt.
-	bounded, cancel := context.WithTimeout(ctx, w.trust/2)
+	bounded, cancel := context.WithTimeout(ctx, w.trustedFor/2)
 	defer cancel()
 	next, number := w.beginWrite()
 	if change != nil {
 		change(next)
 	}
 	sent := time.Now()
-	err := w.store.replace(bounded, next)
+	err := w.store.replaceLease(bounded, next)
 	switch o := cosmos.Classify(err); {
 	case o == cosmos.Succeeded:
-		w.adopt(next, sent, number)
+		w.adoptLease(next, sent, number)
 		return nil
 	case o == cosmos.NotFound:
 		return fmt.Errorf("write lease %q: %w (document deleted)", w.lease.token, ErrLost)
@@ -264,11 +264,11 @@ func (w *writer) writeOnce(ctx context.Context, change func(*Lease)) error {
 }
 
 // beginWrite returns the next version of the lease and the number of its write.
-func (w *writer) beginWrite() (next *Lease, number int) {
+func (w *leaseWriter) beginWrite() (next *Lease, number int) {
 	next = w.lease.clone()
-	position, madeProgress, number := w.state.begin()
+	position, madeProgress, number := w.writeState.beginWrite()
 	next.continuation = position
-	if madeProgress && position != w.acquired.continuation {
+	if madeProgress && position != w.acquiredLease.continuation {
 		delete(next.properties, uncleanExitsProperty)
 	}
 	for name, value := range w.properties {
@@ -282,38 +282,38 @@ func (w *writer) beginWrite() (next *Lease, number int) {
 
 // afterConflict reads the lease after a write of unknown outcome. Its error has
 // the caller try again, unless it is ErrLost.
-func (w *writer) afterConflict(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, w.trust/6)
+func (w *leaseWriter) afterConflict(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, w.trustedFor/6)
 	defer cancel()
-	if err := w.reread(bounded); err != nil {
+	if err := w.rereadLease(bounded); err != nil {
 		return err
 	}
-	if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquired.owner {
+	if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
 		w.log.Info("handover requested by another host", zap.String("by", by))
-		w.closing.Do(func() { close(w.requested) })
+		w.requestOnce.Do(func() { close(w.handoverSignal) })
 	}
 	return fmt.Errorf("write lease %q: changed since it was read; trying again", w.lease.token)
 }
 
-// reread adopts the stored lease. The error is ErrLost if another acquisition
+// rereadLease adopts the stored lease. The error is ErrLost if another acquisition
 // has replaced this one.
-func (w *writer) reread(ctx context.Context) error {
-	fresh, err := w.store.read(ctx, w.lease)
+func (w *leaseWriter) rereadLease(ctx context.Context) error {
+	fresh, err := w.store.readLease(ctx, w.lease)
 	if err != nil {
 		return err
 	}
-	if fresh.ownership() != w.acquired.ownership() {
+	if fresh.ownership() != w.acquiredLease.ownership() {
 		return fmt.Errorf("write lease %q: %w (owner %q, epoch %d)", w.lease.token, ErrLost, fresh.owner, fresh.Epoch())
 	}
 	w.lease = fresh
 	return nil
 }
 
-// adopt records a successful write.
-func (w *writer) adopt(l *Lease, sent time.Time, number int) {
+// adoptLease records a successful write.
+func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 	moved := l.continuation != w.lease.continuation
 	w.lease = l
-	w.state.succeed(l.continuation, sent, number)
+	w.writeState.writeSucceeded(l.continuation, sent, number)
 	if moved && w.OnCheckpoint != nil {
 		w.OnCheckpoint(l.continuation)
 	}
@@ -322,8 +322,8 @@ func (w *writer) adopt(l *Lease, sent time.Time, number int) {
 // Release gives the lease back with the newest position, in one write. It is a
 // courtesy to the next owner: if it fails, the lease expires. Call it after Run
 // has returned.
-func (w *writer) Release(ctx context.Context) error {
-	err := w.write(ctx, nil, func(l *Lease) {
+func (w *leaseWriter) Release(ctx context.Context) error {
+	err := w.writeLease(ctx, nil, func(l *Lease) {
 		l.owner = ""
 		delete(l.properties, incarnationProperty)
 		delete(l.properties, expirationProperty)

@@ -77,7 +77,7 @@ func TestDeletedLeaseIsLost(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
 		held := b.acquire(s, "0")
-		must(t, s.store.delete(t.Context(), held.lease))
+		must(t, s.store.deleteLease(t.Context(), held.lease))
 		stop := b.run(held)
 		if err := held.ConfirmOwnership(t.Context()); !errors.Is(err, ErrLost) {
 			t.Errorf("confirmed with %v", err)

@@ -8,27 +8,27 @@ import (
 // writeState is what the goroutines of a range and the writer of its lease tell
 // each other: the position to store, and how far writing has come.
 type writeState struct {
-	mu           sync.Mutex    // guards all fields; never held during I/O, nor together with another lock
-	acknowledged string        // continuation that a checkpoint may hold
-	stored       string        // continuation that the lease holds
-	due          bool          // a write is due before the next renewal
-	madeProgress bool          // the next write resets the count of unclean exits
-	sent         time.Time     // when the last successful write left
-	writing      bool          // a write is under way, or has failed and will be repeated
-	writes       int           // begun so far
-	lastSuccess  int           // number of the last successful write
-	written      chan struct{} // closed and replaced at each successful write
-	loss         error         // why the lease is lost, or nil
+	mu                       sync.Mutex    // guards all fields; never held during I/O, nor together with another lock
+	acknowledgedContinuation string        // continuation that a checkpoint may hold
+	storedContinuation       string        // continuation that the lease holds
+	writeDue                 bool          // a write is due before the next renewal
+	madeProgress             bool          // the next write resets the count of unclean exits
+	lastSent                 time.Time     // when the last successful write left
+	isWriting                bool          // a write is under way, or has failed and will be repeated
+	writesBegun              int           // begun so far
+	lastSuccess              int           // number of the last successful write
+	writtenSignal            chan struct{} // closed and replaced at each successful write
+	loss                     error         // why the lease is lost, or nil
 }
 
 func newWriteState(continuation string, sent time.Time) *writeState {
-	return &writeState{acknowledged: continuation, stored: continuation, sent: sent, written: make(chan struct{})}
+	return &writeState{acknowledgedContinuation: continuation, storedContinuation: continuation, lastSent: sent, writtenSignal: make(chan struct{})}
 }
 
-func (s *writeState) acknowledge(position string) {
+func (s *writeState) acknowledgePosition(position string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.acknowledged = position
+	s.acknowledgedContinuation = position
 }
 
 func (s *writeState) setMadeProgress() {
@@ -40,7 +40,7 @@ func (s *writeState) setMadeProgress() {
 func (s *writeState) setDue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due = true
+	s.writeDue = true
 }
 
 func (s *writeState) setLoss(err error) {
@@ -49,61 +49,61 @@ func (s *writeState) setLoss(err error) {
 	s.loss = err
 }
 
-// begin starts a write: it returns the position to store, whether the owner has
+// beginWrite starts a write: it returns the position to store, whether the owner has
 // made progress, and the number of the write.
-func (s *writeState) begin() (position string, madeProgress bool, number int) {
+func (s *writeState) beginWrite() (position string, madeProgress bool, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due, s.writing = false, true
-	s.writes++
-	return s.acknowledged, s.madeProgress, s.writes
+	s.writeDue, s.isWriting = false, true
+	s.writesBegun++
+	return s.acknowledgedContinuation, s.madeProgress, s.writesBegun
 }
 
-// succeed ends a write that stored a position.
-func (s *writeState) succeed(stored string, sent time.Time, number int) {
+// writeSucceeded ends a write that stored a position.
+func (s *writeState) writeSucceeded(stored string, sent time.Time, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent, s.stored, s.lastSuccess, s.writing = sent, stored, number, false
-	close(s.written)
-	s.written = make(chan struct{})
+	s.lastSent, s.storedContinuation, s.lastSuccess, s.isWriting = sent, stored, number, false
+	close(s.writtenSignal)
+	s.writtenSignal = make(chan struct{})
 }
 
-func (s *writeState) position() string {
+func (s *writeState) storedPosition() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stored
+	return s.storedContinuation
 }
 
-func (s *writeState) err() error {
+func (s *writeState) lossError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loss
 }
 
-// schedule returns whether a write is due, and when the last successful one left.
-func (s *writeState) schedule() (due bool, sent time.Time) {
+// writeSchedule returns whether a write is due, and when the last successful one left.
+func (s *writeState) writeSchedule() (due bool, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.due, s.sent
+	return s.writeDue, s.lastSent
 }
 
-// trusted reports whether the last successful write left less than limit ago, by
+// isTrusted reports whether the last successful write left less than limit ago, by
 // the monotonic clock and by the wall clock. The two differ after a suspended
 // machine resumes and after a clock step; then only a new write restores trust.
-func (s *writeState) trusted(limit time.Duration) (trusted bool, written <-chan struct{}) {
+func (s *writeState) isTrusted(limit time.Duration) (trusted bool, written <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	wall := now.Round(0).Sub(s.sent.Round(0))
-	return now.Sub(s.sent) < limit && wall < limit && wall > -limit, s.written
+	wall := now.Round(0).Sub(s.lastSent.Round(0))
+	return now.Sub(s.lastSent) < limit && wall < limit && wall > -limit, s.writtenSignal
 }
 
-// next returns the number of the next write, and whether none is due or under
+// nextWrite returns the number of the next write, and whether none is due or under
 // way before it.
-func (s *writeState) next() (idle bool, number int, written <-chan struct{}) {
+func (s *writeState) nextWrite() (idle bool, number int, written <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.due && !s.writing, s.writes + 1, s.written
+	return !s.writeDue && !s.isWriting, s.writesBegun + 1, s.writtenSignal
 }
 
 // storedBy reports whether the write of that number, or a later one, has stored
@@ -111,5 +111,5 @@ func (s *writeState) next() (idle bool, number int, written <-chan struct{}) {
 func (s *writeState) storedBy(number int) (stored bool, written <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lastSuccess >= number && s.stored == s.acknowledged, s.written
+	return s.lastSuccess >= number && s.storedContinuation == s.acknowledgedContinuation, s.writtenSignal
 }

@@ -24,7 +24,7 @@ func TestTrustNeedsBothClocks(t *testing.T) {
 		{"wall clock off a little", time.Second, 3 * time.Second, true},
 	} {
 		s := newWriteState("", ago(test.monotonic, test.wall))
-		if got, _ := s.trusted(trust); got != test.trusted {
+		if got, _ := s.isTrusted(trust); got != test.trusted {
 			t.Errorf("%s: trusted %v", test.name, got)
 		}
 	}
