@@ -68,12 +68,14 @@ func ofInteger(f func(int64) value) *function {
 	})
 }
 
-// parseTime reads a date, or a time in UTC.
+// parseTime reads a date, or a time in UTC with or without its Z.
 func parseTime(v value) (time.Time, bool) {
 	if v.kind != kindString {
 		return time.Time{}, false
 	}
-	for _, layout := range []string{"2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04Z", "2006-01-02"} {
+	for _, layout := range []string{
+		"2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04:05.9999999", "2006-01-02T15:04Z", "2006-01-02T15:04", "2006-01-02",
+	} {
 		if t, err := time.Parse(layout, v.text); err == nil {
 			return t, true
 		}
