@@ -30,9 +30,9 @@ var stringFunctions = map[string]*function{
 	"SUBSTRING":   ofAny(3, 3, func(a []value) value { return substring(a[0], a[1], a[2]) }),
 	"REPLACE":     ofAny(3, 3, replace),
 	"REPLICATE":   ofAny(2, 2, replicate),
-	"TRIM":        trimming(strings.TrimSpace, func(s, cut string) string { return trimLeft(trimRight(s, cut), cut) }),
-	"LTRIM":       trimming(func(s string) string { return strings.TrimLeft(s, spaces) }, trimLeft),
-	"RTRIM":       trimming(func(s string) string { return strings.TrimRight(s, spaces) }, trimRight),
+	"TRIM":        trimming(strings.TrimSpace, strings.Trim),
+	"LTRIM":       trimming(func(s string) string { return strings.TrimLeft(s, spaces) }, strings.TrimLeft),
+	"RTRIM":       trimming(func(s string) string { return strings.TrimRight(s, spaces) }, strings.TrimRight),
 	"STRINGJOIN":  ofAny(2, 2, stringJoin),
 	"STRINGSPLIT": ofAny(2, 2, stringSplit),
 }
@@ -154,8 +154,7 @@ func reverse(s string) value {
 	return text(string(runes))
 }
 
-// trimming removes white space, or each leading or trailing copy of the second
-// argument.
+// trimming removes white space, or the characters of the second argument.
 func trimming(space func(string) string, cut func(s, cut string) string) *function {
 	return ofAny(1, 2, func(a []value) value {
 		switch {
@@ -166,20 +165,6 @@ func trimming(space func(string) string, cut func(s, cut string) string) *functi
 		}
 		return text(cut(a[0].text, a[1].text))
 	})
-}
-
-func trimLeft(s, cut string) string {
-	for cut != "" && strings.HasPrefix(s, cut) {
-		s = s[len(cut):]
-	}
-	return s
-}
-
-func trimRight(s, cut string) string {
-	for cut != "" && strings.HasSuffix(s, cut) {
-		s = s[:len(s)-len(cut)]
-	}
-	return s
 }
 
 func stringJoin(a []value) value {
