@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"math/big"
 	"strings"
 	"time"
 )
@@ -19,6 +20,7 @@ var timeFunctions = map[string]*function{
 	"TIMESTAMPTODATETIME":       ofInteger(func(n int64) value { return dateTime(time.UnixMilli(n)) }),
 	"TICKSTODATETIME":           ofInteger(func(n int64) value { return dateTime(fromTicks(n)) }),
 	"DATETIMEADD":               ofAny(3, 3, dateTimeAdd),
+	"DATETIMEBIN":               ofAny(2, 4, dateTimeBin),
 	"DATETIMEDIFF":              ofAny(3, 3, dateTimeDiff),
 	"DATETIMEPART":              ofAny(2, 2, dateTimePart),
 	"DATETIMEFROMPARTS":         ofAny(3, 7, dateTimeFromParts),
@@ -146,6 +148,36 @@ func addUnits(t time.Time, n int64, length time.Duration) value {
 		return dateTime(t.Add(time.Duration(n) * length))
 	}
 	return dateTime(time.Unix(t.Unix()+n*int64(length/time.Second), int64(t.Nanosecond())))
+}
+
+// earliestBin is the first origin that DateTimeBin accepts: the Windows epoch,
+// https://learn.microsoft.com/azure/cosmos-db/nosql/query/datetimebin.
+var earliestBin = time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// dateTimeBin is DateTimeBin(time, part[, size[, origin]]): the start of the bin
+// that holds the time, if bins of so many parts begin at the origin.
+func dateTimeBin(a []value) value {
+	size, origin := int64(1), time.Unix(0, 0)
+	t, ok := parseTime(a[0])
+	length := unitLengths[unit(a[1])]
+	if ok && len(a) > 2 {
+		size, ok = a[2].integer()
+	}
+	if ok && len(a) > 3 {
+		origin, ok = parseTime(a[3])
+	}
+	if !ok || length == 0 || size < 1 || origin.Before(earliestBin) {
+		return undefined
+	}
+	// Nanoseconds since a distant origin overflow 64 bits.
+	passed := new(big.Int).Mul(big.NewInt(toTicks(t)-toTicks(origin)), big.NewInt(nanosOfTick))
+	bin := new(big.Int).Mul(big.NewInt(size), big.NewInt(int64(length)))
+	passed.Sub(passed, new(big.Int).Mod(passed, bin))
+	start := passed.Div(passed, big.NewInt(nanosOfTick)).Add(passed, big.NewInt(toTicks(origin)))
+	if !start.IsInt64() {
+		return undefined
+	}
+	return dateTime(fromTicks(start.Int64()))
 }
 
 // dateTimeDiff is DateTimeDiff(part, start, end): how many bounds of the part
