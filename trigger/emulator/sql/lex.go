@@ -2,6 +2,7 @@ package sql
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -133,6 +134,10 @@ func (l *lexer) word() token {
 	return t
 }
 
+// hexadecimal is a number such as 0x1F,
+// https://learn.microsoft.com/azure/cosmos-db/nosql/query/constants.
+var hexadecimal = regexp.MustCompile(`^0[xX][0-9a-fA-F]+`)
+
 func (l *lexer) skipDigits() {
 	for l.at < len(l.text) && isDigit(l.text[l.at]) {
 		l.at++
@@ -141,6 +146,16 @@ func (l *lexer) skipDigits() {
 
 func (l *lexer) number() (token, *Error) {
 	start := l.at
+	if n := hexadecimal.FindString(l.text[start:]); n != "" {
+		l.at += len(n)
+		t := l.token(tokenNumber, start)
+		v, err := strconv.ParseUint(n[2:], 16, 64)
+		if err != nil {
+			return token{}, t.errorf(codeSyntax, "Syntax error, number '%s' has more than 64 bits.", n)
+		}
+		t.value = number(float64(v))
+		return t, nil
+	}
 	l.skipDigits()
 	if l.at < len(l.text) && l.text[l.at] == '.' {
 		l.at++

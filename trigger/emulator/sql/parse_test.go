@@ -41,6 +41,7 @@ func TestParseErrors(t *testing.T) {
 		{"SELECT \"\xff\" FROM c", codeSyntax, "not valid UTF-8", ""},
 		{`SELECT @ FROM c`, codeSyntax, "invalid character", "@"},
 		{`SELECT 1e999 FROM c`, codeSyntax, "outside the range of a double", "1e999"},
+		{`SELECT 0x10000000000000000 FROM c`, codeSyntax, "has more than 64 bits", "0x10000000000000000"},
 		{`SELECT {a: 1, "a": 2} FROM c`, codeSyntax, "property 'a' is written twice", `"a"`},
 		{`SELECT {1: 2} FROM c`, codeSyntax, "near '1'", "1"},
 		{`SELECT [1, ] FROM c`, codeSyntax, "near ']'", "]"},
