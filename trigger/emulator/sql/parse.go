@@ -183,7 +183,7 @@ func (p *parser) selection(s *statement) {
 	case p.symbol("*"):
 		s.star = true
 	case p.keyword("VALUE"):
-		s.value = p.expression()
+		s.value = p.item().expr // its alias has no effect
 	default:
 		s.items = append(s.items, p.item())
 		for p.symbol(",") {
