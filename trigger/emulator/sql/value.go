@@ -95,13 +95,16 @@ func (v value) isTrue() bool { return v.kind == kindBoolean && v.truth }
 
 // integer is the whole number that v is.
 func (v value) integer() (int64, bool) {
-	n := v.number
-	ok := v.kind == kindNumber && n == math.Trunc(n) && n >= math.MinInt64 && n < math.MaxInt64
-	if !ok {
+	if v.kind != kindNumber {
 		return 0, false
 	}
 	if exact, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
 		return exact, true
+	}
+	n := v.number
+	ok := n == math.Trunc(n) && n >= math.MinInt64 && n < math.MaxInt64
+	if !ok {
+		return 0, false
 	}
 	return int64(n), true
 }
