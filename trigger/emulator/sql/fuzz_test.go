@@ -10,10 +10,10 @@ import (
 // FuzzParse wants no panic, an *Error for what is refused, a canonical form that
 // stays the same, and JSON for what is answered.
 func FuzzParse(f *testing.F) {
-	for _, c := range expressions {
+	for _, c := range allExpressions() {
 		f.Add("SELECT VALUE " + c.expr + " FROM c")
 	}
-	for _, c := range calls {
+	for _, c := range allCalls() {
 		f.Add("SELECT VALUE " + c.expr + " FROM c")
 	}
 	f.Add(`SELECT DISTINCT TOP @n c.a AS x, c["b"] "y z" FROM root AS c JOIN t IN c.t[0].u JOIN (SELECT 1) WHERE c.a NOT IN (1, @p) ORDER BY c.a DESC, c.b`)

@@ -135,7 +135,7 @@ func TestCanonicalForm(t *testing.T) {
 		`SELECT VALUE -(-1)`:                              `SELECT VALUE - -1`,
 		`SELECT VALUE -(1)`:                               `SELECT VALUE - (1)`,
 		`SELECT VALUE - - c.a FROM c`:                     `SELECT VALUE - -c.a FROM c`,
-		`SELECT VALUE c.a AS b FROM c`:                   `SELECT VALUE c.a FROM c`,
+		`SELECT VALUE c.a AS b FROM c`:                    `SELECT VALUE c.a FROM c`,
 		`SELECT VALUE 0..x`:                               `SELECT VALUE (0).x`,
 		`SELECT VALUE +1`:                                 `SELECT VALUE + (1)`,
 		`SELECT VALUE ~"a"`:                               `SELECT VALUE ~ "a"`,

@@ -1,0 +1,84 @@
+package sql
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+var testEnv = Env{Now: time.Date(2026, 11, 20, 6, 7, 8, 123456700, time.UTC)}
+
+// query runs a query over documents, and its canonical form, which must answer
+// the same. Parameters are pairs of name and JSON.
+func query(text string, documents []string, parameters ...string) ([]string, error) {
+	q, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	again, err := Parse(q.String())
+	if err != nil || again.String() != q.String() {
+		return nil, fmt.Errorf("%s prints as %s, which prints as %v, %w", text, q, again, err)
+	}
+	first, err := answers(q, documents, parameters)
+	second, _ := answers(again, documents, parameters)
+	if !slices.Equal(first, second) {
+		return nil, fmt.Errorf("%s answers %s, its canonical form %s answers %s", text, first, q, second)
+	}
+	return first, err
+}
+
+func answers(q *Query, documents, parameters []string) ([]string, error) {
+	byName := make(map[string]json.RawMessage)
+	for i := 0; i < len(parameters); i += 2 {
+		byName[parameters[i]] = json.RawMessage(parameters[i+1])
+	}
+	raw, err := q.Run(sequence(documents), byName, testEnv)
+	results := make([]string, len(raw))
+	for i, r := range raw {
+		results[i] = string(r)
+	}
+	return results, err
+}
+
+func sequence(documents []string) func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for _, d := range documents {
+			if !yield([]byte(d)) {
+				return
+			}
+		}
+	}
+}
+
+const exprDocument = `{"id":"1","n":1.50,"big":9007199254740993,"s":"text","t":true,"f":false,"z":null,
+	"o":{"x":1,"y z":2,"deep":{"k":[10,20,30]}},"a":[1,"two",null,{"k":3}],"caf\u00e9":"é","A":"upper", "neg":-2e0}`
+
+// expressionCase is an expression over exprDocument and its value as JSON; "" is
+// undefined.
+type expressionCase struct{ expr, want string }
+
+// allExpressions are the tables of every file of expressions.
+func allExpressions() []expressionCase {
+	return slices.Concat(literalExpressions, pathExpressions, arithmeticExpressions, bitwiseExpressions, equalityExpressions, orderExpressions, logicExpressions, matchExpressions, choiceExpressions, subqueryExpressions)
+}
+
+func checkExpressions(t *testing.T, cases []expressionCase) {
+	t.Helper()
+	for _, c := range cases {
+		checkExpression(t, c.expr, c.want)
+	}
+}
+
+func checkExpression(t *testing.T, expr, want string) {
+	t.Helper()
+	wants := []string{want}
+	if want == "" {
+		wants = nil
+	}
+	got, err := query("SELECT VALUE "+expr+" FROM c", []string{exprDocument})
+	if err != nil || !slices.Equal(got, wants) {
+		t.Errorf("%s is %q, %v; want %q", expr, got, err, wants)
+	}
+}
