@@ -2,8 +2,10 @@ package sql
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -82,3 +84,41 @@ func checkExpression(t *testing.T, expr, want string) {
 		t.Errorf("%s is %q, %v; want %q", expr, got, err, wants)
 	}
 }
+
+// queryCase is a query and the values that it answers as JSON, in order.
+type queryCase struct {
+	query string
+	want  []string
+}
+
+func checkQueries(t *testing.T, documents []string, cases []queryCase) {
+	t.Helper()
+	for _, c := range cases {
+		got, err := query(c.query, documents)
+		if err != nil || !slices.Equal(got, c.want) && len(got)+len(c.want) > 0 {
+			t.Errorf("%s\ngot  %s, %v\nwant %s", c.query, got, err, c.want)
+		}
+	}
+}
+
+// checkRefused wants every query to fail with an *Error of the code that holds
+// the message and points at the text near; "" points anywhere.
+func checkRefused(t *testing.T, cases []refusedCase) {
+	t.Helper()
+	for _, c := range cases {
+		_, err := Parse(c.query)
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: error %v, want an *Error", c.query, err)
+			continue
+		}
+		if e.Code != c.code || !strings.Contains(e.Message, c.message) {
+			t.Errorf("%s: error %s %q, want %s with %q", c.query, e.Code, e.Message, c.code, c.message)
+		}
+		if c.near != "" && (e.End > len(c.query) || c.query[e.Start:e.End] != c.near) {
+			t.Errorf("%s: the error points at %d to %d, want %q", c.query, e.Start, e.End, c.near)
+		}
+	}
+}
+
+type refusedCase struct{ query, code, message, near string }

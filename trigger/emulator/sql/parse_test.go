@@ -1,16 +1,12 @@
 package sql
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
 
 func TestParseErrors(t *testing.T) {
-	for _, c := range []struct {
-		query, code, message string
-		near                 string // the offending text
-	}{
+	checkRefused(t, []refusedCase{
 		{``, codeSyntax, "the query ends too early", ""},
 		{`SELECT`, codeSyntax, "the query ends too early", ""},
 		{`SELEC * FROM c`, codeSyntax, "incorrect syntax near 'SELEC'", "SELEC"},
@@ -97,20 +93,7 @@ func TestParseErrors(t *testing.T) {
 		{`SELECT VALUE COUNT(1) + c.a FROM c`, codeSelect, "'c.a' is invalid in the select list", ""},
 		{`SELECT c.a FROM c GROUP BY c.a ORDER BY c.a`, codeSelect, "ORDER BY is not supported together with GROUP BY", ""},
 		{`SELECT VALUE COUNT(1) FROM c ORDER BY c.a`, codeSelect, "ORDER BY is not supported together with", ""},
-	} {
-		_, err := Parse(c.query)
-		var e *Error
-		if !errors.As(err, &e) {
-			t.Errorf("%s: error %v, want an *Error", c.query, err)
-			continue
-		}
-		if e.Code != c.code || !strings.Contains(e.Message, c.message) {
-			t.Errorf("%s: error %s %q, want %s with %q", c.query, e.Code, e.Message, c.code, c.message)
-		}
-		if c.near != "" && (e.End > len(c.query) || c.query[e.Start:e.End] != c.near) {
-			t.Errorf("%s: the error points at %d to %d, want %q", c.query, e.Start, e.End, c.near)
-		}
-	}
+	})
 }
 
 func TestErrorText(t *testing.T) {
