@@ -245,7 +245,11 @@ func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Positio
 func (p place) position(count int) Position {
 	var keys []byte
 	for _, k := range p.keys {
-		keys = append(k.append(append(keys, ",["...)), ']')
+		keys = append(keys, ",["...)
+		if k.defined() {
+			keys = k.append(keys)
+		}
+		keys = append(keys, ']')
 	}
 	keys[0] = '['
 	return Position{Document: p.document - 1, Value: p.row, Count: count, Keys: append(keys, ']')}

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func pages(t *testing.T, text string, documents []string, size int) []string {
 		if page < size {
 			return all
 		}
+		if len(all) > 10_000 {
+			t.Fatalf("%s in pages of %d does not end", text, size)
+		}
 	}
 }
 
@@ -54,6 +58,8 @@ func TestPagesAreTheWhole(t *testing.T) {
 		`SELECT VALUE c.id FROM c OFFSET 20 LIMIT 9`,
 		`SELECT VALUE c.id FROM c ORDER BY c.n DESC`,
 		`SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 3 LIMIT 11`,
+		`SELECT VALUE c.id FROM c ORDER BY c.none, c.n`,
+		`SELECT VALUE c.id FROM c ORDER BY c.n, c.none DESC`,
 		`SELECT DISTINCT VALUE c.n FROM c`,
 		`SELECT DISTINCT TOP 3 VALUE c.n FROM c`,
 		`SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n`,
@@ -111,6 +117,102 @@ func TestStreamReadsNoFurther(t *testing.T) {
 		}
 		if read != want {
 			t.Errorf("%s took %d documents for 2 results, want %d", text, read, want)
+		}
+	}
+}
+
+// TestPositions checks the position after each result, which is a client's
+// continuation once it is encoded as JSON.
+func TestPositions(t *testing.T) {
+	documents := []string{
+		`{"id":"a","n":2,"t":[1,2]}`,
+		`{"id":"b","n":1,"t":[]}`,
+		`{"id":"c","t":[3]}`,
+		`{"id":"d","n":2,"t":[4,5]}`,
+	}
+	for query, want := range map[string][]string{
+		`SELECT VALUE c.id FROM c`:                      {`"a" {"v":1,"n":1}`, `"b" {"d":1,"v":1,"n":2}`, `"c" {"d":2,"v":1,"n":3}`, `"d" {"d":3,"v":1,"n":4}`},
+		`SELECT VALUE c.id FROM c WHERE c.n = 2`:        {`"a" {"v":1,"n":1}`, `"d" {"d":3,"v":1,"n":2}`},
+		`SELECT VALUE t FROM t IN c.t`:                  {`1 {"v":1,"n":1}`, `2 {"v":2,"n":2}`, `3 {"d":2,"v":1,"n":3}`, `4 {"d":3,"v":1,"n":4}`, `5 {"d":3,"v":2,"n":5}`},
+		`SELECT VALUE t FROM t IN c.t OFFSET 1 LIMIT 2`: {`2 {"v":2,"n":2}`, `3 {"d":2,"v":1,"n":3}`},
+		`SELECT TOP 1 VALUE c.id FROM c`:                {`"a" {"v":1,"n":1}`},
+		`SELECT VALUE c.id FROM c ORDER BY c.n`:         {`"b" {"d":1,"n":1,"k":[[1]]}`, `"a" {"n":2,"k":[[2]]}`, `"d" {"d":3,"n":3,"k":[[2]]}`},
+		`SELECT VALUE c.id FROM c ORDER BY c.n DESC`:    {`"d" {"d":3,"n":1,"k":[[2]]}`, `"a" {"n":2,"k":[[2]]}`, `"b" {"d":1,"n":3,"k":[[1]]}`},
+		`SELECT VALUE c.id FROM c ORDER BY c.n, c.id`:   {`"c" {"d":2,"n":1,"k":[[],["c"]]}`, `"b" {"d":1,"n":2,"k":[[1],["b"]]}`, `"a" {"n":3,"k":[[2],["a"]]}`, `"d" {"d":3,"n":4,"k":[[2],["d"]]}`},
+		`SELECT VALUE t FROM t IN c.t ORDER BY t DESC`:  {`5 {"d":3,"v":1,"n":1,"k":[[5]]}`, `4 {"d":3,"n":2,"k":[[4]]}`, `3 {"d":2,"n":3,"k":[[3]]}`, `2 {"v":1,"n":4,"k":[[2]]}`, `1 {"n":5,"k":[[1]]}`},
+		`SELECT DISTINCT VALUE c.n FROM c`:              {`2 {"n":1}`, `1 {"n":2}`},
+		`SELECT VALUE COUNT(1) FROM c`:                  {`4 {"n":1}`},
+		`SELECT c.n FROM c GROUP BY c.n`:                {`{"n":2} {"n":1}`, `{"n":1} {"n":2}`, `{} {"n":3}`},
+	} {
+		var got []string
+		for r, err := range mustParse(t, query).Stream(sequence(documents), nil, testEnv, Position{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := json.Marshal(r.After)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%s %s", r.Value, after))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s\ngot  %s\nwant %s", query, got, want)
+		}
+	}
+}
+
+// TestOrderedStreamResumesAfterItsDocumentIsGone deletes the document of the last
+// result before the next page is read: no result is skipped or repeated.
+func TestOrderedStreamResumesAfterItsDocumentIsGone(t *testing.T) {
+	before := []string{`{"id":"a","n":1}`, `{"id":"b","n":1}`, `{"id":"c","n":1}`, `{"id":"d","n":2}`}
+	for _, c := range []struct {
+		query string
+		gone  int
+		want  []string
+	}{
+		{`SELECT VALUE c.id FROM c ORDER BY c.n`, 1, []string{`"c"`, `"d"`}},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n`, 2, []string{`"d"`}},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n`, 3, nil},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n DESC`, 2, []string{`"b"`, `"a"`}},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n DESC`, 0, nil},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n, c.id`, 1, []string{`"c"`, `"d"`}},
+		{`SELECT VALUE c.id FROM c ORDER BY c.n OFFSET 1 LIMIT 2`, 1, []string{`"c"`}},
+	} {
+		q := mustParse(t, c.query)
+		var from Position
+		for r, err := range q.Stream(sequence(before), nil, testEnv, Position{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.After.Document == c.gone {
+				from = r.After
+				break
+			}
+		}
+		from.Value = -1 // the first document after one that is gone
+		after := slices.Delete(slices.Clone(before), c.gone, c.gone+1)
+		var got []string
+		for r, err := range q.Stream(sequence(after), nil, testEnv, from) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(r.Value))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s without document %d continues with %s, want %s", c.query, c.gone, got, c.want)
+		}
+	}
+}
+
+func TestStreamRefusesAPositionOfAnotherQuery(t *testing.T) {
+	q := mustParse(t, `SELECT VALUE c.id FROM c ORDER BY c.name`)
+	for _, keys := range []string{`[]`, `[[1],[2]]`, `{}`, `1`, `[`, `null`} {
+		var failed error
+		for _, err := range q.Stream(sequence(people), nil, testEnv, Position{Keys: json.RawMessage(keys)}) {
+			failed = err
+		}
+		if failed == nil || failed.Error() != "The position is not one of this query." {
+			t.Errorf("a position with the keys %s: error %v", keys, failed)
 		}
 	}
 }
