@@ -251,3 +251,53 @@ var logicExpressions = []expressionCase{
 }
 
 func TestLogicExpressions(t *testing.T) { checkExpressions(t, logicExpressions) }
+
+// TestOperandTypes applies every infix operator to a value of each type on both
+// sides. A row says for each right side t (true), f (false), n (a number), s (a
+// string) or . (undefined).
+func TestOperandTypes(t *testing.T) {
+	types := []string{"undefined", "null", "true", "2", `"a"`, "[1]", "{}"}
+	equality := []string{".......", ".tfffff", ".ftffff", ".fftfff", ".ffftff", ".fffftf", ".ffffft"}
+	unequal := []string{".......", ".fttttt", ".tftttt", ".ttfttt", ".tttftt", ".ttttft", ".tttttf"}
+	below := []string{".......", ".f.....", "..f....", "...f...", "....f..", ".......", "......."}
+	notAbove := []string{".......", ".t.....", "..t....", "...t...", "....t..", ".......", "......."}
+	numeric := []string{".......", ".......", ".......", "...n...", ".......", ".......", "......."}
+	text := []string{".......", ".......", ".......", ".......", "....s..", ".......", "......."}
+	for operator, rows := range map[string][]string{
+		"=": equality, "!=": unequal, "<>": unequal,
+		"<": below, ">": below, "<=": notAbove, ">=": notAbove,
+		"+": numeric, "-": numeric, "*": numeric, "/": numeric, "%": numeric,
+		"&": numeric, "|": numeric, "^": numeric, "<<": numeric, ">>": numeric, ">>>": numeric,
+		"||":  text,
+		"AND": {".......", ".......", "..t....", ".......", ".......", ".......", "......."},
+		"OR":  {"..t....", "..t....", "ttttttt", "..t....", "..t....", "..t....", "..t...."},
+		"??":  {".?tns??", "???????", "ttttttt", "nnnnnnn", "sssssss", "???????", "???????"},
+	} {
+		for i, left := range types {
+			for j, right := range types {
+				expr := left + " " + operator + " " + right
+				got, err := query("SELECT VALUE "+expr, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := rows[i][j : j+1]; want != "?" && kindLetter(got) != want {
+					t.Errorf("%s is %s, want %s", expr, got, want)
+				}
+			}
+		}
+	}
+}
+
+// kindLetter is the letter of TestOperandTypes for the values of a query.
+func kindLetter(values []string) string {
+	if len(values) == 0 {
+		return "."
+	}
+	switch values[0][0] {
+	case 't', 'f', '[', '{':
+		return values[0][:1]
+	case '"':
+		return "s"
+	}
+	return "n"
+}

@@ -46,6 +46,19 @@ func TestPlan(t *testing.T) {
 			`SELECT c._rid, [{"item": c.a}] AS orderByItems, c AS payload FROM c WHERE ` + filter + ` ORDER BY c.a ASC OFFSET 0 LIMIT 5`,
 			Plan{Offset: new(2), Limit: new(3), OrderBy: []string{"Ascending"}, OrderByExpressions: []string{"c.a"}}},
 
+		{`SELECT VALUE c.a FROM c WHERE c.b = 1 ORDER BY c.d DESC`,
+			`SELECT c._rid, [{"item": c.d}] AS orderByItems, c.a AS payload FROM c WHERE c.b = 1 AND ` + filter + ` AND IS_DEFINED(c.a) ORDER BY c.d DESC`,
+			Plan{OrderBy: []string{"Descending"}, OrderByExpressions: []string{"c.d"}, SelectValue: true}},
+		{`SELECT c.id, t AS tag FROM c JOIN t IN c.tags ORDER BY c.id`,
+			`SELECT c._rid, [{"item": c.id}] AS orderByItems, {"id": c.id, "tag": t} AS payload FROM c JOIN t IN c.tags WHERE ` + filter + ` ORDER BY c.id ASC`,
+			Plan{OrderBy: []string{"Ascending"}, OrderByExpressions: []string{"c.id"}}},
+		{`SELECT DISTINCT TOP 2 c.a FROM c ORDER BY c.a`,
+			`SELECT c._rid, [{"item": c.a}] AS orderByItems, {"a": c.a} AS payload FROM c WHERE ` + filter + ` ORDER BY c.a ASC`,
+			Plan{Distinct: "Unordered", Top: new(2), OrderBy: []string{"Ascending"}, OrderByExpressions: []string{"c.a"}}},
+		{`SELECT * FROM c ORDER BY LOWER(c["a b"])`,
+			`SELECT c._rid, [{"item": LOWER(c["a b"])}] AS orderByItems, c AS payload FROM c WHERE ` + filter + ` ORDER BY LOWER(c["a b"]) ASC`,
+			Plan{OrderBy: []string{"Ascending"}, OrderByExpressions: []string{`LOWER(c["a b"])`}}},
+
 		{`SELECT VALUE COUNT(1) FROM c`, `SELECT VALUE [{"item": COUNT(1)}] FROM c`, Plan{Aggregates: []string{"Count"}, SelectValue: true}},
 		{`SELECT VALUE SUM(c.a) FROM c`, `SELECT VALUE [{"item": SUM(c.a)}] FROM c`, Plan{Aggregates: []string{"Sum"}, SelectValue: true}},
 		{`SELECT VALUE MIN(c.a + 1) FROM c`, `SELECT VALUE [{"item": MIN(c.a + 1), "item2": {"min": MIN(c.a + 1), "count": COUNT(c.a + 1)}}] FROM c`,
@@ -127,13 +140,17 @@ func fill(p *Plan) {
 
 func TestPlanRefuses(t *testing.T) {
 	for query, says := range map[string]string{
-		`SELECT 1`:                                  "not the container",
-		`SELECT * FROM (SELECT * FROM c)`:           "not the container",
-		`SELECT VALUE ABS(AVG(c.a)) FROM c`:         "Compositions of aggregates",
-		`SELECT {"n": COUNT(1)} AS o FROM c`:        "Compositions of aggregates",
-		`SELECT * FROM t IN c.tags ORDER BY t.name`: "part of the documents",
-		`SELECT TOP @s * FROM c`:                    "TOP",
-		`SELECT * FROM c WHERE c.a = @none`:         "@none",
+		`SELECT 1`:                                          "not the container",
+		`SELECT * FROM (SELECT * FROM c)`:                   "not the container",
+		`SELECT VALUE ABS(AVG(c.a)) FROM c`:                 "Compositions of aggregates",
+		`SELECT {"n": COUNT(1)} AS o FROM c`:                "Compositions of aggregates",
+		`SELECT * FROM t IN c.tags ORDER BY t.name`:         "part of the documents",
+		`SELECT TOP @s * FROM c`:                            "TOP",
+		`SELECT VALUE MAX(c.a) - MIN(c.a) FROM c`:           "Compositions of aggregates",
+		`SELECT c.a, COUNT(1) + 1 AS n FROM c GROUP BY c.a`: "Compositions of aggregates",
+		`SELECT VALUE a FROM c.a ORDER BY a.b`:              "part of the documents",
+		`SELECT * FROM c OFFSET @s LIMIT 1`:                 "OFFSET",
+		`SELECT * FROM c WHERE c.a = @none`:                 "@none",
 	} {
 		if _, err := mustParse(t, query).Plan(three); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v does not say %q", query, err, says)
