@@ -14,11 +14,12 @@ const inProcess = "https://halley.emulator/"
 
 // Options of an [Account]. The zero value is an empty account in memory.
 type Options struct {
-	// Data is the directory that keeps the account over restarts; it is made if
-	// missing. "" keeps everything in memory.
+	// Data is the directory that keeps the account over restarts; New creates it
+	// if it is missing. "" keeps everything in memory.
 	Data string
 	// RU is the throughput of each container in request units per second, shared
-	// evenly by its ranges. What exceeds it is answered with 429/3200. 0 = unlimited.
+	// evenly by its ranges. A request gets 429/3200 if its range has used up its
+	// share. 0 = unlimited.
 	RU int
 	// Latency is added to every answer.
 	Latency time.Duration
@@ -28,13 +29,12 @@ type Options struct {
 	// Ranges is the number of physical ranges of a container that is created
 	// without a throughput; 0 = 1.
 	Ranges int
-	// Splitting is how long requests by range id are answered with 410/1007 while
-	// a split or merge of that range goes on; 0 = it is done at once.
+	// Splitting is how long a split or merge takes. Requests that name one of its
+	// ranges get 410/1007 when they arrive before its end; 0 = no time.
 	Splitting time.Duration
 	// WithoutPrevious leaves the image before a change out of the feed of all
 	// versions, as the service does for some accounts and operations: clients
-	// must not depend on it. Without this option every replace, delete and expiry
-	// has it.
+	// must not depend on it. If false, every replace, delete and expiry has it.
 	WithoutPrevious bool
 }
 
@@ -57,12 +57,12 @@ func (o Options) check() error {
 type Account struct {
 	options Options
 	seed    uint32 // creation time: tells this account's ids from another's
-	store   *store // nil in memory
+	store   *store // nil if the account is in memory
 	faults  faults
-	served  atomic.Pointer[string] // advertised endpoint, where one is
+	served  atomic.Pointer[string] // advertised endpoint; nil if the account is not served
 	calls   atomic.Uint64          // activity ids
 
-	mu        sync.RWMutex // guards what follows; taken before a container's
+	mu        sync.RWMutex // guards the fields below; taken before a container's
 	created   uint32       // databases and containers so far
 	writes    uint64       // to databases and offers, for their etags
 	ticket    uint64       // newest store ticket of these
@@ -70,7 +70,7 @@ type Account struct {
 	closed    bool
 }
 
-// errClosed is what a client sees of an account that was closed.
+// errClosed is the error of a request that arrives when the account is closed.
 var errClosed = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the emulator account is closed")}
 
 // New opens an account. opts may be nil. [Account.Close] ends it.
@@ -115,8 +115,8 @@ func (a *Account) isClosed() bool {
 	return a.closed
 }
 
-// Endpoint is the account's address: the advertised one while it is served, else
-// a name that stands for this process.
+// Endpoint returns the account's address: the advertised one if the account is
+// served, else a name that stands for this process.
 func (a *Account) Endpoint() string {
 	if served := a.served.Load(); served != nil {
 		return *served
@@ -124,7 +124,7 @@ func (a *Account) Endpoint() string {
 	return inProcess
 }
 
-// ConnectionString is what clients take as the connection of the account.
+// ConnectionString returns the connection string of the account for clients.
 func (a *Account) ConnectionString() string {
 	return "AccountEndpoint=" + a.Endpoint() + ";AccountKey=" + Key + ";"
 }

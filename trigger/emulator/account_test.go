@@ -133,7 +133,7 @@ func TestSeries(t *testing.T) {
 	for _, m := range append([]*item{}, s.members...) {
 		if m.ordinal%10 != 0 {
 			m.current = nil
-			s.bury()
+			s.discard()
 		}
 	}
 	if s.len() != 100 || len(s.members) > 300 {

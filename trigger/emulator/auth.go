@@ -25,7 +25,7 @@ func unauthorized(message string) *failure {
 func (c *call) authorize() error {
 	authorization := c.header.Get("Authorization")
 	if strings.ContainsRune(authorization, '%') {
-		authorization, _ = url.QueryUnescape(authorization) // what does not unescape is no known type
+		authorization, _ = url.QueryUnescape(authorization) // if it fails, the type is unknown
 	}
 	kind, rest, _ := strings.Cut(authorization, "&ver=1.0&sig=")
 	switch kind {
@@ -39,7 +39,8 @@ func (c *call) authorize() error {
 
 // checkSignature follows
 // https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources.
-// A resource that is addressed by its resource id signs that id alone, in lower case.
+// If the path names a resource by its resource id, the signature covers that id
+// alone, in lower case.
 func (c *call) checkSignature(signature string) error {
 	given, err := base64.StdEncoding.DecodeString(signature)
 	if err != nil {

@@ -18,7 +18,7 @@ type batchOperation struct {
 	Key         string          `json:"partitionKey"` // of a bulk operation, as in the header
 	Body        json.RawMessage `json:"resourceBody"`
 	draft       draft
-	invalid     error // what is wrong with the draft
+	invalid     error // not nil if the draft cannot be stored
 }
 
 // batchResult is one element of its answer.
@@ -139,7 +139,7 @@ func (c *call) batchResult(out outcome) batchResult {
 	return result
 }
 
-// batchFailure tells that the operation at index culprit failed.
+// batchFailure answers a batch if the operation at index culprit failed.
 func (c *call) batchFailure(t *transaction, operations, culprit int, err error) *response {
 	results := make([]batchResult, operations)
 	for i := range results {
@@ -162,10 +162,10 @@ func (c *call) finishBatch(o *container, p *partition, status int, results []bat
 	return r
 }
 
-// bulk carries out operations that have nothing to do with each other, each with
-// the partition key it names, as the SDKs' bulk modes send them to one range. The
-// answer is 207 if any failed; where the client does not want to continue after
-// that, what follows has 424.
+// bulk carries out independent operations, each with the partition key it names,
+// as the SDKs' bulk modes send them to one range. The answer is 207 if any of them
+// failed. If the client does not want to continue after a failure, the operations
+// after it have 424.
 func (c *call) bulk(o *container, operations []batchOperation) (*response, error) {
 	results, units, status := make([]batchResult, len(operations)), 0.0, http.StatusOK
 	goOn := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")

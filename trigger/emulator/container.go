@@ -14,7 +14,7 @@ import (
 	"halley/trigger/emulator/epk"
 )
 
-// container holds items. What is exported is what a restart must find again.
+// container holds items. The store keeps its exported fields; see records.
 type container struct {
 	account       *Account
 	database      *database
@@ -26,7 +26,7 @@ type container struct {
 	ridBytes      []byte
 	keyDefinition epk.Definition // never changes
 
-	mu         sync.Mutex      // guards what follows; never held across waiting
+	mu         sync.Mutex      // guards the fields below; never held across waiting
 	Definition json.RawMessage `json:"definition"` // an object without system properties
 	ETag       string          `json:"etag"`
 	Modified   int64           `json:"modified"`
@@ -79,7 +79,8 @@ func (d *database) find(name string) (*container, bool) {
 	return nil, false
 }
 
-// container finds the container of the path, and that it is the one meant.
+// container finds the container of the path. It fails if the request names another
+// resource id, for example when the container was deleted and created again.
 func (c *call) container() (*container, error) {
 	a := c.account
 	a.mu.RLock()
@@ -102,7 +103,7 @@ func (c *call) container() (*container, error) {
 	return found, nil
 }
 
-// locked runs fn with the container's state, after what time has brought about.
+// locked runs fn with the container's lock held, after settle.
 func (c *call) locked(on *container, fn func() (*response, error)) (*response, error) {
 	on.mu.Lock()
 	defer on.mu.Unlock()
@@ -115,8 +116,9 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 	return r, err
 }
 
-// settle does what has become due: reshaping ends, items expire, and old versions
-// go.
+// settle brings the container up to date: it ends a split or merge when its time
+// has come, deletes items if they have expired, and trims versions if they are
+// older than the retention. The caller holds o.mu.
 func (o *container) settle(now time.Time) {
 	o.finishReshaping(now)
 	o.expire(now)
@@ -201,7 +203,7 @@ func (a *Account) rangesOf(d *database, throughput *offer) int {
 	return a.options.Ranges
 }
 
-// addContainer is called with the account's mu held.
+// addContainer adds a container to d. The caller holds the account's mu.
 func (a *Account) addContainer(d *database, definition containerDefinition, throughput *offer, ranges int) *container {
 	a.created++
 	o := &container{
@@ -250,7 +252,8 @@ func (o *container) newRange() string {
 	return strconv.Itoa(o.NextRange - 1)
 }
 
-// share divides the account's throughput among the ranges anew.
+// share divides the throughput of the container evenly among its ranges, when it
+// or they have changed.
 func (o *container) share(now time.Time) {
 	rate := float64(o.account.options.RU) / float64(len(o.Partitions))
 	for _, p := range o.Partitions {
@@ -275,7 +278,7 @@ func (o *container) response(status int, units float64) *response {
 	return r
 }
 
-// name adds the headers by which clients tie what is in a container to it.
+// name adds the headers by which clients learn the container of a resource.
 func (o *container) name(r *response) {
 	r.set("x-ms-alt-content-path", "dbs/"+o.database.Name+"/colls/"+o.Name)
 	r.set("x-ms-content-path", o.rid)

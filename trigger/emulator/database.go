@@ -80,15 +80,16 @@ func (c *call) dispatchDatabase() (*response, error) {
 	return nil, c.methodNotAllowed()
 }
 
-// isQuery reports whether a POST is a query: clients say so in different ways.
+// isQuery reports whether a POST is a query. It is one if any of three headers
+// says so: clients differ.
 func (c *call) isQuery() bool {
 	return strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query"), "true") ||
 		strings.EqualFold(c.header.Get("X-Ms-Documentdb-Isquery"), "true") ||
 		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json")
 }
 
-// readAccount tells clients where the account is. Its id is not "localhost",
-// which would make @azure/cosmos ignore the locations.
+// readAccount answers with the locations of the account. If its id were
+// "localhost", @azure/cosmos would ignore them.
 func (c *call) readAccount() (*response, error) {
 	endpoint := c.advertised()
 	locations := []map[string]string{{"name": c.account.options.Region, "databaseAccountEndpoint": endpoint}}
@@ -107,9 +108,9 @@ func (c *call) readAccount() (*response, error) {
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
 const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
 
-// advertised is the endpoint that this caller can reach: the account's own for
-// callers on this machine, what they called it by for others, and behind servers
-// that are not ours.
+// advertised returns an endpoint that this caller can reach: the account's own if
+// the caller is on this machine, else the host of the request. It is the latter
+// also if the account is the handler of a server that [Account.Serve] did not start.
 func (c *call) advertised() string {
 	if c.request.RemoteAddr == "" || c.account.served.Load() != nil && loopbackName(c.request.RemoteAddr) {
 		return c.account.Endpoint()
@@ -171,7 +172,7 @@ func (c *call) createDatabase() (*response, error) {
 	return reply(http.StatusCreated, d.body()).etag(d.ETag).charge(5), nil
 }
 
-// addDatabase is called with a.mu held.
+// addDatabase adds a database. The caller holds a.mu.
 func (a *Account) addDatabase(name string, throughput *offer) *database {
 	a.created++
 	a.writes++
@@ -185,8 +186,8 @@ func (a *Account) addDatabase(name string, throughput *offer) *database {
 	return d
 }
 
-// resourceName takes the id from the definition of a database or container. The
-// service forbids the characters that paths cannot carry.
+// resourceName takes the id from the definition of a database or container. It
+// fails if the id has a character that paths cannot carry, as on the service.
 func resourceName(body []byte) (string, error) {
 	var definition struct {
 		ID string `json:"id"`

@@ -9,7 +9,7 @@ import (
 	"halley/trigger/emulator/epk"
 )
 
-// containerDefinition is what a client says of a container, checked.
+// containerDefinition is a container's definition by a client, checked.
 type containerDefinition struct {
 	name      string
 	key       epk.Definition
@@ -20,8 +20,8 @@ type containerDefinition struct {
 
 const defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 
-// parseContainer checks a definition. A kind or version that is missing is
-// filled in, because clients read the definition back and rely on it.
+// parseContainer checks a definition. It fills in the kind and the version if they
+// are missing, because clients rely on them when they read the definition back.
 func parseContainer(body []byte) (containerDefinition, error) {
 	var d containerDefinition
 	var err error
@@ -90,9 +90,9 @@ func (d *containerDefinition) normalize(properties map[string]json.RawMessage) e
 	return err
 }
 
-// CreateContainer makes a container whose items are placed by the property at
-// partitionKeyPath, such as "/id", over the given number of physical ranges. The
-// database is made if it does not exist. A container that exists is an error.
+// CreateContainer creates a container whose items are placed by the property at
+// partitionKeyPath, such as "/id", over the given number of physical ranges. It
+// creates the database if it does not exist, and fails if the container does.
 func (a *Account) CreateContainer(databaseID, containerID, partitionKeyPath string, ranges int) error {
 	if ranges < 1 || ranges > maxRanges {
 		return fmt.Errorf("create container %q: it can have 1 to %d ranges, not %d", containerID, maxRanges, ranges)

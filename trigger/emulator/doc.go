@@ -17,8 +17,8 @@
 //
 // # Ranges
 //
-// A container has one physical range, or one for each 10,000 RU/s it was created
-// with. [Account.Split] and [Account.Merge] change them under load. Each range
+// A container has one physical range, or one for each 10,000 RU/s if it was created
+// with a throughput. [Account.Split] and [Account.Merge] change them under load. Each range
 // counts its transactions in LSNs, which are the tokens of its feed. Children of
 // a split continue above their parent, and a merged range above all of its
 // parents, while items keep the LSN at which they were written: a parent's token,
@@ -26,22 +26,22 @@
 //
 // # All versions and deletes
 //
-// A container with a changeFeedPolicy {"retentionDuration": minutes} logs every
-// version of its items, and no other does. What an item's time to live ends is in
-// the log at the second of its end, whether anybody looked at the item or not. The
-// feed begins now or at an etag. It refuses with 400 what the service refuses: the
-// beginning, a start time, containers that keep no versions, containers whose
-// ranges were ever merged, and etags that miss what the retention has ended. As
-// long as a range is idle its etags stay good, however old. Turning the policy off
-// drops the log.
+// A container logs every version of its items if it has a changeFeedPolicy
+// {"retentionDuration": minutes}. When an item expires, the log has the deletion
+// at the second of the expiry, even if no request has touched the item since. The
+// feed begins now or at an etag. Like the service it answers 400 if a client asks
+// for the beginning or a start time, if the container keeps no versions, if its
+// ranges were ever merged, or if the retention has ended versions after the etag.
+// If a range is idle, its etags stay valid, however old. The log is dropped when
+// the policy is turned off.
 //
 // # Durability
 //
-// Without [Options.Data] everything is in memory. With it, no answer leaves
-// before all that it tells is on disk: a write that was acknowledged, read or
-// seen in a feed survives a crash.
+// Without [Options.Data] everything is in memory. With it, the account answers only
+// when the state behind the answer is on disk: a write that was acknowledged, read
+// or seen in a feed survives a crash.
 //
-// # Trouble
+// # Faults
 //
 // [Account.Inject] scripts faults for chosen requests; [Options] set a
 // throughput budget and latency. A served account offers the same to other

@@ -18,8 +18,7 @@ const maxDocument = 2 << 20
 // maxID is the service's limit on the length of an id.
 const maxID = 1023
 
-// systemProperties are set by the account; what a client sends under these names
-// is dropped.
+// systemProperties are set by the account, which drops them if a client sends them.
 var systemProperties = map[string]bool{"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, "_lsn": true}
 
 // draft is a document as a client sent it, checked and ready to be stored.
@@ -31,8 +30,9 @@ type draft struct {
 	properties int   // at the top level
 }
 
-// parseDraft checks body and takes from it what the account must know. Numbers
-// and the order of properties stay as they were sent.
+// parseDraft checks body and reads its id, partition key and ttl. It fails if the
+// service would refuse the document. Numbers and the order of properties stay as
+// they were sent.
 func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 	if len(body) > maxDocument {
 		return draft{}, fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: the document has %d bytes, at most %d are allowed.", len(body), maxDocument)
@@ -163,8 +163,8 @@ func skipValue(b []byte) int {
 	}
 }
 
-// document is one version of an item. Only superseded changes after it was
-// published, under the lock of its container.
+// document is one version of an item. When it is published, only superseded may
+// still change, under the lock of its container.
 type document struct {
 	item       *item
 	body       []byte // complete, as it is read
@@ -181,7 +181,7 @@ type document struct {
 func (d *document) position() int64 { return d.lsn }
 func (d *document) gone() bool      { return d.superseded }
 
-// item is what a document is a version of: an id within a partition key.
+// item is an id within a partition key; documents are its versions.
 type item struct {
 	id, key, epk string // key is the canonical partition key
 	ordinal      uint64 // order of creation in the container

@@ -17,11 +17,11 @@ import (
 // maxBody is the service's limit on one request, which a batch may fill.
 const maxBody = maxDocument + 64<<10
 
-// maxDrained is how much more of a request that is too large is read, so that the
+// maxDrained is how much more of a request is read if it is too large, so that the
 // client sees the answer.
 const maxDrained = 64 << 20
 
-// errDropped is what a client sees of a connection that ended without an answer.
+// errDropped is the error of a request if a fault ends its connection.
 var errDropped = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("dropped by the emulator: %w", syscall.ECONNRESET)}
 
 // call is one request on its way to an answer.
@@ -34,12 +34,11 @@ type call struct {
 	target  target
 	body    []byte
 	now     time.Time
-	ticket  uint64 // what must be on disk before the answer leaves
+	ticket  uint64 // the answer waits until the store has written this ticket
 }
 
-// Do answers req in process. The answer's body is complete. It returns an error
-// where a real connection would have failed: a dropped connection, a closed
-// account, or the end of req's context.
+// Do answers req in process. The answer's body is complete. It returns an error if
+// a fault drops the connection, the account is closed or req's context ends.
 func (a *Account) Do(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
@@ -77,7 +76,7 @@ func (r *response) http(req *http.Request, fault *Fault) *http.Response {
 	}
 }
 
-// broken is the rest of a body whose connection ended.
+// broken is the rest of a body when its connection has ended.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -113,7 +112,7 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func write(w http.ResponseWriter, r *response) {
 	header := w.Header()
-	header["Content-Type"] = nil // net/http would guess one beside ours in lower case
+	header["Content-Type"] = nil // else net/http would add a second one in its own spelling
 	for _, f := range r.header {
 		header[f.name] = []string{f.value}
 	}
@@ -121,8 +120,8 @@ func write(w http.ResponseWriter, r *response) {
 	_, _ = w.Write(r.body) // a client that went away does not want the rest
 }
 
-// exchange turns a request into an answer, and says which fault must still act
-// on the answer's body.
+// exchange turns a request into an answer. It also returns the fault that matched,
+// which may still truncate the answer's body; nil if none did.
 func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if strings.HasPrefix(req.URL.Path, managementPath) {
 		return a.manage(req), nil, nil
@@ -146,7 +145,7 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	return c.complete(r), fault, nil
 }
 
-// read takes path and body from the request. Its failure is the answer.
+// read takes path and body from the request. If it fails, its error is the answer.
 func (c *call) read() error {
 	var err error
 	if c.target, err = parseTarget(c.request.URL.EscapedPath()); err != nil || c.request.Body == nil {
@@ -157,7 +156,7 @@ func (c *call) read() error {
 		return badRequest("The request body could not be read: %v.", err)
 	}
 	if len(c.body) > maxBody {
-		// A server that does not read on resets the connection, often before its
+		// If a server stops reading, it resets the connection, often before its
 		// client has read the answer.
 		_, _ = io.CopyN(io.Discard, c.request.Body, maxDrained)
 		return fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: at most %d bytes are allowed.", maxBody)
@@ -165,7 +164,8 @@ func (c *call) read() error {
 	return nil
 }
 
-// wait lets d pass, unless the caller gives up first.
+// wait returns nil when d has passed, or an error if the request's context ends
+// first.
 func (c *call) wait(d time.Duration) error {
 	if d <= 0 {
 		return c.ctx.Err()
@@ -180,7 +180,8 @@ func (c *call) wait(d time.Duration) error {
 	}
 }
 
-// answer runs the operation and waits until its outcome is on disk.
+// answer runs the operation, unless reading the request failed with err, and
+// returns when the outcome is on disk.
 func (c *call) answer(err error) *response {
 	c.now = time.Now()
 	var r *response

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// expiry orders documents by the time at which they end. Documents that were
-// superseded since are passed over when their time comes.
+// expiry is a heap of documents by the time at which they expire. When their time
+// comes, documents are skipped if they were superseded since.
 type expiry []*document
 
 func (e expiry) Len() int      { return len(e) }
@@ -26,10 +26,10 @@ func (e *expiry) Pop() any {
 	return doc
 }
 
-// deadline is when doc expires: by its own ttl or the container's, and only in a
-// container that has one
-// (https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live). A definition
-// ends nothing before it was made. 0 = never.
+// deadline returns when doc expires: by its own ttl or, if it has none, by the
+// container's, and never if the container has none
+// (https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live). When a
+// definition changes, documents expire no earlier than the change. 0 = never.
 func (o *container) deadline(doc *document) int64 {
 	ttl := doc.ttl
 	if ttl == 0 {
@@ -56,9 +56,9 @@ func (o *container) rescheduleExpiry() {
 	}
 }
 
-// expire deletes what has ended by now, in the order and with the times of the
-// ends. Like any delete each takes an LSN and is no change in the latest-version
-// feed.
+// expire deletes the documents that have expired by now, in the order and with the
+// times of their deadlines. Like any delete each takes an LSN and does not appear
+// in the latest-version feed.
 func (o *container) expire(now time.Time) {
 	for len(o.expiry) > 0 && o.expiry[0].expires <= now.Unix() {
 		doc := heap.Pop(&o.expiry).(*document)

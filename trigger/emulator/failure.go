@@ -20,7 +20,7 @@ const (
 	subBudgetSpent          = 3200
 )
 
-// failure is an answer that says no. It is the error of every handler here.
+// failure is an answer with an error status. Every handler returns one if it fails.
 type failure struct {
 	status, substatus int
 	message           string
@@ -54,7 +54,7 @@ func preconditionFailed() *failure {
 	return fail(http.StatusPreconditionFailed, 0, "One of the specified pre-condition is not met: the etag is not the current one.")
 }
 
-// asFailure makes an internal error of what is no failure.
+// asFailure returns err if it is a failure, else an internal error with its text.
 func asFailure(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -81,8 +81,8 @@ var codes = map[int]string{
 	http.StatusServiceUnavailable:    "ServiceUnavailable",
 }
 
-// response is the answer that tells f to the client. The body is never empty:
-// @azure/cosmos fails on an error without one.
+// response returns f as an answer. @azure/cosmos fails if the body of an error is
+// empty.
 func (f *failure) response() *response {
 	code := codes[f.status]
 	if code == "" {
@@ -100,7 +100,7 @@ func (f *failure) response() *response {
 	return r
 }
 
-// milliseconds rounds up, so that a client that waits them has waited enough.
+// milliseconds rounds up: a client that waits them has waited long enough.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

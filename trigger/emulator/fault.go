@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Drop says when a fault ends the connection instead of answering.
+// Drop says when a fault ends the connection instead of answering: before or after
+// the operation.
 type Drop string
 
 const (
@@ -21,9 +22,9 @@ const (
 	DropAfter  Drop = "after"  // it is, and its answer is lost
 )
 
-// Fault is trouble for requests that match. Fields that select are joined by
-// "and"; those left zero select everything. The first fault that matches a
-// request acts on it, in the order of injection.
+// Fault is a scripted failure. It acts on a request if all its selecting fields
+// match; a zero field matches every request. If several faults match, the one that
+// was injected first acts.
 //
 // In JSON, as POST /_emulator/faults takes it, names begin with a small letter
 // and durations are strings such as "150ms".
@@ -47,8 +48,8 @@ type Fault struct {
 	Nth int `json:"nth,omitempty"`
 	// Count is how many requests to act on; 0 = until the fault is removed.
 	Count int `json:"count,omitempty"`
-	// Probability is the share of matches to act on; 0 = all. Which ones follows
-	// from Seed and the number of the match alone.
+	// Probability is the share of matches to act on; 0 = all. Seed and the number
+	// of the match alone decide if the fault acts.
 	Probability float64 `json:"probability,omitempty"`
 	Seed        uint64  `json:"seed,omitempty"`
 
@@ -62,8 +63,8 @@ type Fault struct {
 	Delay time.Duration `json:"-"`
 	// Drop ends the connection without an answer.
 	Drop Drop `json:"drop,omitempty"`
-	// Truncate ends the connection after this many bytes of the body; a body that
-	// is not longer is cut in half. 0 = the body is whole.
+	// Truncate ends the connection after this many bytes of the body, or after half
+	// of the body if it is not longer. 0 = the body is whole.
 	Truncate int `json:"truncate,omitempty"`
 }
 
@@ -83,7 +84,7 @@ type activeFault struct {
 }
 
 // Inject scripts a fault. It acts on matching requests until remove is called or
-// its Count is reached. It panics on a fault that [Fault.Check] refuses.
+// its Count is reached. Inject panics if [Fault.Check] refuses the fault.
 func (a *Account) Inject(f Fault) (remove func()) {
 	id, err := a.faults.add(f)
 	if err != nil {
@@ -92,8 +93,8 @@ func (a *Account) Inject(f Fault) (remove func()) {
 	return func() { a.faults.remove(id) }
 }
 
-// Check says what is wrong with a fault: an expression that does not compile, a
-// value out of its bounds, or nothing that it would do.
+// Check returns an error if an expression of the fault does not compile, a value
+// is out of its bounds, or the fault would do nothing.
 func (f Fault) Check() error {
 	_, err := f.compile()
 	return err
@@ -154,7 +155,7 @@ func (s *faults) remove(id string) (removed int) {
 	return before - len(s.active)
 }
 
-// match finds the fault that acts on this call, or nil.
+// match returns the fault that acts on this call, nil if none does.
 func (s *faults) match(c *call) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (f *activeFault) selects(c *call) bool {
 		(f.Match == nil || f.Match(c.request))
 }
 
-// due counts a match and decides whether it is one to act on.
+// due counts a match and reports whether the fault acts on it.
 func (f *activeFault) due() bool {
 	f.seen++
 	return f.seen >= f.Nth && (f.Probability == 0 || chance(f.Seed, f.seen) < f.Probability)
@@ -199,7 +200,7 @@ func chance(seed uint64, n int) float64 {
 	return float64((x^x>>33)>>11) / (1 << 53)
 }
 
-// What a fault does to a call. A nil fault does nothing.
+// The methods below apply a fault to a call. They do nothing if f is nil.
 
 func (f *Fault) delay() time.Duration {
 	if f == nil {

@@ -58,10 +58,10 @@ type entry interface {
 	appendTo(b []byte, o *container) []byte
 }
 
-// page is what one read of a feed found.
+// page is the result of one read of a feed.
 type page struct {
 	entries []entry
-	lsn     int64 // where the next read begins
+	lsn     int64 // the next read begins after it
 }
 
 // Modes of the change feed, as A-IM names them.
@@ -120,7 +120,7 @@ func (c *call) feedRequest(o *container) (*feedRequest, error) {
 	return req, c.position(req)
 }
 
-// span reads which part of the key space is asked for.
+// span reads the part of the key space that the request asks for.
 func (c *call) span(o *container) (span, error) {
 	s := span{min: epk.Min, max: epk.Max}
 	if min := c.header.Get("X-Ms-Start-Epk"); min != "" {
@@ -147,8 +147,8 @@ func (c *call) span(o *container) (span, error) {
 	return s, nil
 }
 
-// feedPartition finds the range to read: the one named, or the only one that
-// holds the bounds.
+// feedPartition finds the range to read: the one that the request names, or the one
+// that holds the bounds. It fails if several ranges do.
 func (c *call) feedPartition(o *container, req *feedRequest) (*partition, error) {
 	if id := c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
 		return o.partition(id)
@@ -160,7 +160,7 @@ func (c *call) feedPartition(o *container, req *feedRequest) (*partition, error)
 	return p, nil
 }
 
-// pageLimit reads x-ms-max-item-count; -1 leaves it to the account.
+// pageLimit reads x-ms-max-item-count; if it is -1, the account decides.
 func (c *call) pageLimit() (int, error) {
 	text := c.header.Get("X-Ms-Max-Item-Count")
 	if text == "" || text == "-1" {
@@ -173,7 +173,7 @@ func (c *call) pageLimit() (int, error) {
 	return n, nil
 }
 
-// position reads where to start: an etag, the beginning, a time or now.
+// position reads the start of the feed: an etag, the beginning, a time or now.
 func (c *call) position(req *feedRequest) error {
 	etag := c.header.Get("If-None-Match")
 	if etag == "*" {
@@ -186,7 +186,7 @@ func (c *call) position(req *feedRequest) error {
 	return req.resume(etag)
 }
 
-// resume starts behind an etag.
+// resume starts after an etag. It fails if the etag is not an LSN.
 func (req *feedRequest) resume(etag string) error {
 	lsn, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
 	if err != nil || lsn < 0 || lsn > req.partition.lsn {
@@ -196,9 +196,9 @@ func (req *feedRequest) resume(etag string) error {
 	return nil
 }
 
-// startTime reads If-Modified-Since. Clients resend it with every etag: a range
-// that was never merged then has nothing older to hide, so that it is ignored, as
-// the REST reference says; a merged one needs both.
+// startTime reads If-Modified-Since, which clients send again with every etag. If
+// the range was never merged, all changes after the etag are later anyway, so the
+// time is ignored, as the REST reference says. If it was, both are needed.
 func (c *call) startTime(req *feedRequest, etag string) error {
 	text := c.header.Get("If-Modified-Since")
 	if text == "" || etag != "" && !req.partition.Merged {
@@ -228,8 +228,8 @@ func parseDate(text string) (time.Time, error) {
 	return t, nil
 }
 
-// read takes the next page from the log. Changes of one transaction have one LSN
-// and stay together, however many they are.
+// read takes the next page from the log. When changes share an LSN, as those of one
+// transaction do, they stay in one page, even if it exceeds its limits.
 func (req *feedRequest) read() page {
 	found := page{lsn: req.partition.lsn}
 	if req.now {
@@ -252,7 +252,7 @@ func (req *feedRequest) read() page {
 	return found
 }
 
-// changes are all that the range has behind the position.
+// changes are all changes of the range after the position.
 func (req *feedRequest) changes() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		if req.versions {
@@ -296,7 +296,8 @@ func (f page) response(o *container, p *partition) *response {
 	return r
 }
 
-// body writes the changes, which need no lock any more.
+// body writes the changes. The caller needs no lock: documents do not change when
+// they are published.
 func (f page) body(o *container) []byte {
 	size := 64
 	for _, e := range f.entries {

@@ -34,7 +34,8 @@ func (c *call) dispatchItem() (*response, error) {
 	return nil, c.methodNotAllowed()
 }
 
-// postItems tells apart what clients post to the items of a container.
+// postItems dispatches a POST to the items of a container: a query plan, a query, a
+// batch, an upsert or a create.
 func (c *call) postItems() (*response, error) {
 	switch {
 	case strings.EqualFold(c.header.Get("X-Ms-Cosmos-Is-Query-Plan-Request"), "true"):
@@ -92,7 +93,7 @@ func (c *call) operateOn(o *container, op func(*transaction) (outcome, error)) (
 	})
 }
 
-// wholeKey reads a partition key that must have all components.
+// wholeKey reads a partition key. It fails if a component is missing.
 func (o *container) wholeKey(header string) (epk.Key, error) {
 	if header == "" {
 		return nil, badRequest("PartitionKey value must be supplied for this operation: send x-ms-documentdb-partitionkey.")
@@ -122,7 +123,7 @@ func (c *call) itemResponse(t *transaction, out outcome) *response {
 	return r
 }
 
-// minimal reports whether the client wants no document back from a write.
+// minimal reports whether a write shall be answered without the document.
 func (c *call) minimal() bool {
 	return strings.EqualFold(strings.TrimSpace(c.header.Get("Prefer")), "return=minimal")
 }

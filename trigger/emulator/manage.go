@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// managementPath is where the account is steered from other processes.
+// managementPath is the path under which other processes manage the account.
 const managementPath = "/_emulator/"
 
 // State is a picture of an account.
@@ -49,12 +49,12 @@ type RangeState struct {
 	Parents   []string `json:"parents"`
 	LSN       int64    `json:"lsn"` // of the newest transaction
 	Items     int      `json:"items"`
-	Splitting bool     `json:"splitting"`          // a split or merge of it goes on
+	Splitting bool     `json:"splitting"`          // a split or merge of it has begun
 	Versions  int      `json:"versions,omitempty"` // kept in the log of all versions
 	Trimmed   int64    `json:"trimmed,omitempty"`  // LSN up to which the log has nothing: positions below it are refused
 }
 
-// State tells what the account holds, in order of names.
+// State returns the contents of the account, in order of names.
 func (a *Account) State() State {
 	s := State{Endpoint: a.Endpoint(), Databases: []DatabaseState{}, Faults: a.faults.list()}
 	a.mu.RLock()
@@ -101,8 +101,8 @@ func (s *faults) list() []Fault {
 	return list
 }
 
-// manage answers requests under /_emulator. They need no authorization, and
-// therefore come from this machine and from no web page.
+// manage answers requests under /_emulator. They need no authorization, so manage
+// refuses them if they come from another machine or from a web page.
 func (a *Account) manage(req *http.Request) *response {
 	body, err := []byte(nil), local(req)
 	if err == nil && req.Body != nil {
@@ -127,7 +127,7 @@ func finishManagement(r *response) *response {
 	return r
 }
 
-// managementFailure makes a bad request of any error that is no answer itself.
+// managementFailure returns the failure in err, or a bad request if there is none.
 func managementFailure(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -222,7 +222,7 @@ func (s *faults) describe() map[string][]faultJSON {
 	return map[string][]faultJSON{"faults": list}
 }
 
-// unmarshalStrict refuses properties that v does not have.
+// unmarshalStrict decodes b into v. It fails if b has a property that v does not.
 func unmarshalStrict(b []byte, v any) error {
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	decoder.DisallowUnknownFields()

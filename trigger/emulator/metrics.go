@@ -21,7 +21,7 @@ var queryTimes = []string{
 	"userFunctionExecuteTimeInMs",
 }
 
-// metrics says what a page cost. Java fails where a count, a size or the ratio is
+// metrics returns the cost of a page. Java fails if a count, a size or the ratio is
 // missing (QueryMetrics.createFromDelimitedStringAndClientSideMetrics).
 func (s *scan) metrics(found results) string {
 	var b strings.Builder

@@ -8,8 +8,8 @@ import (
 )
 
 // Resource ids are those of ResourceId in azure-cosmos-dotnet-v3: a database has
-// 4 bytes, a container those and 4 more with the highest bit set, what lies in a
-// container these 8 and an ordinal of 8, whose topmost four bits tell its type.
+// 4 bytes, a container those and 4 more with the highest bit set, an item or range
+// the 8 of its container and an ordinal of 8, whose topmost four bits are its type.
 const (
 	typeItem  = 0x0
 	typeRange = 0x5

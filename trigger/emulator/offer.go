@@ -14,7 +14,7 @@ import (
 // offer is the throughput of a database or container.
 type offer struct {
 	RID       string          `json:"rid"`
-	Resource  string          `json:"resource"` // self link of what it pays for
+	Resource  string          `json:"resource"` // self link of the resource that it pays for
 	Owner     string          `json:"owner"`    // its resource id
 	ETag      string          `json:"etag"`
 	Modified  int64           `json:"modified"`
@@ -22,10 +22,11 @@ type offer struct {
 	Autopilot json.RawMessage `json:"autopilot,omitempty"`
 }
 
-// defaultThroughput is what the service gives a container that asks for none.
+// defaultThroughput is the throughput of a container, in RU/s, if its creator asks
+// for none.
 const defaultThroughput = 400
 
-// throughput reads the headers of a create request; nil when there are none.
+// throughput reads the headers of a create request; nil if there are none.
 func (c *call) throughput() (*offer, error) {
 	if autopilot := c.header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); autopilot != "" {
 		o := &offer{Autopilot: json.RawMessage(autopilot)}
@@ -103,8 +104,8 @@ func (c *call) dispatchOffer() (*response, error) {
 	return nil, c.methodNotAllowed()
 }
 
-// eachOffer calls fn with every offer and how to save it, until fn is false. The
-// caller holds the account's mu.
+// eachOffer calls fn with every offer and the function that saves it. It stops if
+// fn returns false. The caller holds the account's mu.
 func (a *Account) eachOffer(fn func(o *offer, save func() uint64) bool) {
 	for _, d := range a.databases {
 		if d.Throughput != nil && !fn(d.Throughput, func() uint64 { return a.saveDatabase(d) }) {
@@ -165,8 +166,8 @@ func (c *call) onOffer(fn func(*offer) error) (*response, error) {
 	return r, err
 }
 
-// replaceOffer changes a throughput. The number of ranges stays: splits are asked
-// for by name.
+// replaceOffer changes a throughput. The number of ranges stays the same: ranges
+// split only when [Account.Split] is called.
 func (c *call) replaceOffer() (*response, error) {
 	var wanted struct {
 		Content struct {

@@ -13,7 +13,7 @@ import (
 // https://learn.microsoft.com/azure/cosmos-db/partitioning-overview.
 const unitsPerRange = 10_000
 
-// maxRanges bounds what one container may ask for.
+// maxRanges is the most ranges that a container may have when it is created.
 const maxRanges = 1000
 
 // rangesFor is the number of ranges that a throughput needs at first.
@@ -32,7 +32,7 @@ type partition struct {
 
 	lsn      int64 // of the newest transaction
 	log      series[*document]
-	versions versionLog // where the container keeps one
+	versions versionLog // empty unless the container keeps one
 	items    series[*item]
 	budget   budget
 }
@@ -67,15 +67,15 @@ func (p *partition) body(c *container, share float64) []byte {
 	return body
 }
 
-// budget is the throughput of one range. A call is let in while something is
-// left and may overdraw it, as on the service.
+// budget is the throughput of one range. A call is admitted if anything is left,
+// and may overdraw it, as on the service. The lock of the container guards it.
 type budget struct {
 	rate  float64 // units per second; 0 = unlimited
 	level float64
 	at    time.Time
 }
 
-// admit fails with the time until the budget has recovered.
+// admit fails if the budget is spent; the failure has the time until it recovers.
 func (b *budget) admit(now time.Time) error {
 	if b.rate == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, er
 	return t.replace(id, d, "")
 }
 
-// meets fails unless doc is what a patch is conditional on.
+// meets fails if doc does not meet the condition of a patch.
 func meets(condition string, doc *document, now time.Time) error {
 	if condition == "" {
 		return nil

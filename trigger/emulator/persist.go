@@ -52,7 +52,8 @@ func (o *container) stateBucket() string { return fmt.Sprint("state-", o.Number)
 func numberKey(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 func lsnValue(n int64) []byte   { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// encode makes JSON of what was made of JSON and Go values; it cannot fail.
+// encode returns v as JSON. It panics if v cannot be encoded, which no value of this
+// package does.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -61,7 +62,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// metaRecord is saved with every change of what it counts; a.mu is held.
+// metaRecord is saved when one of its counters changes. The caller holds a.mu.
 func (a *Account) metaRecord() record {
 	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes})}
 }
@@ -84,7 +85,8 @@ func (a *Account) removeDatabase(d *database) uint64 {
 	return a.store.enqueue(records...)
 }
 
-// saveWithCounters saves a container and what the account counts; a.mu is held.
+// saveWithCounters saves a container and the account's counters. The caller holds
+// a.mu.
 func (a *Account) saveWithCounters(o *container) uint64 {
 	if a.store == nil {
 		return 0
@@ -201,7 +203,7 @@ func readRecord(key, value []byte) (*document, error) {
 	}, nil
 }
 
-// open reads the account that a directory holds, or begins one there.
+// open reads the account in a directory, or begins one if the directory is empty.
 func (a *Account) open(directory string) error {
 	s, err := openStore(directory)
 	if err != nil {
@@ -242,7 +244,7 @@ func (a *Account) load(tx *bolt.Tx) error {
 	return each(tx, containerBucket, func(_, value []byte) error { return a.loadContainer(tx, numbers, value) })
 }
 
-// each calls fn for every key of a bucket; there may be none.
+// each calls fn for every key of a bucket. It does nothing if the bucket is missing.
 func each(tx *bolt.Tx, bucket string, fn func(key, value []byte) error) error {
 	b := tx.Bucket([]byte(bucket))
 	if b == nil {
@@ -304,7 +306,7 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 	return err
 }
 
-// restore brings documents back to where they were.
+// restore puts documents back into their ranges when the account is opened.
 func (o *container) restore(documents []*document) {
 	slices.SortFunc(documents, func(a, b *document) int {
 		return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.sequence, b.sequence))

@@ -16,8 +16,8 @@ func (o *container) versionRecord(v *version) record {
 	return record{o.versionBucket(), v.key(), v.appendRecord(nil)}
 }
 
-// removeVersions removes trimmed versions for good. Nobody waits for it: what is
-// not on disk is trimmed again.
+// removeVersions removes trimmed versions from the store. No call waits for it: if
+// a crash loses the removal, the versions are trimmed again.
 func (a *Account) removeVersions(o *container, p *partition, old []*version) {
 	if a.store == nil {
 		return

@@ -55,8 +55,8 @@ func (q queryText) plan(s span) (queryPlan, error) {
 	return queryPlan{Version: 2, Query: plan, Ranges: []queryRange{r}}, nil
 }
 
-// querySpan is what a query is about: the key or bounds of the request, or
-// without them the key that the query itself demands.
+// querySpan returns the keys that a query reads: the key or bounds of the request,
+// or if there are none the key that the query itself demands.
 func (c *call) querySpan(q queryText, o *container) (span, error) {
 	s, err := c.span(o)
 	if err != nil || s.prefix || s.min != epk.Min || s.max != epk.Max {
@@ -74,7 +74,7 @@ func (c *call) querySpan(q queryText, o *container) (span, error) {
 	return s, nil
 }
 
-// narrow leaves only what lies under a key.
+// narrow restricts s to the items under a key.
 func (s *span) narrow(d epk.Definition, key epk.Key) {
 	s.prefix = len(key) > 0
 	s.min, s.max = d.Span(key)

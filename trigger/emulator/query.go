@@ -96,7 +96,7 @@ func (c *call) runQuery(q queryText) (*response, error) {
 	return s.finish(found)
 }
 
-// checkCrossPartition refuses what the service's gateway cannot answer by itself:
+// checkCrossPartition fails if the service's gateway could not answer by itself:
 // https://learn.microsoft.com/rest/api/cosmos-db/querying-cosmosdb-resources-using-the-rest-api.
 func (c *call) checkCrossPartition(q queryText, s *scan) error {
 	if s.prefix || c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid") != "" || c.method == http.MethodGet {
@@ -110,20 +110,20 @@ func (c *call) checkCrossPartition(q queryText, s *scan) error {
 	}
 	f := fail(http.StatusBadRequest, subCrossPartition, "The provided cross partition query can not be directly served by the gateway. TOP, ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates need a partition key, or a query of each range that the client puts together.")
 	if plan, err := q.plan(s.span); err == nil {
-		f.info = string(encode(plan)) // with it @azure/cosmos goes on by itself
+		f.info = string(encode(plan)) // if it is there, @azure/cosmos runs the plan itself
 	}
 	return f
 }
 
-// bookmark is where a query goes on: what clients carry as x-ms-continuation. It
-// names an item, not a range, and so outlives splits and merges.
+// bookmark is the continuation of a query, x-ms-continuation. It names an item and
+// not a range, so it stays valid when ranges split or merge.
 type bookmark struct {
 	Item  int64 `json:"item,omitempty"`  // ordinal of the item that may be half used
 	Value int   `json:"value,omitempty"` // values taken from it
 	Count int   `json:"count,omitempty"` // values taken in all
 
 	// Keys are the ORDER BY values of the last result, whose item and row Item and
-	// Value then name. Clients may go on with another filter.
+	// Value then name. Clients may continue with another filter.
 	Keys json.RawMessage `json:"keys,omitempty"`
 }
 
@@ -148,9 +148,8 @@ type results struct {
 
 func (r *results) full(limit int) bool { return len(r.values) >= limit || r.size >= pageBytes }
 
-// page runs the query from a bookmark until a page is full. Of a query that
-// streams, a full page always has a next one, which may be empty, as the service
-// does it.
+// page runs the query from a bookmark until a page is full. If the query streams, a
+// full page always has a next one, which may be empty, as on the service.
 func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	window, err := q.Limits(q.parameters)
 	if err != nil {
@@ -173,7 +172,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		if err != nil {
 			return results{}, refused(err)
 		}
-		if found.full(limit) { // it does not stream, and there is more
+		if found.full(limit) { // there are more results; only a query that does not stream gets here
 			found.next = &bookmark{Count: position.Count}
 			if properties.Ordered {
 				found.next = s.bookmark(position, window)
@@ -191,7 +190,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	return found, s.err
 }
 
-// queryBodies answers a query over resources that are no items.
+// queryBodies answers a query over resources other than items.
 func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error) {
 	q, err := parseQuery(c.body)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// readRanges answers GET …/pkranges. With A-IM it is a change feed of the ranges:
-// what appeared since the etag given, then 304.
+// readRanges answers GET …/pkranges. If the request has A-IM, it is a change feed of
+// the ranges: those that appeared since the etag, or 304 if none did.
 func (c *call) readRanges() (*response, error) {
 	o, err := c.container()
 	if err != nil {

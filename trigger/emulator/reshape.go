@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// reshaping is a split or merge that has begun. While it goes on, the ranges that
-// it replaces refuse requests that name them; items are written to them until
-// its end.
+// reshaping is a split or merge that has begun. Until its end, requests are refused
+// if they name one of its parents, and items are still written to the parents. The
+// lock of the container guards it.
 type reshaping struct {
 	parents    []string
-	successors []*partition // what takes their place, still empty
+	successors []*partition // the ranges that replace them, still empty
 	until      time.Time
 }
 
 func (r *reshaping) concerns(id string) bool { return r != nil && slices.Contains(r.parents, id) }
 
 // Split divides a range of a container in the middle of its keys and returns the
-// ids of the two children, lower keys first. Clients that name the range are
-// answered with 410/1007 for as long as [Options.Splitting] says, then with
-// 410/1002. Requests that name a partition key instead are served all the time. A
-// container has one split or merge at a time. Names and resource ids both identify
-// database and container.
+// ids of the two children, lower keys first. If a request names the range, it gets
+// 410/1007 until [Options.Splitting] has passed, then 410/1002. If it names a
+// partition key instead, it is served all the time. Split fails if another split or
+// merge of the container has begun. Names and resource ids both identify database
+// and container.
 func (a *Account) Split(databaseID, containerID, rangeID string) (children []string, err error) {
 	err = a.reshape(databaseID, containerID, func(o *container, now time.Time) error {
 		p, err := o.partition(rangeID)
@@ -109,7 +109,8 @@ func (o *container) successor(parents ...*partition) *partition {
 	return p
 }
 
-// adjacent finds two or more ranges that follow each other.
+// adjacent finds ranges by their ids. It fails if there are fewer than two or if
+// they do not follow each other.
 func (o *container) adjacent(ids []string) ([]*partition, error) {
 	if len(ids) < 2 {
 		return nil, fmt.Errorf("name two or more ranges, not %d", len(ids))
@@ -141,8 +142,8 @@ func (o *container) replace(parents, successors []*partition, now time.Time) {
 	}
 }
 
-// finishReshaping ends a reshaping whose time has come: its ranges take over the
-// items of their parents, each with the LSN that it has, and count on above them.
+// finishReshaping ends the reshaping if its time has come: its ranges inherit the
+// items of their parents, each with its LSN, and their own LSNs begin above.
 func (o *container) finishReshaping(now time.Time) {
 	r := o.reshaping
 	if r == nil || now.Before(r.until) {
@@ -157,7 +158,7 @@ func (o *container) finishReshaping(now time.Time) {
 		p.Born, p.Modified = o.Topology, now.Unix()
 	}
 	o.Partitions = slices.Replace(o.Partitions, first, first+len(parents), r.successors...)
-	o.retain(o.retention) // no more after a merge
+	o.retain(o.retention) // which keeps nothing if ranges were merged
 	o.share(now)
 	o.ticket = o.account.saveContainer(o)
 }

@@ -28,7 +28,7 @@ type scan struct {
 	span
 	call      *call
 	container *container
-	after     int64 // ordinal to go on behind
+	after     int64 // ordinal of the last item that was read
 	size      int   // of a chunk; 0 = all at once
 	read      []int64
 	bytes     int // of the documents that were read
@@ -41,8 +41,8 @@ type snapshot struct {
 	body    []byte
 }
 
-// begin seeks to a bookmark, and tells how many values were taken from the first
-// document there.
+// begin seeks to a bookmark. taken is how many values of the first document there
+// were returned before; 0 if that document is another one.
 func (s *scan) begin(from bookmark) (taken int, err error) {
 	s.size, s.after = 1, max(from.Item-1, 0)
 	first, err := s.take()
@@ -53,8 +53,8 @@ func (s *scan) begin(from bookmark) (taken int, err error) {
 	return taken, err
 }
 
-// resume takes all documents, and finds in their order the place that a bookmark
-// of an ordered query names.
+// resume takes all documents, and finds the position of a bookmark of an ordered
+// query among them. Its Value is -1 if the bookmark's document is gone.
 func (s *scan) resume(from bookmark) ([][]byte, sql.Position) {
 	documents := slices.Collect(s.documents())
 	i, found := slices.BinarySearch(s.read, from.Item)
@@ -65,8 +65,8 @@ func (s *scan) resume(from bookmark) ([][]byte, sql.Position) {
 	return documents, p
 }
 
-// bookmark is the place behind a result; nil where the window of TOP or OFFSET
-// LIMIT ends.
+// bookmark returns the position after a result; nil if the window of TOP or OFFSET
+// LIMIT ends there.
 func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
 	if window.Limit >= 0 && after.Count >= window.Offset+window.Limit {
 		return nil
@@ -74,7 +74,8 @@ func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
 	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count, Keys: after.Keys}
 }
 
-// documents are the bodies behind s.after.
+// documents yields the bodies after s.after. It sets s.err and stops if it cannot
+// read on, for example when the range is gone.
 func (s *scan) documents() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
@@ -130,8 +131,8 @@ func (s *scan) takeFrom(p *partition) (taken []snapshot) {
 	return taken
 }
 
-// partitions are the ranges that the query is about: the one that the request
-// names, or those that its keys lie in.
+// partitions returns the ranges that the query reads: the one that the request
+// names, or if it names none those that hold its keys.
 func (s *scan) partitions() ([]*partition, error) {
 	if id := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
 		p, err := s.container.partition(id)

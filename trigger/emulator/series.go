@@ -2,15 +2,15 @@ package emulator
 
 import "sort"
 
-// member is what a [series] holds.
+// member is an element of a [series].
 type member interface {
-	position() int64 // where it stands; never changes
-	gone() bool      // whether it is to be passed over, now and for ever
+	position() int64 // its place in the order; never changes
+	gone() bool      // reports whether to skip it; once true, it stays true
 }
 
-// series is a list in order of position, which grows at its end. Members that
-// are gone stay until they outnumber the others, so that both taking one out and
-// reading on from a position cost little.
+// series is a list in order of position, which grows at its end. Members that are
+// gone are removed only when they outnumber the others, so that both removing one
+// and reading from a position are cheap. The lock of the container guards it.
 type series[M member] struct {
 	members []M
 	dead    int
@@ -19,8 +19,8 @@ type series[M member] struct {
 // push adds m, whose position is not below that of any other.
 func (s *series[M]) push(m M) { s.members = append(s.members, m) }
 
-// bury notes that one more member is gone.
-func (s *series[M]) bury() {
+// discard counts one more member that is gone.
+func (s *series[M]) discard() {
 	if s.dead++; s.dead > 32 && s.dead > len(s.members)/2 {
 		s.sweep()
 	}
@@ -38,7 +38,7 @@ func (s *series[M]) sweep() {
 
 func (s *series[M]) len() int { return len(s.members) - s.dead }
 
-// after yields the members beyond position until yield is false.
+// after yields the members beyond position.
 func (s *series[M]) after(position int64) func(yield func(M) bool) {
 	first := sort.Search(len(s.members), func(i int) bool { return s.members[i].position() > position })
 	return func(yield func(M) bool) {

@@ -21,7 +21,8 @@ import (
 // ServeOptions of [Account.Serve]. The zero value serves HTTP on the port of the
 // official emulator.
 type ServeOptions struct {
-	// Addr is where to listen; "" = 127.0.0.1:8081. Port 0 takes a free one.
+	// Addr is the address to listen on; "" = 127.0.0.1:8081. If the port is 0, the
+	// system chooses a free one.
 	Addr string
 	// TLS serves HTTPS, with a certificate for localhost and the loopback addresses
 	// that is made at the start.
@@ -30,9 +31,9 @@ type ServeOptions struct {
 	// trust; "" = none.
 	CertOut string
 	// AllowRemote permits an Addr that other machines reach. The account's key is
-	// public: whoever reaches it owns it.
+	// public: every machine that reaches the account controls it.
 	AllowRemote bool
-	// Ready is called once with the endpoint, when connections are accepted.
+	// Ready is called once with the endpoint, when the account accepts connections.
 	Ready func(endpoint string)
 }
 
@@ -92,8 +93,8 @@ func (o ServeOptions) check() error {
 	return nil
 }
 
-// endpoint is the address that clients are told. Where all addresses are listened
-// on, it is this machine's own.
+// endpoint returns the address that clients are told. If the server listens on all
+// addresses, it is the loopback address.
 func (o ServeOptions) endpoint(address *net.TCPAddr) string {
 	scheme, host := "http", address.IP
 	if o.TLS {
@@ -124,7 +125,7 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 		err = server.Serve(listener)
 	}
 	if stop() {
-		return errors.Join(err, server.Close()) // it ended by itself
+		return errors.Join(err, server.Close()) // the server ended before ctx did
 	}
 	if err := <-stopped; err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -135,8 +136,8 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 // certificateLife is how long a certificate of one start is valid.
 const certificateLife = 365 * 24 * time.Hour
 
-// makeCertificate signs a certificate for this machine by itself, and writes it to
-// file unless that is "".
+// makeCertificate makes a self-signed certificate for this machine, and writes it
+// to file if that is not "".
 func makeCertificate(file string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// store keeps an account in one bbolt file. Writes are queued in the order of the
-// locks under which they were made, and get tickets that rise. Whoever waits for a
-// ticket commits all that is queued in one transaction, or waits for the one who
-// is doing so: many writers share one sync of the disk, and the store needs no
-// goroutine. A nil store keeps nothing.
+// store keeps an account in one bbolt file. Writers queue records while they hold
+// the lock of the state behind them, and get rising tickets. When a caller waits
+// for a ticket, it commits the whole queue in one transaction, or waits if another
+// caller is committing: many writers share one sync of the disk, and the store
+// needs no goroutine. A nil store keeps nothing.
 type store struct {
 	db *bolt.DB
 
@@ -23,12 +23,12 @@ type store struct {
 	queue   []record
 	ticket  uint64        // of the newest record in queue
 	durable uint64        // all tickets up to here are on disk
-	busy    chan struct{} // closed when the running commit ends; nil = none runs
+	busy    chan struct{} // closed when the running commit ends; nil if none runs
 	err     error         // of the first commit that failed; ends the store
 }
 
-// record is one key of one bucket to put, or to delete where value is nil. A nil
-// key stands for the whole bucket.
+// record is one key of one bucket to put, or to delete if value is nil. If key is
+// nil, the whole bucket is deleted.
 type record struct {
 	bucket     string
 	key, value []byte
@@ -64,7 +64,8 @@ func (s *store) enqueue(records ...record) uint64 {
 	return s.ticket
 }
 
-// wait returns when all up to ticket is on disk.
+// wait returns when all records up to ticket are on disk, or with the error of the
+// first commit that failed.
 func (s *store) wait(ticket uint64) error {
 	if s == nil {
 		return nil
@@ -124,7 +125,7 @@ func (r record) put(tx *bolt.Tx) error {
 	return bucket.Put(r.key, r.value)
 }
 
-// close commits what is queued and closes the file.
+// close commits the queue and closes the file.
 func (s *store) close() error {
 	if s == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 type target struct {
 	kind                    string
 	database, container, id string // id of the resource itself; "" for a list
-	link                    string // what a signature covers: a list's is its owner's
+	link                    string // the link that a signature covers: a list has its owner's
 }
 
 // children are the resource types below each type.
@@ -64,7 +64,7 @@ func walk(segments []string) (target, error) {
 	return t, nil
 }
 
-// name notes the id that follows a type.
+// name sets the id that follows a type.
 func (t *target) name(id string) {
 	t.id = id
 	switch t.kind {

@@ -9,8 +9,8 @@ import (
 )
 
 // transaction is the work of one request on one logical partition: a single
-// operation or a batch. Its operations see each other's effects; nobody else sees
-// any before commit, which gives all of them one LSN.
+// operation or a batch. Its operations see each other's effects; other requests see
+// them when commit has given all of them one LSN. The lock of the container guards it.
 type transaction struct {
 	container *container
 	partition *partition
@@ -18,27 +18,27 @@ type transaction struct {
 	keyText   string
 	epk       string
 	now       time.Time
-	expired   bool // it removes what has expired
+	expired   bool // it removes an expired item
 	staged    map[string]*change
 	order     []*change
-	versions  []*version // of each operation, where the container keeps them
+	versions  []*version // of each operation, if the container keeps them
 }
 
-// change is what a transaction makes of one id.
+// change is the effect of a transaction on one id.
 type change struct {
-	before, after *document // nil: there is none
+	before, after *document // nil if there is none
 }
 
 // outcome is how one operation went.
 type outcome struct {
 	status   int
-	document *document // what is there now; for a delete nil
+	document *document // the current version; nil if it was deleted
 	units    float64
-	read     bool // the document is the answer, whatever the client prefers
+	read     bool // the answer has the document even if the client prefers none
 }
 
-// begin is called with the container's lock held, which must stay held until
-// commit or until the transaction is forgotten.
+// begin starts a transaction. It fails if the range's budget is spent. The caller
+// holds the container's lock until it has committed or dropped the transaction.
 func (o *container) begin(key epk.Key, now time.Time) (*transaction, error) {
 	hash := o.keyDefinition.Hash(key)
 	t := &transaction{
@@ -48,7 +48,7 @@ func (o *container) begin(key epk.Key, now time.Time) (*transaction, error) {
 	return t, t.partition.budget.admit(now)
 }
 
-// get is the current document with this id, or nil.
+// get returns the current document with this id, nil if there is none.
 func (t *transaction) get(id string) *document {
 	if ch, ok := t.staged[id]; ok {
 		return ch.after
@@ -59,7 +59,7 @@ func (t *transaction) get(id string) *document {
 	return t.byRID(id)
 }
 
-// byRID finds a document by its resource id.
+// byRID finds a document by its resource id, nil if there is none.
 func (t *transaction) byRID(id string) *document {
 	rid := decodeRID(id)
 	if len(rid) != 16 || string(rid[:8]) != string(t.container.ridBytes) {
@@ -75,7 +75,7 @@ func (t *transaction) byRID(id string) *document {
 
 func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeItem, i.ordinal) }
 
-// stage notes that id becomes after.
+// stage records that id becomes after, nil if it is deleted.
 func (t *transaction) stage(id string, after *document) {
 	before := t.get(id)
 	ch, ok := t.staged[id]
@@ -88,7 +88,7 @@ func (t *transaction) stage(id string, after *document) {
 	t.note(before, after)
 }
 
-// put stages a draft as the next version of i, or as a new item where i is nil.
+// put stages a draft as the next version of i, or as a new item if i is nil.
 func (t *transaction) put(d draft, i *item) *document {
 	o := t.container
 	if i == nil {
@@ -102,7 +102,7 @@ func (t *transaction) put(d draft, i *item) *document {
 	return doc
 }
 
-// checkKey fails unless the document belongs into the transaction's partition.
+// checkKey fails if the document's partition key is not the transaction's.
 func (t *transaction) checkKey(d draft) error {
 	if d.key.String() == t.keyText {
 		return nil
@@ -163,7 +163,8 @@ func (t *transaction) delete(id, ifMatch string) (outcome, error) {
 	return outcome{http.StatusNoContent, nil, replaceFactor * writeCharge(len(old.body), old.properties), false}, nil
 }
 
-// match finds the document that an If-Match is about.
+// match finds the document with this id. It fails if there is none or if its etag is
+// not the one of If-Match.
 func (t *transaction) match(id, ifMatch string) (*document, error) {
 	doc := t.get(id)
 	if doc == nil {
@@ -177,7 +178,7 @@ func (t *transaction) match(id, ifMatch string) (*document, error) {
 
 func sameETag(a, b string) bool { return strings.Trim(a, `"`) == strings.Trim(b, `"`) }
 
-// commit makes what was staged the state of the container.
+// commit applies the staged changes to the container and queues them for the store.
 func (t *transaction) commit() {
 	if len(t.order) == 0 {
 		return
@@ -194,10 +195,10 @@ func (t *transaction) commit() {
 func (ch *change) apply(o *container, p *partition) {
 	if before := ch.before; before != nil {
 		before.superseded = true
-		p.log.bury()
+		p.log.discard()
 		if ch.after == nil || ch.after.item != before.item {
 			before.item.current = nil
-			p.items.bury()
+			p.items.discard()
 			delete(o.items, identity(before.item.key, before.item.id))
 		}
 	}

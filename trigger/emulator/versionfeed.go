@@ -9,8 +9,8 @@ import (
 // envelope (ChangeFeedWireFormatVersions in azure-cosmos-dotnet-v3).
 const wireFormat = "2021-09-15"
 
-// versionPosition reads where to start in all-versions mode: now, or an etag that
-// the log reaches back to.
+// versionPosition reads the start of the feed in all-versions mode: now, or an etag.
+// It fails if the log no longer reaches back to the etag.
 func (c *call) versionPosition(o *container, req *feedRequest) error {
 	etag := c.header.Get("If-None-Match")
 	switch {
@@ -37,9 +37,9 @@ func (c *call) versionPosition(o *container, req *feedRequest) error {
 	return nil
 }
 
-// latest is a document in an envelope. In latest-version mode the service tells
-// position and time of a change, and nothing of what happened (ChangeFeedMetadata
-// in azure-sdk-for-rust).
+// latest is a document in an envelope. In latest-version mode the metadata has the
+// position and time of a change, but not its operation (ChangeFeedMetadata in
+// azure-sdk-for-rust).
 type latest struct{ *document }
 
 func (l latest) appendTo(b []byte, o *container) []byte {
@@ -73,8 +73,8 @@ type versionMetadata struct {
 	PartitionKey map[string]any `json:"partitionKey,omitempty"`
 }
 
-// appendTo appends the envelope of v. A delete has an empty current, and says in
-// its metadata of what.
+// appendTo appends the envelope of v. If v is a delete, its current is empty, and
+// its metadata has the id and partition key of the item.
 func (v *version) appendTo(b []byte, o *container) []byte {
 	m := versionMetadata{Operation: "create", LSN: v.lsn, Time: v.time}
 	b = append(b, `{"current":`...)

@@ -12,19 +12,19 @@ import (
 // https://learn.microsoft.com/azure/cosmos-db/change-feed-modes.
 const maxRetention = 30 * 24 * time.Hour
 
-// version is what one operation made of one item, as the log of all versions
+// version is the effect of one operation on one item, as the log of all versions
 // keeps it.
 type version struct {
-	previous, current *document // nil: there was none, there is none
+	previous, current *document // nil if there was or is none
 	lsn               int64
 	time              int64 // seconds since 1970: when it was written, deleted or expired
 	expired           bool
 	ordinal           uint64 // of the versions of a container
 }
 
-// versionLog is a range's log of all versions. The versions up to trimmed are not
-// in it, either because they are older than the retention or because nobody kept
-// them when they were written.
+// versionLog is a range's log of all versions. Versions up to trimmed are missing:
+// they are older than the retention, or the container kept none when they were
+// written. The lock of the container guards the log.
 type versionLog struct {
 	kept    []*version // in order of LSN
 	trimmed int64
@@ -35,8 +35,8 @@ func (l *versionLog) after(lsn int64) []*version {
 	return l.kept[sort.Search(len(l.kept), func(i int) bool { return l.kept[i].lsn > lsn }):]
 }
 
-// trim takes out what is older than a time. A transaction has one time, and so
-// goes as a whole.
+// trim removes and returns the versions older than a time. All versions of one
+// transaction have one time, so they are removed together.
 func (l *versionLog) trim(before int64) []*version {
 	n := 0
 	for n < len(l.kept) && l.kept[n].time < before {
@@ -62,7 +62,7 @@ func (l *versionLog) part(p *partition) versionLog {
 	return part
 }
 
-// item is the one that v is a version of.
+// item returns the item that v is a version of.
 func (v *version) item() *item {
 	if v.current != nil {
 		return v.current.item
@@ -78,7 +78,7 @@ func (t *transaction) note(previous, current *document) {
 }
 
 // log adds the transaction's versions to the log of its range. They share the
-// range's LSN, those too that the transaction itself has superseded.
+// range's LSN, even if the transaction itself has superseded them.
 func (t *transaction) log() {
 	for _, v := range t.versions {
 		v.lsn = t.partition.lsn
@@ -91,9 +91,9 @@ func (t *transaction) log() {
 	t.partition.versions.kept = append(t.partition.versions.kept, t.versions...)
 }
 
-// parseRetention reads a changeFeedPolicy. 0 stands for none, as it does in the
-// policy of clients that want the latest versions only (ChangeFeedPolicy of
-// azure-cosmos-dotnet-v3 and azure-sdk-for-java).
+// parseRetention reads a changeFeedPolicy; 0 if there is none. Clients also send 0
+// if they want the latest versions only (ChangeFeedPolicy of azure-cosmos-dotnet-v3
+// and azure-sdk-for-java).
 func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	var policy struct {
 		Minutes int64 `json:"retentionDuration"`
@@ -108,8 +108,8 @@ func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	return time.Duration(policy.Minutes) * time.Minute, nil
 }
 
-// retain makes retention the policy of the container. A log that begins now does
-// not reach back to what was written before.
+// retain sets the retention of the container. If a log begins now, it does not
+// reach back to earlier versions.
 func (o *container) retain(retention time.Duration) {
 	was := o.logging
 	o.retention = retention
@@ -126,7 +126,7 @@ func (o *container) merged() bool {
 	return slices.ContainsFunc(o.Partitions, func(p *partition) bool { return p.Merged })
 }
 
-// trim takes what is older than the retention out of the logs.
+// trim removes versions from the logs if they are older than the retention.
 func (o *container) trim(now time.Time) {
 	if !o.logging {
 		return
