@@ -296,8 +296,8 @@ func (f page) response(o *container, p *partition) *response {
 	return r
 }
 
-// body writes the changes. The caller needs no lock: documents do not change when
-// they are published.
+// body writes the changes. The caller needs no lock: when a document is published,
+// its body does not change any more.
 func (f page) body(o *container) []byte {
 	size := 64
 	for _, e := range f.entries {

@@ -123,7 +123,8 @@ func (c *call) itemResponse(t *transaction, out outcome) *response {
 	return r
 }
 
-// minimal reports whether a write shall be answered without the document.
+// minimal reports whether the client asked for writes to be answered without the
+// document.
 func (c *call) minimal() bool {
 	return strings.EqualFold(strings.TrimSpace(c.header.Get("Prefer")), "return=minimal")
 }

@@ -37,9 +37,9 @@ type Definition struct {
 	segments [][]string // Paths, split; one entry per path
 }
 
-// ParseDefinition reads the partitionKey property of a container. A missing
-// kind is Hash; a missing version is 1 for Hash and 2 for MultiHash. The error
-// names the field to change.
+// ParseDefinition reads the partitionKey property of a container. If the kind is
+// missing, it is Hash; if the version is, it is 1 for Hash and 2 for MultiHash.
+// The error names the field to change.
 func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	var d Definition
 	if err := json.Unmarshal(raw, &d); err != nil {
@@ -67,7 +67,8 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	return d, nil
 }
 
-// Segments are the property names of each path: /a/"b c" is [a, b c].
+// Segments returns the property names of each path: if a path is /a/"b c", they are
+// a and b c.
 func (d Definition) Segments() [][]string { return d.segments }
 
 func (d Definition) check() error {
@@ -88,7 +89,8 @@ func (d Definition) check() error {
 	return nil
 }
 
-// splitPath splits /a/b and /"a b"/c into their property names.
+// splitPath splits /a/b and /"a b"/c into their property names. It fails if a name
+// is empty or a quotation mark is not closed.
 func splitPath(path string) ([]string, error) {
 	var segments []string
 	for rest := path; rest != ""; {

@@ -10,14 +10,15 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// maxString is where hash version 1 cuts strings: after 100 UTF-16 units before
-// hashing, and after one more byte than that in the encoding
+// maxString is the length of strings in hash version 1: they are cut after 100
+// UTF-16 units when they are hashed, and after 101 bytes when they are encoded
 // (StringPartitionKeyComponent in azure-cosmos-dotnet-v3).
 const maxString = 100
 
-// Hash is the effective partition key of k. The empty key hashes to "", the
-// start of the key space. For MultiHash a key with fewer components than paths
-// hashes to the common prefix of all keys below it; see [Definition.Span].
+// Hash returns the effective partition key of k. If k is empty, that is "", the
+// start of the key space. If the kind is MultiHash and k has fewer components than
+// there are paths, it is the common prefix of all keys below k; see
+// [Definition.Span].
 func (d Definition) Hash(k Key) string {
 	switch {
 	case len(k) == 0:
@@ -65,7 +66,7 @@ func hashV1(k Key) string {
 	return encodeHex(append(epk, values...))
 }
 
-// appendHashed appends what the hash functions read of c.
+// appendHashed appends c in the form that the hash functions read.
 func (c Component) appendHashed(b []byte, stringEnd byte) []byte {
 	b = append(b, c.marker)
 	switch c.marker {
@@ -89,7 +90,7 @@ func (c Component) appendOrdered(b []byte) []byte {
 }
 
 // appendNumber writes the first byte of the sortable bits whole and the rest in
-// groups of seven, whose low bit says that more follows.
+// groups of seven. The low bit of a group is set if more groups follow.
 func appendNumber(b []byte, n float64) []byte {
 	bits := math.Float64bits(n)
 	if bits>>63 == 0 {
@@ -107,7 +108,7 @@ func appendNumber(b []byte, n float64) []byte {
 	}
 }
 
-// appendString writes each byte plus one, so that 00 can end it.
+// appendString writes each byte plus one. If the string was not cut, 00 ends it.
 func appendString(b []byte, s string) []byte {
 	b = append(b, markString)
 	for i := range min(len(s), maxString+1) {
@@ -119,8 +120,8 @@ func appendString(b []byte, s string) []byte {
 	return b
 }
 
-// truncate keeps the first 100 UTF-16 units of s. A surrogate pair that the cut
-// would halve becomes U+FFFD, as .NET encodes a lone surrogate.
+// truncate keeps the first 100 UTF-16 units of s. If the cut halves a surrogate
+// pair, its half becomes U+FFFD, as .NET encodes a lone surrogate.
 func truncate(s string) string {
 	if len(s) <= maxString {
 		return s

@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	Undefined = Component{marker: markUndefined} // the document lacks the property
+	Undefined = Component{marker: markUndefined} // if the document lacks the property
 	Null      = Component{marker: markNull}
 	False     = Component{marker: markFalse}
 	True      = Component{marker: markTrue}
@@ -47,7 +47,7 @@ func String(s string) Component { return Component{marker: markString, text: s} 
 type Key []Component
 
 // ParseKey reads the x-ms-documentdb-partitionkey header: a JSON array in which
-// {} stands for undefined. "[]" is the empty key.
+// {} stands for undefined. If the array is empty, so is the key.
 func ParseKey(header string) (Key, error) {
 	var values []json.RawMessage
 	if err := json.Unmarshal([]byte(header), &values); err != nil {
@@ -73,7 +73,7 @@ func parseComponent(raw json.RawMessage) (Component, error) {
 		return Undefined, nil
 	}
 	if raw[0] == '{' || raw[0] == '[' {
-		return Undefined, fmt.Errorf("%s is no key value; use a string, number, bool, null or {} for undefined", raw)
+		return Undefined, fmt.Errorf("%s is not a key value; use a string, number, bool, null or {} for undefined", raw)
 	}
 	return scalar(raw)
 }
@@ -99,9 +99,9 @@ func scalar(raw json.RawMessage) (Component, error) {
 	return Number(n), nil
 }
 
-// Extract reads the key of a document. A property that is missing, an object or
-// an array is undefined, as the SDKs send it. The error is that of a document
-// that is not a JSON object, or of a number beyond a double.
+// Extract reads the key of a document. If a property is missing, an object or an
+// array, its component is [Undefined], as the SDKs send it. Extract fails if the
+// document is not a JSON object or a number is outside the range of a double.
 func (d Definition) Extract(document []byte) (Key, error) {
 	key := make(Key, 0, len(d.segments))
 	for i, segments := range d.segments {
@@ -114,7 +114,8 @@ func (d Definition) Extract(document []byte) (Key, error) {
 	return key, nil
 }
 
-// extract follows property names into a JSON object.
+// extract follows property names into a JSON object. It returns Undefined if one
+// of them is missing.
 func extract(object []byte, names []string) (Component, error) {
 	var properties map[string]json.RawMessage
 	if err := json.Unmarshal(object, &properties); err != nil {
@@ -132,7 +133,7 @@ func extract(object []byte, names []string) (Component, error) {
 	return scalar(value)
 }
 
-// String is the canonical header form: equal keys have equal strings.
+// String returns the canonical header form: if keys are equal, so are their strings.
 func (k Key) String() string {
 	parts := make([]string, len(k))
 	for i, c := range k {
@@ -141,7 +142,7 @@ func (k Key) String() string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// String is the component as JSON; {} for undefined.
+// String returns the component as JSON, {} if it is undefined.
 func (c Component) String() string {
 	switch c.marker {
 	case markUndefined:
@@ -159,8 +160,8 @@ func (c Component) String() string {
 	return formatNumber(c.number)
 }
 
-// formatNumber prints whole numbers that a double holds exactly without an
-// exponent, as clients write them.
+// formatNumber prints a number as clients write it: without an exponent if it is
+// whole and a double holds it exactly.
 func formatNumber(n float64) string {
 	if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 		return strconv.FormatInt(int64(n), 10)

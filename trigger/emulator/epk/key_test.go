@@ -31,8 +31,8 @@ func TestParseKeyErrors(t *testing.T) {
 		`"a"`:       "not a JSON array",
 		`null`:      "not a JSON array",
 		`["a"`:      "not a JSON array",
-		`[{"a":1}]`: "is no key value",
-		`[["a"]]`:   "is no key value",
+		`[{"a":1}]`: "is not a key value",
+		`[["a"]]`:   "is not a key value",
 		`[1e999]`:   "outside the range of a double",
 	} {
 		if _, err := ParseKey(header); err == nil || !strings.Contains(err.Error(), want) {

@@ -17,8 +17,8 @@ const (
 // hashBytes is the length of one version 2 hash.
 const hashBytes = 16
 
-// Compare orders effective partition keys. A shorter one is the same as itself
-// followed by zeros, so that "20" and "2000" are one bound.
+// Compare orders effective partition keys. If one is shorter, it counts as followed
+// by zeros: "20" and "2000" are one bound.
 func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	if c := strings.Compare(a[:n], b[:n]); c != 0 {
@@ -37,9 +37,9 @@ func Overlaps(min, max, min2, max2 string) bool {
 	return Compare(min, max2) < 0 && Compare(min2, max) < 0
 }
 
-// Span is the range of the keys that k selects. For a prefix of a hierarchical
-// key, including the empty one, it is every key below; for a whole key it is
-// [epk, epk+"FF"), in which only items of that hash lie.
+// Span returns the range of the keys that k selects. If k is a prefix of a
+// hierarchical key, which it is if it is empty, the range holds every key below k.
+// If k is whole, the range is [epk, epk+"FF"), which holds only items of that hash.
 func (d Definition) Span(k Key) (min, max string) {
 	if len(k) == 0 {
 		return Min, Max
@@ -67,8 +67,8 @@ func (d Definition) boundary(i, n int) string {
 	return formatHash(step.Mul(step, big.NewInt(int64(i))), hashBytes)
 }
 
-// Midpoint is the key at which a split of [min, max) divides it in halves. The
-// error says that the range is not one of this definition or too narrow.
+// Midpoint returns the key at which a split divides [min, max) in halves. It fails
+// if the range is too narrow or its bounds are not keys of this definition.
 func (d Definition) Midpoint(min, max string) (string, error) {
 	middle := d.middleV2
 	if d.Version == 1 {

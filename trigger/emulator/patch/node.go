@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// node is a JSON value of which only the containers on the way of an operation
-// are taken apart.
+// node is a JSON value. Only the objects and arrays on the path of an operation are
+// split into members.
 type node struct {
-	raw     json.RawMessage // the value's text, while members is nil
-	array   bool            // whether members are elements
-	members []member        // not nil once taken apart
+	raw     json.RawMessage // the value's text, valid if members is nil
+	array   bool            // members are the elements of an array
+	members []member        // not nil when the value has been split
 }
 
 type member struct {
@@ -30,7 +30,7 @@ func parse(document []byte) (*node, error) {
 	return &node{raw: raw}, nil
 }
 
-// open takes a container apart. It reports whether n is one.
+// open splits an object or array into its members. It returns false if n is neither.
 func (n *node) open() bool {
 	if n.members != nil {
 		return true
@@ -84,7 +84,8 @@ func appendName(b []byte, name string) []byte {
 	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte{'\n'})...)
 }
 
-// find is the index of the member that a path segment names, -1 if there is none.
+// find returns the index of the member that a path segment names, -1 if there is
+// none.
 func (n *node) find(segment string) int {
 	if !n.array {
 		return slices.IndexFunc(n.members, func(m member) bool { return m.name == segment })
@@ -96,7 +97,8 @@ func (n *node) find(segment string) int {
 	return i
 }
 
-// parent is the container that holds the last segment of path.
+// parent returns the object or array that holds the last segment of path. It fails
+// if a segment before the last one is missing.
 func (n *node) parent(path []string) (*node, string, error) {
 	for i, segment := range path {
 		if !n.open() {
@@ -122,16 +124,16 @@ func pointer(path []string) string {
 	return string(b)
 }
 
-// Ways of putting a value where one may be.
+// mode says how put treats a value that exists at the path, and an array.
 type mode int
 
 const (
-	insert    mode = iota // into an array before the element, over a property
-	overwrite             // over the element or property, else as a new one
-	existing              // over the element or property, which must be there
+	insert    mode = iota // insert before the element of an array, replace a property
+	overwrite             // replace the element or property, or add it if it is missing
+	existing              // replace the element or property, or fail if it is missing
 )
 
-// put writes value at path.
+// put writes value at path. It fails if the parent does not exist.
 func (n *node) put(path []string, value json.RawMessage, how mode) error {
 	parent, name, err := n.parent(path)
 	if err != nil {
@@ -147,14 +149,14 @@ func (n *node) put(path []string, value json.RawMessage, how mode) error {
 	case how == existing:
 		return fmt.Errorf("there is nothing to replace")
 	case parent.array && name != "-" && name != strconv.Itoa(len(parent.members)):
-		return fmt.Errorf("%q is no index of an array of %d elements", name, len(parent.members))
+		return fmt.Errorf("%q is not an index of an array of %d elements", name, len(parent.members))
 	default:
 		parent.members = append(parent.members, m)
 	}
 	return nil
 }
 
-// remove takes the value at path out of its container.
+// remove removes and returns the value at path. It fails if there is none.
 func (n *node) remove(path []string) (*node, error) {
 	parent, name, err := n.parent(path)
 	if err != nil {
@@ -169,7 +171,7 @@ func (n *node) remove(path []string) (*node, error) {
 	return removed, nil
 }
 
-// increment adds to the number at path, or writes it where there is none.
+// increment adds to the number at path, or writes by there if there is none.
 func (n *node) increment(path []string, by json.RawMessage) error {
 	parent, name, err := n.parent(path)
 	if err != nil {
@@ -186,7 +188,8 @@ func (n *node) increment(path []string, by json.RawMessage) error {
 	return n.put(path, sum, existing)
 }
 
-// add sums two JSON numbers: whole ones exactly, others as doubles.
+// add sums two JSON numbers: exactly if both are whole and the sum fits 64 bits,
+// else as doubles.
 func add(a, b json.RawMessage) (json.RawMessage, error) {
 	if x, errX := strconv.ParseInt(string(a), 10, 64); errX == nil {
 		y, errY := strconv.ParseInt(string(b), 10, 64)
@@ -209,7 +212,7 @@ func add(a, b json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(sum)
 }
 
-// parseNumber reads a JSON number, refusing null and all else.
+// parseNumber reads a JSON number. It fails if raw is another value, such as null.
 func parseNumber(raw json.RawMessage) (float64, error) {
 	var n *float64
 	if err := json.Unmarshal(raw, &n); err != nil || n == nil {

@@ -20,7 +20,7 @@ const MaxOperations = 10
 // Request is the body of a PATCH request.
 type Request struct {
 	// Condition is the predicate that the document must meet, in the form
-	// "from c where …"; empty when there is none. The caller evaluates it.
+	// "from c where …"; "" if there is none. The caller evaluates it.
 	Condition  string
 	Operations []Operation
 }
@@ -33,8 +33,8 @@ type Operation struct {
 	Value json.RawMessage `json:"value"` // absent for remove and move
 }
 
-// Error says why one operation of a request cannot be applied; it is a bad
-// request.
+// Error is returned if an operation of a request cannot be applied. The service
+// answers it as a bad request.
 type Error struct {
 	Index   int // of the operation, from 0
 	Op      string
@@ -46,8 +46,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("For %s Operation(%d) on path %q: %s", e.Op, e.Index+1, e.Path, e.Message)
 }
 
-// Parse reads {"condition": …, "operations": […]} or a bare array of
-// operations. The error names what to change.
+// Parse reads {"condition": …, "operations": […]} or a bare array of operations.
+// If an operation is invalid, the error is an [*Error] that names it.
 func Parse(body []byte) (Request, error) {
 	var r Request
 	target := any(&r)
@@ -68,7 +68,7 @@ func Parse(body []byte) (Request, error) {
 	return r, nil
 }
 
-// check refuses an operation that no document could take.
+// check returns an error if the operation could not be applied to any document.
 func (o Operation) check() error {
 	switch o.Op {
 	case "add", "set", "replace":
@@ -94,9 +94,10 @@ func (o Operation) check() error {
 // system are the properties that only the service writes, and the id.
 var system = []string{"id", "_rid", "_self", "_etag", "_ts", "_attachments"}
 
-// Apply returns the document after every operation. protected are paths beside
-// the id and the system properties that may not change, such as those of the
-// partition key, each as its property names. The document is not modified.
+// Apply returns the document after every operation. It fails if an operation would
+// change the id, a system property or one of the protected paths, such as those of
+// the partition key, each given as its property names. Apply does not modify the
+// document.
 func (r Request) Apply(document []byte, protected ...[]string) ([]byte, error) {
 	root, err := parse(document)
 	if err != nil {
@@ -115,7 +116,7 @@ func (o Operation) apply(root *node, protected [][]string) error {
 	if err != nil {
 		return err
 	}
-	if err := refuse(path, protected); err != nil {
+	if err := checkProtected(path, protected); err != nil {
 		return err
 	}
 	switch o.Op {
@@ -140,7 +141,7 @@ func (o Operation) move(root *node, path []string, protected [][]string) error {
 	if err != nil {
 		return fmt.Errorf("from: %w", err)
 	}
-	if err := refuse(from, protected); err != nil {
+	if err := checkProtected(from, protected); err != nil {
 		return fmt.Errorf("from: %w", err)
 	}
 	if len(path) > len(from) && slices.Equal(path[:len(from)], from) {
@@ -153,9 +154,9 @@ func (o Operation) move(root *node, path []string, protected [][]string) error {
 	return root.put(path, moved.append(nil), insert)
 }
 
-// refuse stops a change of a protected property, of a part of it or of an
-// object around it.
-func refuse(path []string, protected [][]string) error {
+// checkProtected returns an error if path is a protected property, a part of it or
+// an object around it.
+func checkProtected(path []string, protected [][]string) error {
 	if slices.Contains(system, path[0]) {
 		return fmt.Errorf("the id and system properties cannot be patched")
 	}

@@ -10,7 +10,7 @@ type accumulator struct {
 	count    int
 	sum      float64
 	best     value // so far, of MIN and MAX
-	spoilt   bool  // by a value that the aggregate does not take
+	spoilt   bool  // a value had a type that the aggregate does not accept
 }
 
 func (a *accumulator) add(v value) {
@@ -36,7 +36,8 @@ func (a *accumulator) choose(v value, better bool) {
 	}
 }
 
-// result is undefined for an average, minimum or maximum of nothing.
+// result returns undefined if there is no value of which to take the average,
+// minimum or maximum, or if one had a wrong type.
 func (a *accumulator) result() value {
 	switch {
 	case a.function == "COUNT":

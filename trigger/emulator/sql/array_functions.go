@@ -81,7 +81,8 @@ func includes(v, part value) bool {
 	return true
 }
 
-// arrayContainsSome asks how many of the further arguments the array contains.
+// arrayContainsSome applies quantifier to the other arguments: any or all of them
+// must be in the array.
 func arrayContainsSome(a []value, quantifier func([]value, func(value) bool) bool) value {
 	if a[0].kind != kindArray {
 		return undefined

@@ -21,20 +21,20 @@ type statement struct {
 // item is one entry of a select list.
 type item struct {
 	expr  expr
-	alias string // "" if none is written
-	name  string // of the property it becomes; resolve fills it
+	alias string // "" if the query has none
+	name  string // of the property in results; resolve fills it
 	span  span
 }
 
 // source is one collection of the FROM clause.
 type source struct {
 	alias   string
-	named   bool // the alias is written, not taken from the path
+	named   bool // whether the query has the alias; if not, the path gives it
 	iterate bool // alias IN …: one row per element
 	root    *name
 	path    []expr     // steps from root: string or number literals
 	query   *statement // instead of root and path
-	slot    int        // where rows hold the alias's value; resolve fills it
+	slot    int        // of the alias's value in rows; resolve fills it
 	span    span
 }
 

@@ -2,9 +2,9 @@ package sql
 
 import "fmt"
 
-// Error is a query that the service would refuse: a bad request. Start and End
-// are byte offsets of the offending text in the query; both are 0 where the
-// whole query or its parameters are at fault.
+// Error is returned if the service would refuse the query as a bad request. Start
+// and End are byte offsets of the offending text in the query; both are 0 if the
+// error concerns the whole query or its parameters.
 type Error struct {
 	Code       string // such as SC1001
 	Message    string

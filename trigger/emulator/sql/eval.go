@@ -13,14 +13,14 @@ type run struct {
 	patterns   map[string]*pattern // compiled LIKE and RegexMatch patterns
 	document   int                 // number of the document at hand, from 1
 	combined   int                 // values bound by JOINs and subqueries of the document at hand
-	err        error               // the first failure; evaluation goes on as undefined
+	err        error               // the first failure; when it is set, evaluation stops soon
 }
 
 // maxCombined stops a query whose JOINs multiply large arrays.
 const maxCombined = 1_000_000
 
-// combine counts a value bound by a JOIN or subquery. It reports whether the
-// query may go on.
+// combine counts a value bound by a JOIN or subquery. It returns false if the query
+// must stop.
 func (r *run) combine() bool {
 	if r.combined++; r.combined > maxCombined {
 		r.fail(&Error{Code: codeValue, Message: fmt.Sprintf("The JOINs and subqueries of the query combine more than %d values of one document.", maxCombined)})
@@ -28,7 +28,7 @@ func (r *run) combine() bool {
 	return r.err == nil
 }
 
-// Env is what a query sees of the world.
+// Env is the environment of a run.
 type Env struct {
 	Now time.Time // of the GetCurrent… functions
 }
@@ -84,7 +84,7 @@ func (e *index) eval(r *row) value {
 
 func (e *unary) eval(r *row) value { return applyUnary(e.op, e.x.eval(r)) }
 
-// eval of AND and OR stops at the operand that decides.
+// eval does not evaluate the second operand of AND and OR if the first one decides.
 func (e *binary) eval(r *row) value {
 	x := e.x.eval(r)
 	if x.kind == kindBoolean && (e.op == opAnd && !x.truth || e.op == opOr && x.truth) {
@@ -180,8 +180,7 @@ func (o *objectBuilder) value() value {
 	return value{kind: kindObject, raw: append(o.raw, '}')}
 }
 
-// eval of a function is undefined where an argument is, except for functions
-// that ask about it.
+// eval returns undefined if an argument is undefined, unless the function is total.
 func (e *call) eval(r *row) value {
 	if e.aggregate {
 		return r.aggregates[e.slot]
@@ -197,7 +196,8 @@ func (e *call) eval(r *row) value {
 	return e.function.apply(r.run, arguments)
 }
 
-// eval of a scalar subquery is its only value; undefined if it has none.
+// eval of a scalar subquery returns its only value, or undefined if it has none. The
+// run fails if there are several.
 func (e *subquery) eval(r *row) value {
 	var found []value
 	for v := range e.query.values(r, nil) {

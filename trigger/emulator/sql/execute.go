@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// values are the results of s for a row of the statement around it: of a
-// subquery if documents is nil, else of the whole query or its first input.
+// values yields the results of s for a row of the statement around it. If documents
+// is nil, s is a subquery; else it is the whole query or its first input.
 func (s *statement) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		skip, end, err := s.window(r.run)
@@ -28,7 +28,8 @@ func (s *statement) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	}
 }
 
-// window is how many results TOP or OFFSET LIMIT skip, and where they end.
+// window returns how many results TOP or OFFSET LIMIT skip, and the number of the
+// last one. If s has neither, end is the greatest int.
 func (s *statement) window(r *run) (skip, end int, err error) {
 	end = int(^uint(0) >> 1)
 	if s.top != nil {
@@ -56,7 +57,7 @@ func (c *count) value(r *run) (int, error) {
 	return int(n), nil
 }
 
-// unlimited are the results without TOP and OFFSET LIMIT.
+// unlimited yields the results as if there were no TOP and OFFSET LIMIT.
 func (s *statement) unlimited(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	results := s.projected(r, documents)
 	switch {
@@ -71,9 +72,9 @@ func (s *statement) unlimited(r *row, documents iter.Seq[value]) iter.Seq[value]
 	return results
 }
 
-// rows calls visit for every combination of source values that meets WHERE.
-// The row is the same each time, with other values in its slots. visit returns
-// false to stop.
+// rows calls visit for every combination of source values that meets WHERE. The
+// row is the same each time, with other values in its slots. rows stops if visit
+// returns false.
 func (s *statement) rows(outer *row, documents iter.Seq[value], visit func(*row) bool) {
 	r := &row{run: outer.run, slots: outer.slots}
 	s.join(r, 0, documents, func() bool {
@@ -84,7 +85,8 @@ func (s *statement) rows(outer *row, documents iter.Seq[value], visit func(*row)
 	})
 }
 
-// join binds the sources from the ith on.
+// join binds the sources from the ith on, and calls visit when all are bound. It
+// returns false if visit did.
 func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() bool) bool {
 	if i == len(s.from) {
 		return visit()
@@ -102,7 +104,7 @@ func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() 
 	return true
 }
 
-// values are what the source binds its alias to.
+// values yields the values that the source binds to its alias.
 func (src *source) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for v := range src.roots(r, documents) {
@@ -130,7 +132,7 @@ func (src *source) roots(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) { yield(r.slots[src.root.slot]) }
 }
 
-// bind yields v, or its elements where the source iterates.
+// bind yields v, or its elements if the source iterates.
 func (src *source) bind(v value, yield func(value) bool) bool {
 	if !src.iterate {
 		return !v.defined() || yield(v)
@@ -146,7 +148,7 @@ func (src *source) bind(v value, yield func(value) bool) bool {
 	return true
 }
 
-// project evaluates the select list. An undefined result is no result.
+// project evaluates the select list. If the result is undefined, the row has none.
 func (s *statement) project(r *row) value {
 	switch {
 	case s.star:
@@ -174,14 +176,14 @@ func (s *statement) projected(r *row, documents iter.Seq[value]) iter.Seq[value]
 type place struct {
 	keys     []value
 	document int // number of the document that it comes from
-	row      int // among the rows of that document; -1 is before all
+	row      int // among the rows of that document; -1 if before all of them
 	result   value
 }
 
-// ordered are the rows in the order of ORDER BY, and of the input where that says
-// nothing: in reverse if it begins descending. A single ORDER BY leaves out rows in
-// which its expression is undefined, as a range index does; with several,
-// undefined sorts first.
+// ordered returns the rows in the order of ORDER BY. If rows are equal in it, they
+// are in the order of the input, or in reverse if the first expression is DESC. If
+// ORDER BY has one expression, rows are left out if it is undefined, as in a range
+// index; if it has several, undefined sorts first.
 func (s *statement) ordered(outer *row, documents iter.Seq[value]) []place {
 	var all []place
 	s.rows(outer, documents, func(r *row) bool {
@@ -240,8 +242,8 @@ type group struct {
 	accumulators []accumulator
 }
 
-// groups yields one result per group in the order of their first rows. Without
-// GROUP BY everything is one group, even nothing.
+// groups yields one result per group in the order of their first rows. If there is
+// no GROUP BY, all rows are one group, even if there are none.
 func (s *statement) groups(outer *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		byKey := make(map[string]*group)

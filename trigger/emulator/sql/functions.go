@@ -8,7 +8,7 @@ import (
 // function is a built-in function.
 type function struct {
 	least, most int  // arguments; most is -1 for any number
-	total       bool // it takes undefined arguments; others are undefined then
+	total       bool // it is called even if an argument is undefined
 	apply       func(r *run, a []value) value
 }
 
@@ -45,7 +45,7 @@ func test1(f func(value) bool) *function {
 	return &function{1, 1, true, func(_ *run, a []value) value { return boolean(f(a[0])) }}
 }
 
-// ofAny is a function that looks at its arguments itself.
+// ofAny is a function that checks the types of its arguments itself.
 func ofAny(least, most int, f func(a []value) value) *function {
 	return &function{least, most, false, func(_ *run, a []value) value { return f(a) }}
 }

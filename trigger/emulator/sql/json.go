@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// This file reads values out of JSON text without decoding the rest. The text
-// is valid JSON: documents and parameters are checked before they get here.
+// This file reads values out of JSON text without decoding the rest. The text is
+// valid JSON: documents are checked when they are stored, parameters when a query
+// is run.
 
 // skipSpace is the index of the first byte at or after i that is not space.
 func skipSpace(b []byte, i int) int {
@@ -92,7 +93,7 @@ func elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// lookup is the value of a property of an object.
+// lookup returns the value of a property of an object, undefined if it is missing.
 func lookup(object []byte, name string) value {
 	for quoted, v := range members(object) {
 		if sameName(quoted, name) {
@@ -121,7 +122,7 @@ func unquote(quoted []byte) string {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted encodes a JSON string, escaping only what must be.
+// appendQuoted encodes a JSON string. A character is escaped only if it must be.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is what a token is.
+// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
@@ -43,7 +43,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// symbols, the longer ones before their own beginnings.
+// symbols are in the order of matching: if one begins another, it comes later.
 var symbols = []string{
 	">>>", "<<", ">>", "<=", ">=", "<>", "!=", "||", "??",
 	"=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "~", "?", ":",
@@ -174,7 +174,8 @@ func (l *lexer) number() (token, *Error) {
 	return t, nil
 }
 
-// skipExponent passes over e+10; a mere e is the next word.
+// skipExponent skips an exponent such as e+10. If no digits follow the e, it begins
+// the next word.
 func (l *lexer) skipExponent() {
 	mark := l.at
 	if l.at < len(l.text) && l.text[l.at]|0x20 == 'e' {
@@ -213,8 +214,8 @@ func (l *lexer) quoted() (token, *Error) {
 	return token{}, span{start, len(l.text)}.errorf(codeSyntax, "Syntax error, the string is not closed.")
 }
 
-// unescape decodes the escape sequence at the start of s and tells its size, 0
-// if it is none.
+// unescape decodes the escape sequence at the start of s and returns its size, 0 if
+// it is invalid.
 func unescape(s string) (string, int) {
 	if len(s) < 2 {
 		return "", 0

@@ -55,7 +55,8 @@ var (
 	greaterOrEqual = ordered(func(c int) bool { return c >= 0 })
 )
 
-// ordered compares two primitive values of one type.
+// ordered compares two values. The result is undefined if their types differ or are
+// not primitive.
 func ordered(holds func(int) bool) func(x, y value) value {
 	return func(x, y value) value {
 		if x.kind != y.kind || !x.primitive() {
@@ -65,7 +66,7 @@ func ordered(holds func(int) bool) func(x, y value) value {
 	}
 }
 
-// and is false if either operand is, whatever the other.
+// and returns false if either operand is false, even if the other is undefined.
 func and(x, y value) value {
 	if x.kind == kindBoolean && !x.truth || y.kind == kindBoolean && !y.truth {
 		return boolean(false)
@@ -73,7 +74,7 @@ func and(x, y value) value {
 	return both(x, y)
 }
 
-// or is true if either operand is, whatever the other.
+// or returns true if either operand is true, even if the other is undefined.
 func or(x, y value) value {
 	if x.isTrue() || y.isTrue() {
 		return boolean(true)
@@ -81,7 +82,7 @@ func or(x, y value) value {
 	return both(x, y)
 }
 
-// both is the common value of two booleans that are the same.
+// both returns x if both operands are booleans; the caller knows that they are equal.
 func both(x, y value) value {
 	if x.kind != kindBoolean || y.kind != kindBoolean {
 		return undefined

@@ -13,9 +13,8 @@ const (
 	maxDepth = 200    // of parentheses, calls and subqueries
 )
 
-// parser is a recursive descent over the tokens of one query. A method that
-// meets an error panics with it; recoverError returns it to the caller of the
-// package.
+// parser is a recursive descent over the tokens of one query. If a method finds an
+// error, it panics with it; recoverError returns it to the caller of the package.
 type parser struct {
 	lexer      lexer
 	token      token // the next one
@@ -68,7 +67,7 @@ func (p *parser) advance() token {
 	return taken
 }
 
-// fail refuses the next token.
+// fail returns the error for the next token, when no rule accepts it.
 func (p *parser) fail() *Error {
 	t := p.token
 	switch {
@@ -130,7 +129,7 @@ func (p *parser) needEnd() {
 	}
 }
 
-// enter counts one level of nesting until leave.
+// enter counts one level of nesting until leave. It panics if there are too many.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxDepth {
 		panic(p.token.errorf(codeSyntax, "The query is nested more than %d levels deep.", maxDepth))
@@ -158,7 +157,7 @@ func (p *parser) statement() *statement {
 	return s
 }
 
-// clauses parses what may follow FROM.
+// clauses parses the clauses after FROM.
 func (p *parser) clauses(s *statement) {
 	if p.keyword("WHERE") {
 		s.where = p.expression()
@@ -192,7 +191,8 @@ func (p *parser) selection(s *statement) {
 	}
 }
 
-// item parses an expression with an alias, which may lack AS or be a string.
+// item parses an expression and its alias if there is one. The alias may lack AS or
+// be a string.
 func (p *parser) item() item {
 	i := item{span: p.token.span}
 	i.expr = p.expression()
@@ -266,7 +266,7 @@ func (p *parser) source() source {
 }
 
 // collection parses a path such as c.a["b"][0], or a subquery. It returns the
-// alias that stands for it where none is written: the last name of the path.
+// alias that the source has if the query gives none: the last name of the path.
 func (p *parser) collection(s *source) string {
 	if p.symbol("(") {
 		s.query = p.statement()

@@ -26,7 +26,7 @@ func (p *parser) expression() expr {
 	return p.node(&conditional{x, y, p.expression()})
 }
 
-// node counts e against the bound on expressions.
+// node counts e. It panics if the query has too many expressions.
 func (p *parser) node(e expr) expr {
 	if p.nodes++; p.nodes > maxNodes {
 		panic(p.token.errorf(codeSyntax, "The query has more than %d expressions.", maxNodes))
@@ -71,7 +71,7 @@ func (p *parser) infix(level int) expr {
 	}
 }
 
-// operator is the infix operator of a level that comes next, nil if none does.
+// operator returns the next token's infix operator, nil if it is not one of level.
 func (p *parser) operator(level int) *operator {
 	if p.token.kind != tokenSymbol && p.token.kind != tokenKeyword {
 		return nil
@@ -131,8 +131,8 @@ func (p *parser) unary() expr {
 	return p.postfix()
 }
 
-// applied parses the operand of a unary operator; minus and digits are one
-// literal.
+// applied parses the operand of a unary operator. If digits follow a minus, they are
+// one literal.
 func (p *parser) applied(op string) expr {
 	p.enter()
 	defer p.leave()
@@ -159,7 +159,7 @@ func (p *parser) postfix() expr {
 	}
 }
 
-// indexed is a property where the index is a constant name.
+// indexed returns of[by], as a property if by is a constant string.
 func indexed(of, by expr) expr {
 	if l, ok := by.(*literal); ok && l.value.kind == kindString {
 		return &property{of, l.value.text}

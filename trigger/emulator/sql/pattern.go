@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxPattern bounds the text of a pattern, maxPatterns how many one run keeps
-// compiled. RE2 matches in time linear in pattern and text.
+// maxPattern bounds the text of a pattern, maxPatterns the number of patterns that
+// one run keeps compiled. RE2 matches in time linear in pattern and text.
 const (
 	maxPattern  = 4096
 	maxPatterns = 64
@@ -19,7 +19,8 @@ type pattern struct{ *regexp.Regexp }
 
 func (p *pattern) match(s string) bool { return p.MatchString(s) }
 
-// compile keeps the patterns of a run, since most are constant.
+// compile returns the pattern for source, from the run if it is there: most patterns
+// are constants. When the run has too many, it drops them all.
 func (r *run) compile(function, source string) (*pattern, error) {
 	if p := r.patterns[source]; p != nil {
 		return p, nil
@@ -74,8 +75,8 @@ func cutLiteral(b *strings.Builder, s string) string {
 	return s[size:]
 }
 
-// cutSet writes the set at the start of s. A bracket that is not closed, or
-// closed at once, matches itself.
+// cutSet writes the set at the start of s. If its bracket is not closed, or closed
+// at once, the bracket matches itself.
 func cutSet(b *strings.Builder, s string) string {
 	end := strings.IndexByte(s, ']')
 	set := strings.TrimPrefix(s[1:max(end, 1)], "^")

@@ -25,15 +25,15 @@ type Plan struct {
 	NonStreaming       bool               `json:"hasNonStreamingOrderBy"`
 }
 
-// orderFilter stands in rewritten queries with ORDER BY where clients put the
-// condition with which they go on in the middle of a range, or true.
+// orderFilter is a placeholder in rewritten queries with ORDER BY. When clients
+// resume in the middle of a range, they put a condition in its place, else true.
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
 // aggregateOperators are the names of the aggregate functions in plans.
 var aggregateOperators = map[string]string{"AVG": "Average", "COUNT": "Count", "MAX": "Max", "MIN": "Min", "SUM": "Sum"}
 
-// Plan plans the query. The error is an [*Error]: a query that clients cannot put
-// together from its ranges, or a parameter of TOP, OFFSET or LIMIT.
+// Plan plans the query. It returns an [*Error] if clients cannot combine the results
+// of several ranges, or if a parameter is missing or invalid.
 func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) {
 	defer recoverError(&err)
 	window, err := q.Limits(parameters)
@@ -60,8 +60,8 @@ func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) 
 	return p, nil
 }
 
-// distinct leaves DISTINCT to the ranges as well, unless what they answer is
-// wrapped by ORDER BY or an aggregate.
+// distinct keeps DISTINCT in the query of the ranges, unless ORDER BY or an aggregate
+// wraps their results.
 func (p *Plan) distinct(s *statement) {
 	switch {
 	case !s.distinct:
@@ -74,8 +74,8 @@ func (p *Plan) distinct(s *statement) {
 	s.distinct = s.distinct && !s.grouped() && s.orderBy == nil
 }
 
-// window lets each range answer as much as the whole may need: all, where results
-// of several ranges become one.
+// window lets each range answer as many results as the client may need: all of them
+// if it combines results of several ranges into one.
 func (p *Plan) window(s *statement, l Limits) {
 	switch {
 	case s.top != nil:
@@ -129,8 +129,8 @@ func (p *Plan) groupPayload(s *statement) expr {
 	return payload
 }
 
-// partial is what a range tells of one selected expression, with the aggregate's
-// operator if it is one.
+// partial returns the expression that a range evaluates for a selected expression.
+// If e is an aggregate, operator is its name in plans, else nil.
 func partial(s *statement, e expr) (part expr, operator *string) {
 	c, ok := e.(*call)
 	if !ok || !c.aggregate {
@@ -157,9 +157,8 @@ func holdsAggregate(e expr) bool {
 	return ok && c.aggregate || slices.ContainsFunc(e.operands(), holdsAggregate)
 }
 
-// order lets each range answer orderByItems, by which clients merge, and a
-// payload. With _rid clients go on
-// in the middle of a range.
+// order lets each range answer orderByItems, by which clients merge, a payload, and
+// the _rid, which clients need when they resume in the middle of a range.
 func (p *Plan) order(s *statement) {
 	if s.orderBy == nil {
 		return
@@ -207,8 +206,8 @@ func conjunction(x, y expr) expr {
 	return &binary{op: opAnd, x: x, y: y}
 }
 
-// wrapped is [{"item": e}, …]: an expression that is undefined leaves its object
-// empty and the places of the others as they are.
+// wrapped is [{"item": e}, …]. If an expression is undefined, its object is empty,
+// and the others keep their places.
 func wrapped(list []expr) expr {
 	a := &arrayLiteral{}
 	for _, e := range list {
@@ -226,9 +225,9 @@ func object(pairs ...any) expr {
 	return o
 }
 
-// Requires tells which values the condition of the query demands of the
-// properties at paths, from the first path on until one is free: all results come
-// from documents that have them. The error is an [*Error].
+// Requires returns the values that documents must have at paths if they are to meet
+// the condition of the query. It stops at the first path for which the condition
+// demands no value. It returns an [*Error] if a parameter is missing or invalid.
 func (q *Query) Requires(paths [][]string, parameters map[string]json.RawMessage) ([]json.RawMessage, error) {
 	run, err := q.newRun(parameters, Env{})
 	if err != nil {
@@ -249,7 +248,8 @@ func (q *Query) Requires(paths [][]string, parameters map[string]json.RawMessage
 	return demanded, nil
 }
 
-// demand is the value that the conjunction e compares the property at path with.
+// demand returns the value that e demands of the property at path, undefined if it
+// demands none.
 func demand(e expr, slot int, path []string, r *row) value {
 	b, ok := e.(*binary)
 	switch {

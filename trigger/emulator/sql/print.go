@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Levels of expressions, loosest first. An operand that binds less tightly than
-// its place asks is printed in parentheses.
+// Levels of expressions, loosest first. An operand is printed in parentheses if it
+// binds less tightly than its place requires.
 const (
 	levelConditional = iota
 	levelCoalesce
@@ -22,7 +22,7 @@ const (
 )
 
 // printer writes a query in its canonical form: keywords in upper case, single
-// spaces, parentheses only where they are needed.
+// spaces, parentheses only if they are needed.
 type printer struct{ strings.Builder }
 
 func (p *printer) write(parts ...string) {
@@ -138,8 +138,8 @@ func (e *index) print(p *printer) {
 	p.write("]")
 }
 
-// print sets signs apart, since two would be a comment, and a minus from a
-// number, which it would become part of.
+// print separates two signs, which would begin a comment if they were adjacent, and
+// a sign from a number, which it would become a part of.
 func (e *unary) print(p *printer) {
 	p.write(e.op)
 	switch x := e.x.(type) {

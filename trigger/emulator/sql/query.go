@@ -5,11 +5,12 @@
 // and SqlParser.ts of microsoft/vscode-cosmosdb repeat it, and the meaning of
 // expressions the offline query engine in the tests of azure-cosmos-dotnet-v3:
 // a missing property is undefined, an operator or function given a wrong type
-// is undefined, and what is undefined is left out of results.
+// is undefined, and undefined values are left out of results.
 //
 // Left out, each refused with an [Error]: user-defined, spatial, vector and
-// full-text functions, RAND, ORDER BY RANK, LET, ALL, FIRST and LAST, ORDER BY
-// together with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
+// full-text functions, RAND, DOCUMENTID, the modifier x of RegexMatch, ORDER BY
+// RANK, LET, ALL, FIRST and LAST, ORDER BY together with GROUP BY or aggregates,
+// TOP together with OFFSET LIMIT.
 // ORDER BY with several expressions asks for no composite index. Numbers are
 // doubles; those that a query takes from a document unchanged keep their text.
 package sql
@@ -26,7 +27,7 @@ type Query struct {
 	parameters []string // names with their @, by slot
 }
 
-// Parse reads a query. The error is an [*Error].
+// Parse reads a query. It returns an [*Error] if the service would refuse the query.
 func Parse(text string) (q *Query, err error) {
 	defer recoverError(&err)
 	p := newParser(text)
@@ -48,16 +49,16 @@ func (q *Query) String() string {
 	return p.String()
 }
 
-// Properties are what an account must know of a query to route and plan it.
+// Properties describe a query. An account needs them when it routes and plans it.
 type Properties struct {
-	// Streams says that each document gives its results by itself. The results
-	// of other queries need all documents, of every range: such a query has
-	// ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its input.
+	// Streams is true if each document gives its results by itself. It is false if
+	// the query has ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its
+	// input: then the results need all documents of all ranges.
 	Streams bool
 
-	// Ordered says that each result comes from one document and stands where ORDER BY
-	// puts it. A stream goes on behind the place of a result, whatever has become of
-	// those before it.
+	// Ordered is true if each result comes from one document and ORDER BY alone gives
+	// its place. A stream then continues after a result even if documents before it
+	// have changed.
 	Ordered bool
 
 	Distinct    bool
@@ -119,11 +120,11 @@ func (q *Query) ordered() bool {
 	return s.orderBy != nil && !s.distinct && len(s.from) > 0 && s.from[0].query == nil
 }
 
-// Limits are the numbers of TOP and OFFSET LIMIT. Limit is -1 without either.
+// Limits are the numbers of TOP and OFFSET LIMIT. Limit is -1 if there is neither.
 type Limits struct{ Offset, Limit int }
 
-// Limits reads the numbers of TOP and OFFSET LIMIT, from the parameters where
-// the query names some. The error is an [*Error].
+// Limits returns the numbers of TOP and OFFSET LIMIT, from the parameters if the query
+// names some. It returns an [*Error] if a parameter is missing or invalid.
 func (q *Query) Limits(parameters map[string]json.RawMessage) (Limits, error) {
 	r, err := q.newRun(parameters, Env{})
 	if err != nil {
@@ -136,16 +137,16 @@ func (q *Query) Limits(parameters map[string]json.RawMessage) (Limits, error) {
 	return Limits{Offset: skip, Limit: end - skip}, nil
 }
 
-// Position says where a stream stood after a result, so that another stream can
-// go on there. The zero Position is the start.
+// Position is the place of a stream after a result; another stream can continue
+// there. The zero Position is the start.
 type Position struct {
 	Document int `json:"d,omitempty"` // documents used up; the next one may be half used
 	Value    int `json:"v,omitempty"` // values taken from that next one
 	Count    int `json:"n,omitempty"` // values taken in all, those that OFFSET skipped included
 
-	// Of a query that is [Properties.Ordered], Document and Value are the last
-	// result's own document and row, or -1 as the row where Document is the first
-	// behind one that is gone. Keys are the values of ORDER BY.
+	// If the query is [Properties.Ordered], Document and Value are the document and
+	// row of the last result. Value is -1 if that document is gone, and Document is
+	// the one after it. Keys are the values of ORDER BY.
 	Keys json.RawMessage `json:"k,omitempty"`
 }
 
@@ -157,9 +158,8 @@ type Result struct {
 }
 
 // Run returns all results of the query over the documents, which must be valid
-// JSON objects in an order that is the same in every run. The error is an
-// [*Error]: a parameter that is missing, or data that the query cannot be
-// applied to.
+// JSON objects in an order that is the same in every run. It returns an [*Error] if
+// a parameter is missing or the query cannot be applied to the data.
 func (q *Query) Run(documents iter.Seq[[]byte], parameters map[string]json.RawMessage, env Env) ([]json.RawMessage, error) {
 	results := []json.RawMessage{}
 	for r, err := range q.Stream(documents, parameters, env, Position{}) {
@@ -171,10 +171,10 @@ func (q *Query) Run(documents iter.Seq[[]byte], parameters map[string]json.RawMe
 	return results, nil
 }
 
-// Stream yields the results that follow from. A query that [Properties.Streams]
-// takes documents only as its results are asked for, beginning at number
-// from.Document of the order: the caller seeks there. Any other query is given
-// all documents again. An error, as of [Query.Run], is the last thing yielded.
+// Stream yields the results after from. If the query is [Properties.Streams], it takes
+// documents only when it needs them for a result, and the caller passes those from
+// number from.Document on. If not, the caller passes all documents again. If the
+// stream fails, it yields an error as of [Query.Run] and ends.
 func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.RawMessage, env Env, from Position) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		run, err := q.newRun(parameters, env)
@@ -213,7 +213,7 @@ func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.Ra
 	}
 }
 
-// streamOrdered streams the places behind from.
+// streamOrdered streams the results after from, if the query is Ordered.
 func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Position, skip, end int, yield func(Result, error) bool) {
 	s, last, err := q.statement, place{document: -1}, error(nil)
 	if from.Keys != nil {
@@ -255,8 +255,8 @@ func (p place) position(count int) Position {
 	return Position{Document: p.document - 1, Value: p.row, Count: count, Keys: append(keys, ']')}
 }
 
-// place reads a position of a query with n keys. A key that is undefined is an
-// empty array.
+// place reads a position of a query with n keys. If a key is undefined, it is an
+// empty array. place fails if the position is not one of such a query.
 func (p Position) place(n int) (place, error) {
 	v, ok := parseText(string(p.Keys))
 	list := v.items()
@@ -276,7 +276,7 @@ type cursor struct {
 	from, at Position
 }
 
-// read passes documents on, counting them where the query streams.
+// read yields the documents as values, and counts them if the query streams.
 func (c *cursor) read(run *run, documents iter.Seq[[]byte]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		first := true
@@ -293,8 +293,7 @@ func (c *cursor) read(run *run, documents iter.Seq[[]byte]) iter.Seq[value] {
 	}
 }
 
-// next counts a value. It reports whether the value is new, not one that the
-// stream before had taken.
+// next counts a value. It returns false if an earlier stream has yielded the value.
 func (c *cursor) next() bool {
 	if !c.streams {
 		c.at.Count++
@@ -323,8 +322,8 @@ func ParseCondition(text string) (c *Condition, err error) {
 	return &Condition{newQuery(p, s)}, nil
 }
 
-// Match reports whether a document meets the condition. The error is an
-// [*Error], of a condition that cannot be applied to the document.
+// Match reports whether a document meets the condition. It returns an [*Error] if
+// the condition cannot be applied to the document.
 func (c *Condition) Match(document []byte, env Env) (bool, error) {
 	only := func(yield func([]byte) bool) { yield(document) }
 	results, err := c.query.Run(only, nil, env)

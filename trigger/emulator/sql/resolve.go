@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// resolver binds the names of a query to slots of its rows and checks what the
-// grammar alone does not. Every source of the query and its subqueries has a
+// resolver binds the names of a query to slots of its rows and checks the rules that
+// the grammar does not express. Every source of the query and its subqueries has a
 // slot of its own.
 type resolver struct{ width int } // slots given out
 
@@ -62,7 +62,7 @@ func (r *resolver) source(src *source, scope []binding, whole bool) {
 	}
 }
 
-// name binds n to the innermost alias of that text.
+// name binds n to the innermost alias of that text. It panics if there is none.
 func (r *resolver) name(n *name, scope []binding) {
 	for _, b := range slices.Backward(scope) {
 		if b.alias == n.text {
@@ -151,7 +151,7 @@ func nameItems(items []item) {
 	}
 }
 
-// inferName is the last name in a path, "" for other expressions.
+// inferName returns the last name of a path, "" if e is another expression.
 func inferName(e expr) string {
 	switch e := e.(type) {
 	case *name:
@@ -173,8 +173,8 @@ func checkStar(s *statement) {
 	}
 }
 
-// checkGrouped wants every expression of the select list made of grouping
-// expressions, aggregates and constants.
+// checkGrouped panics if an expression of the select list contains anything other
+// than grouping expressions, aggregates and constants.
 func checkGrouped(s *statement) {
 	if s.orderBy != nil {
 		panic(s.span.errorf(codeSelect, "ORDER BY is not supported together with GROUP BY or aggregates."))

@@ -72,7 +72,7 @@ func concatAll(a []value) value {
 	return text(b.String())
 }
 
-// indexOf is the position of the first match, from a start if one is given.
+// indexOf returns the position of the first match, after a start if one is given.
 func indexOf(a []value) value {
 	if !all(kindString, a[:2]) {
 		return undefined
@@ -96,7 +96,7 @@ func indexOf(a []value) value {
 // clamp brings n into [0, most].
 func clamp(n int64, most int) int { return int(min(max(n, 0), int64(most))) }
 
-// slice is count characters of s from the start-th on.
+// slice returns count characters of s from number start on, or fewer if s ends.
 func slice(s string, start, count int) string {
 	for ; start > 0 && s != ""; start-- {
 		_, size := utf8.DecodeRuneInString(s)
@@ -110,7 +110,7 @@ func slice(s string, start, count int) string {
 	return s[:end]
 }
 
-// substring is empty for a start outside of the string.
+// substring returns "" if the start is outside of the string.
 func substring(s, start, length value) value {
 	from, okFrom := start.integer()
 	n, okLength := length.integer()
@@ -132,7 +132,7 @@ func right(a []value) value {
 	return text(slice(a[0].text, length-clamp(n, length), length))
 }
 
-// replace of nothing is undefined.
+// replace returns undefined if the text to replace is empty.
 func replace(a []value) value {
 	if !all(kindString, a) || a[1].text == "" {
 		return undefined

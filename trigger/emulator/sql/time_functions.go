@@ -131,7 +131,7 @@ func dateTimeAdd(a []value) value {
 	return undefined
 }
 
-// addMonths keeps the day, or takes the last one of a shorter month.
+// addMonths keeps the day, or takes the last one if the month is shorter.
 func addMonths(t time.Time, n int64) value {
 	if n > 120_000 || n < -120_000 {
 		return undefined

@@ -24,7 +24,7 @@ const (
 	kindObject
 )
 
-// value is what an expression evaluates to. The zero value is undefined.
+// value is the result of an expression. The zero value is undefined.
 type value struct {
 	kind   kind
 	truth  bool
@@ -42,7 +42,7 @@ func boolean(b bool) value { return value{kind: kindBoolean, truth: b} }
 
 func text(s string) value { return value{kind: kindString, text: s} }
 
-// number is undefined for what JSON cannot say: infinities and not-a-number.
+// number returns n, or undefined if JSON cannot express it: infinities and NaN.
 func number(n float64) value {
 	if math.IsNaN(n) || math.IsInf(n, 0) {
 		return undefined
@@ -76,7 +76,7 @@ func parseValue(raw []byte) value {
 	return value{kind: kindNumber, number: n, raw: raw}
 }
 
-// parseText reads text that may not be JSON.
+// parseText reads JSON. It returns false if s is not valid JSON.
 func parseText(s string) (value, bool) {
 	raw := bytes.TrimSpace([]byte(s))
 	if !json.Valid(raw) {
@@ -93,7 +93,7 @@ func (v value) primitive() bool { return v.kind >= kindNull && v.kind <= kindStr
 // isTrue reports whether v is the boolean true.
 func (v value) isTrue() bool { return v.kind == kindBoolean && v.truth }
 
-// integer is the whole number that v is.
+// integer returns v if it is a whole number of 64 bits.
 func (v value) integer() (int64, bool) {
 	if v.kind != kindNumber {
 		return 0, false
@@ -109,7 +109,7 @@ func (v value) integer() (int64, bool) {
 	return int64(n), true
 }
 
-// append writes v as JSON, in its original text where it has one.
+// append writes v as JSON, in its original text if it has one.
 func (v value) append(b []byte) []byte {
 	if v.raw != nil {
 		return append(b, v.raw...)
@@ -207,8 +207,8 @@ func compare(a, b value) int {
 	return 0
 }
 
-// compareNumbers compares as doubles, and whole numbers that doubles cannot
-// tell apart by their text.
+// compareNumbers compares numbers as doubles. If these are equal but too large to be
+// exact, it compares whole numbers by their text.
 func compareNumbers(a, b value) int {
 	if a.number != b.number || math.Abs(a.number) < 1<<53 {
 		return cmp.Compare(a.number, b.number)
@@ -228,7 +228,8 @@ func rank(b bool) int {
 	return 0
 }
 
-// equal is deep equality; objects may have their properties in any order.
+// equal reports whether two values are deeply equal. Objects are even if their
+// properties are in different orders.
 func equal(a, b value) bool {
 	if a.kind != b.kind {
 		return false
@@ -239,7 +240,8 @@ func equal(a, b value) bool {
 	return bytes.Equal(a.canonical(nil), b.canonical(nil))
 }
 
-// canonical appends text that is the same for equal values, undefined included.
+// canonical appends text that is the same if and only if values are equal. Undefined
+// has a text, too.
 func (v value) canonical(b []byte) []byte {
 	switch v.kind {
 	case kindUndefined:
