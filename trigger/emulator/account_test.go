@@ -48,7 +48,7 @@ func TestAdvertisedBehindAnotherServer(t *testing.T) {
 	}
 }
 
-func TestOptionsRefuse(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		options Options
 		names   string
@@ -92,8 +92,8 @@ func TestRangesOption(t *testing.T) {
 	}
 }
 
-// TestRunsRepeat holds the account to giving the same answers in every bubble.
-func TestRunsRepeat(t *testing.T) {
+// TestRunsInBubbleAreReproducible holds the account to giving the same answers in every bubble.
+func TestRunsInBubbleAreReproducible(t *testing.T) {
 	run := func() (all []string) {
 		synctest.Test(t, func(t *testing.T) {
 			c, a := newItems(t, 2, &Options{Latency: time.Millisecond})
@@ -113,7 +113,7 @@ func TestRunsRepeat(t *testing.T) {
 	}
 }
 
-func TestAccountsDiffer(t *testing.T) {
+func TestAccountsHaveDistinctIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newItems(t, 1, nil)
 		time.Sleep(time.Second)
@@ -128,10 +128,10 @@ func TestAccountsDiffer(t *testing.T) {
 func TestSeries(t *testing.T) {
 	var s series[*item]
 	for i := range 1000 {
-		s.push(&item{ordinal: uint64(i + 1), current: &document{}})
+		s.push(&item{seq: uint64(i + 1), current: &document{}})
 	}
 	for _, m := range append([]*item{}, s.members...) {
-		if m.ordinal%10 != 0 {
+		if m.seq%10 != 0 {
 			m.current = nil
 			s.discard()
 		}

@@ -168,14 +168,14 @@ func (c *call) finishBatch(o *container, p *partition, status int, results []bat
 // after it have 424.
 func (c *call) bulk(o *container, operations []batchOperation) (*response, error) {
 	results, units, status := make([]batchResult, len(operations)), 0.0, http.StatusOK
-	goOn := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")
+	continueOnError := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")
 	return c.locked(o, func() (*response, error) {
 		p, err := o.partition(c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"))
 		if err != nil {
 			return nil, err
 		}
 		for i := range operations {
-			if status != http.StatusOK && !goOn {
+			if status != http.StatusOK && !continueOnError {
 				results[i].StatusCode = http.StatusFailedDependency
 				continue
 			}

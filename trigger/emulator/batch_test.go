@@ -62,7 +62,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-func TestBatchIsNeverCut(t *testing.T) {
+func TestBatchIsNeverDividedBetweenPages(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	c.create("before", "k")
 	var operations []string
@@ -85,7 +85,7 @@ func TestBatchIsNeverCut(t *testing.T) {
 	}
 }
 
-func TestBatchFailsWhole(t *testing.T) {
+func TestFailedBatchChangesNothing(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	c.create("a", "k")
 	lsn := c.feed("304", "If-None-Match", "*").header.Get("etag")
@@ -128,9 +128,9 @@ func TestBulk(t *testing.T) {
 		session := c.create("old", k).header.Get("x-ms-session-token")
 		inRange[session[:1]] = k
 	}
-	bulk := func(want, rangeID, goOn string, operations ...string) (statuses []int) {
+	bulk := func(want, rangeID, continueOnError string, operations ...string) (statuses []int) {
 		a := c.expect(want, "POST", items, "["+strings.Join(operations, ",")+"]", "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False",
-			"x-ms-cosmos-batch-continue-on-error", goOn, "x-ms-documentdb-partitionkeyrangeid", rangeID)
+			"x-ms-cosmos-batch-continue-on-error", continueOnError, "x-ms-documentdb-partitionkeyrangeid", rangeID)
 		var results []batchResult
 		if a.status < 400 && json.Unmarshal([]byte(a.body), &results) != nil {
 			t.Fatalf("body %s", a.body)

@@ -39,7 +39,7 @@ type container struct {
 	logging    bool            // versions are kept now
 	logged     uint64          // versions so far
 	items      map[string]*item
-	ordinals   uint64 // items so far
+	lastSeq    uint64 // items so far
 	writes     uint64 // documents and definitions so far
 	expiry     expiry
 	reshaping  *reshaping
@@ -98,28 +98,28 @@ func (c *call) container() (*container, error) {
 		return nil, ownerMissing("container", c.target.container)
 	}
 	if meant := c.header.Get("X-Ms-Cosmos-Intended-Collection-Rid"); meant != "" && meant != found.rid {
-		return nil, fail(http.StatusBadRequest, subContainerMismatch, "The container %q has the resource id %s, not %s as the request expects: it was created anew.", found.Name, found.rid, meant)
+		return nil, fail(http.StatusBadRequest, subContainerMismatch, "The container %q has the resource id %s, not %s as the request expects: it was deleted and created again.", found.Name, found.rid, meant)
 	}
 	return found, nil
 }
 
-// locked runs fn with the container's lock held, after settle.
+// locked runs fn with the container's lock held, after advance.
 func (c *call) locked(on *container, fn func() (*response, error)) (*response, error) {
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	if on.dropped {
 		return nil, ownerMissing("container", on.Name)
 	}
-	on.settle(c.now)
+	on.advance(c.now)
 	r, err := fn()
 	c.ticket = max(c.ticket, on.ticket)
 	return r, err
 }
 
-// settle brings the container up to date: it ends a split or merge when its time
+// advance brings the container up to date: it ends a split or merge when its time
 // has come, deletes items if they have expired, and trims versions if they are
 // older than the retention. The caller holds o.mu.
-func (o *container) settle(now time.Time) {
+func (o *container) advance(now time.Time) {
 	o.finishReshaping(now)
 	o.expire(now)
 	o.trim(now)
@@ -252,8 +252,8 @@ func (o *container) newRange() string {
 	return strconv.Itoa(o.NextRange - 1)
 }
 
-// share divides the throughput of the container evenly among its ranges, when it
-// or they have changed.
+// share divides the throughput of the container evenly among its ranges. It is
+// called when the ranges have changed.
 func (o *container) share(now time.Time) {
 	rate := float64(o.account.options.RU) / float64(len(o.Partitions))
 	for _, p := range o.Partitions {

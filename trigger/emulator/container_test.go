@@ -77,7 +77,7 @@ func TestContainerDefinitionIsKept(t *testing.T) {
 // Clients make links of these headers: Java that of a container
 // (RxDocumentServiceResponse in azure-sdk-for-java), JavaScript that under which it
 // keeps session tokens.
-func TestAnswersNameTheOwner(t *testing.T) {
+func TestResponsesNameDatabaseAndContainer(t *testing.T) {
 	c, _ := newClient(t, nil)
 	database := c.expect("201", "POST", "/dbs", `{"id":"db"}`).decode(t)["_rid"]
 	definition := `{"id":"c","partitionKey":{"paths":["/pk"]}}`

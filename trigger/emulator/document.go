@@ -184,11 +184,11 @@ func (d *document) gone() bool      { return d.superseded }
 // item is an id within a partition key; documents are its versions.
 type item struct {
 	id, key, epk string // key is the canonical partition key
-	ordinal      uint64 // order of creation in the container
+	seq          uint64 // order of creation in the container
 	current      *document
 }
 
-func (i *item) position() int64 { return int64(i.ordinal) }
+func (i *item) position() int64 { return int64(i.seq) }
 func (i *item) gone() bool      { return i.current == nil }
 
 // identity is the name of an item in its container.

@@ -27,7 +27,7 @@ func Example() {
 	// Output: [2 3] <nil>
 }
 
-// A fault meets the client under test where the service would fail it.
+// A fault makes the account fail as the service could.
 func ExampleAccount_Inject() {
 	account, err := emulator.New(nil)
 	if err != nil {

@@ -155,7 +155,7 @@ func (c *call) feedPartition(o *container, req *feedRequest) (*partition, error)
 	}
 	p := o.locate(req.min)
 	if req.key == "" && epk.Compare(req.max, p.Max) > 0 {
-		return nil, badRequest("The change feed of container %q is asked for beyond one of its %d partition key ranges: send x-ms-documentdb-partitionkeyrangeid.", o.Name, len(o.Partitions))
+		return nil, badRequest("The request for the change feed of container %q names more than one of its %d partition key ranges: send x-ms-documentdb-partitionkeyrangeid.", o.Name, len(o.Partitions))
 	}
 	return p, nil
 }
@@ -190,7 +190,7 @@ func (c *call) position(req *feedRequest) error {
 func (req *feedRequest) resume(etag string) error {
 	lsn, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
 	if err != nil || lsn < 0 || lsn > req.partition.lsn {
-		return badRequest("The If-None-Match %s is no continuation of partition key range %q, whose LSN is %d.", etag, req.partition.ID, req.partition.lsn)
+		return badRequest("The If-None-Match %s is not a continuation of partition key range %q, whose LSN is %d.", etag, req.partition.ID, req.partition.lsn)
 	}
 	req.after = lsn
 	return nil

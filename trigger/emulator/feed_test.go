@@ -20,7 +20,7 @@ func (c *client) feed(want string, h ...string) answer {
 
 func rangeID(id string) []string { return []string{"x-ms-documentdb-partitionkeyrangeid", id} }
 
-func TestFeedTurnsPages(t *testing.T) {
+func TestFeedReadsInPages(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	for i := range 5 {
 		c.create(strconv.Itoa(i), "k")
@@ -175,7 +175,7 @@ func TestFeedParts(t *testing.T) {
 	}
 }
 
-func TestFilteredFeedPassesForeignChanges(t *testing.T) {
+func TestFilteredFeedSkipsChangesOfOtherKeys(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	c.create("a", "mine")
 	for i := range 3 {

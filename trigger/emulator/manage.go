@@ -76,7 +76,7 @@ func (d *database) state() DatabaseState {
 func (o *container) state() ContainerState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.settle(time.Now())
+	o.advance(time.Now())
 	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
 	for _, p := range o.Partitions {
 		r := RangeState{

@@ -8,7 +8,7 @@ import (
 )
 
 // Java reads all of these from every page of a query (QueryMetrics in
-// azure-sdk-for-java), and fails where one is missing.
+// azure-sdk-for-java), and fails if one is missing.
 func TestQueryMetrics(t *testing.T) {
 	c, _ := newItems(t, 2, nil)
 	a := c.expect("200", "POST", items, ask("SELECT * FROM c"), crossHeader...)

@@ -9,7 +9,8 @@ import (
 
 // Resource ids are those of ResourceId in azure-cosmos-dotnet-v3: a database has
 // 4 bytes, a container those and 4 more with the highest bit set, an item or range
-// the 8 of its container and an ordinal of 8, whose topmost four bits are its type.
+// the 8 of its container and a sequence number of 8, whose topmost
+// four bits are its type.
 const (
 	typeItem  = 0x0
 	typeRange = 0x5
@@ -24,11 +25,11 @@ func containerRID(database, n uint32) string {
 	return encodeRID(binary.BigEndian.AppendUint32(b, n|1<<31))
 }
 
-// memberRID is the id of the ordinal-th item or range of the container with the
+// memberRID is the id of the n-th item or range of the container with the
 // 8-byte id container.
-func memberRID(container []byte, kind byte, ordinal uint64) string {
+func memberRID(container []byte, kind byte, seq uint64) string {
 	b := append(make([]byte, 0, 16), container...)
-	b = binary.LittleEndian.AppendUint64(b, ordinal)
+	b = binary.LittleEndian.AppendUint64(b, seq)
 	b[15] |= kind << 4
 	return encodeRID(b)
 }

@@ -56,12 +56,12 @@ func (p *partition) stamp(r *response) {
 
 // body is the range as pkranges lists it.
 func (p *partition) body(c *container, share float64) []byte {
-	ordinal, _ := strconv.Atoi(p.ID)
-	rid := memberRID(c.ridBytes, typeRange, uint64(ordinal))
+	seq, _ := strconv.Atoi(p.ID)
+	rid := memberRID(c.ridBytes, typeRange, uint64(seq))
 	body, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
 		"id": p.ID, "_rid": rid, "_self": c.path + "pkranges/" + rid + "/",
 		"_etag": formatETag(c.account.seed, c.Number, uint64(p.Born)), "_ts": p.Modified,
-		"minInclusive": p.Min, "maxExclusive": p.Max, "ridPrefix": ordinal, "throughputFraction": share,
+		"minInclusive": p.Min, "maxExclusive": p.Max, "ridPrefix": seq, "throughputFraction": share,
 		"status": "online", "parents": p.Parents, "ownedArchivalPKRangeIds": []string{}, "lsn": p.lsn,
 	})
 	return body
@@ -87,7 +87,7 @@ func (b *budget) admit(now time.Time) error {
 	if b.level > 0 {
 		return nil
 	}
-	f := fail(http.StatusTooManyRequests, subBudgetSpent, "Request rate is large: this range has %.0f RU/s. Retry after the time that x-ms-retry-after-ms tells.", b.rate)
+	f := fail(http.StatusTooManyRequests, subBudgetSpent, "Request rate is large: this range has %.0f RU/s. Retry after x-ms-retry-after-ms milliseconds.", b.rate)
 	f.retryAfter = time.Duration((-b.level/b.rate)*float64(time.Second)) + time.Millisecond
 	return f
 }
@@ -112,7 +112,7 @@ func writeCharge(size, properties int) float64 {
 }
 
 func rangeGone(id string) *failure {
-	return fail(http.StatusGone, subRangeGone, "The partition key range %q is gone: it was split or merged. Read the ranges anew.", id)
+	return fail(http.StatusGone, subRangeGone, "The partition key range %q is gone: it was split or merged. Read the ranges again.", id)
 }
 
 func completingSplit(id string) *failure {

@@ -19,10 +19,10 @@ import (
 //	databases   number                  → database as JSON
 //	containers  number                  → container as JSON, without its items
 //	items-N     partition key, 0, id    → document, see appendRecord
-//	versions-N  ordinal                 → version, see version.appendRecord
+//	versions-N  sequence number         → version, see version.appendRecord
 //	state-N     range id                → LSN of the range's newest transaction; with
 //	                                      versions also that of the last trimmed one
-//	            "writes"                → writes and ordinals of the container
+//	            "writes"                → writes and sequence numbers of the container
 //
 // N is the number of a container; numbers and LSNs are big-endian.
 const (
@@ -133,7 +133,7 @@ func (o *container) lsnRecord(p *partition) record {
 
 func (o *container) writesRecord() record {
 	value := binary.BigEndian.AppendUint64(nil, o.writes)
-	return record{o.stateBucket(), writesKey, binary.BigEndian.AppendUint64(value, o.ordinals)}
+	return record{o.stateBucket(), writesKey, binary.BigEndian.AppendUint64(value, o.lastSeq)}
 }
 
 // saveChanges saves a transaction.
@@ -163,7 +163,7 @@ func (a *Account) saveChanges(t *transaction) uint64 {
 
 // appendRecord appends the stored form: six numbers, two strings and the body.
 func (d *document) appendRecord(b []byte) []byte {
-	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.ordinal), d.modified, d.ttl, int64(d.properties)} {
+	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.seq), d.modified, d.ttl, int64(d.properties)} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, s := range []string{d.item.epk, d.etag} {
@@ -196,7 +196,7 @@ func readRecord(key, value []byte) (*document, error) {
 		}
 		texts[i], value = string(value[size:size+int(n)]), value[size+int(n):]
 	}
-	item := &item{id: string(id), key: string(partitionKey), epk: texts[0], ordinal: uint64(numbers[2])}
+	item := &item{id: string(id), key: string(partitionKey), epk: texts[0], seq: uint64(numbers[2])}
 	return &document{
 		item: item, body: bytes.Clone(value), etag: texts[1], lsn: numbers[0], sequence: uint64(numbers[1]),
 		modified: numbers[3], ttl: numbers[4], properties: int(numbers[5]),
@@ -291,7 +291,7 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 		p.versions.trimmed = int64(binary.BigEndian.Uint64(lsn[len(lsn)-8:]))
 	}
 	if writes := state.Get(writesKey); len(writes) == 16 {
-		o.writes, o.ordinals = binary.BigEndian.Uint64(writes), binary.BigEndian.Uint64(writes[8:])
+		o.writes, o.lastSeq = binary.BigEndian.Uint64(writes), binary.BigEndian.Uint64(writes[8:])
 	}
 	var documents []*document
 	err := each(tx, o.itemBucket(), func(key, value []byte) error {
@@ -316,7 +316,7 @@ func (o *container) restore(documents []*document) {
 		o.publish(doc, o.locate(doc.item.epk))
 	}
 	for _, p := range o.Partitions {
-		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.ordinal, b.ordinal) })
+		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.seq, b.seq) })
 	}
 	o.share(time.Now())
 }

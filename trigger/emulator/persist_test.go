@@ -83,7 +83,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 }
 
-func TestRecreatedContainerIsAnother(t *testing.T) {
+func TestRecreatedContainerHasNewIdentity(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	rid := func() any { return c.expect("200", "GET", "/dbs/db/colls/c", "").decode(t)["_rid"] }
 	first := rid()
@@ -105,7 +105,7 @@ func TestDataDirectoryHasOneUser(t *testing.T) {
 	}
 }
 
-func TestForeignData(t *testing.T) {
+func TestOpenRefusesForeignData(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "account.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestForeignData(t *testing.T) {
 	}
 }
 
-func TestCorruptData(t *testing.T) {
+func TestOpenRefusesCorruptData(t *testing.T) {
 	good := encode(map[string]any{"format": format})
 	for name, damage := range map[string][]record{
 		"metadata":           {{accountBucket, metaKey, []byte("{")}},
@@ -179,7 +179,7 @@ func TestFailedStore(t *testing.T) {
 }
 
 // crashing is the environment variable that turns the test binary into a writer
-// for TestKill.
+// for TestKilledWriterLosesNoAcknowledgedWrite.
 const crashing = "HALLEY_EMULATOR_TEST_DIRECTORY"
 
 // TestCrashWriter writes and reads until it is killed, and prints each thing only
@@ -187,7 +187,7 @@ const crashing = "HALLEY_EMULATOR_TEST_DIRECTORY"
 func TestCrashWriter(t *testing.T) {
 	dir := os.Getenv(crashing)
 	if dir == "" {
-		t.Skip("runs as the child of TestKill")
+		t.Skip("runs as the child of TestKilledWriterLosesNoAcknowledgedWrite")
 	}
 	c, a := newItems(t, 2, &Options{Data: dir})
 	var mu sync.Mutex
@@ -223,8 +223,8 @@ func TestCrashWriter(t *testing.T) {
 	writers.Wait()
 }
 
-// TestKill kills a process in the middle of its writes and finds all that it was told.
-func TestKill(t *testing.T) {
+// TestKilledWriterLosesNoAcknowledgedWrite kills a process in the middle of its writes and finds all that it was told.
+func TestKilledWriterLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashWriter$")
 	child.Env = append(os.Environ(), crashing+"="+dir)

@@ -10,7 +10,7 @@ import (
 
 func (o *container) versionBucket() string { return fmt.Sprint("versions-", o.Number) }
 
-func (v *version) key() []byte { return binary.BigEndian.AppendUint64(nil, v.ordinal) }
+func (v *version) key() []byte { return binary.BigEndian.AppendUint64(nil, v.seq) }
 
 func (o *container) versionRecord(v *version) record {
 	return record{o.versionBucket(), v.key(), v.appendRecord(nil)}
@@ -62,7 +62,7 @@ func readVersion(key, value []byte) (*version, error) {
 	if len(key) != 8 {
 		return nil, errCorruptVersion
 	}
-	v := &version{ordinal: binary.BigEndian.Uint64(key)}
+	v := &version{seq: binary.BigEndian.Uint64(key)}
 	for _, number := range []*int64{&v.lsn, &v.time} {
 		n, size := binary.Varint(value)
 		if size <= 0 {
@@ -102,8 +102,8 @@ func (v *version) readImages(value []byte) error {
 	return nil
 }
 
-// loadVersions brings versions back to the logs of their ranges. Their ordinals
-// are in the order of the LSNs of each.
+// loadVersions puts versions back into the logs of their ranges when the account is
+// opened. In each range their sequence numbers are in the order of their LSNs.
 func (o *container) loadVersions(tx *bolt.Tx) error {
 	return each(tx, o.versionBucket(), func(key, value []byte) error {
 		v, err := readVersion(key, value)
@@ -112,7 +112,7 @@ func (o *container) loadVersions(tx *bolt.Tx) error {
 		}
 		log := &o.locate(v.item().epk).versions
 		log.kept = append(log.kept, v)
-		o.logged = v.ordinal + 1
+		o.logged = v.seq + 1
 		return nil
 	})
 }

@@ -118,7 +118,7 @@ func (c *call) checkCrossPartition(q queryText, s *scan) error {
 // bookmark is the continuation of a query, x-ms-continuation. It names an item and
 // not a range, so it stays valid when ranges split or merge.
 type bookmark struct {
-	Item  int64 `json:"item,omitempty"`  // ordinal of the item that may be half used
+	Item  int64 `json:"item,omitempty"`  // sequence number of the item that may be half used
 	Value int   `json:"value,omitempty"` // values taken from it
 	Count int   `json:"count,omitempty"` // values taken in all
 

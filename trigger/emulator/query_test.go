@@ -117,7 +117,7 @@ func TestQueryRangeByRange(t *testing.T) {
 	c.expect("410/1002", "POST", items, ask("SELECT * FROM c"), with(crossHeader, rangeID("9")...)...)
 }
 
-func TestQueryOutlivesSplits(t *testing.T) {
+func TestQueryContinuesAcrossSplits(t *testing.T) {
 	c, a := newItems(t, 1, nil)
 	for _, k := range keys(30) {
 		c.create("id-"+k, k)
@@ -240,7 +240,7 @@ func TestQueryPlan(t *testing.T) {
 // A query that demands one partition key is served by the gateway and planned
 // for that key alone (TestSinglePartitionQueryInline in azcosmos, PointRange in
 // QueryPlanBaselineTests of azure-cosmos-dotnet-v3).
-func TestQueryDemandsKey(t *testing.T) {
+func TestQueryWithKeyConditionNeedsNoKeyHeader(t *testing.T) {
 	c := twenty(t, 3)
 	for _, query := range []string{
 		"SELECT VALUE c.id FROM c WHERE c.pk = '2' ORDER BY c.n DESC OFFSET 1 LIMIT 2",
@@ -268,7 +268,7 @@ func TestQueryDemandsKey(t *testing.T) {
 // Clients resume a query in the middle of a range with a token and a filter of
 // their own, under which there are fewer results before it (ORDER BY with
 // enableQueryControl in @azure/cosmos 4.10.1).
-func TestOrderedContinuationIsAPlace(t *testing.T) {
+func TestOrderedContinuationSurvivesDeletedItem(t *testing.T) {
 	c := twenty(t, 1)
 	for _, tt := range []struct {
 		name, first, then string

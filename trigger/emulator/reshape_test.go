@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestSplitHandsOverTheFeed(t *testing.T) {
+func TestFeedContinuesOnChildrenAfterSplit(t *testing.T) {
 	c, a := newItems(t, 1, nil)
 	for _, k := range keys(20) {
 		c.create("old-"+k, k)
@@ -48,7 +48,7 @@ func lsnOf(etag string) int {
 	return n
 }
 
-func TestMergeAcceptsEachParent(t *testing.T) {
+func TestFeedContinuesAfterMergeFromEachParent(t *testing.T) {
 	c, a := newItems(t, 2, nil)
 	ranges := c.ranges()
 	for i, k := range keys(30) {
@@ -141,7 +141,7 @@ func TestSplittingPeriod(t *testing.T) {
 	})
 }
 
-func TestReshapeRefuses(t *testing.T) {
+func TestSplitAndMergeRefuseInvalidRanges(t *testing.T) {
 	c, a := newItems(t, 4, nil)
 	ids := []string{}
 	for _, r := range c.ranges() {

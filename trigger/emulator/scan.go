@@ -28,17 +28,17 @@ type scan struct {
 	span
 	call      *call
 	container *container
-	after     int64 // ordinal of the last item that was read
+	after     int64 // sequence number of the last item that was read
 	size      int   // of a chunk; 0 = all at once
 	read      []int64
 	bytes     int // of the documents that were read
 	err       error
 }
 
-// snapshot is one document, and the ordinal of its item.
+// snapshot is one document, and the sequence number of its item.
 type snapshot struct {
-	ordinal int64
-	body    []byte
+	seq  int64
+	body []byte
 }
 
 // begin seeks to a bookmark. taken is how many values of the first document there
@@ -47,7 +47,7 @@ func (s *scan) begin(from bookmark) (taken int, err error) {
 	s.size, s.after = 1, max(from.Item-1, 0)
 	first, err := s.take()
 	s.size = chunk
-	if err == nil && len(first) > 0 && first[0].ordinal == from.Item {
+	if err == nil && len(first) > 0 && first[0].seq == from.Item {
 		taken = from.Value
 	}
 	return taken, err
@@ -82,8 +82,8 @@ func (s *scan) documents() iter.Seq[[]byte] {
 			taken, err := s.take()
 			s.err = err
 			for _, doc := range taken {
-				s.after = doc.ordinal
-				s.read = append(s.read, doc.ordinal)
+				s.after = doc.seq
+				s.read = append(s.read, doc.seq)
 				s.bytes += len(doc.body)
 				if !yield(doc.body) {
 					return
@@ -112,7 +112,7 @@ func (s *scan) take() ([]snapshot, error) {
 		}
 		return nil, nil
 	})
-	slices.SortFunc(taken, func(a, b snapshot) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	slices.SortFunc(taken, func(a, b snapshot) int { return cmp.Compare(a.seq, b.seq) })
 	if s.size > 0 && len(taken) > s.size {
 		taken = taken[:s.size]
 	}

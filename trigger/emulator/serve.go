@@ -88,7 +88,7 @@ func (o ServeOptions) check() error {
 	case !o.AllowRemote && !loopbackName(host):
 		return fmt.Errorf("address %q can be reached by other machines, and the key of the account is public: listen on 127.0.0.1, or allow remote access", o.Addr)
 	case o.CertOut != "" && !o.TLS:
-		return errors.New("a certificate is asked for without TLS: turn TLS on")
+		return errors.New("a certificate file is set without TLS: turn TLS on")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (t *transaction) byRID(id string) *document {
 	return nil
 }
 
-func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeItem, i.ordinal) }
+func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeItem, i.seq) }
 
 // stage records that id becomes after, nil if it is deleted.
 func (t *transaction) stage(id string, after *document) {
@@ -92,8 +92,8 @@ func (t *transaction) stage(id string, after *document) {
 func (t *transaction) put(d draft, i *item) *document {
 	o := t.container
 	if i == nil {
-		o.ordinals++
-		i = &item{id: d.id, key: t.keyText, epk: t.epk, ordinal: o.ordinals}
+		o.lastSeq++
+		i = &item{id: d.id, key: t.keyText, epk: t.epk, seq: o.lastSeq}
 	}
 	doc := &document{item: i, etag: o.newETag(), sequence: o.writes, modified: t.now.Unix(), ttl: d.ttl, properties: d.properties}
 	doc.expires = o.deadline(doc)

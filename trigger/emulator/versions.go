@@ -19,7 +19,7 @@ type version struct {
 	lsn               int64
 	time              int64 // seconds since 1970: when it was written, deleted or expired
 	expired           bool
-	ordinal           uint64 // of the versions of a container
+	seq               uint64 // of the versions of a container
 }
 
 // versionLog is a range's log of all versions. Versions up to trimmed are missing:
@@ -85,7 +85,7 @@ func (t *transaction) log() {
 		if v.current != nil {
 			v.current.lsn = v.lsn
 		}
-		v.ordinal = t.container.logged
+		v.seq = t.container.logged
 		t.container.logged++
 	}
 	t.partition.versions.kept = append(t.partition.versions.kept, t.versions...)

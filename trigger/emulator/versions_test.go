@@ -61,7 +61,7 @@ func (a answer) seen(t testing.TB) []seen {
 	return body.Documents
 }
 
-// String is "operation id" and, where it differs, the values of n before and after.
+// String returns "operation id" and, if they differ, the values of n before and after.
 func (s seen) String() string {
 	id := s.Metadata.ID
 	if s.Current["id"] != nil {
@@ -144,8 +144,8 @@ func TestVersionsRefuse(t *testing.T) {
 		{"beginning", "c", "400", "beginning", with(versionsHeader, first...)},
 		{"start time", "c", "400", "start time", with(versionsHeader, with(first, "If-Modified-Since", "Mon, 02 Jan 2023 15:04:05 GMT")...)},
 		{"start time and etag", "c", "400", "start time", with(versionsHeader, with(first, "If-None-Match", `"1"`, "If-Modified-Since", "Mon, 02 Jan 2023 15:04:05 GMT")...)},
-		{"no etag", "c", "400", "no continuation", with(versionsHeader, with(first, "If-None-Match", `"x"`)...)},
-		{"etag from the future", "c", "400", "no continuation", with(versionsHeader, with(first, "If-None-Match", `"99"`)...)},
+		{"no etag", "c", "400", "not a continuation", with(versionsHeader, with(first, "If-None-Match", `"x"`)...)},
+		{"etag from the future", "c", "400", "not a continuation", with(versionsHeader, with(first, "If-None-Match", `"99"`)...)},
 		{"etag before the log", "c", "400", "older than", with(versionsHeader, with(first, "If-None-Match", `"0"`)...)},
 		{"without wire format", "c", "400", "2021-09-15", []string{"A-IM", "Full-Fidelity Feed", "If-None-Match", "*", first[0], first[1]}},
 		{"no policy", "plain", "400", "changeFeedPolicy", with(versionsHeader, with(first, "If-None-Match", "*")...)},
@@ -477,7 +477,8 @@ func TestVersionsOverSplits(t *testing.T) {
 // follower reads all versions of a part of the keys by its own position.
 type follower struct{ min, max, token string }
 
-// follow reads what is new to the followers, in parts where ranges have split.
+// follow reads the changes that are new to the followers, in parts if ranges have
+// split.
 func follow(c *client, followers []follower, take func(seen)) []follower {
 	var next []follower
 	for _, f := range followers {

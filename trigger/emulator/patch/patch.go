@@ -91,8 +91,8 @@ func (o Operation) check() error {
 	return err
 }
 
-// system are the properties that only the service writes, and the id.
-var system = []string{"id", "_rid", "_self", "_etag", "_ts", "_attachments"}
+// systemProperties are the properties that only the service writes, and the id.
+var systemProperties = []string{"id", "_rid", "_self", "_etag", "_ts", "_attachments"}
 
 // Apply returns the document after every operation. It fails if an operation would
 // change the id, a system property or one of the protected paths, such as those of
@@ -157,7 +157,7 @@ func (o Operation) move(root *node, path []string, protected [][]string) error {
 // checkProtected returns an error if path is a protected property, a part of it or
 // an object around it.
 func checkProtected(path []string, protected [][]string) error {
-	if slices.Contains(system, path[0]) {
+	if slices.Contains(systemProperties, path[0]) {
 		return fmt.Errorf("the id and system properties cannot be patched")
 	}
 	for _, p := range protected {

@@ -169,7 +169,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// FuzzApply wants no panic, and valid JSON from what is applied.
+// FuzzApply checks that Apply does not panic and returns valid JSON.
 func FuzzApply(f *testing.F) {
 	f.Add(document, `[{"op":"add","path":"/list/-","value":9}]`)
 	f.Add(`{"a":[[]]}`, `[{"op":"set","path":"/a/0/0","value":{"x":1}},{"op":"move","from":"/a/0","path":"/b"}]`)

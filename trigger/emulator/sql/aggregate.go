@@ -10,7 +10,7 @@ type accumulator struct {
 	count    int
 	sum      float64
 	best     value // so far, of MIN and MAX
-	spoilt   bool  // a value had a type that the aggregate does not accept
+	invalid  bool  // a value had a type that the aggregate does not accept
 }
 
 func (a *accumulator) add(v value) {
@@ -21,7 +21,7 @@ func (a *accumulator) add(v value) {
 	switch a.function {
 	case "SUM", "AVG":
 		a.sum += v.number
-		a.spoilt = a.spoilt || v.kind != kindNumber
+		a.invalid = a.invalid || v.kind != kindNumber
 	case "MIN":
 		a.choose(v, compare(v, a.best) < 0)
 	case "MAX":
@@ -30,7 +30,7 @@ func (a *accumulator) add(v value) {
 }
 
 func (a *accumulator) choose(v value, better bool) {
-	a.spoilt = a.spoilt || !v.primitive()
+	a.invalid = a.invalid || !v.primitive()
 	if better || a.count == 1 {
 		a.best = v
 	}
@@ -42,7 +42,7 @@ func (a *accumulator) result() value {
 	switch {
 	case a.function == "COUNT":
 		return integer(a.count)
-	case a.spoilt:
+	case a.invalid:
 		return undefined
 	case a.function == "SUM":
 		return number(a.sum)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAggregates runs every aggregate over a list of values. Undefined values do
-// not take part; "" wants an undefined result.
+// TestAggregates runs every aggregate over a list of values. If a result is "", it
+// must be undefined.
 func TestAggregates(t *testing.T) {
 	for _, c := range []struct{ list, count, sum, avg, least, most string }{
 		{`[]`, `0`, `0`, ``, ``, ``},

@@ -18,7 +18,7 @@ func TestErrorTexts(t *testing.T) {
 		`SELECT VALUE "\x"`:                         `SC1001 Syntax error, invalid escape sequence in a string. (at position 14)`,
 		`SELECT /* c`:                               `SC1001 Syntax error, the comment is not closed. (at position 7)`,
 		`SELECT VALUE 1e999`:                        `SC1001 Syntax error, number '1e999' is outside the range of a double. (at position 13)`,
-		`SELECT VALUE {"a": 1, a: 2}`:               `SC1001 Syntax error, property 'a' is written twice. (at position 22)`,
+		`SELECT VALUE {"a": 1, a: 2}`:               `SC1001 Syntax error, property 'a' is defined twice. (at position 22)`,
 		`SELECT VALUE "a" LIKE "b" ESCAPE ""`:       `SC1001 Syntax error, ESCAPE takes a string of one character. (at position 33)`,
 		`SELECT * FROM c[-1]`:                       `SC1001 Syntax error, incorrect syntax near '-'. (at position 16)`,
 		`SELECT d.id FROM c`:                        `SC2001 Identifier 'd' could not be resolved. (at position 7)`,

@@ -13,7 +13,7 @@ type run struct {
 	patterns   map[string]*pattern // compiled LIKE and RegexMatch patterns
 	document   int                 // number of the document at hand, from 1
 	combined   int                 // values bound by JOINs and subqueries of the document at hand
-	err        error               // the first failure; when it is set, evaluation stops soon
+	err        error               // the first failure; evaluation continues with undefined
 }
 
 // maxCombined stops a query whose JOINs multiply large arrays.

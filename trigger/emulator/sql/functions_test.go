@@ -32,7 +32,7 @@ func TestEveryFunctionIsCalled(t *testing.T) {
 }
 
 // TestUndefinedArguments replaces each argument of each function by a missing
-// property: the result is undefined, except where a function asks about it.
+// property: the result is undefined unless the function is total.
 func TestUndefinedArguments(t *testing.T) {
 	first := firstCalls()
 	for _, name := range slices.Sorted(maps.Keys(functions)) {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParse wants no panic, an *Error for what is refused, a canonical form that
-// stays the same, and JSON for what is answered.
+// FuzzParse checks that Parse does not panic, that errors are an *Error, that the
+// canonical form of a query parses to itself, and that results are valid JSON.
 func FuzzParse(f *testing.F) {
 	for _, c := range allExpressions() {
 		f.Add("SELECT VALUE " + c.expr + " FROM c")

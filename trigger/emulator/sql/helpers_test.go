@@ -101,8 +101,8 @@ func checkQueries(t *testing.T, documents []string, cases []queryCase) {
 	}
 }
 
-// checkRefused wants every query to fail with an *Error of the code that holds
-// the message and points at the text near; "" points anywhere.
+// checkRefused checks that every query fails with an *Error that has the code,
+// contains the message and, if near is not "", points at that text.
 func checkRefused(t *testing.T, cases []refusedCase) {
 	t.Helper()
 	for _, c := range cases {

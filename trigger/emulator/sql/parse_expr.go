@@ -261,7 +261,7 @@ func (p *parser) objectLiteral() expr {
 			key = t.value.text
 		}
 		if slices.Contains(o.names, key) {
-			panic(t.errorf(codeSyntax, "Syntax error, property '%s' is written twice.", key))
+			panic(t.errorf(codeSyntax, "Syntax error, property '%s' is defined twice.", key))
 		}
 		p.needSymbol(":")
 		o.names, o.values = append(o.names, key), append(o.values, p.expression())

@@ -38,7 +38,7 @@ func TestParseErrors(t *testing.T) {
 		{`SELECT @ FROM c`, codeSyntax, "invalid character", "@"},
 		{`SELECT 1e999 FROM c`, codeSyntax, "outside the range of a double", "1e999"},
 		{`SELECT 0x10000000000000000 FROM c`, codeSyntax, "has more than 64 bits", "0x10000000000000000"},
-		{`SELECT {a: 1, "a": 2} FROM c`, codeSyntax, "property 'a' is written twice", `"a"`},
+		{`SELECT {a: 1, "a": 2} FROM c`, codeSyntax, "property 'a' is defined twice", `"a"`},
 		{`SELECT {1: 2} FROM c`, codeSyntax, "near '1'", "1"},
 		{`SELECT [1, ] FROM c`, codeSyntax, "near ']'", "]"},
 		{`SELECT TOP x * FROM c`, codeSyntax, "near 'x'", "x"},
@@ -128,7 +128,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestLongQueries wants queries just inside the bounds to run.
+// TestLongQueries checks that queries just inside the bounds run.
 func TestLongQueries(t *testing.T) {
 	for _, text := range []string{
 		"SELECT VALUE 1" + strings.Repeat("+1", maxNodes/3),

@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-var three = map[string]json.RawMessage{"@n": json.RawMessage("3"), "@s": json.RawMessage(`"x"`)}
+var planParameters = map[string]json.RawMessage{"@n": json.RawMessage("3"), "@s": json.RawMessage(`"x"`)}
 
 func asJSON(t *testing.T, p Plan) []byte {
 	t.Helper()
@@ -116,7 +116,7 @@ func mustParse(t *testing.T, query string) *Query {
 
 func planOf(t *testing.T, query string) Plan {
 	t.Helper()
-	p, err := mustParse(t, query).Plan(three)
+	p, err := mustParse(t, query).Plan(planParameters)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func fill(p *Plan) {
 	}
 }
 
-func TestPlanRefuses(t *testing.T) {
+func TestPlanRefusesQueriesThatClientsCannotCombine(t *testing.T) {
 	for query, says := range map[string]string{
 		`SELECT 1`:                                          "not the container",
 		`SELECT * FROM (SELECT * FROM c)`:                   "not the container",
@@ -152,14 +152,15 @@ func TestPlanRefuses(t *testing.T) {
 		`SELECT * FROM c OFFSET @s LIMIT 1`:                 "OFFSET",
 		`SELECT * FROM c WHERE c.a = @none`:                 "@none",
 	} {
-		if _, err := mustParse(t, query).Plan(three); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := mustParse(t, query).Plan(planParameters); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v does not say %q", query, err, says)
 		}
 	}
 }
 
-// What ranges answer to rewritten queries is what clients put together.
-func TestRewrittenRuns(t *testing.T) {
+// TestRewrittenQueriesAnswerWhatClientsCombine runs rewritten queries as each range
+// does.
+func TestRewrittenQueriesAnswerWhatClientsCombine(t *testing.T) {
 	for query, want := range map[string][]string{
 		`SELECT c.name FROM c WHERE c.id < "d" ORDER BY c.age DESC`: {
 			`{"orderByItems":[{"item":30}],"payload":{"name":"Ann"}}`,
@@ -179,7 +180,7 @@ func TestRewrittenRuns(t *testing.T) {
 	} {
 		rewritten := planOf(t, query).Rewritten
 		q := mustParse(t, strings.Replace(rewritten, "{documentdb-formattableorderbyquery-filter}", "true", 1))
-		results, err := q.Run(sequence(people), three, Env{})
+		results, err := q.Run(sequence(people), planParameters, Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +210,7 @@ func TestRequires(t *testing.T) {
 		`SELECT * FROM t IN c.list WHERE t.tenant = 1`:                  ``,
 		`SELECT 1`: ``,
 	} {
-		values, err := mustParse(t, query).Requires(paths, three)
+		values, err := mustParse(t, query).Requires(paths, planParameters)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func TestRequires(t *testing.T) {
 			t.Errorf("%s requires %v, want %s", query, got, want)
 		}
 	}
-	if _, err := mustParse(t, `SELECT * FROM c WHERE c.tenant = @none`).Requires(paths, three); err == nil {
+	if _, err := mustParse(t, `SELECT * FROM c WHERE c.tenant = @none`).Requires(paths, planParameters); err == nil {
 		t.Error("a missing parameter went unnoticed")
 	}
 }

@@ -128,7 +128,7 @@ func TestQueries(t *testing.T) {
 		{`SELECT [{"item": c.city}] AS groupByItems, {"n": {"item": COUNT(1)}} AS payload FROM c WHERE c.city = "Bern" GROUP BY c.city`,
 			[]string{`{"groupByItems":[{"item":"Bern"}],"payload":{"n":{"item":2}}}`}},
 
-		// What JavaScript's client makes of ORDER BY over several ranges.
+		// The rewritten query of JavaScript's client for ORDER BY over several ranges.
 		{`SELECT c._rid, [{"item": c.name}] AS orderByItems, c.id AS payload FROM c WHERE (true) AND c.name < "C" ORDER BY c.name DESC`,
 			[]string{`{"orderByItems":[{"item":"Bob"}],"payload":"b"}`, `{"orderByItems":[{"item":"Ann"}],"payload":"a"}`}},
 	})
@@ -151,7 +151,8 @@ func TestOrderOfTypes(t *testing.T) {
 	}
 }
 
-// TestLeaseQueries are what other change feed processors ask a lease container.
+// TestLeaseQueries runs the queries that other change feed processors send to a lease
+// container.
 func TestLeaseQueries(t *testing.T) {
 	leases := []string{
 		`{"id":"p_acct_db_c..0","LeaseToken":"0","ContinuationToken":"\"12\"","Owner":"h1"}`,
@@ -203,7 +204,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestRunErrors(t *testing.T) {
+func TestRunReportsErrors(t *testing.T) {
 	for _, c := range []struct {
 		query      string
 		parameters []string
@@ -234,7 +235,7 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-func TestCombinations(t *testing.T) {
+func TestJoinsAreBounded(t *testing.T) {
 	list := "[0" + strings.Repeat(",0", 299) + "]"
 	document := `{"a":` + list + `}`
 	for q, want := range map[string]string{

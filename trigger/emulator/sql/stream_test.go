@@ -42,7 +42,7 @@ func pages(t *testing.T, text string, documents []string, size int) []string {
 	}
 }
 
-func TestPagesAreTheWhole(t *testing.T) {
+func TestPagesTogetherEqualTheWholeResult(t *testing.T) {
 	var documents []string
 	for i := range 23 {
 		documents = append(documents, fmt.Sprintf(`{"id":"%d","n":%d,"t":[%s]}`, i, i%5, strings.Trim(strings.Repeat(fmt.Sprint(i)+",", i%4), ",")))
@@ -81,8 +81,8 @@ func TestPagesAreTheWhole(t *testing.T) {
 	}
 }
 
-// TestStreamReadsNoFurther counts the documents that a page takes.
-func TestStreamReadsNoFurther(t *testing.T) {
+// TestStreamReadsOnlyTheDocumentsItNeeds counts the documents that a page takes.
+func TestStreamReadsOnlyTheDocumentsItNeeds(t *testing.T) {
 	for text, want := range map[string]int{
 		`SELECT * FROM c`:                      2,
 		`SELECT TOP 1 * FROM c`:                1,

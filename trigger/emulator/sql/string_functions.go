@@ -72,7 +72,8 @@ func concatAll(a []value) value {
 	return text(b.String())
 }
 
-// indexOf returns the position of the first match, after a start if one is given.
+// indexOf returns the position of the first match, at or after a start if one is
+// given.
 func indexOf(a []value) value {
 	if !all(kindString, a[:2]) {
 		return undefined

@@ -92,8 +92,8 @@ func TestIntegerOfNumber(t *testing.T) {
 	}
 }
 
-// TestValuesKeepTheirText wants values that a query does not change to be written
-// as their document has them.
+// TestValuesKeepTheirText checks that a value is written as in its document if the
+// query does not change it.
 func TestValuesKeepTheirText(t *testing.T) {
 	for _, text := range []string{
 		`1.50`, `1e2`, `-0`, `12345678901234567890`, `1E+400`, `"\u0041"`, `"\/"`, `[1, 2]`, `{ "b":1,"a":2 }`, `{"a":1,"a":2}`, `null`, `true`, `""`,
