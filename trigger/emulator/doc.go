@@ -17,12 +17,12 @@
 //
 // # Ranges
 //
-// A container has one physical range, or one for each 10,000 RU/s if it was created
-// with a throughput. [Account.Split] and [Account.Merge] change them under load. Each range
-// counts its transactions in LSNs, which are the tokens of its feed. Children of
-// a split continue above their parent, and a merged range above all of its
-// parents, while items keep the LSN at which they were written: a parent's token,
-// together with its key range, stays exact on whatever took its place.
+// A container has one physical range, or one for each 10,000 RU/s if it was
+// created with a throughput. [Account.Split] and [Account.Merge] change them under
+// load. Each range counts its transactions in LSNs, which are the tokens of its
+// feed. Children of a split continue above their parent, and a merged range above
+// all of its parents, while items keep the LSN at which they were written: when a
+// range is replaced, its tokens stay exact for its keys on the ranges that follow.
 //
 // # All versions and deletes
 //
@@ -31,7 +31,7 @@
 // at the second of the expiry, even if no request has touched the item since. The
 // feed begins now or at an etag. Like the service it answers 400 if a client asks
 // for the beginning or a start time, if the container keeps no versions, if its
-// ranges were ever merged, or if the retention has ended versions after the etag.
+// ranges were ever merged, or if versions after the etag are past the retention.
 // If a range is idle, its etags stay valid, however old. The log is dropped when
 // the policy is turned off.
 //
@@ -43,9 +43,9 @@
 //
 // # Faults
 //
-// [Account.Inject] scripts faults for chosen requests; [Options] set a
-// throughput budget and latency. A served account offers the same to other
-// processes of its machine, without authorization and with JSON both ways:
+// [Account.Inject] scripts faults for chosen requests; [Options] set a throughput
+// budget and latency. If the account is served, other processes of its machine can
+// do the same without authorization and with JSON both ways:
 //
 //	GET    /_emulator/state        → State
 //	POST   /_emulator/split        {"database": d, "container": c, "range": "0"} → {"children": ["1", "2"]}

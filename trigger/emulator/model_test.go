@@ -133,7 +133,7 @@ func (m *model) restart() {
 	m.c, m.account = reopen(m.t, m.account, m.options)
 }
 
-// follow moves every lease by one page, cutting it where its part was split.
+// follow moves every lease by one page, and divides it if its part was split.
 func (m *model) follow() {
 	ranges := m.c.ranges()
 	var next []*lease

@@ -268,7 +268,7 @@ func followFeed(c *client, stop <-chan struct{}) map[string]int {
 					over = append(over, r)
 				}
 			}
-			if len(over) > 1 { // the part was split: each piece goes on from its token
+			if len(over) > 1 { // the part was split: each piece continues from its token
 				parts = slices.Delete(parts, i, i+1)
 				for _, r := range over {
 					parts = append(parts, part{max(p.min, r.MinInclusive), min(p.max, r.MaxExclusive), p.token})

@@ -416,7 +416,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("a shorter retention keeps %v", got)
 		}
 		c.upsert(numbered("y", key["1"], 1, `,"ttl":1`), key["1"])
-		time.Sleep(24 * time.Hour) // the end is older than the retention when somebody comes
+		time.Sleep(24 * time.Hour) // the deletion is older than the retention when the reader comes
 		c.versions("400", start["1"], rangeID("1")...)
 		c.versions("304", c.end("1"), rangeID("1")...)
 		children, err := a.Split("db", "c", "1")
@@ -615,7 +615,7 @@ func TestTrimmedAndExpiredOverRestart(t *testing.T) {
 		if !slices.Equal(lines(got), []string{"create short <nil>→1", "expire short 1→<nil>"}) || got[1].Metadata.CRTS != ended {
 			t.Errorf("after the restart there are %v", lines(got))
 		}
-		time.Sleep(20 * time.Minute) // nobody is there when the rest goes
+		time.Sleep(20 * time.Minute) // no request arrives while the rest expires
 		c, a = reopen(t, a, opts)
 		c.versions("400", kept)
 		if s := a.State().Databases[0].Containers[0].Ranges[0]; s.Versions != 0 {

@@ -82,7 +82,7 @@ func decodeKey(t *testing.T, header string) []any {
 }
 
 // cutsAPair reports whether version 1 cuts a string inside a surrogate pair,
-// where .NET's answer is a matter of its encoder.
+// for which .NET's answer depends on its encoder.
 func cutsAPair(values []any) bool {
 	for _, v := range values {
 		if s, ok := v.(string); ok {

@@ -12,7 +12,7 @@ func allCalls() []expressionCase {
 	return slices.Concat(typeCalls, stringCalls, arrayCalls, mathCalls, timeCalls)
 }
 
-// firstCalls are the first call of each function, by name in upper case.
+// firstCalls returns the first call of each function, by name in upper case.
 func firstCalls() map[string]string {
 	first := make(map[string]string)
 	for _, c := range slices.Backward(allCalls()) {
