@@ -1,0 +1,3 @@
+package pairfiles
+
+type Node[T any] struct{ list *List[T] }
