@@ -168,7 +168,7 @@ func (q request) event(host string) (history.Event, bool) {
 	}
 	op, found := ops[q.deed]
 	if !found && strings.Contains(q.id, "..") && q.lease.Token != "" {
-		op, found = history.Ask, true
+		op, found = history.Request, true
 	}
 	e.Op = op
 	return e, found

@@ -12,17 +12,17 @@ type Rule string
 
 const (
 	NoLoss      Rule = "no loss"    // every document's last version is delivered
-	NoPhantom   Rule = "phantom"    // nothing is delivered that was not written
-	Order       Rule = "order"      // first deliveries of a key increase; nobody delivers again what it handled itself
-	NoGap       Rule = "no gap"     // whoever starts again from earlier repeats everything after it
-	Ownership   Rule = "ownership"  // one host per lease and epoch, and per key at rest; no delivery without a lease that is sure to be held
+	NoPhantom   Rule = "phantom"    // every delivered change was written
+	Order       Rule = "order"      // first deliveries of a key increase; an owner does not redeliver a change that it handled
+	NoGap       Rule = "no gap"     // if an owner restarts at an earlier change, it redelivers every change after it
+	Ownership   Rule = "ownership"  // one host per lease and epoch, one per key when the fleet is calm; deliveries only while the lease is certainly held
 	Checkpoints Rule = "checkpoint" // no lease is written with a position past a change that is not handled
 	Monotone    Rule = "monotone"   // position and epoch of a lease and its children never fall
-	Coverage    Rule = "coverage"   // the leases cover the key space, a parent beside its children the only overlap
-	Duplicates  Rule = "duplicates" // nothing is delivered again that was checkpointed when the lease was acquired
+	Coverage    Rule = "coverage"   // the leases cover the key space; they overlap only while a parent and its children both exist
+	Duplicates  Rule = "duplicates" // a change is not redelivered if it was checkpointed when the lease was acquired
 	Takeover    Rule = "takeover"   // the leases of a dead host have another owner in time
-	Churn       Rule = "churn"      // while nothing goes wrong no lease changes hands
-	Untried     Rule = "untried"    // nothing is given up that no handler has seen, unless it is parked
+	Churn       Rule = "churn"      // when there are no faults, no lease changes its owner
+	Untried     Rule = "untried"    // a change is dead-lettered only if a handler has seen it or its key is blocked
 	Memory      Rule = "memory"     // no host holds more than its budget
 )
 
@@ -50,33 +50,34 @@ type Report struct {
 	Written     int           `json:"written"`               // changes
 	Delivered   int           `json:"delivered"`             // distinct changes
 	Redelivered int           `json:"redelivered"`           // deliveries beyond the first of a change
-	Superseded  int           `json:"superseded"`            // versions that nobody saw, a later one of the document took their place
-	DeadLetters int           `json:"deadLetters,omitempty"` // changes that count as handled because they were kept
-	Lost        int           `json:"lost"`                  // last versions that nobody saw
+	Superseded  int           `json:"superseded"`            // versions not delivered because a later one replaced them
+	DeadLetters int           `json:"deadLetters,omitempty"` // changes that count as handled because the store has them
+	Lost        int           `json:"lost"`                  // last versions that were not delivered
 	Hosts       int           `json:"hosts"`
 	Takeovers   int           `json:"takeovers,omitempty"`       // leases of killed hosts that others acquired
-	Slowest     time.Duration `json:"slowestTakeover,omitempty"` // of those while nothing else went wrong
+	Slowest     time.Duration `json:"slowestTakeover,omitempty"` // among takeovers without other faults
 	Violations  []Violation   `json:"violations"`
 }
 
-// Limits are what a history alone does not tell. What is zero is not judged.
+// Limits are the options of a run that its history does not contain. If one is
+// zero, its rule is not judged.
 type Limits struct {
 	Expiration      time.Duration // how long a lease lasts without a write
 	AcquireInterval time.Duration // between two passes of a balancer
 	Memory          int64         // bytes that a host may hold
-	Drains          bool          // hosts take leases that have something new, and give them back: none is anybody's for long
+	Drains          bool          // hosts acquire leases only when there are new changes, and release them when caught up
 }
 
-// Check judges a history without regard to time and memory.
+// Check judges a history without limits for time and memory.
 func Check(events []Event) Report { return Limits{}.Check(events) }
 
-// Check judges a history whose run has come to rest: every change written must
-// have been delivered.
+// Check judges the history of a run that has ended with all hosts caught up:
+// every change that was written must have been delivered.
 func (l Limits) Check(events []Event) Report {
 	r := Report{Violations: []Violation{}}
 	c := newChecker(l, &r, events)
 	for _, e := range events {
-		if e.Kind == Write { // deliveries may be recorded before their write is
+		if e.Kind == Write { // a delivery may be recorded before its write
 			c.key(e.Key).write(&r, e)
 		}
 	}
@@ -95,7 +96,7 @@ func (r *Report) violate(rule Rule, key string, at time.Time, format string, arg
 	r.Violations = append(r.Violations, Violation{rule, key, fmt.Sprintf(format, args...), at})
 }
 
-// checker takes the events in their order.
+// checker reads the events in their order. One goroutine uses it.
 type checker struct {
 	limits Limits
 	report *Report
@@ -104,8 +105,8 @@ type checker struct {
 	ended  bool // the history has ends of handler calls
 
 	keys    map[string]*key
-	calls   map[int64][]Event // deliveries of handler calls that go on
-	owners  map[tenure]string // without lease writes: who delivered
+	calls   map[int64][]Event // deliveries of handler calls that have not ended
+	owners  map[tenure]string // the host that delivered, if the history has no lease writes
 	hosts   map[string]bool
 	pending map[string]Event // by document: newest version, not handled
 	handled map[string]int64 // by document: newest Seq handled
@@ -153,7 +154,7 @@ func (c *checker) take(e Event) {
 		c.faulted = e.Time
 		c.stepped = c.stepped || e.Op == ClockStep
 	case Calm:
-		c.rested()
+		c.calmed()
 	case Held:
 		if c.limits.Memory > 0 && e.Bytes > c.limits.Memory {
 			c.violate(Memory, "%q holds %d bytes, its budget is %d", e.Host, e.Bytes, c.limits.Memory)
@@ -161,7 +162,7 @@ func (c *checker) take(e Event) {
 	}
 }
 
-// deliver judges one delivery in the place where it happened.
+// deliver judges one delivery by the state of the run when it began.
 func (c *checker) deliver(e Event) {
 	c.hosts[e.Host] = true
 	s := stream{e.Host, tenure{e.Range, e.Epoch}, 0}
@@ -169,7 +170,7 @@ func (c *checker) deliver(e Event) {
 	if c.leased {
 		s.term, shared = c.held(e)
 	} else {
-		c.own(e)
+		c.deliveredBy(e)
 	}
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared)
 	if e.Call != 0 {
@@ -177,8 +178,8 @@ func (c *checker) deliver(e Event) {
 	}
 }
 
-// own judges ownership by the deliveries alone.
-func (c *checker) own(e Event) {
+// deliveredBy judges ownership if the history has no lease writes.
+func (c *checker) deliveredBy(e Event) {
 	t := tenure{e.Range, e.Epoch}
 	if owner, found := c.owners[t]; found && owner != e.Host {
 		c.violate(Ownership, "range %q, epoch %d delivered by %q and %q", e.Range, e.Epoch, owner, e.Host)
@@ -186,40 +187,42 @@ func (c *checker) own(e Event) {
 	c.owners[t] = e.Host
 }
 
-// end is the verdict on a call, or on changes that no call will see again.
+// end records the verdict of a handler call, or the changes that were
+// dead-lettered.
 func (c *checker) end(e Event) {
 	if e.Verdict == DeadLettered {
-		for _, ref := range e.Refused {
+		for _, ref := range e.Failed {
 			c.report.DeadLetters++
 			change := c.handle(stream{}, ref.Key, ref.Seq)
 			if change == nil {
 				continue
 			}
 			change.dead = true
-			if change.seen == 0 && e.Op != Parked {
-				c.violate(Untried, "%s/%d was dead-lettered in epoch %d of range %q, and never delivered", ref.Key, ref.Seq, e.Epoch, e.Range)
+			if change.seen == 0 && e.Op != BlockedKey {
+				c.violate(Untried, "%s/%d was dead-lettered in epoch %d of range %q, but never delivered", ref.Key, ref.Seq, e.Epoch, e.Range)
 			}
 		}
 		return
 	}
 	changes := c.calls[e.Call]
 	delete(c.calls, e.Call)
-	if e.Verdict == Refusal {
+	if e.Verdict == Failed {
 		return
 	}
 	for _, d := range changes {
-		if e.Verdict == PartlyFailed && slices.Contains(e.Refused, Ref{d.Key, d.Seq}) {
+		if e.Verdict == PartlyFailed && slices.Contains(e.Failed, Ref{d.Key, d.Seq}) {
 			continue
 		}
 		c.handle(stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}, d.Key, d.Seq)
 	}
 }
 
-// handle notes that a change needs no delivery any more.
+// handle records that a change needs no further delivery. It returns nil if the
+// change was never written.
 func (c *checker) handle(by stream, name string, seq int64) *change {
 	k := c.key(name)
 	if seq < 1 || seq > int64(len(k.changes)) {
-		return nil // a phantom, reported as such
+		return nil // already reported as a phantom
 	}
 	change := &k.changes[seq-1]
 	change.handled, change.by = true, by

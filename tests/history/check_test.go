@@ -21,7 +21,7 @@ func retry(e Event) Event {
 	return e
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckOfWritesAndDeliveries(t *testing.T) {
 	abc := []Event{write(1, "a"), write(2, "b"), write(3, "c")}
 	for _, test := range []struct {
 		name   string
@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
+func TestReportCountsDeliveries(t *testing.T) {
 	r := Check([]Event{write(1, "a"), write(2, "a"), write(3, "b"), write(4, "c"),
 		by("x", 1, 2, "a"), by("y", 2, 2, "a"), by("y", 2, 3, "b")})
 	want := Report{Written: 4, Delivered: 2, Redelivered: 1, Superseded: 1, Lost: 1, Hosts: 2,
@@ -67,7 +67,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestAppendAndRead(t *testing.T) {
+func TestReadSkipsUnfinishedLastLine(t *testing.T) {
 	var b bytes.Buffer
 	events := []Event{write(1, "a"), by("x", 1, 1, "a")}
 	if err := Append(&b, events...); err != nil {

@@ -5,10 +5,10 @@ import "time"
 // fleet follows the hosts.
 type fleet struct {
 	up      map[string]bool
-	changed time.Time            // when a host last came or went
-	orphans map[string]time.Time // leases whose owner died, since when
-	faulted time.Time            // when something else last went wrong
-	stepped bool                 // some host once saw a wrong clock
+	changed time.Time            // when a host last started or ended
+	orphans map[string]time.Time // leases of killed hosts, with the time of the kill
+	faulted time.Time            // when the last other fault was recorded
+	stepped bool                 // a host has seen a wrong clock at least once
 	calm    bool
 }
 
@@ -26,20 +26,20 @@ func (c *checker) host(e Event) {
 	case Killed:
 		delete(c.up, e.Host)
 		for token, l := range c.byToken {
-			if l.host == e.Host && !c.twins[l.token] { // nobody takes over the second document of a range
+			if l.host == e.Host && !c.duplicated[l.token] { // hosts do not acquire the duplicate of a lease
 				c.orphans[token] = e.Time
 			}
 		}
 	}
 }
 
-// aftermath is how long something that went wrong may go on after it was
-// recorded: then takeovers are judged again.
+// aftermath is how long a fault may last after it was recorded. Takeovers are
+// not judged if they begin within this time.
 const aftermath = 10 * time.Minute
 
-// patience is how long a takeover may take: the expiration, cut to seconds and
-// waited out by one more, two passes of a balancer, and what requests take.
-func (l Limits) patience() time.Duration {
+// takeoverLimit is how long a takeover may take: the expiration, two passes of a
+// balancer, one second because leases keep whole seconds, and the requests.
+func (l Limits) takeoverLimit() time.Duration {
 	return l.Expiration + 2*l.AcquireInterval + 5*time.Second
 }
 
@@ -54,10 +54,10 @@ func (c *checker) takenOver(e Event) {
 	c.overdue(e.lid(), since, e.Time)
 }
 
-// overdue judges a lease that has been without an owner since one time, at
-// another. It takes hosts that were there all the while, and nothing else that
-// went wrong: of two hosts that die one after the other the second counts as
-// alive, and is left its share, until its leases run out, too.
+// overdue judges a lease that was without an owner from since until at. It
+// counts from the last start or end of a host: if host A dies and then host B,
+// the others leave B its share until B's leases expire, too. Takeovers soon
+// after another fault are not judged.
 func (c *checker) overdue(token string, since, at time.Time) {
 	if c.limits.Expiration == 0 || c.limits.Drains || !c.faulted.IsZero() && since.Sub(c.faulted) < aftermath || len(c.up) == 0 {
 		return
@@ -65,8 +65,8 @@ func (c *checker) overdue(token string, since, at time.Time) {
 	since = later(since, c.changed)
 	took := at.Sub(since)
 	c.report.Slowest = max(c.report.Slowest, took)
-	if took > c.limits.patience() {
-		c.violate(Takeover, "lease %q was without an owner for %s, at most %s are allowed", token, took, c.limits.patience())
+	if limit := c.limits.takeoverLimit(); took > limit {
+		c.violate(Takeover, "lease %q was without an owner for %s, at most %s are allowed", token, took, limit)
 	}
 }
 

@@ -1,14 +1,13 @@
-// Package history judges what a run did from a record of it: which changes
-// were written, which were delivered, where, in which order and with what
-// verdict, and how the leases were written meanwhile.
+// Package history judges a run by a record of its events: the changes that were
+// written, their deliveries with host, order and verdict, and the writes of the
+// lease documents.
 //
-// A history is one JSON object a line, in the order in which things happened.
-// How much of it is recorded is up to the recorder; a promise that needs what
-// is not there is not judged. Writes and deliveries alone suffice for the
-// promises to handlers: the writer appends a write once the account has
-// acknowledged it, handlers append a delivery before they return. Histories
-// that also hold the ends of handler calls and the writes of lease documents
-// are judged by what is promised about those.
+// A history has one JSON object per line, in the order of the events. A recorder
+// may leave out kinds of events; if a rule needs them, it is not judged. Writes
+// and deliveries suffice for the promises to handlers: the writer appends a
+// write when the account has acknowledged it, handlers append a delivery before
+// they return. If a history also has the ends of handler calls and the writes of
+// lease documents, the promises about these are judged, too.
 //
 // The changes of one key are written one after the other and numbered from 1;
 // several may be versions of one document. The feed shows a document only in
@@ -31,12 +30,12 @@ const (
 	Write    Kind = "write"    // a change was written
 	Delivery Kind = "delivery" // a handler call with the change began
 	End      Kind = "end"      // a handler call ended
-	Lease    Kind = "lease"    // a lease document was written, or its marker created
-	Tamper   Kind = "tamper"   // a lease document was changed behind the hosts' backs
+	Lease    Kind = "lease"    // a lease document was written, or the marker created
+	Tamper   Kind = "tamper"   // a lease document was changed, but not by a host
 	Host     Kind = "host"     // a host started, stopped or was killed
-	Fault    Kind = "fault"    // something went wrong on purpose
+	Fault    Kind = "fault"    // a fault was injected
 	Held     Kind = "held"     // a host measured its memory
-	Calm     Kind = "calm"     // from here on nothing goes wrong and no host comes or goes
+	Calm     Kind = "calm"     // no fault is injected and no host starts or ends after this event
 )
 
 // Event is one line of a history.
@@ -46,24 +45,24 @@ type Event struct {
 
 	Key string `json:"key,omitempty"` // logical partition key
 	Seq int64  `json:"seq,omitempty"` // number of the change within its key, from 1
-	ID  string `json:"id,omitempty"`  // document; of a lease what tells it from another one for the range, where there are two
+	ID  string `json:"id,omitempty"`  // document; of a lease only if it duplicates another lease of its range
 
 	// Of a write; both or neither. LSN also of a delivery.
 	LSN  int64  `json:"lsn,omitempty"`  // position in its range
 	Hash string `json:"hash,omitempty"` // hashed key, upper hex
 
 	// Of a delivery, an end and a lease write.
-	Host  string `json:"host,omitempty"`  // one life of a process
+	Host  string `json:"host,omitempty"`  // one process; a restarted host has another name
 	Range string `json:"range,omitempty"` // lease token
 	Epoch int64  `json:"epoch,omitempty"`
 
 	Attempt int     `json:"attempt,omitempty"` // of a delivery
 	Call    int64   `json:"call,omitempty"`    // of a delivery and an end: the handler call, counted over all hosts
 	Verdict Verdict `json:"verdict,omitempty"` // of an end
-	Refused []Ref   `json:"refused,omitempty"` // of an end with PartlyFailed or DeadLettered: which changes
+	Failed  []Ref   `json:"failed,omitempty"`  // of an end with PartlyFailed or DeadLettered: the changes
 
-	// Of a lease write; of a tamper Op and what it left behind; Op also of host
-	// and fault, where it says what happened.
+	// Of a lease write, and of a tamper, which records the lease after it. Host
+	// and fault events have only Op.
 	Op       Op        `json:"op,omitempty"`
 	Min      string    `json:"min,omitempty"` // hashed keys, [Min, Max)
 	Max      string    `json:"max,omitempty"`
@@ -84,13 +83,13 @@ type Ref struct {
 type Verdict string
 
 const (
-	Handled      Verdict = "handled"      // every change of the call
-	Refusal      Verdict = "refusal"      // none: error or panic
-	PartlyFailed Verdict = "partlyFailed" // every change but those refused
-	DeadLettered Verdict = "deadLettered" // no handler call: the changes refused are in the dead-letter store
+	Handled      Verdict = "handled"      // every change was handled
+	Failed       Verdict = "failed"       // error or panic: no change was handled
+	PartlyFailed Verdict = "partlyFailed" // every change was handled except those in Event.Failed
+	DeadLettered Verdict = "deadLettered" // not a handler call: the changes in Event.Failed are in the dead letter store
 )
 
-// Op is one thing that happens to a lease document or a host.
+// Op is one operation on a lease document or a host.
 type Op string
 
 const (
@@ -101,20 +100,20 @@ const (
 	Release    Op = "release"
 	Retire     Op = "retire" // deleted by its owner after a split or merge
 	Tombstone  Op = "tombstone"
-	Ask        Op = "ask"    // another host asks for the lease
-	Marker     Op = "marker" // the leases of the function exist
+	Request    Op = "request" // another host requests a handover
+	Marker     Op = "marker"  // the leases of the function exist
 
 	Deleted    Op = "deleted"
 	Corrupted  Op = "corrupted"
-	Restored   Op = "restored"   // an older copy, possibly of a document that was gone
+	Restored   Op = "restored"   // replaced by an older copy, or created from one after a deletion
 	Duplicated Op = "duplicated" // a second document for one range
 
-	Parked Op = "parked" // of an end with DeadLettered: untried, behind an earlier change of the key
+	BlockedKey Op = "blocked key" // of an end with DeadLettered: not delivered, because an earlier change of the key is in the store
 
-	ClockStep Op = "clock step" // a fault: from here on a host sees another clock of the service
+	ClockStep Op = "clock step" // a fault: after it, a host sees another clock of the service
 
 	Started Op = "started"
-	Stopped Op = "stopped" // in good order, its leases given back as far as it could
+	Stopped Op = "stopped" // shut down cleanly, its leases released if possible
 	Killed  Op = "killed"
 )
 
@@ -133,8 +132,8 @@ func Append(w io.Writer, events ...Event) error {
 	return err
 }
 
-// Read parses a history. A last line without an end is what a killed process
-// did not finish writing, and is left out.
+// Read parses a history. It leaves out a last line without a newline, which a
+// process leaves when it is killed while writing.
 func Read(r io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewReader(r)

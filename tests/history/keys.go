@@ -16,11 +16,11 @@ type change struct {
 	written bool
 	seen    int
 	handled bool
-	dead    bool   // in the dead-letter store, perhaps without ever being delivered
-	by      stream // who handled it last
+	dead    bool   // in the dead letter store, perhaps without a delivery
+	by      stream // the owner that handled it last
 }
 
-// tenure is one host's time with one range.
+// tenure is one epoch of one range.
 type tenure struct {
 	token string
 	epoch int64
@@ -30,7 +30,7 @@ type tenure struct {
 type stream struct {
 	host string
 	tenure
-	term int // an epoch may come again after somebody restored a lease
+	term int // tells acquisitions apart if a restored lease repeats an epoch
 }
 
 func (c *checker) key(name string) *key {
@@ -62,11 +62,11 @@ func (k *key) write(r *Report, e Event) {
 	r.Written++
 }
 
-// deliver judges one delivery. Where the ends of calls are known, an owner may
-// deliver again what it has not handled; otherwise a repetition has to say
-// that it is one. shared says that the owner was not alone, and each may have read
-// another version of a document: somebody planted a second lease document, and two
-// documents are two locks, or took the lease from an owner that was still at work.
+// deliver judges one delivery. If the ends of calls are known, an owner may
+// redeliver changes that it has not handled; otherwise a redelivery must have
+// an attempt above 1. shared reports that two owners may have read different
+// versions of a document at the same time: a duplicate lease document gave the
+// range a second lock, or the lease was taken from an owner that still worked.
 func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
 		r.violate(NoPhantom, k.name, e.Time, "delivery of %d %q, which was never written", e.Seq, e.ID)
@@ -81,7 +81,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 	cursor, found := k.cursors[s]
 	switch {
 	case !found:
-		cursor = k.top // where all owners together are: the first may be earlier, not later
+		cursor = k.top // of all owners: a new owner may start before it, not after it
 	case e.Seq > cursor:
 	case ended && c.handled && c.by == s:
 		r.violate(Order, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
@@ -95,15 +95,15 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
 	}
 	if found && ended {
-		k.cursors[s] = max(cursor, e.Seq) // a retry need not hold everything that follows
+		k.cursors[s] = max(cursor, e.Seq) // a retry need not repeat all later changes
 	} else {
 		k.cursors[s] = e.Seq
 	}
 	k.top = max(k.top, e.Seq)
 }
 
-// missing is the first change between two positions that has no later version
-// and no dead letter to excuse its absence; 0 if there is none.
+// missing returns the first change between two positions that had to be
+// delivered, because it has neither a later version nor a dead letter, or 0.
 func (k *key) missing(after, before int64) int64 {
 	for seq := after + 1; seq < before; seq++ {
 		if c := k.changes[seq-1]; c.last && !c.dead {
@@ -119,7 +119,7 @@ func (k *key) finish(r *Report, ended bool) {
 		case !c.written || c.handled || c.seen > 0 && !(ended && c.last):
 		case c.seen > 0:
 			r.Lost++
-			r.violate(NoLoss, k.name, time.Time{}, "%d %q was delivered and never handled", i+1, c.id)
+			r.violate(NoLoss, k.name, time.Time{}, "%d %q was delivered, but never handled", i+1, c.id)
 		case c.last:
 			r.Lost++
 			r.violate(NoLoss, k.name, time.Time{}, "%d %q was never delivered", i+1, c.id)

@@ -13,24 +13,24 @@ type span struct{ min, max string }
 func (s span) overlaps(o span) bool { return s.min < o.max && o.min < s.max }
 func (s span) contains(o span) bool { return s.min <= o.min && o.max <= s.max }
 
-// lease is a lease document as the history has shown it.
+// lease is a lease document after the latest event about it.
 type lease struct {
 	span
 	token     string
-	host      string // of its last write by an owner, while it has one
+	host      string // the owner, by the host of its last write; "" if there is none
 	epoch     int64
 	position  int64
 	tombstone bool
-	tampered  int       // how often; epochs of before may come again
-	asked     time.Time // when somebody first asked its owner for it; zero: nobody has
+	tampered  int       // how often; afterwards earlier epochs may be repeated
+	requested time.Time // when the pending handover request was first written; zero if there is none
 }
 
 // term is one acquisition of one lease by one host.
 type term struct {
 	number   int
 	position int64     // the checkpoint that it began with
-	sent     time.Time // when its newest write that was carried out left the host
-	shared   bool      // meanwhile another host may have worked on some of its keys
+	sent     time.Time // when the newest write that succeeded left the host
+	shared   bool      // another host may have worked on some of its keys at the same time
 }
 
 type holder struct {
@@ -42,14 +42,15 @@ type holder struct {
 type leases struct {
 	byToken map[string]*lease
 	terms   map[holder]*term
-	epochs  map[epochOf]string // who acquired
-	marked  bool               // the leases were created once
-	excused []tampering        // where somebody took a lease away
+	epochs  map[epochOf]string // the host that acquired
+	marked  bool               // bootstrap has created all leases
+	excused []tampering        // spans whose coverage is not judged
 	tampers map[string]int     // by token
-	twins   map[string]bool    // tokens for which somebody planted a second document
+
+	duplicated map[string]bool // tokens with a duplicate lease document
 }
 
-// tampering is where and when somebody changed a lease.
+// tampering is the span of a lease that was tampered with, and the time.
 type tampering struct {
 	span
 	at time.Time
@@ -60,7 +61,7 @@ type epochOf struct {
 	tampered int
 }
 
-// lid tells a lease from all others; two documents for one range are two.
+// lid identifies a lease document; a range with a duplicate has two.
 func (e Event) lid() string {
 	if e.ID == "" {
 		return e.Range
@@ -71,7 +72,7 @@ func (e Event) lid() string {
 func newLeases() leases {
 	return leases{
 		byToken: map[string]*lease{}, terms: map[holder]*term{}, epochs: map[epochOf]string{},
-		tampers: map[string]int{}, twins: map[string]bool{},
+		tampers: map[string]int{}, duplicated: map[string]bool{},
 	}
 }
 
@@ -82,8 +83,9 @@ func (c *checker) term(e Event) int {
 	return 0
 }
 
-// held judges whether a delivery may begin, and tells in which term it does and
-// whether others may have delivered the same keys in it.
+// held judges whether the host of a delivery holds the lease. It returns the
+// number of the term, and whether other hosts may have delivered the same keys
+// during it.
 func (c *checker) held(e Event) (number int, shared bool) {
 	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	if t == nil {
@@ -99,7 +101,7 @@ func (c *checker) held(e Event) (number int, shared bool) {
 	return t.number, t.shared
 }
 
-// lease judges one write of a lease document that was carried out.
+// lease judges one successful write of a lease document.
 func (c *checker) lease(e Event) {
 	switch e.Op {
 	case Marker:
@@ -119,7 +121,7 @@ func (c *checker) lease(e Event) {
 	if e.Op == Create || e.Op == Retire || e.Op == Tombstone {
 		c.cover()
 	}
-	if len(c.twins) > 0 {
+	if len(c.duplicated) > 0 {
 		for _, two := range c.sharers() {
 			for _, l := range two {
 				if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil {
@@ -130,7 +132,7 @@ func (c *checker) lease(e Event) {
 	}
 }
 
-// sharers are pairs of leases with keys in common that live hosts hold.
+// sharers returns the pairs of leases that overlap and are held by live hosts.
 func (c *checker) sharers() (pairs [][2]*lease) {
 	var held []*lease
 	for _, l := range c.sorted() {
@@ -148,24 +150,24 @@ func (c *checker) sharers() (pairs [][2]*lease) {
 	return pairs
 }
 
-// rested judges the leases once nothing has gone wrong for a while: whatever
-// somebody did to them, each key is one host's.
-func (c *checker) rested() {
+// calmed judges the leases when there were no faults for a while: each key has
+// one owner, even if leases were tampered with before.
+func (c *checker) calmed() {
 	c.calm = true
 	for _, two := range c.sharers() {
-		c.violate(Ownership, "%q holds lease %q and %q holds lease %q while nothing is wrong", two[0].host, two[0].token, two[1].host, two[1].token)
+		c.violate(Ownership, "%q holds lease %q and %q holds lease %q although there are no faults", two[0].host, two[0].token, two[1].host, two[1].token)
 	}
 }
 
-// create is a lease for a part of the key space: of its parent, which is still
-// there, or one of the first, or one that fills a hole which somebody made.
+// create judges a new lease. It is one of the first, the child of a parent that
+// still exists, or it fills a gap that tampering has made.
 func (c *checker) create(e Event) {
 	l := &lease{token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
 	if c.byToken[e.lid()] != nil {
 		c.violate(Coverage, "lease %q was created twice", e.Range)
 	}
 	parents := map[string]*lease{}
-	tampered := false // it may be the child of a copy that somebody put there, at any position
+	tampered := false // if a parent was tampered with, its position says nothing
 	for token, p := range c.byToken {
 		if token != e.lid() && p.contains(l.span) {
 			parents[token] = p
@@ -174,7 +176,7 @@ func (c *checker) create(e Event) {
 	}
 	for token, p := range parents {
 		if !p.tombstone && (p.tampered == 0 && e.Epoch <= p.epoch || !tampered && e.Position < p.position) {
-			c.violate(Monotone, "lease %q was created with epoch %d at %d beside %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
+			c.violate(Monotone, "lease %q was created with epoch %d at %d below %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
 		}
 	}
 	if c.marked && len(parents) == 0 && !c.excuses(l.span) {
@@ -186,7 +188,7 @@ func (c *checker) create(e Event) {
 func (c *checker) replace(e Event) {
 	l := c.byToken[e.lid()]
 	if l == nil {
-		c.violate(Ownership, "lease %q was written and is not there", e.Range)
+		c.violate(Ownership, "lease %q was written, but does not exist", e.Range)
 		l = &lease{token: e.Range}
 		c.byToken[e.lid()] = l
 	}
@@ -199,12 +201,12 @@ func (c *checker) replace(e Event) {
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
-	if e.Op == Ask && l.asked.IsZero() {
-		l.asked = e.Time
+	if e.Op == Request && l.requested.IsZero() {
+		l.requested = e.Time
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
-	} else if e.Op != Ask {
+	} else if e.Op != Request {
 		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
 	}
 	if e.Max != "" {
@@ -214,7 +216,7 @@ func (c *checker) replace(e Event) {
 	switch {
 	case e.Owner == "":
 		l.host = ""
-	case e.Op != Ask:
+	case e.Op != Request:
 		l.host = e.Host
 	}
 }
@@ -224,7 +226,7 @@ func (c *checker) acquire(e Event, l *lease) {
 		c.violate(Monotone, "lease %q was acquired with epoch %d, it had %d", e.Range, e.Epoch, l.epoch)
 	}
 	if c.calm && !c.limits.Drains {
-		c.violate(Churn, "lease %q was acquired by %q from %q while nothing was wrong", e.Range, e.Host, l.host)
+		c.violate(Churn, "lease %q was acquired by %q from %q although there were no faults", e.Range, e.Host, l.host)
 	}
 	at := epochOf{tenure{e.lid(), e.Epoch}, c.tampers[e.lid()]}
 	if other, found := c.epochs[at]; found {
@@ -235,39 +237,39 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent, shared: c.robbed(e, l) || c.disturbed(e)}
+	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
 	c.takenOver(e)
-	l.host, l.asked = e.Host, time.Time{}
+	l.host, l.requested = e.Host, time.Time{}
 }
 
-// rounding is what times that leases keep in whole seconds may be off by.
+// rounding is the error of times that leases keep in whole seconds.
 const rounding = time.Second
 
-// robbed reports whether an acquisition took the lease from an owner that could
-// still deliver, and notes it of that one too: until its next write both may. It
-// takes an owner that was asked and does not answer, or a host for which the
-// service's clock is wrong.
-func (c *checker) robbed(e Event, l *lease) bool {
+// acquiredEarly reports whether an acquisition took the lease from an owner that
+// could still deliver. If so, it marks that owner's term as shared as well: both
+// may deliver until its next write. This is allowed only if the owner has not
+// answered a handover request, or if a host has seen a wrong service clock.
+func (c *checker) acquiredEarly(e Event, l *lease) bool {
 	owner := c.terms[holder{l.host, tenure{e.Range, l.epoch}}]
 	if owner == nil || l.host == e.Host || !c.up[l.host] || c.limits.Expiration == 0 || e.Sent.Sub(owner.sent) >= c.limits.Expiration {
 		return false
 	}
 	owner.shared = true
-	if !c.stepped && (l.asked.IsZero() || e.Time.Sub(l.asked) < c.limits.Expiration-rounding) {
-		c.violate(Ownership, "%q took lease %q from %q, whose last write left %s before", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
+	if !c.stepped && (l.requested.IsZero() || e.Time.Sub(l.requested) < c.limits.Expiration-rounding) {
+		c.violate(Ownership, "%q took lease %q from %q, whose last write was sent %s earlier", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
 	}
 	return true
 }
 
-// disturbed reports whether somebody changed a lease of these keys so lately that
-// its owner may not know yet.
+// disturbed reports whether a lease of these keys was tampered with so recently
+// that its owner may not have noticed.
 func (c *checker) disturbed(e Event) bool {
 	return slices.ContainsFunc(c.excused, func(t tampering) bool {
 		return t.overlaps(span{e.Min, e.Max}) && e.Time.Sub(t.at) < c.limits.Expiration
 	})
 }
 
-// acknowledged judges the position in a lease by what was handled.
+// acknowledged judges whether all changes up to a lease's position are handled.
 func (c *checker) acknowledged(e Event) {
 	s := span{e.Min, e.Max}
 	for _, p := range c.pending {
@@ -278,16 +280,16 @@ func (c *checker) acknowledged(e Event) {
 	}
 }
 
-// tamper is what somebody did behind the backs of the hosts. From now on the
-// lease is as it was left, and what came before says nothing about it.
+// tamper records a change of a lease that no host has made. It replaces the
+// lease, so that later writes are compared only with the new state.
 func (c *checker) tamper(e Event) {
 	c.faulted = e.Time
 	c.tampers[e.lid()]++
 	if e.Op == Duplicated {
-		c.twins[e.Range] = true
+		c.duplicated[e.Range] = true
 	}
 	c.excused = append(c.excused, tampering{span{e.Min, e.Max}, e.Time})
-	for _, l := range c.byToken { // whoever holds it does not know yet
+	for _, l := range c.byToken { // its owner does not know yet
 		if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil && l.overlaps(span{e.Min, e.Max}) {
 			t.shared = true
 		}
@@ -305,27 +307,27 @@ func (c *checker) excuses(s span) bool {
 	return slices.ContainsFunc(c.excused, func(t tampering) bool { return s.overlaps(t.span) })
 }
 
-// cover judges the key space, once the leases were created.
+// cover judges the coverage of the key space when bootstrap is complete.
 func (c *checker) cover() {
 	if !c.marked {
 		return
 	}
-	for _, hole := range holes(c.sorted()) {
-		if !c.excuses(hole) {
-			c.violate(Coverage, "no lease covers [%q, %q)", hole.min, hole.max)
+	for _, gap := range gaps(c.sorted()) {
+		if !c.excuses(gap) {
+			c.violate(Coverage, "no lease covers [%q, %q)", gap.min, gap.max)
 		}
 	}
 }
 
-// sorted are the leases that count, in the order of their keys.
+// sorted returns the leases that are not tombstones in the order of their keys.
 func (c *checker) sorted() []*lease {
 	live := slices.DeleteFunc(slices.Collect(maps.Values(c.byToken)), func(l *lease) bool { return l.tombstone })
 	slices.SortFunc(live, func(a, b *lease) int { return cmp.Or(cmp.Compare(a.min, b.min), cmp.Compare(a.max, b.max)) })
 	return live
 }
 
-// holes is what sorted leases leave uncovered.
-func holes(sorted []*lease) (found []span) {
+// gaps returns the spans that sorted leases do not cover.
+func gaps(sorted []*lease) (found []span) {
 	reached := ""
 	for _, l := range sorted {
 		if l.min > reached {
@@ -339,16 +341,16 @@ func holes(sorted []*lease) (found []span) {
 	return found
 }
 
-// finishLeases judges how the leases were left: a run that came to be calm has
-// neither holes nor overlaps, whatever somebody did before, except for a second
-// document of a range, which is somebody's to delete.
+// finishLeases judges the last state of the leases. If the run became calm,
+// there are no gaps and no overlaps, even if leases were tampered with before.
+// Only the duplicate of a lease may remain, because an operator has to delete it.
 func (c *checker) finishLeases() {
 	if !c.calm || !c.marked {
 		return
 	}
 	live := c.sorted()
-	for _, hole := range holes(live) {
-		c.violate(Coverage, "at the end no lease covers [%q, %q)", hole.min, hole.max)
+	for _, gap := range gaps(live) {
+		c.violate(Coverage, "at the end no lease covers [%q, %q)", gap.min, gap.max)
 	}
 	for i := range live[:max(len(live)-1, 0)] {
 		if live[i].overlaps(live[i+1].span) && live[i].token != live[i+1].token {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// story is a small history: each of its methods adds what happens one second
-// after what came before.
+// story is a small history: each of its methods adds an event, one second after
+// the last one.
 type story struct {
 	now    time.Time
 	events []Event
@@ -71,7 +71,7 @@ func (s *story) planted(epoch, position int64) *story {
 
 func (s *story) marker() *story { return s.add(Event{Kind: Lease, Op: Marker}) }
 
-// begun is lease "0" with the owner x in epoch 1.
+// begun creates lease "0", which x owns in epoch 1.
 func begun() *story { return newStory().lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0) }
 
 // call adds a handler call by host with some changes, and its verdict.
@@ -93,10 +93,10 @@ func (s *story) begin(host string, epoch int64, seqs ...int64) *story {
 	return s
 }
 
-func (s *story) end(host string, v Verdict, refused ...int64) *story {
+func (s *story) end(host string, v Verdict, failed ...int64) *story {
 	e := Event{Kind: End, Host: host, Call: s.calls, Verdict: v}
-	for _, seq := range refused {
-		e.Refused = append(e.Refused, Ref{"k", seq})
+	for _, seq := range failed {
+		e.Failed = append(e.Failed, Ref{"k", seq})
 	}
 	return s.add(e)
 }
@@ -105,23 +105,23 @@ func (s *story) host(op Op, name string) *story { return s.add(Event{Kind: Host,
 
 var minute = Limits{Expiration: time.Minute, AcquireInterval: 13 * time.Second, Memory: 1000}
 
-func TestViolations(t *testing.T) {
+func TestCheckOfLeasesAndCalls(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		s    *story
 		want []Rule
 	}{
-		{"all well", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).lease(Release, "x", 1, 1), nil},
-		{"delivered and never handled", begun().write(1, "a").call("x", 1, Refusal, 1), []Rule{NoLoss}},
-		{"superseded while refused", begun().write(1, "a").call("x", 1, Refusal, 1).write(2, "a").call("x", 1, Handled, 2), nil},
-		{"dead letter is handled", begun().write(1, "a").call("x", 1, Refusal, 1).
-			add(Event{Kind: End, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}).lease(Checkpoint, "x", 1, 1), nil},
+		{"no violation", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).lease(Release, "x", 1, 1), nil},
+		{"delivered and never handled", begun().write(1, "a").call("x", 1, Failed, 1), []Rule{NoLoss}},
+		{"superseded after a failure", begun().write(1, "a").call("x", 1, Failed, 1).write(2, "a").call("x", 1, Handled, 2), nil},
+		{"dead letter is handled", begun().write(1, "a").call("x", 1, Failed, 1).
+			add(Event{Kind: End, Verdict: DeadLettered, Failed: []Ref{{"k", 1}}}).lease(Checkpoint, "x", 1, 1), nil},
 
-		{"dead letter that nobody tried", begun().write(1, "a").add(Event{Kind: End, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}), []Rule{Untried}},
-		{"parked letter", begun().write(1, "a").add(Event{Kind: End, Op: Parked, Verdict: DeadLettered, Refused: []Ref{{"k", 1}}}), nil},
+		{"dead letter that was never delivered", begun().write(1, "a").add(Event{Kind: End, Verdict: DeadLettered, Failed: []Ref{{"k", 1}}}), []Rule{Untried}},
+		{"dead letter of a blocked key", begun().write(1, "a").add(Event{Kind: End, Op: BlockedKey, Verdict: DeadLettered, Failed: []Ref{{"k", 1}}}), nil},
 
 		{"checkpoint before the handler ends", begun().write(1, "a").begin("x", 1, 1).lease(Checkpoint, "x", 1, 1).end("x", Handled), []Rule{Checkpoints}},
-		{"checkpoint past a refused change", begun().write(1, "a").write(2, "b").begin("x", 1, 1, 2).end("x", PartlyFailed, 1).
+		{"checkpoint past a failed change", begun().write(1, "a").write(2, "b").begin("x", 1, 1, 2).end("x", PartlyFailed, 1).
 			lease(Checkpoint, "x", 1, 2).call("x", 1, Handled, 1), []Rule{Checkpoints}},
 		{"checkpoint before a newer version", begun().write(1, "a").write(2, "a").lease(Checkpoint, "x", 1, 1).call("x", 1, Handled, 2), nil},
 		{"release past what is handled", begun().write(1, "a").lease(Release, "x", 1, 1).lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1),
@@ -135,14 +135,14 @@ func TestViolations(t *testing.T) {
 		{"child below its parent", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
 			part("1", "", "80", Create, "x", 2, 0).part("2", "80", "FF", Create, "x", 1, 1).lease(Retire, "x", 1, 1), []Rule{Monotone, Monotone}},
 
-		{"nothing begins without a lease", begun().write(1, "a").call("y", 1, Handled, 1), []Rule{Ownership}},
+		{"delivery without a lease", begun().write(1, "a").call("y", 1, Handled, 1), []Rule{Ownership}},
 		{"delivery after the lease ran out", begun().write(1, "a").wait(2*time.Minute).call("x", 1, Handled, 1), []Rule{Ownership}},
 		{"write by a superseded owner", begun().lease(Acquire, "y", 2, 0).lease(Renew, "x", 1, 0), []Rule{Monotone, Monotone}},
 		{"one epoch, two hosts", begun().lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0).lease(Acquire, "z", 2, 0), []Rule{Monotone, Ownership}},
 		{"one epoch twice after a restore", begun().tamper(Restored, 0, 0).lease(Acquire, "y", 1, 0), nil},
 
 		{"handled again by the same owner", begun().write(1, "a").call("x", 1, Handled, 1).call("x", 1, Handled, 1), []Rule{Order}},
-		{"refused and again", begun().write(1, "a").call("x", 1, Refusal, 1).call("x", 1, Handled, 1), nil},
+		{"redelivered after a failure", begun().write(1, "a").call("x", 1, Failed, 1).call("x", 1, Handled, 1), nil},
 		{"handled again after a takeover", begun().write(1, "a").call("x", 1, Handled, 1).lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1), nil},
 		{"handled again although checkpointed", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
 			lease(Acquire, "y", 2, 1).call("y", 2, Handled, 1), []Rule{Duplicates}},
@@ -152,11 +152,11 @@ func TestViolations(t *testing.T) {
 		{"parent first", begun().lease(Retire, "x", 1, 0).part("1", "", "80", Create, "x", 2, 0), []Rule{Coverage, Coverage, Coverage}},
 		{"one child missing", begun().part("1", "", "80", Create, "x", 2, 0).lease(Retire, "x", 1, 0), []Rule{Coverage}},
 		{"parent stays", begun().part("1", "", "80", Create, "x", 2, 0).add(Event{Kind: Calm}), []Rule{Coverage}},
-		{"deleted by somebody and created again", begun().tamper(Deleted, 1, 0).lease(Create, "x", 0, 0).add(Event{Kind: Calm}), nil},
-		{"deleted by somebody for ever", begun().tamper(Deleted, 1, 0).add(Event{Kind: Calm}), []Rule{Coverage}},
+		{"deleted by tampering and created again", begun().tamper(Deleted, 1, 0).lease(Create, "x", 0, 0).add(Event{Kind: Calm}), nil},
+		{"deleted by tampering for good", begun().tamper(Deleted, 1, 0).add(Event{Kind: Calm}), []Rule{Coverage}},
 		{"created twice", begun().lease(Create, "y", 2, 0), []Rule{Coverage, Coverage}},
 
-		{"change of hands while calm", begun().add(Event{Kind: Calm}).lease(Acquire, "y", 2, 0), []Rule{Churn}},
+		{"new owner while calm", begun().add(Event{Kind: Calm}).lease(Acquire, "y", 2, 0), []Rule{Churn}},
 		{"takeover in time", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").wait(80*time.Second).lease(Acquire, "y", 2, 0), nil},
 		{"takeover too late", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
@@ -166,9 +166,9 @@ func TestViolations(t *testing.T) {
 		{"two hosts die one after the other", newStory().host(Started, "x").host(Started, "y").host(Started, "z").
 			lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").wait(time.Minute).host(Killed, "z").wait(80*time.Second).lease(Acquire, "y", 2, 0), nil},
-		{"takeover late for a reason", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
+		{"takeover late because of a fault", newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").add(Event{Kind: Fault, Op: "network"}).wait(2*time.Minute).lease(Acquire, "y", 2, 0), nil},
-		{"takeover by a host that came late", newStory().host(Started, "x").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
+		{"takeover by a host that started late", newStory().host(Started, "x").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).
 			host(Killed, "x").wait(time.Hour).host(Started, "y").wait(time.Minute).lease(Acquire, "y", 2, 0), nil},
 
 		// y has read 1 before it was superseded, and x reads after.
@@ -177,23 +177,23 @@ func TestViolations(t *testing.T) {
 		{"two documents, one owner after the other, out of order", begun().host(Started, "x").host(Started, "y").planted(1, 0).
 			wait(2*time.Minute).lease(Renew, "x", 1, 0).write(1, "a").write(2, "a").call("x", 1, Handled, 2).lease(Release, "x", 1, 0).
 			second(Acquire, "y", 2, 0).call("y", 2, Handled, 1).call("y", 2, Handled, 2), []Rule{Order}},
-		{"two documents at rest, two owners", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+		{"two documents while calm, two owners", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			add(Event{Kind: Calm}), []Rule{Ownership}},
-		{"two documents at rest, one owner", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+		{"two documents while calm, one owner", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			lease(Release, "x", 1, 0).add(Event{Kind: Calm}), nil},
-		{"two documents at rest, one owner gone", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+		{"two documents while calm, one owner gone", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			host(Killed, "x").wait(time.Hour).add(Event{Kind: Calm}), nil},
-		{"taken from an owner at work", begun().host(Started, "x").lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
-		{"taken from an owner at work, by a wrong clock, out of order", begun().host(Started, "x").add(Event{Kind: Fault, Op: ClockStep, Host: "y"}).
+		{"taken from a working owner", begun().host(Started, "x").lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
+		{"taken from a working owner, by a wrong clock, out of order", begun().host(Started, "x").add(Event{Kind: Fault, Op: ClockStep, Host: "y"}).
 			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0).
 			write(1, "a").write(2, "a").call("x", 1, Handled, 2).call("y", 2, Handled, 1).call("y", 2, Handled, 2), nil},
-		{"taken from an owner that does not answer", begun().host(Started, "x").lease(Ask, "y", 1, 0).wait(time.Minute).
+		{"taken from an owner that does not answer", begun().host(Started, "x").lease(Request, "y", 1, 0).wait(time.Minute).
 			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
-		{"taken from an owner that was just asked", begun().host(Started, "x").lease(Ask, "y", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
+		{"taken from an owner that has just got a request", begun().host(Started, "x").lease(Request, "y", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
 		{"taken from a dead owner", begun().host(Started, "x").host(Started, "y").host(Killed, "x").lease(Acquire, "y", 2, 0), nil},
 
 		{"child of a copy, no epoch of its own", begun().planted(0, 0).part("1", "", "80", Create, "x", 1, 0), []Rule{Monotone}},
-		{"child of what nobody can read", begun().tamper(Corrupted, 7, 0).part("1", "", "80", Create, "x", 7, 0), nil},
+		{"child of a corrupted lease", begun().tamper(Corrupted, 7, 0).part("1", "", "80", Create, "x", 7, 0), nil},
 		{"child of an old copy", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).planted(1, 0).
 			part("1", "", "80", Create, "x", 2, 0), nil},
 
@@ -222,7 +222,7 @@ func TestTakeoversAreMeasured(t *testing.T) {
 	}
 }
 
-func TestViolationsReadAsSentences(t *testing.T) {
+func TestViolationsAreSentences(t *testing.T) {
 	r := minute.Check(begun().write(1, "a").begin("x", 1, 1).lease(Checkpoint, "x", 1, 1).end("x", Handled).events)
 	want := `checkpoint: "x": checkpoint of lease "0" at 1, but k/1 at 1 is not handled at 00:00:06.000`
 	if len(r.Violations) != 1 || r.Violations[0].String() != want {

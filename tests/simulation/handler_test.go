@@ -142,9 +142,9 @@ func (c *call) end() {
 	var refusals []history.Ref
 	switch c.class {
 	case failing, panicking, poison, mutating, sinkDown:
-		verdict, err = history.Refusal, errOnPurpose
+		verdict, err = history.Failed, errOnPurpose
 	case skipping:
-		verdict, err = history.Refusal, trigger.Skip(errOnPurpose)
+		verdict, err = history.Failed, trigger.Skip(errOnPurpose)
 	case partly:
 		verdict = history.PartlyFailed
 		refusals, err = c.refuseSome()
@@ -153,7 +153,7 @@ func (c *call) end() {
 		c.batch.Checkpoint()
 	}
 	ended := c.ended(verdict)
-	ended.Refused = refusals
+	ended.Failed = refusals
 	w.record(ended)
 	c.ends <- err
 }
@@ -185,7 +185,7 @@ func (c *call) abandon() {
 		return
 	}
 	w.gone[c.number] = true
-	w.noted(c.id+" leaves", c.ended(history.Refusal))
+	w.noted(c.id+" leaves", c.ended(history.Failed))
 }
 
 func (c *call) abandoned() bool {

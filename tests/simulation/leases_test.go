@@ -69,7 +69,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	}
 	event.Op = map[kind]history.Op{
 		create: history.Create, acquire: history.Acquire, checkpoint: history.Checkpoint, renew: history.Renew,
-		release: history.Release, tombstone: history.Tombstone, ask: history.Ask, retire: history.Retire,
+		release: history.Release, tombstone: history.Tombstone, ask: history.Request, retire: history.Retire,
 	}[r.kind]
 	w.record(event)
 }

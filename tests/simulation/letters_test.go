@@ -71,10 +71,10 @@ func (w *world) bury(d trigger.DeadLetter) {
 	}
 	event := history.Event{
 		Kind: history.End, Verdict: history.DeadLettered, Range: d.Range, Epoch: d.Epoch,
-		Refused: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
+		Failed: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
 	}
 	if d.Blocked {
-		event.Op = history.Parked
+		event.Op = history.BlockedKey
 	}
 	w.record(event)
 	w.mu.Lock()

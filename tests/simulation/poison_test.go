@@ -46,8 +46,8 @@ func TestPoison(t *testing.T) {
 				poisoned[ref] = s.poisonous(e)
 			}
 		case e.Kind == history.End && e.Verdict == history.DeadLettered:
-			dead[e.Refused[0]]++
-			slowest = max(slowest, e.Time.Sub(began[e.Refused[0]]))
+			dead[e.Failed[0]]++
+			slowest = max(slowest, e.Time.Sub(began[e.Failed[0]]))
 		}
 	}
 	wanted := 0
