@@ -1,8 +1,7 @@
 package model
 
-// balance is Host.balance: what the plan may say, without its arithmetic. Any
-// free lease may be acquired, and any lease of a host with another name asked
-// for or stolen.
+// balance is Host.balance without the arithmetic of the plan. Any free lease may
+// be acquired. If another host owns a lease, it may be requested or stolen.
 func (v *moves) balance(i int) {
 	m, s := v.m, v.from
 	for l := range m.kinds {
@@ -19,36 +18,37 @@ func (v *moves) balance(i int) {
 			t.steals--
 			v.list(t, i, uint8(l))
 		}
-		if foreign && s.asks > 0 && d.asked == 0 && d.expired == 0 {
-			t := v.fault("{h} asks for a handover of {l}", i, uint8(l), 0)
-			t.asks--
-			t.hosts[i] = host{doing: asking, lease: uint8(l), holes: s.hosts[i].holes,
-				write: sent{verb: ask, fresh: 1, force: bit(m.Rules.ForceAsk), at: d.at}}
+		if foreign && s.requests > 0 && d.requested == 0 && d.expired == 0 {
+			t := v.fault("{h} requests a handover of {l}", i, uint8(l), 0)
+			t.requests--
+			t.hosts[i] = host{doing: requesting, lease: uint8(l), gaps: s.hosts[i].gaps,
+				write: sent{verb: request, fresh: 1, force: bit(m.Rules.ForceRequest), at: d.at}}
 		}
 	}
 }
 
-// list is a lease as balance saw it, chosen to be acquired.
+// list records the lease that balance has chosen, as the listing showed it.
 func (v *moves) list(t *state, i int, l uint8) {
 	h := &t.hosts[i]
 	epoch := t.leases[l].epoch + 1
 	if v.m.Rules.EpochNotRaised && t.leases[l].epoch > 0 {
 		epoch--
 	}
-	*h = host{doing: listed, lease: l, fresh: 1, epoch: epoch, holes: h.holes}
+	*h = host{doing: listed, lease: l, fresh: 1, epoch: epoch, gaps: h.gaps}
 	if !v.m.Slow {
 		h.sendAcquire(v.m.Rules.ForceAcquire)
 	}
 }
 
-// send puts a write of the host's lease on its way, under the etag that it has.
+// send sends a write of the host's lease with the etag that the host has.
 func (h *host) send(verb uint8, force bool) {
-	h.write = sent{verb: verb, fresh: h.fresh, force: bit(force), at: h.acked, proof: bit(h.ending == toSplit)}
+	h.write = sent{verb: verb, fresh: h.fresh, force: bit(force), at: h.acked, confirms: bit(h.ending == toSplit)}
 }
 
-// sendAcquire is send for an acquire. It is trusted from when it left, even if
-// only a read tells that the lease is ours. Where the etag was outdated then,
-// the write that made it ours was an earlier one, and nothing bounds by how much.
+// sendAcquire is send for an acquire. Trust begins when the acquire is sent, even
+// if only a later read shows that the host owns the lease. If the etag was
+// outdated when it was sent, an earlier acquire of the host has landed instead,
+// at an unknown time.
 func (h *host) sendAcquire(force bool) {
 	h.trust = 2 - h.fresh
 	h.write = sent{verb: acquire, fresh: h.fresh, force: bit(force)}
@@ -77,7 +77,7 @@ func (v *moves) acquire(i int) {
 		case t.leases[h.lease].there == 0:
 			t.hosts[i].stop()
 		default:
-			v.steps[len(v.steps)-1].Text = "{h} is told that {l} has changed"
+			v.steps[len(v.steps)-1].Text = "{h} learns that {l} has changed"
 			t.hosts[i].doing = acquireUnsure
 		}
 		v.unanswered(i, acquireUnsure)
@@ -90,15 +90,14 @@ func (v *moves) acquire(i int) {
 		t := v.step("{h} reads {l}: its own, with epoch {n}", i, h.lease, l.epoch)
 		trust := h.trust
 		if trust == 2 && !v.m.Rules.TrustLateAcquire {
-			trust = 0 // until a write of its own is answered
+			trust = 0 // until one of its next writes is answered
 		}
 		v.begin(t, i, trust)
 	}
 }
 
-// unanswered adds what can become of a pending write besides its answer: it is
-// applied and the answer is lost, or it is still on its way when its sender
-// gives up waiting.
+// unanswered adds the steps of a pending write without an answer: it is applied
+// and the answer is lost, or it is still pending when its sender stops waiting.
 func (v *moves) unanswered(i int, then uint8) {
 	d, able := v.pending(i)
 	if !able {
@@ -111,17 +110,16 @@ func (v *moves) unanswered(i int, then uint8) {
 		t.hosts[i].doing = then
 	}
 	if v.from.delays > 0 {
-		t := v.fault("{h} gives up waiting for its "+d.text()+" {l}, which is on its way", i, d.lease, 0)
+		t := v.fault("{h} stops waiting for its "+d.text()+" {l}, which is still pending", i, d.lease, 0)
 		t.postpone(d)
 		t.hosts[i].doing = then
 	}
 }
 
-// begin starts the worker of a lease that is now the host's: worker.run and
-// startPosition.
+// begin starts the worker of an acquired lease: worker.run and startPosition.
 func (v *moves) begin(t *state, i int, trust uint8) {
 	h, l := &t.hosts[i], &t.leases[t.hosts[i].lease]
-	*h = host{doing: working, lease: h.lease, fresh: 1, epoch: h.epoch, trust: trust, holes: h.holes,
+	*h = host{doing: working, lease: h.lease, fresh: 1, epoch: h.epoch, trust: trust, gaps: h.gaps,
 		read: l.at, acked: l.at, stored: l.at}
 	switch {
 	case l.at != none:
@@ -134,14 +132,14 @@ func (v *moves) begin(t *state, i int, trust uint8) {
 	}
 }
 
-// asks is the request of a host that wants a lease from its owner.
-func (v *moves) asks(i int) {
+// requests is the handover request of a host to the owner of a lease.
+func (v *moves) requests(i int) {
 	h := &v.from.hosts[i]
-	t := v.step("the request for {l} lands", i, h.lease, 0)
+	t := v.step("the handover request for {l} lands", i, h.lease, 0)
 	v.land(t, i)
 	t.hosts[i].stop()
 	if d, able := v.pending(i); able && v.from.delays > 0 {
-		t := v.fault("{h} gives up waiting for its "+d.text()+" {l}, which is on its way", i, d.lease, 0)
+		t := v.fault("{h} stops waiting for its "+d.text()+" {l}, which is still pending", i, d.lease, 0)
 		t.postpone(d)
 		t.hosts[i].stop()
 	}

@@ -22,7 +22,7 @@ func (v *moves) bootstrap(i int) {
 		t.doing, t.ranges = finding, s.topology
 	case finding:
 		t := &v.step("{h} lists the leases", i, 0, 0).hosts[i]
-		t.todo = m.holes(s, h.ranges)
+		t.todo = m.gaps(s, h.ranges)
 		t.doing = v.afterFilling(t.todo)
 	case filling:
 		v.fills(i, booting, func(h *host) {
@@ -75,9 +75,9 @@ func (v *moves) afterFilling(todo uint8) uint8 {
 	return marking
 }
 
-// holes are the leases that would fill the parts of the ranges that no lease
-// covers: holes in bootstrap.go.
-func (m *model) holes(s *state, ranges uint8) (set uint8) {
+// gaps returns the leases for the parts of the ranges that no lease covers: holes
+// in bootstrap.go.
+func (m *model) gaps(s *state, ranges uint8) (set uint8) {
 	var has uint8
 	for i, k := range m.kinds {
 		if s.leases[i].there == 1 {
@@ -97,21 +97,21 @@ func (m *model) holes(s *state, ranges uint8) (set uint8) {
 	return set
 }
 
-// run is the lowest run of neighbouring cells in a set.
+// run returns the lowest run of neighbouring cells in a set.
 func run(cells uint8) uint8 {
 	low := cells & -cells
 	return cells &^ (cells + low)
 }
 
-// fills creates the next missing lease. A position that means "now" is read
-// from the feed first.
+// fills creates the next missing lease. If it starts at "now", its position is
+// first read from the feed.
 func (v *moves) fills(i int, onFailure uint8, done func(*host)) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
 	if h.child == 0 {
 		l := lowest(h.todo)
 		if m.Now && h.doing == filling && h.ranges != s.topology {
-			v.step("{h} is told that a range is gone", i, 0, 0).hosts[i].doing = seeking
+			v.step("{h} learns that a range is gone", i, 0, 0).hosts[i].doing = seeking
 			return
 		}
 		at := m.startAt(s, h.doing)
@@ -127,7 +127,7 @@ func (v *moves) fills(i int, onFailure uint8, done func(*host)) {
 		h.todo &^= 1 << (h.child - 1)
 		h.child, h.at = 0, 0
 		done(h)
-	}, func(h *host) { *h = host{doing: onFailure, holes: h.holes} })
+	}, func(h *host) { *h = host{doing: onFailure, gaps: h.gaps} })
 }
 
 // startAt is function.resolveStart.
@@ -141,21 +141,21 @@ func (m *model) startAt(s *state, doing uint8) uint8 {
 	return s.written
 }
 
-// audit is function.audit: a hole that two passes have seen is filled.
+// audit is function.audit: a gap is filled when two passes have seen it.
 func (v *moves) audit(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
 	switch h.doing {
 	case idle:
 		if m.Audits {
-			t := &v.step("{h} reads the ranges to look for holes", i, 0, 0).hosts[i]
+			t := &v.step("{h} reads the ranges to look for gaps", i, 0, 0).hosts[i]
 			t.doing, t.ranges = auditing, s.topology
 		}
 	case auditing:
-		t := &v.step("{h} lists the leases to look for holes", i, 0, 0).hosts[i]
-		seen := m.holes(s, h.ranges)
-		t.todo = seen & h.holes
-		t.holes = seen
+		t := &v.step("{h} lists the leases to look for gaps", i, 0, 0).hosts[i]
+		seen := m.gaps(s, h.ranges)
+		t.todo = seen & h.gaps
+		t.gaps = seen
 		t.doing = mending
 		if t.todo == 0 {
 			t.stop()

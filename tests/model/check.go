@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Explore searches a world. progress asks also that the work can always be done.
+// Explore searches a world. If progress is set, the work must be possible from
+// every state.
 func (w World) Explore(workers int, progress bool) Result[state] {
 	m := w.model()
 	q := &Search[state]{Start: m.start(), Next: m.next, Canon: m.canon, Bad: m.bad, Workers: workers}
@@ -17,7 +18,7 @@ func (w World) Explore(workers int, progress bool) Result[state] {
 	return q.Run()
 }
 
-// next is the steps out of a state.
+// next appends the steps out of a state.
 func (m *model) next(s *state, steps []Step[state]) []Step[state] {
 	v := &moves{m: m, from: s, steps: steps}
 	v.environment()
@@ -27,7 +28,7 @@ func (m *model) next(s *state, steps []Step[state]) []Step[state] {
 	return v.steps
 }
 
-// bad is the promise that a state breaks.
+// bad returns the promise that a state breaks, "" if it breaks none.
 func (m *model) bad(s *state) string {
 	if s.broken != kept {
 		return promises[s.broken]
@@ -52,9 +53,9 @@ func (m *model) bad(s *state) string {
 	return ""
 }
 
-// done reports whether the work is done: everything promised is written and
-// handled. Where the bound on acquisitions is reached nobody can go on, and
-// that is no fault of the protocol.
+// done reports whether the work is done: every promised change is written and
+// handled. If a lease reaches the bound on acquisitions, no host can continue;
+// that is not a fault of the protocol, so it also counts as done.
 func (m *model) done(s *state) bool {
 	for i := range m.kinds {
 		if s.leases[i].there == 1 && int(s.leases[i].epoch) >= m.Epochs {
@@ -64,8 +65,8 @@ func (m *model) done(s *state) bool {
 	return s.marker == 1 && int(s.written) == len(m.Changes) && m.promised(s)&^s.handled == 0
 }
 
-// canon removes differences that have no consequence: the order of hosts that
-// are alike, and values that are not looked at again.
+// canon removes differences without consequences: the order of equal hosts, and
+// values that are not read again.
 func (m *model) canon(s *state) {
 	for i := range m.Hosts {
 		h := &s.hosts[i]
@@ -73,7 +74,7 @@ func (m *model) canon(s *state) {
 			h.write.at = 0
 		}
 		if !h.holds() && h.doing != lost {
-			h.robbed = 0
+			h.stolen = 0
 		}
 	}
 	if !m.Audits {
@@ -97,22 +98,23 @@ func (m *model) canon(s *state) {
 	slices.SortFunc(s.delayed[:], func(a, b delayed) int { return cmp.Compare(a.key(), b.key()) })
 }
 
-// less orders hosts by what they are doing and then by what bears their name.
+// less orders hosts by their own state, then by their marks in leases and
+// requests.
 func (m *model) less(s *state, i, j int) bool {
 	a, b := s.hosts[i].key(), s.hosts[j].key()
 	if c := slices.Compare(a[:], b[:]); c != 0 {
 		return c < 0
 	}
-	return m.traces(s, uint8(i)) < m.traces(s, uint8(j))
+	return m.marks(s, uint8(i)) < m.marks(s, uint8(j))
 }
 
-// traces sums up what a host has left in leases and delayed requests.
-func (m *model) traces(s *state, i uint8) (n uint64) {
+// marks sums up the owner fields of a host in leases and delayed requests.
+func (m *model) marks(s *state, i uint8) (n uint64) {
 	for l := range s.leases {
 		n = n<<2 | uint64(bit(s.leases[l].by == i+1))<<1 | uint64(bit(s.leases[l].owner == i+1 && !m.Twins))
 	}
 	for d := range s.delayed {
-		d := s.delayed[d] // a sum, since their order is settled later
+		d := s.delayed[d] // a sum, because they are sorted later
 		if d.by == i+1 || d.owner == i+1 && !m.Twins {
 			d.by, d.owner = bit(d.by == i+1), 0
 			n += d.key() * 0x9E3779B97F4A7C15
@@ -121,7 +123,7 @@ func (m *model) traces(s *state, i uint8) (n uint64) {
 	return n
 }
 
-// swap exchanges two hosts, and their names where these differ.
+// swap exchanges two hosts, and their names if these differ.
 func (m *model) swap(s *state, a, b uint8) {
 	s.hosts[a], s.hosts[b] = s.hosts[b], s.hosts[a]
 	exchange := func(n *uint8) {
@@ -153,12 +155,12 @@ func pack(fields ...uint8) (n uint64) {
 	return n
 }
 
-// key holds everything that a host is, to order hosts by.
+// key packs all fields of a host, so that hosts can be ordered.
 func (h *host) key() [3]uint64 {
 	return [3]uint64{
 		pack(h.doing, h.lease, h.epoch, h.acked, h.stored, h.read, h.trust, h.calls),
-		pack(h.fresh|h.proved<<1, h.robbed, h.ending, h.looked, h.child, h.at, h.todo, h.ranges),
-		pack(h.holes, h.locked, h.write.verb, h.write.fresh, h.write.force, h.write.proof, h.write.at),
+		pack(h.fresh|h.confirmed<<1, h.stolen, h.ending, h.childless, h.child, h.at, h.todo, h.ranges),
+		pack(h.gaps, h.locked, h.write.verb, h.write.fresh, h.write.force, h.write.confirms, h.write.at),
 	}
 }
 
@@ -198,8 +200,8 @@ func (m *model) setting() string {
 }
 
 func (m *model) tell(s Step[state]) string {
-	host := string(rune('A' + s.Who))
-	if m.Twins && s.Who == 1 {
+	host := string(rune('A' + s.Host))
+	if m.Twins && s.Host == 1 {
 		host = "A'"
 	}
 	lease := "?"

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Step is one transition: where it leads and how to tell it.
+// Step is one transition: the next state, and the text of the step.
 type Step[S comparable] struct {
 	To    S
 	Text  string // "{h}", "{l}" and "{n}" stand for the three numbers
-	Who   uint8  // host
+	Host  uint8
 	Lease uint8
 	N     uint8
-	Fault bool // not needed for progress: a crash, a lost answer, a delay
+	Fault bool // progress must not depend on it: a crash, a lost answer, a delay
 }
 
-// Search is a breadth-first exploration of everything that can happen from
+// Search is a breadth-first exploration of all states that can be reached from
 // Start. S holds no pointers, so that equal states are equal values.
 type Search[S comparable] struct {
 	Start S
@@ -25,19 +25,19 @@ type Search[S comparable] struct {
 	// Canon replaces a state by the representative of its symmetry class; nil
 	// for none.
 	Canon func(s *S)
-	// Bad says which promise a state breaks, "" for none. The search ends at
-	// the first such state, which is one of those nearest to Start.
+	// Bad returns the promise that a state breaks, "" for none. The search ends
+	// at the first such state; no other one is nearer to Start.
 	Bad func(s *S) string
-	// Goal, where set, must stay reachable from every state without faults.
+	// Goal, if set, must stay reachable from every state without faults.
 	Goal func(s *S) bool
 	// MaxStates bounds the search; 0 is 30 million.
 	MaxStates int
-	// Workers is how many goroutines expand states; 0 is one. The result does
-	// not depend on it.
+	// Workers is the number of goroutines that expand states; 0 is one. The
+	// result does not depend on it.
 	Workers int
 }
 
-// Result is what a search found.
+// Result is the outcome of a search.
 type Result[S comparable] struct {
 	States   int
 	Steps    int
@@ -47,11 +47,12 @@ type Result[S comparable] struct {
 	Trace    []Step[S] // from Start to the state that breaks it
 }
 
-// neverDone is Broken where a state has no way to Goal.
-const neverDone = "I8 progress: from here on, even without further faults, the work is never done"
+// neverDone is Broken if a state has no way to Goal.
+const neverDone = "I8 progress: from this state, even without further faults, the work is never done"
 
-// explorer is a Search under way. Seen states lie in one slice, in the order of
-// discovery; the table finds them by hash.
+// explorer is a Search that runs. Seen states are in one slice, in the order of
+// discovery; the table finds them by hash. The goroutine of Run owns it; workers
+// only read it while they expand blocks.
 type explorer[S comparable] struct {
 	*Search[S]
 	seed    maphash.Seed
@@ -112,8 +113,8 @@ func (x *explorer[S]) canon(s *S) {
 }
 
 // level expands states[from:to] and returns the first bad one found, or -1.
-// Blocks are expanded side by side against a table at rest, and merged in
-// order, so that every run numbers the states alike.
+// Workers expand blocks concurrently while the table does not change. The blocks
+// are merged in order, so that every run gives the states the same numbers.
 func (x *explorer[S]) level(from, to int) int {
 	workers := max(x.Workers, 1)
 	blocks := make([]expansion[S], workers)
@@ -134,7 +135,7 @@ func (x *explorer[S]) level(from, to int) int {
 	return -1
 }
 
-// expansion is what one worker found in one block.
+// expansion is the result of one worker for one block.
 type expansion[S comparable] struct {
 	fresh []found[S]
 	edges [][2]uint32
@@ -181,7 +182,7 @@ func (x *explorer[S]) merge(b *expansion[S]) int {
 	return -1
 }
 
-// find looks a state up.
+// find returns the index of a state if it was seen.
 func (x *explorer[S]) find(s *S, hash uint64) (uint32, bool) {
 	mask := uint64(len(x.table) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -221,8 +222,8 @@ func (x *explorer[S]) grow() {
 	}
 }
 
-// trace is the way from Start to a state. Only parents are stored; the steps
-// are found by taking them again, outside the symmetry reduction, so that a
+// trace returns the steps from Start to a state. Only parents are stored, so it
+// takes the steps again. It does so without the symmetry reduction, so that a
 // host keeps its name from the first line to the last.
 func (x *explorer[S]) trace(to int) []Step[S] {
 	var way []int
@@ -238,14 +239,14 @@ func (x *explorer[S]) trace(to int) []Step[S] {
 			return s.To == x.states[way[i]]
 		})
 		if found < 0 {
-			panic("states that Canon calls equal do not continue alike")
+			panic("states that Canon maps to one state have different successors")
 		}
 		steps, at = append(steps, next[found]), next[found].To
 	}
 	return steps
 }
 
-// stuck is the first state that has no way to the goal, or -1.
+// stuck returns the first state without a way to the goal, or -1.
 func (x *explorer[S]) stuck() int {
 	first := make([]uint32, len(x.states)+1)
 	for _, e := range x.edges {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// jugs is the puzzle of the two jugs that hold 3 and 5: how to measure 4?
+// jugs is a puzzle: measure 4 with two jugs that hold 3 and 5.
 type jugs struct{ small, large uint8 }
 
 func pour(s *jugs, steps []Step[jugs]) []Step[jugs] {
@@ -23,7 +23,7 @@ func pour(s *jugs, steps []Step[jugs]) []Step[jugs] {
 
 func never[S comparable](*S) string { return "" }
 
-func TestSearchFindsTheShortestWay(t *testing.T) {
+func TestSearchFindsShortestTrace(t *testing.T) {
 	q := Search[jugs]{Next: pour, Bad: func(s *jugs) string {
 		if s.large == 4 {
 			return "four"
@@ -39,7 +39,7 @@ func TestSearchFindsTheShortestWay(t *testing.T) {
 	}
 }
 
-func TestSearchSeesEverythingOnce(t *testing.T) {
+func TestSearchVisitsEachStateOnce(t *testing.T) {
 	for workers := range 4 {
 		q := Search[jugs]{Next: pour, Bad: never[jugs], Workers: workers}
 		r := q.Run()
@@ -58,8 +58,8 @@ func TestSearchStopsAtItsLimit(t *testing.T) {
 	}
 }
 
-// TestSearchIsTheSameWithManyWorkers needs more states than a block holds.
-func TestSearchIsTheSameWithManyWorkers(t *testing.T) {
+// TestSearchDoesNotDependOnWorkers needs more states than a block holds.
+func TestSearchDoesNotDependOnWorkers(t *testing.T) {
 	search := func(workers int) Result[[3]uint8] {
 		q := Search[[3]uint8]{Workers: workers,
 			Next: func(s *[3]uint8, steps []Step[[3]uint8]) []Step[[3]uint8] {
@@ -109,7 +109,7 @@ func TestSearchFindsDeadEnds(t *testing.T) {
 	}
 }
 
-func TestSearchFoldsSymmetricStates(t *testing.T) {
+func TestSearchMergesSymmetricStates(t *testing.T) {
 	q := Search[[2]uint8]{Bad: never[[2]uint8],
 		Canon: func(s *[2]uint8) {
 			if s[0] > s[1] {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mistakes are protocols that are wrong in one point, each in a small world
-// that shows it, and the promise that breaks first.
+// mistakes are protocols that are wrong in one point, each with a small world
+// that shows it and the promise that breaks first.
 var mistakes = []struct {
 	name    string
 	rules   Rules
@@ -27,17 +27,17 @@ var mistakes = []struct {
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Losses: 1}, "I5"},
 	{"acquire without If-Match", Rules{ForceAcquire: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3}, "I5"},
-	{"handover asked without If-Match", Rules{ForceAsk: true},
-		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Asks: 1}, "I3"},
+	{"handover requested without If-Match", Rules{ForceRequest: true},
+		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Requests: 1}, "I3"},
 	{"release without owner check", Rules{ReleaseUnchecked: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Stops: 1}, "I5"},
-	{"release saves what was read", Rules{ReleaseWhatWasRead: true},
+	{"release saves the position read", Rules{ReleaseAtRead: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Stops: 1}, "I1"},
 	{"no self-fence", Rules{NoFence: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3}, "I5"},
 	{"a read counts as a renewal", Rules{TrustByReading: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 2, Epochs: 3, Losses: 1}, "I5"},
-	{"an acquire that met its own earlier one is trusted", Rules{TrustLateAcquire: true},
+	{"late acquire is trusted", Rules{TrustLateAcquire: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1, Slow: true}, "I5"},
 	{"checkpoint before handling", Rules{CheckpointFirst: true},
 		World{Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3}, "I1"},
@@ -47,34 +47,34 @@ var mistakes = []struct {
 		World{Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 3}, "I6"},
 	{"parent deleted without If-Match", Rules{ForceDelete: true},
 		World{Hosts: 2, Ranges: split, Changes: []uint8{0}, Epochs: 3}, "I5"},
-	{"children overwrite", Rules{CreateOverwrites: true},
+	{"children overwrite existing leases", Rules{CreateOverwrites: true},
 		World{Hosts: 2, Ranges: split, Changes: []uint8{0}, Epochs: 4}, "I5"},
-	{"children created over a lineage that went on", Rules{NoCoverageCheck: true},
+	{"children created over existing descendants", Rules{NoCoverageCheck: true},
 		World{Hosts: 2, Ranges: nested, Changes: []uint8{0}, Epochs: 4}, "I6"},
 	{"children covered by their ancestors", Rules{AncestorsCover: true},
 		World{Hosts: 2, Ranges: nested, Changes: []uint8{0}, Epochs: 4}, "I6"},
 	{"children of a lease that was stolen", Rules{SplitUnconfirmed: true},
 		World{Hosts: 2, Ranges: split, Changes: []uint8{0}, Epochs: 3, Steals: 1}, "I6"},
-	{"unanswered creation taken for done", Rules{LostCreateIsDone: true},
+	{"unanswered creation counted as created", Rules{LostCreateIsDone: true},
 		World{Hosts: 2, Ranges: split, Changes: []uint8{0}, Epochs: 3, Delays: 1}, "I6"},
-	{"waiting for a split whose range has merged again", Rules{WaitForSplit: true},
+	{"waiting for a split after the range merged again", Rules{WaitForSplit: true},
 		World{Hosts: 2, Spans: true, Prompt: true, Ranges: splitMerge, Changes: []uint8{0}, Epochs: 3}, "I8"},
-	{"a parent goes on beside its children", Rules{ResumeParent: true},
+	{"parent continues next to its children", Rules{ResumeParent: true},
 		World{Hosts: 2, Spans: true, Prompt: true, Ranges: splitMerge, Changes: []uint8{0}, Epochs: 3}, "I6"},
 	{"marker first", Rules{MarkerFirst: true},
 		World{Hosts: 2, Boot: true, Ranges: one, Changes: []uint8{0}, Epochs: 2}, "I6"},
-	{"now not made concrete", Rules{NowNotConcrete: true},
+	{"now not resolved at creation", Rules{NowNotConcrete: true},
 		World{Hosts: 2, Boot: true, Now: true, Ranges: one, Changes: []uint8{0}, Epochs: 2}, "I1"},
-	{"bootstrap goes on after its lock", Rules{LockNotFenced: true},
+	{"bootstrap continues after its lock expired", Rules{LockNotFenced: true},
 		World{Hosts: 2, Boot: true, Now: true, Ranges: split, Changes: []uint8{0}, Epochs: 2}, "I1"},
 	{"audit begins at now", Rules{AuditFromNow: true},
 		World{Hosts: 2, Audits: true, Now: true, Ranges: one, Changes: []uint8{0}, Epochs: 3, Deletions: 1}, "I1"},
-	{"audit begins a new count of epochs", Rules{AuditEpochReset: true},
+	{"audit resets the epoch", Rules{AuditEpochReset: true},
 		World{Hosts: 2, Audits: true, Ranges: one, Changes: []uint8{0}, Epochs: 3, Deletions: 1}, "I5"},
 }
 
 // TestMistakesAreCaught explores each mistake until a promise breaks, and
-// compares the way there with the one in testdata.
+// compares the trace with the one in testdata.
 func TestMistakesAreCaught(t *testing.T) {
 	all := mistakes
 	if underRace {
@@ -114,6 +114,6 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the trace has changed; if it should, run with -update\ngot:\n%s\nwant:\n%s", got, want)
+		t.Errorf("the trace has changed; if this is intended, run with -update\ngot:\n%s\nwant:\n%s", got, want)
 	}
 }

@@ -12,7 +12,7 @@ var (
 	long   = flag.Bool("long", os.Getenv("MODEL_LONG") != "", "explore larger worlds (minutes, several GB)")
 )
 
-// Ranges and what becomes of them; a cell is a bit.
+// Ranges with their splits and merges; a cell is a bit.
 var (
 	one        = [][]Range{{{"0", 1}}}
 	split      = [][]Range{{{"0", 3}}, {{"1", 1}, {"2", 2}}}
@@ -22,20 +22,20 @@ var (
 	elsewhere  = [][]Range{{{"1", 3}, {"2", 4}}, {{"3", 7}}, {{"4", 1}, {"5", 6}}}
 )
 
-// worlds are explored to the end, longWorlds only on demand. The race detector
-// costs a factor of ten and learns all there is from a few.
+// worlds are explored to the end, longWorlds only on demand. Under the race
+// detector, which costs a factor of ten, a few worlds suffice.
 var worlds = []World{
 	{Name: "two hosts", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1, Delays: 1},
 	{Name: "two hosts, slow", Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1, Losses: 1, Slow: true},
 	{Name: "three hosts", Hosts: 3, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1},
 	{Name: "twins", Hosts: 2, Twins: true, Ranges: one, Changes: []uint8{0, 0}, Written: 2, Epochs: 2, Crashes: 1, Losses: 1, Delays: 1, Stops: 1},
 	{Name: "twins and a third", Hosts: 3, Twins: true, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Losses: 1, Steals: 1},
-	{Name: "handover", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Losses: 1, Asks: 1, Steals: 1},
-	{Name: "handover, crash", Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Asks: 1, Delays: 1, Stops: 1},
+	{Name: "handover", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Losses: 1, Requests: 1, Steals: 1},
+	{Name: "handover, crash", Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Requests: 1, Delays: 1, Stops: 1},
 	{Name: "drain", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Drain: true, Delays: 1},
 	{Name: "split", Hosts: 2, Ranges: split, Changes: []uint8{0, 1}, Written: 1, Epochs: 2, Crashes: 1, Losses: 1},
 	{Name: "split, delay", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1},
-	{Name: "split, steal", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 2, Steals: 1, Asks: 1},
+	{Name: "split, steal", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 2, Steals: 1, Requests: 1},
 	{Name: "nested split", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1},
 	{Name: "merge", Hosts: 2, Ranges: merge, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1},
 	{Name: "split and merge", Hosts: 2, Ranges: splitMerge, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1},
@@ -48,7 +48,7 @@ var worlds = []World{
 	{Name: "bootstrap, crash", Hosts: 2, Boot: true, Now: true, Ranges: one, Changes: []uint8{0}, Epochs: 2, Crashes: 1, Delays: 1},
 	{Name: "audit", Hosts: 2, Audits: true, Ranges: one, Changes: []uint8{0, 0}, Epochs: 3, Deletions: 1, Losses: 1},
 	{Name: "audit from now", Hosts: 2, Audits: true, Now: true, Ranges: one, Changes: []uint8{0, 0}, Epochs: 3, Deletions: 1},
-	{Name: "audit beside a split", Hosts: 2, Audits: true, Ranges: split, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
+	{Name: "audit during a split", Hosts: 2, Audits: true, Ranges: split, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
 }
 
 var longWorlds = []World{
@@ -56,10 +56,10 @@ var longWorlds = []World{
 	{Name: "nested split, drain", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Drain: true},
 	{Name: "merge, late requests", Hosts: 2, Ranges: merge, Changes: []uint8{1}, Written: 1, Epochs: 2, Crashes: 1, Delays: 1},
 	{Name: "merged and split elsewhere, crash", Hosts: 2, Prompt: true, Ranges: elsewhere, Changes: []uint8{0}, Written: 1, Epochs: 2, Crashes: 1, Losses: 1},
-	{Name: "audit beside a merge", Hosts: 2, Audits: true, Ranges: merge, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
+	{Name: "audit during a merge", Hosts: 2, Audits: true, Ranges: merge, Changes: []uint8{1}, Written: 1, Epochs: 2, Deletions: 1},
 	{Name: "bootstrap from now, drain", Hosts: 2, Boot: true, Now: true, Drain: true, Ranges: split, Changes: []uint8{0}, Epochs: 2},
-	{Name: "two hosts, more of everything", Hosts: 2, Ranges: one, Changes: []uint8{0, 0, 0}, Written: 1, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2},
-	{Name: "twins, more of everything", Hosts: 2, Twins: true, Ranges: one, Changes: []uint8{0, 0}, Written: 2, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2, Stops: 1},
+	{Name: "two hosts, more faults", Hosts: 2, Ranges: one, Changes: []uint8{0, 0, 0}, Written: 1, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2},
+	{Name: "twins, more faults", Hosts: 2, Twins: true, Ranges: one, Changes: []uint8{0, 0}, Written: 2, Epochs: 4, Crashes: 1, Losses: 1, Delays: 2, Stops: 1},
 	{Name: "split, two cells", Hosts: 2, Ranges: split, Changes: []uint8{0, 1}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1},
 	{Name: "split, late requests", Hosts: 2, Ranges: split, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Delays: 1},
 	{Name: "nested split, lost answers", Hosts: 2, Ranges: nested, Changes: []uint8{0}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1},

@@ -7,21 +7,21 @@ type moves struct {
 	steps []Step[state]
 }
 
-// step adds a step; the caller makes the change in the state that it returns,
-// before the next step is added.
-func (v *moves) step(text string, who int, l, n uint8) *state {
-	v.steps = append(v.steps, Step[state]{To: *v.from, Text: text, Who: uint8(who), Lease: l, N: n})
+// step adds a step. The caller changes the returned state before it adds the
+// next step.
+func (v *moves) step(text string, host int, l, n uint8) *state {
+	v.steps = append(v.steps, Step[state]{To: *v.from, Text: text, Host: uint8(host), Lease: l, N: n})
 	return &v.steps[len(v.steps)-1].To
 }
 
-// fault adds a step that nothing but bad luck or a person calls for.
-func (v *moves) fault(text string, who int, l, n uint8) *state {
-	t := v.step(text, who, l, n)
+// fault adds a step that only bad luck or an operator causes.
+func (v *moves) fault(text string, host int, l, n uint8) *state {
+	t := v.step(text, host, l, n)
 	v.steps[len(v.steps)-1].Fault = true
 	return t
 }
 
-// host is everything that one host can do, or that can happen to it.
+// host adds the steps of one host.
 func (v *moves) host(i int) {
 	h := &v.from.hosts[i]
 	if v.from.crashes > 0 && h.doing != idle && h.doing != booting {
@@ -39,20 +39,20 @@ func (v *moves) host(i int) {
 		v.release(i)
 	case retiring:
 		v.retire(i)
-	case asking:
-		v.asks(i)
+	case requesting:
+		v.requests(i)
 	case booting, locking, seeking, finding, filling, marking, unlocking:
 		v.bootstrap(i)
 	case auditing, mending:
 		v.audit(i)
 	default:
-		v.keep(i)
+		v.writes(i)
 		v.work(i)
 	}
 }
 
-// crash ends a process and starts another under the same name. What it had
-// sent may land later.
+// crash ends a process and starts another under the same name. If a request was
+// pending, it may land later.
 func (v *moves) crash(i int) {
 	h := v.from.hosts[i]
 	for _, late := range [...]bool{false, true} {
@@ -62,7 +62,7 @@ func (v *moves) crash(i int) {
 		}
 		text := "{h} crashes and starts again"
 		if late {
-			text = "{h} crashes while its " + d.text() + " {l} is on its way, and starts again"
+			text = "{h} crashes while its " + d.text() + " {l} is still pending, and starts again"
 		}
 		t := v.fault(text, i, d.lease, 0)
 		t.crashes--
@@ -86,8 +86,8 @@ func (v *moves) crash(i int) {
 	}
 }
 
-// pending is the request that a host has on its way and that may still have an
-// effect. Where there are two, it is the creation.
+// pending returns a host's pending request, if it can still have an effect. If
+// there are two, it is the creation.
 func (v *moves) pending(i int) (delayed, bool) {
 	h := &v.from.hosts[i]
 	if h.child != 0 {
@@ -97,11 +97,11 @@ func (v *moves) pending(i int) (delayed, bool) {
 	return d, h.write.verb != nothing && h.write.verb != unsure && h.write.fresh|h.write.force == 1
 }
 
-// request is the request of the keeper, as the service sees it.
+// request returns the request of the lease writer, as the service receives it.
 func (v *moves) request(i int) delayed {
 	h := &v.from.hosts[i]
 	d := delayed{verb: h.write.verb, lease: h.lease, force: h.write.force, at: h.write.at}
-	if d.verb != ask {
+	if d.verb != request {
 		d.owner, d.by, d.epoch = v.m.name(i)+1, uint8(i)+1, h.epoch
 	}
 	return d
@@ -112,8 +112,8 @@ func (v *moves) creation(i int) delayed {
 	return delayed{verb: create, lease: h.child - 1, at: h.at, epoch: v.childEpoch(h)}
 }
 
-// childEpoch is where the epochs of a new lease begin: above its parent's, and
-// where audit replaces a lost lease, above all that were.
+// childEpoch returns the first epoch of a new lease: above its parent's, or, if
+// audit replaces a lost lease, not below that lease's last epoch.
 func (v *moves) childEpoch(h *host) uint8 {
 	switch {
 	case h.doing == creating:
@@ -129,8 +129,8 @@ func (s *state) postpone(d delayed) {
 	s.delay(d)
 }
 
-// land lets the pending write of host i pass or fail its condition. It reports
-// whether it was applied.
+// land applies the pending write of host i if its condition holds, and reports
+// whether it did.
 func (v *moves) land(t *state, i int) bool {
 	h := &t.hosts[i]
 	d := v.request(i)

@@ -1,23 +1,23 @@
 package model
 
-// Rules are the mistakes that a protocol can make. Without any it is the one
-// that package trigger follows.
+// Rules are the mistakes that a protocol can make. If none is set, the model
+// follows the protocol of package trigger.
 type Rules struct {
-	// Who holds a lease.
-	OwnerByName        bool // heldBy compares the name alone
-	NoIncarnation      bool // heldBy compares name and epoch
-	EpochNotRaised     bool // acquire leaves the epoch as it is
-	BlindAdoption      bool // after a conflict the etag is adopted, whoever wrote it
-	ForceAfterLoss     bool // after a lost answer the write is repeated without If-Match
-	ForceAcquire       bool // acquire sends no If-Match
-	ForceAsk           bool // the request for a handover sends no If-Match
-	ReleaseUnchecked   bool // after a conflict a release is repeated, whoever owns the lease
-	NoFence            bool // deliveries begin without keeper.await
-	TrustByReading     bool // a lease that was read and found ours counts as renewed
-	TrustLateAcquire   bool // the same, in acquire alone
-	ReleaseWhatWasRead bool // release saves the continuation that was read
+	// Ownership of a lease.
+	OwnerByName      bool // heldBy compares only the name
+	NoIncarnation    bool // heldBy compares name and epoch
+	EpochNotRaised   bool // acquire leaves the epoch as it is
+	BlindAdoption    bool // after a conflict the etag is adopted, even if another host wrote it
+	ForceAfterLoss   bool // if an answer is lost, the write is repeated without If-Match
+	ForceAcquire     bool // acquire sends no If-Match
+	ForceRequest     bool // the handover request sends no If-Match
+	ReleaseUnchecked bool // after a conflict a release is repeated, even if another host owns the lease
+	NoFence          bool // deliveries begin without keeper.await
+	TrustByReading   bool // if a host reads that it owns the lease, this counts as a renewal
+	TrustLateAcquire bool // the same, but only in acquire
+	ReleaseAtRead    bool // release saves the continuation that was read
 
-	// What a checkpoint says.
+	// Checkpoints.
 	CheckpointFirst bool // changes are acknowledged before the handler is called
 
 	// Splits.
@@ -25,17 +25,17 @@ type Rules struct {
 	DeleteParentFirst bool // the children come after the delete
 	ForceDelete       bool // the parent is deleted without If-Match
 	CreateOverwrites  bool // children are upserted
-	NoCoverageCheck   bool // children are created whatever other leases cover
+	NoCoverageCheck   bool // children are created even if other leases cover them
 	AncestorsCover    bool // any other lease counts in that check, not only descendants
-	SplitUnconfirmed  bool // children are created without a write that proves the lease after the range was gone
-	LostCreateIsDone  bool // a child whose creation was not answered counts as created
-	WaitForSplit      bool // a split whose range has merged again is waited for
+	SplitUnconfirmed  bool // children are created without a write that confirms ownership when the range is gone
+	LostCreateIsDone  bool // a child counts as created even if its creation was not answered
+	WaitForSplit      bool // a split is awaited even if the range has merged again
 	ResumeParent      bool // a lease is worked on although it has children
 
 	// Bootstrap and audit.
 	MarkerFirst     bool // the marker comes before the leases
-	LockNotFenced   bool // a host whose lock may have been broken goes on creating leases
-	NowNotConcrete  bool // "now" is left for whoever acquires the lease
+	LockNotFenced   bool // a host still creates leases when its lock may have been broken
+	NowNotConcrete  bool // the owner, not the creator, of a lease resolves "now"
 	AuditFromNow    bool // a lease that audit created begins at "now"
 	AuditEpochReset bool // and with epoch 0
 }

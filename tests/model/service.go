@@ -2,56 +2,56 @@ package model
 
 import "slices"
 
-// apply is the lease container: what a write does that passed its condition.
-// It also checks what the write must not do.
+// apply is the lease container: it applies a write whose condition holds, and
+// checks the promises that the write could break.
 func (m *model) apply(s *state, d delayed) {
 	l := &s.leases[d.lease]
 	own := l.owner == d.owner && l.by == d.by && l.epoch == d.epoch
 	switch d.verb {
 	case acquire:
-		m.rob(s, d.lease)
+		m.markStolen(s, d.lease)
 		if d.epoch < l.epoch {
 			s.breaks(monotone)
 		}
-		l.owner, l.by, l.epoch, l.asked = d.owner, d.by, d.epoch, 0
+		l.owner, l.by, l.epoch, l.requested = d.owner, d.by, d.epoch, 0
 	case checkpoint, release:
 		if !own {
 			s.breaks(staleWrite)
 		}
 		m.store(s, d.lease, d.at)
 		if d.verb == release {
-			l.owner, l.by, l.asked = 0, 0, 0
+			l.owner, l.by, l.requested = 0, 0, 0
 		}
 	case remove:
 		if !own {
 			s.breaks(staleWrite)
 		}
 		*l = lease{epoch: l.epoch}
-	case ask:
-		l.asked = 1
+	case request:
+		l.requested = 1
 		if d.force == 1 {
 			m.store(s, d.lease, d.at)
 		}
 	}
-	if d.verb != ask { // leaseStore.ask keeps the time at which the owner wrote
+	if d.verb != request { // leaseStore.ask keeps the time of the owner's last write
 		l.expired = 0
 	}
 	s.touch(d.lease)
 }
 
-// create is a create-only write; where the document is there it does nothing.
+// create is a create-only write; if the document exists it does nothing.
 func (m *model) create(s *state, d delayed) {
 	l := &s.leases[d.lease]
 	if l.there == 1 && !m.Rules.CreateOverwrites {
 		return
 	}
-	alone := m.kinds[d.lease].cells
+	exclusive := m.kinds[d.lease].cells
 	for i := range m.kinds {
 		if s.leases[i].there == 1 {
-			alone &^= m.kinds[i].cells
+			exclusive &^= m.kinds[i].cells
 		}
 	}
-	if d.at != none && m.unhandled(s, alone, d.at) != 0 {
+	if d.at != none && m.unhandled(s, exclusive, d.at) != 0 {
 		s.breaks(coversHandled)
 	}
 	if l.there == 1 && d.at < l.at {
@@ -61,7 +61,7 @@ func (m *model) create(s *state, d delayed) {
 	s.touch(d.lease)
 }
 
-// store puts a checkpoint into a lease.
+// store writes a checkpoint into a lease.
 func (m *model) store(s *state, i, at uint8) {
 	l := &s.leases[i]
 	cells := m.kinds[i].cells
@@ -79,7 +79,7 @@ func (m *model) store(s *state, i, at uint8) {
 	}
 }
 
-// promised is the set of written changes that must be handled.
+// promised returns the written changes that must be handled.
 func (m *model) promised(s *state) uint8 {
 	if s.marker == 0 && m.Now {
 		return 0
@@ -87,25 +87,26 @@ func (m *model) promised(s *state) uint8 {
 	return m.of(m.all, s.written) &^ m.of(m.all, s.scope)
 }
 
-// unhandled is what of cells, up to a position, is promised but not handled.
+// unhandled returns the changes of cells, up to a position, that are promised
+// but not handled.
 func (m *model) unhandled(s *state, cells, at uint8) uint8 {
 	return m.of(cells, at) & m.promised(s) &^ s.handled
 }
 
-// rob notes that a lease is taken from an owner that lives: its deliveries are
-// not fenced until its next write.
-func (m *model) rob(s *state, l uint8) {
+// markStolen records if a lease is taken from a live owner: that owner may still
+// deliver until its next write.
+func (m *model) markStolen(s *state, l uint8) {
 	if s.leases[l].there == 1 && s.leases[l].expired == 1 {
 		return
 	}
 	for i := range s.hosts {
 		if h := &s.hosts[i]; h.holds() && h.lease == l {
-			h.robbed = 1
+			h.stolen = 1
 		}
 	}
 }
 
-// holds reports whether the host takes itself for the owner of its lease.
+// holds reports whether the host believes that it owns its lease.
 func (h *host) holds() bool {
 	switch h.doing {
 	case anchoring, working, looking, listing, creating:
@@ -114,7 +115,7 @@ func (h *host) holds() bool {
 	return false
 }
 
-// environment is what happens by itself.
+// environment adds the steps that no host makes.
 func (v *moves) environment() {
 	m, s := v.m, v.from
 	if int(s.written) < len(m.Changes) {
@@ -128,7 +129,7 @@ func (v *moves) environment() {
 			v.expire(uint8(i))
 		}
 		if s.leases[i].there == 1 && s.deletions > 0 {
-			v.vanish(uint8(i))
+			v.deleteLease(uint8(i))
 		}
 	}
 	if s.lock == 1 {
@@ -151,7 +152,7 @@ func (v *moves) environment() {
 	}
 }
 
-// creates reports whether a prompt creation is to land before lease l expires.
+// creates reports whether a pending creation has to land before lease l expires.
 func (v *moves) creates(l uint8) bool {
 	if !v.m.Prompt {
 		return false
@@ -159,9 +160,9 @@ func (v *moves) creates(l uint8) bool {
 	return slices.ContainsFunc(v.from.hosts[:], func(h host) bool { return h.lease == l && h.child != 0 })
 }
 
-// expire lets the expiration pass. Whoever trusts its lease by a write that
-// landed has stopped to: that write left no later than it landed. An owner
-// that is well renews before, so it is not what progress may depend on.
+// expire lets the expiration pass. If a host trusts the lease because of a write
+// that has landed, it stops to: the write was sent before it landed. A healthy
+// owner renews earlier, so its expiration is a fault: progress must not need it.
 func (v *moves) expire(l uint8) {
 	add := v.step
 	for i := range v.m.Hosts {
@@ -178,12 +179,12 @@ func (v *moves) expire(l uint8) {
 	}
 }
 
-// vanish is somebody who deletes a lease document.
-func (v *moves) vanish(l uint8) {
-	t := v.fault("somebody deletes lease {l}", 0, l, 0)
+// deleteLease is an operator's deletion of a lease document.
+func (v *moves) deleteLease(l uint8) {
+	t := v.fault("an operator deletes lease {l}", 0, l, 0)
 	t.deletions--
 	t.leases[l].expired = 0
-	v.m.rob(t, l)
+	v.m.markStolen(t, l)
 	t.leases[l] = lease{epoch: t.leases[l].epoch}
 	t.touch(l)
 	for c := range t.durable {
@@ -195,5 +196,5 @@ func (v *moves) vanish(l uint8) {
 
 func (d *delayed) text() string {
 	return [...]string{acquire: "acquire of", checkpoint: "checkpoint of", release: "release of", remove: "delete of",
-		ask: "request for a handover of", create: "creation of"}[d.verb]
+		request: "handover request for", create: "creation of"}[d.verb]
 }

@@ -8,14 +8,14 @@ func (v *moves) split(i int) {
 	case looking:
 		if m.readable[s.topology][h.lease] {
 			if !m.Rules.WaitForSplit {
-				v.step("{h} finds that the range of {l} has merged again", i, h.lease, 0).hosts[i].toGiveBack()
+				v.step("{h} finds that the range of {l} has merged again", i, h.lease, 0).hosts[i].endWithRelease()
 			}
 			return
 		}
 		t := &v.step("{h} reads the ranges", i, h.lease, 0).hosts[i]
 		t.doing, t.ranges = listing, s.topology
 	case listing:
-		t := &v.step("{h} lists the leases beside {l}", i, h.lease, 0).hosts[i]
+		t := &v.step("{h} lists the leases other than {l}", i, h.lease, 0).hosts[i]
 		t.todo = m.uncovered(s, h.lease, h.ranges)
 		t.doing = creating
 		if t.todo == 0 || m.Rules.DeleteParentFirst {
@@ -26,9 +26,9 @@ func (v *moves) split(i int) {
 	}
 }
 
-// uncovered is which children of a lease are not covered by leases that began
-// as its children: its descendants. Others say nothing about the children: an
-// ancestor that is still there is about to give way itself.
+// uncovered returns the children of a lease that its descendants do not cover.
+// Only descendants count: if an ancestor of the lease still exists, it is about
+// to be split itself.
 func (m *model) uncovered(s *state, parent, ranges uint8) (set uint8) {
 	others := m.descendants(s, parent)
 	if m.Rules.AncestorsCover {
@@ -42,15 +42,16 @@ func (m *model) uncovered(s *state, parent, ranges uint8) (set uint8) {
 		others = 0
 	}
 	for i, k := range m.kinds {
-		if m.heirs[ranges][parent]>>i&1 == 1 && k.cells&^others != 0 {
+		if m.successors[ranges][parent]>>i&1 == 1 && k.cells&^others != 0 {
 			set |= 1 << i
 		}
 	}
 	return set
 }
 
-// descendants is what the leases cover that follow a lease, or follow those
-// that do: spans only ever shrink, and schema v1 follows v0.
+// descendants returns the cells of the leases that descend from a lease. Spans
+// only shrink from parent to child, and schema v1 follows v0, so a lease is a
+// descendant if its span lies within the parent's.
 func (m *model) descendants(s *state, parent uint8) (cells uint8) {
 	own := m.kinds[parent]
 	for i, k := range m.kinds {
@@ -61,8 +62,9 @@ func (m *model) descendants(s *state, parent uint8) (cells uint8) {
 	return cells
 }
 
-// resume finishes a split that somebody began before the ranges merged again:
-// children that are there go on, what they leave becomes a child too.
+// resume finishes a split that another owner began before the ranges merged
+// again: existing children stay, and the cells that they do not cover get
+// further children.
 func (v *moves) resume(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
@@ -109,7 +111,7 @@ func (v *moves) createChild(i int) {
 		h.child, h.at = 0, 0
 		switch {
 		case h.ending == toRelease && !m.Rules.LostCreateIsDone:
-			h.toGiveBack()
+			h.endWithRelease()
 		case !m.Rules.LostCreateIsDone:
 			h.doing, h.todo = looking, 0
 		case h.todo == 0:
@@ -118,14 +120,14 @@ func (v *moves) createChild(i int) {
 	})
 }
 
-// created is what can become of a creation: done is called where it was
-// answered, failed where it was not.
+// created adds the outcomes of a creation: done is called if it was answered,
+// failed if it was not.
 func (v *moves) created(i int, text string, done, failed func(*host)) {
 	s := v.from
 	h := &s.hosts[i]
 	d := v.creation(i)
 	if s.leases[d.lease].there == 1 {
-		text = "{h} is told that {l} is there already"
+		text = "{h} learns that {l} already exists"
 	}
 	t := v.step(text, i, d.lease, h.at)
 	v.m.create(t, d)
@@ -137,7 +139,7 @@ func (v *moves) created(i int, text string, done, failed func(*host)) {
 		failed(&t.hosts[i])
 	}
 	if s.delays > 0 {
-		t := v.fault("{h} gives up waiting for its creation of {l} at {n}, which is on its way", i, d.lease, h.at)
+		t := v.fault("{h} stops waiting for its creation of {l} at {n}, which is still pending", i, d.lease, h.at)
 		t.postpone(d)
 		failed(&t.hosts[i])
 	}
@@ -150,7 +152,7 @@ func lowest(set uint8) (n uint8) {
 	return n
 }
 
-// retire is worker.retire, after keeper.run has returned.
+// retire is worker.retire, when keeper.run has returned.
 func (v *moves) retire(i int) {
 	s, m := v.from, v.m
 	h := &s.hosts[i]
@@ -161,7 +163,7 @@ func (v *moves) retire(i int) {
 	case remove:
 		t := v.step("{h} deletes {l}", i, h.lease, 0)
 		if !v.land(t, i) {
-			v.steps[len(v.steps)-1].Text = "{h} is told that {l} has changed, and leaves it to its next owner"
+			v.steps[len(v.steps)-1].Text = "{h} learns that {l} has changed, and leaves it to its next owner"
 		}
 		if k := &t.hosts[i]; m.Rules.DeleteParentFirst && h.todo != 0 {
 			k.doing, k.write = creating, sent{}
@@ -169,11 +171,11 @@ func (v *moves) retire(i int) {
 			k.stop()
 		}
 		if d, able := v.pending(i); able && s.delays > 0 {
-			t := v.fault("{h} gives up waiting for its delete of {l}, which is on its way", i, h.lease, 0)
+			t := v.fault("{h} stops waiting for its delete of {l}, which is still pending", i, h.lease, 0)
 			t.postpone(d)
 			t.hosts[i].stop()
 		}
-	default: // keeping.Wait: the keeper's last write
-		v.keep(i)
+	default: // keeping.Wait: the lease writer's last write
+		v.writes(i)
 	}
 }

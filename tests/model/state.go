@@ -1,6 +1,6 @@
 package model
 
-// Bounds of a state. They are what keeps it a small comparable value.
+// Bounds of a state. They keep it a small comparable value.
 const (
 	maxHosts   = 3
 	maxLeases  = 7
@@ -8,83 +8,83 @@ const (
 	maxDelayed = 2
 )
 
-// none is a continuation that is not there yet.
+// none is the continuation of a lease without one.
 const none = 0xFF
 
-// state is everything that can differ between two moments. Etags are not in
-// it: one never comes back, so that of an etag in somebody's hands it only
-// matters whether it is still the document's. That one bit is called fresh.
-// Incarnations are not in it either: what a dead one wrote belongs to nobody.
+// state is everything that can differ between two moments. It has no etags: an
+// etag is never repeated, so it only matters whether a host's etag is still the
+// document's. That bit is called fresh. It has no incarnations either: when a
+// process dies, its leases belong to no incarnation.
 type state struct {
 	hosts   [maxHosts]host
 	leases  [maxLeases]lease
-	delayed [maxDelayed]delayed // sorted; requests that nobody waits for
+	delayed [maxDelayed]delayed // sorted; requests whose sender has stopped waiting
 
 	written  uint8           // changes in the feed: 1 … written
 	handled  uint8           // set of changes whose handler returned nil
 	scope    uint8           // changes up to here are not promised: written before "now"
 	topology uint8           // how often ranges have split or merged
 	durable  [maxCells]uint8 // the highest checkpoint that covered a cell
-	marker   uint8           // the leases were created once
+	marker   uint8           // bootstrap has created the leases
 	lock     uint8           // bootstrap lock: 0 none, 1 held, 2 older than its TTL
 
-	// what may still happen
-	crashes, losses, delays, steals, stops, asks, deletions uint8
+	// How often each may still happen.
+	crashes, losses, delays, steals, stops, requests, deletions uint8
 
 	broken promise
 }
 
 // lease is a lease document.
 type lease struct {
-	there   uint8
-	owner   uint8 // name + 1; 0 is free
-	by      uint8 // incarnation: host + 1; 0 where it is dead or there is none
-	epoch   uint8
-	at      uint8 // continuation
-	expired uint8 // the expiration has passed since the last write
-	asked   uint8 // another host asks for a handover
+	there     uint8
+	owner     uint8 // name + 1; 0 is free
+	by        uint8 // incarnation: host + 1; 0 if it is dead or there is none
+	epoch     uint8
+	at        uint8 // continuation
+	expired   uint8 // the expiration has passed since the last write
+	requested uint8 // another host requests a handover
 }
 
-// host is one process, as far as one lease goes: its worker and its keeper.
+// host is a process with one lease: its worker and its lease writer.
 type host struct {
-	doing  uint8 // see the constants
-	lease  uint8
-	fresh  uint8 // keeper.lease.etag is the document's
-	epoch  uint8 // identity.epoch
-	read   uint8 // continuation of the newest page
-	acked  uint8 // keeper.acknowledged
-	stored uint8 // keeper.stored
-	trust  uint8 // keeper.trusted: 1 by a write not later than the document's last, 2 by a later one
-	calls  uint8 // the handler is running
-	robbed uint8 // a host has stolen this lease from a live owner: us
-	ending uint8 // why no more is read
-	proved uint8 // a write that left after the range was gone has landed
-	looked uint8 // the lease, of schema v1, was found to have no children
+	doing     uint8 // see the constants
+	lease     uint8
+	fresh     uint8 // keeper.lease.etag is the document's
+	epoch     uint8 // identity.epoch
+	read      uint8 // continuation of the newest page
+	acked     uint8 // keeper.acknowledged
+	stored    uint8 // keeper.stored
+	trust     uint8 // keeper.trusted: 1 by a write not later than the document's last, 2 by a later one
+	calls     uint8 // the handler is running
+	stolen    uint8 // another host took the lease while this one was alive
+	ending    uint8 // the reason to read no more
+	confirmed uint8 // a write that was sent when the range was gone has landed
+	childless uint8 // the lease, of schema v1, was found to have no children
 
-	write  sent  // the request of the keeper, or of whoever writes this lease
+	write  sent  // the pending write of the lease
 	child  uint8 // the lease that is being created, + 1; 0 none
 	at     uint8 // its continuation
 	todo   uint8 // leases that are still to be created
 	ranges uint8 // the topology that was read for that
-	holes  uint8 // leases that the last audit missed
+	gaps   uint8 // leases that the last audit missed
 	locked uint8 // the bootstrap lock that this host took is younger than its TTL
 }
 
-// sent is a request on its way from a host that waits for the answer.
+// sent is a pending request; its host waits for the answer.
 type sent struct {
-	verb  uint8
-	fresh uint8 // its etag is the document's; meaningless with force
-	force uint8 // it carries none
-	proof uint8 // it left after the range was gone
-	at    uint8 // continuation in it
+	verb     uint8
+	fresh    uint8 // its etag is the document's; meaningless with force
+	force    uint8 // it carries none
+	confirms uint8 // it was sent when the range was gone
+	at       uint8 // continuation in it
 }
 
-// delayed is a request that outlived its sender's patience.
+// delayed is a pending request whose sender has stopped waiting for it.
 type delayed struct {
 	verb, lease, force, owner, by, epoch, at uint8
 }
 
-// What a host is doing.
+// Activities of a host.
 const (
 	idle uint8 = iota
 	listed
@@ -93,13 +93,13 @@ const (
 	anchoring // startPosition: the concrete "now" is to be in the lease first
 	working
 	looking  // split: refresh of the ranges
-	listing  // split: which children are covered already
+	listing  // split: reads which children are already covered
 	creating // split: children
 	retiring // split: delete of the parent
 	releasing
 	releaseUnsure
 	lost
-	asking
+	requesting
 	booting // prepare: reads the marker
 	locking
 	seeking // createMissing: refresh of the ranges
@@ -111,22 +111,22 @@ const (
 	mending  // audit: create
 )
 
-// Why a worker reads no more.
+// Reasons of a worker to read no more.
 const (
 	notEnding uint8 = iota
 	toSplit
 	toRelease
 )
 
-// Verbs of requests. unsure is not one: it says that the last request of the
-// keeper must be followed by a read.
+// Verbs of requests. unsure is not one: it means that the lease writer must read
+// the lease, because the outcome of its last request is unknown.
 const (
 	nothing uint8 = iota
 	acquire
 	checkpoint
 	release
 	remove
-	ask
+	request
 	create
 	unsure
 )
@@ -167,7 +167,7 @@ func (s *state) breaks(p promise) {
 	}
 }
 
-// touch is called where a write on a lease has landed: its etag is another.
+// touch is called when a write of a lease has landed: its etag has changed.
 func (s *state) touch(l uint8) {
 	for i := range s.hosts {
 		if h := &s.hosts[i]; h.lease == l {
@@ -176,28 +176,28 @@ func (s *state) touch(l uint8) {
 	}
 	for i := range s.delayed {
 		if d := &s.delayed[i]; d.verb != nothing && d.verb != create && d.lease == l && d.force == 0 {
-			*d = delayed{} // a conflict that nobody hears of
+			*d = delayed{} // a conflict without a receiver
 		}
 	}
 }
 
 // stop ends a worker: the host is free for another lease.
-func (h *host) stop() { *h = host{holes: h.holes} }
+func (h *host) stop() { *h = host{gaps: h.gaps} }
 
-// lose ends a worker once its handler has returned.
+// lose ends a worker, if necessary when its handler has returned.
 func (h *host) lose() {
 	if h.calls == 0 {
 		h.stop()
 		return
 	}
-	*h = host{doing: lost, lease: h.lease, epoch: h.epoch, read: h.read, acked: h.acked, calls: 1, robbed: h.robbed, holes: h.holes}
+	*h = host{doing: lost, lease: h.lease, epoch: h.epoch, read: h.read, acked: h.acked, calls: 1, stolen: h.stolen, gaps: h.gaps}
 }
 
-// toGiveBack ends reading, so that the lease is released.
-func (h *host) toGiveBack() { h.doing, h.ending, h.todo = working, toRelease, 0 }
+// endWithRelease ends reading, so that the lease is released.
+func (h *host) endWithRelease() { h.doing, h.ending, h.todo = working, toRelease, 0 }
 
-// delay puts a request among those that nobody waits for. Where it cannot have
-// an effect any more it is dropped.
+// delay keeps a request without a waiting sender, so that it can land later. It
+// drops the request if there is no room.
 func (s *state) delay(d delayed) bool {
 	for i := range s.delayed {
 		if s.delayed[i].verb == nothing {

@@ -1,10 +1,11 @@
 package model
 
-// readAhead is how many changes may be read and not handled: one with the
-// handler, one that waits. A page holds one change here.
+// readAhead limits the changes that are read but not handled: one in the
+// handler, one waiting. In the model a page has one change.
 const readAhead = 2
 
-// work is worker.run: read, deliver, acknowledge; then split or release.
+// work is worker.run: read, deliver, acknowledge; when reading ends, split or
+// release.
 func (v *moves) work(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
@@ -24,18 +25,18 @@ func (v *moves) work(i int) {
 		waiting = 0
 	}
 	readable := m.readable[s.topology][h.lease]
-	if h.looked == 0 && readable && m.kinds[h.lease].byKeys && h.ending == notEnding && !m.Rules.ResumeParent {
+	if h.childless == 0 && readable && m.kinds[h.lease].byKeys && h.ending == notEnding && !m.Rules.ResumeParent {
 		if m.descendants(s, h.lease) != 0 {
 			v.resume(i)
 		} else {
-			v.step("{h} finds no children of {l}", i, h.lease, 0).hosts[i].looked = 1
+			v.step("{h} finds no children of {l}", i, h.lease, 0).hosts[i].childless = 1
 		}
 		return
 	}
 	switch {
 	case h.ending != notEnding:
 	case !readable:
-		v.step("{h} is told that the range of {l} is gone", i, h.lease, 0).hosts[i].ending = toSplit
+		v.step("{h} learns that the range of {l} is gone", i, h.lease, 0).hosts[i].ending = toSplit
 	default:
 		v.reads(i, cells)
 	}
@@ -43,7 +44,7 @@ func (v *moves) work(i int) {
 		v.step("{h} has caught up with {l}", i, h.lease, 0).hosts[i].ending = toRelease
 	}
 	if h.ending == notEnding && s.stops > 0 {
-		t := v.fault("{h} is told to stop", i, h.lease, 0)
+		t := v.fault("{h} begins to stop", i, h.lease, 0)
 		t.stops--
 		t.hosts[i].ending = toRelease
 	}
@@ -51,11 +52,11 @@ func (v *moves) work(i int) {
 		v.delivers(i, waiting)
 	}
 	v.returns(i)
-	confirmed := h.proved == 1 || m.Rules.SplitUnconfirmed || m.Rules.SplitAtRead
+	confirmed := h.confirmed == 1 || m.Rules.SplitUnconfirmed || m.Rules.SplitAtRead
 	keeping := h.write.verb != nothing && h.write.verb != unsure
 	switch {
 	case h.ending == toSplit && confirmed && (waiting == 0 && h.calls == 0 && h.acked == h.stored || m.Rules.SplitAtRead && h.calls == 0):
-		v.step("{h} has delivered what it read of {l}; stored is {n}", i, h.lease, h.stored).hosts[i].doing = looking
+		v.step("{h} has delivered all that it read of {l}; stored is {n}", i, h.lease, h.stored).hosts[i].doing = looking
 	case h.ending == toRelease && h.calls == 0 && !keeping:
 		t := &v.step("{h} sends the release of {l}", i, h.lease, 0).hosts[i]
 		t.doing = releasing
@@ -85,7 +86,7 @@ func (v *moves) reads(i int, cells uint8) {
 	}
 }
 
-// delivers is the start of a handler call, and where most promises show.
+// delivers starts a handler call. It checks the promises about deliveries.
 func (v *moves) delivers(i int, n uint8) {
 	m := v.m
 	t := v.step("{h} hands change {n} of {l} to the handler", i, v.from.hosts[i].lease, n)
@@ -94,13 +95,13 @@ func (v *moves) delivers(i int, n uint8) {
 	l := &t.leases[h.lease]
 	cell := m.Changes[n-1]
 	current := l.there == 1 && l.by == uint8(i)+1 && l.epoch == h.epoch
-	if !current && h.robbed == 0 {
+	if !current && h.stolen == 0 {
 		t.breaks(fenced)
 	}
 	if current && n <= t.durable[cell] {
 		t.breaks(repeats)
 	}
-	if current && h.looked == 0 && m.descendants(t, h.lease)>>cell&1 == 1 {
+	if current && h.childless == 0 && m.descendants(t, h.lease)>>cell&1 == 1 {
 		t.breaks(single)
 	}
 	if m.unhandled(t, 1<<cell, n-1) != 0 {
@@ -108,7 +109,8 @@ func (v *moves) delivers(i int, n uint8) {
 	}
 }
 
-// returns is the handler's success. Failure leads back to a state that was seen.
+// returns is the handler's success. If the handler fails, the state is one that
+// the search has already seen.
 func (v *moves) returns(i int) {
 	h := &v.from.hosts[i]
 	if h.calls == 0 {

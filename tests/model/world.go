@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// World is the setting of an exploration: hosts, the ranges and what becomes of
-// them, the feed, and how much may go wrong.
+// World is the setting of an exploration: hosts, ranges with their splits and
+// merges, the feed, and the number of faults.
 type World struct {
 	Name  string
 	Hosts int
@@ -22,15 +22,15 @@ type World struct {
 	// Epochs bounds how often a lease is acquired.
 	Epochs int
 	// Boot begins without leases: the hosts create them. Otherwise each first
-	// range has a lease that nobody owns.
+	// range has a free lease.
 	Boot bool
 	// Now starts at the end of the feed instead of at its beginning.
 	Now bool
 	// Spans gives the first ranges leases over spans of keys (schema v1).
 	Spans bool
-	// Audits lets hosts look for holes.
+	// Audits lets hosts look for coverage gaps.
 	Audits bool
-	// Drain lets a host give a lease back when it has caught up with the feed.
+	// Drain lets a host release a lease when it has caught up with the feed.
 	Drain bool
 	// Prompt has the creation of a child land within the expiration of its
 	// parent, or not at all.
@@ -39,13 +39,13 @@ type World struct {
 	Slow bool
 
 	// How often each may happen.
-	Crashes   int // a process dies and starts anew
+	Crashes   int // a process dies and starts again
 	Losses    int // a write's answer is lost
-	Delays    int // a request lands after its sender gave up on it, or never
+	Delays    int // a request lands when its sender has stopped waiting, or never
 	Steals    int // balancing takes a lease from a live owner
-	Asks      int // balancing asks an owner for a handover
+	Requests  int // balancing requests a handover from an owner
 	Stops     int // a host stops gracefully
-	Deletions int // somebody deletes a lease document
+	Deletions int // an operator deletes a lease document
 
 	Rules Rules
 }
@@ -67,11 +67,11 @@ type kind struct {
 // model is a world made ready for exploration.
 type model struct {
 	World
-	kinds    []kind
-	readable [][]bool  // by topology and lease: a physical range answers for it
-	heirs    [][]uint8 // by topology and lease: the leases that follow it, as a set
-	all      uint8     // all cells
-	first    uint8     // leases that exist at the beginning
+	kinds      []kind
+	readable   [][]bool  // by topology and lease: a physical range answers for it
+	successors [][]uint8 // by topology and lease: the leases that replace it if it is gone, as a set
+	all        uint8     // all cells
+	first      uint8     // leases that exist at the beginning
 }
 
 func (w World) model() *model {
@@ -95,15 +95,15 @@ func (w World) model() *model {
 	}
 	for done := 0; done != len(m.kinds); { // children may need further leases
 		done = len(m.kinds)
-		m.readable, m.heirs = nil, nil
+		m.readable, m.successors = nil, nil
 		for t, ranges := range w.Ranges {
-			readable, heirs := make([]bool, done), make([]uint8, done)
+			readable, successors := make([]bool, done), make([]uint8, done)
 			for i := range done {
 				if t >= m.born(m.kinds[i]) {
-					readable[i], heirs[i] = m.locate(m.kinds[i], ranges)
+					readable[i], successors[i] = m.locate(m.kinds[i], ranges)
 				}
 			}
-			m.readable, m.heirs = append(m.readable, readable), append(m.heirs, heirs)
+			m.readable, m.successors = append(m.readable, readable), append(m.successors, successors)
 		}
 	}
 	if len(m.kinds) > maxLeases {
@@ -112,7 +112,7 @@ func (w World) model() *model {
 	return m
 }
 
-// addParts adds a lease for each part of a range that can be found to be missing.
+// addParts adds a lease for each part of a range that an audit can find missing.
 func (m *model) addParts(cells uint8) {
 	for part := uint8(1); part < cells; part++ {
 		if part&^cells == 0 && run(part) == part {
@@ -121,7 +121,7 @@ func (m *model) addParts(cells uint8) {
 	}
 }
 
-// kind is the number of a lease; it is added where it is new.
+// kind returns the number of a lease, and adds the lease if it is new.
 func (m *model) kind(k kind) uint8 {
 	if k.byKeys {
 		k.token = spanToken(k.cells)
@@ -140,7 +140,7 @@ func spanToken(cells uint8) string {
 	return string([]byte{'0' + byte(lo), '-', '0' + byte(hi)})
 }
 
-// born is the first topology in which a lease can be there.
+// born returns the first topology in which a lease can exist.
 func (m *model) born(k kind) int {
 	if k.byKeys {
 		return 0
@@ -150,7 +150,7 @@ func (m *model) born(k kind) int {
 	})
 }
 
-// number is the number of a lease that is known to exist.
+// number returns the number of a lease that must be known.
 func (m *model) number(k kind) uint8 {
 	known := len(m.kinds)
 	n := m.kind(k)
@@ -160,30 +160,30 @@ func (m *model) number(k kind) uint8 {
 	return n
 }
 
-// locate is topology.go's: either a range answers for the lease, or others
-// follow it.
+// locate is topology.go's: it reports whether a range answers for the lease, and
+// returns the successors of the lease if none does.
 func (m *model) locate(l kind, ranges []Range) (bool, uint8) {
-	var heirs []Range
+	var successors []Range
 	for _, r := range ranges {
 		if !l.byKeys && r.ID == l.token {
 			return true, 0
 		}
 		if r.Cells&l.cells != 0 {
-			heirs = append(heirs, r)
+			successors = append(successors, r)
 		}
 	}
-	if len(heirs) == 1 && l.byKeys {
+	if len(successors) == 1 && l.byKeys {
 		return true, 0
 	}
 	var set uint8
-	for _, r := range heirs {
+	for _, r := range successors {
 		own := l.cells & r.Cells
 		set |= 1 << m.kind(kind{token: r.ID, cells: own, byKeys: l.byKeys || own != r.Cells})
 	}
 	return false, set
 }
 
-// name is a host's owner name.
+// name returns a host's owner name.
 func (m *model) name(h int) uint8 {
 	if m.Twins && h == 1 {
 		return 0
@@ -191,7 +191,7 @@ func (m *model) name(h int) uint8 {
 	return uint8(h)
 }
 
-// of is the set of changes in cells, up to and with change n.
+// of returns the set of changes in cells, up to and including change n.
 func (m *model) of(cells, n uint8) (set uint8) {
 	for i := range m.Changes {
 		if uint8(i) < n && cells>>m.Changes[i]&1 == 1 {
@@ -201,7 +201,7 @@ func (m *model) of(cells, n uint8) (set uint8) {
 	return set
 }
 
-// nextChange is the first change of cells after position at that is written, 0 where
+// nextChange returns the first written change of cells after position at, 0 if
 // there is none.
 func (m *model) nextChange(s *state, cells, at uint8) uint8 {
 	for n := at + 1; n <= s.written; n++ {
@@ -216,7 +216,7 @@ func (m *model) start() state {
 	s := state{
 		written: uint8(m.Written),
 		crashes: uint8(m.Crashes), losses: uint8(m.Losses), delays: uint8(m.Delays), steals: uint8(m.Steals),
-		stops: uint8(m.Stops), asks: uint8(m.Asks), deletions: uint8(m.Deletions),
+		stops: uint8(m.Stops), requests: uint8(m.Requests), deletions: uint8(m.Deletions),
 	}
 	if m.Boot {
 		for i := range m.Hosts {

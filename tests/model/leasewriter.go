@@ -1,28 +1,28 @@
 package model
 
-// keep is keeper.run: one write at a time, checkpoint and renewal in one.
-func (v *moves) keep(i int) {
+// writes is keeper.run: one write at a time, which is checkpoint and renewal.
+func (v *moves) writes(i int) {
 	s := v.from
 	h := &s.hosts[i]
 	switch h.write.verb {
 	case nothing:
-		// A renewal of a lease that is trusted and unchanged changes nothing
-		// that the model knows, and is left out.
+		// If the lease is trusted and unchanged, a renewal would not change the
+		// state.
 		switch {
 		case h.fresh == 0 && !v.m.Rules.ForceAfterLoss:
-			v.step("{h} writes {l} and is told that it has changed", i, h.lease, 0).hosts[i].write = sent{verb: unsure}
-		case h.acked != h.stored || h.trust == 0 || h.ending == toSplit && h.proved == 0 && !v.m.Rules.SplitUnconfirmed:
+			v.step("{h} writes {l} and learns that it has changed", i, h.lease, 0).hosts[i].write = sent{verb: unsure}
+		case h.acked != h.stored || h.trust == 0 || h.ending == toSplit && h.confirmed == 0 && !v.m.Rules.SplitUnconfirmed:
 			t := &v.step("{h} sends a checkpoint of {l} at {n}", i, h.lease, h.acked).hosts[i]
 			t.send(checkpoint, t.write.force == 1)
 		}
 	case checkpoint:
-		v.keeperLands(i)
+		v.writeLands(i)
 	case unsure:
-		v.keeperReads(i)
+		v.writeReads(i)
 	}
 }
 
-func (v *moves) keeperLands(i int) {
+func (v *moves) writeLands(i int) {
 	s := v.from
 	h := &s.hosts[i]
 	t := v.step("{h}'s checkpoint of {l} at {n} is stored", i, h.lease, h.write.at)
@@ -30,12 +30,12 @@ func (v *moves) keeperLands(i int) {
 	case v.land(t, i):
 		k := &t.hosts[i]
 		k.fresh, k.stored, k.trust, k.write = 1, h.write.at, 1, sent{}
-		k.proved |= h.write.proof
+		k.confirmed |= h.write.confirms
 	case t.leases[h.lease].there == 0:
-		v.steps[len(v.steps)-1].Text = "{h} is told that {l} is gone"
+		v.steps[len(v.steps)-1].Text = "{h} learns that {l} is gone"
 		t.hosts[i].lose()
 	default:
-		v.steps[len(v.steps)-1].Text = "{h} is told that {l} has changed"
+		v.steps[len(v.steps)-1].Text = "{h} learns that {l} has changed"
 		t.hosts[i].write = sent{verb: unsure}
 	}
 	d := v.request(i)
@@ -51,14 +51,14 @@ func (v *moves) keeperLands(i int) {
 		t.hosts[i].write = after
 	}
 	if able && s.delays > 0 {
-		t := v.fault("{h} gives up waiting for its checkpoint of {l} at {n}, which is on its way", i, h.lease, h.write.at)
+		t := v.fault("{h} stops waiting for its checkpoint of {l} at {n}, which is still pending", i, h.lease, h.write.at)
 		t.postpone(d)
 		t.hosts[i].write = after
 	}
 }
 
-// keeperReads is the second half of keeper.writeOnce: the document decides.
-func (v *moves) keeperReads(i int) {
+// writeReads is the second half of keeper.writeOnce: the document decides.
+func (v *moves) writeReads(i int) {
 	s, r := v.from, &v.m.Rules
 	h := &s.hosts[i]
 	l := &s.leases[h.lease]
@@ -66,27 +66,27 @@ func (v *moves) keeperReads(i int) {
 		t := v.step("{h} reads {l}: lost", i, h.lease, 0)
 		t.hosts[i].lose()
 		if h.child != 0 && s.delays > 0 {
-			t := v.fault("{h} reads {l}: lost, while its creation of a child is on its way", i, h.lease, 0)
+			t := v.fault("{h} reads {l}: lost, while its creation of a child is still pending", i, h.lease, 0)
 			t.postpone(v.creation(i))
 			t.hosts[i].lose()
 		}
 		return
 	}
-	t := &v.step("{h} reads {l}: its own; takes the etag", i, h.lease, 0).hosts[i]
+	t := &v.step("{h} reads {l}: its own; adopts the etag", i, h.lease, 0).hosts[i]
 	t.write, t.fresh = sent{}, 1
 	if r.TrustByReading {
 		t.trust = 2
 	}
 	switch {
-	case l.asked == 0:
+	case l.requested == 0:
 	case t.doing == looking, t.doing == listing:
-		t.toGiveBack()
+		t.endWithRelease()
 	default:
 		t.ending = toRelease
 	}
 }
 
-// release is keeper.release, after keeper.run has returned.
+// release is keeper.release, when keeper.run has returned.
 func (v *moves) release(i int) {
 	s := v.from
 	h := &s.hosts[i]
@@ -95,7 +95,7 @@ func (v *moves) release(i int) {
 		if v.land(t, i) || t.leases[h.lease].there == 0 {
 			t.hosts[i].stop()
 		} else {
-			v.steps[len(v.steps)-1].Text = "{h} is told that {l} has changed"
+			v.steps[len(v.steps)-1].Text = "{h} learns that {l} has changed"
 			t.hosts[i].doing = releaseUnsure
 		}
 		v.unanswered(i, releaseUnsure)
@@ -114,7 +114,7 @@ func (v *moves) release(i int) {
 
 func (v *moves) sendRelease(h *host) {
 	h.send(release, false)
-	if v.m.Rules.ReleaseWhatWasRead {
+	if v.m.Rules.ReleaseAtRead {
 		h.write.at = h.read
 	}
 }
