@@ -5,17 +5,17 @@
 //
 //	func Open(ctx context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error)
 //
-// Open checks the settings and prepares connections without waiting for them;
-// the returned function closes what Open opened, after the last call of the
-// handler, and may be nil.
+// Open checks the settings and prepares connections without waiting for them.
+// If the returned function is not nil, it is called after the last call of the
+// handler and closes the connections.
 //
 // Settings are environment variables, read with envconfig: a field RedisURL
 // tagged `split_words:"true"` of a handler named leaderboard is
 // HALLEY_LEADERBOARD_REDIS_URL. The tags `desc`, `default` and `required` are
-// envconfig's; every field has a desc. Fields of type [app.Secret] and
-// [app.RedisURL] print without what must stay secret. Those of type
-// [app.Interval], [app.Count] and [app.Toggle] are written as all settings of
-// Halley, and have their default where the variable is empty.
+// envconfig's; every field has a desc. When fields of type [app.Secret] and
+// [app.RedisURL] are printed, secrets are redacted. Fields of type
+// [app.Interval], [app.Count] and [app.Toggle] are parsed like all settings of
+// Halley; if the variable is empty, they keep their default.
 package handlers
 
 import (
@@ -41,13 +41,13 @@ func All() []Entry {
 	}
 }
 
-// Env is what [Entry.Open] needs from the application.
+// Env is passed to [Entry.Open] by the application.
 type Env = app.Env
 
 // Entry is one handler of the list.
 type Entry struct {
 	Name    string // the function's name: lower-case letters and digits; prefixes its leases and settings
-	Summary string // one line for people
+	Summary string // one line for the help text
 
 	newSettings func() any
 	open        func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error)
@@ -76,8 +76,8 @@ func (e Entry) Load() (any, error) {
 	return s, nil
 }
 
-// setDefaults sets the fields whose types leave the default where a variable is
-// set to an empty value, as those of package app do.
+// setDefaults sets the defaults of fields with a Decode method. If a variable is
+// set to an empty value, the methods of package app leave the field as it is.
 func setDefaults(settings any) error {
 	for field, v := range reflect.ValueOf(settings).Elem().Fields() {
 		value, ok := field.Tag.Lookup("default")
@@ -101,9 +101,9 @@ func describe(err error) error {
 	return err
 }
 
-// Open constructs the handler from settings, a pointer as Load returned it.
-// The returned close function is never nil when err is nil; call it once,
-// after the handler's last call. Errors name the setting to change.
+// Open constructs the handler from the settings that Load returned. If err is
+// nil, closer is not nil; the caller calls it once, after the handler's last
+// call. Errors name the setting to change.
 func (e Entry) Open(ctx context.Context, env Env, settings any) (handle trigger.Handler, closer func() error, err error) {
 	env.Prefix = e.Prefix()
 	env.Logger = env.Log().Named(e.Name)

@@ -23,7 +23,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-func TestEntries(t *testing.T) {
+func TestEntriesAreWellFormed(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 	seen := map[string]bool{}
 	for _, e := range All() {
@@ -46,8 +46,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// The names by which users set the settings; a change breaks their apps.
-func TestSettingNames(t *testing.T) {
+// If a name of a setting changes, the apps of users break.
+func TestSettingNamesAreStable(t *testing.T) {
 	want := map[string][]string{
 		"leaderboard": {"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_LEADERBOARD_KEY_PREFIX"},
 		"push": {"HALLEY_PUSH_REDIS_URL", "HALLEY_PUSH_KEY_PREFIX", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "HALLEY_PUSH_VAPID_PRIVATE_KEY",
@@ -80,7 +80,7 @@ func find(t *testing.T, name string) Entry {
 	return Entry{}
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadReadsSettings(t *testing.T) {
 	t.Setenv("HALLEY_PUSH_REDIS_URL", "redis://:hunter2@cache")
 	t.Setenv("HALLEY_PUSH_VAPID_PUBLIC_KEY", "public")
 	t.Setenv("HALLEY_PUSH_VAPID_PRIVATE_KEY", "hunter2")

@@ -1,7 +1,7 @@
-// Package app holds what a handler package and the application share: the
-// [Env] that a handler is opened with, and the types of settings: those that
-// keep secrets out of logs, and those that read what every setting of Halley may
-// be written as.
+// Package app is shared by handler packages and the application. It has the
+// [Env] that a handler is opened with, and types of settings: some keep secrets
+// out of logs, others parse durations, counts and toggles in the same way for
+// all settings of Halley.
 package app
 
 import (
@@ -10,26 +10,27 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// Env is what the application gives a handler when it opens it.
+// Env is passed to a handler when the application opens it.
 type Env struct {
-	// Logger is named after the handler. Nil logs nothing.
+	// Logger is named after the handler. If it is nil, nothing is logged.
 	Logger *zap.Logger
 
-	// Container names a container of the monitored account; it does no I/O and
-	// is not nil. The containers a handler asks for must exist.
+	// Container returns a client for a container of the monitored account. The
+	// container must exist when the handler first uses it; Container itself does
+	// no I/O. The function is not nil.
 	Container func(database, container string) *cosmos.Container
 
-	// Database is the monitored container's, the default of a handler's own
-	// containers.
+	// Database is the monitored container's. A handler uses it for its own
+	// containers if its settings name no other database.
 	Database string
 
 	// Prefix begins the names of the handler's settings, such as
-	// HALLEY_LEADERBOARD_. It is there for error messages: settings arrive
-	// already read.
+	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
+	// settings themselves are already read.
 	Prefix string
 }
 
-// Log is the logger to use, never nil.
+// Log returns Logger, or a logger without output if Logger is nil.
 func (e Env) Log() *zap.Logger {
 	if e.Logger == nil {
 		return zap.NewNop()

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// prints shows v in every way in which settings get into texts.
+// prints returns v in every text form in which a setting may appear.
 func prints(t *testing.T, v any) string {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
@@ -62,7 +62,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-func TestRedisURL(t *testing.T) {
+func TestRedisURLClientOptions(t *testing.T) {
 	client, err := RedisURL("rediss://me:p%40ss@cache.example:6380/3").Client()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestRedisURL(t *testing.T) {
 	}
 }
 
-func TestBadRedisURLs(t *testing.T) {
+func TestBadRedisURLsNameTheFix(t *testing.T) {
 	tests := []struct{ url, want string }{
 		{"", "is empty; set it to a URL such as redis://"},
 		{"localhost:6379", "is not a Redis URL"},
@@ -95,10 +95,10 @@ func TestBadRedisURLs(t *testing.T) {
 	}
 }
 
-// TestRedisDownIsQuiet: a command's error is all that is told of a Redis that
-// cannot be reached. A process of its own tries, for go-redis keeps the stderr
-// that it found at the start.
-func TestRedisDownIsQuiet(t *testing.T) {
+// TestUnreachableRedisWritesNothingToStderr: if Redis cannot be reached, only the
+// command's error says so. The test starts a process, because go-redis keeps the
+// stderr of its start.
+func TestUnreachableRedisWritesNothingToStderr(t *testing.T) {
 	const child = "HALLEY_TEST_REDIS_DOWN"
 	if os.Getenv(child) != "" {
 		client, err := RedisURL("redis://127.0.0.1:1").Client()
@@ -111,7 +111,7 @@ func TestRedisDownIsQuiet(t *testing.T) {
 		}
 		return
 	}
-	test := exec.Command(os.Args[0], "-test.run=^TestRedisDownIsQuiet$")
+	test := exec.Command(os.Args[0], "-test.run=^TestUnreachableRedisWritesNothingToStderr$")
 	test.Env = append(os.Environ(), child+"=1")
 	var stderr bytes.Buffer
 	test.Stderr = &stderr

@@ -13,11 +13,11 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a setting whose value is never printed: under every verb of fmt,
-// in JSON and in logs it reads [redacted], or is empty where it is not set.
+// Secret is a setting whose value is never printed: with every verb of fmt, in
+// JSON and in logs it is [redacted], or empty if it is not set.
 type Secret string
 
-// Reveal gives the value.
+// Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -33,9 +33,9 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 // MarshalText implements [encoding.TextMarshaler].
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// RedisURL is a setting that holds redis://[user[:password]@]host[:port][/db]
-// or rediss:// for TLS, with the query parameters that go-redis takes. It
-// prints without user and password.
+// RedisURL is a setting of the form redis://[user[:password]@]host[:port][/db],
+// or rediss:// for TLS, with the query parameters of go-redis. When it is
+// printed, user and password are left out.
 type RedisURL string
 
 // String is the URL without user, password and parameters.
@@ -60,13 +60,13 @@ func (u RedisURL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String()
 // MarshalText implements [encoding.TextMarshaler].
 func (u RedisURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// init keeps go-redis from writing lines of its own to stderr, where the
-// Functions host takes each for an error. What they say is in the errors of
-// the commands.
+// init keeps go-redis from writing log lines to stderr, because the Functions
+// host records each as an error. If a command fails, its error has the same
+// information.
 func init() { logging.Disable() }
 
-// Client makes a client without connecting. Deadlines of a call's context are
-// honoured. Close the client after use.
+// Client returns a client without connecting. A call of the client ends when its
+// context ends. The caller closes the client.
 func (u RedisURL) Client() (*redis.Client, error) {
 	if u == "" {
 		return nil, errors.New("is empty; set it to a URL such as redis://127.0.0.1:6379/0, or rediss:// for TLS")
@@ -81,7 +81,8 @@ func (u RedisURL) Client() (*redis.Client, error) {
 	return redis.NewClient(opts), nil
 }
 
-// reason tells err where it cannot hold a part of the password.
+// reason returns the text of err, or "" if it could contain a part of the
+// password.
 func (u RedisURL) reason(err error) string {
 	shown := u.String()
 	if shown == redacted {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Interval is a duration setting: Go syntax ("5s", "1m30s"), or a plain number
-// of milliseconds as the settings of the Cosmos DB extension for Azure Functions
-// are.
+// Interval is a duration setting in Go syntax ("5s", "1m30s"). If it is a plain
+// number, it counts milliseconds, as in the settings of the Cosmos DB extension
+// for Azure Functions.
 type Interval time.Duration
 
 // Decode implements envconfig's Decoder; an empty value leaves the default.
@@ -30,7 +30,7 @@ func (d *Interval) Decode(s string) error {
 
 func (d Interval) String() string { return time.Duration(d).String() }
 
-// Count is a setting that holds a whole number above 0.
+// Count is a setting with a whole number above 0.
 type Count int
 
 // Decode implements envconfig's Decoder; an empty value leaves the default.

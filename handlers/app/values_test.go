@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestInterval(t *testing.T) {
+func TestIntervalParsesDurationsAndMilliseconds(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"5s": 5 * time.Second, "1m30s": 90 * time.Second, "5000": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "": time.Hour,
 	} {

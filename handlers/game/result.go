@@ -15,9 +15,9 @@ import (
 // keeps every message about them within one push message of 4096 bytes.
 const MaxName = 256
 
-// Result says what a player scored in one game that was played. It is a
-// document of the results container, whose partition key is /player: the
-// results of one player arrive in order.
+// Result is the score of a player when a game has ended. It is a document of the
+// results container, whose partition key is /player: the results of one player
+// arrive in order.
 //
 //	{"id":"5f2c…","game":"chess","player":"ada","score":1200}
 type Result struct {
@@ -26,13 +26,13 @@ type Result struct {
 	Player string  `json:"player"`
 	Score  float64 `json:"score"` // finite; higher is better; integers are exact up to 2^53
 
-	// Timestamp is when the service last wrote the document, in seconds since
-	// 1970. A writer leaves it out.
+	// Timestamp is the time of the document's last write by the service, in
+	// seconds since 1970. Writers leave it out.
 	Timestamp int64 `json:"_ts,omitempty"`
 }
 
-// Validate checks what the handlers rely on. Its error names the document and
-// the field.
+// Validate checks the fields that the handlers rely on. If one is invalid, the
+// error names the document and the field.
 func (r Result) Validate() error {
 	if r.ID == "" {
 		return errors.New(`result without id: field "id" is missing or empty`)
@@ -61,9 +61,9 @@ func validName(name string) error {
 	return nil
 }
 
-// UnmarshalJSON decodes a document and validates it. Fields that Result does
-// not have are ignored. A struct that embeds a Result is decoded by this
-// method, too: its other fields stay zero.
+// UnmarshalJSON decodes a document and validates it. It ignores unknown fields.
+// If a struct embeds a Result, this method decodes the whole struct, and its
+// other fields stay zero.
 func (r *Result) UnmarshalJSON(document []byte) error {
 	type fields Result
 	var d struct {
@@ -89,8 +89,8 @@ func describe(id string, err error) error {
 	return fmt.Errorf("result %q: %w", id, err)
 }
 
-// field is the document's name of the field: the path of an embedded one
-// begins with the Go name of its struct.
+// field returns the name of the field in the document. If the field is embedded,
+// the path in the error begins with the Go name of its struct.
 func field(wrong *json.UnmarshalTypeError) string {
 	return strings.TrimPrefix(wrong.Field, "fields.")
 }

@@ -77,7 +77,7 @@ func TestBadDocumentsNameDocumentAndField(t *testing.T) {
 	}
 }
 
-func TestNotFiniteScores(t *testing.T) {
+func TestInfiniteScoresAreInvalid(t *testing.T) {
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		err := Result{ID: "7", Game: "g", Player: "p", Score: score}.Validate()
 		if err == nil || !strings.Contains(err.Error(), `result "7": field "score" is`) {

@@ -13,13 +13,14 @@ import (
 	"halley/trigger"
 )
 
-// The latest result of a player is not a maximum: written out of turn it would
-// be wrong, and a host that was paused and lost its range may write out of
-// turn. So each entry remembers who wrote it, as the epoch of the range and the
-// position in it, and refuses a writer that comes from before: a fencing token,
-// as in Martin Kleppmann, "How to do distributed locking" (2016). Epochs rise
-// with each acquisition of a range and go on in the ranges that it splits into,
-// so they can be compared for one player for ever.
+// setLatest writes latest results unless newer ones are stored. Unlike a maximum,
+// the latest result is wrong if an older one overwrites it: host A pauses and
+// loses its range, host B writes newer results, and when A continues, it writes
+// its older ones. So each entry has a fencing token, the epoch of the range and
+// the position in it, and a write with a smaller token is refused; see Martin
+// Kleppmann, "How to do distributed locking" (2016). Epochs rise with each
+// acquisition of a range, and its children continue them after a split, so the
+// tokens of one player can always be compared.
 //
 // KEYS[1] is the hash, ARGV is field, epoch, position, score, and so on.
 var setLatest = redis.NewScript(`
@@ -40,14 +41,14 @@ for i = 1, #ARGV, 4 do
 end
 return refused`)
 
-// latestKey is the hash of latest results. Names hold no control characters,
-// so no board has this key.
+// latestKey returns the key of the hash of latest results. Names have no control
+// characters, so this is not the key of a board.
 func (b *Boards) latestKey() string { return b.prefix + "\x00latest" }
 
 func latestField(name, player string) string { return name + "\x00" + player }
 
-// recordLatest keeps the last result of each player and game in the batch,
-// unless a later owner of the range has written there.
+// recordLatest writes the last result of each player and game in the batch. If a
+// later owner of the range has already written one, it stays.
 func (b *Boards) recordLatest(ctx context.Context, batch trigger.Batch, results []game.Result) error {
 	last := map[string]int{}
 	for i, r := range results {
@@ -65,8 +66,7 @@ func (b *Boards) recordLatest(ctx context.Context, batch trigger.Batch, results 
 	return nil
 }
 
-// Latest reads the score of the last result of a player; false when there is
-// none.
+// Latest reads the score of a player's last result. ok is false if there is none.
 func (b *Boards) Latest(ctx context.Context, name, player string) (score float64, ok bool, err error) {
 	entry, err := b.redis.HGet(ctx, b.latestKey(), latestField(name, player)).Result()
 	if errors.Is(err, redis.Nil) {

@@ -8,7 +8,7 @@ import (
 	"halley/trigger"
 )
 
-// turn is a batch of one player's scores, from a position on.
+// turn returns a batch of one player's scores, from a position on.
 func turn(epoch, position int64, scores ...float64) trigger.Batch {
 	b := trigger.Batch{Epoch: epoch}
 	for i, score := range scores {
@@ -29,10 +29,10 @@ func latest(t *testing.T, b *Boards) float64 {
 	return score
 }
 
-// TestAPausedOwnerCannotOverwrite has a host read a batch and stop for longer
-// than its lease lasts; the next owner handles the batch and goes on; then the
-// first one wakes up and finishes what it had in hand.
-func TestAPausedOwnerCannotOverwrite(t *testing.T) {
+// TestPausedOwnerCannotOverwrite: host A reads a batch and pauses for longer than
+// the lease expiration; host B handles the batch and later ones; then A continues
+// and handles its batch.
+func TestPausedOwnerCannotOverwrite(t *testing.T) {
 	eachRedis(t, func(t *testing.T, b *Boards) {
 		handle := b.Handler()
 		paused := turn(7, 100, 10)
@@ -78,7 +78,7 @@ func TestLatestFollowsTheFeed(t *testing.T) {
 	}
 }
 
-func TestLatestOfNobody(t *testing.T) {
+func TestLatestOfUnknownPlayer(t *testing.T) {
 	eachRedis(t, func(t *testing.T, b *Boards) {
 		if _, ok, err := b.Latest(t.Context(), "chess", "nobody"); ok || err != nil {
 			t.Errorf("latest of nobody: %v, %v", ok, err)

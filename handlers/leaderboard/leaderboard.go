@@ -4,8 +4,8 @@
 // The board of a game is one sorted set, whose members are the players and
 // whose scores are their best results. It is written with ZADD GT
 // (https://redis.io/docs/latest/commands/zadd/), which adds a player or raises
-// a score and never lowers one: results that arrive twice, late or in any
-// order leave the same board. Boards are never trimmed; a board holds every
+// a score, but never lowers one: if results arrive twice, late or in another
+// order, the board is the same. Boards are never trimmed; a board holds every
 // player of its game. The latest scores are fenced: see latest.go.
 package leaderboard
 
@@ -26,7 +26,7 @@ type Settings struct {
 	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
 }
 
-// Open makes the handler. It does not connect: Redis may come up later.
+// Open returns the handler. It does not connect, so Redis may start later.
 func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error) {
 	client, err := s.RedisURL.Client()
 	if err != nil {
@@ -42,14 +42,15 @@ type Boards struct {
 	prefix string
 }
 
-// New gives the boards whose keys begin with prefix. The caller closes client.
+// New returns the boards whose keys begin with prefix. The caller closes client
+// when the boards are no longer used.
 func New(client *redis.Client, prefix string) *Boards {
 	return &Boards{redis: client, prefix: prefix}
 }
 
-// Handler records every result of a batch, and the last one of each player. A
-// document that is no result fails the batch, with an error that names
-// the document and the field, before any of the batch is recorded.
+// Handler records every result of a batch, and the last one of each player. If a
+// document is not a result, the batch fails before any result is recorded, with
+// an error that names the document and the field.
 func (b *Boards) Handler() trigger.Handler {
 	return func(ctx context.Context, batch trigger.Batch) error {
 		return trigger.Documents(func(ctx context.Context, results []game.Result) error {
@@ -61,8 +62,8 @@ func (b *Boards) Handler() trigger.Handler {
 	}
 }
 
-// Record raises the boards to results, in one round trip. After an error some
-// of the results may be recorded; recording them again is harmless.
+// Record raises the boards to results, in one round trip. If it fails, some of
+// the results may be recorded; to record them again is harmless.
 func (b *Boards) Record(ctx context.Context, results []game.Result) error {
 	_, err := b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for name, best := range bestOf(results) {
@@ -79,7 +80,7 @@ func (b *Boards) Record(ctx context.Context, results []game.Result) error {
 // bestOf reduces results to one score per player, by game.
 func bestOf(results []game.Result) map[string][]redis.Z {
 	type seat struct{ game, player string }
-	seats := make(map[seat]int, len(results)) // where in its game's slice a player stands
+	seats := make(map[seat]int, len(results)) // index of a player in the game's slice
 	best := make(map[string][]redis.Z)
 	for _, r := range results {
 		i, ok := seats[seat{r.Game, r.Player}]
@@ -99,10 +100,10 @@ type Standing struct {
 	Score  float64
 }
 
-// Top reads the n best players of a game, best first. Players with equal
-// scores stand in descending byte order of their names, as Redis orders them:
-// who reached a score first is not known. A game that nobody played is empty,
-// and so is the answer for an n below 1.
+// Top reads the n best players of a game, best first. If players have equal
+// scores, they are in descending byte order of their names, as Redis sorts them;
+// Redis does not know which player reached the score first. The result is empty
+// if the game has no results or if n is below 1.
 func (b *Boards) Top(ctx context.Context, name string, n int) ([]Standing, error) {
 	if n < 1 {
 		return nil, nil

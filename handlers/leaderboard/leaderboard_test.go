@@ -118,7 +118,7 @@ func TestBestScorePerPlayerAndGame(t *testing.T) {
 	})
 }
 
-func TestTiesStandInDescendingOrderOfNames(t *testing.T) {
+func TestTiesAreInDescendingOrderOfNames(t *testing.T) {
 	eachRedis(t, func(t *testing.T, b *Boards) {
 		for _, player := range []string{"bob", "Zoe", "ada", "émile"} {
 			if err := b.Record(t.Context(), []game.Result{{ID: "1", Game: "chess", Player: player, Score: 7}}); err != nil {
@@ -131,9 +131,9 @@ func TestTiesStandInDescendingOrderOfNames(t *testing.T) {
 	})
 }
 
-// Redelivery from any earlier point, stale results and any order leave the
-// board of the best scores.
-func TestBoardStaysRight(t *testing.T) {
+// The board is the same after redelivery from any earlier point, with old results
+// and in any order.
+func TestBoardDoesNotDependOnOrder(t *testing.T) {
 	eachRedis(t, func(t *testing.T, b *Boards) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var batches []trigger.Batch
@@ -169,7 +169,7 @@ func TestBoardStaysRight(t *testing.T) {
 	})
 }
 
-func TestPoisonFailsTheBatchBeforeAnythingIsRecorded(t *testing.T) {
+func TestPoisonFailsBatchBeforeRecording(t *testing.T) {
 	eachRedis(t, func(t *testing.T, b *Boards) {
 		poison := []struct{ document, want string }{
 			{`{"id":"x","game":"chess","score":1}`, `decode document at lsn 11: result "x": field "player" is missing or empty`},
@@ -210,7 +210,7 @@ func TestRedisFailure(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsTheCall(t *testing.T) {
+func TestCancelledContextEndsTheCall(t *testing.T) {
 	b := boards(t, app.RedisURL("redis://"+miniredis.RunT(t).Addr()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -219,7 +219,7 @@ func TestAnEndedContextEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenChecksSettings(t *testing.T) {
 	env := app.Env{Prefix: "HALLEY_LEADERBOARD_"}
 	_, _, err := Open(t.Context(), env, Settings{RedisURL: "tcp://cache"})
 	if err == nil || !strings.HasPrefix(err.Error(), "setting HALLEY_LEADERBOARD_REDIS_URL is not a Redis URL (tcp://cache") {

@@ -17,8 +17,8 @@ import (
 	"halley/handlers/game"
 )
 
-// overtaking is one notification that is due: By raised their best to Score,
-// past Best, which is Player's.
+// overtaking is one due notification: the player By raised their best score to
+// Score, above Best, the best score of Player.
 type overtaking struct {
 	Game   string  `json:"-"`
 	Player string  `json:"player"`
@@ -27,20 +27,20 @@ type overtaking struct {
 	Score  float64 `json:"score,string"`
 	At     int64   `json:"at,string"` // when the result was written, in seconds since 1970
 
-	entry string // as it stands in Redis
+	entry string // its text in Redis
 }
 
-// boards keeps, per game, the best scores and what is due. All keys of a game
-// share a hash tag, so they lie in one slot of a Redis Cluster:
+// boards keeps, per game, the best scores and the due notifications. All keys of
+// a game share a hash tag, so they are in one slot of a Redis Cluster:
 //
 //	push:{chess}:best            sorted set: player by best score
-//	push:{chess}:due:ada         set of overtakings by ada that are not yet told
+//	push:{chess}:due:ada         set of due notifications about scores of ada
 //	push:{chess}:told:ada:<hash> set of the subscriptions that got one of them
 type boards struct {
 	redis  *redis.Client
 	prefix string
 	top    int
-	keep   time.Duration // lifetime of what is due
+	keep   time.Duration // lifetime of a due notification
 }
 
 func (b *boards) key(name, kind string) string { return b.prefix + "{" + name + "}:" + kind }
@@ -51,7 +51,7 @@ func (b *boards) toldKey(o overtaking) string {
 	return b.key(o.Game, "told:"+o.By+":"+digest(o.entry))
 }
 
-// digest is a short name for parts, base64url without padding, 32 characters.
+// digest returns a short name for parts: 32 characters of base64url.
 func digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -65,15 +65,15 @@ var recordSource string
 
 var recordScript = redis.NewScript(recordSource)
 
-// record raises the board of a game to results, in their order, and returns
-// what is due because of their players, oldest first. Results that are tooOld
-// count on the board but tell nobody.
+// record raises the board of a game to results, in their order, and returns the
+// due notifications about scores of their players, oldest first. If a result is
+// tooOld, it counts on the board, but causes no notification.
 func (b *boards) record(ctx context.Context, name string, results []game.Result, tooOld func(at int64) bool) ([]overtaking, error) {
 	keys := []string{b.key(name, "best")}
 	args := []any{b.top, b.keep.Milliseconds()}
 	for _, r := range results {
 		keys = append(keys, b.due(name, r.Player))
-		args = append(args, r.Player, strconv.FormatFloat(r.Score, 'g', -1, 64), tellAt(r, tooOld))
+		args = append(args, r.Player, strconv.FormatFloat(r.Score, 'g', -1, 64), notifyTime(r, tooOld))
 	}
 	entries, err := recordScript.Run(ctx, b.redis, keys, args...).StringSlice()
 	if err != nil {
@@ -82,8 +82,9 @@ func (b *boards) record(ctx context.Context, name string, results []game.Result,
 	return parse(name, entries)
 }
 
-// tellAt is the script's time argument of a result, empty to tell nobody.
-func tellAt(r game.Result, tooOld func(at int64) bool) string {
+// notifyTime returns the script's time argument of a result, "" if the result
+// must not cause a notification.
+func notifyTime(r game.Result, tooOld func(at int64) bool) string {
 	if tooOld(r.Timestamp) {
 		return ""
 	}
@@ -97,7 +98,7 @@ func parse(name string, entries []string) ([]overtaking, error) {
 	due := make([]overtaking, len(entries))
 	for i, entry := range entries {
 		if err := json.Unmarshal([]byte(entry), &due[i]); err != nil {
-			return nil, fmt.Errorf("decode what is due in game %q: %w", name, err)
+			return nil, fmt.Errorf("decode a due notification of game %q: %w", name, err)
 		}
 		due[i].Game, due[i].entry = name, entry
 	}
@@ -105,41 +106,41 @@ func parse(name string, entries []string) ([]overtaking, error) {
 	return due, nil
 }
 
-// told lists the subscriptions that already got o.
-func (b *boards) told(ctx context.Context, o overtaking) (map[string]bool, error) {
+// notified returns the subscriptions that already got o.
+func (b *boards) notified(ctx context.Context, o overtaking) (map[string]bool, error) {
 	ids, err := b.redis.SMembers(ctx, b.toldKey(o)).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read from Redis who was told: %w", err)
+		return nil, fmt.Errorf("read notified subscriptions from Redis: %w", err)
 	}
-	told := make(map[string]bool, len(ids))
+	notified := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		told[id] = true
+		notified[id] = true
 	}
-	return told, nil
+	return notified, nil
 }
 
-// markTold notes that a subscription got o.
-func (b *boards) markTold(ctx context.Context, o overtaking, subscription string) error {
+// markNotified records that a subscription got o.
+func (b *boards) markNotified(ctx context.Context, o overtaking, subscription string) error {
 	_, err := b.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.SAdd(ctx, b.toldKey(o), subscription)
 		p.PExpire(ctx, b.toldKey(o), b.keep)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("note in Redis who was told: %w", err)
+		return fmt.Errorf("record a notified subscription in Redis: %w", err)
 	}
 	return nil
 }
 
-// strike removes o from what is due.
-func (b *boards) strike(ctx context.Context, o overtaking) error {
+// removeDue removes o from the due notifications.
+func (b *boards) removeDue(ctx context.Context, o overtaking) error {
 	_, err := b.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.SRem(ctx, b.due(o.Game, o.By), o.entry)
 		p.Del(ctx, b.toldKey(o))
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("strike off in Redis what was told: %w", err)
+		return fmt.Errorf("remove a sent notification from Redis: %w", err)
 	}
 	return nil
 }

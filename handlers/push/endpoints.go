@@ -13,20 +13,19 @@ import (
 	"time"
 )
 
-// endpoints says where a notification may be sent. Endpoints come from
-// documents that players can write, so they must not reach into the network
-// that the host runs in.
+// endpoints decides which endpoints are allowed. Players can write endpoints into
+// documents, so a request to one must not reach the network of this host.
 type endpoints struct {
 	private bool     // private and loopback addresses are allowed, and http on loopback
-	hosts   []string // of push services; one that begins with a dot stands for all below it; empty: any
+	hosts   []string // of push services; if one begins with a dot, it stands for all hosts below; empty: any
 }
 
-// maxEndpoint is longer than any push service's endpoints, and no longer than
-// what servers take.
+// maxEndpoint is longer than any push service's endpoints, and short enough for
+// every server.
 const maxEndpoint = 2048
 
-// check parses an endpoint and refuses what could not be sent to whatever its
-// host resolves to.
+// check parses an endpoint. It returns an error if the endpoint is not allowed
+// for any address that its host may resolve to.
 func (e endpoints) check(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
@@ -55,9 +54,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// client makes a client that checks each address it dials, after name
-// resolution. It follows no redirects and uses no proxy, which would dial in
-// its place, and it reads no more of an answer than its caller does.
+// client returns a client that checks each address after name resolution, when
+// it dials. It follows no redirects and uses no proxy, because a proxy would dial
+// unchecked, and it reads no more of an answer than its caller does.
 func (e endpoints) client(timeout time.Duration) *http.Client {
 	dialer := &net.Dialer{Timeout: timeout, Control: e.control}
 	return &http.Client{
@@ -106,7 +105,7 @@ func (e endpoints) allowed(ip netip.Addr) bool {
 // nat64 is the well-known prefix for IPv4 addresses in IPv6 (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// embedded is the IPv4 address that an IPv6 address stands for, or ip itself.
+// embedded returns the IPv4 address in an IPv6 address, or ip if there is none.
 func embedded(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if !nat64.Contains(ip) {
@@ -116,7 +115,7 @@ func embedded(ip netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
-// reserved are the unicast ranges that are not globally reachable, beside
+// reserved are the unicast ranges that are not globally reachable, apart from
 // private, loopback and link-local ones: IANA's special-purpose address
 // registries for IPv4 and IPv6, and Azure's platform address
 // (https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16).

@@ -9,10 +9,10 @@ import (
 	"halley/handlers/app"
 )
 
-func TestAddresses(t *testing.T) {
+func TestDialledAddressesAreChecked(t *testing.T) {
 	const (
 		public   = iota // may always be dialled
-		private         // only where private endpoints are allowed
+		private         // only if private endpoints are allowed
 		reserved        // never
 	)
 	tests := map[string]int{
@@ -68,7 +68,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestEndpointURLs(t *testing.T) {
+func TestEndpointURLsAreChecked(t *testing.T) {
 	tests := []struct {
 		endpoint string
 		always   bool
@@ -102,7 +102,7 @@ func TestEndpointURLs(t *testing.T) {
 	}
 }
 
-func TestEndpointHosts(t *testing.T) {
+func TestEndpointHostsLimitPushServices(t *testing.T) {
 	known := endpoints{hosts: []string{"fcm.googleapis.com", ".push.apple.com"}}
 	tests := map[string]bool{
 		"https://fcm.googleapis.com/fcm/send/x":     true,
@@ -122,8 +122,8 @@ func TestEndpointHosts(t *testing.T) {
 	}
 }
 
-// The address is checked after the name was resolved, whatever the name is.
-func TestNamesThatResolveToPrivateAddresses(t *testing.T) {
+// The address is checked when the name was resolved, so no name avoids the check.
+func TestNamesOfPrivateAddressesAreRefused(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		_, from, device := newService(t, func(s *Settings) { s.AllowPrivateEndpoints = app.Toggle(allow) })
 		device.Endpoint = strings.Replace(device.Endpoint, "http://127.0.0.1", "https://localhost", 1)

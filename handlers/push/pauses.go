@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// pauses keeps endpoints that asked for a rest from being asked again too
-// early.
+// pauses holds back requests to endpoints until the time that their push service
+// gave in Retry-After.
 type pauses struct {
 	longest time.Duration // no pause is longer
 
-	mu    sync.Mutex
+	mu    sync.Mutex       // guards until
 	until map[string]pause // by endpoint
 }
 
@@ -21,8 +21,9 @@ type pause struct {
 	refusal StatusError
 }
 
-// wait returns when the endpoint may be asked, which may be at once. Where ctx
-// ends before that it repeats the refusal, without waiting if ctx has a deadline.
+// wait returns nil when the pause of the endpoint has ended, at once if there is
+// none. If ctx ends earlier, it returns the refusal again; if ctx has a deadline
+// before that time, it does not wait for it.
 func (p *pauses) wait(ctx context.Context, endpoint string) error {
 	for {
 		refusal := p.check(endpoint)
@@ -40,26 +41,26 @@ func (p *pauses) wait(ctx context.Context, endpoint string) error {
 	}
 }
 
-// check is the refusal of an endpoint that is still at rest, or nil.
+// check returns the refusal of an endpoint while it is paused, or nil.
 func (p *pauses) check(endpoint string) *StatusError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rest, ok := p.until[endpoint]
+	paused, ok := p.until[endpoint]
 	if !ok {
 		return nil
 	}
-	left := time.Until(rest.end)
+	left := time.Until(paused.end)
 	if left <= 0 {
 		delete(p.until, endpoint)
 		return nil
 	}
-	refusal := rest.refusal
+	refusal := paused.refusal
 	refusal.RetryAfter = left
 	return &refusal
 }
 
-// note remembers a refusal that says when to come again.
-func (p *pauses) note(endpoint string, refusal *StatusError) {
+// add pauses an endpoint if its push service sent Retry-After.
+func (p *pauses) add(endpoint string, refusal *StatusError) {
 	if refusal.RetryAfter == 0 {
 		return
 	}
@@ -69,15 +70,15 @@ func (p *pauses) note(endpoint string, refusal *StatusError) {
 	if p.until == nil {
 		p.until = make(map[string]pause)
 	}
-	for other, rest := range p.until {
-		if rest.end.Before(now) {
+	for other, paused := range p.until {
+		if paused.end.Before(now) {
 			delete(p.until, other)
 		}
 	}
 	p.until[endpoint] = pause{now.Add(min(refusal.RetryAfter, p.longest)), *refusal}
 }
 
-// order is devices with those at rest at the end, the longest rest last.
+// order returns devices with the paused ones at the end, the longest pause last.
 func (p *pauses) order(devices []Subscription) []Subscription {
 	p.mu.Lock()
 	defer p.mu.Unlock()

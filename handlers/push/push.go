@@ -1,54 +1,54 @@
-// Package push tells players who are overtaken, by Web Push (RFC 8030).
+// Package push notifies players by Web Push (RFC 8030) when another player
+// overtakes them.
 //
-// Every game has a board of best scores. A result that raises a player's best
-// score overtakes those who stood in the top of the board, not below the
-// player, and whose best is less than the new score. Each of them gets a
-// notification on every device they subscribed with.
+// Every game has a board of best scores. When a result raises a player's best
+// score, it overtakes other players if they were in the top of the board, not
+// below the player, and their best score is less than the new one. Each
+// overtaken player gets a notification on every subscribed device.
 //
 // # Guarantee
 //
-// Notifications are sent at least once. The board and what is due to the
-// overtaken change together in one Redis script, and what is due is struck off
-// only after a push service accepted it. So a result that is delivered again,
-// late or out of order overtakes nobody twice, and a crash loses no
-// notification: the batch comes again, finds what is still due, and skips the
-// devices that were already served. So it is with a push service that fails, as
-// long as the batch comes again; see below. A device is notified
-// twice only where the process dies, or Redis fails, between the push
-// service's answer and the note of it, or where two hosts handle the same
-// batch during a handover; the Topic header makes a push service replace the
-// first by the second while it has not been delivered (RFC 8030 section 5.4).
+// Notifications are sent at least once. One Redis script updates the board and
+// the due notifications together, and a notification is removed only when a push
+// service has accepted it. So if a result is redelivered, late or out of order,
+// it does not overtake a player twice. If the process crashes or a push service
+// fails, no notification is lost while the batch is redelivered (see below): the
+// next call finds the notifications that are still due and skips the devices
+// that already got them. A device is notified twice only if the process dies, or
+// Redis fails, between the push service's answer and its record in Redis, or if
+// two hosts handle the same batch during a handover. Then the Topic header makes
+// a push service replace the first notification by the second, if it has not yet
+// delivered it (RFC 8030 section 5.4).
 //
-// Three things end without a notification: an overtaking that was reversed
-// before it could be told, one that is older than MAX_AGE, and one whose
-// player has no subscription that can work. The guarantee is as durable as
-// Redis is.
+// A due notification is dropped if the overtaken player is level or leads again
+// before it is sent, if it is older than MAX_AGE, or if the player has no
+// subscription that can work. The guarantee is as durable as Redis is.
 //
-// # A push service that fails
+// # Failures of a push service
 //
-// A push service that refuses a notification, or cannot be reached, fails the
-// call. The batch comes again after a backoff and holds up the range of the
-// overtaker meanwhile. Where the push service said when to come again
-// (Retry-After), the next call waits for that, if it is before the deadline of
-// the call (HALLEY_HANDLER_TIMEOUT), so that the wait costs no further attempt;
-// the player's other devices are told first. A longer wait fails the call at
-// once.
+// If a push service refuses a notification or cannot be reached, the call fails.
+// The batch is redelivered after a backoff; until then it holds up the range of
+// the overtaker. If the push service sent Retry-After, the next call waits for
+// that time, so that the wait costs no further attempt, and notifies the
+// player's other devices first. If the time is after the deadline of the call
+// (HALLEY_HANDLER_TIMEOUT), the call fails at once.
 //
 // When the attempts of the function are spent (HALLEY_PUSH_MAX_ATTEMPTS,
 // HALLEY_PUSH_RETRY_MAX_AGE; with the defaults after about a minute without
-// Retry-After), the result is dead-lettered and the range goes on. Where many
-// are in a row, the circuit breaker pauses the range ahead of each further one.
-// What is due stays due for MAX_AGE: the next result of the overtaker in this
-// game, or a replay of the dead letter, sends it. After MAX_AGE nothing is sent,
-// and a replay only removes the letter. HALLEY_PUSH_MAX_ATTEMPTS=unlimited holds
-// up the range until the push service accepts or MAX_AGE has passed.
+// Retry-After), the result is dead-lettered and the range continues. If many
+// results in a row are, the circuit breaker pauses the range before each further
+// one. Their notifications stay due for MAX_AGE: they are sent when the overtaker
+// has the next result in this game, or when the dead letter is replayed. After
+// MAX_AGE nothing is sent, and a replay only removes the dead letter. If
+// HALLEY_PUSH_MAX_ATTEMPTS is unlimited, the range waits until the push service
+// accepts or MAX_AGE has passed.
 //
-// Where players could register endpoints of their own making, name the push
-// services in ENDPOINT_HOSTS.
+// If players can register endpoints of their own choice, name the push services
+// in ENDPOINT_HOSTS.
 //
-// A start from the beginning of a container fills the boards quietly, since
-// results older than MAX_AGE notify nobody. Results that the handler never saw
-// are not on its boards.
+// When the function starts from the beginning of a container, it fills the boards
+// without notifications, because the results are older than MAX_AGE. If the
+// handler never saw a result, it is not on the boards.
 package push
 
 import (
@@ -69,27 +69,27 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_PUSH_.
 type Settings struct {
-	RedisURL  app.RedisURL `split_words:"true" desc:"Redis that holds the boards and what is due, redis:// or rediss:// (TLS); required"`
+	RedisURL  app.RedisURL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
 
 	VAPIDPublicKey  string     `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
 	VAPIDPrivateKey app.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
-	VAPIDSubject    string     `split_words:"true" desc:"whom a push service may contact: an e-mail address or an https URL; required"`
+	VAPIDSubject    string     `split_words:"true" desc:"contact for push services: an e-mail address or an https URL; required"`
 
 	SubscriptionsContainerName string `split_words:"true" default:"subscriptions" desc:"container of the subscriptions, partitioned by /player"`
-	SubscriptionsDatabaseName  string `split_words:"true" desc:"its database; the monitored container's where empty"`
+	SubscriptionsDatabaseName  string `split_words:"true" desc:"its database; if empty, the monitored container's"`
 
-	Top         app.Count    `default:"10" desc:"how many of a game's best players are told when they are overtaken, 1 to 1000"`
-	MaxAge      app.Interval `split_words:"true" default:"1h" desc:"an overtaking older than this is not told any more"`
+	Top         app.Count    `default:"10" desc:"number of a game's best players that are notified when they are overtaken, 1 to 1000"`
+	MaxAge      app.Interval `split_words:"true" default:"1h" desc:"no notification is sent about an older result"`
 	TTL         app.Interval `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
 	SendTimeout app.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service"`
 
-	EndpointHosts         []string   `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); any public host where empty"`
+	EndpointHosts         []string   `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); if empty, any public host"`
 	AllowPrivateEndpoints app.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
 }
 
-// validate checks what has no check elsewhere; its error begins with the name
-// of the setting.
+// validate checks the settings that have no other check. Its error begins with
+// the name of the setting.
 func (s Settings) validate() error {
 	switch {
 	case s.SubscriptionsContainerName == "":
@@ -111,8 +111,8 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// Open makes the handler. It does not connect: Redis and the container are
-// first used by the first batch.
+// Open returns the handler. It does not connect: Redis and the container are
+// first used when the first batch is delivered.
 func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error) {
 	n, err := open(env, s)
 	if err != nil {
@@ -166,8 +166,8 @@ func (n *Notifier) Close() error {
 }
 
 // Handle is a function for aws-lambda-go: its event is an array of results. It
-// records the results and sends what is due to those whom their players
-// overtook, now or in an earlier call that failed.
+// records the results and sends the due notifications about their players, also
+// those of earlier calls that failed.
 func (n *Notifier) Handle(ctx context.Context, results []game.Result) error {
 	var due []overtaking
 	for name, played := range byGame(results) {
@@ -188,16 +188,17 @@ func byGame(results []game.Result) map[string][]game.Result {
 	return played
 }
 
-// tooOld judges a time in seconds since 1970, where 0 stands for now.
+// tooOld reports whether a time in seconds since 1970 is more than MAX_AGE ago; 0
+// stands for now.
 func (n *Notifier) tooOld(at int64) bool {
 	return at != 0 && time.Since(time.Unix(at, 0)) > n.maxAge
 }
 
-// parallel players are notified at a time.
+// parallel is the number of players that are notified at a time.
 const parallel = 8
 
-// notifyAll tells every overtaken player, each in a row. One that fails does
-// not keep the others from theirs.
+// notifyAll sends the notifications of each player one after the other. If one
+// player's fail, the other players still get theirs.
 func (n *Notifier) notifyAll(ctx context.Context, due []overtaking) error {
 	byPlayer := make(map[string][]overtaking)
 	for _, o := range due {
@@ -219,7 +220,7 @@ func (n *Notifier) notifyAll(ctx context.Context, due []overtaking) error {
 	return summarize(failures, len(byPlayer))
 }
 
-// summarize tells the first failure and how many there were.
+// summarize returns an error with the first failure and the number of failures.
 func summarize(failures <-chan error, players int) error {
 	first, failed := <-failures, len(failures)+1
 	if first == nil || failed == 1 {
@@ -229,36 +230,36 @@ func summarize(failures <-chan error, players int) error {
 }
 
 func (n *Notifier) notify(ctx context.Context, player string, due []overtaking) error {
-	devices, err := n.subscriptions.of(ctx, player)
+	devices, err := n.subscriptions.devicesOf(ctx, player)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, o := range due {
-		if err := n.tell(ctx, o, devices); err != nil {
+		if err := n.notifyDevices(ctx, o, devices); err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		if err := n.boards.strike(ctx, o); err != nil {
+		if err := n.boards.removeDue(ctx, o); err != nil {
 			return err
 		}
 	}
 	return failed
 }
 
-// tell sends o to the devices that do not have it yet. A device that fails, or
-// is at rest, does not keep the others from theirs.
-func (n *Notifier) tell(ctx context.Context, o overtaking, devices []Subscription) error {
+// notifyDevices sends o to the devices that do not have it yet. If a device fails
+// or is paused, the other devices still get it.
+func (n *Notifier) notifyDevices(ctx context.Context, o overtaking, devices []Subscription) error {
 	if len(devices) == 0 || n.tooOld(o.At) {
 		return nil
 	}
-	told, err := n.boards.told(ctx, o)
+	notified, err := n.boards.notified(ctx, o)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, device := range n.sender.pauses.order(devices) {
-		if told[device.ID] {
+		if notified[device.ID] {
 			continue
 		}
 		if err := n.send(ctx, o, device); err != nil {
@@ -268,9 +269,9 @@ func (n *Notifier) tell(ctx context.Context, o overtaking, devices []Subscriptio
 	return failed
 }
 
-// send notifies one device, after the rest that it asked for. A subscription that
-// has ended is removed, and one that can never work is passed over: a document
-// must not stop the feed.
+// send notifies one device when its pause has ended. It removes the subscription
+// if it has ended, and skips it if it can never work: a bad document must not
+// stop the feed.
 func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription) error {
 	if err := n.sender.pauses.wait(ctx, device.Endpoint); err != nil || n.tooOld(o.At) {
 		return err
@@ -278,7 +279,7 @@ func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription) 
 	err := n.sender.send(ctx, o, device)
 	switch {
 	case err == nil:
-		return n.boards.markTold(ctx, o, device.ID)
+		return n.boards.markNotified(ctx, o, device.ID)
 	case errors.Is(err, errEnded):
 		n.log.Info("subscription ended, removing it", zap.String("player", device.Player), zap.String("subscription", device.ID))
 		return n.subscriptions.remove(ctx, device)

@@ -18,7 +18,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-func TestOvertaken(t *testing.T) {
+func TestOvertakenPlayerIsNotified(t *testing.T) {
 	eachRedis(t, func(t *testing.T, w *world) {
 		w.subscribe("ada", "bob", "cid", "dan", "ada")
 		steps := []struct {
@@ -48,7 +48,7 @@ func TestOvertaken(t *testing.T) {
 	})
 }
 
-func TestGamesAreApart(t *testing.T) {
+func TestGamesAreIndependent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	expect(t, w.played("ada 100"))
@@ -59,7 +59,7 @@ func TestGamesAreApart(t *testing.T) {
 	expect(t, received)
 }
 
-func TestMessage(t *testing.T) {
+func TestMessageContent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	w.played("ada 100.5")
@@ -80,7 +80,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-func TestRedeliveryNotifiesNobodyTwice(t *testing.T) {
+func TestRedeliveryDoesNotNotifyTwice(t *testing.T) {
 	eachRedis(t, func(t *testing.T, w *world) {
 		w.subscribe("ada", "bob")
 		w.played("ada 100")
@@ -95,8 +95,8 @@ func TestRedeliveryNotifiesNobodyTwice(t *testing.T) {
 	})
 }
 
-// Whatever the order, the repetitions and the failures on the way: nobody is
-// told the same overtaking twice, and at the end nothing is due.
+// With any order, redeliveries and failures, no player is notified twice of the
+// same overtaking, and at the end no notification is due.
 func TestRandomDeliveries(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("p0", "p1", "p2", "p3", "p4")
@@ -132,7 +132,7 @@ func TestRandomDeliveries(t *testing.T) {
 	expect(t, w.due())
 }
 
-func TestFailureMakesTheBatchComeAgain(t *testing.T) {
+func TestFailedPushFailsTheBatch(t *testing.T) {
 	eachRedis(t, func(t *testing.T, w *world) {
 		w.subscribe("ada", "ada", "bob")
 		w.played("ada 100", "bob 90")
@@ -154,8 +154,8 @@ func TestFailureMakesTheBatchComeAgain(t *testing.T) {
 	})
 }
 
-// An overtaking that was not told yet, and was reversed, is not news any more.
-func TestReversedOvertakingIsNotTold(t *testing.T) {
+// If an overtaking is reversed before its notification is sent, none is sent.
+func TestReversedOvertakingIsDropped(t *testing.T) {
 	eachRedis(t, func(t *testing.T, w *world) {
 		w.subscribe("ada", "bob")
 		w.played("ada 100")
@@ -187,20 +187,20 @@ func TestEndedSubscriptionsAreRemoved(t *testing.T) {
 	}
 }
 
-// A device that subscribed again after its endpoint was found ended stays.
+// If a device subscribes again when its old endpoint has ended, it stays.
 func TestResubscribedDeviceIsNotRemoved(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
-	devices, err := subscriptions{w.subscriptions}.of(t.Context(), "ada")
+	devices, err := subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
 	w.check(err)
 	w.store(devices[0])
 	w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
 	if n := w.stored("ada"); n != 1 {
 		t.Errorf("%d subscriptions are left", n)
 	}
-	devices, err = subscriptions{w.subscriptions}.of(t.Context(), "ada")
+	devices, err = subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
 	w.check(err)
-	for range 2 { // one that is gone already is no error
+	for range 2 { // the second time it is already removed
 		w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
 	}
 	if n := w.stored("ada"); n != 0 {
@@ -208,7 +208,7 @@ func TestResubscribedDeviceIsNotRemoved(t *testing.T) {
 	}
 }
 
-func TestTooManyRequests(t *testing.T) {
+func TestTooManyRequestsPausesEndpoint(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada", "ada")
 	w.played("ada 100")
@@ -221,7 +221,7 @@ func TestTooManyRequests(t *testing.T) {
 	if !strings.Contains(err.Error(), "answered 429 Too Many Requests, retry after 2m0s") {
 		t.Errorf("error is %v", err)
 	}
-	// Until then the push service, which would accept it now, is not asked.
+	// Until then no request is sent, although the push service would accept it.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	received, err = w.deliver(ctx, batch(t, time.Now(), "bob 120"))
@@ -231,9 +231,9 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// A rest that ends in time is waited for within the call, and costs no further
-// one. The player's other device is told first.
-func TestRestIsWaitedFor(t *testing.T) {
+// If the pause ends before the deadline, the call waits for it, so that no further
+// call is needed. The player's other device is notified first.
+func TestCallWaitsForRetryAfter(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada", "ada")
 	w.played("ada 100")
@@ -253,7 +253,7 @@ func TestRestIsWaitedFor(t *testing.T) {
 }
 
 // One player's document must not stop the feed for the others.
-func TestUnusableSubscriptionsArePassedOver(t *testing.T) {
+func TestUnusableSubscriptionsAreSkipped(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	good := w.devices["ada 1"]
@@ -287,7 +287,7 @@ func TestUnusableSubscriptionsArePassedOver(t *testing.T) {
 	}
 }
 
-// A document of another shape among the subscriptions cannot be used.
+// A document of another form among the subscriptions cannot be used.
 func TestForeignDocumentAmongSubscriptions(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
@@ -297,7 +297,7 @@ func TestForeignDocumentAmongSubscriptions(t *testing.T) {
 	expect(t, w.played("bob 120"), "ada 1: bob 120 > 100")
 }
 
-func TestOldResultsCountQuietly(t *testing.T) {
+func TestOldResultsCountWithoutNotification(t *testing.T) {
 	eachRedis(t, func(t *testing.T, w *world) {
 		w.subscribe("ada", "bob")
 		received, err := w.deliver(t.Context(), batch(t, time.Now().Add(-2*time.Hour), "ada 100", "bob 120"))
@@ -307,9 +307,9 @@ func TestOldResultsCountQuietly(t *testing.T) {
 	})
 }
 
-// What could not be told in time is given up, so that one push service that
-// is down holds the range no longer than that.
-func TestOldOvertakingsAreGivenUp(t *testing.T) {
+// A notification is dropped when it is too old, so that a push service that is
+// down holds up the range no longer than that.
+func TestOldOvertakingsAreDropped(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	w.played("ada 100")
@@ -327,7 +327,7 @@ func TestOldOvertakingsAreGivenUp(t *testing.T) {
 	expect(t, w.due())
 }
 
-func TestPoisonFailsTheBatchBeforeAnythingIsRecorded(t *testing.T) {
+func TestPoisonFailsBatchBeforeRecording(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	w.played("ada 100")
@@ -348,7 +348,7 @@ func TestPoisonFailsTheBatchBeforeAnythingIsRecorded(t *testing.T) {
 	expect(t, w.played("bob 120"), "ada 1: bob 120 > 100")
 }
 
-func TestRedisFailure(t *testing.T) {
+func TestRedisFailureFailsTheBatch(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada", "bob")
 	w.played("ada 100", "bob 90")
@@ -362,9 +362,9 @@ func TestRedisFailure(t *testing.T) {
 	expect(t, w.played("cid 120"), "ada 1: cid 120 > 100", "bob 1: cid 120 > 90")
 }
 
-// The process dies, or loses Redis, after the push service accepted: at least
-// once means once more.
-func TestRedisLostAfterSending(t *testing.T) {
+// If the process dies or loses Redis when the push service has already accepted,
+// the notification is sent again.
+func TestRedisFailureAfterSendingRepeatsNotification(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
 	pushes := 0
@@ -380,7 +380,7 @@ func TestRedisLostAfterSending(t *testing.T) {
 
 	w.played("bob 100")
 	_, err := w.play("cid 120")
-	if err == nil || !strings.Contains(err.Error(), "note in Redis who was told: READONLY") {
+	if err == nil || !strings.Contains(err.Error(), "record a notified subscription in Redis: READONLY") {
 		t.Errorf("error is %v", err)
 	}
 	w.redis.SetError("")
@@ -431,7 +431,7 @@ func TestConcurrentRanges(t *testing.T) {
 	})
 }
 
-func TestSubscriptionsContainerOfAnotherKey(t *testing.T) {
+func TestSubscriptionsContainerWithAnotherPartitionKey(t *testing.T) {
 	w := newWorld(t, nil)
 	w.createContainer(w.subscriptions.Client(), "other", "/id")
 	for name, want := range map[string]string{

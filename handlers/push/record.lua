@@ -1,11 +1,11 @@
--- Records results of one game, and lists what is due to those whom the
--- players of these results overtook.
+-- Records results of one game, and returns the due notifications about scores of
+-- their players.
 --
 -- KEYS[1]  sorted set of best scores
--- KEYS[i]  set of what is due because of the player of result i - 1
--- ARGV[1]  how many of the best are told when they are overtaken
--- ARGV[2]  milliseconds after which what is due is forgotten
--- then per result: player, score, time in seconds or '' to tell nobody
+-- KEYS[i]  set of due notifications about scores of the player of result i - 1
+-- ARGV[1]  number of the best players that are notified when they are overtaken
+-- ARGV[2]  lifetime of a due notification in milliseconds
+-- then per result: player, score, time in seconds or '' for no notifications
 
 local best, top = KEYS[1], tonumber(ARGV[1])
 
@@ -29,7 +29,7 @@ local function record(due, player, score, at)
   redis.call('ZADD', best, score, player)
 end
 
--- Strikes off what was reversed since: the overtaken is level or ahead again.
+-- Removes a due notification if the overtaken player is level or leads again.
 local function standing(due, player)
   local mine = tonumber(redis.call('ZSCORE', best, player))
   local entries = {}

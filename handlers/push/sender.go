@@ -27,19 +27,19 @@ var (
 type Message struct {
 	Type   string  `json:"type"` // "overtaken"
 	Game   string  `json:"game"`
-	Player string  `json:"player"` // who is told
+	Player string  `json:"player"` // the overtaken player, who gets the message
 	Best   float64 `json:"best"`   // their best score
-	By     string  `json:"by"`     // who overtook them
-	Score  float64 `json:"score"`  // with this score
-	At     int64   `json:"at"`     // when, in seconds since 1970
-	Tag    string  `json:"tag"`    // equal for repetitions: the tag option of showNotification
+	By     string  `json:"by"`     // the player with the new score
+	Score  float64 `json:"score"`  // the new score
+	At     int64   `json:"at"`     // time of the result, in seconds since 1970
+	Tag    string  `json:"tag"`    // the tag option of showNotification; the same if the message is repeated
 }
 
 // StatusError is a push service's refusal of a notification.
 type StatusError struct {
 	Host       string // of the push service; the endpoint itself is a secret
 	Status     int
-	RetryAfter time.Duration // as the push service asked; 0 where it did not
+	RetryAfter time.Duration // from the header Retry-After; 0 if there is none
 	Text       string        // the beginning of the answer
 }
 
@@ -81,8 +81,8 @@ func newSender(s Settings) (*sender, error) {
 	}, nil
 }
 
-// send notifies one device of o, whether it is at rest or not. It returns errEnded, errUnusable, a
-// [*StatusError], or what kept the request from being answered.
+// send notifies one device of o, even if it is paused. It returns errEnded,
+// errUnusable, a [*StatusError], or the network's error if there is no answer.
 func (s *sender) send(ctx context.Context, o overtaking, device Subscription) error {
 	target, err := s.endpoints.check(device.Endpoint)
 	if err == nil {
@@ -100,7 +100,7 @@ func (s *sender) send(ctx context.Context, o overtaking, device Subscription) er
 	err = judge(target, response)
 	var refusal *StatusError
 	if errors.As(err, &refusal) {
-		s.pauses.note(device.Endpoint, refusal)
+		s.pauses.add(device.Endpoint, refusal)
 	}
 	return err
 }
@@ -119,8 +119,8 @@ func (s *sender) post(ctx context.Context, text []byte, topic string, device Sub
 		})
 }
 
-// message encodes o. Names of at most [game.MaxName] bytes without control
-// characters keep it within one record.
+// message encodes o. It fits into one record, because names have at most
+// [game.MaxName] bytes and no control characters.
 func message(o overtaking, tag string) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -130,12 +130,12 @@ func message(o overtaking, tag string) []byte {
 	return bytes.TrimSpace(text.Bytes())
 }
 
-// maxText of an answer is read.
+// maxText is the number of bytes of an answer that are read.
 const maxText = 256
 
 // judge reads an answer as RFC 8030 section 5 and 7.3 define it.
 func judge(target *url.URL, response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // to its end, where the connection can be used again
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // if it is read to its end, the connection can be reused
 	switch {
 	case response.StatusCode/100 == 2:
 		return nil
@@ -162,7 +162,8 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// withoutURL drops the endpoint, which lets anyone push, from a client's error.
+// withoutURL removes the endpoint from a client's error. An endpoint is a secret:
+// it suffices to send a push.
 func withoutURL(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -201,7 +202,7 @@ func vapidPrivateKey(s Settings) (*ecdh.PrivateKey, error) {
 	return nil, errors.New("VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes in base64url; generate a pair, for example with `npx web-push generate-vapid-keys`")
 }
 
-// vapidSubject is s without mailto:, which the library adds.
+// vapidSubject returns s without mailto:, which the library adds.
 func vapidSubject(s string) (string, error) {
 	address := strings.TrimPrefix(s, "mailto:")
 	if u, err := url.Parse(s); err == nil && u.Scheme == "https" && u.Host != "" {

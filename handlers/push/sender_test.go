@@ -90,8 +90,8 @@ func TestAnotherVAPIDKey(t *testing.T) {
 	}
 }
 
-// A push service that does not answer holds a batch no longer than the
-// setting says.
+// If a push service does not answer, the batch is held up no longer than
+// SEND_TIMEOUT.
 func TestSendTimeout(t *testing.T) {
 	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = app.Interval(50 * time.Millisecond) })
 	err := from.send(t.Context(), sample, device)
@@ -100,7 +100,7 @@ func TestSendTimeout(t *testing.T) {
 	}
 }
 
-func TestEndedContextEndsSending(t *testing.T) {
+func TestCancelledContextEndsSending(t *testing.T) {
 	_, from, device := newService(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,7 +109,7 @@ func TestEndedContextEndsSending(t *testing.T) {
 	}
 }
 
-func TestHTTPS(t *testing.T) {
+func TestSendOverHTTPS(t *testing.T) {
 	_, from, device := newService(t, nil)
 	pushes := 0
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,16 +149,16 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-func TestPauses(t *testing.T) {
+func TestPausesHoldBackRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pauses{longest: time.Minute}
 		const a, b = "https://a", "https://b"
-		p.note(a, &StatusError{Status: 503})
+		p.add(a, &StatusError{Status: 503})
 		if err := p.check(a); err != nil {
 			t.Errorf("pause without a time: %v", err)
 		}
-		p.note(a, &StatusError{Status: 429, RetryAfter: 10 * time.Second})
-		p.note(b, &StatusError{Status: 429, RetryAfter: time.Hour})
+		p.add(a, &StatusError{Status: 429, RetryAfter: 10 * time.Second})
+		p.add(b, &StatusError{Status: 429, RetryAfter: time.Hour})
 		time.Sleep(4 * time.Second)
 		if left := refused(t, p.check(a)).RetryAfter; left != 6*time.Second {
 			t.Errorf("%v are left", left)
@@ -188,9 +188,9 @@ func TestPauses(t *testing.T) {
 		if err := p.wait(t.Context(), b); err != nil || time.Since(before) != 50*time.Second { // b's pause was cut to a minute
 			t.Errorf("waited for %v: %v", time.Since(before), err)
 		}
-		p.note(a, &StatusError{Status: 429, RetryAfter: time.Nanosecond})
+		p.add(a, &StatusError{Status: 429, RetryAfter: time.Nanosecond})
 		time.Sleep(time.Second)
-		p.note(b, &StatusError{Status: 429, RetryAfter: time.Second})
+		p.add(b, &StatusError{Status: 429, RetryAfter: time.Second})
 		if len(p.until) != 1 {
 			t.Errorf("%d pauses are kept", len(p.until))
 		}
@@ -236,7 +236,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// Keys as browsers and older libraries write them, and as people paste them.
+// Keys as browsers and older libraries write them, or as users paste them.
 func TestKeysInOtherForms(t *testing.T) {
 	std := strings.NewReplacer("-", "+", "_", "/")
 	for name, form := range map[string]func(string) string{

@@ -15,8 +15,8 @@ import (
 )
 
 // Subscription is a document of the subscriptions container, whose partition
-// key is /player: one device, as a browser's PushSubscription.toJSON() gives
-// it, and whose it is.
+// key is /player: the player and one device, in the format of a browser's
+// PushSubscription.toJSON().
 //
 //	{"id":"qL5c…","player":"ada","endpoint":"https://push.example/…",
 //	 "keys":{"p256dh":"BNcR…","auth":"tBHI…"}}
@@ -35,14 +35,14 @@ type Keys struct {
 	Auth   string `json:"auth"`
 }
 
-// NewSubscription makes the document of a player's device. Its id follows from
-// the endpoint: subscribing again replaces the document.
+// NewSubscription returns the document of a player's device. Its id is derived
+// from the endpoint: if a device subscribes again, its document is replaced.
 func NewSubscription(player, endpoint string, keys Keys) Subscription {
 	return Subscription{ID: digest(endpoint), Player: player, Endpoint: endpoint, Keys: keys}
 }
 
-// canonical checks the keys and writes them in one form. Its error holds
-// neither of them.
+// canonical checks the keys and returns them in base64url without padding. If one
+// is invalid, the error does not contain it.
 func (k Keys) canonical() (Keys, error) {
 	public, err := decode(k.P256dh)
 	if err == nil {
@@ -59,7 +59,7 @@ func (k Keys) canonical() (Keys, error) {
 }
 
 // decode reads base64 of either alphabet, with or without padding: browsers
-// write the URL alphabet without, and older libraries do not.
+// write the URL alphabet without padding, older libraries do not.
 func decode(s string) ([]byte, error) {
 	s = strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(s, "="))
 	return base64.RawURLEncoding.DecodeString(s)
@@ -67,14 +67,15 @@ func decode(s string) ([]byte, error) {
 
 func encode(key []byte) string { return base64.RawURLEncoding.EncodeToString(key) }
 
-// maxDevices of a player are notified, those that subscribed last.
+// maxDevices is the number of a player's devices that are notified. If there are
+// more, the latest subscriptions count.
 const maxDevices = 20
 
 // subscriptions is the container of the subscriptions.
 type subscriptions struct{ container *cosmos.Container }
 
-// of lists a player's devices.
-func (s subscriptions) of(ctx context.Context, player string) ([]Subscription, error) {
+// devicesOf returns a player's devices.
+func (s subscriptions) devicesOf(ctx context.Context, player string) ([]Subscription, error) {
 	if err := s.checkKey(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (s subscriptions) of(ctx context.Context, player string) ([]Subscription, e
 	return devices, nil
 }
 
-// parseSubscription reads what it can: a document of another shape becomes a
+// parseSubscription never fails: if a document has another form, the result is a
 // subscription that cannot be used.
 func parseSubscription(document []byte) Subscription {
 	var device Subscription
@@ -104,8 +105,8 @@ func parseSubscription(document []byte) Subscription {
 	return device
 }
 
-// checkKey refuses a container with another partition key, in which every
-// query would find nothing.
+// checkKey returns an error if the container has another partition key, because
+// queries would find nothing.
 func (s subscriptions) checkKey(ctx context.Context) error {
 	properties, err := s.container.Properties(ctx)
 	if err != nil {
@@ -118,7 +119,8 @@ func (s subscriptions) checkKey(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes a device, unless it subscribed again meanwhile.
+// remove deletes a device. If it has subscribed again since it was read, it
+// stays.
 func (s subscriptions) remove(ctx context.Context, device Subscription) error {
 	_, err := s.container.Delete(ctx, device.ID, cosmos.NewPartitionKey(device.Player), device.ETag)
 	switch {

@@ -25,14 +25,14 @@ import (
 	"halley/trigger/emulator"
 )
 
-// world is everything around the handler: an embedded account with the
+// world is the environment of the handler: an embedded account with the
 // subscriptions, Redis, and a push service with devices.
 type world struct {
 	t             *testing.T
 	account       *emulator.Account
 	subscriptions *cosmos.Container
-	redis         *miniredis.Miniredis // nil where it is a real one
-	client        *redis.Client        // of the handler's Redis, for looking
+	redis         *miniredis.Miniredis // nil if it is a real one
+	client        *redis.Client        // of the handler's Redis, to read its state
 	service       *pushservice.Service
 	settings      Settings
 	logs          *observer.ObservedLogs
@@ -72,7 +72,7 @@ func newWorld(t *testing.T, change func(*Settings)) *world {
 	return w
 }
 
-// settings are good ones, but for the Redis URL.
+// settings are valid except for the Redis URL.
 func settings(t *testing.T) Settings {
 	t.Helper()
 	private, public, err := webpush.GenerateVAPIDKeys()
@@ -124,8 +124,8 @@ func (w *world) startService() {
 	w.t.Cleanup(func() { w.check(w.service.Close()) })
 }
 
-// connect is a client for looking into Redis. It clears the test's keys at the
-// end.
+// connect returns a client that reads the state in Redis. It clears the test's
+// keys when the test ends.
 func (w *world) connect() *redis.Client {
 	client, err := w.settings.RedisURL.Client()
 	w.check(err)
@@ -148,12 +148,12 @@ func (w *world) keys() []string {
 	return keys
 }
 
-// due lists what is due in Redis.
+// due returns the due notifications in Redis.
 func (w *world) due() []string {
 	return slices.DeleteFunc(w.keys(), func(key string) bool { return strings.HasSuffix(key, ":best") })
 }
 
-// open makes the handler, as at the start of a process.
+// open opens the handler, as at the start of a process.
 func (w *world) open() {
 	core, logs := observer.New(zap.DebugLevel)
 	w.logs = logs
@@ -203,12 +203,12 @@ func (w *world) store(s Subscription) {
 // stored counts a player's subscriptions.
 func (w *world) stored(player string) int {
 	w.t.Helper()
-	devices, err := subscriptions{w.subscriptions}.of(w.t.Context(), player)
+	devices, err := subscriptions{w.subscriptions}.devicesOf(w.t.Context(), player)
 	w.check(err)
 	return len(devices)
 }
 
-// answer tells the push service what to answer to a device, "ada 1".
+// answer queues the push service's answers for a device, "ada 1".
 func (w *world) answer(device string, answers ...pushservice.Answer) {
 	w.t.Helper()
 	w.check(w.service.Answer(w.devices[device].Endpoint, answers...))
@@ -249,7 +249,7 @@ func (w *world) deliver(ctx context.Context, b trigger.Batch) ([]string, error) 
 	return received, err
 }
 
-// receive handles a batch and reads what devices receive meanwhile.
+// receive handles a batch and reads the notifications that devices receive.
 func (w *world) receive(ctx context.Context, b trigger.Batch) (received []pushservice.Notification, err error) {
 	handled := make(chan error, 1)
 	go func() { handled <- w.handler(ctx, b) }()
@@ -293,7 +293,7 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// refused is the push service's refusal in err.
+// refused returns the push service's refusal in err.
 func refused(t *testing.T, err error) *StatusError {
 	t.Helper()
 	var refusal *StatusError

@@ -18,8 +18,8 @@ const (
 	tagSize   = 16
 )
 
-// decrypt reads a message in the aes128gcm coding (RFC 8188 section 2) whose
-// key was agreed as RFC 8291 section 3 says.
+// decrypt reads a message in the aes128gcm coding (RFC 8188 section 2), with the
+// key agreement of RFC 8291 section 3.
 func decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
 	const header = saltSize + 4 + 1 + pointSize
 	if len(body) < header+tagSize+1 {
@@ -55,7 +55,7 @@ func agree(private *ecdh.PrivateKey, auth, sender []byte) ([]byte, error) {
 	return hkdf.Key(sha256.New, shared, auth, info, 32)
 }
 
-// open decrypts the only record and takes off its padding.
+// open decrypts the only record and removes its padding.
 func open(input, salt, record []byte) ([]byte, error) {
 	key, err := hkdf.Key(sha256.New, input, salt, "Content-Encoding: aes128gcm\x00", 16)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package pushservice is a push service (RFC 8030) together with the devices
-// behind it, in one process: for development and tests. It checks what a real
-// push service checks, decrypts what a real device decrypts, and shares no
-// code with the sender.
+// Package pushservice is a push service (RFC 8030) with its devices in one
+// process, for development and tests. It makes the checks of a real push service
+// and decrypts messages as real devices do. It shares no code with the sender.
 package pushservice
 
 import (
@@ -21,20 +20,20 @@ import (
 	"time"
 )
 
-// Notification is what a device received.
+// Notification is a message that a device received.
 type Notification struct {
 	Endpoint string
 	Message  []byte        // decrypted
-	TTL      time.Duration // how long a push service would have kept it
-	Topic    string        // replaces undelivered ones with the same topic; may be empty
+	TTL      time.Duration // how long a push service keeps it if the device is offline
+	Topic    string        // if set, it replaces undelivered ones with the same topic
 	Urgency  string        // may be empty
-	Subject  string        // whom the push service may contact: mailto: or https:
+	Subject  string        // contact of the application server: mailto: or https:
 }
 
-// Device is a subscription as a browser hands it to a web application.
+// Device is a subscription in the form that a browser gives to a web application.
 type Device struct{ Endpoint, P256dh, Auth string }
 
-// Answer is given to a push in place of the device's own.
+// Answer replaces the answer of the device when a push arrives.
 type Answer struct {
 	Status int
 	Header http.Header // for example Retry-After
@@ -56,7 +55,7 @@ type Service struct {
 type device struct {
 	private *ecdh.PrivateKey
 	auth    []byte
-	vapid   string // public key of the only application server that may push; empty: any
+	vapid   string // public key of the application server; if empty, any server may push
 	answers []Answer
 }
 
@@ -87,8 +86,8 @@ func Start(addr string) (*Service, error) {
 	return s, nil
 }
 
-// Close stops the service and waits until it has stopped. Pushes that wait
-// for their notification to be read are cut off.
+// Close stops the service and waits until it has stopped. If pushes wait for
+// their notification to be read, it closes their connections.
 func (s *Service) Close() error {
 	s.stop()
 	err := s.server.Shutdown(context.Background())
@@ -98,11 +97,11 @@ func (s *Service) Close() error {
 	return err
 }
 
-// Notifications delivers what devices receive, in the order of arrival. A push
-// is answered once its notification has been read here.
+// Notifications returns a channel of the notifications of all devices, in the
+// order of arrival. A push is answered when its notification has been read here.
 func (s *Service) Notifications() <-chan Notification { return s.notifications }
 
-// Subscribe makes a device. Where vapidPublicKey, in base64url, is not empty,
+// Subscribe returns a new device. If vapidPublicKey, in base64url, is not empty,
 // only its owner may push, as with PushManager.subscribe's
 // applicationServerKey.
 func (s *Service) Subscribe(vapidPublicKey string) (Device, error) {
@@ -123,8 +122,8 @@ func (s *Service) Subscribe(vapidPublicKey string) (Device, error) {
 	}, nil
 }
 
-// Answer makes the next pushes to an endpoint, one each, be answered with
-// these answers and not reach the device. A push is checked first.
+// Answer queues answers for the next pushes to an endpoint, one for each. If a
+// push passes the checks, it gets its answer and does not reach the device.
 func (s *Service) Answer(endpoint string, answers ...Answer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Service) Answer(endpoint string, answers ...Answer) error {
 	return nil
 }
 
-// refusal is an answer that says what is wrong with a push.
+// refusal is the answer to an invalid push, with the reason.
 type refusal struct {
 	status int
 	err    error
@@ -158,7 +157,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deliver reports whether n was read before the pusher gave up.
+// deliver waits until n is read. It returns false if the sender disconnects or
+// the service stops first.
 func (s *Service) deliver(ctx context.Context, n Notification) bool {
 	select {
 	case s.notifications <- n:
@@ -188,7 +188,8 @@ func (s *Service) nextAnswer(path string) (Answer, bool) {
 	return next, true
 }
 
-// maxBody is what a push service must accept (RFC 8030 section 7.2).
+// maxBody is the size in bytes that a push service must accept at least (RFC 8030
+// section 7.2). If a body is larger, it is refused.
 const maxBody = 4096
 
 // receive checks and decrypts a push.

@@ -75,7 +75,7 @@ func (s sender) push(t *testing.T, d Device, text string, change func(*webpush.O
 	return response.StatusCode, response.Header, string(read)
 }
 
-func TestReceives(t *testing.T) {
+func TestDeviceReceivesNotification(t *testing.T) {
 	s, from := start(t), newSender(t)
 	d := subscribe(t, s, from.public)
 	for _, text := range []string{"hello", "", "ends with zeros\x00\x00", strings.Repeat("x", 3993)} {
@@ -93,7 +93,7 @@ func TestReceives(t *testing.T) {
 	}
 }
 
-func TestAnswersAsTold(t *testing.T) {
+func TestQueuedAnswersReplaceDelivery(t *testing.T) {
 	s, from := start(t), newSender(t)
 	d, other := subscribe(t, s, ""), subscribe(t, s, "")
 	err := s.Answer(d.Endpoint, Answer{Status: 410}, Answer{Status: 429, Header: http.Header{"Retry-After": {"7"}}, Text: "slowly"})
@@ -132,7 +132,7 @@ func (h header) Do(r *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(r)
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidPushesAreRefused(t *testing.T) {
 	s, from, stranger := start(t), newSender(t), newSender(t)
 	d := subscribe(t, s, from.public)
 	foreign := d
@@ -283,8 +283,8 @@ func TestVerifiesExampleOfRFC8292(t *testing.T) {
 	}
 }
 
-// Tokens that are signed well and say something wrong.
-func TestSignedTokens(t *testing.T) {
+// Tokens with a valid signature and invalid claims.
+func TestSignedTokensWithBadClaims(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ type claims struct {
 }
 
 // verify checks an Authorization header of the vapid scheme (RFC 8292 section
-// 3) for a push service at audience. It returns the public key in base64url
-// without padding, and the subject.
+// 3) for a push service at audience. If it is valid, verify returns the public
+// key in base64url without padding, and the subject.
 func verify(header, audience string, now time.Time) (key, subject string, err error) {
 	token, key, err := parameters(header)
 	if err != nil {
@@ -61,8 +61,8 @@ func parameters(header string) (token, key string, err error) {
 	return token, key, nil
 }
 
-// verified returns the claims of a token whose signature is good: ES256 of RFC
-// 7518 section 3.4.
+// verified returns the claims of a token, or an error if its ES256 signature (RFC
+// 7518 section 3.4) is invalid.
 func verified(token, key string) ([]byte, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
