@@ -24,7 +24,7 @@ type app struct {
 	workingDirectory      string
 	functionTimeout       time.Duration // 0: unbounded
 	initializationTimeout time.Duration
-	stderrIsError         bool // every stderr line is an error, unless it says "warn"
+	stderrIsError         bool // every stderr line is an error, except if it contains "warn"
 	functions             map[string]function
 }
 
@@ -41,7 +41,7 @@ type binding struct {
 	QueueName string `json:"queueName"`
 }
 
-// trigger is the binding that fires the function.
+// trigger returns the binding that fires the function.
 func (f function) trigger() (binding, error) {
 	i := slices.IndexFunc(f.Bindings, func(b binding) bool {
 		return strings.HasSuffix(strings.ToLower(b.Type), "trigger")
@@ -68,15 +68,15 @@ type hostJSON struct {
 	} `json:"customHandler"`
 }
 
-// timeoutOverride is an app setting that wins over host.json, as any
+// timeoutOverride is an app setting that overrides host.json, as every
 // AzureFunctionsJobHost__<key> does.
 const timeoutOverride = "AzureFunctionsJobHost__functionTimeout"
 
 var functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
 
 // readApp reads the directory. settings resolve %NAME% in host.json and in
-// function.json; an unset name vanishes from the arguments and is an error in
-// a binding.
+// function.json. If a name is not set, it is removed from the arguments, and is
+// an error in a binding.
 func readApp(root string, settings map[string]string) (*app, error) {
 	var h hostJSON
 	if err := readJSON(filepath.Join(root, "host.json"), &h); err != nil {
@@ -119,8 +119,8 @@ func readApp(root string, settings map[string]string) (*app, error) {
 	return a, a.validate(h.ExtensionBundle != nil)
 }
 
-// validate refuses what would leave the host without a handler process (it
-// starts one only if there is a function) or a function without its trigger.
+// validate returns an error if the app has no function, because the host starts
+// the handler only if there is one, or if a function's trigger would not fire.
 func (a *app) validate(bundle bool) error {
 	if len(a.functions) == 0 {
 		return fmt.Errorf("%s: no function.json below it: the host would start no handler", a.root)
@@ -178,8 +178,8 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// resolveExecutable applies the host's rule: a relative path is taken from the
-// app's root if that file exists, else left for a search of PATH.
+// resolveExecutable applies the host's rule: a relative path is joined to the
+// app's root if that file exists, else it is searched in PATH.
 func resolveExecutable(root, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -203,7 +203,7 @@ func expand(s string, settings map[string]string) string {
 	})
 }
 
-// validSchedule accepts what the timer extension parses: five or six NCRONTAB
+// validSchedule accepts the formats of the timer extension: five or six NCRONTAB
 // fields, or a TimeSpan.
 func validSchedule(s string) bool {
 	if n := len(strings.Fields(s)); n == 5 || n == 6 {

@@ -51,7 +51,7 @@ func TestFunctionsListAllows(t *testing.T) {
 	}
 }
 
-// The executable is looked for under the app's root first, then on PATH.
+// The executable is searched in the app's root first, then in PATH.
 func TestExecutablePath(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "handler"), nil, 0o755); err != nil {
@@ -69,8 +69,8 @@ func TestExecutablePath(t *testing.T) {
 	}
 }
 
-// Arguments are joined with spaces and cut again without regard for quotes; a
-// setting that is not there vanishes.
+// Arguments are joined with spaces and split again without regard for quotes. If a
+// setting is not set, its name is removed.
 func TestArguments(t *testing.T) {
 	host := strings.Replace(plainHost, `"handler"`, `"handler","arguments":["--mode","%MODE%","%GONE%","two words"]`, 1)
 	h := startApp(t, writeApp(t, host, fakeFunctions()), Options{Settings: map[string]string{"MODE": "timer"}})

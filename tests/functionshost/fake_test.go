@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeHandler does what the name of the invoked function says.
+// fakeHandler behaves as the name of the invoked function says.
 func fakeHandler(mode string) {
 	switch mode {
 	case "deaf":
@@ -94,7 +94,7 @@ func answer(w http.ResponseWriter, r *http.Request, body []byte, free chan struc
 
 const timer = `{"bindings":[{"type":"timerTrigger","direction":"in","name":"t","schedule":"*/10 * * * * *"}]}`
 
-// writeApp makes an app directory whose executable is this test binary.
+// writeApp writes an app directory whose executable is this test binary.
 func writeApp(t *testing.T, hostJSON string, functions map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -123,7 +123,7 @@ func writeApp(t *testing.T, hostJSON string, functions map[string]string) string
 
 const plainHost = `{"version":"2.0","functionTimeout":"00:05:00","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`
 
-// fakeFunctions are all that the fake handler knows, each on a timer.
+// fakeFunctions are all functions of the fake handler, each with a timer.
 func fakeFunctions() map[string]string {
 	functions := make(map[string]string)
 	for _, name := range []string{"echo", "empty", "nothing", "null", "untyped", "garbled", "refuse", "hold", "free",
@@ -155,7 +155,7 @@ func startApp(t *testing.T, root string, opts Options) *Host {
 	return h
 }
 
-// within gives the result of an invocation that has to end soon.
+// within returns the result of an invocation that has to end soon.
 func within(t *testing.T, i *Invocation) Result {
 	t.Helper()
 	select {

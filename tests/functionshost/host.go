@@ -1,15 +1,15 @@
-// Package functionshost is a stand-in for the Azure Functions host as a custom
-// handler meets it. It reads an app directory, starts the executable that
-// host.json names, waits for it, posts invocations, judges the answers,
-// enforces functionTimeout and restarts or gives up on the process, with the
-// habits of the real host that hurt: it never cancels a request, never warns a
-// handler before it kills it, takes an empty answer for one that has yet to
-// come, and does not restart a handler that exits with 0.
+// Package functionshost is a stand-in for the Azure Functions host of a custom
+// handler. It reads an app directory, starts the executable that host.json names,
+// waits for it, posts invocations, judges the answers, enforces functionTimeout,
+// and restarts the process until it gives up. It has the dangerous habits of the
+// real host: it never cancels a request, kills a handler without warning, waits
+// for ever if an answer is empty, and does not restart a handler that exits
+// with 0.
 //
 // The behaviour is that of Azure/azure-functions-host 4.1037:
 // HttpFunctionInvocationDispatcher, DefaultHttpWorkerService, WorkerProcess
-// and HttpWorkerOptionsSetup. Triggers are fired by the caller, so that a test
-// decides when; storage, scale controller and HTTP triggers are left out.
+// and HttpWorkerOptionsSetup. The caller fires triggers, so that a test decides
+// when; storage, scale controller and HTTP triggers are left out.
 package functionshost
 
 import (
@@ -29,24 +29,24 @@ import (
 // timeouts.
 type Options struct {
 	Settings map[string]string // app settings: the handler's environment, and %NAME% in the app's files
-	Environ  []string          // what the host itself was started with; nil: this process's environment
+	Environ  []string          // the host's own environment; nil: this process's environment
 
-	// FunctionTimeout replaces the app's own where positive.
+	// FunctionTimeout replaces the app's own if positive.
 	FunctionTimeout time.Duration
-	// InitializationTimeout replaces the app's own where positive.
+	// InitializationTimeout replaces the app's own if positive.
 	InitializationTimeout time.Duration
 	// StopGrace is how long [Host.Stop] waits for running invocations; 0: 10 s.
 	StopGrace time.Duration
-	// ContentLength frames request bodies with their length, as Core Tools
-	// does; otherwise they are chunked, as in Azure.
+	// ContentLength sends the length of request bodies, as Core Tools does;
+	// otherwise they are chunked, as in Azure.
 	ContentLength bool
 }
 
-// ErrStopped is the failure of an invocation that a stopped host cannot run.
+// ErrStopped is the failure of an invocation if the host is stopped.
 var ErrStopped = errors.New("functions host stopped")
 
-// Host runs one app with at most one handler process at a time. Two hosts on
-// one app directory are what a restart or a scale-out looks like.
+// Host runs one app with at most one handler process at a time. A test of a
+// restart or a scale-out starts two hosts on one app directory.
 type Host struct {
 	app    *app
 	opts   Options
@@ -57,7 +57,7 @@ type Host struct {
 	end    context.CancelCauseFunc
 	done   chan struct{} // supervision has ended and no process is left
 
-	mu          sync.Mutex
+	mu          sync.Mutex // guards the fields below, except invocations
 	current     *process
 	changed     chan struct{} // closed and replaced when current or stopping changes
 	stopping    bool
@@ -65,9 +65,9 @@ type Host struct {
 	invocations sync.WaitGroup
 }
 
-// Start reads the app in root and begins to run its handler. It returns before
-// the handler is ready, as the host's listeners do not wait for it either.
-// The caller must [Host.Stop] or [Host.Close] it.
+// Start reads the app in root and starts its handler. It returns before the
+// handler is ready, because the host's listeners do not wait for it either. The
+// caller must call [Host.Stop] or [Host.Close].
 func Start(root string, opts *Options) (*Host, error) {
 	h := &Host{changed: make(chan struct{}), done: make(chan struct{})}
 	if opts != nil {
@@ -99,8 +99,8 @@ func Start(root string, opts *Options) (*Host, error) {
 	return h, nil
 }
 
-// pickPort finds a free port the way the host does, by binding and closing one.
-// It is picked once and survives restarts of the handler.
+// pickPort finds a free port as the host does, by binding and closing one. The
+// port stays the same when the handler is restarted.
 func pickPort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,10 +114,10 @@ func (h *Host) url(path string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/%s", h.port, path)
 }
 
-// URL is where the handler listens.
+// URL returns the handler's address.
 func (h *Host) URL() string { return h.url("") }
 
-// Lines are what the handler processes have written so far.
+// Lines returns the output of all handler processes so far.
 func (h *Host) Lines() []Line { return h.out.all() }
 
 // Starts counts the handler processes started so far.
@@ -127,7 +127,7 @@ func (h *Host) Starts() int {
 	return h.starts
 }
 
-// PID is the handler process of now; 0 when there is none.
+// PID returns the id of the current handler process, 0 if there is none.
 func (h *Host) PID() int {
 	p, _, _ := h.snapshot()
 	if p == nil || p.gone() {
@@ -142,14 +142,15 @@ func (h *Host) Ready(ctx context.Context) error {
 	return err
 }
 
-// Stopped is closed when the host has given up or was closed; Err says why.
+// Stopped is closed when the host has given up or was closed; Err returns the
+// reason.
 func (h *Host) Stopped() <-chan struct{} { return h.done }
 
-// Err is why the host stopped; nil while it runs.
+// Err returns the reason why the host stopped, nil while it runs.
 func (h *Host) Err() error { return context.Cause(h.life) }
 
-// Crash kills the handler as the kernel or a bug would: without notice, and
-// counted as an error by the host, which restarts it.
+// Crash kills the handler without notice, as the kernel or a bug would. The host
+// counts this as an error and restarts the handler.
 func (h *Host) Crash() {
 	if p, _, _ := h.snapshot(); p != nil {
 		p.kill()
@@ -157,7 +158,7 @@ func (h *Host) Crash() {
 	}
 }
 
-// Stop takes no new invocation, waits for the running ones no longer than
+// Stop rejects new invocations, waits for the running ones no longer than
 // StopGrace, kills the handler without notice and ends the host.
 func (h *Host) Stop() {
 	h.mu.Lock()
@@ -178,8 +179,8 @@ func (h *Host) Stop() {
 	<-idle
 }
 
-// Close ends the host at once, as a reclaimed instance does: the handler is
-// killed in the middle of what it does.
+// Close ends the host at once, as when an instance is reclaimed: the handler is
+// killed even if an invocation is running.
 func (h *Host) Close() {
 	h.end(ErrStopped)
 	<-h.done
@@ -198,8 +199,8 @@ func (h *Host) environ() []string {
 	return env
 }
 
-// snapshot gives the present process, a channel that closes when that changes,
-// and whether new invocations are refused.
+// snapshot returns the current process, a channel that closes when that changes,
+// and whether new invocations are rejected.
 func (h *Host) snapshot() (*process, <-chan struct{}, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +217,7 @@ func (h *Host) publish(p *process) {
 	h.wake()
 }
 
-// wake tells who waits for a change of state; the caller holds mu.
+// wake notifies goroutines that wait for a change of state. The caller holds mu.
 func (h *Host) wake() {
 	close(h.changed)
 	h.changed = make(chan struct{})

@@ -189,7 +189,7 @@ func TestTwoHostsOnOneApp(t *testing.T) {
 	within(t, freed)
 }
 
-// invokeAnyway posts past a host that takes no new invocations.
+// invokeAnyway posts to the handler although the host rejects new invocations.
 func (h *Host) invokeAnyway(t *testing.T, function string) *Invocation {
 	t.Helper()
 	i := &Invocation{Function: function, done: make(chan struct{})}

@@ -19,10 +19,10 @@ const (
 )
 
 // ErrFunctionTimeout is the failure of an invocation that did not end within
-// functionTimeout, be it that the handler is slow or that its answer was empty.
+// functionTimeout, because the handler was slow or its answer was empty.
 var ErrFunctionTimeout = errors.New("timeout value exceeded by function")
 
-// Invocation is one call of a function on its way.
+// Invocation is one call of a function.
 type Invocation struct {
 	ID       string
 	Function string
@@ -31,7 +31,7 @@ type Invocation struct {
 	result   Result
 }
 
-// Result is what the host made of an invocation.
+// Result is the outcome of an invocation.
 type Result struct {
 	Err         error // nil: succeeded
 	Status      int   // 0: no answer
@@ -52,20 +52,20 @@ func (i *Invocation) Result() Result {
 	return i.result
 }
 
-// Invoke posts one invocation and returns at once. Invocations run beside each
-// other, one request each.
+// Invoke posts one invocation and returns at once. Invocations run concurrently,
+// with one request each.
 func (h *Host) Invoke(function string, payload Payload) *Invocation {
 	if _, found := h.app.functions[function]; !found {
 		return failed(function, fmt.Errorf("function %q is not in the app", function))
 	}
 	i := &Invocation{ID: uuid.NewString(), Function: function, Started: time.Now(), done: make(chan struct{})}
 	h.mu.Lock()
-	refused := h.stopping
-	if !refused {
+	stopping := h.stopping
+	if !stopping {
 		h.invocations.Add(1)
 	}
 	h.mu.Unlock()
-	if refused {
+	if stopping {
 		return failed(function, ErrStopped)
 	}
 	go func() {
@@ -77,15 +77,15 @@ func (h *Host) Invoke(function string, payload Payload) *Invocation {
 	return i
 }
 
-// failed is an invocation that never reaches the handler.
+// failed returns an invocation that ended before it reached the handler.
 func failed(function string, err error) *Invocation {
 	i := &Invocation{Function: function, Started: time.Now(), done: make(chan struct{}), result: Result{Err: err}}
 	close(i.done)
 	return i
 }
 
-// invoke waits for the handler and for its answer under functionTimeout. When
-// that has passed, the process is killed with everything that it is doing.
+// invoke waits for the handler and for its answer. When functionTimeout has
+// passed, the process is killed, and with it all its other invocations.
 func (h *Host) invoke(i *Invocation, payload Payload) Result {
 	body, err := payload.encode(i.Function)
 	if err != nil {
@@ -122,8 +122,8 @@ func (h *Host) invoke(i *Invocation, payload Payload) Result {
 	}
 }
 
-// post sends the request without a way to cancel it, as the host does: it ends
-// with an answer or with the process.
+// post sends the request without a context, as the host does: it ends with an
+// answer or when the process ends.
 func (h *Host) post(i *Invocation, body []byte) Result {
 	var reader io.Reader = bytes.NewReader(body)
 	if !h.opts.ContentLength {
@@ -149,11 +149,11 @@ func (h *Host) post(i *Invocation, body []byte) Result {
 	return judge(resp.StatusCode, resp.Header, answer)
 }
 
-// errHangs marks an answer after which the host goes on waiting.
+// errHangs marks an answer that does not complete the invocation.
 var errHangs = errors.New("2xx without a result: the invocation never completes")
 
-// judge reads an answer as DefaultHttpWorkerService does. An empty 2xx gives
-// no result object and no failure either, so nothing ever ends the invocation.
+// judge reads an answer as DefaultHttpWorkerService does. If a 2xx has no body,
+// there is neither a result nor a failure, so the invocation never completes.
 func judge(status int, header http.Header, body []byte) Result {
 	r := Result{Status: status, Header: header, Body: body}
 	if status < 200 || status > 299 {

@@ -28,8 +28,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An empty 2xx never completes: functionTimeout ends it, and with it the
-// process and everything else that it was doing.
+// If a 2xx is empty, the invocation never completes: functionTimeout ends it, and
+// kills the process with all its other invocations.
 func TestEmptyAnswerHangsUntilTheTimeoutKills(t *testing.T) {
 	for _, function := range []string{"empty", "nothing", "null"} {
 		t.Run(function, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Level is how the host records a line of the handler's output.
+// Level is the host's log level of a line of the handler's output.
 type Level string
 
 const (
@@ -45,9 +45,10 @@ func (o *output) all() []Line {
 }
 
 // level follows azure-functions-host, WorkerConsoleLogService and
-// WorkerProcess.OnErrorDataReceived: stdout is information, stderr is an error
-// unless it says "warn", or, where stderr is not for errors only, just those
-// lines that say error, fail or severe.
+// WorkerProcess.OnErrorDataReceived. Lines of stdout are information. Lines of
+// stderr are warnings if they contain "warn", else errors; if
+// useStdErrorStreamForErrorsOnly is false, they are errors only if they contain
+// error, fail or severe.
 func (o *output) level(stderr bool, text string) Level {
 	lower := strings.ToLower(text)
 	switch {
@@ -83,7 +84,8 @@ func (s *stream) Write(p []byte) (int, error) {
 	}
 }
 
-// flush records a last line that has no end. Call it once the process is gone.
+// flush records a last line without a newline. It is called when the process has
+// ended.
 func (s *stream) flush() {
 	if len(s.rest) > 0 {
 		s.line(string(s.rest))

@@ -10,16 +10,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Payload is what an invocation carries: the values of the input bindings by
-// name and the trigger's metadata. Values are encoded as ScriptInvocationContext
-// does, see [encodeValue].
+// Payload is the input of an invocation: the values of the input bindings by name
+// and the trigger's metadata. Values are encoded as by ScriptInvocationContext,
+// see [encodeValue].
 type Payload struct {
 	Data     map[string]any
 	Metadata map[string]any // "sys" is added
 }
 
-// encode gives the request's body. Nulls and keys that end in "trigger" do not
-// reach the handler.
+// encode returns the request's body. If a metadata value is null or its key ends
+// in "trigger", it does not reach the handler.
 func (p Payload) encode(function string) ([]byte, error) {
 	body := struct{ Data, Metadata map[string]any }{make(map[string]any), make(map[string]any)}
 	for name, value := range p.Data {
@@ -47,9 +47,9 @@ func (p Payload) encode(function string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// encodeValue applies the host's encodings: an object is nested as it is, a
-// string is JSON inside a string, so is every number, bool, array and null,
-// bytes are base64 and times ISO text in whole seconds.
+// encodeValue applies the host's encodings: objects are nested unchanged; strings,
+// numbers, bools, arrays and null are JSON inside a string; bytes are base64;
+// times are ISO text in whole seconds.
 func encodeValue(value any) (any, error) {
 	switch v := value.(type) {
 	case verbatim:
@@ -69,10 +69,10 @@ func encodeValue(value any) (any, error) {
 	return string(b), nil
 }
 
-// verbatim is text that goes into a JSON string as it is.
+// verbatim is text that becomes a JSON string without further encoding.
 type verbatim string
 
-// Encoding is how often a timer's value is wrapped in a JSON string.
+// Encoding is the number of JSON strings around a timer's value.
 type Encoding int
 
 const (
@@ -89,14 +89,15 @@ type Timer struct {
 	Encoding  Encoding
 }
 
-// ScheduleStatus is what the timer's monitor remembers. Before a first run,
-// Last is the zero time.
+// ScheduleStatus is the state of the timer's monitor. Before the first run, Last
+// is the zero time.
 type ScheduleStatus struct {
 	Last, Next, LastUpdated time.Time
 }
 
-// FireTimer invokes a function that has a timer trigger. To deliver one tick
-// twice, as after a lost singleton lock, fire the same value again.
+// FireTimer invokes a function with a timer trigger. A test fires the same value
+// twice to deliver a tick twice, as happens when the host loses its singleton
+// lock.
 func (h *Host) FireTimer(function string, t Timer) *Invocation {
 	b, err := h.triggerOf(function, "timerTrigger")
 	if err != nil {
@@ -136,9 +137,9 @@ func (t Timer) status() any {
 	}
 }
 
-// Schedule fires a function's timer every interval until stop is closed, each
-// tick armed after the invocation before has ended, so that one host never
-// overlaps a timer with itself. done gets every result.
+// Schedule fires a function's timer every interval until stop is closed. The
+// interval begins when the previous invocation has ended, so invocations of one
+// host never overlap. done is called with every result.
 func (h *Host) Schedule(function string, interval time.Duration, stop <-chan struct{}, done func(Result)) {
 	for {
 		select {

@@ -20,17 +20,17 @@ import (
 type process struct {
 	cmd     *exec.Cmd
 	alive   context.Context // ends with the process, and with the host
-	ready   chan struct{}   // closed when it answered GET /
-	exited  chan struct{}   // closed when it is gone
-	exit    int             // exit code, -1 by signal; valid once exited
-	message string          // how it ended, with its last error lines; valid once exited
+	ready   chan struct{}   // closed when it has answered GET /
+	exited  chan struct{}   // closed when it has ended
+	exit    int             // exit code, -1 if a signal ended it; valid when exited is closed
+	message string          // state at the end, with its last error lines; valid when exited is closed
 	retired atomic.Bool     // the host itself killed it: the exit is not counted
 }
 
 const pollReady = 25 * time.Millisecond
 
-// startProcess runs the executable on a port that it is told by environment.
-// The variables come twice, in the names of the older httpWorker as well.
+// startProcess runs the executable. The environment has its port, also under the
+// names of the older httpWorker.
 func (h *Host) startProcess() (*process, error) {
 	p := &process{ready: make(chan struct{}), exited: make(chan struct{})}
 	alive, end := context.WithCancel(h.life)
@@ -77,9 +77,9 @@ func (p *process) gone() bool {
 	}
 }
 
-// awaitReady polls GET / until any HTTP status comes back. A refused
-// connection waits; every other failure counts as ready. Only the sleeps
-// between two polls are counted against the initialization timeout.
+// awaitReady polls GET / until it gets any HTTP status. If a connection is
+// refused, it polls again; every other failure counts as ready. Only the time
+// between two polls counts against the initialization timeout.
 func (h *Host) awaitReady(p *process) error {
 	for slept := time.Duration(0); slept < h.app.initializationTimeout; slept += pollReady {
 		if h.answers(p.alive) && !p.gone() {
@@ -89,7 +89,7 @@ func (h *Host) awaitReady(p *process) error {
 		select {
 		case <-time.After(pollReady):
 		case <-p.alive.Done():
-			return nil // its exit is the caller's to judge
+			return nil // the caller judges the exit
 		}
 	}
 	return fmt.Errorf("not ready within %v", h.app.initializationTimeout)

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// FireQueue invokes a function that has a queue trigger with one message. The
-// top-level properties of a JSON message, arrays aside, are merged into the
-// metadata and may hide the queue's own.
+// FireQueue invokes a function with a queue trigger for one message. If the
+// message is a JSON object, its properties, except arrays, are merged into the
+// metadata and may replace the queue's own.
 func (h *Host) FireQueue(function string, message string, dequeueCount int) *Invocation {
 	b, err := h.triggerOf(function, "queueTrigger")
 	if err != nil {
@@ -33,7 +33,8 @@ func (h *Host) FireQueue(function string, message string, dequeueCount int) *Inv
 	return h.Invoke(function, Payload{Data: map[string]any{b.Name: message}, Metadata: metadata})
 }
 
-// triggerOf is the function's trigger binding, which must be of the given type.
+// triggerOf returns the function's trigger binding, or an error if it is of
+// another type.
 func (h *Host) triggerOf(function, kind string) (binding, error) {
 	f, found := h.app.functions[function]
 	if !found {
@@ -46,8 +47,8 @@ func (h *Host) triggerOf(function, kind string) (binding, error) {
 	return b, err
 }
 
-// properties are what a JSON message adds to the metadata: objects as they
-// are, scalars as text (webjobs-sdk, BindingDataProvider).
+// properties returns the properties that a JSON message adds to the metadata:
+// objects unchanged, scalars as text (webjobs-sdk, BindingDataProvider).
 func properties(message string) map[string]any {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(message), &object) != nil {
@@ -69,9 +70,9 @@ func properties(message string) map[string]any {
 	return merged
 }
 
-// QueueMessages are the messages that a queue output binding makes of an
-// output value: one for each element of an array, also of an array inside a
-// string, else one. A string that is valid base64 is decoded first.
+// QueueMessages returns the messages that a queue output binding sends for an
+// output value: one for each element if the value is an array, also if the array
+// is inside a string, else one. If a string is valid base64, it is decoded first.
 func QueueMessages(value json.RawMessage) ([]string, error) {
 	var text string
 	if json.Unmarshal(value, &text) != nil {

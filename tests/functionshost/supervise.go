@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Exit codes with a meaning to the host (WorkerConstants): 0 is a handler that
-// meant to end and is left alone, 200 one that asks to be started again.
+// Exit codes with a meaning to the host (WorkerConstants): if a handler exits with
+// 0, it is not restarted; if it exits with 200, it is, without an error.
 const (
 	exitSuccess         = 0
 	exitIntentional     = 200
@@ -17,11 +17,11 @@ const (
 	initialWaitMultiple = 4
 )
 
-// errRestartsExceeded is what the real host logs.
+// errRestartsExceeded has the text of the real host's log line.
 var errRestartsExceeded = errors.New("exceeded http worker restart retry count")
 
-// supervise owns the handler process: it starts it, watches it and decides
-// what follows its end, until the host's life ends.
+// supervise owns the handler process: it starts the process, and when the process
+// has ended, restarts it or gives up, until the host's life ends.
 func (h *Host) supervise() {
 	defer close(h.done)
 	var errs bucket
@@ -39,8 +39,8 @@ func (h *Host) supervise() {
 
 var errLeftAlone = errors.New("handler exited with 0")
 
-// runProcess starts the handler and waits for its end. Nil means start it
-// again without counting; errLeftAlone, never again; any other error is
+// runProcess starts the handler and waits for its end. If it returns nil, the
+// restart is not counted; if errLeftAlone, there is none; any other error is
 // counted.
 func (h *Host) runProcess() error {
 	p, err := h.startProcess()
@@ -63,7 +63,7 @@ func (h *Host) runProcess() error {
 		<-p.exited
 	}
 	if p.leftAlone() {
-		return errLeftAlone // still published: invocations meet a closed port
+		return errLeftAlone // still published: invocations get a closed port
 	}
 	h.publish(nil)
 	if err != nil {
@@ -75,13 +75,14 @@ func (h *Host) runProcess() error {
 	return fmt.Errorf("handler: %s", p.message)
 }
 
-// leftAlone reports whether the process has ended in the way after which the
-// host never starts another one.
+// leftAlone reports whether the process has exited with 0, so that the host does
+// not restart it.
 func (p *process) leftAlone() bool {
 	return p != nil && p.gone() && p.exit == exitSuccess && !p.retired.Load()
 }
 
-// retire kills the handler of now in favour of a new one, uncounted.
+// retire kills the current handler, so that a new one starts without an error
+// being counted.
 func (h *Host) retire() {
 	if p, _, _ := h.snapshot(); p != nil {
 		p.retired.Store(true)
@@ -89,13 +90,13 @@ func (h *Host) retire() {
 	}
 }
 
-// bucket counts errors that follow each other within the window.
+// bucket counts errors if each follows the last one within the window.
 type bucket struct {
 	count int
 	last  time.Time
 }
 
-// add reports whether this error is the last one that the host puts up with.
+// add reports whether the host gives up with this error.
 func (b *bucket) add(now time.Time) bool {
 	if now.Sub(b.last) >= restartRetryWindow {
 		b.count = 0
@@ -105,9 +106,9 @@ func (b *bucket) add(now time.Time) bool {
 	return b.count >= restartRetryCount
 }
 
-// handler waits until a process is ready for an invocation. A process that
-// exited with 0 is given as it is. When none gets ready in four times the
-// initialization timeout, the host stops itself.
+// handler waits until a process is ready for an invocation. If the process has
+// exited with 0, handler returns it nevertheless. If no process is ready within
+// four times the initialization timeout, the host stops itself.
 func (h *Host) handler(ctx context.Context) (*process, error) {
 	timeout := time.NewTimer(initialWaitMultiple * h.app.initializationTimeout)
 	defer timeout.Stop()

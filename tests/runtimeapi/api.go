@@ -29,17 +29,17 @@ const (
 	trailerErrorBody   = "Lambda-Runtime-Function-Error-Body"
 )
 
-// api is the HTTP side: the paths below 2018-06-01/runtime and the extensions
+// api is the HTTP server: the paths below 2018-06-01/runtime, and the extensions
 // that the runtime registers for itself.
 type api struct {
 	arn         string
 	timeout     time.Duration
 	concurrency int
 	maxBody     int64
-	next        chan *call // from Invoke to whoever polls
+	next        chan *call // from Invoke to the runtime that polls
 
-	mu         sync.Mutex
-	calls      map[string]*call // handed to the present process
+	mu         sync.Mutex       // guards the fields below
+	calls      map[string]*call // taken by the current process
 	running    int
 	initError  *FunctionError
 	extensions map[string]*extension
@@ -49,8 +49,8 @@ type api struct {
 type call struct {
 	id         string
 	event      Event
-	dispatched chan struct{} // closed when a runtime took it
-	deadline   time.Time     // valid once dispatched
+	dispatched chan struct{} // closed when a runtime has taken it
+	deadline   time.Time     // valid when dispatched is closed
 	done       chan struct{}
 	result     Result
 	ended      bool // under api.mu
@@ -94,8 +94,8 @@ func accept(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"status":"OK"}`)
 }
 
-// serveNext holds the request until there is an invocation. A runtime that
-// asks for more than its concurrency allows is in the wrong state.
+// serveNext waits until there is an invocation. If the runtime polls for more
+// invocations than its concurrency allows, it gets an error.
 func (a *api) serveNext(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	busy := a.running >= a.concurrency
@@ -111,7 +111,7 @@ func (a *api) serveNext(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// dispatch answers with the invocation; its time runs from here.
+// dispatch answers with the invocation. Its timeout begins now.
 func (a *api) dispatch(w http.ResponseWriter, c *call) {
 	c.deadline = time.Now().Add(a.timeout)
 	a.mu.Lock()
@@ -138,8 +138,8 @@ func (a *api) dispatch(w http.ResponseWriter, c *call) {
 	_, _ = w.Write(c.event.Payload)
 }
 
-// find gives the call that a post speaks of and marks it answered. A call may
-// be answered once, also when its deadline has passed.
+// find returns the call of a post and marks it answered. A call may be answered
+// once, even if its deadline has passed.
 func (a *api) find(w http.ResponseWriter, id string) *call {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +156,7 @@ func (a *api) find(w http.ResponseWriter, id string) *call {
 	return c
 }
 
-// serveResponse reads a response to its end and then its trailers, where a
+// serveResponse reads a response to its end and then its trailers, in which a
 // runtime reports a failure in the middle of the stream.
 func (a *api) serveResponse(w http.ResponseWriter, r *http.Request, id string) {
 	if mode := r.Header.Get(headerResponseMode); mode != "" && mode != "streaming" {
@@ -227,7 +227,7 @@ func (a *api) serveInitError(w http.ResponseWriter, r *http.Request) {
 	accept(w)
 }
 
-// finish ends a call once; what comes later is a late post.
+// finish ends a call. If the call has already ended, it does nothing.
 func (a *api) finish(c *call, r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -243,8 +243,8 @@ func (a *api) finish(c *call, r Result) {
 	close(c.done)
 }
 
-// reset forgets a process that is gone: its calls fail with err, its
-// extensions are no more.
+// reset is called when a process has ended: its calls fail with err, and its
+// extensions are removed.
 func (a *api) reset(err error) {
 	a.mu.Lock()
 	calls := a.calls
@@ -266,7 +266,7 @@ func newCall(event Event) *call {
 	return &call{id: uuid.NewString(), event: event, dispatched: make(chan struct{}), done: make(chan struct{})}
 }
 
-// hand gives the call to the runtime, which may still be starting.
+// hand passes the call to the runtime, which may still be starting.
 func (a *api) hand(ctx context.Context, c *call, gone <-chan struct{}) error {
 	select {
 	case a.next <- c:

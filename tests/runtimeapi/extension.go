@@ -16,8 +16,8 @@ const (
 	maxExtensions       = 10
 )
 
-// extension is one that registered from inside the runtime's process, as
-// aws-lambda-go does to be told of SIGTERM.
+// extension is an internal extension: the runtime's process has registered it, as
+// aws-lambda-go does to get SIGTERM.
 type extension struct {
 	name   string
 	events []string
@@ -31,8 +31,8 @@ type extensionEvent struct {
 	InvokedFunctionArn string `json:"invokedFunctionArn"`
 }
 
-// send queues an event that the extension asked for; one that does not keep up
-// misses it.
+// send queues an event if the extension has registered for it. If the queue is
+// full, the event is dropped.
 func (e *extension) send(event extensionEvent) {
 	if !slices.Contains(e.events, event.EventType) {
 		return
@@ -58,8 +58,8 @@ func (a *api) extension(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// register follows the Extensions API: an internal extension may ask for
-// INVOKE or for nothing, never for SHUTDOWN.
+// register follows the Extensions API: an internal extension may register for
+// INVOKE or for no event, never for SHUTDOWN.
 func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	e := &extension{name: r.Header.Get(headerExtensionName), queue: make(chan extensionEvent, 16)}
 	var body struct{ Events []string }

@@ -1,9 +1,9 @@
-// Package runtimeapi runs a Lambda function from its bootstrap executable: it
-// serves the Runtime API (and what aws-lambda-go uses of the Extensions API)
-// on loopback, starts the process with Lambda's environment, hands it
-// invocations and enforces their deadline by killing it. Status codes, headers
-// and trailers are those of the public Runtime API 2018-06-01 as aws-lambda-go
-// v1.55.1 depends on them.
+// Package runtimeapi runs a Lambda function from its bootstrap executable. It
+// serves the Runtime API, and the part of the Extensions API that aws-lambda-go
+// uses, on loopback, starts the process with Lambda's environment and passes it
+// invocations. If an invocation exceeds its deadline, the process is killed.
+// Status codes, headers and trailers are those of the public Runtime API
+// 2018-06-01 on which aws-lambda-go v1.55.1 depends.
 package runtimeapi
 
 import (
@@ -24,7 +24,7 @@ import (
 
 const functionName = "halley"
 
-// Options change a function. The zero value is one with Lambda's defaults.
+// Options change a function. If a field is zero, Lambda's default holds.
 type Options struct {
 	Args        []string          // after the executable's name
 	Environment map[string]string // the function's own variables
@@ -39,7 +39,7 @@ type Event struct {
 	ClientContext   string // JSON
 	CognitoIdentity string // JSON
 	TenantID        string
-	TraceID         string // "": a made-up root
+	TraceID         string // if empty, a new root is generated
 }
 
 func (e Event) traceID() string {
@@ -49,11 +49,11 @@ func (e Event) traceID() string {
 	return "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Parent=9a9197af755a6419;Sampled=0"
 }
 
-// Result is how an invocation ended.
+// Result is the outcome of an invocation.
 type Result struct {
 	Payload   []byte
 	Err       error         // a *FunctionError, a *TimeoutError, or the end of the process
-	Remaining time.Duration // what was left of the time when the answer came
+	Remaining time.Duration // time to the deadline when the answer came
 }
 
 // FunctionError is an error that the function reported.
@@ -72,12 +72,13 @@ type StackFrame struct {
 
 func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
 
-// TimeoutError ends an invocation whose time is over; its process was killed.
+// TimeoutError is the failure of an invocation when its deadline has passed; its
+// process was killed.
 type TimeoutError struct{ After time.Duration }
 
 func (e *TimeoutError) Error() string { return fmt.Sprintf("task timed out after %v", e.After) }
 
-// ErrClosed ends invocations of a function that was closed.
+// ErrClosed is the failure of invocations when the function is closed.
 var ErrClosed = errors.New("function closed")
 
 // Function is one execution environment. Its process starts with the first
@@ -93,7 +94,7 @@ type Function struct {
 	sandbox  *sandbox // nil before the first invocation
 	closed   bool
 	starts   int
-	finished bytes.Buffer // the output of processes that are gone
+	finished bytes.Buffer // the output of processes that have ended
 }
 
 // New serves the Runtime API for the executable at path. The caller must Close
@@ -134,7 +135,7 @@ func New(path string, opts *Options) (*Function, error) {
 	return f, nil
 }
 
-// Address is what AWS_LAMBDA_RUNTIME_API holds.
+// Address returns the value of AWS_LAMBDA_RUNTIME_API.
 func (f *Function) Address() string { return f.address }
 
 // Starts counts the processes started so far.
@@ -144,9 +145,9 @@ func (f *Function) Starts() int {
 	return f.starts
 }
 
-// Invoke runs one invocation to its end. More than Concurrency at a time wait
-// for each other. ctx ends only the waiting for a runtime, never a running
-// invocation.
+// Invoke runs one invocation to its end. If Concurrency invocations are running,
+// it waits. When ctx ends, it stops to wait for a runtime, but a running
+// invocation continues.
 func (f *Function) Invoke(ctx context.Context, event Event) Result {
 	s, err := f.running()
 	if err != nil {
@@ -171,7 +172,7 @@ func (f *Function) Invoke(ctx context.Context, event Event) Result {
 	return c.result
 }
 
-// running gives the process of now or starts one.
+// running returns the current process, or starts one if there is none.
 func (f *Function) running() (*sandbox, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +194,7 @@ func (f *Function) running() (*sandbox, error) {
 	return s, nil
 }
 
-// Output is what the processes have written to stdout and stderr.
+// Output returns all output of the processes to stdout and stderr.
 func (f *Function) Output() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,8 +204,8 @@ func (f *Function) Output() string {
 	return f.finished.String() + f.sandbox.output.String()
 }
 
-// Close shuts the environment down: a process with an extension gets SIGTERM
-// and half a second, another one is killed at once.
+// Close shuts the environment down. If the process has an extension, it gets
+// SIGTERM and half a second to end; otherwise it is killed at once.
 func (f *Function) Close() {
 	f.mu.Lock()
 	f.closed = true
@@ -222,7 +223,7 @@ type sandbox struct {
 	cmd    *exec.Cmd
 	output *buffer
 	gone   chan struct{}
-	err    error // why it ended; valid once gone
+	err    error // the reason of its end; valid when gone is closed
 }
 
 func (f *Function) startSandbox() (*sandbox, error) {
@@ -247,7 +248,7 @@ func (f *Function) startSandbox() (*sandbox, error) {
 	return s, nil
 }
 
-// environ is what Lambda gives an unmodified bootstrap on an OS-only runtime.
+// environ returns the environment of a bootstrap on Lambda's OS-only runtime.
 func (f *Function) environ() []string {
 	env := []string{
 		"AWS_LAMBDA_RUNTIME_API=" + f.address,
@@ -285,7 +286,7 @@ func (s *sandbox) ended() bool {
 	}
 }
 
-// cause waits for the end of the process and says why it came.
+// cause waits for the end of the process and returns the reason.
 func (s *sandbox) cause() error {
 	<-s.gone
 	return s.err
