@@ -1,8 +1,8 @@
 //go:build ignore
 
 // Zip packs a Functions app for the Functions host on Linux. It checks that
-// host.json names a file of the package, and gives that file its run bit: Core
-// Tools sets it only on the entry whose name equals defaultExecutablePath
+// host.json names a file of the package, and sets the run bit of that file. Core
+// Tools sets the bit only if the entry's name equals defaultExecutablePath
 // (azure-functions-core-tools, ZipHelper).
 //
 //	go run scripts/zip.go DIRECTORY FILE.zip
@@ -45,7 +45,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// executableName is defaultExecutablePath of host.json.
+// executableName returns defaultExecutablePath of host.json, "" if it is missing.
 func executableName(dir string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "host.json"))
 	if err != nil {
@@ -62,7 +62,7 @@ func executableName(dir string) (string, error) {
 	return host.CustomHandler.Description.DefaultExecutablePath, nil
 }
 
-// verify compares what was packed with what the host looks for.
+// verify returns an error if the package lacks a file that the host needs.
 func verify(names []string, executable string) error {
 	if !slices.Contains(names, executable) {
 		return fmt.Errorf("host.json names the executable %q, which is not among %q", executable, names)
@@ -100,7 +100,7 @@ func pack(dir, target, executable string) (names []string, err error) {
 	return names, err
 }
 
-// oldest is the first time that a zip can hold.
+// oldest is the earliest time that a zip file can represent.
 var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func add(archive *zip.Writer, path, name string, run bool) error {

@@ -79,8 +79,8 @@ var directivePattern = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|nolint\b|lin
 // generatedPattern is that of https://go.dev/s/generatedcode.
 var generatedPattern = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// countComments counts the comments of one Go file. Phrases are also found
-// across the lines of a comment.
+// countComments counts the comments of one Go file. A phrase also counts if a line
+// break divides it.
 func countComments(name string, source []byte) *commentStats {
 	stats := newCommentStats()
 	fset := token.NewFileSet()

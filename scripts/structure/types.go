@@ -32,8 +32,8 @@ func newTypeGraph(pkgs []*packages.Package) *typeGraph {
 	return g
 }
 
-// forDecls calls visit with each top-level declaration; type specs come one by
-// one.
+// forDecls calls visit with each top-level declaration. If declarations are
+// grouped in parentheses, it visits the specs one by one.
 func forDecls(pkgs []*packages.Package, visit func(*packages.Package, ast.Node)) {
 	for _, pkg := range pkgs {
 		for _, file := range pkg.Syntax {
@@ -146,7 +146,8 @@ func promotedThrough(s *types.Selection) (through []*types.Var) {
 	return through
 }
 
-// canonicalName follows an alias to the named type that it stands for.
+// canonicalName returns the named type that an alias stands for. If name is not
+// an alias of a named type, it returns name.
 func canonicalName(name *types.TypeName) *types.TypeName {
 	if named := namedType(name.Type()); named != nil {
 		return named
@@ -167,7 +168,7 @@ func namedType(t types.Type) *types.TypeName {
 	return nil
 }
 
-// receiverName returns the type that has the method, nil for a function.
+// receiverName returns the type that has the method, nil if f is a function.
 func receiverName(f *types.Func) *types.TypeName {
 	if recv := f.Signature().Recv(); recv != nil {
 		return namedType(recv.Type())

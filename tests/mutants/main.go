@@ -1,9 +1,9 @@
 // Mutants plants known bugs, one at a time, in a copy of the tree and reports
-// which test catches each. The layers are run from the cheapest to the dearest
-// until one fails: the tests of the package that was changed, those of the
-// packages built on it, the simulation, the processes.
+// which test catches each. It runs layers of tests, the cheapest first, until one
+// fails: the tests of the changed package, those of the packages built on it, the
+// simulation, the processes.
 //
-// A mutant that survives is a promise that no test holds the code to.
+// If a mutant survives, no test checks the promise that it breaks.
 package main
 
 import (
@@ -81,7 +81,7 @@ func run(ctx context.Context, only, revision string, cheap, list bool) error {
 	return nil
 }
 
-// choose gives the mutants whose name matches.
+// choose returns the mutants whose names match, or an error if none does.
 func choose(only string) ([]mutant, error) {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
@@ -112,11 +112,11 @@ func copyTree(ctx context.Context, revision, root string) error {
 	return nil
 }
 
-// bench is a copy of the tree and what is known of it without mutants.
+// bench is a copy of the tree, with the test results without mutants.
 type bench struct {
 	root  string
 	cheap bool
-	sound map[string]error // verdict on the tree as it is, by layer and command
+	sound map[string]error // result of the unchanged tree by arguments of go test
 }
 
 // layer is one go test that may catch a mutant.
@@ -125,7 +125,7 @@ type layer struct {
 	args []string
 }
 
-// layers are what may catch a mutant, the cheapest first.
+// layers returns the tests that may catch a mutant, the cheapest first.
 func (b *bench) layers(m mutant) []layer {
 	var l []layer
 	for _, p := range m.packages() {
@@ -145,13 +145,14 @@ func (b *bench) layers(m mutant) []layer {
 	)
 }
 
-// users are the packages whose tests run what they import, in short time.
+// users are packages with quick tests that also run the packages they import.
 var users = map[string][]string{
 	"./trigger/cosmos": {"./trigger"},
 	"./trigger":        {"./trigger/awslambda", "./function"},
 }
 
-// try plants a mutant and runs layer after layer. No layer: it survived.
+// try plants a mutant and runs the layers until one fails. If none fails, the
+// mutant has survived and caughtBy is "".
 func (b *bench) try(ctx context.Context, m mutant) (caughtBy, test string, err error) {
 	before, after, err := m.change(b.root)
 	if err != nil {
@@ -177,8 +178,8 @@ func (b *bench) try(ctx context.Context, m mutant) (caughtBy, test string, err e
 	return "", "", nil
 }
 
-// checkSound makes sure that what failed with a mutant passes without it, with
-// the files as they were before.
+// checkSound checks that a layer passes without mutants when it has failed with
+// one. Before it runs the tests, it restores the files.
 func (b *bench) checkSound(ctx context.Context, l layer, before files) error {
 	key := strings.Join(l.args, " ")
 	if known, found := b.sound[key]; found {
@@ -216,8 +217,8 @@ var (
 	unfinished = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)`)
 )
 
-// failing names what failed: the innermost test of the first failure, or how
-// the tests ended.
+// failing returns the innermost test of the first failure. If there is none, it
+// returns the line of the panic or fatal error.
 func failing(out string) string {
 	if found := failedTest.FindAllStringSubmatch(out, 2); len(found) > 0 {
 		name := found[0][1]
@@ -229,7 +230,7 @@ func failing(out string) string {
 	if found := unfinished.FindString(out); found != "" {
 		return found
 	}
-	return "the tests did not end well"
+	return "the tests failed without naming a test"
 }
 
 func counts(by map[string]int) string {

@@ -14,10 +14,10 @@ type mutant struct {
 	edits  []edit
 }
 
-// edit replaces text that is in its file once.
+// edit replaces old, which must stand in the file exactly once.
 type edit struct{ file, old, new string }
 
-// files are the texts of files by path.
+// files are the contents of files by path.
 type files map[string]string
 
 func (f files) write() error {
@@ -29,8 +29,8 @@ func (f files) write() error {
 	return nil
 }
 
-// change gives the files under root that the mutant concerns, as they are and
-// as it makes them. The error says that the code has moved on.
+// change returns the files under root that the mutant edits, before and after its
+// edits. It fails if the code has changed and no longer has the text of an edit.
 func (m mutant) change(root string) (before, after files, err error) {
 	before, after = files{}, files{}
 	for _, e := range m.edits {
@@ -50,7 +50,7 @@ func (m mutant) change(root string) (before, after files, err error) {
 	return before, after, nil
 }
 
-// packages are the directories that the mutant changes, each once.
+// packages returns the directories of the edited files, each once.
 func (m mutant) packages() []string {
 	var dirs []string
 	seen := map[string]bool{}

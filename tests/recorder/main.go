@@ -1,7 +1,7 @@
-// Recorder is a host whose handler writes down each change that it is given.
-// Several recorders append to one file, a history for package history to
-// judge. Documents are results of games: the player is the key, the score the
-// number of the change within its key.
+// Recorder is a host whose handler records each delivered change. Several
+// recorders append to one file, a history for package history. Documents are
+// results of games: the player is the key, the score the number of the change
+// within its key.
 package main
 
 import (
@@ -105,8 +105,8 @@ type recorder struct {
 
 var errOnPurpose = errors.New("failed on purpose")
 
-// handle appends the whole batch with one write and then, where it is told to,
-// fails: what was recorded comes again.
+// handle appends the whole batch with one write. If the flag -fail selects the
+// call, it then fails, so that the recorded changes are redelivered.
 func (r *recorder) handle(ctx context.Context, b trigger.Batch) error {
 	events := make([]history.Event, len(b.Changes))
 	for i, c := range b.Changes {

@@ -1,36 +1,36 @@
 // Package simulation runs several hosts of the real runtime on the embedded
-// account for virtual hours inside a testing/synctest bubble, while a seeded
-// catalogue of faults happens to them, and has package history judge what came
-// of it. There is nothing in it but tests.
+// account for virtual hours inside a testing/synctest bubble, with faults that a
+// seed selects from a catalogue. Package history judges the run. The package has
+// only tests.
 //
 // # One seed, one run
 //
-// Goroutines are scheduled by chance even in a bubble, so two rules make a run
-// repeat to the last decision.
+// Goroutines are scheduled at random even in a bubble, so two rules make every
+// decision of a run repeatable.
 //
-// Every fault is decided by the identity of what it happens to: a hash of the
-// seed, the host, the operation and its ordinal. There is no stream of random
-// numbers that one more draw could shift.
+// First, each fault is decided by the identity of the request or call that it
+// affects: a hash of the seed, the host, the operation and its number. There is
+// no stream of random numbers, which would shift if one more number were drawn.
 //
-// What changes the world waits in a queue: writes of leases, ends of handler
-// calls, late answers, splits, kills. When the bubble is quiescent
-// (synctest.Wait) the scheduler sorts what is due by identity, lets the seed
-// draw one, carries it out, and waits for quiescence again. Reads that nothing
-// happens to are answered at once, in the goroutine that asks: the world holds
-// still while they are made, so that their order means nothing.
+// Second, all events that change the world wait in a queue: writes of leases, ends
+// of handler calls, late answers, splits, kills. When the bubble is quiescent
+// (synctest.Wait), the scheduler sorts the due events by identity, selects one by
+// the seed, executes it, and waits for quiescence again. If a read has no fault,
+// it is answered at once in the goroutine that sends it: the world does not
+// change meanwhile, so the order of reads does not matter.
 //
-// Some requests have no identity of their own, because whichever goroutine of
-// a host comes first makes them for the others: reads of the account, of the
-// ranges, and lists of leases. Their fate hangs on the instant instead, so that
-// it is one for all of a host at that instant.
+// Some requests have no identity of their own, because the first goroutine of a
+// host that needs the answer sends them for all: reads of the account and of the
+// ranges, and lists of leases. Their faults are decided by the instant instead,
+// so that all such requests of a host at one instant have the same fault.
 //
-// # What cannot be simulated in one bubble
+// # Limits of one bubble
 //
-// A host cannot be frozen: its timers run on the bubble's clock. A pause holds
-// its requests and the ends of its handler calls for longer than a lease lasts,
-// which is what the others see of a frozen host. A host's clock cannot be
-// moved either; what is moved, by up to ten minutes, is the Date header in the
-// answers that it gets, which is the only clock of others that the runtime
-// looks at. And earlier timers run to completion before later ones, which
-// hides races of memory: those are for the race detector and for real processes.
+// A host cannot be frozen, because its timers run on the bubble's clock. When it
+// pauses, its requests and the ends of its handler calls are held for longer than
+// the lease expiration; to the other hosts this looks the same. A host's clock
+// cannot be moved either. When a clock steps, the Date header in the host's
+// answers is moved by up to ten minutes; it is the only remote clock that the
+// runtime reads. Earlier timers run to completion before later ones, which hides
+// data races: these are found by the race detector and by real processes.
 package simulation

@@ -20,7 +20,7 @@ const database = "keda"
 // ruPerRange is the throughput for which a new container has one range.
 const ruPerRange = 10000
 
-// feed is a container, and the leases with which Halley reads it.
+// feed is a container, and the leases of Halley when it reads the container.
 type feed struct {
 	endpoint, connection string
 	items, leases        *cosmos.Container
@@ -51,7 +51,7 @@ func newFeed(ctx context.Context, endpoint, key string, ranges int) (*feed, erro
 	}, err
 }
 
-// write creates items under as many keys.
+// write creates items, each with a key of its own.
 func (f *feed) write(ctx context.Context, count int) error {
 	for range count {
 		id := fmt.Sprint("item-", f.written)
@@ -63,8 +63,8 @@ func (f *feed) write(ctx context.Context, count int) error {
 	return nil
 }
 
-// rewrite writes the first items again and deletes every third of them: more
-// transactions than the feed will show.
+// rewrite writes the first items again and deletes every third of them. If an item
+// is deleted, the feed no longer shows its writes.
 func (f *feed) rewrite(ctx context.Context, count int) error {
 	for i := range count {
 		id := fmt.Sprint("item-", i)
@@ -81,8 +81,9 @@ func (f *feed) rewrite(ctx context.Context, count int) error {
 	return nil
 }
 
-// drain lets Halley read one range after the other until it is caught up, or its
-// handler has accepted so many batches of 5 items.
+// drain lets Halley read one range after the other. It ends when all ranges are
+// caught up, or when the handler has accepted the given number of batches of 5
+// items.
 func (f *feed) drain(ctx context.Context, batches int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,7 +120,7 @@ func (f *feed) merge(ctx context.Context, ids ...string) error {
 	return f.reshape(ctx, "merge", map[string]any{"ranges": ids})
 }
 
-// reshape tells the account to change the ranges of the container.
+// reshape makes the account split or merge ranges of the container.
 func (f *feed) reshape(ctx context.Context, how string, body map[string]any) error {
 	body["database"], body["container"] = database, f.items.Name()
 	text, err := json.Marshal(body)

@@ -1,5 +1,5 @@
 // Keda compares two views of one processor: the lag that KEDA's azure-cosmosdb
-// scaler computes from Halley's leases, and what halley status says.
+// scaler computes from Halley's leases, and the lag of halley status.
 package main
 
 import (
@@ -23,23 +23,23 @@ func main() {
 	}
 }
 
-// day is something that happens to a feed, and what both should then say.
+// day is one step in the life of a feed, with a check of both views after it.
 type day struct {
 	name   string
 	happen func(context.Context, *feed) error
-	wrong  func(keda, halley view) string // "" if it is right
+	wrong  func(keda, halley view) string // "" if both views are right
 }
 
 const everything = math.MaxInt64
 
-// merged are the tokens that leases have after a merge: the keys that each is for,
-// here the two halves of the second of four ranges.
+// merged are the tokens of leases after a merge. They name key ranges, here the two
+// halves of the second of four ranges.
 var merged = []string{
 	"0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF-17FFFFFFFFFFFFFFFFFFFFFFFFFFFFFE",
 	"17FFFFFFFFFFFFFFFFFFFFFFFFFFFFFE-1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFE",
 }
 
-// days follow one upon the other.
+// days returns the steps in their order; each begins when the last one has ended.
 func days() []day {
 	return []day{
 		{"no leases", func(ctx context.Context, f *feed) error { return f.write(ctx, 120) }, both(0)},
@@ -58,7 +58,7 @@ func days() []day {
 	}
 }
 
-// run prints what both say after each day.
+// run prints both views after each day.
 func (f *feed) run(ctx context.Context, days []day) error {
 	missed := 0
 	for _, d := range days {
@@ -109,9 +109,9 @@ func both(lag int64) func(keda, halley view) string {
 	}
 }
 
-// without is right where KEDA leaves out the leases with these tokens, as their
-// ranges are gone for it, and wants a replica for that reason alone. Halley counts
-// what is behind them.
+// without returns a check that KEDA ignores the leases with these tokens. If a
+// lease names a range that no longer exists, KEDA does not count its lag, but
+// reports that a replica is needed. Halley counts it.
 func without(gone ...string) func(keda, halley view) string {
 	return func(keda, halley view) string {
 		lag := halley.Lag

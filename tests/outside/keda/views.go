@@ -10,19 +10,19 @@ import (
 	"os/exec"
 )
 
-// processor is the name under which the leases are, for both.
+// processor is the lease prefix of Halley, and KEDA's processor name.
 const processor = "scores"
 
-// view is the lag in changes as somebody sees it: in all, and where it is known,
-// by lease token.
+// view is the lag in changes that KEDA or Halley reports: the sum, and by lease
+// token if the reporter has it.
 type view struct {
 	Lag    int64
-	Active bool // of KEDA: that there should be a replica
+	Active bool // KEDA reports that a replica is needed
 	Leases map[string]int64
 }
 
-// kedaSees asks the scaler. Its threshold is so high that it never bounds the
-// metric by the number of ranges.
+// kedaSees runs the scaler. The threshold is so high that the number of ranges
+// never limits the metric.
 func kedaSees(ctx context.Context, f *feed) (view, error) {
 	c := exec.CommandContext(ctx, os.Getenv("OUTSIDE_SCALER"),
 		"databaseId="+database, "containerId="+f.items.Name(), "leaseDatabaseId="+database, "leaseContainerId="+f.leases.Name(),
@@ -32,7 +32,7 @@ func kedaSees(ctx context.Context, f *feed) (view, error) {
 	return v, ask(c, &v)
 }
 
-// halleySees asks halley status.
+// halleySees runs halley status.
 func halleySees(ctx context.Context, f *feed) (view, error) {
 	c := exec.CommandContext(ctx, os.Getenv("HALLEY"), "status", "--json")
 	c.Env = append(os.Environ(),
@@ -62,16 +62,16 @@ func halleySees(ctx context.Context, f *feed) (view, error) {
 	return v, err
 }
 
-// ask runs a command and decodes what it prints.
+// ask runs a command and decodes its output.
 func ask(c *exec.Cmd, answer any) error {
-	var trouble bytes.Buffer
-	c.Stderr = &trouble
+	var messages bytes.Buffer
+	c.Stderr = &messages
 	out, err := c.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 && json.Valid(out) {
-		err = nil // an answer that says that not all is known
+		err = nil // exit code 1 with valid output: the status is incomplete
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s%s", c.Path, err, out, trouble.Bytes())
+		return fmt.Errorf("%s: %w: %s%s", c.Path, err, out, messages.Bytes())
 	}
 	return json.Unmarshal(out, answer)
 }

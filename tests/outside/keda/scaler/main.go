@@ -1,6 +1,7 @@
-// Scaler asks KEDA's azure-cosmosdb scaler once, as KEDA's operator does, and
-// prints what it answers as JSON. The arguments are metadata of the trigger,
-// name=value; the environment's OUTSIDE_CONNECTION is the connection string.
+// Scaler runs KEDA's azure-cosmosdb scaler once, as when KEDA's operator polls,
+// and prints the metric as JSON. The arguments are metadata of the trigger,
+// name=value; the environment variable OUTSIDE_CONNECTION is the connection
+// string.
 package main
 
 import (
