@@ -19,16 +19,16 @@ const (
 	leases   = "leases"
 )
 
-// account is a halley emulator process with a monitored container and one for
-// leases.
+// account is a halley emulator process with a monitored container and a lease
+// container.
 type account struct {
 	*process
 	endpoint string
 	client   *cosmos.Client
 }
 
-// startAccount serves an empty account whose monitored container has so many
-// physical ranges.
+// startAccount serves an empty account. Its monitored container has the given
+// number of physical ranges.
 func startAccount(t *testing.T, ranges int, args ...string) *account {
 	t.Helper()
 	address := freeAddress(t)
@@ -55,7 +55,7 @@ func startAccount(t *testing.T, ranges int, args ...string) *account {
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.must(t, a.client.CreateDatabase(t.Context(), database))
 	a.create(t, leases, "/id", 400)
-	a.create(t, results, "/player", max(400, ranges*10_000)) // a physical range bears 10,000 RU/s
+	a.create(t, results, "/player", max(400, ranges*10_000)) // a physical range has at most 10,000 RU/s
 	if got := len(a.ranges(t)); got != ranges {
 		t.Fatalf("the container has %d ranges, want %d", got, ranges)
 	}
@@ -101,7 +101,7 @@ func (a *account) manage(t *testing.T, method, path string, body, answer any) {
 	}
 }
 
-// ranges are the physical ranges of the monitored container, in key order.
+// ranges returns the physical ranges of the monitored container, in key order.
 func (a *account) ranges(t *testing.T) []emulator.RangeState {
 	t.Helper()
 	var state emulator.State
@@ -117,7 +117,7 @@ func (a *account) ranges(t *testing.T) []emulator.RangeState {
 	return nil
 }
 
-// quiet gives the ranges once none of them is being split or merged.
+// quiet returns the ranges when none of them is being split or merged.
 func (a *account) quiet(t *testing.T) []emulator.RangeState {
 	t.Helper()
 	var ranges []emulator.RangeState
@@ -128,7 +128,7 @@ func (a *account) quiet(t *testing.T) []emulator.RangeState {
 	return ranges
 }
 
-// split divides the i-th range of now.
+// split splits the i-th of the current ranges.
 func (a *account) split(t *testing.T, i int) {
 	t.Helper()
 	a.manage(t, http.MethodPost, "split", map[string]string{
@@ -136,7 +136,7 @@ func (a *account) split(t *testing.T, i int) {
 	}, nil)
 }
 
-// merge joins the i-th range of now with the one after it.
+// merge merges the i-th of the current ranges with the one after it.
 func (a *account) merge(t *testing.T, i int) {
 	t.Helper()
 	ranges := a.quiet(t)

@@ -14,14 +14,14 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// settings that run the leaderboard on an account that is not there.
+// anywhere returns settings of the leaderboard for an account that does not exist.
 func anywhere() map[string]string {
 	return (&board{url: "redis://127.0.0.1:1", prefix: "nowhere:"}).settings(&account{endpoint: "http://127.0.0.1:1/"})
 }
 
-// A refused setting ends the process at once with its name and the fix, for a
-// person and under a host alike.
-func TestRefusedSettings(t *testing.T) {
+// If a setting is invalid, the process ends at once, and the error names the
+// setting and the fix, both on the command line and under a host.
+func TestInvalidSettingsEndTheProcess(t *testing.T) {
 	for _, test := range []struct {
 		name, value string
 		want        []string
@@ -59,9 +59,9 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// A connection string that is set where the name of a connection belongs is
-// shown nowhere, whoever starts the binary.
-func TestConnectionStringInPlaceOfAName(t *testing.T) {
+// If the name of a connection is set to a connection string by mistake, no output
+// shows it, on the command line and under each host.
+func TestConnectionStringAsNameIsNotPrinted(t *testing.T) {
 	for _, name := range []string{"HALLEY_CONNECTION", "HALLEY_LEASE_CONNECTION", "HALLEY_DEAD_LETTERS_CONNECTION"} {
 		for _, args := range [][]string{{"check"}, {"run"}, nil} {
 			settings := anywhere()
@@ -81,7 +81,7 @@ func TestConnectionStringInPlaceOfAName(t *testing.T) {
 	}
 }
 
-func TestCommandLine(t *testing.T) {
+func TestInvalidCommandLines(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		want string
@@ -100,9 +100,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// What is wrong with an account is said by halley check before anything runs,
-// and by halley run, which does not start on it.
-func TestAccountsThatCannotWork(t *testing.T) {
+// If an account cannot work, halley check says so, and halley run does not start.
+func TestUnusableAccountsAreReported(t *testing.T) {
 	t.Parallel()
 	a := startAccount(t, 1)
 	a.create(t, "foreign", "/leasePk", 400)
@@ -112,7 +111,7 @@ func TestAccountsThatCannotWork(t *testing.T) {
 		setting       string
 		value         string
 		want          []string
-		runs, repeats bool // halley check alone; halley run goes on trying
+		runs, repeats bool // only halley check fails; halley run keeps trying
 	}{
 		{"as it should be", "HALLEY_LOG_LEVEL", "info", []string{"create, replace and delete a lease"}, true, false},
 		{"unknown container", "HALLEY_CONTAINER_NAME", "scores", []string{"scores", "HALLEY_CONTAINER_NAME"}, false, false},
@@ -151,8 +150,8 @@ func TestAccountsThatCannotWork(t *testing.T) {
 	}
 }
 
-// What is not an invocation gets a 4xx with a reason and runs nothing.
-func TestBadInvocations(t *testing.T) {
+// If a request is not an invocation, it gets a 4xx with a reason and runs nothing.
+func TestInvalidInvocationsRunNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
 	}
@@ -226,9 +225,9 @@ func post(t *testing.T, method, url, kind, host, body string) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// Feed pages that are cut, connections that drop, throttling, errors of every
-// kind and a document of almost 2 MB: no change is lost, none overtakes another.
-func TestBrokenAnswers(t *testing.T) {
+// Feed pages are cut, connections drop, requests are throttled or fail, and a
+// document has almost 2 MB: no change is lost, and none overtakes another.
+func TestBrokenAnswersLoseNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about five seconds")
 	}
@@ -247,10 +246,10 @@ func TestBrokenAnswers(t *testing.T) {
 		{"status": 404, "substatus": 1002},
 	} {
 		fault["method"], fault["resource"], fault["nth"], fault["count"] = http.MethodGet, "docs", 3, 2
-		fault["header"] = map[string]string{"A-IM": "."} // the feed alone
+		fault["header"] = map[string]string{"A-IM": "."} // only feed reads
 		a.manage(t, http.MethodPost, "faults", fault, nil)
 	}
-	a.manage(t, http.MethodPost, "faults", map[string]any{ // lease writes that are applied and not answered
+	a.manage(t, http.MethodPost, "faults", map[string]any{ // lease writes that are applied, but not answered
 		"method": http.MethodPut, "drop": "after", "nth": 2, "count": 5,
 	}, nil)
 	large := map[string]any{"id": "player-0-3", "player": "player-0", "game": "game-3", "score": 3, "replay": strings.Repeat("x", 2_000_000)}

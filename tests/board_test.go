@@ -14,8 +14,8 @@ import (
 	"halley/tests/history"
 )
 
-// board reads what the leaderboard handler of a process has written: Redis at
-// HALLEY_TEST_REDIS_URL, or one in this process where that is not set.
+// board reads the boards that the leaderboard handler has written in Redis: the
+// one at HALLEY_TEST_REDIS_URL, or one in this process if that is not set.
 type board struct {
 	url, prefix string
 	client      *redis.Client
@@ -44,8 +44,8 @@ func newBoard(t *testing.T) *board {
 	return b
 }
 
-// settings run the leaderboard alone on the account, with intervals short
-// enough for a takeover within a test.
+// settings returns settings that run only the leaderboard on the account. The
+// intervals are short enough for a takeover within a test.
 func (b *board) settings(a *account) map[string]string {
 	return map[string]string{
 		"CosmosDB":                         a.connectionString(),
@@ -63,16 +63,16 @@ func (b *board) settings(a *account) map[string]string {
 	}
 }
 
-// smallBatches are the same settings with five changes a batch, so that there
-// is much to do.
+// smallBatches returns the same settings with five changes per batch, so that
+// there are many handler calls.
 func (b *board) smallBatches(a *account) map[string]string {
 	settings := b.settings(a)
 	settings["HALLEY_MAX_ITEMS_PER_INVOCATION"] = "5"
 	return settings
 }
 
-// missing counts the changes of the record that are on no board. Every change
-// is a game of its own, so none hides another.
+// missing counts the changes of the record without a board. Every change is
+// another game, so none hides another.
 func (b *board) missing(t *testing.T, r *record) int {
 	t.Helper()
 	var scores []*redis.FloatCmd
@@ -113,7 +113,7 @@ func (b *board) complete(t *testing.T, r *record) {
 	eventually(t, "every change is on its board", func() bool { return b.missing(t, r) == 0 })
 }
 
-// distinct is load in which no result replaces another.
+// distinct returns a load in which no result replaces another.
 func (a *account) distinct(r *record) load {
 	l := a.load(r)
 	l.rewrite = false

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The command that a newcomer runs first.
-func TestDev(t *testing.T) {
+// halley dev is the command that new users run first.
+func TestDevLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes five seconds")
 	}

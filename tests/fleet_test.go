@@ -6,8 +6,8 @@ import (
 	"halley/tests/history"
 )
 
-// recorder starts a host that writes down what it is given, with intervals
-// short enough for a takeover within the test.
+// recorder starts a host that records its deliveries. Its intervals are short
+// enough for a takeover within the test.
 func (a *account) recorder(t *testing.T, owner string, r *record, args ...string) *process {
 	t.Helper()
 	return start(t, owner, binaries.recorder, nil, append([]string{
@@ -31,9 +31,9 @@ func (r *record) deliveredBy(t *testing.T, owner string) {
 }
 
 // Three hosts share sixteen ranges under load. One is killed, one stopped, one
-// added, ranges are split and merged meanwhile, and one call in forty fails:
-// every change arrives, in the order of its key.
-func TestFleet(t *testing.T) {
+// added, while ranges are split and merged and one call in forty fails: every
+// change is delivered, in the order of its key.
+func TestFleetLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about fifteen seconds")
 	}
@@ -53,7 +53,7 @@ func TestFleet(t *testing.T) {
 	a.split(t, 0)
 	a.recorder(t, "fourth", r)
 	r.deliveredBy(t, "fourth")
-	a.merge(t, 0) // the children of the split before
+	a.merge(t, 0) // the children of the first split
 	if code := second.terminate(t); code != 0 {
 		t.Errorf("a host that was asked to stop exited with %d", code)
 	}
@@ -67,9 +67,9 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// The same with processes of halley run and the leaderboard: what they handled
-// is in Redis, where every change has a board of its own.
-func TestRun(t *testing.T) {
+// The same with processes of halley run and the leaderboard: every handled change
+// has its own board in Redis.
+func TestRunFillsEveryBoard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about fifteen seconds")
 	}

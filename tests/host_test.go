@@ -34,7 +34,7 @@ var packageApp = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// unpacked is a fresh copy of the app as it is deployed.
+// unpacked returns a fresh copy of the app in its deployed form.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -95,8 +95,8 @@ func hostApp(t *testing.T, root string, settings map[string]string, opts functio
 	return h
 }
 
-// checkOutput wants JSON lines on stdout and nothing on stderr, which the host
-// would record as errors.
+// checkOutput fails the test if stdout has lines other than JSON, or if stderr has
+// any, because the host records these as errors.
 func checkOutput(t *testing.T, h *functionshost.Host) {
 	t.Helper()
 	for _, line := range h.Lines() {
@@ -109,7 +109,8 @@ func checkOutput(t *testing.T, h *functionshost.Host) {
 	}
 }
 
-// ended gives the result of an invocation, none of which may hang.
+// ended returns the result of an invocation. If the invocation hangs, it fails the
+// test.
 func ended(t *testing.T, i *functionshost.Invocation) functionshost.Result {
 	t.Helper()
 	select {
@@ -121,10 +122,10 @@ func ended(t *testing.T, i *functionshost.Invocation) functionshost.Result {
 	}
 }
 
-// The packaged app under a host that kills it in the middle of a batch, starts
-// a second host beside the first and delivers timers twice: nothing is lost
-// and no invocation hangs.
-func TestHosted(t *testing.T) {
+// The packaged app runs under a host that kills it in the middle of a batch. A
+// second host starts while the first still runs, and timers are delivered twice:
+// nothing is lost and no invocation hangs.
+func TestHostedAppLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app and waits for leases to expire")
 	}
@@ -196,8 +197,8 @@ func ticking(t *testing.T, h *functionshost.Host) {
 	t.Cleanup(func() { close(stop); <-stopped })
 }
 
-// Under load that never ends, a tick answers before functionTimeout, which
-// would kill the process with everything else that it does.
+// If the load never ends, a timer invocation answers before functionTimeout, which
+// would kill the process with all its invocations.
 func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs for the whole of a functionTimeout")
@@ -229,10 +230,10 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 	}
 }
 
-// In continuous mode the app works between ticks, and a tick is a health check.
-// It goes on after a crash, and after SIGTERM, which must not end it with 0: the
-// host would never start it again.
-func TestContinuousUnderTheHost(t *testing.T) {
+// In continuous mode the app works between timer invocations, which are health
+// checks. It continues after a crash, and after SIGTERM. When it gets SIGTERM, it
+// must not exit with 0, because the host would never restart it.
+func TestContinuousModeSurvivesCrashAndSIGTERM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
 	}
@@ -263,9 +264,9 @@ func TestContinuousUnderTheHost(t *testing.T) {
 	b.complete(t, r)
 }
 
-// What a handler needs may be down: that is in the log as every other failure,
-// and no library writes beside it. The test's end looks at all that was written.
-func TestRedisDownUnderTheHost(t *testing.T) {
+// If the Redis of a handler is down, the log says so like any other failure, and no
+// library writes other lines. The output is checked when the test ends.
+func TestUnreachableRedisIsOnlyLogged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
 	}
@@ -281,9 +282,9 @@ func TestRedisDownUnderTheHost(t *testing.T) {
 	})
 }
 
-// Settings that are refused end the handler with the reason in its log, until
-// the host gives up.
-func TestRefusedUnderTheHost(t *testing.T) {
+// If settings are invalid, the handler exits with the reason in its log, until the
+// host gives up.
+func TestInvalidSettingsUnderTheHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
 	}

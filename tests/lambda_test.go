@@ -10,7 +10,7 @@ import (
 	"halley/trigger"
 )
 
-// lambdaApp is the packaged binary as the bootstrap of a Lambda function.
+// lambdaApp returns a Lambda function with the packaged binary as its bootstrap.
 func lambdaApp(t *testing.T, settings map[string]string, timeout time.Duration) *runtimeapi.Function {
 	t.Helper()
 	f, err := runtimeapi.New(filepath.Join(unpacked(t), "halley"), &runtimeapi.Options{Environment: settings, Timeout: timeout})
@@ -26,7 +26,7 @@ func lambdaApp(t *testing.T, settings map[string]string, timeout time.Duration) 
 	return f
 }
 
-// scheduled is what an EventBridge schedule sends.
+// scheduled is the event of an EventBridge schedule.
 const scheduled = `{"version":"0","id":"53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa","detail-type":"Scheduled Event",` +
 	`"source":"aws.events","account":"123456789012","time":"2026-01-05T10:00:00Z","region":"eu-west-1",` +
 	`"resources":["arn:aws:events:eu-west-1:123456789012:rule/tick"],"detail":{}}`
@@ -45,7 +45,7 @@ func drainByLambda(t *testing.T, f *runtimeapi.Function) (trigger.Summary, runti
 	return summary, result
 }
 
-func TestLambda(t *testing.T) {
+func TestLambdaInvocationDrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages the app")
 	}
@@ -71,9 +71,9 @@ func TestLambda(t *testing.T) {
 	}
 }
 
-// A drain that never catches up ends a margin before the deadline and goes on
-// with the next invocation.
-func TestLambdaDeadline(t *testing.T) {
+// If a drain never catches up, it ends a margin before the deadline, and the next
+// invocation continues it.
+func TestLambdaAnswersBeforeDeadline(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs for the whole of a timeout")
 	}

@@ -18,12 +18,13 @@ import (
 	"halley/trigger/emulator"
 )
 
-// Lease documents as .NET wrote them (testdata/leases) are taken over where
-// they stand and handed back with nothing changed but what .NET knows.
+// Lease documents that .NET wrote (testdata/leases) are taken over at their
+// continuation. When they are handed back, only properties that .NET knows have
+// changed.
 // Shapes: azure-cosmos-dotnet-v3, DocumentServiceLeaseCore and
 // DocumentServiceLeaseCoreEpk; azure-documentdb-changefeedprocessor-dotnet,
 // Lease.
-func TestLeasesOfDotNet(t *testing.T) {
+func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for leases to expire")
 	}
@@ -34,7 +35,7 @@ func TestLeasesOfDotNet(t *testing.T) {
 		{"v0", "/id", false},
 		{"v0-partition-key", "/partitionKey", false},
 		{"v1", "/id", false},
-		{"v1", "/id", true}, // two leases on one physical range
+		{"v1", "/id", true}, // two leases for one physical range
 		{"v2", "/id", false},
 	} {
 		t.Run(fmt.Sprintf("%s on %s, merged %v", test.fixture, test.key, test.merged), func(t *testing.T) {
@@ -78,8 +79,8 @@ func takeOverAndHandBack(t *testing.T, fixture, key string, merged bool) {
 	}
 }
 
-// plant writes the documents of a fixture, made to fit the account, with an
-// extra property that no processor knows, and gives them as they were stored.
+// plant writes the documents of a fixture, adapted to the account, with an extra
+// property that no processor knows. It returns them as they were stored.
 func (a *account) plant(t *testing.T, container, fixture string, ranges []emulator.RangeState) map[string]map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "leases", fixture+".json"))
@@ -104,7 +105,7 @@ func (a *account) plant(t *testing.T, container, fixture string, ranges []emulat
 	return a.documents(t, container)
 }
 
-// leasePrefix is {processor}{host}_{database rid}_{container rid}
+// leasePrefix returns {processor}{host}_{database rid}_{container rid}
 // (azure-cosmos-dotnet-v3, ChangeFeedProcessorCore.InitializeAsync).
 func (a *account) leasePrefix(t *testing.T, processor string) string {
 	t.Helper()
@@ -113,7 +114,7 @@ func (a *account) leasePrefix(t *testing.T, processor string) string {
 	return processor + "127.0.0.1_" + p.DatabaseResourceID + "_" + p.ResourceID
 }
 
-// documents are the bodies in a container, by id.
+// documents returns the bodies of the documents in a container, by id.
 func (a *account) documents(t *testing.T, container string) map[string]map[string]any {
 	t.Helper()
 	documents := make(map[string]map[string]any)
@@ -128,8 +129,8 @@ func (a *account) documents(t *testing.T, container string) map[string]map[strin
 	return documents
 }
 
-// known are the properties of a lease that the .NET processor reads and
-// writes; the service's own change with every write.
+// known are the properties of a lease that the .NET processor reads and writes. The
+// service's own properties change with every write.
 var known = []string{"version", "LeaseToken", "PartitionId", "FeedRange", "Owner", "ContinuationToken", "properties", "timestamp", "Mode"}
 
 var (
@@ -170,8 +171,8 @@ func checkHandedBack(t *testing.T, was, now map[string]any) {
 	}
 }
 
-// checkProperties wants every entry kept and every value a string, as .NET
-// binds them to a Dictionary<string, string>.
+// checkProperties fails the test if an entry is missing or a value is not a string,
+// because .NET reads them as a Dictionary<string, string>.
 func checkProperties(t *testing.T, was, now map[string]any) {
 	t.Helper()
 	properties, _ := now["properties"].(map[string]any)

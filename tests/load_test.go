@@ -15,8 +15,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// record is the history file that the writer and every recorder of a test
-// append to.
+// record is a history file. The writer and every recorder of a test append to it.
 type record struct {
 	path string
 	file *os.File
@@ -52,8 +51,8 @@ func (r *record) report(t *testing.T) history.Report {
 	return history.Check(r.events(t))
 }
 
-// settled waits until every change written has been delivered and gives the
-// verdict.
+// settled waits until every change written has been delivered, and returns the
+// report.
 func (r *record) settled(t *testing.T) history.Report {
 	t.Helper()
 	var report history.Report
@@ -71,7 +70,7 @@ func (r *record) settled(t *testing.T) history.Report {
 	}
 }
 
-// passes fails the test on any broken promise.
+// passes fails the test if a promise is broken.
 func passes(t *testing.T, report history.Report) {
 	t.Helper()
 	t.Logf("%d written, %d delivered, %d redelivered, %d superseded, %d lost, %d hosts",
@@ -85,8 +84,8 @@ func passes(t *testing.T, report history.Report) {
 	}
 }
 
-// load writes results of games: so many players, each one's results one after
-// the other, numbered by their score.
+// load writes results of games. Each player's results are written one after the
+// other, numbered by their score.
 type load struct {
 	container *cosmos.Container
 	record    *record
@@ -96,7 +95,7 @@ type load struct {
 	rewrite   bool          // every fifth result replaces the document of the one before
 }
 
-// from is load that goes on where another has stopped.
+// from returns a load that continues at seq.
 func (l load) from(seq int64) load {
 	l.first = seq
 	return l
@@ -129,7 +128,7 @@ func (l load) start(t *testing.T) (stop func()) {
 	return stop
 }
 
-// some writes so many results of every player.
+// some writes the results from..to of every player.
 func (l load) some(t *testing.T, from, to int64) {
 	t.Helper()
 	for player := range l.players {
@@ -141,9 +140,9 @@ func (l load) some(t *testing.T, from, to int64) {
 	}
 }
 
-// write posts one result and notes it once it is acknowledged. A write whose
-// outcome is unknown is repeated: the same document again is the same change.
-// Once begun, a write is finished, so that the record knows all that is there.
+// write posts one result and records it when it is acknowledged. If the outcome of
+// a write is unknown, it is repeated: the same document is the same change. Even
+// if ctx ends, a write is finished, so that the record has every written change.
 func (l load) write(ctx context.Context, player string, seq int64) error {
 	id := seq
 	if l.rewrite && seq%5 == 0 {

@@ -1,6 +1,6 @@
 // Package tests drives the built binary from outside: processes on an account
 // served over TCP, a stand-in Functions host, the Lambda Runtime API, kill -9.
-// README.md says what each layer shows.
+// README.md describes each layer.
 package tests
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// binaries are built once for all tests. The race detector watches the
-// processes too where it watches the tests.
+// binaries are built once for all tests. If the tests run under the race detector,
+// the processes do, too.
 var binaries struct{ halley, recorder string }
 
 func TestMain(m *testing.M) {

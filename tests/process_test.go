@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// patience bounds every wait for something that must happen.
+// patience bounds every wait of the tests.
 const patience = 30 * time.Second
 
-// process is a binary at work. It is killed at the end of its test, and its
-// output shown if the test failed.
+// process is a running binary. It is killed when its test ends; if the test failed,
+// its output is logged.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -26,8 +26,8 @@ type process struct {
 	exited chan struct{}
 }
 
-// start runs a binary with nothing of this process's environment but where to
-// find programs and a home.
+// start runs a binary with env. Of this process's environment it gets only PATH and
+// HOME.
 func start(t *testing.T, name, path string, env map[string]string, args ...string) *process {
 	t.Helper()
 	p := &process{name: name, cmd: exec.Command(path, args...), output: &output{}, exited: make(chan struct{})}
@@ -61,13 +61,13 @@ func environ(env map[string]string) []string {
 	return base
 }
 
-// kill ends the process as a crash does.
+// kill ends the process without notice.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }
 
-// terminate asks the process to stop and gives its exit code.
+// terminate sends SIGTERM and returns the exit code.
 func (p *process) terminate(t *testing.T) int {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -76,7 +76,7 @@ func (p *process) terminate(t *testing.T) int {
 	return p.wait(t)
 }
 
-// wait gives the exit code of a process that ends by itself.
+// wait waits until the process ends by itself and returns the exit code.
 func (p *process) wait(t *testing.T) int {
 	t.Helper()
 	select {
@@ -97,7 +97,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// command runs a binary to its end and gives what it wrote and its exit code.
+// command runs the binary to its end and returns its output and exit code.
 func command(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -121,7 +121,7 @@ func command(t *testing.T, env map[string]string, args ...string) (stdout, stder
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// eventually waits for a state of another process, which no channel announces.
+// eventually polls a condition of another process until it holds.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -134,7 +134,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// freeAddress is a loopback address that nobody listened on a moment ago.
+// freeAddress returns a loopback address whose port was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,7 +145,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// output collects what a process writes.
+// output collects the output of a process.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowness stands before Redis and holds back every request, so that a handler
-// call takes a while and can be interrupted.
+// slowness is a proxy of Redis that delays every request, so that a handler call
+// takes a while and can be interrupted.
 type slowness struct {
 	listener net.Listener
 	backend  string
@@ -22,7 +22,7 @@ type slowness struct {
 	conns []net.Conn
 }
 
-// slowly makes handlers that write to the board take at least delay a batch.
+// slowly delays handlers that write to the board by at least delay per batch.
 func (b *board) slowly(t *testing.T, delay time.Duration) *slowness {
 	t.Helper()
 	u, err := url.Parse(b.url)
@@ -60,7 +60,7 @@ func (s *slowness) accept() {
 	}
 }
 
-// forward passes requests on, each after the delay of now.
+// forward passes requests on, each after the current delay.
 func (s *slowness) forward(server, client net.Conn) {
 	defer server.Close()
 	buffer := make([]byte, 64<<10)
@@ -78,7 +78,7 @@ func (s *slowness) forward(server, client net.Conn) {
 	}
 }
 
-// over ends the slowness.
+// over ends the delay.
 func (s *slowness) over() { s.delay.Store(0) }
 
 func (s *slowness) close() {

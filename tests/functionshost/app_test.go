@@ -40,7 +40,7 @@ func TestReadApp(t *testing.T) {
 	}
 }
 
-func TestFunctionsListAllows(t *testing.T) {
+func TestFunctionsListSelects(t *testing.T) {
 	root := writeApp(t, strings.Replace(plainHost, `{`, `{"functions":["poll"],`, 1), map[string]string{"poll": timer, "other": timer})
 	a, err := readApp(root, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestFunctionsListAllows(t *testing.T) {
 }
 
 // The executable is searched in the app's root first, then in PATH.
-func TestExecutablePath(t *testing.T) {
+func TestExecutableIsSearchedInRootThenPATH(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "handler"), nil, 0o755); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestExecutablePath(t *testing.T) {
 
 // Arguments are joined with spaces and split again without regard for quotes. If a
 // setting is not set, its name is removed.
-func TestArguments(t *testing.T) {
+func TestArgumentsAreJoinedAndSplit(t *testing.T) {
 	host := strings.Replace(plainHost, `"handler"`, `"handler","arguments":["--mode","%MODE%","%GONE%","two words"]`, 1)
 	h := startApp(t, writeApp(t, host, fakeFunctions()), Options{Settings: map[string]string{"MODE": "timer"}})
 	e := echoed(t, within(t, h.FireTimer("echo", Timer{})))

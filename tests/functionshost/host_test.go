@@ -29,7 +29,7 @@ func TestExitZeroIsNeverRestarted(t *testing.T) {
 	}
 }
 
-func TestExit200IsRestartedUncounted(t *testing.T) {
+func TestExit200RestartsWithoutError(t *testing.T) {
 	h := start(t, Options{})
 	for n := 1; n <= 5; n++ {
 		within(t, h.FireTimer("exit200", Timer{}))
@@ -65,7 +65,7 @@ func TestThirdErrorStopsTheHost(t *testing.T) {
 	}
 }
 
-func TestErrorsFarApartAreForgiven(t *testing.T) {
+func TestErrorsOutsideWindowAreNotCounted(t *testing.T) {
 	var b bucket
 	now := time.Now()
 	for i := range 10 {
@@ -78,7 +78,7 @@ func TestErrorsFarApartAreForgiven(t *testing.T) {
 	}
 }
 
-func TestExitMessageHoldsTheLastThreeErrorLines(t *testing.T) {
+func TestExitMessageHasLastThreeErrorLines(t *testing.T) {
 	h := start(t, Options{Settings: map[string]string{"FAKE_HANDLER": "fails"}})
 	<-h.Stopped()
 	if err := h.Err().Error(); !strings.Contains(err, "exit status 3; two; three; four") {
@@ -89,7 +89,7 @@ func TestExitMessageHoldsTheLastThreeErrorLines(t *testing.T) {
 	}
 }
 
-func TestHandlerThatNeverListens(t *testing.T) {
+func TestHandlerThatNeverListensIsKilled(t *testing.T) {
 	h := start(t, Options{Settings: map[string]string{"FAKE_HANDLER": "deaf"}, InitializationTimeout: 50 * time.Millisecond})
 	r := within(t, h.FireTimer("ok", Timer{}))
 	if r.Err == nil {
@@ -114,7 +114,7 @@ func TestExecutableNeedsItsRunBit(t *testing.T) {
 	}
 }
 
-func TestCrashFailsWhatRuns(t *testing.T) {
+func TestCrashFailsRunningInvocations(t *testing.T) {
 	h := start(t, Options{})
 	held := h.FireTimer("hold", Timer{})
 	if r := within(t, h.FireTimer("ok", Timer{})); r.Err != nil {
@@ -133,7 +133,7 @@ func TestCrashFailsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestPortSurvivesARestart(t *testing.T) {
+func TestPortSurvivesRestart(t *testing.T) {
 	h := start(t, Options{})
 	first := environment(t, within(t, h.FireTimer("echo", Timer{})))
 	h.Crash()
@@ -224,7 +224,7 @@ func TestReadyEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestLevels(t *testing.T) {
+func TestLevelsOfOutputLines(t *testing.T) {
 	errorsOnly := []Line{{Warning, true, "a warning"}, {Error, true, "plain words"}, {Error, true, "it failed"},
 		{System, true, "LanguageWorkerConsoleLog internal"}, {Error, true, "unfinished"}, {Information, false, "error on stdout"}}
 	mixed := slices.Clone(errorsOnly)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAnswers(t *testing.T) {
+func TestAnswersOfHandlers(t *testing.T) {
 	h := start(t, Options{})
 	for _, test := range []struct{ function, failure string }{
 		{"ok", ""},
@@ -93,7 +93,7 @@ func echoed(t *testing.T, r Result) echo {
 	return e
 }
 
-func TestRequest(t *testing.T) {
+func TestRequestHeadersAndFraming(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		length  bool

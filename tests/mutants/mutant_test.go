@@ -11,7 +11,7 @@ import (
 const root = "../.."
 
 // Every mutant fits the code as it is now, and leaves Go behind.
-func TestMutantsFit(t *testing.T) {
+func TestEveryMutantApplies(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range all {
 		if names[m.name] || strings.ToLower(m.name) != m.name || strings.Contains(m.name, " ") || m.breaks == "" || len(m.edits) == 0 {
@@ -37,7 +37,7 @@ func TestMutantsFit(t *testing.T) {
 	}
 }
 
-func TestChangeRefuses(t *testing.T) {
+func TestChangeFailsIfTextIsNotUnique(t *testing.T) {
 	for _, e := range []edit{
 		{"trigger/keeper.go", "no such text", ""},
 		{"trigger/keeper.go", "return", ""},
@@ -49,14 +49,14 @@ func TestChangeRefuses(t *testing.T) {
 	}
 }
 
-func TestPackages(t *testing.T) {
+func TestPackagesAreListedOnce(t *testing.T) {
 	m := mutant{edits: []edit{{file: "trigger/a.go"}, {file: "trigger/cosmos/b.go"}, {file: "trigger/c.go"}}}
 	if got := fmt.Sprint(m.packages()); got != "[./trigger ./trigger/cosmos]" {
 		t.Error(got)
 	}
 }
 
-func TestFailing(t *testing.T) {
+func TestFailingNamesInnermostTest(t *testing.T) {
 	for out, want := range map[string]string{
 		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0s)\n":           "TestA/b",
 		"--- FAIL: TestA (0.1s)\n--- FAIL: TestB (0s)\n":                 "TestA",
@@ -70,7 +70,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestChooseByName(t *testing.T) {
 	if m, err := choose("^owner-by-name$"); err != nil || len(m) != 1 {
 		t.Errorf("%v, %v", m, err)
 	}

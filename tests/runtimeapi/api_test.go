@@ -59,7 +59,7 @@ func TestStatusCodes(t *testing.T) {
 	}
 }
 
-func TestAnsweredOnce(t *testing.T) {
+func TestCallIsAnsweredOnce(t *testing.T) {
 	a, c := taken(t)
 	path := "/2018-06-01/runtime/invocation/" + c.id + "/response"
 	request(t, a, http.MethodPost, path, "first")
@@ -89,7 +89,7 @@ func TestResponseTooLarge(t *testing.T) {
 	}
 }
 
-func TestResponseMode(t *testing.T) {
+func TestUnknownResponseModeIsRefused(t *testing.T) {
 	for mode, status := range map[string]int{"streaming": 202, "buffered": 400} {
 		a, c := taken(t)
 		w := request(t, a, http.MethodPost, "/2018-06-01/runtime/invocation/"+c.id+"/response", "{}", headerResponseMode, mode)
@@ -99,7 +99,7 @@ func TestResponseMode(t *testing.T) {
 	}
 }
 
-func TestExtensions(t *testing.T) {
+func TestExtensionRegistration(t *testing.T) {
 	a, _ := taken(t)
 	const register = "/2020-01-01/extension/register"
 	for _, test := range []struct {
@@ -129,7 +129,7 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-func TestExtensionIsToldOfInvocations(t *testing.T) {
+func TestExtensionGetsInvokeEvents(t *testing.T) {
 	a := &api{timeout: time.Minute, concurrency: 1, maxBody: 100, next: make(chan *call, 1),
 		calls: make(map[string]*call), extensions: make(map[string]*extension)}
 	w := request(t, a, http.MethodPost, "/2020-01-01/extension/register", `{"events":["INVOKE"]}`, headerExtensionName, "probe")

@@ -113,7 +113,7 @@ func do(t *testing.T, f *Function, what string) Result {
 	return f.Invoke(t.Context(), Event{Payload: []byte(`{"do":"` + what + `"}`)})
 }
 
-func TestInvoke(t *testing.T) {
+func TestInvokePassesEventAndContext(t *testing.T) {
 	f := start(t, "serve", Options{Timeout: 10 * time.Second})
 	r := f.Invoke(t.Context(), Event{
 		Payload:         []byte(`{}`),
@@ -144,7 +144,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestFunctionErrorsAreReported(t *testing.T) {
 	f := start(t, "serve", Options{MaxResponse: 1000})
 	for _, test := range []struct {
 		do, kind, message string
@@ -208,7 +208,7 @@ func TestProcessThatCannotStart(t *testing.T) {
 	}
 }
 
-func TestConcurrency(t *testing.T) {
+func TestInvocationsRunConcurrently(t *testing.T) {
 	f := start(t, "four", Options{Concurrency: 4})
 	results := make(chan Result, 4)
 	for range 4 {
@@ -231,7 +231,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-func TestShutdown(t *testing.T) {
+func TestShutdownSendsSIGTERM(t *testing.T) {
 	for _, test := range []struct {
 		mode string
 		told bool
