@@ -62,7 +62,7 @@ func TestFailingNamesInnermostTest(t *testing.T) {
 		"--- FAIL: TestA (0.1s)\n--- FAIL: TestB (0s)\n":                 "TestA",
 		"panic: test timed out after 1m40s\n\ngoroutine 1\n":             "panic: test timed out after 1m40s",
 		"ok\nfatal error: all goroutines are asleep - deadlock!\n\nmore": "fatal error: all goroutines are asleep - deadlock!",
-		"exit status 2": "the tests did not end well",
+		"exit status 2": "the tests failed without naming a test",
 	} {
 		if got := failing(out); got != want {
 			t.Errorf("%q: %q, want %q", out, got, want)
