@@ -25,9 +25,9 @@ const (
 	leaseContainer = "leases"
 )
 
-// cell is a monitored container with hosts, leases and a history of its own.
-// Several cells share an account, so that many hosts can be killed at a time
-// while each range still has some left.
+// cell is a monitored container with its own hosts, leases and history. Several
+// cells share an account, so that many hosts can be killed at a time while each
+// range still has live ones.
 type cell struct {
 	t         *testing.T
 	account   *emulator.Account
@@ -36,9 +36,9 @@ type cell struct {
 	leases    string
 	path      string // of the history
 	file      *os.File
-	late      sync.WaitGroup // requests of dead hosts that are still under way
+	late      sync.WaitGroup // pending requests of dead hosts
 
-	writing sync.Mutex              // one lease write at a time is carried out and recorded
+	writing sync.Mutex              // held while a lease write is applied and recorded
 	known   map[string]leaseContent // lease documents by id
 
 	mu     sync.Mutex
@@ -47,10 +47,10 @@ type cell struct {
 	delays int
 }
 
-// trap kills the first host that passes its point.
+// trap kills the first host that reaches its point.
 type trap struct {
 	point  point
-	sprung chan *life // gets the host, dead
+	sprung chan *life // receives the dead host
 }
 
 func newCell(t *testing.T, account *emulator.Account, name, dir string, ranges int) *cell {
@@ -98,7 +98,7 @@ func (c *cell) record(events ...history.Event) {
 	}
 }
 
-// arm sets a trap. There is one at a time.
+// arm sets a trap. There is only one at a time.
 func (c *cell) arm(p point) *trap {
 	trap := &trap{p, make(chan *life, 1)}
 	c.mu.Lock()
@@ -107,7 +107,7 @@ func (c *cell) arm(p point) *trap {
 	return trap
 }
 
-// disarm takes the trap away; false where it has sprung.
+// disarm removes the trap. It returns false if the trap has already sprung.
 func (c *cell) disarm(t *trap) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *cell) disarm(t *trap) bool {
 	return was
 }
 
-// springs takes the trap that a request runs into, at any of the stages.
+// springs returns the trap and disarms it, if its point is a request of this kind.
 func (c *cell) springs(d deed) *trap {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *cell) springs(d deed) *trap {
 	return t
 }
 
-// serve answers a request of one life of a host.
+// serve answers a request of one process of a host.
 func (c *cell) serve(l *life, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *cell) serve(l *life, w http.ResponseWriter, r *http.Request) {
 	t.sprung <- l
 }
 
-// servePage answers a feed read; only one with changes is a point.
+// servePage answers a feed read. It is a point only if the page has changes.
 func (c *cell) servePage(l *life, q request, w http.ResponseWriter, r *http.Request) {
 	a := c.carryOut(l, q, r, nil)
 	if a.status != http.StatusOK {
@@ -186,10 +186,10 @@ func (c *cell) servePage(l *life, q request, w http.ResponseWriter, r *http.Requ
 	t.sprung <- l
 }
 
-// later carries out a request of a host that is dead: half of them at once, the
-// others when somebody else may have the lease. A create is not delayed: it
-// names no version, so that one which arrives after its lease has come and gone
-// brings it back.
+// later applies a request of a dead host: half of them at once, the others when
+// another host may have acquired the lease. A create is not delayed: it has no
+// If-Match, so if it arrived when its lease was already retired, it would create
+// the lease again.
 func (c *cell) later(l *life, q request, r *http.Request, body []byte) {
 	c.mu.Lock()
 	c.delays++
@@ -219,8 +219,8 @@ func (a reply) send(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// carryOut has the account do what a request asks for, and records what became
-// of a lease before anybody can know.
+// carryOut applies a request to the account. If it changes a lease, the change is
+// recorded before the request is answered.
 func (c *cell) carryOut(l *life, q request, r *http.Request, body []byte) reply {
 	if q.changesLease() {
 		c.writing.Lock()
@@ -241,7 +241,7 @@ func (c *cell) carryOut(l *life, q request, r *http.Request, body []byte) reply 
 	return a
 }
 
-// ask passes a request on to the account. It outlives its sender.
+// ask passes a request on to the account, even if its sender has died.
 func (c *cell) ask(r *http.Request, body []byte) reply {
 	out := r.Clone(c.t.Context())
 	out.Body, out.ContentLength, out.RequestURI = io.NopCloser(bytes.NewReader(body)), int64(len(body)), ""
@@ -257,7 +257,8 @@ func (c *cell) ask(r *http.Request, body []byte) reply {
 	return reply{resp.StatusCode, resp.Header, answer}
 }
 
-// ranges are the physical ranges of the cell that are not being reshaped.
+// ranges returns the physical ranges of the cell that are not being split or
+// merged.
 func (c *cell) ranges() []emulator.RangeState {
 	for _, d := range c.account.State().Databases {
 		for _, o := range d.Containers {
@@ -269,7 +270,7 @@ func (c *cell) ranges() []emulator.RangeState {
 	return nil
 }
 
-// tidy reports whether the leases cover every key once.
+// tidy reports whether each key is covered by exactly one lease.
 func (c *cell) tidy() bool {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -291,7 +292,7 @@ func (c *cell) tidy() bool {
 	return covers == len(c.known)
 }
 
-// tokens are those of the leases that there are.
+// tokens returns the tokens of the current leases.
 func (c *cell) tokens() (tokens []string) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -304,8 +305,8 @@ func (c *cell) tokens() (tokens []string) {
 
 const fewest, most = 2, 6 // ranges of a cell
 
-// reshape splits a range, or merges two where there are many. It reports which
-// it was.
+// reshape splits a range, or merges two if there are many. It returns the name of
+// the change.
 func (c *cell) reshape(pick func(n int) int) (split bool, err error) {
 	ranges := c.ranges()
 	i := pick(len(ranges))
@@ -318,8 +319,8 @@ func (c *cell) reshape(pick func(n int) int) (split bool, err error) {
 	return false, err
 }
 
-// events reads the history. A host that was killed in the middle of a line
-// leaves its beginning, and the next line follows on it.
+// events reads the history. If a host was killed while it wrote a line, the next
+// line follows the unfinished one without a newline.
 func (c *cell) events() ([]history.Event, error) {
 	text, err := os.ReadFile(c.path)
 	if err != nil {

@@ -25,14 +25,14 @@ var (
 const (
 	cells           = 4
 	hosts           = 3               // of a cell
-	patience        = 8 * time.Second // for a point to be passed
+	patience        = 8 * time.Second // for a host to reach a point
 	enoughForBirths = 100             // kills: fewer are over before a stale lock is
 )
 
-// TestCrashes kills hosts until there are enough dead ones, lets those that are
-// left catch up, and wants no broken promise: nothing lost, nothing delivered
-// again that was checkpointed when its range changed hands, no checkpoint ahead
-// of what is handled.
+// TestCrashes kills the given number of hosts and lets the others catch up. No
+// promise may be broken: no change is lost, none is redelivered if it was
+// checkpointed when its lease was acquired, and no checkpoint is past a change
+// that is not handled.
 func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
@@ -84,8 +84,8 @@ func TestCrashes(t *testing.T) {
 
 func newDice(of []point, i int) *rand.Rand { return rand.New(rand.NewPCG(*seed, uint64(len(of)<<8+i))) }
 
-// plan is so many points: the end of the bootstrap, and then all in turn, each
-// round in an order of its own.
+// plan returns the points of the kills: first the end of the bootstrap, then rounds
+// of all points, each in another order.
 func plan(kills int, dice *rand.Rand) []point {
 	plan := []point{born}
 	for len(plan) < kills {
@@ -96,7 +96,7 @@ func plan(kills int, dice *rand.Rand) []point {
 	return plan[:kills]
 }
 
-// run is what happens to one cell.
+// run is the sequence of kills in one cell.
 type run struct {
 	*cell
 	binary  string
@@ -116,7 +116,7 @@ func (r *run) run() {
 	}()
 	stopLoad := r.load()
 	defer stopLoad()
-	trap := r.arm(r.plan[0]) // it may spring before the last host is there
+	trap := r.arm(r.plan[0]) // it may spring before the last host has started
 	for range hosts {
 		r.alive = append(r.alive, r.start(r.binary))
 	}
@@ -128,8 +128,8 @@ func (r *run) run() {
 	r.judge()
 }
 
-// killAt kills a host at a point, or at random where none passes it, and has
-// another one take its place.
+// killAt kills a host at a point, or at random if none reaches it, and starts its
+// successor.
 func (r *run) killAt(p point) {
 	trap := r.arm(p)
 	if p.needsReshape() {
@@ -143,7 +143,7 @@ func (r *run) killAt(p point) {
 	r.await(trap)
 }
 
-// await has the trap spring, or a host die at random.
+// await waits until the trap springs. If it does not, it kills a random host.
 func (r *run) await(t *trap) {
 	wait := patience
 	if t.point == atRandom {
@@ -155,7 +155,7 @@ func (r *run) await(t *trap) {
 		return
 	case <-after(wait):
 	}
-	if !r.disarm(t) { // it springs this very moment
+	if !r.disarm(t) { // it is springing now
 		r.replace(<-t.sprung, t.point)
 		return
 	}
@@ -177,8 +177,7 @@ func (r *run) renew(dead *life) {
 	r.alive[slices.Index(r.alive, dead)] = r.start(r.binary)
 }
 
-// sweep replaces hosts that have stopped because they were asked to, and were
-// not killed over it.
+// sweep replaces hosts that have stopped gracefully before a trap killed them.
 func (r *run) sweep() {
 	for _, l := range slices.Clone(r.alive) {
 		if l.dead() {
@@ -188,8 +187,8 @@ func (r *run) sweep() {
 	}
 }
 
-// judge waits until every change has been delivered and the leases are in
-// order, stops the hosts and has the history judged.
+// judge waits until every change is delivered and the leases cover every key once,
+// stops the hosts and judges the history.
 func (r *run) judge() {
 	deadline := after(60 * time.Second)
 	for settled := false; !settled; {
@@ -224,8 +223,8 @@ func (r *run) report() history.Report {
 	return history.Check(ended(events))
 }
 
-// ended adds to each delivery the end of its call: hosts write a delivery down
-// when they have done their work.
+// ended adds to each delivery the end of its call, because hosts record a delivery
+// when the handler has done its work.
 func ended(events []history.Event) []history.Event {
 	var whole []history.Event
 	for i, e := range events {
@@ -241,7 +240,7 @@ func ended(events []history.Event) []history.Event {
 	return whole
 }
 
-// figures are what a run comes to.
+// figures count the events of a run.
 type figures struct {
 	killedAt                          map[point]int
 	splits, merges                    int

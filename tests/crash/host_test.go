@@ -17,7 +17,7 @@ import (
 	"halley/trigger/emulator"
 )
 
-// Intervals of the hosts: short, so that a life is, too.
+// Intervals of the hosts, short enough for many kills.
 const (
 	poll       = 50 * time.Millisecond
 	acquiring  = 300 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 // after is time.After, for waits on other processes.
 func after(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// life is one process of a host, with a listener that nobody else dials.
+// life is one process of a host, with a listener that only it dials.
 type life struct {
 	cell   *cell
 	name   string
@@ -42,7 +42,7 @@ type life struct {
 	killed bool // set by ending
 }
 
-// start begins a life.
+// start starts a host process.
 func (c *cell) start(binary string) *life {
 	c.mu.Lock()
 	c.lives++
@@ -75,11 +75,11 @@ func (c *cell) start(binary string) *life {
 	return l
 }
 
-// kill ends the process as a crash does, and returns when it is dead.
+// kill sends SIGKILL and returns when the process is dead.
 func (l *life) kill() { l.end(syscall.SIGKILL, history.Killed) }
 
-// stop ends the process in good order. One that has ended by itself, or ends
-// badly, fails the test; the signal may come before the process listens to it.
+// stop ends the process gracefully. If the process has already ended, or ends with
+// an error, the test fails. The signal may come before the process handles it.
 func (l *life) stop() {
 	l.end(syscall.SIGTERM, history.Stopped)
 	state := l.cmd.ProcessState
@@ -99,7 +99,7 @@ func (l *life) end(signal os.Signal, op history.Op) {
 	})
 }
 
-// terminate asks the process to stop and does not wait: a trap may kill it.
+// terminate sends SIGTERM and does not wait, because a trap may kill the process.
 func (l *life) terminate() { _ = l.cmd.Process.Signal(syscall.SIGTERM) }
 
 func (l *life) dead() bool {
@@ -111,7 +111,7 @@ func (l *life) dead() bool {
 	}
 }
 
-// close ends what is left of a life.
+// close kills the process, and closes its listener and its log.
 func (l *life) close() {
 	l.kill()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

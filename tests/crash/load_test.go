@@ -14,14 +14,14 @@ import (
 	"halley/trigger/emulator/epk"
 )
 
-// players write results, each one's one after the other, every fifth over the
-// one before.
+// Each player writes its results one after the other. Every fifth replaces the
+// document of the previous one.
 const (
 	players = 16
 	pause   = 4 * poll // between two results of a player
 )
 
-// load writes until stop is called, which waits for the last answer.
+// load writes until stop is called. stop waits for the last answer.
 func (c *cell) load() (stop func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var writers sync.WaitGroup
@@ -40,7 +40,7 @@ func (c *cell) load() (stop func()) {
 	return func() { cancel(); writers.Wait() }
 }
 
-// writer writes the results of one player and notes where each one went.
+// writer writes the results of one player and records the LSN of each.
 type writer struct {
 	cell      *cell
 	player    string
@@ -49,7 +49,7 @@ type writer struct {
 	heard     *hearing
 }
 
-// hearing is the account, and the LSN of its last answer.
+// hearing is a transport to the account that keeps the LSN of the last answer.
 type hearing struct {
 	account *emulator.Account
 	lsn     int64
@@ -78,7 +78,8 @@ func (w *writer) write(ctx context.Context, seq int64) {
 		id = seq - 1
 	}
 	result := game.Result{ID: fmt.Sprintf("%s-%d", w.player, id), Player: w.player, Game: "chess", Score: float64(seq)}
-	// Once begun, a write is finished, so that the history knows all that is there.
+	// Even if ctx ends, a write is finished, so that the history has every written
+	// change.
 	if _, err := w.container.Upsert(context.WithoutCancel(ctx), cosmos.NewPartitionKey(w.player), result); err != nil {
 		w.cell.t.Errorf("write: %v", err)
 		return

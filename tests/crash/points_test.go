@@ -10,18 +10,18 @@ import (
 	"halley/tests/history"
 )
 
-// stage says how far a request gets before its host is killed.
+// stage is the progress of a request when its host is killed.
 type stage string
 
 const (
-	lost       stage = "lost"       // it has left and is never carried out
-	late       stage = "late"       // it is carried out when the host is dead
-	unanswered stage = "unanswered" // it is carried out, and the host dies before the answer
-	answered   stage = "answered"   // the host dies as soon as the answer has left
+	lost       stage = "lost"       // it was sent and is never applied
+	late       stage = "late"       // it is applied when the host is dead
+	unanswered stage = "unanswered" // it is applied, and the host dies before the answer
+	answered   stage = "answered"   // the host dies as soon as the answer is sent
 	working    stage = "working"    // the host dies while the handler has the page
 )
 
-// deed is what a request is for.
+// deed is the purpose of a request.
 type deed string
 
 const (
@@ -37,13 +37,13 @@ const (
 	other      deed = "other"
 )
 
-// point is where a host is killed.
+// point is a request and a stage at which a host is killed.
 type point struct {
 	deed  deed
 	stage stage
 }
 
-// atRandom is no point at all: the host dies at some moment.
+// atRandom is not a point: the host is killed at a random moment.
 var atRandom = point{}
 
 func (p point) String() string {
@@ -53,8 +53,8 @@ func (p point) String() string {
 	return string(p.deed) + " " + string(p.stage)
 }
 
-// births are the points of a bootstrap, points those of a host at work. Who dies
-// in a bootstrap leaves its lock behind, which others respect for 30 s.
+// births are the points of a bootstrap, points those of a working host. If a host
+// dies in a bootstrap, its lock remains, and the others wait for it for 30 s.
 var (
 	born   = point{marker, unanswered}
 	births = []point{{lock, unanswered}, {child, lost}, {child, unanswered}, {marker, lost}}
@@ -70,19 +70,19 @@ var (
 	}
 )
 
-// needsReshape reports whether the point is passed only where a range splits or
-// merges; needsStop, where a host is asked to stop.
+// needsReshape reports whether hosts reach the point only when a range splits or
+// merges; needsStop, only when a host stops.
 func (p point) needsReshape() bool { return p.deed == child || p.deed == retire }
 func (p point) needsStop() bool    { return p.deed == release }
 
-// request is what one request asks for.
+// request is the parsed form of a request.
 type request struct {
 	deed  deed
 	id    string       // of the document
 	lease leaseContent // that is written
 }
 
-// leaseContent is a lease document as far as a history tells of it.
+// leaseContent is the part of a lease document that a history records.
 type leaseContent struct {
 	ID        string `json:"id"`
 	Token     string `json:"LeaseToken"`
@@ -99,14 +99,13 @@ func (l leaseContent) epoch() int64 {
 	return n
 }
 
-// position is the LSN that a continuation of the embedded account names.
+// position returns the LSN in a continuation of the embedded account.
 func (l leaseContent) position() int64 {
 	n, _ := strconv.ParseInt(strings.Trim(l.ContinuationToken, `"`), 10, 64)
 	return n
 }
 
-// classify says what a request to a cell's account is for. leases are the
-// documents as they are now.
+// classify parses a request to a cell's account. leases are the current documents.
 func classify(r *http.Request, body []byte, leases map[string]leaseContent) request {
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(segments) < 5 || segments[2] != "colls" || segments[4] != "docs" {
@@ -138,7 +137,7 @@ func classify(r *http.Request, body []byte, leases map[string]leaseContent) requ
 	return q
 }
 
-// change names what a replace makes of a lease.
+// change returns the kind of change that a replace makes to a lease.
 func change(was, is leaseContent) deed {
 	const asker, since = "halley.handover", "halley.handover.since"
 	switch {
@@ -147,15 +146,15 @@ func change(was, is leaseContent) deed {
 	case is.epoch() != was.epoch() || was.Owner == "":
 		return acquire
 	case is.Properties[asker] != was.Properties[asker] || is.Properties[since] != was.Properties[since]:
-		return other // a request to hand it over
+		return other // a handover request
 	case is.ContinuationToken != was.ContinuationToken:
 		return checkpoint
 	}
 	return renewal
 }
 
-// event is what a request that was carried out means to the history; none where
-// it means nothing.
+// event returns the history event of an applied request, false if the history does
+// not record it.
 func (q request) event(host string) (history.Event, bool) {
 	e := history.Event{
 		Kind: history.Lease, Host: host, Range: q.lease.Token,
@@ -174,8 +173,8 @@ func (q request) event(host string) (history.Event, bool) {
 	return e, found
 }
 
-// changesLease reports whether a request writes a lease document, so that it
-// has to be carried out and recorded in one.
+// changesLease reports whether a request writes a lease document. If so, it must be
+// applied and recorded under one lock.
 func (q request) changesLease() bool {
 	return !slices.Contains([]deed{page, lock}, q.deed) && (q.deed != other || strings.Contains(q.id, ".."))
 }

@@ -89,7 +89,7 @@ func TestExitMessageHasLastThreeErrorLines(t *testing.T) {
 	}
 }
 
-func TestHandlerThatNeverListensIsKilled(t *testing.T) {
+func TestHandlerThatNeverListensStopsTheHost(t *testing.T) {
 	h := start(t, Options{Settings: map[string]string{"FAKE_HANDLER": "deaf"}, InitializationTimeout: 50 * time.Millisecond})
 	r := within(t, h.FireTimer("ok", Timer{}))
 	if r.Err == nil {

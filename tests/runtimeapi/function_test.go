@@ -231,7 +231,7 @@ func TestInvocationsRunConcurrently(t *testing.T) {
 	}
 }
 
-func TestShutdownSendsSIGTERM(t *testing.T) {
+func TestShutdownSendsSIGTERMToExtensions(t *testing.T) {
 	for _, test := range []struct {
 		mode string
 		told bool

@@ -11,8 +11,8 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// act is what the world does to itself, by class. Each tells whom it met, ""
-// where there was nothing to meet.
+// act performs a fault of the world. It returns the affected host, range or lease,
+// "" if there is none.
 var act = map[class]func(*world, dice) string{
 	split:       (*world).split,
 	merge:       (*world).merge,
@@ -32,7 +32,7 @@ var act = map[class]func(*world, dice) string{
 	leaseTwice:  (*world).duplicateLease,
 }
 
-// plan puts all that is planned into the queue.
+// plan puts all planned faults into the queue.
 func (w *world) plan() {
 	for _, c := range slices.Sorted(maps.Keys(act)) {
 		for id, at := range w.swarm.planned(c) {
@@ -60,7 +60,7 @@ func (w *world) act(c class, id string, d dice) {
 	}
 }
 
-// victim is a host that runs.
+// victim returns a running host, or nil.
 func (w *world) victim(d dice) *process {
 	living := w.living()
 	if len(living) == 0 {
@@ -92,7 +92,7 @@ func (w *world) stopOne(d dice) string {
 	return p.name
 }
 
-// stop asks a host to end in good order.
+// stop begins a graceful stop of a host.
 func (w *world) stop(p *process) {
 	w.mu.Lock()
 	p.stopping = true
@@ -135,7 +135,7 @@ func (w *world) isolate(d dice, containers ...string) string {
 	return p.name
 }
 
-// isolateAll has the lease container fail for everybody.
+// isolateAll makes the lease container fail for all hosts.
 func (w *world) isolateAll(d dice) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *world) isolateAll(d dice) string {
 	return "all"
 }
 
-// stepClock moves the service's clock as one host sees it.
+// stepClock moves the service's clock for one host.
 func (w *world) stepClock(d dice) string {
 	p := w.victim(d)
 	if p == nil {
@@ -184,7 +184,7 @@ func (w *world) split(d dice) string {
 	}
 	r := one(d, "range", ranges...)
 	if _, err := w.account.Split(database, "items", r.ID); err != nil {
-		return "" // another one goes on
+		return "" // another split or merge is in progress
 	}
 	w.figures.Splits++
 	return "range " + r.ID

@@ -12,12 +12,12 @@ import (
 	"halley/trigger"
 )
 
-// store is the dead-letter store as one host reaches it: over the same
-// unreliable network as everything else.
+// store is the dead letter store of one host. The host reaches it over the same
+// unreliable network as the account.
 type store struct{ p *process }
 
 func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
-	r := &request{kind: bury, what: d.ID, sent: time.Now(), container: "letters"}
+	r := &request{kind: bury, resource: d.ID, sent: time.Now(), container: "letters"}
 	f, how := s.p.admit(r)
 	switch how {
 	case dead:
@@ -25,13 +25,13 @@ func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
 	case unreachable:
 		return errReset
 	}
-	ctx, cancel := context.WithTimeout(ctx, 65*time.Second+1103) // as any client gives up
+	ctx, cancel := context.WithTimeout(ctx, 65*time.Second+1103) // a client's timeout
 	defer cancel()
 	return s.p.exchange(ctx, r, f, func() result {
 		if f.status.code != 0 {
 			return result{err: fmt.Errorf("dead-letter store answers %d", f.status.code)}
 		}
-		s.p.w.bury(d)
+		s.p.w.storeLetter(d)
 		return result{}
 	}).err
 }
@@ -62,8 +62,8 @@ func (s *store) Holds(_ context.Context, function, key string) (bool, error) {
 	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Function == function && d.Key == key }), nil
 }
 
-// bury makes a letter durable.
-func (w *world) bury(d trigger.DeadLetter) {
+// storeLetter stores a dead letter.
+func (w *world) storeLetter(d trigger.DeadLetter) {
 	var doc document
 	if err := json.Unmarshal(d.Document, &doc); err != nil {
 		w.violations = append(w.violations, history.Violation{Rule: intact, Text: fmt.Sprintf("dead letter %s holds %q", d.ID, d.Document)})
@@ -85,8 +85,8 @@ func (w *world) bury(d trigger.DeadLetter) {
 	}
 }
 
-// replay gives all dead letters to a handler that works again, and expects the
-// store to be empty then.
+// replay replays all dead letters with a handler that succeeds. When it has ended,
+// the store must be empty.
 func (w *world) replay() {
 	if !w.swarm.deadLetters {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dice decides everything about one thing, named by id, of one seed. The same
-// question about the same thing always has the same answer.
+// dice makes the random decisions about one event, named by id, of one seed. If the
+// same question is asked again, the answer is the same.
 type dice struct {
 	seed uint64
 	id   string
@@ -29,32 +29,33 @@ func (d dice) roll(question string) uint64 {
 	return h ^ h>>31
 }
 
-// share is from 0 up to 1.
+// share returns a number in [0, 1).
 func (d dice) share(question string) float64 {
 	return float64(d.roll(question)>>11) / (1 << 53)
 }
 
 func (d dice) chance(question string, p float64) bool { return d.share(question) < p }
 
-// pick is from 0 up to n.
+// pick returns a number in [0, n).
 func (d dice) pick(question string, n int) int { return int(d.roll(question) % uint64(n)) }
 
-// between is a whole number of both bounds and what lies between.
+// between returns a whole number from low to high, both included.
 func (d dice) between(question string, low, high int) int {
 	return low + d.pick(question, high-low+1)
 }
 
-// duration is between low and high, short ones as likely as long ones, and to
-// the nanosecond: so that no two things happen at the same instant by accident.
+// duration returns a duration between low and high; short ones are as likely as
+// long ones. It has nanoseconds, so that two events do not have the same instant
+// by accident.
 func (d dice) duration(question string, low, high time.Duration) time.Duration {
 	exponent := math.Log(float64(low)) + d.share(question)*(math.Log(float64(high))-math.Log(float64(low)))
 	return time.Duration(math.Exp(exponent)) + time.Duration(d.roll(question+" ns")%997)
 }
 
-// moment is anywhere in a span of time.
+// moment returns a duration from 0 to span.
 func (d dice) moment(question string, span time.Duration) time.Duration {
 	return time.Duration(d.share(question)*float64(span)) + time.Duration(d.roll(question+" ns")%997)
 }
 
-// one is one of list.
+// one returns an element of list.
 func one[T any](d dice, question string, list ...T) T { return list[d.pick(question, len(list))] }

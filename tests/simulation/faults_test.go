@@ -11,43 +11,43 @@ import (
 	"halley/tests/history"
 )
 
-// class is a kind of fault. Rates of classes that happen to requests are per
-// request, of those that happen to handler calls per call, of the others per
-// hour.
+// class is a kind of fault. Rates are per request if the class affects requests,
+// per call if it affects handler calls, else per hour. The texts are part of the
+// identities of faults: if one changes, the seeds give other runs.
 type class string
 
 const (
 	// To a request.
-	refused      class = "refused"        // an error status, nothing carried out
-	denied       class = "denied"         // one that ends a range's or a host's work
-	lost         class = "request lost"   // connection reset on the way
-	silent       class = "no answer"      // nothing carried out, nothing heard
-	answerLost   class = "answer lost"    // carried out, connection reset
-	answerSilent class = "answer silent"  // carried out, nothing heard
-	lateRequest  class = "late request"   // carried out late, often after its sender gave up
-	lateAnswer   class = "late answer"    // carried out at once, heard of late
+	refused      class = "refused"        // an error status, the request is not applied
+	denied       class = "denied"         // an error status that ends the work of a range or a host
+	lost         class = "request lost"   // connection reset before the request arrives
+	silent       class = "no answer"      // not applied, no answer
+	answerLost   class = "answer lost"    // applied, then connection reset
+	answerSilent class = "answer silent"  // applied, no answer
+	lateRequest  class = "late request"   // applied late, often when its sender has given up
+	lateAnswer   class = "late answer"    // applied at once, answered late
 	truncated    class = "truncated body" // the answer ends in the middle
-	killedBefore class = "killed before"  // the host dies, the write is not carried out
-	killedAfter  class = "killed after"   // the write is carried out, the host dies
+	killedBefore class = "killed before"  // the host dies, the write is not applied
+	killedAfter  class = "killed after"   // the write is applied, the host dies
 
 	// To a handler call.
 	failing   class = "handler fails"
 	panicking class = "handler panics"
 	hanging   class = "handler hangs"         // until its context ends
-	outliving class = "handler outlives"      // ends after its context did, and then succeeds
-	slow      class = "handler slow"          // longer than a lease lasts
-	poison    class = "poison document"       // fails a number of calls that hold it; the rate is per document
+	outliving class = "handler outlives"      // succeeds when its context has already ended
+	slow      class = "handler slow"          // longer than the lease expiration
+	poison    class = "poison document"       // fails a number of calls with the document; the rate is per document
 	deadly    class = "deadly document"       // ends the process of each host that delivers it; the rate is per document
-	mutating  class = "handler mutates"       // destroys the bytes it was given, then fails
+	mutating  class = "handler mutates"       // overwrites the bytes of its batch, then fails
 	partly    class = "handler fails in part" // names the changes that failed
-	skipping  class = "handler skips"         // gives the changes up
+	skipping  class = "handler skips"         // tells Halley to give up the changes
 	sinkDown  class = "sink outage"           // every call of every host fails for a while; per hour
 
 	// To the world.
 	split       class = "split"
 	merge       class = "merge"
 	kill        class = "kill"
-	stop        class = "stop"      // in good order, another one starts later
+	stop        class = "stop"      // gracefully; another one starts later
 	scale       class = "scale out" // one more host for a while
 	pause       class = "pause"     // of a host
 	partition   class = "partition" // a host reaches nothing
@@ -61,7 +61,7 @@ const (
 	leaseTwice  class = "lease duplicated"
 )
 
-// status is an answer that is not a success, as cosmos-wire has them.
+// status is an error answer of the service.
 type status struct {
 	code, sub int
 	wait      bool // with x-ms-retry-after-ms
@@ -75,9 +75,8 @@ func feeds(k kind) bool   { return k == readFeed }
 func gets(k kind) bool    { return k == readLease }
 func lists(k kind) bool   { return k == listLeases }
 
-// refusals pass. Left out are those that would be lies which the service does
-// not tell: 409 for a document that is not there, 404 for the replace of one
-// that is, 412 for the newest etag.
+// refusals are temporary errors. Errors that would be false are left out: 409 if
+// the document does not exist, 404 if it does, 412 if the etag is the newest.
 var refusals = []status{
 	{429, 3200, true, anything}, {429, 3092, true, anything}, {429, 3088, true, anything}, {429, 3201, true, anything},
 	{429, 3200, false, anything}, {449, 0, false, writing}, {408, 0, false, anything}, {500, 0, false, anything},
@@ -98,12 +97,12 @@ var (
 	errCut   = errors.New("this host is dead")
 )
 
-// fate is what happens to one request.
+// fate is the fault of one request, or none.
 type fate struct {
 	class      class
 	status     status
 	retryAfter time.Duration
-	before     time.Duration // until it is carried out
+	before     time.Duration // until it is applied
 	after      time.Duration // from then until it is answered
 }
 
@@ -152,7 +151,7 @@ func weight(c class, k kind) float64 {
 	return 1
 }
 
-// decide says what happens to a request: nothing, in the zero fate.
+// decide returns the fate of a request. If it is zero, the request has no fault.
 func (s *swarm) decide(r *request) fate {
 	d := s.dice(r.id)
 	u := d.share("fate")
@@ -211,7 +210,7 @@ func (f fate) String() string {
 	return string(f.class)
 }
 
-// refusal is the answer that f gives in place of the service's.
+// refusal returns the answer that f gives instead of the service's.
 func (f fate) refusal(req *http.Request) *http.Response {
 	h := http.Header{}
 	h.Set("X-Ms-Substatus", strconv.Itoa(f.status.sub))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Figures count what runs did.
+// Figures count the events of runs.
 type Figures struct {
 	Seeds       int
 	LeaseHours  float64
@@ -22,7 +22,7 @@ type Figures struct {
 	Splits      int
 	Merges      int
 	Kills       int
-	Exits       int // hosts that gave up by themselves
+	Exits       int // hosts that ended by themselves
 	Violations  int
 	Faults      map[string]int
 
@@ -65,7 +65,7 @@ func (f Figures) String() string {
 	return b.String()
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time of this process so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

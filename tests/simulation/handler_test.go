@@ -12,7 +12,7 @@ import (
 	"halley/trigger"
 )
 
-// document is what the writer writes.
+// document is the form of the written documents.
 type document struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
@@ -32,8 +32,8 @@ type call struct {
 	ends    chan error
 }
 
-// handle is the user's function of a host: it records what it is given, takes
-// its time, and ends as the seed decides.
+// handle is the handler of a host: it records its batch, works for a while, and
+// ends as the seed decides.
 func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 	c := &call{p: p, batch: b, ends: make(chan error, 1)}
 	for _, change := range b.Changes {
@@ -58,7 +58,7 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 	return c.wait(ctx)
 }
 
-// begin records the call and decides how it ends.
+// begin records the call and decides its end.
 func (c *call) begin() bool {
 	p, w := c.p, c.p.w
 	w.mu.Lock()
@@ -68,8 +68,8 @@ func (c *call) begin() bool {
 	}
 	first, last := c.changes[0], c.changes[len(c.changes)-1]
 	key := fmt.Sprintf("%s/call/%s/%d/%s:%d-%s:%d/%d", p.name, c.batch.Range.ID, c.batch.Epoch, first.ID, first.Seq, last.ID, last.Seq, c.batch.Attempt)
-	p.ordinals[key]++
-	c.id = key + "#" + strconv.Itoa(p.ordinals[key])
+	p.sequences[key]++
+	c.id = key + "#" + strconv.Itoa(p.sequences[key])
 	d := w.swarm.dice(c.id)
 	c.number = int64(d.roll("number") >> 1)
 	for i := range c.changes {
@@ -108,7 +108,7 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
-// duration is how long the handler works.
+// duration returns the time that the handler works.
 func (c *call) duration() time.Duration {
 	d := c.p.w.swarm.dice(c.id)
 	switch c.class {
@@ -176,7 +176,7 @@ func (c *call) ended(v history.Verdict) history.Event {
 	return history.Event{Kind: history.End, Verdict: v, Call: c.number, Host: c.p.name, Range: c.batch.Range.ID, Epoch: c.batch.Epoch}
 }
 
-// abandon is the end of a handler that obeys its context.
+// abandon ends a handler call when its context has ended.
 func (c *call) abandon() {
 	w := c.p.w
 	w.mu.Lock()

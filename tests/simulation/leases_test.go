@@ -9,8 +9,8 @@ import (
 	"halley/tests/history"
 )
 
-// serve has the account answer. The answer to a list stays the same until a
-// lease changes, and is not worked out anew.
+// serve passes a request to the account. The answer to a list is kept until a lease
+// changes.
 func (w *world) serve(req *http.Request, r *request) (*http.Response, error) {
 	if r.kind != listLeases {
 		return w.account.Do(req)
@@ -35,14 +35,14 @@ func (w *world) serve(req *http.Request, r *request) (*http.Response, error) {
 	return answer(req, http.StatusOK, nil, string(read)), nil
 }
 
-// changed says that the lease container is not as it was listed.
+// changed drops the kept lists, because a lease has changed.
 func (w *world) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.listed)
 }
 
-// observe records what a request did to a lease document.
+// observe records the effect of a request on a lease document.
 func (w *world) observe(p *process, r *request, got result) {
 	if got.err != nil || got.resp.StatusCode >= 300 {
 		return
@@ -58,7 +58,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	case retire:
 		w.drop(r.doc.key())
 	case stamp:
-		if r.what != "info" {
+		if r.resource != "info" {
 			return
 		}
 		w.bootstrapped = true
@@ -74,7 +74,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	w.record(event)
 }
 
-// keep notes a lease document as it now is.
+// keep remembers the current form of a lease document.
 func (w *world) keep(d leaseDocument) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *world) drop(key string) {
 	delete(w.leases, key)
 }
 
-// record appends to the history what the scheduler sees happen.
+// record appends events to the history. Only the scheduler calls it.
 func (w *world) record(events ...history.Event) {
 	now := time.Now()
 	for i := range events {
@@ -99,7 +99,7 @@ func (w *world) record(events ...history.Event) {
 	w.history = append(w.history, events...)
 }
 
-// capture is the writer's transport. It keeps the LSN of what was written.
+// capture is the writer's transport. It keeps the LSN of the last write.
 type capture struct {
 	w   *world
 	lsn string

@@ -12,7 +12,7 @@ import (
 // minimise looks for a short list of faults that still breaks a promise: first
 // whole classes are left out, then halves and single faults, as delta debugging
 // does (Zeller, Hildebrandt: Simplifying and isolating failure-inducing input).
-// It gives the last run that failed.
+// It returns the last run that failed.
 func minimise(t *testing.T, failed *Run, limit time.Duration) *Run {
 	deadline := time.Now().Add(limit)
 	best := failed
@@ -39,8 +39,8 @@ func minimise(t *testing.T, failed *Run, limit time.Duration) *Run {
 	return best
 }
 
-// dropChunk tries to do without some faults in a row; true where one of the
-// tries still failed.
+// dropChunk tries to leave out some faults in a row. It returns true if a run
+// without them still failed.
 func dropChunk(faults []string, size int, try func([]string) bool) bool {
 	for from := 0; from < len(faults); from += size {
 		rest := slices.Concat(faults[:from], faults[min(from+size, len(faults)):])
@@ -59,7 +59,7 @@ func set(list []string) map[string]bool {
 	return m
 }
 
-// classOf is the class of a fault as [fault] names it.
+// classOf returns the class of a fault that [fault] has named.
 func classOf(name string) class {
 	longest := class("")
 	for _, m := range menu {
@@ -79,7 +79,7 @@ func classesOf(faults []string) (list []class) {
 	return list
 }
 
-// rules are the promises that a run broke.
+// rules returns the promises that a run broke.
 func (r *Run) rules() map[history.Rule]bool {
 	broken := map[history.Rule]bool{}
 	for _, v := range r.Violations {

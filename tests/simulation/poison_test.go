@@ -8,10 +8,11 @@ import (
 	"halley/trigger"
 )
 
-// TestPoison has one change in a thousand fail for ever and one call in twenty
-// by chance, on four hosts, while ranges split. Every good change is handled,
-// every poison one is dead-lettered once, nothing blocks a range for longer than
-// the attempts take, and a replay with a handler that works empties the store.
+// TestPoison runs four hosts while ranges split. One change in a thousand always
+// fails, and one call in twenty fails at random. Every good change is handled,
+// every poison one is dead-lettered once, no range is blocked for longer than the
+// attempts take, and when the letters are replayed with a handler that succeeds,
+// the store is empty.
 func TestPoison(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("one seed is asked for: see TestSeed")

@@ -18,29 +18,29 @@ import (
 	"halley/trigger/emulator"
 )
 
-// process is one life of a host, and the transport of its client.
+// process is one process of a host, and the transport of its client.
 type process struct {
 	w     *world
 	owner string // its name in leases
-	name  string // owner and life: unique in a run
+	name  string // owner and number of the process: unique in a run
 	end   context.CancelFunc
 	cut   chan struct{} // closed when it is killed
 
 	// Guarded by w.mu.
-	ordinals map[string]int // requests and handler calls by what they are
-	killed   bool
-	stopping bool
-	frozen   time.Time            // held until then
-	unheard  map[string]time.Time // container: unreachable until then
-	shift    time.Duration        // of the Date header
+	sequences map[string]int // number of requests and handler calls by kind and resource
+	killed    bool
+	stopping  bool
+	frozen    time.Time            // held until then
+	unheard   map[string]time.Time // container: unreachable until then
+	shift     time.Duration        // of the Date header
 }
 
-// start begins a new life of an owner.
+// start starts a new process of an owner.
 func (w *world) start(owner string) *process {
 	w.lives[owner]++
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
-		cut: make(chan struct{}), ordinals: map[string]int{}, unheard: map[string]time.Time{},
+		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{},
 	}
 	client := w.client(p)
 	f := w.swarm.function
@@ -63,8 +63,8 @@ func (w *world) start(owner string) *process {
 	return p
 }
 
-// work is what a host does until ctx ends: it runs, or drains at each tick of a
-// timer, as an app in timer mode does.
+// work runs a host until ctx ends. In timer mode, the host drains at each timer
+// invocation instead.
 func (s *swarm) work(ctx context.Context, host *trigger.Host) error {
 	if s.tick == 0 {
 		return host.Run(ctx)
@@ -97,7 +97,7 @@ func (w *world) client(transport policy.Transporter) *cosmos.Client {
 	return client
 }
 
-// exited is the end of a host's work.
+// exited is called when a host's work has ended.
 func (w *world) exited(p *process, err error) {
 	if p.killed {
 		return
@@ -105,21 +105,21 @@ func (w *world) exited(p *process, err error) {
 	w.mu.Lock()
 	p.killed = true
 	w.mu.Unlock()
-	close(p.cut) // handler calls that were left behind end with the process
+	close(p.cut) // handler calls that still run end with the process
 	delete(w.alive, p.name)
 	w.record(history.Event{Kind: history.Host, Op: history.Stopped, Host: p.name, Owner: p.owner})
 	w.log.add(time.Since(w.began), "exit", fmt.Sprint(p.name, ": ", err))
 	switch {
 	case !p.stopping:
 		w.figures.Exits++
-		w.revive(p)
+		w.restart(p)
 	case w.ending && err != nil:
 		w.violations = append(w.violations, history.Violation{Rule: graceful, Text: fmt.Sprintf("host %s stopped with %v", p.name, err)})
 	}
 }
 
-// revive has a platform start an owner again, or another one in its place.
-func (w *world) revive(p *process) {
+// restart restarts an owner, as a platform does, or starts another one instead.
+func (w *world) restart(p *process) {
 	d := w.swarm.dice("revive/" + p.name)
 	owner := p.owner
 	if d.chance("renamed", 0.3) {
@@ -132,7 +132,7 @@ func (w *world) revive(p *process) {
 	})
 }
 
-// kill ends a host as kill -9 does: nothing of it reaches the world again.
+// kill ends a host as kill -9 does: none of its goroutines affects the world again.
 func (w *world) kill(p *process) {
 	w.mu.Lock()
 	already := p.killed
@@ -146,10 +146,10 @@ func (w *world) kill(p *process) {
 	w.record(history.Event{Kind: history.Host, Op: history.Killed, Host: p.name, Owner: p.owner})
 	close(p.cut)
 	p.end()
-	w.revive(p)
+	w.restart(p)
 }
 
-// result is what a waiting request gets.
+// result is the outcome of a waiting request.
 type result struct {
 	resp *http.Response
 	err  error
@@ -187,7 +187,7 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 		resp, err := p.w.serve(req, r)
 		return shifted(resp, r.shift), err
 	}
-	late := copied(req, body) // it may outlive its sender, whose retries use req again
+	late := copied(req, body) // it may outlive its sender, which uses req again for retries
 	got := p.exchange(req.Context(), r, f, func() result {
 		if f.status.code != 0 {
 			return result{resp: f.refusal(late)}
@@ -200,10 +200,11 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	return got.resp, got.err
 }
 
-// settleDown waits for the next point of a grid on which nothing else happens,
-// before ranges are read. All who poll at one instant then see the ranges of
-// before, whoever is first to learn that they changed; and all who go on to
-// read them, one after the other, get their answers at one instant.
+// settleDown is called before ranges are read. It waits for the next point of a
+// grid at which no other event occurs. So all goroutines that poll at one instant
+// see the same ranges, whichever of them first learns that the ranges have
+// changed; and when several read them again, one after the other, they get their
+// answers at one instant.
 func (p *process) settleDown(ctx context.Context) {
 	const grid, offset = 1_000_003, 7
 	wait := grid - (time.Since(p.w.began)-offset)%grid
@@ -233,7 +234,7 @@ func (p *process) exchange(ctx context.Context, r *request, f fate, do func() re
 	}
 }
 
-// how a request is taken.
+// how is the way in which a request is answered.
 type how int
 
 const (
@@ -243,7 +244,7 @@ const (
 	dead
 )
 
-// admit gives a request its identity and its fate.
+// admit assigns a request its identity and its fate.
 func (p *process) admit(r *request) (fate, how) {
 	w := p.w
 	w.mu.Lock()
@@ -251,12 +252,12 @@ func (p *process) admit(r *request) (fate, how) {
 	if p.killed {
 		return fate{}, dead
 	}
-	key := p.name + "/" + string(r.kind) + "/" + r.what
+	key := p.name + "/" + string(r.kind) + "/" + r.resource
 	if r.kind.shared() {
 		r.id = key + "@" + strconv.FormatInt(int64(time.Since(w.began)), 10)
 	} else {
-		p.ordinals[key]++
-		r.id = key + "#" + strconv.Itoa(p.ordinals[key])
+		p.sequences[key]++
+		r.id = key + "#" + strconv.Itoa(p.sequences[key])
 	}
 	r.shift = p.shift
 	w.figures.Requests++
@@ -267,7 +268,7 @@ func (p *process) admit(r *request) (fate, how) {
 	f := w.fateOf(p, r, now)
 	switch {
 	case r.kind.serial():
-		return f, atOnce // how many make it depends on who is first
+		return f, atOnce // their number depends on the order of goroutines, so they are not logged
 	case r.kind.writes(), f.class != "", now.Before(p.frozen):
 		return f, queued
 	}
@@ -275,7 +276,7 @@ func (p *process) admit(r *request) (fate, how) {
 	return f, atOnce
 }
 
-// fateOf decides what happens to a request and notes it. The caller holds w.mu.
+// fateOf decides the fate of a request and records it. The caller holds w.mu.
 func (w *world) fateOf(p *process, r *request, now time.Time) fate {
 	if r.container == "leases" && now.Before(w.slowDown) {
 		return fate{class: throttled, status: refusals[0], retryAfter: w.swarm.dice(r.id).duration("retry after", time.Millisecond, 5*time.Second)}
@@ -290,14 +291,15 @@ func (w *world) fateOf(p *process, r *request, now time.Time) fate {
 	case killedBefore, killedAfter:
 		w.noted(r.id + ": " + f.String()) // a kill records itself
 	default:
-		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.what})
+		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.resource})
 	}
 	w.figures.Faults[string(f.class)]++
 	w.swarm.happened(f.class, r.id)
 	return f
 }
 
-// carryOut is the arrival of a request at the service; the scheduler calls it.
+// carryOut applies a request when it arrives at the service; the scheduler calls
+// it.
 func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- result) {
 	w := p.w
 	late := f.class == lateRequest
@@ -306,7 +308,7 @@ func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- re
 		return
 	}
 	if p.killed && !late {
-		return // it never left
+		return // it was never sent
 	}
 	var got result
 	switch f.class {
@@ -334,7 +336,8 @@ func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- re
 	p.reply(r, f.after, got, reply)
 }
 
-// reply answers a request, after a while and not before a frozen host thaws.
+// reply answers a request after a delay. If the host is frozen, it waits until the
+// host continues.
 func (p *process) reply(r *request, after time.Duration, got result, to chan<- result) {
 	if wait := time.Until(p.frozen); wait > after {
 		after = wait + time.Duration(len(r.id))

@@ -13,27 +13,27 @@ import (
 	"halley/tests/history"
 )
 
-// item is something that waits to happen. Its id is its identity: it is the
-// same in every run of the seed.
+// item is a waiting event. Its id is its identity: it is the same in every run of
+// the seed.
 type item struct {
 	id  string
 	at  time.Time
 	run func()
 }
 
-// note is something that happened in a goroutine of a host. What several of
-// them did at one instant is put in the order of their ids.
+// note is an event of a goroutine of a host. If several have the same instant, they
+// are sorted by their ids.
 type note struct {
 	at     time.Time
 	id     string
 	events []history.Event
 }
 
-// queue is the step scheduler. Goroutines of hosts hand in; everything else is
-// the scheduler's alone.
+// queue is the step scheduler. Goroutines of hosts hand in items and notes under
+// the lock; only the scheduler uses the other fields.
 type queue struct {
 	seed  uint64
-	wake  chan struct{} // capacity 1: something was handed in
+	wake  chan struct{} // capacity 1: an item or note was handed in
 	items []item
 	steps uint64
 	timer *time.Timer
@@ -44,7 +44,8 @@ func newQueue(seed uint64) queue {
 	return queue{seed: seed, wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour), log: newDecisions()}
 }
 
-// later hands in what is to happen after d. Any goroutine of the bubble may.
+// later hands in an event that happens after d. Any goroutine of the bubble may
+// call it.
 func (w *world) later(d time.Duration, id string, run func()) {
 	w.mu.Lock()
 	w.arrivals = append(w.arrivals, item{id, time.Now().Add(d), run})
@@ -55,7 +56,7 @@ func (w *world) later(d time.Duration, id string, run func()) {
 	}
 }
 
-// noted hands in what happened. The caller holds w.mu.
+// noted hands in events that have happened. The caller holds w.mu.
 func (w *world) noted(id string, events ...history.Event) {
 	now := time.Now()
 	for i := range events {
@@ -90,15 +91,15 @@ func (w *world) advance(to time.Time) {
 	}
 }
 
-// collect takes what was handed in since the last step, in the order of
-// identities. The bubble is quiescent: nobody hands in now.
+// collect takes the items and notes since the last step, in the order of their
+// identities. The bubble is quiescent, so none is handed in meanwhile.
 func (w *world) collect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.notes, func(a, b note) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id))
 	})
-	// Whoever makes a shared request first may spare the others theirs.
+	// When one goroutine makes a shared request, the others may not need theirs.
 	w.notes = slices.CompactFunc(w.notes, func(a, b note) bool { return a.at.Equal(b.at) && a.id == b.id })
 	for _, n := range w.notes {
 		w.log.add(n.at.Sub(w.began), "noted", n.id)
@@ -111,7 +112,7 @@ func (w *world) collect() {
 	w.arrivals = w.arrivals[:0]
 }
 
-// draw lets the seed choose among what is due.
+// draw selects one of the due events by the seed.
 func (w *world) draw() (item, bool) {
 	now := time.Now()
 	var due []int
@@ -135,10 +136,10 @@ func (w *world) draw() (item, bool) {
 	return drawn, true
 }
 
-// decisions is the log of a run: its end in words, all of it as a digest.
+// decisions is the log of a run: its last lines as text, all of it as a digest.
 type decisions struct {
 	digest    uint64
-	unordered uint64 // sum over what was answered at once, guarded by the world's lock
+	unordered uint64 // sum over requests that were answered at once, guarded by the world's lock
 	count     int
 	tail      []string // a ring of the newest
 	whole     io.Writer
@@ -162,10 +163,10 @@ func (l *decisions) add(at time.Duration, verb, what string) {
 	l.count++
 }
 
-// sum adds what was answered at once, and so in no order.
+// sum adds a request that was answered at once. Such requests have no order.
 func (l *decisions) sum(id string) { l.unordered += dice{id: id}.roll("sum") }
 
-// end is the newest part of the log, in order.
+// end returns the last lines of the log, in order.
 func (l *decisions) end() []string {
 	if l.count <= len(l.tail) {
 		return l.tail

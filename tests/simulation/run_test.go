@@ -16,14 +16,14 @@ import (
 	"halley/tests/history"
 )
 
-// Run is what came of one seed.
+// Run is the outcome of one seed.
 type Run struct {
 	Seed       uint64
 	Swarm      string
 	Figures    Figures
 	Report     history.Report
 	Violations []history.Violation
-	Faults     []string // that happened, sorted
+	Faults     []string // that occurred, sorted
 	Digest     uint64   // of the decision log
 	Steps      int
 	LogEnd     []string
@@ -31,8 +31,8 @@ type Run struct {
 
 // options of a run beyond its seed.
 type options struct {
-	swarm  *swarm          // in place of the seed's own
-	after  func(*world)    // sees the world when all is over
+	swarm  *swarm          // instead of the seed's own
+	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
 	log    io.Writer       // of decisions
 	logger *zap.Logger     // of the hosts
@@ -56,9 +56,9 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	}
 	w := newWorld(t, s, o.logger)
 	w.log.whole = o.log
-	w.trouble()
+	w.injectFaults()
 	w.recover()
-	w.settle()
+	w.finishWork()
 	w.replay()
 	w.close()
 
@@ -75,8 +75,8 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	return run
 }
 
-// trouble is the part with faults.
-func (w *world) trouble() {
+// injectFaults runs the part of the run with faults.
+func (w *world) injectFaults() {
 	for i := range w.swarm.hosts {
 		owner := "h" + strconv.Itoa(i)
 		d := w.swarm.dice("start/" + owner)
@@ -115,23 +115,23 @@ func (w *world) recover() {
 	}
 }
 
-// patience is how long after the last fault everything may take to be
+// deliveryLimit is the time after the last fault within which all changes must be
 // delivered: the longest pause, then an expiration, then two audits.
-const patience = 40 * time.Minute
+const deliveryLimit = 40 * time.Minute
 
-// graceful is a promise about the end of a run, which a history does not show:
-// hosts that are asked to stop do, and give their leases back.
+// graceful is a promise about the end of a run, which a history does not show: when
+// hosts are told to stop, they end and release their leases.
 const graceful history.Rule = "graceful stop"
 
-// intact is a promise about dead letters: each holds its change, is there once,
-// and a replay empties the store.
+// intact is a promise about dead letters: each has its change, none is there
+// twice, and when all are replayed, the store is empty.
 const intact history.Rule = "dead letters"
 
-// settle has the hosts work until nothing is left, checks that they then stay
-// calm, and stops them in good order.
-func (w *world) settle() {
-	deadline := time.Now().Add(patience)
-	for (w.left() > 0 || len(w.living()) < 2) && time.Now().Before(deadline) {
+// finishWork runs the hosts until all changes are delivered, checks that no lease
+// changes its owner afterwards, and stops the hosts gracefully.
+func (w *world) finishWork() {
+	deadline := time.Now().Add(deliveryLimit)
+	for (w.undelivered() > 0 || len(w.living()) < 2) && time.Now().Before(deadline) {
 		w.advance(time.Now().Add(time.Minute))
 		w.measure(time.Minute)
 	}
@@ -140,7 +140,7 @@ func (w *world) settle() {
 	thaw := began
 	for _, p := range w.alive {
 		if p.frozen.After(thaw) {
-			thaw = p.frozen // and then asks for its share
+			thaw = p.frozen // then it requests its share
 		}
 	}
 	w.advance(thaw.Add(max(8*time.Minute, 5*w.swarm.limits().Expiration))) // late requests arrive, shares are balanced
@@ -148,7 +148,7 @@ func (w *world) settle() {
 	w.record(history.Event{Kind: history.Calm})
 	w.advance(time.Now().Add(3 * time.Minute))
 	w.silent = true
-	w.advance(time.Now().Add(2 * time.Minute)) // what was written is polled
+	w.advance(time.Now().Add(2 * time.Minute)) // the last writes are polled
 	w.measure(5 * time.Minute)
 	for _, p := range w.living() {
 		w.stop(p)
@@ -158,14 +158,14 @@ func (w *world) settle() {
 		w.violations = append(w.violations, history.Violation{Rule: graceful, Text: "host " + p + " does not stop"})
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.leases)) {
-		if l := w.leases[id]; l.owner != "" && !l.tombstone && !w.ignored(l) && w.swarm.tick == 0 { // an idle one of a dead host is nobody's concern in timer mode
+		if l := w.leases[id]; l.owner != "" && !l.tombstone && !w.ignored(l) && w.swarm.tick == 0 { // in timer mode, an idle lease of a dead host stays as it is
 			w.violations = append(w.violations, history.Violation{Rule: graceful, Text: fmt.Sprintf("lease %s is still owned by %s after all hosts stopped", l.token, l.owner)})
 		}
 	}
 }
 
-// ignored reports whether a lease is the second of its range, whose Owner may be
-// what was in the copy.
+// ignored reports whether a lease is the duplicate of another one. Hosts do not use
+// it, so its owner may still be that of the copy.
 func (w *world) ignored(l leaseDocument) bool {
 	for _, o := range w.leases {
 		if o.id == l.id && o.key() != l.key() && o.owner == "" {
@@ -175,12 +175,12 @@ func (w *world) ignored(l leaseDocument) bool {
 	return false
 }
 
-// left is how many changes are not delivered.
-func (w *world) left() int { return history.Check(w.history).Lost }
+// undelivered returns the number of changes that are not delivered.
+func (w *world) undelivered() int { return history.Check(w.history).Lost }
 
 func (r *Run) String() string { return r.Swarm + "\n" + r.violations() }
 
-// violations are the first of them, a line each.
+// violations returns the first violations, one per line.
 func (r *Run) violations() string {
 	var b strings.Builder
 	for i, v := range r.Violations {

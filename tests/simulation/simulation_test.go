@@ -28,7 +28,7 @@ var (
 	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
-// The garbage of many short requests is worth more memory.
+// Many short requests make much garbage: more memory saves collections.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(800)
@@ -101,7 +101,7 @@ func judge(t *testing.T, run *Run) {
 		run, len(run.Faults), strings.Join(faults, "\n  "), small.violations(), strings.Join(small.LogEnd, "\n  "), run.Seed)
 }
 
-// TestSeed runs one seed again, and shows all there is to see.
+// TestSeed runs one seed again and prints its figures, log and history.
 func TestSeed(t *testing.T) {
 	if *seedFlag == 0 {
 		t.Skip("no -seed is given")
@@ -125,7 +125,8 @@ func TestSeed(t *testing.T) {
 	judge(t, run)
 }
 
-// TestSameSeedSameRun is the ground on which every failure can be seen again.
+// TestSameSeedSameRun: if a seed always gives the same run, every failure can be
+// repeated.
 func TestSameSeedSameRun(t *testing.T) {
 	seeds := []uint64{1, 7, 2, 3, 4, 5} // the hosts of 7 drain
 	if raceEnabled || testing.Short() {
@@ -142,8 +143,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestPastFailures runs the seeds that once found something. A file holds the
-// seed in its first word and a note of what it found.
+// TestPastFailures runs the seeds that have found bugs. A file has the seed as its
+// first word and a description of the bug.
 func TestPastFailures(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // swarm is the configuration of one run. Each seed gets a few classes of faults
-// at rates of their own, so that the rare meeting of two is not drowned by all
-// the others (Groce, Zhang, Eide, Chen, Regehr: Swarm testing).
+// at random rates, so that rare combinations of two are not hidden by all the
+// others (Groce, Zhang, Eide, Chen, Regehr: Swarm testing).
 type swarm struct {
 	seed  uint64
 	hours time.Duration // with faults
@@ -28,17 +28,17 @@ type swarm struct {
 	writes                 int // per hour, on the average
 	function               trigger.Function
 	deadLetters            bool
-	incurable              bool // poison stays poison when all other faults have ended
+	incurable              bool // poison still fails when all other faults have ended
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
 	retry                  policy.RetryOptions
 	poll, acquire, renewal time.Duration
 	expiration, grace      time.Duration
-	tick, drain            time.Duration // of a timer, and how long hosts then drain at most; 0: they run
+	tick, drain            time.Duration // interval of a timer, and the time limit of a drain; if 0, hosts run
 	rates                  map[class]float64
 
-	only    map[string]bool // these faults and no others; nil for all
-	applied map[string]bool // those that happened
+	only    map[string]bool // only these faults; nil for all
+	applied map[string]bool // faults that occurred
 }
 
 // menu lists the classes with the rates that a seed chooses from.
@@ -87,8 +87,8 @@ var menu = []struct {
 	{leaseTwice, []float64{0.3, 1}},
 }
 
-// mild classes leave nothing behind that would excuse a late takeover. Some
-// seeds have no others.
+// mild classes have no effects that excuse a late takeover. Some seeds have only
+// these.
 var mild = map[class]bool{
 	killedBefore: true, killedAfter: true, kill: true, stop: true, scale: true,
 	failing: true, panicking: true, mutating: true, poison: true, partly: true, skipping: true,
@@ -142,15 +142,16 @@ func newSwarm(seed uint64) *swarm {
 	return s
 }
 
-// dice are those of one thing in this run.
+// dice returns the dice of one event, named by id, in this run.
 func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
 
 // drawFunction draws the settings of the function.
 //
-// Which pages go into one batch is a race of goroutines inside a host where a
-// batch leaves a remainder, or takes what happens to be there. So batches are of
-// one change, of whole numbers of pages, or of more than is ever waiting, and
-// the shortest window is a nanosecond: by its end all who could add something have.
+// If a batch may leave a remainder of a page, or takes the changes that are
+// waiting, its content depends on a race of goroutines inside a host. So a batch
+// has one change, a whole number of pages, or more changes than ever wait. The
+// shortest window is a nanosecond: when it ends, all goroutines have added their
+// changes.
 func drawFunction(d dice) trigger.Function {
 	sizes := one(d, "sizes", [2]int{0, 0}, [2]int{1, 1}, [2]int{1, 5}, [2]int{3, 1}, [2]int{3, 60}, [2]int{20, 80})
 	return trigger.Function{
@@ -171,9 +172,9 @@ func drawFunction(d dice) trigger.Function {
 	}
 }
 
-// hostOptions are the swarm's intervals, the defaults where it has none. Each
-// gets some nanoseconds of its own: what ends at the very instant at which
-// something else begins is a race inside a host.
+// hostOptions returns the swarm's intervals, or the defaults if it has none. Each
+// gets a different number of nanoseconds: if one event ended at the instant at
+// which another begins, their order would be a race inside a host.
 func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 	return &trigger.Options{
 		Owner: owner, Logger: log,
@@ -187,7 +188,7 @@ func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 	}
 }
 
-// limits are what the checker has to know of the options.
+// limits returns the options that the checker needs.
 func (s *swarm) limits() history.Limits {
 	return history.Limits{
 		Expiration:      cmp.Or(s.expiration, time.Minute),
@@ -196,20 +197,20 @@ func (s *swarm) limits() history.Limits {
 	}
 }
 
-// fault names one fault of a run.
+// fault returns the name of one fault of a run.
 func fault(c class, id string) string { return string(c) + " " + id }
 
-// allows reports whether a fault may happen in this run. Each that happens is
-// one line of the fault list.
+// allows reports whether a fault may occur in this run. If it does, it is one line
+// of the fault list.
 func (s *swarm) allows(c class, id string) bool {
 	return s.only == nil || s.only[fault(c, id)]
 }
 
-// happened notes a fault. Requests and handler calls of hosts do so under the
-// world's lock, its own actions while everything else stands still.
+// happened records a fault. Requests and handler calls of hosts hold the world's
+// lock; the world's own actions run while no goroutine of a host does.
 func (s *swarm) happened(c class, id string) { s.applied[fault(c, id)] = true }
 
-// planned lists when a class of the world's faults happens.
+// planned returns the times of a class of the world's faults.
 func (s *swarm) planned(c class) map[string]time.Duration {
 	plan := map[string]time.Duration{}
 	d := s.dice("plan/" + string(c))
@@ -230,13 +231,13 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 // callClasses in the order in which a share of 1 is divided among them.
 var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating, partly, skipping}
 
-// poisonous reports whether a change fails whoever gets it: for ever where
-// there is a store for it, else for some attempts.
+// poisonous reports whether a change fails in every host: for ever if there is a
+// dead letter store, else for some attempts.
 func (s *swarm) poisonous(c history.Event) bool {
 	return s.dice("poison/"+c.Key+"/"+strconv.FormatInt(c.Seq, 10)).chance("is", s.rates[poison])
 }
 
-// decideCall says how a handler call ends.
+// decideCall decides the end of a handler call.
 func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, calm bool) class {
 	switch {
 	case calm && !s.incurable:
@@ -263,7 +264,7 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 			u -= rate
 			continue
 		}
-		if !s.allows(c, d.id) || c == skipping && !s.deadLetters { // a range would wait for ever
+		if !s.allows(c, d.id) || c == skipping && !s.deadLetters { // without a store, the range would wait for ever
 			return ""
 		}
 		return c

@@ -11,7 +11,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// lease is one of the lease documents as they now are.
+// lease returns one of the current lease documents.
 func (w *world) lease(d dice) (leaseDocument, bool) {
 	ids := slices.Sorted(maps.Keys(w.leases))
 	if len(ids) == 0 {
@@ -49,7 +49,7 @@ func (w *world) remove(l leaseDocument) string {
 	return w.tampered(history.Deleted, l)
 }
 
-// corruptLease replaces a lease by what is none.
+// corruptLease replaces a lease by an invalid document.
 func (w *world) corruptLease(d dice) string {
 	l, ok := w.lease(d)
 	if !ok {
@@ -84,7 +84,7 @@ func (w *world) put(l leaseDocument, body []byte) {
 	w.changed()
 }
 
-// restoreLease puts back an older copy, of a lease that is there or was.
+// restoreLease writes an older copy of a lease, even if the lease was deleted.
 func (w *world) restoreLease(d dice) string {
 	if len(w.copies) == 0 {
 		return ""
@@ -101,8 +101,8 @@ func (w *world) restore(l leaseDocument) string {
 	return w.tampered(history.Restored, l)
 }
 
-// duplicateLease puts an older copy beside a lease, under a partition key of its
-// own, as releases of the .NET processor gave leases random ones.
+// duplicateLease writes an older copy next to a lease, with another partition key;
+// some releases of the .NET processor gave leases random ones.
 func (w *world) duplicateLease(d dice) string {
 	if w.swarm.leaseKey != "/partitionKey" || len(w.copies) == 0 {
 		return ""
@@ -125,9 +125,9 @@ func (w *world) duplicateLease(d dice) string {
 	return w.tampered(history.Duplicated, l)
 }
 
-// repair is what an operator does about leases that the hosts report: deletes
-// them, or brings back the newest copy that was good. Of two leases for one
-// range the one that has seen more goes, or both stay.
+// repair acts as an operator when hosts report a lease: it deletes the lease or
+// restores the newest valid copy. If a range has two leases, it deletes the one
+// that is further ahead, or keeps both.
 func (w *world) repair() {
 	if w.swarm.dice("repair").chance("one of two", 0.5) {
 		w.removeSeconds()
@@ -135,7 +135,7 @@ func (w *world) repair() {
 	for _, id := range slices.Sorted(maps.Keys(w.broken)) {
 		l, there := w.leases[id]
 		if !there {
-			continue // one of two, and already gone
+			continue // one of two, already deleted
 		}
 		if w.swarm.dice("repair/"+id).chance("delete", 0.5) {
 			w.remove(l)

@@ -13,7 +13,8 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// kind is what a request is for.
+// kind is the purpose of a request. The texts are part of the identities of
+// requests: if one changes, the seeds give other runs.
 type kind string
 
 const (
@@ -32,7 +33,7 @@ const (
 	renew         kind = "renew"
 	release       kind = "release"
 	tombstone     kind = "tombstone"
-	ask           kind = "ask" // another host's request for a lease
+	ask           kind = "ask" // another host's handover request
 	retire        kind = "retire"
 	bury          kind = "bury" // a dead letter
 	other         kind = "other"
@@ -47,27 +48,27 @@ func (k kind) writes() bool {
 	return false
 }
 
-// shared reports whether whichever goroutine of a host comes first makes the
-// request for all of them, so that its identity is the instant.
+// shared reports whether the first goroutine of a host makes the request for all of
+// them. If so, the identity of the request is the instant.
 func (k kind) shared() bool { return k == readAccount || k == readRanges || k == listLeases }
 
-// serial reports whether the others wait for a shared request one after the
-// other: then it must take no time, or their order would matter.
+// serial reports whether goroutines wait for a shared request one after the other.
+// If so, it must take no time, because their order would matter.
 func (k kind) serial() bool { return k == readAccount || k == readRanges }
 
 // request is one request of a host on the wire.
 type request struct {
 	kind      kind
-	container string // that it is for, "" for none
-	what      string // the resource: a range, a lease token, a document
+	container string // "" if it is for none
+	resource  string // the resource: a range, a lease token, a document
 	body      []byte
-	doc       leaseDocument // of a write to a lease
+	doc       leaseDocument // of a write of a lease
 	id        string        // its identity within the run
 	sent      time.Time
-	shift     time.Duration // of the Date that the host sees
+	shift     time.Duration // of the Date header in the answer
 }
 
-// classify reads what a request is for. The caller holds w.mu.
+// classify returns the kind of a request. The caller holds w.mu.
 func (w *world) classify(req *http.Request, body []byte) *request {
 	r := &request{body: body, sent: time.Now(), container: containerOf(req)}
 	segments := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
@@ -78,18 +79,18 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 	case len(segments) == 2:
 		r.kind = readDatabase
 	case len(segments) == 4:
-		r.kind, r.what = readContainer, last
+		r.kind, r.resource = readContainer, last
 	case last == "pkranges":
-		r.kind, r.what = readRanges, segments[3]
+		r.kind, r.resource = readRanges, segments[3]
 	case len(segments) == 5 && req.Header.Get("A-Im") != "":
 		h := req.Header
 		r.kind = readFeed
-		r.what = segments[3] + ":" + h.Get("X-Ms-Documentdb-Partitionkeyrangeid") +
+		r.resource = segments[3] + ":" + h.Get("X-Ms-Documentdb-Partitionkeyrangeid") +
 			"[" + h.Get("X-Ms-Start-Epk") + "-" + h.Get("X-Ms-End-Epk") + ")" + h.Get("If-None-Match")
 	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):
-		r.kind, r.what = listLeases, segments[3]
+		r.kind, r.resource = listLeases, segments[3]
 	case segments[3] != "leases":
-		r.kind, r.what = other, req.Method+last
+		r.kind, r.resource = other, req.Method+last
 	default:
 		w.classifyLease(r, req, last)
 	}
@@ -107,9 +108,9 @@ func (w *world) classifyLease(r *request, req *http.Request, last string) {
 		last, key = r.doc.id, r.doc.key()
 	}
 	token, isLease := leaseToken(last)
-	r.what = token
+	r.resource = token
 	if r.doc.twin != "" {
-		r.what += "|" + r.doc.twin
+		r.resource += "|" + r.doc.twin
 	}
 	switch {
 	case method == http.MethodGet:
@@ -130,8 +131,8 @@ func (w *world) classifyLease(r *request, req *http.Request, last string) {
 	}
 }
 
-// leaseToken is what follows the prefix in the id of a lease document; of a
-// marker or lock it is the name.
+// leaseToken returns the part after the prefix in the id of a lease document. If
+// the document is a marker or lock, it returns the name.
 func leaseToken(id string) (token string, isLease bool) {
 	if i := strings.LastIndex(id, ".."); i >= 0 {
 		return id[i+2:], true
@@ -139,10 +140,10 @@ func leaseToken(id string) (token string, isLease bool) {
 	return id[strings.LastIndexByte(id, '.')+1:], false
 }
 
-// leaseDocument is what the world knows of one lease document.
+// leaseDocument is the content of one lease document.
 type leaseDocument struct {
 	id, token    string
-	twin         string // partition key, where it is not the id
+	twin         string // partition key, if it is not the id
 	min, max     string
 	owner        string
 	continuation string
@@ -179,7 +180,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 	}
 }
 
-// key tells a document from all others of the lease container.
+// key identifies a document of the lease container.
 func (d leaseDocument) key() string {
 	if d.twin == "" {
 		return d.id
@@ -191,14 +192,14 @@ func (d leaseDocument) partitionKey() cosmos.PartitionKey {
 	return cosmos.NewPartitionKey(cmp.Or(d.twin, d.id))
 }
 
-// position is the LSN that a continuation of the embedded account names; 0
-// before the first.
+// position returns the LSN in a continuation of the embedded account, 0 if it is
+// before the first change.
 func (d leaseDocument) position() int64 {
 	n, _ := strconv.ParseInt(strings.Trim(d.continuation, `"`), 10, 64)
 	return n
 }
 
-// changeFrom names what a replace does to a lease.
+// changeFrom returns the kind of change that a replace makes to a lease.
 func (d leaseDocument) changeFrom(was leaseDocument) kind {
 	switch {
 	case d.tombstone:
@@ -215,7 +216,7 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 	return renew
 }
 
-// answer makes a response of the service.
+// answer returns a response of the service.
 func answer(req *http.Request, code int, header http.Header, body string) *http.Response {
 	if header == nil {
 		header = http.Header{}
@@ -252,8 +253,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// copied is a request that outlives its sender: the retries of a client use
-// the original again.
+// copied returns a copy of a request that may outlive its sender, because a client
+// uses the original again when it retries.
 func copied(req *http.Request, body []byte) *http.Request {
 	c := req.Clone(req.Context())
 	c.Body = nil
@@ -263,7 +264,7 @@ func copied(req *http.Request, body []byte) *http.Request {
 	return c
 }
 
-// containerOf is the container of a request's path, "" where there is none.
+// containerOf returns the container in a request's path, "" if there is none.
 func containerOf(req *http.Request) string {
 	_, rest, _ := strings.Cut(req.URL.Path, "/colls/")
 	name, _, _ := strings.Cut(rest, "/")

@@ -25,7 +25,8 @@ const (
 	processor = "sim"
 )
 
-// world is an embedded account, its hosts and all that happens to them.
+// world is an embedded account with its hosts, their faults and their history. The
+// scheduler's goroutine owns it, except for the fields that mu guards.
 type world struct {
 	t       testing.TB
 	swarm   *swarm
@@ -52,10 +53,10 @@ type world struct {
 	figures    Figures
 
 	bootstrapped bool
-	violations   []history.Violation // that no history shows
+	violations   []history.Violation // those that the history cannot show
 	letters      []trigger.DeadLetter
 
-	mu       sync.Mutex // guards what goroutines of hosts touch
+	mu       sync.Mutex // guards the fields that goroutines of hosts use
 	arrivals []item
 	notes    []note
 	leases   map[string]leaseDocument // by id, as stored
@@ -63,7 +64,7 @@ type world struct {
 	copies   []leaseDocument          // older ones
 	broken   map[string]bool          // ids of corrupted ones
 	gone     map[int64]bool           // handler calls that ended with their context
-	calm     bool                     // nothing more happens to requests and handlers
+	calm     bool                     // no more faults of requests and handler calls
 }
 
 func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
@@ -105,18 +106,18 @@ func (w *world) must(err error) {
 	}
 }
 
-// close ends the account and waits for all that was started.
+// close ends the account and waits for all goroutines.
 func (w *world) close() {
 	for len(w.alive) > 0 {
 		w.advance(time.Now().Add(time.Second))
 	}
-	w.advance(time.Now().Add(15 * time.Minute)) // dead hosts wind down
+	w.advance(time.Now().Add(15 * time.Minute)) // goroutines of dead hosts end
 	w.processes.Wait()
 	w.timer.Stop()
 	w.account.Close()
 }
 
-// living lists the hosts that run and are not asked to stop, by name.
+// living returns the hosts that run and are not stopping, by name.
 func (w *world) living() []*process {
 	var list []*process
 	for _, name := range slices.Sorted(maps.Keys(w.alive)) {
