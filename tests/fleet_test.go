@@ -55,7 +55,7 @@ func TestFleetLosesNothing(t *testing.T) {
 	r.deliveredBy(t, "fourth")
 	a.merge(t, 0) // the children of the first split
 	if code := second.terminate(t); code != 0 {
-		t.Errorf("a host that was asked to stop exited with %d", code)
+		t.Errorf("after SIGTERM a host exited with %d", code)
 	}
 	a.split(t, 7)
 	a.merge(t, 4)
@@ -92,7 +92,7 @@ func TestRunFillsEveryBoard(t *testing.T) {
 	run("fourth")
 	eventually(t, "the fourth owns leases", func() bool { return a.owners(t, "fourth") })
 	if code := second.terminate(t); code != 0 {
-		t.Errorf("a host that was asked to stop exited with %d", code)
+		t.Errorf("after SIGTERM a host exited with %d", code)
 	}
 	if a.owners(t, "second") {
 		t.Error("a host that stopped in good order still owns leases")

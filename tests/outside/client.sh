@@ -3,7 +3,7 @@
 #   HALLEY           the binary
 #   OUTSIDE_CACHE    a directory for packages of registries, kept between runs
 #   OUTSIDE_WORK     an empty directory, removed at the end
-#   OUTSIDE_RESULTS  where result writes
+#   OUTSIDE_RESULTS  the file of result's rows
 #   OUTSIDE_SHORT    not empty for the short form
 # shellcheck shell=bash
 set -euo pipefail
@@ -14,8 +14,8 @@ accounts=()
 # The well-known key of emulators.
 export OUTSIDE_KEY='C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=='
 
-# account serves an account, with the flags given to halley emulator, until the
-# script ends, and sets OUTSIDE_ENDPOINT. Without --addr it is on a free port.
+# account runs halley emulator with the given flags until the script ends, and sets
+# OUTSIDE_ENDPOINT. If --addr is not given, it uses a free port.
 account() {
   local log=$OUTSIDE_WORK/account${#accounts[@]}.log
   : >"$log"
@@ -35,8 +35,8 @@ account() {
 # count reads a number of a TAP report: of tests, or of those that pass.
 count() { sed -n "s/^# $1 //p" "$2"; }
 
-# result adds a row to the table: client, version, target, what was achieved, and
-# yes if the target is met.
+# result adds a row to the table: client, version, target, result, and yes if the
+# target is met.
 result() {
   local met=missed
   [[ $5 != yes ]] || met=met

@@ -17,7 +17,7 @@ import (
 type store struct{ p *process }
 
 func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
-	r := &request{kind: bury, resource: d.ID, sent: time.Now(), container: "letters"}
+	r := &request{kind: deadLetterPut, resource: d.ID, sent: time.Now(), container: "letters"}
 	f, how := s.p.admit(r)
 	switch how {
 	case dead:

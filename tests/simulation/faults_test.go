@@ -121,7 +121,7 @@ func weight(c class, k kind) float64 {
 			return 0.3
 		case acquire:
 			return 3
-		case create, retire, release, tombstone, stamp, ask, bury:
+		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut:
 			return 20
 		}
 		return 0

@@ -284,7 +284,7 @@ func (s *swarm) String() string {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 	}
 	for word, on := range map[string]bool{
-		", dead letters": s.deadLetters, ", keys parked": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

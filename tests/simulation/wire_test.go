@@ -18,31 +18,31 @@ import (
 type kind string
 
 const (
-	readAccount   kind = "account"
-	readDatabase  kind = "database"
-	readContainer kind = "container"
-	readRanges    kind = "ranges"
-	readFeed      kind = "feed"
-	listLeases    kind = "list"
-	readLease     kind = "get"
-	stamp         kind = "stamp" // create marker or lock
-	unstamp       kind = "unstamp"
-	create        kind = "create"
-	acquire       kind = "acquire"
-	checkpoint    kind = "checkpoint"
-	renew         kind = "renew"
-	release       kind = "release"
-	tombstone     kind = "tombstone"
-	ask           kind = "ask" // another host's handover request
-	retire        kind = "retire"
-	bury          kind = "bury" // a dead letter
-	other         kind = "other"
+	readAccount     kind = "account"
+	readDatabase    kind = "database"
+	readContainer   kind = "container"
+	readRanges      kind = "ranges"
+	readFeed        kind = "feed"
+	listLeases      kind = "list"
+	readLease       kind = "get"
+	stamp           kind = "stamp" // create marker or lock
+	unstamp         kind = "unstamp"
+	create          kind = "create"
+	acquire         kind = "acquire"
+	checkpoint      kind = "checkpoint"
+	renew           kind = "renew"
+	release         kind = "release"
+	tombstone       kind = "tombstone"
+	handoverRequest kind = "ask" // another host's handover request
+	retire          kind = "retire"
+	deadLetterPut   kind = "bury" // a dead letter
+	other           kind = "other"
 )
 
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, ask, retire, bury:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut:
 		return true
 	}
 	return false
@@ -148,7 +148,7 @@ type leaseDocument struct {
 	owner        string
 	continuation string
 	epoch        int64
-	asked        string
+	requested    string
 	tombstone    bool
 	body         []byte
 }
@@ -175,7 +175,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 	return leaseDocument{
 		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
-		asked:     d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
+		requested: d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -206,8 +206,8 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 		return tombstone
 	case d.owner == "":
 		return release
-	case d.asked != "" && d.asked != was.asked && d.epoch == was.epoch:
-		return ask
+	case d.requested != "" && d.requested != was.requested && d.epoch == was.epoch:
+		return handoverRequest
 	case d.epoch != was.epoch || was.owner == "":
 		return acquire
 	case d.continuation != was.continuation:

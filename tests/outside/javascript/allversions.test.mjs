@@ -43,7 +43,7 @@ test("every version and delete, in order, across a split", async () => {
   assert.deepEqual(operations((await drain(feed(container, ChangeFeedStartFrom.Continuation(token)))).found), [...first, "create 2 1"]);
 });
 
-test("what is refused", async () => {
+test("invalid requests are refused", async () => {
   const container = await newHistory("refused", 1);
   await rejects(drain(feed(container, ChangeFeedStartFrom.Beginning())), 400);
   await rejects(drain(feed(container, ChangeFeedStartFrom.Time(new Date()))), 400);

@@ -1,6 +1,6 @@
 // The change feed, pulled from every start, for every scope, with tokens that
 // other clients resume, and across splits and merges while items are written.
-// Items are written once, so that what arrives can be compared one by one.
+// Items are written once, so that deliveries can be compared one by one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// Databases, containers and items: every operation and what it refuses.
+// Databases, containers and items: every operation and its errors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BulkOperationType, PartitionKeyBuilder, client, newContainer, rejects, sorted } from "./account.mjs";

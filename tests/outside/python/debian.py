@@ -41,7 +41,7 @@ class Feed(unittest.TestCase):
         found, _ = self.read(ranges, lambda r: {"continuation": etags[r]})
         self.assertEqual(found, [])
 
-        # From now: this release ignores isStartFromBeginning where it is False.
+        # From now: this release ignores isStartFromBeginning if it is False.
         found, etags = self.read(ranges, lambda r: {"continuation": "*"})
         self.assertEqual(found, [])
         self.write(90, 100)

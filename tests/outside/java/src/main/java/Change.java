@@ -1,2 +1,2 @@
-/** What a processor was told of an item, and where in the feed of its range. */
+/** A change of an item that a processor received, with its position in the feed of its range. */
 record Change(String id, long lsn, String text) {}

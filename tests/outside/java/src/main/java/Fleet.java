@@ -11,7 +11,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Processors that share leases, and what they were told together. */
+/** Processors that share leases, and all changes that they received. */
 final class Fleet implements AutoCloseable {
     private final Form form;
     private final CosmosAsyncContainer items;
@@ -74,7 +74,7 @@ final class Fleet implements AutoCloseable {
 
     /** Waits until everything was told that is expected of each item. */
     void awaitTold(Map<String, List<String>> expected) throws InterruptedException {
-        Await.none("what was told", () -> {
+        Await.none("received changes", () -> {
             for (Map.Entry<String, List<String>> item : expected.entrySet()) {
                 List<String> story = told(item.getKey());
                 if (!story.equals(item.getValue())) {
@@ -85,7 +85,7 @@ final class Fleet implements AutoCloseable {
         });
     }
 
-    /** All that was told of an item in order, or where only the latest version is, the last. */
+    /** All changes of an item in order; if the feed has only latest versions, the last one. */
     private synchronized List<String> told(String id) {
         TreeMap<Long, String> story = told.getOrDefault(id, new TreeMap<>());
         return form.hasAllVersions() || story.isEmpty() ? new ArrayList<>(story.values()) : List.of(story.lastEntry().getValue());

@@ -42,7 +42,7 @@ enum Form {
         return new Change(document.get("id").asText(), document.get("_lsn").asLong(), "is " + document.get("version"));
     }
 
-    /** A version says what was done, and what the item was before. */
+    /** A version has the operation, and the item before it. */
     private static Change version(ChangeFeedProcessorItem item) {
         ChangeFeedOperationType operation = item.getChangeFeedMetaData().getOperationType();
         String before = item.getPrevious() == null ? "" : " of " + item.getPrevious().get("version");

@@ -56,7 +56,7 @@ final class Writer {
         });
     }
 
-    /** Stops; then, for each item, what a feed has to tell in the end. */
+    /** Stops, and returns the changes that a feed must have for each item. */
     Map<String, List<String>> finish(Form form) {
         stopping = true;
         work.join();
