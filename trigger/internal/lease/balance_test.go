@@ -219,3 +219,19 @@ func TestPlanSpreadsFunctionsOverHosts(t *testing.T) {
 		}
 	}
 }
+
+func TestPlanTakesUnclaimedLeasesBeyondShare(t *testing.T) {
+	views := []View{
+		{Token: "0", Owner: "a"}, {Token: "1", Owner: "b", Halley: true},
+		{Token: "2", Free: true, Unclaimed: true}, {Token: "3", Free: true, Unclaimed: true, RequestedBy: "b"}, {Token: "4", Owner: "a"},
+	}
+	for _, test := range []struct {
+		limits Limits
+		want   int
+	}{{Limits{}, 1}, {Limits{Max: 2}, 0}} {
+		steps := Plan(append(views, View{Token: "5", Owner: "a"}), "f", "a", test.limits)
+		if len(steps) != test.want || test.want == 1 && steps[0] != (Step{Token: "2"}) {
+			t.Errorf("limits %+v: steps %v", test.limits, steps)
+		}
+	}
+}

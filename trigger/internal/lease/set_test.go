@@ -294,3 +294,53 @@ func TestChildrenOfSplitRange(t *testing.T) {
 		}
 	})
 }
+
+// Two documents may name one range in a container that is keyed by partitionKey,
+// since some .NET releases gave leases random ones.
+func TestCandidatesRequestDuplicates(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		must(t, b.client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "shared", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/partitionKey"}},
+		}))
+		shared := func(c *Config) { c.Leases = b.client.Container("db", "shared") }
+		s, other := b.set("a", shared), b.set("b", shared)
+		must(t, s.Prepare(t.Context()))
+		must(t, other.Prepare(t.Context()))
+		first := b.acquire(other, "0")
+		second := first.Lease().clone()
+		second.rest["partitionKey"] = quotedJSON("random")
+		second.properties[epochProperty] = "1" // the older acquisition
+		doc, err := second.document(timestampJSON(s.Now()))
+		must(t, err)
+		_, err = s.store.container.Create(t.Context(), cosmos.NewPartitionKey("random"), doc)
+		must(t, err)
+
+		candidates, err := s.Candidates(t.Context())
+		must(t, err)
+		if len(candidates) != 1 || candidates[0].Epoch() != first.Epoch() {
+			t.Errorf("candidates %+v", candidates)
+		}
+		list, _, err := s.store.listLeases(t.Context())
+		must(t, err)
+		for _, l := range list {
+			by, _ := handoverRequest(l, s.Now(), time.Minute)
+			if duplicate := l.Epoch() == 1; len(list) != 2 || (by == "a") != duplicate {
+				t.Errorf("%d leases, epoch %d requested by %q", len(list), l.Epoch(), by)
+			}
+		}
+	})
+}
+
+func TestNowIsTheClockOfTheService(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		b.setAfter(func(r *http.Response) {
+			r.Header.Set("Date", time.Now().Add(10*time.Minute).UTC().Format(http.TimeFormat))
+		})
+		s := b.prepared("a")
+		for _, now := range []time.Time{s.Now(), s.store.serviceNow()} {
+			if d := time.Until(now).Round(time.Minute); d != 10*time.Minute {
+				t.Errorf("%v from the wall clock of the host", d)
+			}
+		}
+	})
+}

@@ -133,3 +133,13 @@ func TestLeasesInsideIgnoresAncestors(t *testing.T) {
 		t.Errorf("a lease by range over all keys: inside %v", inside)
 	}
 }
+
+func TestLeaseByKeysReadsOnlyItsOwnKeys(t *testing.T) {
+	merged := cosmos.Range{ID: "2", Min: "", Max: "FF"}
+	if got := spanWithin(newKeysLease(Span{"", "20"}, "p"), merged); got != (Span{"", "20"}) {
+		t.Errorf("reads %v", got)
+	}
+	if got := spanWithin(newDocument("p", "2", Span{}, false), merged); got != (Span{"", "FF"}) {
+		t.Errorf("reads %v", got)
+	}
+}

@@ -24,23 +24,34 @@ type testbed struct {
 	client  *cosmos.Client
 
 	mu     sync.Mutex
-	before func(*http.Request) // called before each request, or nil
+	before func(*http.Request)  // called before each request, or nil
+	after  func(*http.Response) // called after each answer, or nil
 }
 
 func (b *testbed) Do(r *http.Request) (*http.Response, error) {
 	b.mu.Lock()
-	before := b.before
+	before, after := b.before, b.after
 	b.mu.Unlock()
 	if before != nil {
 		before(r)
 	}
-	return b.account.Do(r)
+	resp, err := b.account.Do(r)
+	if err == nil && after != nil {
+		after(resp)
+	}
+	return resp, err
 }
 
 func (b *testbed) setBefore(before func(*http.Request)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.before = before
+}
+
+func (b *testbed) setAfter(after func(*http.Response)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.after = after
 }
 
 func withTestbed(t *testing.T, ranges int, test func(t *testing.T, b *testbed)) {

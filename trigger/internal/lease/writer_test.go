@@ -221,3 +221,62 @@ func TestRunEndsBeforeAWriteThatIsDue(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// The margin of a tenth is for the time between the check and the delivery.
+func TestTrustEndsBeforeExpirationSinceWriteLeft(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Delay: 20 * time.Second, Count: 1})
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 503})
+		sent := time.Now()
+		must(t, held.ConfirmOwnership(t.Context()))
+		if d := time.Since(sent); d < 20*time.Second {
+			t.Fatalf("confirmed after %v", d)
+		}
+		for ; time.Since(sent) < 2*time.Minute; time.Sleep(time.Second) {
+			want := time.Since(sent) < 54*time.Second
+			if trusted, _ := held.writeState.isTrusted(held.trustedFor); trusted != want {
+				t.Fatalf("trusted %v %v after the write left", trusted, time.Since(sent))
+			}
+		}
+		stop()
+	})
+}
+
+func TestWriteWithoutAnswerDoesNotLoseLease(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Delay: 10 * time.Minute, Count: 1})
+		for range 120 {
+			time.Sleep(time.Second)
+			if l := b.leases(s)["0"]; l.Free(s.Now(), time.Minute) {
+				t.Fatalf("expired: written %v, now %v", l.written, s.Now())
+			}
+		}
+		stop()
+	})
+}
+
+// A next write without an etag would not be conditional.
+func TestAnswerWithoutETagIsReadBack(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		b.setAfter(func(r *http.Response) {
+			if r.Request != nil && r.Request.Method == http.MethodPut {
+				r.Header.Del("Etag")
+				b.setAfter(nil)
+			}
+		})
+		must(t, held.ConfirmOwnership(t.Context()))
+		stop()
+		if held.lease.etag == "" || held.Err() != nil {
+			t.Errorf("etag %q, error %v", held.lease.etag, held.Err())
+		}
+	})
+}
