@@ -62,7 +62,7 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// acquire is leaseStore.acquire.
+// acquire is store.acquire.
 func (v *moves) acquire(i int) {
 	s := v.from
 	h := &s.hosts[i]
@@ -116,7 +116,7 @@ func (v *moves) unanswered(i int, then uint8) {
 	}
 }
 
-// begin starts the worker of an acquired lease: worker.run and startPosition.
+// begin starts the worker of an acquired lease: worker.run of package trigger.
 func (v *moves) begin(t *state, i int, trust uint8) {
 	h, l := &t.hosts[i], &t.leases[t.hosts[i].lease]
 	*h = host{doing: working, lease: h.lease, fresh: 1, epoch: h.epoch, trust: trust, gaps: h.gaps,

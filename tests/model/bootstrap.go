@@ -1,6 +1,6 @@
 package model
 
-// bootstrap is function.bootstrap: lock, leases, marker.
+// bootstrap is leaseCreator.bootstrapLeases: lock, leases, marker.
 func (v *moves) bootstrap(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
@@ -45,7 +45,7 @@ func (v *moves) bootstrap(i int) {
 	}
 }
 
-// locks is function.lock.
+// locks is leaseCreator.takeLock.
 func (v *moves) locks(i int) {
 	switch v.from.lock {
 	case 0:
@@ -75,8 +75,8 @@ func (v *moves) afterFilling(todo uint8) uint8 {
 	return marking
 }
 
-// gaps returns the leases for the parts of the ranges that no lease covers: holes
-// in bootstrap.go.
+// gaps is coverageGaps: it returns the leases for the parts of the ranges that no
+// lease covers.
 func (m *model) gaps(s *state, ranges uint8) (set uint8) {
 	var has uint8
 	for i, k := range m.kinds {
@@ -130,7 +130,7 @@ func (v *moves) fills(i int, onFailure uint8, done func(*host)) {
 	}, func(h *host) { *h = host{doing: onFailure, gaps: h.gaps} })
 }
 
-// startAt is function.resolveStart.
+// startAt returns the position of a new lease.
 func (m *model) startAt(s *state, doing uint8) uint8 {
 	switch {
 	case !m.Now:
@@ -141,7 +141,7 @@ func (m *model) startAt(s *state, doing uint8) uint8 {
 	return s.written
 }
 
-// audit is function.audit: a gap is filled when two passes have seen it.
+// audit is auditor.auditOnce: a gap is filled when two passes have seen it.
 func (v *moves) audit(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]

@@ -41,19 +41,21 @@
 //
 // # How it corresponds to the code
 //
-//	balance, list, acquire  function.balance, plan, leaseStore.acquire
-//	requests                leaseStore.ask
-//	begin                   newKeeper, worker.startPosition
-//	writes, writeLands      keeper.run, keeper.writeOnce, keeper.adopt
-//	writeReads              keeper.writeOnce after an unsure answer, lease.heldBy
-//	h.trust                 keeper.trusted, keeper.await
-//	reads, delivers         worker.read, worker.deliver; a page is one change
-//	split, uncovered        worker.split, createChildren, function.otherSpans
-//	retire                  worker.retire
-//	release                 keeper.release
-//	bootstrap, locks, fills function.bootstrap, lock, createMissing, unlock
-//	gaps, audit             holes, function.audit
-//	locate                  locate, lease.child
+// Names of package trigger/internal/lease, except for worker of package trigger.
+//
+//	balance, list, acquire  Set.Plan, store.acquire
+//	requests                store.requestHandover
+//	begin                   leaseWriter, worker of package trigger
+//	writes, writeLands      leaseWriter.Run, writeOnce, adoptLease
+//	writeReads              leaseWriter.afterConflict, rereadLease
+//	h.trust                 leaseWriter.WaitTrusted, ConfirmOwnership
+//	reads, delivers         worker.run; a page is one change
+//	split, uncovered        Held.Split, Held.createChildren, missingChildren
+//	retire                  Held.Retire
+//	release                 leaseWriter.Release
+//	bootstrap, locks, fills leaseCreator.bootstrapLeases, takeLock, fillGaps
+//	gaps, audit             coverageGaps, auditor.auditOnce
+//	locate                  locate, newChild
 //
 // # Promises
 //

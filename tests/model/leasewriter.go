@@ -1,6 +1,6 @@
 package model
 
-// writes is keeper.run: one write at a time, which is checkpoint and renewal.
+// writes is leaseWriter.Run: one write at a time, which is checkpoint and renewal.
 func (v *moves) writes(i int) {
 	s := v.from
 	h := &s.hosts[i]
@@ -57,7 +57,7 @@ func (v *moves) writeLands(i int) {
 	}
 }
 
-// writeReads is the second half of keeper.writeOnce: the document decides.
+// writeReads is leaseWriter.afterConflict: the document decides.
 func (v *moves) writeReads(i int) {
 	s, r := v.from, &v.m.Rules
 	h := &s.hosts[i]
@@ -86,7 +86,7 @@ func (v *moves) writeReads(i int) {
 	}
 }
 
-// release is keeper.release, when keeper.run has returned.
+// release is leaseWriter.Release, when leaseWriter.Run has returned.
 func (v *moves) release(i int) {
 	s := v.from
 	h := &s.hosts[i]

@@ -12,7 +12,7 @@ type Rules struct {
 	ForceAcquire     bool // acquire sends no If-Match
 	ForceRequest     bool // the handover request sends no If-Match
 	ReleaseUnchecked bool // after a conflict a release is repeated, even if another host owns the lease
-	NoFence          bool // deliveries begin without keeper.await
+	NoFence          bool // deliveries begin without leaseWriter.WaitTrusted
 	TrustByReading   bool // if a host reads that it owns the lease, this counts as a renewal
 	TrustLateAcquire bool // the same, but only in acquire
 	ReleaseAtRead    bool // release saves the continuation that was read
@@ -40,7 +40,7 @@ type Rules struct {
 	AuditEpochReset bool // and with epoch 0
 }
 
-// heldBy is lease.heldBy.
+// heldBy compares the owner fields of a lease with a host.
 func (m *model) heldBy(l *lease, i int, epoch uint8) bool {
 	switch r := &m.Rules; {
 	case l.there == 0:

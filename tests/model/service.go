@@ -33,7 +33,7 @@ func (m *model) apply(s *state, d delayed) {
 			m.store(s, d.lease, d.at)
 		}
 	}
-	if d.verb != request { // leaseStore.ask keeps the time of the owner's last write
+	if d.verb != request { // store.requestHandover keeps the time of the owner's last write
 		l.expired = 0
 	}
 	s.touch(d.lease)

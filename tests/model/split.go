@@ -1,6 +1,6 @@
 package model
 
-// split is worker.split and createChildren.
+// split is Held.Split and Held.createChildren.
 func (v *moves) split(i int) {
 	m, s := v.m, v.from
 	h := &s.hosts[i]
@@ -152,7 +152,7 @@ func lowest(set uint8) (n uint8) {
 	return n
 }
 
-// retire is worker.retire, when keeper.run has returned.
+// retire is Held.Retire, when leaseWriter.Run has returned.
 func (v *moves) retire(i int) {
 	s, m := v.from, v.m
 	h := &s.hosts[i]

@@ -49,12 +49,12 @@ type lease struct {
 type host struct {
 	doing     uint8 // see the constants
 	lease     uint8
-	fresh     uint8 // keeper.lease.etag is the document's
-	epoch     uint8 // identity.epoch
+	fresh     uint8 // the writer's etag is the document's
+	epoch     uint8 // the epoch that the host acquired
 	read      uint8 // continuation of the newest page
-	acked     uint8 // keeper.acknowledged
-	stored    uint8 // keeper.stored
-	trust     uint8 // keeper.trusted: 1 by a write not later than the document's last, 2 by a later one
+	acked     uint8 // the acknowledged position
+	stored    uint8 // the stored position
+	trust     uint8 // 1 by a write not later than the document's last, 2 by a later one
 	calls     uint8 // the handler is running
 	stolen    uint8 // another host took the lease while this one was alive
 	ending    uint8 // the reason to read no more
