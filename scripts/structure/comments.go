@@ -174,8 +174,8 @@ func countRepository(dir string) (map[string]*commentStats, error) {
 }
 
 // checkComments compares the comments of the whole repository with the limits.
-// For each limit that they exceed, it prints the packages that are furthest
-// from it, and lines of these.
+// For each limit that is broken, it prints the packages that contribute most, and
+// some of their lines.
 func checkComments(p printer, list bool) (passed bool, err error) {
 	const worstPackages, worstLines = 5, 4
 	byPackage, err := countRepository(p.root)
@@ -214,6 +214,9 @@ func checkComments(p printer, list bool) (passed bool, err error) {
 		}
 		worst := slices.SortedStableFunc(slices.Values(dirs), func(a, b string) int { return cmp.Compare(excess(b), excess(a)) })
 		for _, dir := range worst[:min(len(worst), worstPackages)] {
+			if excess(dir) <= 0 {
+				break
+			}
 			p.printf("  %s: %.1f in %d words\n", dir, byPackage[dir].rate(i), byPackage[dir].words)
 			if !rule.atLeast {
 				for _, line := range byPackage[dir].lines[i][:min(worstLines, len(byPackage[dir].lines[i]))] {
