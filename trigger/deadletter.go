@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// DeadLetter is a change that a function gave up, with all that is needed to
-// understand why and to try again.
+// DeadLetter is a change that a function gave up, with everything needed to
+// understand why and to try it again.
 type DeadLetter struct {
-	ID          string          `json:"id"`       // the same for the same change of the same function
+	ID          string          `json:"id"`       // equal for the same change of the same function
 	Function    string          `json:"function"` // its name
 	Range       string          `json:"range"`    // lease token
 	Epoch       int64           `json:"epoch"`    // of the owner that gave it up
@@ -27,9 +27,9 @@ type DeadLetter struct {
 	DocumentKey json.RawMessage `json:"documentKey,omitempty"` // of a delete in all-versions mode
 	Written     time.Time       `json:"written"`               // when the document was written or deleted
 	Error       string          `json:"error"`                 // of the last attempt
-	Stack       string          `json:"stack,omitempty"`       // where the handler panicked
-	Attempts    int             `json:"attempts"`              // how often it was tried; 0 for one that is only parked
-	Blocked     bool            `json:"parked,omitempty"`      // never tried: it waits behind an earlier one of its key
+	Stack       string          `json:"stack,omitempty"`       // of a panic
+	Attempts    int             `json:"attempts"`              // handler calls with it; 0 if it is only blocked
+	Blocked     bool            `json:"parked,omitempty"`      // never tried: it follows an earlier dead letter of its key
 	Time        time.Time       `json:"time"`                  // when it was given up
 }
 
@@ -45,26 +45,26 @@ func (d DeadLetter) Change() Change {
 // DeadLetters is a durable store of dead letters, shared by hosts. Package
 // deadletter has some.
 type DeadLetters interface {
-	// Put returns once the letter is durable. A letter whose ID is there already
-	// is not stored a second time, and that is no error.
+	// Put returns once the dead letter is durable. If one with its ID exists, it
+	// is not stored a second time, and Put returns nil.
 	Put(ctx context.Context, d DeadLetter) error
-	// List goes through the letters of a function, oldest first: by time, then
-	// by range and LSN. Letters put meanwhile may be missing. A letter that
-	// cannot be read is an error that is [ErrDamaged], after all that can; any
-	// other error ends the list.
+	// List goes through the dead letters of a function, oldest first: by time,
+	// then by range and LSN. Those that are put meanwhile may be missing. An error
+	// about one that cannot be read wraps [ErrDamaged], and comes after all others;
+	// any other error ends the list.
 	List(ctx context.Context, function string) iter.Seq2[DeadLetter, error]
-	// Delete removes a letter; one that is not there is no error.
+	// Delete removes a dead letter. If it does not exist, Delete returns nil.
 	Delete(ctx context.Context, d DeadLetter) error
-	// Holds reports whether some letter of the function has the key.
+	// Holds reports whether some dead letter of the function has the key.
 	Holds(ctx context.Context, function, key string) (bool, error)
 }
 
-// ErrDamaged marks the error of a store about a letter that is there and cannot
-// be read; the others can.
+// ErrDamaged marks a store's error about one dead letter that exists and cannot be
+// read. The others can be read.
 var ErrDamaged = errors.New("damaged dead letter")
 
-// Discard is a store that keeps nothing: what a function gives up is lost. It
-// is for those who would rather lose a change than look after it.
+// DropDeadLetters is a store that keeps nothing: a change that a function gives up
+// is lost. It is for functions that prefer a lost change to a waiting range.
 var DropDeadLetters DeadLetters = dropStore{}
 
 type dropStore struct{}
@@ -76,11 +76,11 @@ func (dropStore) List(context.Context, string) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}
 }
 
-// deadLetterID names a change: the same document version of the same function
-// has the same id, whichever host gives it up, and however often. written tells
-// it from a later version that has its LSN, as the LSNs of a range may begin anew
-// with a merge. images tell several versions apart that one transaction made of
-// a document; latest-version mode has none.
+// deadLetterID identifies a change: the same version of a document has the same id
+// for a function, on every host that gives it up. After a merge the LSNs of a range
+// may restart, so written tells the version from a later one with the same LSN. One
+// transaction may create several versions of a document; images tell them apart,
+// and latest-version mode has none.
 func deadLetterID(function, container, key, id string, lsn, written int64, images ...[]byte) string {
 	h := sha256.New()
 	for _, part := range append([][]byte{[]byte(function), []byte(container), []byte(key), []byte(id), fmt.Append(nil, lsn, written)}, images...) {
@@ -89,18 +89,18 @@ func deadLetterID(function, container, key, id string, lsn, written int64, image
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Replayed is what a replay did.
+// Replayed counts the dead letters of a replay.
 type Replayed struct {
 	Handled int `json:"handled"` // and removed from the store
-	Failed  int `json:"failed"`  // and kept, as the handler refused them again
-	Waiting int `json:"waiting"` // kept untried, behind a failed one of their key
+	Failed  int `json:"failed"`  // and kept, because the handler failed again
+	Waiting int `json:"waiting"` // kept untried, because an earlier one of their key failed
 }
 
-// Replay gives the dead letters of a function to its handler again, one by one
-// and oldest first, and removes each after the handler has accepted it. One
-// that fails stays, and so do the later ones of its key; the others go on. wanted
-// chooses among the letters; nil is all. An error is one of the store or the end
-// of ctx.
+// Replay delivers the dead letters of a function to its handler again, one by one
+// and oldest first, and removes each one that the handler accepts. If one fails, it
+// and the later ones of its key stay, and the replay continues with other keys.
+// wanted selects dead letters; nil selects all. The error is one of the store, or
+// the cause why ctx ended.
 func Replay(ctx context.Context, store DeadLetters, function string, handler Handler, wanted func(DeadLetter) bool) (Replayed, error) {
 	var done Replayed
 	stopped := map[string]bool{}
@@ -126,7 +126,7 @@ func Replay(ctx context.Context, store DeadLetters, function string, handler Han
 			continue
 		}
 		if err := store.Delete(ctx, d); err != nil {
-			return done, fmt.Errorf("replay %q: remove handled letter %s: %w", function, d.ID, err)
+			return done, fmt.Errorf("replay %q: remove handled dead letter %s: %w", function, d.ID, err)
 		}
 		done.Handled++
 	}

@@ -51,9 +51,8 @@ type Reader struct {
 	ReportProblem func(err error, failures int)
 }
 
-// Run reads pages ahead of the deliveries and sends them, until ctx ends, the
-// feed keeps failing or it has caught up. It sends each page before it requests
-// the next one.
+// Run reads pages and sends them, until ctx ends, the feed keeps failing or it has
+// caught up. It sends each page before it requests the next one.
 func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	continuation, err := r.findStart(ctx)
 	if err != nil {

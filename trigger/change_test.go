@@ -1,0 +1,135 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+)
+
+func TestChangeNamesItsDocumentAndKey(t *testing.T) {
+	f := &Function{}
+	paths := []string{"/tenant", "/user"}
+	tests := []struct {
+		name    string
+		change  Change
+		id, key string
+	}{
+		{"a document", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a\"b","tenant":"t","user":1.0}`)}}, 1, paths), `a"b`, `["t",1]`},
+		{"a document without a key value", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a","tenant":"t"}`)}}, 1, paths), "a", `["t",{}]`},
+		{"a delete with its key by path", f.changeOf(&feed.Change{Item: cosmos.Item{
+			Operation: Delete, ID: "a", PartitionKey: []byte(`{"tenant":"t","user":2}`)}}, 1, paths), "a", `["t",2]`},
+		{"a delete with its key as a list", f.changeOf(&feed.Change{Item: cosmos.Item{
+			Operation: Delete, ID: "a", PartitionKey: []byte(`["t", 2]`)}}, 1, paths), "a", `["t",2]`},
+		{"a delete with its previous version", f.changeOf(&feed.Change{Item: cosmos.Item{
+			Operation: Delete, Previous: []byte(`{"id":"a","tenant":"t","user":true}`)}}, 1, paths), "a", `["t",true]`},
+		{"a dead letter of a document", DeadLetter{Operation: Upsert, Document: []byte(`{"id":"a"}`), Key: `["t",3]`}.Change(), "a", `["t",3]`},
+		{"a dead letter of a delete", DeadLetter{Operation: Delete, DocumentID: "a", Key: `["t",3]`}.Change(), "a", `["t",3]`},
+	}
+	for _, test := range tests {
+		for _, c := range []Change{test.change, test.change.Clone()} {
+			if id, key := c.ID(), string(c.PartitionKey()); id != test.id || key != test.key {
+				t.Errorf("%s: id %q, key %s, want %q and %s", test.name, id, key, test.id, test.key)
+			}
+		}
+	}
+}
+
+// TestKeptChangesStayIntact: a handler may keep changes; with ReuseBuffers it
+// keeps their clones.
+func TestKeptChangesStayIntact(t *testing.T) {
+	for _, reuse := range []bool{false, true} {
+		t.Run(fmt.Sprint("reuse ", reuse), func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				var kept []Change
+				keep := func(_ context.Context, b Batch) error {
+					for _, c := range b.Changes {
+						if reuse {
+							c = c.Clone()
+						}
+						kept = append(kept, c)
+					}
+					return nil
+				}
+				h := w.host("a", keep, func(f *Function, _ *Options) { f.ReuseBuffers, f.MaxItemsPerInvocation = reuse, 3 })
+				for round := range 5 { // so that buffers of the first pages are used again
+					w.fill(fmt.Sprint("doc", round, "-"), 10)
+					_, err := h.Drain(t.Context())
+					must(t, err)
+				}
+				seen := map[string]bool{}
+				for _, c := range kept {
+					var doc document
+					if err := json.Unmarshal(c.Document, &doc); err != nil || !strings.HasPrefix(doc.ID, "doc") || doc.ID != c.ID() {
+						t.Fatalf("kept %s: %v", c.Document, err)
+					}
+					seen[doc.ID] = true
+				}
+				if len(seen) != 50 {
+					t.Errorf("%d of 50 documents kept", len(seen))
+				}
+			})
+		})
+	}
+}
+
+// TestHungCallKeepsItsBuffers: with ReuseBuffers, a call that was left behind still
+// reads the page of its batch, so the page is not used again.
+func TestHungCallKeepsItsBuffers(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 5)
+		release := make(chan struct{})
+		var mu sync.Mutex
+		var held []Change
+		record := w.record("a")
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			mu.Lock()
+			first := held == nil
+			if first {
+				held = b.Changes
+			}
+			mu.Unlock()
+			if first {
+				<-release
+			}
+			return record(ctx, b)
+		}, func(f *Function, _ *Options) { f.ReuseBuffers, f.HandlerTimeout = true, time.Second })
+		stop := w.running(h)
+		time.Sleep(time.Minute)
+		w.fill("more", 50)
+		time.Sleep(5 * time.Minute)
+		for _, c := range held {
+			if !json.Valid(c.Document) || !strings.HasPrefix(c.ID(), "doc") {
+				t.Errorf("the call that hangs now reads %s", c.Document)
+			}
+		}
+		stop()
+		close(release)
+	})
+}
+
+// TestCallbackThatPanicsIsReported: Opened, Closed and observers have no verdict;
+// their panics neither end the process nor the range.
+func TestCallbackThatPanicsIsReported(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 10)
+		h := w.host("a", w.record("a"), func(f *Function, o *Options) {
+			f.Opened = func(RangeInfo) { panic("opened") }
+			f.Closed = func(RangeInfo, CloseReason, error) { panic("closed") }
+			o.Observers = append([]func(Event){func(Event) { panic("observer") }}, o.Observers...)
+			o.Logger = nil
+		})
+		_, err := h.Drain(t.Context())
+		must(t, err)
+		w.complete(0)
+		if w.happened(Delivered) == 0 {
+			t.Error("the observer after the one that panics saw nothing")
+		}
+	})
+}
