@@ -65,7 +65,7 @@ func TestCheckOfDeadLetterStores(t *testing.T) {
 	for value, says := range map[string]string{
 		"container:dead":   "ok    leaderboard: dead letters to container:dead\n",
 		"directory:" + dir: "ok    leaderboard: dead letters to directory:" + dir + "\n",
-		"discard":          "ok    leaderboard: dead letters to discard (a change that is given up is lost)",
+		"drop":             "ok    leaderboard: dead letters to drop (a change that is given up is lost)",
 		"none":             "ok    leaderboard: dead letters to none (a change that fails blocks its range",
 	} {
 		out, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", value))

@@ -217,7 +217,7 @@ func TestAsk(t *testing.T) {
 
 func TestNoLettersAreKept(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	for _, store := range []string{"none", "discard"} {
+	for _, store := range []string{"none", "drop"} {
 		cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
 		if _, err := runCommandLine(t, "deadletters", "list"); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS") {
 			t.Errorf("%s: error %v", store, err)

@@ -21,10 +21,10 @@ type deliverySettings struct {
 	LanesByID             toggle         `split_words:"true" desc:"spread by partition key and id: order per document only"`
 	RetryMin              interval       `split_words:"true" desc:"wait after the first failure; doubles with each further one in a row"`
 	RetryMax              interval       `split_words:"true" desc:"longest wait between two attempts"`
-	Bisection             toggle         `split_words:"true" desc:"halve a failing batch until the change that fails is alone"`
+	NoBisection           toggle         `split_words:"true" desc:"keep a failing batch together instead of halving it until the change that fails is alone"`
 	MaxAttempts           limit          `split_words:"true" desc:"failures of the same changes before they are dead-lettered, or unlimited; without a dead letter store unlimited"`
 	RetryMaxAge           interval       `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
-	DeadLetters           letters        `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about letters in the blob container of that name), discard (drop) or none (wait)"`
+	DeadLetters           letters        `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
 	DeadLettersConnection connectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key follow it untried, until a replay"`
 	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses ahead of each further one, or unlimited"`
@@ -42,7 +42,6 @@ func defaultDelivery() deliverySettings {
 		Lanes:                 1,
 		RetryMin:              interval(100 * time.Millisecond),
 		RetryMax:              interval(30 * time.Second),
-		Bisection:             true,
 		DeadLetters:           letters{kind: lettersContainer},
 		DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit:          10,
@@ -70,7 +69,7 @@ func (f *functionSettings) function(monitored *cosmos.Container) trigger.Functio
 		LanesByID:             bool(f.LanesByID),
 		RetryMin:              time.Duration(f.RetryMin),
 		RetryMax:              time.Duration(f.RetryMax),
-		NoBisection:           !bool(f.Bisection),
+		NoBisection:           bool(f.NoBisection),
 		MaxAttempts:           int(f.MaxAttempts),
 		RetryMaxAge:           time.Duration(f.RetryMaxAge),
 		BlockKeys:             bool(f.BlockKeys),
@@ -144,10 +143,10 @@ func (f *functionSettings) givingUp() error {
 		}
 	}
 	if bool(f.BlockKeys) && !f.DeadLetters.keeps() {
-		refuse("PARK_KEYS", f.BlockKeys, fmt.Sprintf("needs a store to park them in: set %s=container, or remove it", store))
+		refuse("BLOCK_KEYS", f.BlockKeys, fmt.Sprintf("needs a store to keep them in: set %s=container, or remove it", store))
 	}
 	if f.BlockKeys && f.LanesByID {
-		refuse("PARK_KEYS", f.BlockKeys, fmt.Sprintf("keeps the order of a key, which %s gives up: remove one of them", f.setting("LANES_BY_ID")))
+		refuse("BLOCK_KEYS", f.BlockKeys, fmt.Sprintf("keeps the order of a key, which %s gives up: remove one of them", f.setting("LANES_BY_ID")))
 	}
 	if f.DeadLetters.onStorage() && f.DeadLettersConnection == "" {
 		refuse("DEAD_LETTERS_CONNECTION", `""`, fmt.Sprintf("%s=%v needs an Azure Storage account: name its connection", store, f.DeadLetters))

@@ -24,7 +24,7 @@ func TestDeliveryDefaults(t *testing.T) {
 	want := deliverySettings{
 		HandlerTimeout: interval(5 * time.Minute), StuckGrace: interval(10 * time.Second),
 		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1,
-		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), Bisection: true, MaxAttempts: 10,
+		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: letters{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit: 10, BreakerPause: interval(time.Minute),
 	}
@@ -44,7 +44,7 @@ func TestDefaultsAreTheRuntimes(t *testing.T) {
 	got := f.function(nil)
 	// The defaults that trigger.Function documents.
 	want := trigger.Function{
-		Name: "push", StartFrom: trigger.FromNow(), MaxItemsPerInvocation: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
+		Name: "push", LeasePrefix: "push", StartFrom: trigger.FromNow(), MaxItemsPerInvocation: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
 		Lanes: 1, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, MaxAttempts: 10, BreakerLimit: 10, BreakerPause: time.Minute,
 		FeedPollDelay: 5 * time.Second,
 	}
@@ -66,14 +66,14 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		"HALLEY_LEADERBOARD_LANES_BY_ID", "true",
 		"HALLEY_RETRY_MIN", "1s",
 		"HALLEY_RETRY_MAX", "1m",
-		"HALLEY_BISECTION", "false",
+		"HALLEY_NO_BISECTION", "true",
 		"HALLEY_MAX_ATTEMPTS", "unlimited",
 		"HALLEY_RETRY_MAX_AGE", "1h",
 		"HALLEY_BREAKER_LIMIT", "unlimited",
 		"HALLEY_BREAKER_PAUSE", "5s",
 		"HALLEY_CHECKPOINT_EVERY", "500",
 		"HALLEY_CHECKPOINT_INTERVAL", "5000",
-		"HALLEY_DISCARD_LEASES", "true",
+		"HALLEY_RESET_LEASES", "true",
 		"HALLEY_HANDLER_TIMEOUT", "90s",
 		"HALLEY_STUCK_GRACE", "3s",
 	))
@@ -82,7 +82,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
-		Name: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
+		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
 		BreakerLimit: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
@@ -107,7 +107,6 @@ func TestEveryOptionIsASetting(t *testing.T) {
 	f := function1(t, s, "leaderboard")
 	fill(t, reflect.ValueOf(&f.feedSettings).Elem())
 	fill(t, reflect.ValueOf(&f.deliverySettings).Elem())
-	f.Bisection = false
 	got := reflect.ValueOf(f.function(nil))
 	for i := range got.NumField() {
 		name := got.Type().Field(i).Name
@@ -134,7 +133,7 @@ func fill(t *testing.T, v reflect.Value) {
 }
 
 func TestAttemptsFollowTheStore(t *testing.T) {
-	for value, want := range map[string]limit{"container": 10, "directory:letters": 10, "discard": 10, "none": unlimited} {
+	for value, want := range map[string]limit{"container": 10, "directory:letters": 10, "drop": 10, "none": unlimited} {
 		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value))
 		if err != nil {
 			t.Fatal(err)
@@ -160,10 +159,10 @@ func TestPoliciesAreRefused(t *testing.T) {
 		"attempts":            {[]string{"HALLEY_MAX_ATTEMPTS", "0"}, []string{"HALLEY_MAX_ATTEMPTS", "unlimited"}},
 		"attempts, no store":  {[]string{"HALLEY_DEAD_LETTERS", "none", "HALLEY_MAX_ATTEMPTS", "5"}, []string{"HALLEY_MAX_ATTEMPTS=5", "HALLEY_DEAD_LETTERS=container"}},
 		"age, no store":       {[]string{"HALLEY_PUSH_DEAD_LETTERS", "none", "HALLEY_RETRY_MAX_AGE", "5m"}, []string{"HALLEY_RETRY_MAX_AGE=5m0s", "HALLEY_PUSH_DEAD_LETTERS=container"}},
-		"park, no store":      {[]string{"HALLEY_DEAD_LETTERS", "none", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
-		"park, discarded":     {[]string{"HALLEY_DEAD_LETTERS", "discard", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
-		"park by id":          {[]string{"HALLEY_LANES", "2", "HALLEY_LANES_BY_ID", "true", "HALLEY_PARK_KEYS", "true"}, []string{"HALLEY_PARK_KEYS", "HALLEY_LANES_BY_ID"}},
-		"toggle":              {[]string{"HALLEY_PARK_KEYS", "yes"}, []string{"HALLEY_PARK_KEYS", "true"}},
+		"block, no store":     {[]string{"HALLEY_DEAD_LETTERS", "none", "HALLEY_BLOCK_KEYS", "true"}, []string{"HALLEY_BLOCK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
+		"block, dropped":      {[]string{"HALLEY_DEAD_LETTERS", "drop", "HALLEY_BLOCK_KEYS", "true"}, []string{"HALLEY_BLOCK_KEYS", "HALLEY_DEAD_LETTERS=container"}},
+		"block by id":         {[]string{"HALLEY_LANES", "2", "HALLEY_LANES_BY_ID", "true", "HALLEY_BLOCK_KEYS", "true"}, []string{"HALLEY_BLOCK_KEYS", "HALLEY_LANES_BY_ID"}},
+		"toggle":              {[]string{"HALLEY_BLOCK_KEYS", "yes"}, []string{"HALLEY_BLOCK_KEYS", "true"}},
 		"bytes":               {[]string{"HALLEY_BATCH_BYTES", "4MB"}, []string{"HALLEY_BATCH_BYTES", "whole number"}},
 		"store":               {[]string{"HALLEY_DEAD_LETTERS", "sql"}, []string{"HALLEY_DEAD_LETTERS", "container:NAME"}},
 		"store name":          {[]string{"HALLEY_DEAD_LETTERS", "blob:Dead_Letters"}, []string{"HALLEY_DEAD_LETTERS", "blob:NAME"}},
@@ -187,11 +186,11 @@ func TestPoliciesAreRefused(t *testing.T) {
 }
 
 func TestHostsMayNotDiscardLeases(t *testing.T) {
-	s, err := load(t, complete("HALLEY_PUSH_DISCARD_LEASES", "true"))
+	s, err := load(t, complete("HALLEY_PUSH_RESET_LEASES", "true"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.durable("AWS Lambda"); err == nil || !strings.Contains(err.Error(), "HALLEY_PUSH_DISCARD_LEASES") || strings.Contains(err.Error(), "HALLEY_LEADERBOARD") {
+	if err := s.durable("AWS Lambda"); err == nil || !strings.Contains(err.Error(), "HALLEY_PUSH_RESET_LEASES") || strings.Contains(err.Error(), "HALLEY_LEADERBOARD") {
 		t.Errorf("error %v", err)
 	}
 	if s, err = load(t, complete()); err != nil || s.durable("AWS Lambda") != nil {
@@ -220,7 +219,7 @@ func TestDecodeLetters(t *testing.T) {
 		"directory:/x/y:z":   {"directory", "/x/y:z"},
 		"blob:dead-letters":  {"blob", "dead-letters"},
 		"queue:dead-letters": {"queue", "dead-letters"},
-		"discard":            {"discard", ""},
+		"drop":               {"drop", ""},
 		"none":               {"none", ""},
 	} {
 		var l letters
@@ -234,7 +233,7 @@ func TestDecodeLetters(t *testing.T) {
 	}
 	for _, in := range []string{
 		"container:", "container:a/b", "directory", "directory:", "blob", "blob:ab", "blob:-abc", "blob:a--b", "blob:Abc",
-		"blob:" + strings.Repeat("a", 64), "queue:", "none:x", "discard:", "Container", "x",
+		"blob:" + strings.Repeat("a", 64), "queue:", "none:x", "drop:", "Container", "x",
 	} {
 		var l letters
 		if err := l.Decode(in); err == nil || l != (letters{}) {

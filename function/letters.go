@@ -23,7 +23,7 @@ const (
 	lettersDirectory = "directory"
 	lettersBlob      = "blob"
 	lettersQueue     = "queue"
-	lettersDiscard   = "discard"
+	lettersDrop      = "drop"
 	lettersNone      = "none"
 )
 
@@ -51,12 +51,14 @@ func (l *letters) Decode(s string) error {
 		if !storageName.MatchString(name) || len(name) > 63 {
 			return fmt.Errorf("not a name that Azure Storage takes: write %s:NAME with 3 to 63 small letters, digits and single hyphens", kind)
 		}
-	case lettersDiscard, lettersNone:
+	case lettersDrop, lettersNone:
 		if named {
 			return fmt.Errorf("%s has no name: write %s", kind, kind)
 		}
+	case "discard":
+		return errors.New("discard is now drop")
 	default:
-		return errors.New("not a dead letter store: write container, container:NAME, directory:PATH, blob:CONTAINER, queue:NAME, discard or none")
+		return errors.New("not a dead letter store: write container, container:NAME, directory:PATH, blob:CONTAINER, queue:NAME, drop or none")
 	}
 	*l = letters{kind, name}
 	return nil
@@ -70,7 +72,7 @@ func (l letters) String() string {
 }
 
 // keeps reports whether letters are there to be read again.
-func (l letters) keeps() bool { return l.kind != lettersDiscard && l.kind != lettersNone }
+func (l letters) keeps() bool { return l.kind != lettersDrop && l.kind != lettersNone }
 
 // onStorage reports whether the store is in an Azure Storage account.
 func (l letters) onStorage() bool { return l.kind == lettersBlob || l.kind == lettersQueue }
@@ -101,7 +103,7 @@ func (a accounts) openLetters(f functionSettings, log *zap.Logger) (store trigge
 	switch l := f.DeadLetters; l.kind {
 	case lettersNone:
 		return nil, nil
-	case lettersDiscard:
+	case lettersDrop:
 		return trigger.DropDeadLetters, nil
 	case lettersContainer:
 		in, _ := f.lettersIn()

@@ -58,7 +58,7 @@ func printTable(out io.Writer, found iter.Seq2[letter, error]) error {
 // attempts is how often a letter's change was tried, for people.
 func attempts(d trigger.DeadLetter) string {
 	if d.Blocked {
-		return "parked"
+		return "blocked"
 	}
 	return strconv.Itoa(d.Attempts)
 }

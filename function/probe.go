@@ -154,7 +154,7 @@ func (p *probe) letters(ctx context.Context) error {
 	case lettersNone:
 		p.note = "a change that fails blocks its range until it succeeds"
 		return nil
-	case lettersDiscard:
+	case lettersDrop:
 		p.note = "a change that is given up is lost"
 		return nil
 	}

@@ -30,7 +30,7 @@ that is refused stays with the later letters of its key, and the others go on.
 It asks before it begins; without a terminal it needs --yes. The exit code is 1
 if a letter was refused or had to wait, or a store failed; a replay can be
 repeated at any time. A handler may meet changes that are older than what it
-has seen since, unless the function parks keys. --range leaves out letters of
+has seen since, unless the function blocks keys. --range leaves out letters of
 its keys from before the range split.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

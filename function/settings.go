@@ -194,10 +194,33 @@ func refuseUnknown(functions []handlers.Entry) error {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(strings.ToUpper(name), prefix+"_") && !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%s is not a setting: %s", name, suggest(name, known)))
+			errs = append(errs, unknown(name, known))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// renamed are settings of earlier versions, without their prefix, and their
+// names now.
+var renamed = map[string]string{
+	"DISCARD_LEASES": "RESET_LEASES",
+	"PARK_KEYS":      "BLOCK_KEYS",
+	"BISECTION":      "NO_BISECTION",
+}
+
+// unknown names the fix for a variable that is not a setting.
+func unknown(name string, known []string) error {
+	for before, now := range renamed {
+		p, ok := strings.CutSuffix(name, before)
+		if !ok || !slices.Contains(known, p+now) {
+			continue
+		}
+		if before == "BISECTION" {
+			return fmt.Errorf("%s is now %s, with the opposite value", name, p+now)
+		}
+		return fmt.Errorf("%s is now %s", name, p+now)
+	}
+	return fmt.Errorf("%s is not a setting: %s", name, suggest(name, known))
 }
 
 // suggest words the fix for an unknown name.

@@ -179,6 +179,20 @@ func TestSettingsAreRefused(t *testing.T) {
 	}
 }
 
+func TestRenamedSettingsNameTheirSuccessor(t *testing.T) {
+	for _, test := range [][3]string{
+		{"HALLEY_DISCARD_LEASES", "true", "HALLEY_DISCARD_LEASES is now HALLEY_RESET_LEASES"},
+		{"HALLEY_PARK_KEYS", "true", "HALLEY_PARK_KEYS is now HALLEY_BLOCK_KEYS"},
+		{"HALLEY_PUSH_PARK_KEYS", "", "HALLEY_PUSH_PARK_KEYS is now HALLEY_PUSH_BLOCK_KEYS"},
+		{"HALLEY_BISECTION", "false", "HALLEY_BISECTION is now HALLEY_NO_BISECTION, with the opposite value"},
+		{"HALLEY_DEAD_LETTERS", "discard", "discard is now drop"},
+	} {
+		if _, err := load(t, complete(test[0], test[1])); err == nil || !strings.Contains(err.Error(), test[2]) {
+			t.Errorf("%s=%s: error %v, want %q", test[0], test[1], err, test[2])
+		}
+	}
+}
+
 func TestEverythingWrongAtOnce(t *testing.T) {
 	_, err := load(t, complete("HALLEY_DATABASE_NAME", "", "HALLEY_FEED_POLL_DELAY", "0", "HALLEY_STOP_GRACE", "-1s"))
 	for _, name := range []string{"HALLEY_DATABASE_NAME", "HALLEY_FEED_POLL_DELAY", "HALLEY_STOP_GRACE"} {
@@ -275,7 +289,7 @@ func settable(t reflect.Type) string {
 	case *feedMode:
 		return "all-versions"
 	case *letters:
-		return "discard"
+		return "drop"
 	case *bool, *toggle:
 		return "true"
 	case *count, *bound, *limit, *int:

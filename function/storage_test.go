@@ -106,7 +106,7 @@ func TestOpenLetters(t *testing.T) {
 		"blob:dead":        is[*deadletter.Blob],
 		"queue:dead":       is[*deadletter.Queue],
 		"none":             func(v any) bool { return v == nil },
-		"discard":          func(v any) bool { return v != nil },
+		"drop":             func(v any) bool { return v != nil },
 	} {
 		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value, "CosmosDB", "emulator"))
 		if err != nil {

@@ -117,7 +117,7 @@ func (s *settings) durable(host string) error {
 	for _, f := range s.Functions {
 		if f.ResetLeases {
 			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes as it likes: each would begin anew; remove it, and start halley run with it once",
-				f.setting("DISCARD_LEASES"), host))
+				f.setting("RESET_LEASES"), host))
 		}
 	}
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -81,10 +82,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	r := &recorder{settings: s, file: file}
 	host, err := trigger.New(client.Container(s.database, s.leases), []trigger.Function{{
-		Name:      s.prefix,
-		Container: client.Container(s.database, s.container),
-		Handler:   r.handle,
-		StartFrom: trigger.FromBeginning(),
+		Name:        "recorder",
+		LeasePrefix: cmp.Or(s.prefix, trigger.NoLeasePrefix),
+		Container:   client.Container(s.database, s.container),
+		Handler:     r.handle,
+		StartFrom:   trigger.FromBeginning(),
 	}}, &s.options)
 	if err != nil {
 		return err
