@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,19 +30,14 @@ type application struct {
 	leftover atomic.Int64 // ranges given up with a handler call that did not return, and runs on in this process
 }
 
-// group is what one host runs.
+// group is what one host runs: functions that keep their leases in the same
+// container and want the same options of their host.
 type group struct {
-	key       groupKey
 	leases    *cosmos.Container
+	at        place
+	regions   string
+	options   trigger.Options
 	functions []trigger.Function
-}
-
-// groupKey is what functions of one host have in common.
-type groupKey struct {
-	connection                             connectionName
-	database, container, regions           string
-	acquire, renew, expiration, stuckGrace interval
-	minLeases, maxLeases                   bound
 }
 
 // openApp opens the handlers and makes the hosts; it makes no request. grace
@@ -82,34 +78,23 @@ func (a *application) open(ctx context.Context, f functionSettings) error {
 }
 
 func (a *application) groupOf(f functionSettings, leases *cosmos.Container) *group {
-	key := groupKey{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName, f.PreferredLocations.String(),
-		f.LeaseAcquireInterval, f.LeaseRenewInterval, f.LeaseExpirationInterval, f.StuckGrace, f.MinLeases, f.MaxLeases}
-	for i := range a.groups {
-		if a.groups[i].key == key {
+	g := group{leases: leases, at: f.leases(), regions: f.PreferredLocations.String(), options: f.options(&a.settings.App)}
+	for i, other := range a.groups {
+		if other.at == g.at && other.regions == g.regions && reflect.DeepEqual(other.options, g.options) {
 			return &a.groups[i]
 		}
 	}
-	a.groups = append(a.groups, group{key: key, leases: leases})
+	a.groups = append(a.groups, g)
 	return &a.groups[len(a.groups)-1]
 }
 
-// makeHosts makes the hosts anew, none of which may be running.
+// makeHosts replaces the hosts, none of which may be running.
 func (a *application) makeHosts(grace time.Duration) error {
 	a.hosts = nil
 	for _, g := range a.groups {
-		host, err := trigger.New(g.leases, g.functions, &trigger.Options{
-			Owner:                   a.settings.App.Owner,
-			LeaseAcquireInterval:    time.Duration(g.key.acquire),
-			LeaseRenewInterval:      time.Duration(g.key.renew),
-			LeaseExpirationInterval: time.Duration(g.key.expiration),
-			StopGrace:               grace,
-			StuckGrace:              time.Duration(g.key.stuckGrace),
-			MaxStuck:                int(a.settings.App.MaxStuck),
-			MinLeases:               int(g.key.minLeases),
-			MaxLeases:               int(g.key.maxLeases),
-			Observers:               []func(trigger.Event){a.observe},
-			Logger:                  a.log,
-		})
+		o := g.options
+		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe}
+		host, err := trigger.New(g.leases, g.functions, &o)
 		if err != nil {
 			return err
 		}

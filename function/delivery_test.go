@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -30,26 +29,6 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").deliverySettings, byValue); diff != "" {
 		t.Errorf("push (-want +got):\n%s", diff)
-	}
-}
-
-// TestDefaultsAreTheRuntimes: what the settings say without being set is what
-// the runtime does without being told, apart from the store.
-func TestDefaultsAreTheRuntimes(t *testing.T) {
-	s, err := load(t, complete())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := function1(t, s, "push")
-	got := f.function(nil)
-	// The defaults that trigger.Function documents.
-	want := trigger.Function{
-		Name: "push", LeasePrefix: "push", StartFrom: trigger.FromNow(), MaxItemsPerInvocation: 100, HandlerTimeout: 5 * time.Minute, BatchItems: 100, BatchBytes: 4 << 20,
-		Lanes: 1, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, MaxAttempts: 10, BreakerLimit: 10, BreakerPause: time.Minute,
-		FeedPollDelay: 5 * time.Second,
-	}
-	if diff := cmp.Diff(want, got, byValue); diff != "" {
-		t.Errorf("(-documented +settings):\n%s", diff)
 	}
 }
 
@@ -86,49 +65,10 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
 		BreakerLimit: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
-		ResetLeases: true, FeedPollDelay: 5 * time.Second,
+		ResetLeases: true, FeedPollDelay: 5 * time.Second, DeadLetters: unopened{},
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestEveryOptionIsASetting sees that no field of the runtime's function is
-// out of reach of the settings.
-func TestEveryOptionIsASetting(t *testing.T) {
-	elsewhere := map[string]string{
-		"Handler": "the handler's own package", "DeadLetters": "openLetters", "Container": "accounts.open",
-		"Opened": "code only", "Closed": "code only",
-	}
-	s, err := load(t, complete("HALLEY_FUNCTIONS", "leaderboard"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := function1(t, s, "leaderboard")
-	fill(t, reflect.ValueOf(&f.feedSettings).Elem())
-	fill(t, reflect.ValueOf(&f.deliverySettings).Elem())
-	got := reflect.ValueOf(f.function(nil))
-	for i := range got.NumField() {
-		name := got.Type().Field(i).Name
-		if elsewhere[name] == "" && got.Field(i).IsZero() {
-			t.Errorf("no setting reaches trigger.Function.%s", name)
-		}
-	}
-}
-
-// fill gives every setting a value other than zero.
-func fill(t *testing.T, v reflect.Value) {
-	t.Helper()
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			if d, ok := v.Field(i).Addr().Interface().(interface{ Decode(string) error }); ok {
-				if err := d.Decode(settable(v.Field(i).Type())); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			v.Field(i).SetString("x")
-		}
 	}
 }
 
@@ -151,7 +91,7 @@ func TestPoliciesAreRefused(t *testing.T) {
 		"negative age":        {[]string{"HALLEY_RETRY_MAX_AGE", "-1s"}, []string{"HALLEY_RETRY_MAX_AGE", "negative"}},
 		"zero pause":          {[]string{"HALLEY_PUSH_BREAKER_PAUSE", "0"}, []string{"HALLEY_PUSH_BREAKER_PAUSE", "above 0"}},
 		"zero grace":          {[]string{"HALLEY_STUCK_GRACE", "0"}, []string{"HALLEY_STUCK_GRACE", "above 0"}},
-		"retry bounds":        {[]string{"HALLEY_RETRY_MIN", "1m"}, []string{"HALLEY_RETRY_MIN=1m0s", "HALLEY_RETRY_MAX=30s"}},
+		"retry bounds":        {[]string{"HALLEY_RETRY_MIN", "1m", "HALLEY_RETRY_MAX", "30s"}, []string{"HALLEY_RETRY_MIN=1m0s", "HALLEY_RETRY_MAX=30s"}},
 		"manual and every":    {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_PUSH_CHECKPOINT_EVERY", "5"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_PUSH_CHECKPOINT_EVERY"}},
 		"manual and interval": {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_CHECKPOINT_INTERVAL", "5s"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_CHECKPOINT_INTERVAL"}},
 		"one lane by id":      {[]string{"HALLEY_LANES_BY_ID", "true"}, []string{"HALLEY_LANES_BY_ID", "HALLEY_LANES"}},
@@ -255,10 +195,10 @@ func TestSettingsOfTheHost(t *testing.T) {
 	a.groupOf(f, nil)
 	f.MaxLeases = 4
 	a.groupOf(f, nil)
-	want := []bound{3, 4}
-	var got []bound
+	want := []int{3, 4}
+	var got []int
 	for _, g := range a.groups {
-		got = append(got, g.key.maxLeases)
+		got = append(got, g.options.MaxLeases)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("functions with other bounds share a host (-want +got):\n%s", diff)

@@ -77,20 +77,26 @@ func (l letters) keeps() bool { return l.kind != lettersDrop && l.kind != letter
 // onStorage reports whether the store is in an Azure Storage account.
 func (l letters) onStorage() bool { return l.kind == lettersBlob || l.kind == lettersQueue }
 
-// attempts is how often the same changes may fail where no setting says so.
-func (l letters) attempts() limit {
-	if l.kind == lettersNone {
-		return unlimited
+// placeholder stands for the store until it is opened: rules and defaults depend
+// on whether there is one.
+func (l letters) placeholder() trigger.DeadLetters {
+	switch l.kind {
+	case lettersNone:
+		return nil
+	case lettersDrop:
+		return trigger.DropDeadLetters
 	}
-	return 10
+	return unopened{}
 }
+
+type unopened struct{ trigger.DeadLetters }
 
 // lettersIn is the Cosmos DB container of the dead letters, if they go to one.
 func (f *functionSettings) lettersIn() (in place, ok bool) {
 	if f.DeadLetters.kind != lettersContainer {
 		return place{}, false
 	}
-	in = place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
+	in = f.leases()
 	if f.DeadLetters.name != "" {
 		in.container = f.DeadLetters.name
 	}

@@ -55,8 +55,11 @@ func TestReadmeSettings(t *testing.T) {
 func settingsTables(t *testing.T) string {
 	t.Helper()
 	cleanEnv(t, nil)
-	app, feed, delivery := defaultApp(), defaultFeed(""), defaultDelivery()
-	delivery.MaxAttempts = delivery.DeadLetters.attempts()
+	app := appSettings{Mode: modeTimer, LogLevel: "info"}
+	f := newFunctionSettings(handlers.Entry{})
+	if errs := append(app.fillDefaults(), f.fillDefaults(&app)...); errs != nil {
+		t.Fatal(errs)
+	}
 	var b strings.Builder
 	section := func(title, prefix string, spec any) {
 		fmt.Fprintf(&b, "\n%s\n\n| Setting | Default | Meaning |\n| --- | --- | --- |\n", title)
@@ -71,8 +74,8 @@ func settingsTables(t *testing.T) string {
 		}
 	}
 	section("The app:", prefix, &app)
-	section("What a function reads, and its leases:", prefix, &feed)
-	section("Delivery:", prefix, &delivery)
+	section("What a function reads, and its leases:", prefix, &f.feedSettings)
+	section("Delivery:", prefix, &f.deliverySettings)
 	for _, e := range shipped(t) {
 		section("The handler "+e.Name+", which "+e.Summary+":", ownPrefix(e), e.Settings())
 	}
@@ -86,8 +89,6 @@ func defaultOf(field reflect.StructField, v reflect.Value) string {
 		s = tag
 	}
 	switch {
-	case field.Name == "BatchItems":
-		s = "100"
 	case field.Type == reflect.TypeFor[time.Duration]() && s == "0s", s == "[]":
 		s = ""
 	}

@@ -25,6 +25,8 @@ type settings struct {
 	App       appSettings
 	Functions []functionSettings // the enabled ones, in the order of the handlers' list
 	Values    []value            // every effective setting, for halley check
+
+	zeros []error // settings that are 0 although 0 stands for a default
 }
 
 // appSettings hold for the process as a whole: HALLEY_<NAME>.
@@ -77,7 +79,7 @@ type value struct{ Name, Value, Source string }
 // loadSettings reads the environment for the functions of the handlers' list.
 // Each error names the setting and the fix.
 func loadSettings(functions []handlers.Entry) (*settings, error) {
-	s := &settings{App: defaultApp()}
+	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info"}}
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
 	}
@@ -89,6 +91,7 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 		return nil, err
 	}
 	s.App.Functions = names(enabled)
+	s.zeros = s.App.fillDefaults()
 	s.Values = append(s.Values, values(&s.App, prefix)...)
 	var errs []error
 	for _, f := range enabled {
@@ -103,7 +106,7 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 // addFunction reads one function: the app's values first, its own over them.
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
-	f := functionSettings{Entry: entry, feedSettings: defaultFeed(entry.Name), deliverySettings: defaultDelivery()}
+	f := newFunctionSettings(entry)
 	for _, p := range []string{prefix, own} {
 		if err := errors.Join(process(p, &f.feedSettings), process(p, &f.deliverySettings)); err != nil {
 			return err
@@ -115,8 +118,7 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 	}
 	f.LeaseConnection = cmp.Or(f.LeaseConnection, f.Connection)
 	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
-	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
-	f.MaxAttempts = cmp.Or(f.MaxAttempts, f.DeadLetters.attempts())
+	s.zeros = append(s.zeros, f.fillDefaults(&s.App)...)
 	s.Functions = append(s.Functions, f)
 	s.Values = append(s.Values, values(&f.feedSettings, own, prefix)...)
 	s.Values = append(s.Values, values(&f.deliverySettings, own, prefix)...)
@@ -127,21 +129,16 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 // ownPrefix begins the settings of one function, as HALLEY_LEADERBOARD.
 func ownPrefix(e handlers.Entry) string { return strings.TrimSuffix(e.Prefix(), "_") }
 
-func defaultApp() appSettings {
-	return appSettings{Mode: modeTimer, StopGrace: defaultStopGrace, MaxStuck: 16, LogLevel: "info"}
-}
-
-func defaultFeed(function string) feedSettings {
-	return feedSettings{
-		Connection:              "CosmosDB",
-		LeaseContainerName:      "leases",
-		LeaseContainerPrefix:    function,
-		FeedPollDelay:           defaultPollDelay,
-		LeaseAcquireInterval:    defaultAcquire,
-		LeaseExpirationInterval: defaultExpiration,
-		LeaseRenewInterval:      defaultRenew,
-		MaxItemsPerInvocation:   100,
-	}
+// newFunctionSettings returns the defaults of settings that the runtime does not
+// know: connections, databases and kinds of stores.
+func newFunctionSettings(entry handlers.Entry) functionSettings {
+	f := functionSettings{Entry: entry}
+	f.Connection = "CosmosDB"
+	f.LeaseContainerName = "leases"
+	f.LeaseContainerPrefix = entry.Name
+	f.DeadLetters = letters{kind: lettersContainer}
+	f.DeadLettersConnection = "AzureWebJobsStorage"
+	return f
 }
 
 // process is envconfig.Process with errors that speak of settings.

@@ -3,29 +3,33 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"time"
+	"slices"
 
 	"go.uber.org/zap"
-
-	"halley/trigger"
-	"halley/trigger/cosmos"
 )
-
-// shortestLease bounds the lease intervals from below: under it, a pause of
-// the garbage collector or one slow request costs the lease.
-const shortestLease = interval(100 * time.Millisecond)
 
 // validate refuses settings that are well-formed and cannot work.
 func (s *settings) validate() error {
-	var errs []error
-	if s.App.StopGrace <= 0 {
-		errs = append(errs, fmt.Errorf("HALLEY_STOP_GRACE=%v: must be above 0", s.App.StopGrace))
-	}
+	errs := slices.Clone(s.zeros)
 	for _, f := range s.Functions {
-		errs = append(errs, f.complete(), f.intervals(), f.feed(), f.policy())
+		errs = append(errs, f.complete())
+		errs = append(errs, f.problems(&s.App)...)
+		errs = append(errs, f.storageNamed())
 	}
-	return errors.Join(append(errs, s.separate(), s.separateLetters())...)
+	return joinDistinct(append(errs, s.separate(), s.separateLetters()))
+}
+
+// joinDistinct leaves out repeated texts: a setting of the app may be wrong for
+// each of its functions.
+func joinDistinct(errs []error) error {
+	seen := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool {
+		if err == nil || seen[err.Error()] {
+			return true
+		}
+		seen[err.Error()] = true
+		return false
+	})...)
 }
 
 // setting names a setting of the function as the environment has it: its own
@@ -54,60 +58,14 @@ func (f *functionSettings) complete() error {
 	return errors.Join(errs...)
 }
 
-// intervals refuses intervals that lose leases or never poll.
-func (f *functionSettings) intervals() error {
-	var errs []error
-	refuse := func(name string, d interval, why string) {
-		errs = append(errs, fmt.Errorf("%s=%v: %s", f.setting(name), d, why))
+// storageNamed refuses dead letters in an Azure Storage account without a
+// connection.
+func (f *functionSettings) storageNamed() error {
+	if !f.DeadLetters.onStorage() || f.DeadLettersConnection != "" {
+		return nil
 	}
-	if f.FeedPollDelay <= 0 {
-		refuse("FEED_POLL_DELAY", f.FeedPollDelay, "must be above 0")
-	}
-	tooShort := fmt.Sprintf("must be at least %v (a plain number counts milliseconds; seconds are written %q)", shortestLease, "60s")
-	for _, lease := range []struct {
-		name string
-		d    interval
-	}{
-		{"LEASE_ACQUIRE_INTERVAL", f.LeaseAcquireInterval},
-		{"LEASE_EXPIRATION_INTERVAL", f.LeaseExpirationInterval},
-		{"LEASE_RENEW_INTERVAL", f.LeaseRenewInterval},
-	} {
-		if lease.d < shortestLease {
-			refuse(lease.name, lease.d, tooShort)
-		}
-	}
-	if f.LeaseRenewInterval >= f.LeaseExpirationInterval/2 {
-		refuse("LEASE_RENEW_INTERVAL", f.LeaseRenewInterval, fmt.Sprintf(
-			"must be less than half of %s=%v, or one lost renewal loses the lease", f.setting("LEASE_EXPIRATION_INTERVAL"), f.LeaseExpirationInterval))
-	}
-	if f.LeaseAcquireInterval >= f.LeaseExpirationInterval {
-		refuse("LEASE_ACQUIRE_INTERVAL", f.LeaseAcquireInterval, fmt.Sprintf(
-			"must be less than %s=%v", f.setting("LEASE_EXPIRATION_INTERVAL"), f.LeaseExpirationInterval))
-	}
-	return errors.Join(errs...)
-}
-
-// feed refuses ways to read the feed that exclude each other.
-func (f *functionSettings) feed() error {
-	all := cosmos.Mode(f.ChangeFeedMode) == cosmos.AllVersions
-	var errs []error
-	if strings.ContainsAny(f.LeaseContainerPrefix, `/\?#`) {
-		errs = append(errs, fmt.Errorf(`%s=%q: it begins the ids of leases, which cannot hold / \ ? #`,
-			f.setting("LEASE_CONTAINER_PREFIX"), f.LeaseContainerPrefix))
-	}
-	if all && f.StartFrom.Start != trigger.FromNow() {
-		errs = append(errs, fmt.Errorf("%s=%s: all versions begin now: remove it, or set %s=latest-version",
-			f.setting("START_FROM"), f.StartFrom, f.setting("CHANGE_FEED_MODE")))
-	}
-	if all && f.SoftDeleteProperty != "" {
-		errs = append(errs, fmt.Errorf("%s=%s: all versions show deletes as they are: remove it, or set %s=latest-version",
-			f.setting("SOFT_DELETE_PROPERTY"), f.SoftDeleteProperty, f.setting("CHANGE_FEED_MODE")))
-	}
-	if f.MaxLeases > 0 && f.MinLeases > f.MaxLeases {
-		errs = append(errs, fmt.Errorf("%s=%d: must not be more than %s=%d",
-			f.setting("MIN_LEASES"), f.MinLeases, f.setting("MAX_LEASES"), f.MaxLeases))
-	}
-	return errors.Join(errs...)
+	return fmt.Errorf("%s=\"\": %s=%v needs an Azure Storage account: name its connection",
+		f.setting("DEAD_LETTERS_CONNECTION"), f.setting("DEAD_LETTERS"), f.DeadLetters)
 }
 
 // durable refuses what needs a process that somebody starts once: those of a
@@ -144,6 +102,10 @@ func (f *functionSettings) monitors() place {
 	return place{f.Connection, f.DatabaseName, f.ContainerName}
 }
 
+func (f *functionSettings) leases() place {
+	return place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
+}
+
 // separate refuses functions that would share leases, and a function that
 // would monitor the leases themselves, where every checkpoint is a change.
 func (s *settings) separate() error {
@@ -152,7 +114,7 @@ func (s *settings) separate() error {
 	var errs []error
 	for _, f := range s.Functions {
 		monitored := f.monitors()
-		at := place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
+		at := f.leases()
 		if monitored == at && f.ContainerName != "" {
 			errs = append(errs, fmt.Errorf("%s=%s is also the monitored container of %s: keep leases in a container of their own",
 				f.setting("LEASE_CONTAINER_NAME"), f.LeaseContainerName, f.Name))

@@ -5,22 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.uber.org/zap/zapcore"
 
 	"halley/handlers/app"
 	"halley/trigger"
 	"halley/trigger/cosmos"
-)
-
-// Defaults of the Cosmos DB extension for Azure Functions where it has them.
-const (
-	defaultPollDelay  = interval(5 * time.Second)
-	defaultAcquire    = interval(13 * time.Second)
-	defaultExpiration = interval(60 * time.Second)
-	defaultRenew      = interval(17 * time.Second)
-	defaultStopGrace  = interval(10 * time.Second)
 )
 
 // Values that settings of handlers have as well.
@@ -173,7 +163,7 @@ func (l *logLevel) Decode(s string) error {
 
 // startFrom is where a range without a lease begins: "beginning", "now" or an
 // RFC 3339 time. The zero value is now, the Cosmos DB extension's default.
-type startFrom struct{ trigger.Start }
+type startFrom trigger.Start
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
 func (f *startFrom) Decode(s string) error {
@@ -181,6 +171,8 @@ func (f *startFrom) Decode(s string) error {
 	if err != nil {
 		return errors.New("not a start: write beginning, now or a time such as 2026-01-31T09:00:00Z")
 	}
-	f.Start = start
+	*f = startFrom(start)
 	return nil
 }
+
+func (f startFrom) String() string { return trigger.Start(f).String() }

@@ -39,7 +39,11 @@ func (p *hostState) untilTick(period time.Duration) time.Duration {
 // New makes a host that keeps its leases in one container. It does no I/O;
 // settings that cannot work are refused here.
 func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, error) {
-	o, err := withDefaults(opts)
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +62,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	}}
 	prefixes := map[string]bool{}
 	for _, f := range functions {
-		f, err := f.withDefaults()
+		f, err := f.complete()
 		if err != nil {
 			return nil, err
 		}

@@ -18,12 +18,15 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			options Options
 			want    string
 		}{
-			{Options{LeaseRenewInterval: time.Minute}, "RenewInterval"},
-			{Options{LeaseRenewInterval: 10 * time.Second, LeaseExpirationInterval: 20 * time.Second}, "less than half of Expiration"},
-			{Options{LeaseExpirationInterval: 30 * time.Second}, "RenewInterval (17s)"},
-			{Options{FeedPollDelay: -1}, "PollDelay"},
-			{Options{LeaseAcquireInterval: -time.Second}, "AcquireInterval"},
-			{Options{MaxLeases: -1}, "MaxLeases"},
+			{Options{LeaseRenewInterval: time.Minute}, "options: LeaseRenewInterval=1m0s: must be less than half of LeaseExpirationInterval=1m0s"},
+			{Options{LeaseRenewInterval: 10 * time.Second, LeaseExpirationInterval: 20 * time.Second}, "less than half of LeaseExpirationInterval"},
+			{Options{LeaseExpirationInterval: 30 * time.Second}, "LeaseRenewInterval=17s"},
+			{Options{LeaseExpirationInterval: 12 * time.Second, LeaseRenewInterval: time.Second}, "LeaseAcquireInterval=13s: must be less than LeaseExpirationInterval=12s"},
+			{Options{LeaseRenewInterval: 99 * time.Millisecond}, "LeaseRenewInterval=99ms: must be at least 100ms"},
+			{Options{FeedPollDelay: -1}, "FeedPollDelay=-1ns: must be above 0"},
+			{Options{LeaseAcquireInterval: -time.Second}, "LeaseAcquireInterval=-1s"},
+			{Options{MaxLeases: -1}, "MaxLeases=-1: must not be negative"},
+			{Options{MinLeases: 5, MaxLeases: 4}, "MinLeases=5: must not be more than MaxLeases=4"},
 			{Options{ReadAhead: -1}, "ReadAhead"},
 		} {
 			f := Function{Name: "f", Container: w.items, Handler: w.record("a")}
@@ -38,20 +41,24 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		good := Function{Name: "a", Container: w.items, Handler: w.record("a")}
 		for want, change := range map[string]func(*Function){
-			"cannot contain":         func(f *Function) { f.Name = "games/scores" },
-			"no container":           func(f *Function) { f.Container = nil },
-			"no handler":             func(f *Function) { f.Handler = nil },
-			"Lanes cannot":           func(f *Function) { f.Lanes = -1 },
-			"a duration":             func(f *Function) { f.BreakerPause = -1 },
-			"MaxAttempts":            func(f *Function) { f.MaxAttempts = -2 },
-			"manual":                 func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
-			"needs a continuation":   func(f *Function) { f.StartFrom = FromContinuation("") },
-			"ParkKeys needs":         func(f *Function) { f.BlockKeys = true },
-			"ParkKeys keeps":         func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
-			"less than RetryMin":     func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
-			"share the lease prefix": func(f *Function) {},
-			"all versions begin":     func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
-			"latest-version mode; ":  func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
+			"cannot contain":                      func(f *Function) { f.Name = "games/scores" },
+			"Container: set":                      func(f *Function) { f.Container = nil },
+			"Handler: set":                        func(f *Function) { f.Handler = nil },
+			"Lanes=-1: must":                      func(f *Function) { f.Lanes = -1 },
+			"BreakerPause=-1ns: must":             func(f *Function) { f.BreakerPause = -1 },
+			"MaxAttempts=-2":                      func(f *Function) { f.MaxAttempts = -2 },
+			"MaxAttempts=3: without a store":      func(f *Function) { f.MaxAttempts = 3 },
+			"RetryMaxAge=1h0m0s: without a store": func(f *Function) { f.RetryMaxAge = time.Hour },
+			"LanesByID=true: spreads nothing":     func(f *Function) { f.LanesByID = true },
+			"Name=\"\": set it":                   func(f *Function) { f.Name = "" },
+			"Checkpoint.Manual=true: leaves nothing for Checkpoint.Every": func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
+			"needs a continuation":                             func(f *Function) { f.StartFrom = FromContinuation("") },
+			"BlockKeys=true: needs a store":                    func(f *Function) { f.BlockKeys, f.DeadLetters = true, DropDeadLetters },
+			"BlockKeys=true: keeps the order":                  func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
+			"RetryMin=1m0s: must not be more than RetryMax=1s": func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
+			"share the lease prefix":                           func(f *Function) {},
+			"all versions begin":                               func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
+			"SoftDeleteProperty=deleted: all versions":         func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
 		} {
 			f := good
 			change(&f)

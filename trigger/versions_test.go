@@ -244,7 +244,7 @@ func TestAllVersionsNeedAPolicy(t *testing.T) {
 	})
 	for _, start := range []Start{FromBeginning(), FromTime(time.Now())} {
 		f := Function{Name: "f", Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, ChangeFeedMode: cosmos.AllVersions, StartFrom: start}
-		if _, err := f.withDefaults(); err == nil || !strings.Contains(err.Error(), start.String()) {
+		if _, err := f.complete(); err == nil || !strings.Contains(err.Error(), start.String()) {
 			t.Errorf("all versions from %s: %v", start, err)
 		}
 	}

@@ -299,7 +299,7 @@ var edges = []mutant{
 		{"function/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
 	}},
 	{"renewal-as-long-as-the-lease", "intervals that cannot work are refused", []edit{
-		{"trigger/options.go", "o.RenewInterval >= o.Expiration/2", "o.RenewInterval > o.Expiration"},
+		{"trigger/validate.go", "o.LeaseRenewInterval >= o.LeaseExpirationInterval/2", "o.LeaseRenewInterval > o.LeaseExpirationInterval"},
 	}},
 	{"lambda-failure-is-success", "if a Lambda function fails, its changes are redelivered", []edit{
 		{"trigger/awslambda/awslambda.go", "return describeError(err)", "_ = failed(err)\n\treturn nil"},

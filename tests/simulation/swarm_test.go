@@ -123,6 +123,10 @@ func newSwarm(seed uint64) *swarm {
 	if s.function.LanesByID {
 		s.documents = 1 // then the order of a document is that of its key
 	}
+	s.function.LanesByID = s.function.LanesByID && s.function.Lanes > 1
+	if !s.deadLetters {
+		s.function.MaxAttempts, s.function.RetryMaxAge = 0, 0 // nothing is given up
+	}
 	if d.chance("own intervals", 0.7) {
 		s.expiration = d.duration("expiration", 40*time.Second, 4*time.Minute)
 		s.renewal = s.expiration / 3

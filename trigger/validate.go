@@ -1,0 +1,245 @@
+package trigger
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/feed"
+)
+
+// shortestLeaseInterval bounds the lease intervals from below: with less, one
+// pause of the garbage collector or one slow request costs the lease.
+const shortestLeaseInterval = 100 * time.Millisecond
+
+// Problem is a field of a [Function] or of [Options] that cannot work.
+type Problem struct {
+	Field  string // its Go name; a dot leads into a nested struct, as in "Checkpoint.Every"
+	Value  any    // the value that holds, which may be a default
+	Reason string // the rule and the fix; other fields have their Go names
+}
+
+func (p Problem) String() string {
+	switch p.Value {
+	case nil:
+		return p.Field + ": " + p.Reason
+	case "":
+		return fmt.Sprintf("%s=%q: %s", p.Field, p.Value, p.Reason)
+	}
+	return fmt.Sprintf("%s=%v: %s", p.Field, p.Value, p.Reason)
+}
+
+// problems collects the problems of one value.
+type problems []Problem
+
+func (p *problems) add(field string, value any, reason string, args ...any) {
+	*p = append(*p, Problem{field, value, fmt.Sprintf(reason, args...)})
+}
+
+// field is a number with its name.
+type field[N int | int64 | time.Duration] struct {
+	name  string
+	value N
+}
+
+const (
+	positive    = "must be above 0" // if 0 stands for the default
+	nonNegative = "must not be negative"
+)
+
+func refuseNegative[N int | int64 | time.Duration](p *problems, reason string, fields ...field[N]) {
+	for _, f := range fields {
+		if f.value < 0 {
+			p.add(f.name, f.value, "%s", reason)
+		}
+	}
+}
+
+// err joins the problems of the value that the text names.
+func (p problems) err(of string) error {
+	errs := make([]error, len(p))
+	for i, problem := range p {
+		errs[i] = fmt.Errorf("%s: %s", of, problem)
+	}
+	return errors.Join(errs...)
+}
+
+// WithDefaults returns the function with defaults in place of zero fields. An
+// idle range is polled as the host's options say unless FeedPollDelay is set.
+func (f Function) WithDefaults() Function {
+	f.LeasePrefix = cmp.Or(f.LeasePrefix, f.Name)
+	f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)
+	f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)
+	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
+	f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)
+	f.Lanes = cmp.Or(f.Lanes, 1)
+	f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)
+	f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))
+	if f.DeadLetters == nil {
+		f.MaxAttempts = cmp.Or(f.MaxAttempts, -1)
+	}
+	f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)
+	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
+	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
+	return f
+}
+
+// Validate returns the problems of the function, with its defaults filled in.
+// [New] refuses a function that has any.
+func (f Function) Validate() []Problem {
+	var p problems
+	f = f.WithDefaults()
+	f.validateSource(&p)
+	f.validateDelivery(&p)
+	f.validateGivingUp(&p)
+	return p
+}
+
+// validateSource checks the fields that say what is read and from which position.
+func (f Function) validateSource(p *problems) {
+	allVersions := f.ChangeFeedMode == cosmos.AllVersions
+	if f.Name == "" {
+		p.add("Name", "", "set it; the prefix of the lease ids is LeasePrefix")
+	}
+	if strings.ContainsAny(f.leasePrefix(), `/\?#`) {
+		p.add("LeasePrefix", f.leasePrefix(), `begins the ids of leases, which cannot contain / \ ? #`)
+	}
+	if f.Container == nil {
+		p.add("Container", nil, "set the monitored container")
+	}
+	if f.Handler == nil {
+		p.add("Handler", nil, "set the handler")
+	}
+	refuseNegative(p, positive, field[int]{"MaxItemsPerInvocation", f.MaxItemsPerInvocation})
+	refuseNegative(p, positive, field[time.Duration]{"FeedPollDelay", f.FeedPollDelay})
+	if allVersions && f.StartFrom.feedStart.Kind != feed.StartNow && f.StartFrom.feedStart.Kind != feed.StartContinuation {
+		p.add("StartFrom", f.StartFrom, "all versions begin now or at a continuation: remove it, or read latest versions (ChangeFeedMode)")
+	}
+	if f.StartFrom == FromContinuation("") {
+		p.add("StartFrom", "", "FromContinuation needs a continuation: choose FromNow or FromBeginning")
+	}
+	if allVersions && f.SoftDeleteProperty != "" {
+		p.add("SoftDeleteProperty", f.SoftDeleteProperty, "all versions show deletes as they are: remove it, or read latest versions (ChangeFeedMode)")
+	}
+}
+
+// validateDelivery checks batches, lanes, retries and checkpoints.
+func (f Function) validateDelivery(p *problems) {
+	refuseNegative(p, positive, field[int]{"BatchItems", f.BatchItems}, field[int]{"BatchBytes", f.BatchBytes}, field[int]{"Lanes", f.Lanes})
+	refuseNegative(p, positive, field[time.Duration]{"HandlerTimeout", f.HandlerTimeout},
+		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax})
+	refuseNegative(p, nonNegative, field[time.Duration]{"BatchWindow", f.BatchWindow}, field[time.Duration]{"Checkpoint.Interval", f.Checkpoint.Interval})
+	refuseNegative(p, nonNegative, field[int]{"Checkpoint.Every", f.Checkpoint.Every})
+	if f.LanesByID && f.Lanes == 1 {
+		p.add("LanesByID", true, "spreads nothing over one lane: set Lanes to 2 or more")
+	}
+	if f.RetryMin > f.RetryMax {
+		p.add("RetryMin", f.RetryMin, "must not be more than RetryMax=%v", f.RetryMax)
+	}
+	if f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}) {
+		p.add("Checkpoint.Manual", true, "leaves nothing for Checkpoint.Every and Checkpoint.Interval: remove these, or it")
+	}
+}
+
+// validateGivingUp checks when changes are dead-lettered and how the range and
+// the key continue then.
+func (f Function) validateGivingUp(p *problems) {
+	const noLimit = "must be above 0, or -1 for no limit"
+	if f.MaxAttempts < -1 {
+		p.add("MaxAttempts", f.MaxAttempts, noLimit)
+	}
+	if f.BreakerLimit < -1 {
+		p.add("BreakerLimit", f.BreakerLimit, noLimit)
+	}
+	refuseNegative(p, nonNegative, field[time.Duration]{"RetryMaxAge", f.RetryMaxAge})
+	refuseNegative(p, positive, field[time.Duration]{"BreakerPause", f.BreakerPause})
+	const noStore = "without a store nothing is given up: remove it, or set DeadLetters"
+	if f.DeadLetters == nil && f.MaxAttempts > 0 {
+		p.add("MaxAttempts", f.MaxAttempts, noStore)
+	}
+	if f.DeadLetters == nil && f.RetryMaxAge > 0 {
+		p.add("RetryMaxAge", f.RetryMaxAge, noStore)
+	}
+	if f.BlockKeys && (f.DeadLetters == nil || f.DeadLetters == DropDeadLetters) {
+		p.add("BlockKeys", true, "needs a store that keeps dead letters: set DeadLetters, or remove it")
+	}
+	if f.BlockKeys && f.LanesByID {
+		p.add("BlockKeys", true, "keeps the order of a key, which LanesByID gives up: remove one of them")
+	}
+}
+
+// WithDefaults returns the options with defaults in place of zero fields, except
+// for Owner and Logger, which [New] makes.
+func (o Options) WithDefaults() Options {
+	o.FeedPollDelay = cmp.Or(o.FeedPollDelay, 5*time.Second)
+	o.LeaseAcquireInterval = cmp.Or(o.LeaseAcquireInterval, 13*time.Second)
+	o.LeaseRenewInterval = cmp.Or(o.LeaseRenewInterval, 17*time.Second)
+	o.LeaseExpirationInterval = cmp.Or(o.LeaseExpirationInterval, time.Minute)
+	o.AuditInterval = cmp.Or(o.AuditInterval, 5*time.Minute)
+	o.StopGrace = cmp.Or(o.StopGrace, 10*time.Second)
+	o.StuckGrace = cmp.Or(o.StuckGrace, 10*time.Second)
+	o.MaxStuck = cmp.Or(o.MaxStuck, 16)
+	o.ReadAhead = cmp.Or(o.ReadAhead, 64<<20)
+	o.Parallel = cmp.Or(o.Parallel, 32)
+	return o
+}
+
+// Validate returns the problems of the options, with their defaults filled in.
+// [New] refuses options that have any.
+func (o Options) Validate() []Problem {
+	var p problems
+	o = o.WithDefaults()
+	refuseNegative(&p, positive, field[time.Duration]{"FeedPollDelay", o.FeedPollDelay}, field[time.Duration]{"AuditInterval", o.AuditInterval},
+		field[time.Duration]{"StopGrace", o.StopGrace}, field[time.Duration]{"StuckGrace", o.StuckGrace})
+	refuseNegative(&p, positive, field[int]{"MaxStuck", o.MaxStuck}, field[int]{"Parallel", o.Parallel})
+	refuseNegative(&p, positive, field[int64]{"ReadAhead", o.ReadAhead})
+	refuseNegative(&p, nonNegative, field[int]{"MinLeases", o.MinLeases}, field[int]{"MaxLeases", o.MaxLeases})
+	for _, f := range []field[time.Duration]{
+		{"LeaseAcquireInterval", o.LeaseAcquireInterval},
+		{"LeaseRenewInterval", o.LeaseRenewInterval},
+		{"LeaseExpirationInterval", o.LeaseExpirationInterval},
+	} {
+		if f.value < shortestLeaseInterval {
+			p.add(f.name, f.value, "must be at least %v", shortestLeaseInterval)
+		}
+	}
+	if o.LeaseRenewInterval >= o.LeaseExpirationInterval/2 {
+		p.add("LeaseRenewInterval", o.LeaseRenewInterval, "must be less than half of LeaseExpirationInterval=%v, or one lost write loses the lease", o.LeaseExpirationInterval)
+	}
+	if o.LeaseAcquireInterval >= o.LeaseExpirationInterval {
+		p.add("LeaseAcquireInterval", o.LeaseAcquireInterval, "must be less than LeaseExpirationInterval=%v", o.LeaseExpirationInterval)
+	}
+	if o.MaxLeases > 0 && o.MinLeases > o.MaxLeases {
+		p.add("MinLeases", o.MinLeases, "must not be more than MaxLeases=%d", o.MaxLeases)
+	}
+	return p
+}
+
+// complete returns valid options with all defaults, those of [New] as well.
+func (o Options) complete() (Options, error) {
+	if err := problems(o.Validate()).err("options"); err != nil {
+		return o, err
+	}
+	o = o.WithDefaults()
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Owner == "" {
+		name, _ := os.Hostname()
+		o.Owner = name + "-" + rand.Text()[:8]
+	}
+	return o, nil
+}
+
+// complete returns a valid function with its defaults.
+func (f Function) complete() (Function, error) {
+	return f.WithDefaults(), problems(f.Validate()).err(fmt.Sprintf("function %q", f.Name))
+}
