@@ -62,7 +62,7 @@ func (a *application) open(ctx context.Context, f functionSettings) error {
 		return err
 	}
 	fn := f.function(at.monitored)
-	if fn.DeadLetters, err = a.accounts.openLetters(f, a.log); err != nil {
+	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
 		return err
 	}
 	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName}, f.Own)

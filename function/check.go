@@ -23,9 +23,10 @@ func checkCommand() *cobra.Command {
 		Long: `Check prints the effective settings with their source, then tries what the
 enabled functions need: the accounts, the containers, the partition key of the
 lease container, reading the feed, creating, replacing and deleting a lease by
-means of a probe document, and storing and deleting a probe letter where dead
-letters go; a queue keeps the message about it, whose letter is gone. Where there
-is a host.json it checks the Functions app around it. Each line that fails says what to change; then the exit code is 1.
+means of a probe document, and storing and deleting a probe dead
+letter. A queue keeps the message about that dead letter. If there is a
+host.json, check examines the Functions app around it. Each line that fails says
+what to change, and the exit code is then 1.
 
 Secrets are not printed.`,
 		Args: cobra.NoArgs,
@@ -107,7 +108,7 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 		{"its change feed", p.feed},
 		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
 		{"create, replace and delete a lease", p.lease},
-		{"dead letters to " + f.DeadLetters.String(), p.letters},
+		{"dead letters to " + f.DeadLetters.String(), p.deadLetters},
 	} {
 		if !r.step(ctx, &p, step.what, step.try) {
 			return

@@ -27,22 +27,22 @@ not. Settings are those of the hosts; halley check prints them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := c.PersistentFlags()
-	f.StringVar(&pick.function, "function", "", "letters of this function only")
-	f.StringVar(&pick.key, "key", "", `letters of this partition key only: a JSON array such as '["ada"]', or the text of a single string`)
-	f.StringVar(&pick.token, "range", "", "letters of this range only, by its lease token")
+	f.StringVar(&pick.function, "function", "", "dead letters of this function only")
+	f.StringVar(&pick.key, "key", "", `dead letters of this partition key only: a JSON array such as '["ada"]', or the text of a single string`)
+	f.StringVar(&pick.token, "range", "", "dead letters of this range only, by its lease token")
 	f.BoolVar(&pick.json, "json", false, "print JSON")
-	c.AddCommand(listLetters(&pick), showLetter(&pick), replayLetters(&pick), discardLetters(&pick))
+	c.AddCommand(listCommand(&pick), showCommand(&pick), replayCommand(&pick), discardCommand(&pick))
 	return c
 }
 
-func listLetters(pick *selection) *cobra.Command {
+func listCommand(pick *selection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, oldest first",
-		Long: `List prints a line for each letter, oldest first within each function. With
---json it prints each letter as a whole, one JSON object per line. The exit code
-is 1 where a store cannot be read or holds a damaged letter; the letters that are
-whole are listed all the same.`,
+		Long: `List prints a line for each dead letter, oldest first within each function. With
+--json it prints each dead letter as a whole, one JSON object per line. The exit
+code is 1 if a store cannot be read or holds a damaged dead letter; the intact
+ones are still listed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stores, err := openStores(pick.function)
@@ -58,7 +58,7 @@ whole are listed all the same.`,
 	}
 }
 
-func showLetter(pick *selection) *cobra.Command {
+func showCommand(pick *selection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter with its document, error and stack",
@@ -80,35 +80,34 @@ func showLetter(pick *selection) *cobra.Command {
 	}
 }
 
-// letterStore is where one function's letters are.
-type letterStore struct {
-	function string // as in the handlers' list
-	name     string // as in the letters: the prefix of the function's leases
+// functionStore is the store of one function's dead letters.
+type functionStore struct {
+	function string
 	trigger.DeadLetters
 }
 
-// openStores opens the stores of the enabled functions that keep letters, or of
-// the one that is named. It opens no handler.
-func openStores(function string) ([]letterStore, error) {
+// openStores opens the stores of the enabled functions that keep dead letters, or
+// that of the named function. It opens no handler.
+func openStores(function string) ([]functionStore, error) {
 	s, err := loadKeeping(function)
 	if err != nil {
 		return nil, err
 	}
 	clients := accounts{}
-	var stores []letterStore
+	var stores []functionStore
 	for _, f := range s.Functions {
-		store, err := clients.openLetters(f, zap.NewNop())
+		store, err := clients.openDeadLetters(f, zap.NewNop())
 		if err != nil {
 			return nil, err
 		}
-		stores = append(stores, letterStore{f.Name, f.Name, store})
+		stores = append(stores, functionStore{f.Name, store})
 	}
 	return stores, nil
 }
 
-// loadKeeping reads the settings of the enabled functions that keep letters, or
-// of the one that is named. A directory that is not there is an error: to open it
-// as a store would make it.
+// loadKeeping reads the settings of the enabled functions that keep dead letters,
+// or of the named function. A directory that does not exist is an error, because
+// opening it as a store would create it.
 func loadKeeping(function string) (*settings, error) {
 	s, err := loadSettings(handlers.All())
 	if err == nil {
@@ -117,30 +116,30 @@ func loadKeeping(function string) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Functions = slices.DeleteFunc(s.Functions, func(f functionSettings) bool { return !f.DeadLetters.keeps() })
+	s.Functions = slices.DeleteFunc(s.Functions, func(f functionSettings) bool { return !f.DeadLetters.row().keeps })
 	if len(s.Functions) == 0 {
-		return nil, errors.New("no dead letters are kept: HALLEY_DEAD_LETTERS says where they go")
+		return nil, errors.New("no enabled function keeps dead letters: set HALLEY_DEAD_LETTERS=container")
 	}
 	for _, f := range s.Functions {
-		if err := f.directoryThere(); err != nil {
+		if err := f.checkDirectory(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// directoryThere refuses a directory of dead letters that no host has made.
-func (f *functionSettings) directoryThere() error {
-	if f.DeadLetters.kind != lettersDirectory {
+// checkDirectory refuses a directory of dead letters that no host has created.
+func (f *functionSettings) checkDirectory() error {
+	if !f.DeadLetters.row().onDisk {
 		return nil
 	}
 	if _, err := os.Stat(f.DeadLetters.name); err != nil {
-		return fmt.Errorf("%s=%s: %w: the functions' hosts make it when they start; correct the path", f.setting("DEAD_LETTERS"), f.DeadLetters, err)
+		return fmt.Errorf("%s=%s: %w: the functions' hosts create it when they start; correct the path", f.setting("DEAD_LETTERS"), f.DeadLetters, err)
 	}
 	return nil
 }
 
-// only keeps the function that is named; "" is all.
+// only drops the other functions; "" keeps all.
 func (s *settings) only(function string) error {
 	if function == "" {
 		return nil
@@ -152,7 +151,7 @@ func (s *settings) only(function string) error {
 	return nil
 }
 
-// selection is the flags that choose among letters.
+// selection holds the flags that select dead letters.
 type selection struct {
 	function, key, token string
 	json                 bool
@@ -162,30 +161,30 @@ func (p *selection) wants(d trigger.DeadLetter) bool {
 	return (p.token == "" || p.token == d.Range) && (p.key == "" || p.key == d.Key || jsonArrayOf(p.key) == d.Key)
 }
 
-// jsonArrayOf is the key of documents whose partition key is one string.
+// jsonArrayOf returns the key of documents whose partition key is one string.
 func jsonArrayOf(s string) string {
 	raw, _ := json.Marshal([]string{s}) // a string encodes
 	return string(raw)
 }
 
-// letter is a dead letter and where it was found.
-type letter struct {
+// storedLetter is a dead letter and its store.
+type storedLetter struct {
 	trigger.DeadLetter
-	in letterStore
+	in functionStore
 }
 
-// find goes through the selected letters of all stores. An error is about one
-// letter or store, and the rest follows.
-func (p *selection) find(ctx context.Context, stores []letterStore) iter.Seq2[letter, error] {
-	return func(yield func(letter, error) bool) {
+// find yields the selected dead letters of all stores. An error is about one dead
+// letter or one store, and the iteration continues after it.
+func (p *selection) find(ctx context.Context, stores []functionStore) iter.Seq2[storedLetter, error] {
+	return func(yield func(storedLetter, error) bool) {
 		for _, s := range stores {
-			for d, err := range s.List(ctx, s.name) {
+			for d, err := range s.List(ctx, s.function) {
 				if err != nil {
 					err = fmt.Errorf("dead letters of %s: %w", s.function, err)
 				} else if !p.wants(d) {
 					continue
 				}
-				if !yield(letter{d, s}, err) {
+				if !yield(storedLetter{d, s}, err) {
 					return
 				}
 			}
@@ -193,9 +192,9 @@ func (p *selection) find(ctx context.Context, stores []letterStore) iter.Seq2[le
 	}
 }
 
-// named finds the letters with these ids; one that is not there is an error.
-func (p *selection) named(ctx context.Context, stores []letterStore, ids []string) ([]letter, error) {
-	byID := map[string]letter{}
+// named finds the dead letters with these ids; a missing one is an error.
+func (p *selection) named(ctx context.Context, stores []functionStore, ids []string) ([]storedLetter, error) {
+	byID := map[string]storedLetter{}
 	var failed error
 	for l, err := range p.find(ctx, stores) {
 		if err != nil {
@@ -204,11 +203,11 @@ func (p *selection) named(ctx context.Context, stores []letterStore, ids []strin
 			byID[l.ID] = l
 		}
 	}
-	found := make([]letter, len(ids))
+	found := make([]storedLetter, len(ids))
 	for i, id := range ids {
 		l, ok := byID[id]
 		if !ok {
-			return nil, errors.Join(fmt.Errorf("no dead letter %s: halley deadletters list shows those that are there", id), failed)
+			return nil, errors.Join(fmt.Errorf("no dead letter %s: halley deadletters list shows all", id), failed)
 		}
 		found[i] = l
 	}

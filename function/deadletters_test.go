@@ -124,7 +124,7 @@ func TestDeadLetterStoresByCommand(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "2 dead letters are left") {
 				t.Errorf("error %v", err)
 			}
-			if !strings.Contains(out, "leaderboard: 2 handled, 1 refused again, 1 waiting") || !strings.Contains(out, "letter d1 was refused again") {
+			if !strings.Contains(out, "leaderboard: 2 handled, 1 failed again, 1 waiting") || !strings.Contains(out, "letter d1 failed again") {
 				t.Errorf("replay says %q", out)
 			}
 			if a.onBoard(t) != 2 {
@@ -136,7 +136,7 @@ func TestDeadLetterStoresByCommand(t *testing.T) {
 				t.Errorf("%q, %v", out, err)
 			}
 			out, err = runCommandLine(t, "deadletters", "replay", "--yes", "--json")
-			if want := `[{"function":"leaderboard","handled":1,"failed":0,"waiting":0,"refusals":[]}]` + "\n"; err != nil || out != want {
+			if want := `[{"function":"leaderboard","handled":1,"failed":0,"waiting":0,"failures":[]}]` + "\n"; err != nil || out != want {
 				t.Errorf("%s, %v, want %s", out, err, want)
 			}
 			equal(t, ids(t))
@@ -311,11 +311,11 @@ func TestReplayLimitsCalls(t *testing.T) {
 		return nil
 	}}
 	r, err := (&selection{}).replayOne(t.Context(), stores[0], f)
-	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Refusals) != 2 {
+	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Failures) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if first, second := r.Refusals[0], r.Refusals[1]; first.ID != "d0" || !strings.Contains(first.Error, "deadline") || second.ID != "d1" || !strings.Contains(second.Error, "panic") {
-		t.Errorf("refusals %+v", r.Refusals)
+	if first, second := r.Failures[0], r.Failures[1]; first.ID != "d0" || !strings.Contains(first.Error, "deadline") || second.ID != "d1" || !strings.Contains(second.Error, "panic") {
+		t.Errorf("refusals %+v", r.Failures)
 	}
 }
 

@@ -15,7 +15,7 @@ type deliverySettings struct {
 	NoBisection           toggle         `split_words:"true" desc:"keep a failing batch together instead of halving it until the change that fails is alone"`
 	MaxAttempts           limit          `split_words:"true" desc:"failures of the same changes before they are dead-lettered, or unlimited; without a dead letter store unlimited"`
 	RetryMaxAge           interval       `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
-	DeadLetters           letters        `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
+	DeadLetters           storeSetting   `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
 	DeadLettersConnection connectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key follow it untried, until a replay"`
 	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses ahead of each further one, or unlimited"`

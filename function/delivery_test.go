@@ -9,11 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
-var byValue = cmp.AllowUnexported(letters{}, trigger.Start{})
+var byValue = cmp.AllowUnexported(storeSetting{}, trigger.Start{})
 
 func TestDeliveryDefaults(t *testing.T) {
 	s, err := load(t, complete())
@@ -24,7 +25,7 @@ func TestDeliveryDefaults(t *testing.T) {
 		HandlerTimeout: interval(5 * time.Minute), StuckGrace: interval(10 * time.Second),
 		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1,
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
-		DeadLetters: letters{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
+		DeadLetters: storeSetting{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit: 10, BreakerPause: interval(time.Minute),
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").deliverySettings, byValue); diff != "" {
@@ -105,11 +106,10 @@ func TestPoliciesAreRefused(t *testing.T) {
 		"toggle":              {[]string{"HALLEY_BLOCK_KEYS", "yes"}, []string{"HALLEY_BLOCK_KEYS", "true"}},
 		"bytes":               {[]string{"HALLEY_BATCH_BYTES", "4MB"}, []string{"HALLEY_BATCH_BYTES", "whole number"}},
 		"store":               {[]string{"HALLEY_DEAD_LETTERS", "sql"}, []string{"HALLEY_DEAD_LETTERS", "container:NAME"}},
-		"store name":          {[]string{"HALLEY_DEAD_LETTERS", "blob:Dead_Letters"}, []string{"HALLEY_DEAD_LETTERS", "blob:NAME"}},
+		"store name":          {[]string{"HALLEY_DEAD_LETTERS", "blob:Dead_Letters"}, []string{"HALLEY_DEAD_LETTERS", "blob:CONTAINER"}},
 		"storage unnamed":     {[]string{"HALLEY_DEAD_LETTERS", "queue:dead", "HALLEY_PUSH_DEAD_LETTERS_CONNECTION", ""}, []string{"HALLEY_PUSH_DEAD_LETTERS_CONNECTION", "Storage"}},
 		"monitored letters":   {[]string{"HALLEY_DEAD_LETTERS", "container:results"}, []string{"HALLEY_DEAD_LETTERS=container:results", "monitored"}},
 		"another's letters":   {[]string{"HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEADERBOARD_DEAD_LETTERS", "container:scores"}, []string{"HALLEY_LEADERBOARD_DEAD_LETTERS", "monitored container of push"}},
-		"shared letters":      {[]string{"HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEASE_CONTAINER_PREFIX", ""}, []string{"leaderboard and push", "dead letters", "HALLEY_PUSH_DEAD_LETTERS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, complete(test.env...))
@@ -122,6 +122,22 @@ func TestPoliciesAreRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFunctionsOfOneLeasePrefixMayShareAStore: dead letters carry the names of
+// their functions, which differ.
+func TestFunctionsOfOneLeasePrefixMayShareAStore(t *testing.T) {
+	if _, err := load(t, complete("HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEASE_CONTAINER_PREFIX", "")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnknownStoreKindIsNotOpened(t *testing.T) {
+	f := newFunctionSettings(handlers.Entry{Name: "f"})
+	f.DeadLetters = storeSetting{kind: "table", name: "dead"}
+	if store, err := (accounts{}).openDeadLetters(f, nil); store != nil || err == nil || !strings.Contains(err.Error(), "container, container:NAME, directory:PATH, blob:CONTAINER, queue:NAME, drop or none") {
+		t.Errorf("store %v, error %v", store, err)
 	}
 }
 
@@ -150,8 +166,8 @@ func TestDisksOfInstancesAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestDecodeLetters(t *testing.T) {
-	for in, want := range map[string]letters{
+func TestDecodeStoreSetting(t *testing.T) {
+	for in, want := range map[string]storeSetting{
 		"":                   {},
 		"container":          {"container", ""},
 		"container:dead":     {"container", "dead"},
@@ -162,11 +178,11 @@ func TestDecodeLetters(t *testing.T) {
 		"drop":               {"drop", ""},
 		"none":               {"none", ""},
 	} {
-		var l letters
+		var l storeSetting
 		if err := l.Decode(in); err != nil || l != want {
 			t.Errorf("%q = %v, %v, want %v", in, l, err, want)
 		}
-		var again letters
+		var again storeSetting
 		if err := again.Decode(l.String()); in != "" && (err != nil || again != l) {
 			t.Errorf("%q is shown as %q, which is read as %v, %v", in, l, again, err)
 		}
@@ -175,8 +191,8 @@ func TestDecodeLetters(t *testing.T) {
 		"container:", "container:a/b", "directory", "directory:", "blob", "blob:ab", "blob:-abc", "blob:a--b", "blob:Abc",
 		"blob:" + strings.Repeat("a", 64), "queue:", "none:x", "drop:", "Container", "x",
 	} {
-		var l letters
-		if err := l.Decode(in); err == nil || l != (letters{}) {
+		var l storeSetting
+		if err := l.Decode(in); err == nil || l != (storeSetting{}) {
 			t.Errorf("%q = %v, %v, want an error", in, l, err)
 		}
 	}

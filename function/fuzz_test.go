@@ -135,7 +135,7 @@ func takes(s *settings, client *cosmos.Client) error {
 	for _, f := range s.Functions {
 		fn := f.function(client.Container(f.DatabaseName, f.ContainerName))
 		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
-		if f.DeadLetters.kind != lettersNone {
+		if f.DeadLetters.kind != "none" {
 			fn.DeadLetters = trigger.DropDeadLetters
 		}
 		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))

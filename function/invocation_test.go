@@ -144,7 +144,7 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestFailures(t *testing.T) {
 	request := func(change func(*http.Request)) *http.Request {
 		r := post("/function", "application/json", timerBody)
 		change(r)

@@ -14,9 +14,9 @@ import (
 	"halley/trigger"
 )
 
-// printLines prints each letter as a whole, a line each. What cannot be read is
-// its error, and the rest is printed all the same.
-func printLines(out io.Writer, found iter.Seq2[letter, error]) error {
+// printLines prints each dead letter as a whole, a line each. If one cannot be
+// read, the rest is still printed and its error is returned.
+func printLines(out io.Writer, found iter.Seq2[storedLetter, error]) error {
 	lines := json.NewEncoder(out)
 	var failed error
 	for l, err := range found {
@@ -28,8 +28,8 @@ func printLines(out io.Writer, found iter.Seq2[letter, error]) error {
 	return failed
 }
 
-// printable is the letter with images that are no JSON as strings, as which
-// they can be printed.
+// printable returns the dead letter with its images as JSON: an image that is not
+// valid JSON becomes a string.
 func printable(d trigger.DeadLetter) trigger.DeadLetter {
 	for _, image := range []*json.RawMessage{&d.Document, &d.Previous, &d.DocumentKey} {
 		if *image != nil && !json.Valid(*image) {
@@ -39,8 +39,9 @@ func printable(d trigger.DeadLetter) trigger.DeadLetter {
 	return d
 }
 
-// printTable prints a line for each letter, as printLines does.
-func printTable(out io.Writer, found iter.Seq2[letter, error]) error {
+// printTable prints a line of columns for each dead letter, with the same errors
+// as printLines.
+func printTable(out io.Writer, found iter.Seq2[storedLetter, error]) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tGIVEN UP\tFUNCTION\tRANGE\tLSN\tKEY\tDOCUMENT\tATTEMPTS\tERROR")
 	var failed error
@@ -55,7 +56,7 @@ func printTable(out io.Writer, found iter.Seq2[letter, error]) error {
 	return errors.Join(t.Flush(), failed)
 }
 
-// attempts is how often a letter's change was tried, for people.
+// attempts shows how often the change of a dead letter was tried.
 func attempts(d trigger.DeadLetter) string {
 	if d.Blocked {
 		return "blocked"
@@ -63,7 +64,8 @@ func attempts(d trigger.DeadLetter) string {
 	return strconv.Itoa(d.Attempts)
 }
 
-// cell is text that fits a table: its first line, printable, and not too long.
+// cell shortens text to fit a table: its first line, printable, 80 characters at
+// most.
 func cell(s string) string {
 	const most = 80
 	s, _, _ = strings.Cut(s, "\n")
@@ -73,12 +75,12 @@ func cell(s string) string {
 	return printableLine(s)
 }
 
-// printableLine is text on one line.
+// printableLine puts text on one line.
 func printableLine(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printableText(s))
 }
 
-// printableText has nothing in it that would make a terminal do something.
+// printableText replaces characters that would control a terminal.
 func printableText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !strconv.IsPrint(r) {
@@ -88,8 +90,8 @@ func printableText(s string) string {
 	}, s)
 }
 
-// printLetter shows everything for people.
-func printLetter(out io.Writer, l letter) error {
+// printLetter prints all fields of a dead letter as text.
+func printLetter(out io.Writer, l storedLetter) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"id", l.ID}, {"function", l.in.function}, {"given up", l.Time.UTC().Format(time.RFC3339Nano)}, {"attempts", attempts(l.DeadLetter)},

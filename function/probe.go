@@ -148,17 +148,13 @@ func (p *probe) lease(ctx context.Context) error {
 	return nil
 }
 
-// letters puts a probe letter where dead letters go and deletes it.
-func (p *probe) letters(ctx context.Context) error {
-	switch p.f.DeadLetters.kind {
-	case lettersNone:
-		p.note = "a change that fails blocks its range until it succeeds"
-		return nil
-	case lettersDrop:
-		p.note = "a change that is given up is lost"
+// deadLetters stores a probe dead letter and deletes it.
+func (p *probe) deadLetters(ctx context.Context) error {
+	if row := p.f.DeadLetters.row(); !row.keeps {
+		p.note = row.note
 		return nil
 	}
-	store, err := accounts{}.openLetters(p.f, zap.NewNop())
+	store, err := accounts{}.openDeadLetters(p.f, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -167,23 +163,23 @@ func (p *probe) letters(ctx context.Context) error {
 		Operation: trigger.Upsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
 	}
 	if err := store.Put(ctx, d); err != nil {
-		return p.lettersMissing(fmt.Errorf("store a probe letter: %w", err))
+		return p.storeMissing(fmt.Errorf("store a probe dead letter: %w", err))
 	}
 	there, err := store.Holds(ctx, d.Function, d.Key)
 	if err == nil && !there {
-		err = errors.New("a letter that was stored is not there")
+		err = errors.New("the probe dead letter was stored and is not there")
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("look for the probe letter: %w", err), left(d.ID, store.Delete(ctx, d)))
+		return errors.Join(fmt.Errorf("look for the probe dead letter: %w", err), left(d.ID, store.Delete(ctx, d)))
 	}
 	if err := store.Delete(ctx, d); err != nil {
-		return fmt.Errorf("delete the probe letter: %w", left(d.ID, err))
+		return fmt.Errorf("delete the probe dead letter: %w", left(d.ID, err))
 	}
 	return nil
 }
 
-// lettersMissing names the setting of a store that is not there.
-func (p *probe) lettersMissing(err error) error {
+// storeMissing names the setting of a store that does not exist.
+func (p *probe) storeMissing(err error) error {
 	if cosmos.IsNotFound(err) {
 		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
 	}

@@ -18,20 +18,21 @@ import (
 	"halley/trigger"
 )
 
-func replayLetters(pick *selection) *cobra.Command {
+func replayCommand(pick *selection) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "replay",
 		Short: "Give dead letters to their handlers again",
-		Long: `Replay opens the handlers with their settings and gives them the selected
-letters, one by one and oldest first. A letter that is accepted is removed. One
-that is refused stays with the later letters of its key, and the others go on.
+		Long: `Replay opens the handlers with their settings and calls them with the selected
+dead letters, one by one and oldest first. If the handler succeeds, the dead
+letter is removed. If it fails, the dead letter stays, the later ones of its key
+wait, and the other keys continue.
 
 It asks before it begins; without a terminal it needs --yes. The exit code is 1
-if a letter was refused or had to wait, or a store failed; a replay can be
-repeated at any time. A handler may meet changes that are older than what it
-has seen since, unless the function blocks keys. --range leaves out letters of
-its keys from before the range split.`,
+if a dead letter failed or had to wait, or a store failed; a replay can be
+repeated at any time. A handler may get changes that are older than changes it
+has already handled, unless the function blocks keys. --range leaves out dead
+letters of its keys from before the range split.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return pick.replay(cmd.Context(), asker(cmd, yes), cmd.OutOrStdout())
@@ -41,28 +42,28 @@ its keys from before the range split.`,
 	return c
 }
 
-func discardLetters(pick *selection) *cobra.Command {
+func discardCommand(pick *selection) *cobra.Command {
 	var yes, all bool
 	c := &cobra.Command{
 		Use:   "discard [ID…]",
 		Short: "Delete dead letters; their changes are lost",
-		Long: `Discard deletes the letters with the ids, or with --all those that --function,
---key and --range select. If an id is not there, nothing is deleted.
+		Long: `Discard deletes the dead letters with the ids, or with --all those that
+--function, --key and --range select. If an id is missing, nothing is deleted.
 
 It asks before it begins; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
-				return errors.New("name the letters by their ids, or select them with --all, and with --function, --key or --range")
+				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key or --range")
 			}
 			return pick.discard(cmd.Context(), ids, asker(cmd, yes), cmd.OutOrStdout())
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "all letters that the filters select")
+	c.Flags().BoolVar(&all, "all", false, "all dead letters that the filters select")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
-// confirmation asks a question and reports the answer as an error if it is not yes.
+// confirmation asks a question and returns an error if the answer is not yes.
 type confirmation func(question string) error
 
 // asker asks on the terminal; a script has none and must say --yes.
@@ -91,20 +92,20 @@ func ask(in io.Reader, out io.Writer, question string) error {
 	return errors.New("nothing was done, as it was not confirmed")
 }
 
-// replayed is the outcome for one function.
+// replayed is the outcome of a replay for one function.
 type replayed struct {
 	Function string `json:"function"`
 	trigger.Replayed
-	Refusals []refusedLetter `json:"refusals"`
+	Failures []failedLetter `json:"failures"`
 }
 
-// refusedLetter is one that the handler refused again.
-type refusedLetter struct {
+// failedLetter is a dead letter on which the handler failed again.
+type failedLetter struct {
 	ID    string `json:"id"`
 	Error string `json:"error"`
 }
 
-// replay replays the selected letters of every function with its real handler.
+// replay replays the selected dead letters of every function with its real handler.
 func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Writer) error {
 	s, err := loadKeeping(p.function)
 	if err != nil {
@@ -115,9 +116,9 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 		return err
 	}
 	defer a.Close()
-	var stores []letterStore
+	var stores []functionStore
 	for _, f := range s.Functions {
-		stores = append(stores, letterStore{f.Name, f.Name, a.opened[f.Name].DeadLetters})
+		stores = append(stores, functionStore{f.Name, a.opened[f.Name].DeadLetters})
 	}
 	n, err := p.count(ctx, stores)
 	if err != nil {
@@ -137,9 +138,9 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 	return errors.Join(printReplayed(out, results, p.json), failed)
 }
 
-// count is how many letters are selected. What cannot be read beside them is left
-// to who goes through them.
-func (p *selection) count(ctx context.Context, stores []letterStore) (n int, err error) {
+// count returns how many dead letters are selected. If there are any, errors about
+// unreadable ones are left to the caller that iterates over them.
+func (p *selection) count(ctx context.Context, stores []functionStore) (n int, err error) {
 	for _, unread := range p.find(ctx, stores) {
 		if unread != nil {
 			err = errors.Join(err, unread)
@@ -153,10 +154,10 @@ func (p *selection) count(ctx context.Context, stores []letterStore) (n int, err
 	return n, err
 }
 
-// replayOne replays the letters of one function. Each call has the deadline
-// that the function's calls have.
-func (p *selection) replayOne(ctx context.Context, store letterStore, f trigger.Function) (replayed, error) {
-	r := replayed{Function: store.function, Refusals: []refusedLetter{}}
+// replayOne replays the dead letters of one function. Each call has the deadline
+// of the function's other calls.
+func (p *selection) replayOne(ctx context.Context, store functionStore, f trigger.Function) (replayed, error) {
+	r := replayed{Function: store.function, Failures: []failedLetter{}}
 	var current string
 	wanted := func(d trigger.DeadLetter) bool {
 		current = d.ID
@@ -168,7 +169,7 @@ func (p *selection) replayOne(ctx context.Context, store letterStore, f trigger.
 		reason := "the handler panicked"
 		defer func() {
 			if reason != "" {
-				r.Refusals = append(r.Refusals, refusedLetter{current, reason})
+				r.Failures = append(r.Failures, failedLetter{current, reason})
 			}
 		}()
 		err := f.Handler(ctx, b)
@@ -178,11 +179,11 @@ func (p *selection) replayOne(ctx context.Context, store letterStore, f trigger.
 		return err
 	}
 	var err error
-	r.Replayed, err = trigger.Replay(ctx, store, store.name, handler, wanted)
+	r.Replayed, err = trigger.Replay(ctx, store, store.function, handler, wanted)
 	return r, err
 }
 
-// printReplayed is an error where letters are left.
+// printReplayed returns an error if dead letters are left.
 func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 	left := 0
 	for _, r := range results {
@@ -190,10 +191,10 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 		if asJSON {
 			continue
 		}
-		for _, no := range r.Refusals {
-			fmt.Fprintf(out, "%s: letter %s was refused again: %s\n", r.Function, no.ID, printableLine(no.Error))
+		for _, failure := range r.Failures {
+			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, failure.ID, printableLine(failure.Error))
 		}
-		fmt.Fprintf(out, "%s: %d handled, %d refused again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
+		fmt.Fprintf(out, "%s: %d handled, %d failed again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
 	}
 	if asJSON {
 		if err := json.NewEncoder(out).Encode(results); err != nil {
@@ -206,7 +207,7 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 	return nil
 }
 
-// discard deletes the letters with the ids, or all that are selected.
+// discard deletes the dead letters with the ids, or all that are selected.
 func (p *selection) discard(ctx context.Context, ids []string, confirm confirmation, out io.Writer) error {
 	stores, err := openStores(p.function)
 	if err != nil {
@@ -216,7 +217,7 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 	if len(ids) == 0 {
 		n, err = p.count(ctx, stores)
 	} else {
-		var letters []letter
+		var letters []storedLetter
 		letters, err = p.named(ctx, stores, ids)
 		found, n = whole(letters), len(letters)
 	}
@@ -237,9 +238,9 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 	return errors.Join(err, failed)
 }
 
-// whole goes through letters that were all read.
-func whole(letters []letter) iter.Seq2[letter, error] {
-	return func(yield func(letter, error) bool) {
+// whole yields dead letters that were all read.
+func whole(letters []storedLetter) iter.Seq2[storedLetter, error] {
+	return func(yield func(storedLetter, error) bool) {
 		for _, l := range letters {
 			if !yield(l, nil) {
 				return
@@ -248,8 +249,8 @@ func whole(letters []letter) iter.Seq2[letter, error] {
 	}
 }
 
-// deleteLetters deletes all that can be read.
-func deleteLetters(ctx context.Context, found iter.Seq2[letter, error]) (deleted int, failed error) {
+// deleteLetters deletes all dead letters that can be read.
+func deleteLetters(ctx context.Context, found iter.Seq2[storedLetter, error]) (deleted int, failed error) {
 	for l, err := range found {
 		if err == nil {
 			err = l.in.Delete(ctx, l.DeadLetter)

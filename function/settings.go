@@ -136,7 +136,7 @@ func newFunctionSettings(entry handlers.Entry) functionSettings {
 	f.Connection = "CosmosDB"
 	f.LeaseContainerName = "leases"
 	f.LeaseContainerPrefix = entry.Name
-	f.DeadLetters = letters{kind: lettersContainer}
+	f.DeadLetters = storeSetting{kind: "container"}
 	f.DeadLettersConnection = "AzureWebJobsStorage"
 	return f
 }

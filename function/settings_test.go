@@ -288,7 +288,7 @@ func settable(t reflect.Type) string {
 		return "7s"
 	case *feedMode:
 		return "all-versions"
-	case *letters:
+	case *storeSetting:
 		return "drop"
 	case *bool, *toggle:
 		return "true"

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/handlers"
 	"halley/trigger/deadletter"
 )
 
@@ -80,7 +81,9 @@ func TestStorageIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storageEnv(t, test.env)
-			_, err := openStorageLetters(test.connection, letters{lettersQueue, "dead"})
+			f := newFunctionSettings(handlers.Entry{Name: "f"})
+			f.DeadLetters, f.DeadLettersConnection = storeSetting{"queue", "dead"}, test.connection
+			_, err := (accounts{}).openDeadLetters(f, nil)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -96,7 +99,7 @@ func TestStorageIsRefused(t *testing.T) {
 	}
 }
 
-func TestOpenLetters(t *testing.T) {
+func TestOpenDeadLetters(t *testing.T) {
 	storageEnv(t, map[string]string{"AzureWebJobsStorage": "UseDevelopmentStorage=true"})
 	dir := t.TempDir()
 	for value, want := range map[string]func(any) bool{
@@ -112,7 +115,7 @@ func TestOpenLetters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := accounts{}.openLetters(s.Functions[0], zap.NewNop())
+		store, err := accounts{}.openDeadLetters(s.Functions[0], zap.NewNop())
 		if err != nil || !want(store) {
 			t.Errorf("%s: store %T, %v", value, store, err)
 		}
@@ -121,7 +124,7 @@ func TestOpenLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (accounts{}).openLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
+	if _, err := (accounts{}).openDeadLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
 		t.Errorf("error %v, want one that names the connection", err)
 	}
 }

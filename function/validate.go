@@ -16,7 +16,7 @@ func (s *settings) validate() error {
 		errs = append(errs, f.problems(&s.App)...)
 		errs = append(errs, f.storageNamed())
 	}
-	return joinDistinct(append(errs, s.separate(), s.separateLetters()))
+	return joinDistinct(append(errs, s.separate(), s.separateDeadLetters()))
 }
 
 // joinDistinct leaves out repeated texts: a setting of the app may be wrong for
@@ -58,16 +58,6 @@ func (f *functionSettings) complete() error {
 	return errors.Join(errs...)
 }
 
-// storageNamed refuses dead letters in an Azure Storage account without a
-// connection.
-func (f *functionSettings) storageNamed() error {
-	if !f.DeadLetters.onStorage() || f.DeadLettersConnection != "" {
-		return nil
-	}
-	return fmt.Errorf("%s=\"\": %s=%v needs an Azure Storage account: name its connection",
-		f.setting("DEAD_LETTERS_CONNECTION"), f.setting("DEAD_LETTERS"), f.DeadLetters)
-}
-
 // durable refuses what needs a process that somebody starts once: those of a
 // host come and go, and each would discard the progress of the others.
 func (s *settings) durable(host string) error {
@@ -85,7 +75,7 @@ func (s *settings) durable(host string) error {
 // instance, unless it is a mounted share.
 func (s *settings) warnOfDisks(host string, log *zap.Logger) {
 	for _, f := range s.Functions {
-		if f.DeadLetters.kind == lettersDirectory {
+		if f.DeadLetters.row().onDisk {
 			log.Warn("dead letters go to a disk of the instance: if it is not a mounted share, they are lost with it; set "+
 				f.setting("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.name))
 		}
