@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
 	"halley/handlers"
@@ -21,6 +23,7 @@ import (
 // that keep their leases in the same place under the same intervals.
 type application struct {
 	settings *settings
+	options  appOptions
 	log      *zap.Logger
 	accounts accounts
 	groups   []group
@@ -40,16 +43,26 @@ type group struct {
 	functions []trigger.Function
 }
 
-// openApp opens the handlers and makes the hosts; it makes no request. grace
-// is how long a running handler may finish at a stop. Close the app after use.
-func openApp(ctx context.Context, s *settings, grace time.Duration, log *zap.Logger) (*application, error) {
-	a := &application{settings: s, log: log, accounts: accounts{}, opened: map[string]trigger.Function{}}
+// appOptions say how the application is wired. Commands and hosts of production
+// set the grace alone; halley dev sets the others to run on an embedded account
+// and to observe the same application.
+type appOptions struct {
+	grace     time.Duration           // for a running handler at a stop
+	transport policy.Transporter      // of requests to Cosmos DB; nil is the network
+	wrap      func(*trigger.Function) // changes an opened function; may be nil
+	observe   func(trigger.Event)     // sees the events of all hosts; may be nil
+}
+
+// openApp opens the handlers and makes the hosts; it makes no request. Close the
+// app after use.
+func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logger) (*application, error) {
+	a := &application{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}}
 	for _, f := range s.Functions {
 		if err := a.open(ctx, f); err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	if err := a.makeHosts(grace); err != nil {
+	if err := a.makeHosts(options.grace); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -67,11 +80,14 @@ func (a *application) open(ctx context.Context, f functionSettings) error {
 	}
 	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName}, f.Own)
 	if err != nil {
-		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
-	fn.Handler = handler
-	a.opened[f.Name] = fn
 	a.closers = append(a.closers, closer)
+	fn.Handler = handler
+	if a.options.wrap != nil {
+		a.options.wrap(&fn)
+	}
+	a.opened[f.Name] = fn
 	g := a.groupOf(f, at.leases)
 	g.functions = append(g.functions, fn)
 	return nil
@@ -94,6 +110,9 @@ func (a *application) makeHosts(grace time.Duration) error {
 	for _, g := range a.groups {
 		o := g.options
 		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe}
+		if a.options.observe != nil {
+			o.Observers = append(o.Observers, a.options.observe)
+		}
 		host, err := trigger.New(g.leases, g.functions, &o)
 		if err != nil {
 			return err
@@ -205,22 +224,32 @@ func (a accounts) open(f functionSettings) (at containers, err error) {
 	}, nil
 }
 
-// accounts shares the clients of an app, by connection and regions.
-type accounts map[string]*cosmos.Client
+// accounts shares the clients of an app, by connection and regions. The zero
+// value shares none.
+type accounts struct {
+	transport policy.Transporter // nil is the network
+	clients   map[string]*cosmos.Client
+}
+
+func newAccounts(transport policy.Transporter) accounts {
+	return accounts{transport, map[string]*cosmos.Client{}}
+}
 
 func (a accounts) client(connection connectionName, regions list) (*cosmos.Client, error) {
 	key := string(connection) + "\n" + regions.String()
-	if client, ok := a[key]; ok {
+	if client, ok := a.clients[key]; ok {
 		return client, nil
 	}
 	c, err := resolveConnection(connection)
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.client(cosmos.ClientOptions{PreferredRegions: regions})
+	client, err := c.client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", connection, err)
 	}
-	a[key] = client
+	if a.clients != nil {
+		a.clients[key] = client
+	}
 	return client, nil
 }

@@ -86,7 +86,7 @@ func TestAppRefusesWhatCannotOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := openApp(t.Context(), s, time.Second, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := openApp(t.Context(), s, appOptions{grace: time.Second}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one that names %s", err, test.says)
 			}
 		})

@@ -81,7 +81,7 @@ func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.
 	if err != nil {
 		log.Warn("functionTimeout is not known", zap.Error(err), zap.Duration("assumed", limit))
 	}
-	a, err := openApp(ctx, s, min(time.Duration(s.App.StopGrace), margin(limit)/3), log)
+	a, err := openApp(ctx, s, appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}, log)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func lookupEnv(name string) string {
 
 // client makes a client of the account. No I/O.
 func (c connection) client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
-	if endpoint, err := url.Parse(c.Endpoint); err == nil && endpoint.Scheme == "https" && loopbackHost(endpoint.Host) {
+	if endpoint, err := url.Parse(c.Endpoint); opts.Transport == nil && err == nil && endpoint.Scheme == "https" && loopbackHost(endpoint.Host) {
 		opts.Transport = loopbackTransport()
 	}
 	return cosmos.NewClient(c.Endpoint, c.credential, &opts)

@@ -93,7 +93,7 @@ func openStores(function string) ([]functionStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := accounts{}
+	clients := newAccounts(nil)
 	var stores []functionStore
 	for _, f := range s.Functions {
 		store, err := clients.openDeadLetters(f, zap.NewNop())

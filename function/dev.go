@@ -11,7 +11,6 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 const (
@@ -41,13 +40,17 @@ Redis and a push receiver, and one or more hosts that share the leases.
 
 It ends after --for, or with Ctrl-C: the writer stops, the handlers catch up,
 the hosts release their leases. The summary tells what was written, delivered,
-redelivered and lost, which is every document whose newest version some
-function neither accepted nor has in its dead letter store. If anything was lost
+redelivered and lost. A document is lost if its newest version was neither
+accepted by some function nor stored as its dead letter. If anything was lost,
 the exit code is 1.
 
-With --poison N one in N documents is refused by every handler. It is isolated
-and dead-lettered, while the others go on. At the end the poison is cured and the
-letters are replayed, which leaves the store empty.`,
+With --poison N every handler fails on one in N documents. Such a document is
+isolated and dead-lettered, while the others continue. At the end the poison is
+cured and the dead letters are replayed, which leaves the store empty.
+
+Dev opens the application as halley run does, with shorter intervals and the
+embedded services as defaults. Settings in the environment override these; a
+connection to another account is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -120,19 +123,23 @@ func isTerminal(w io.Writer) bool {
 
 // dev runs the sample application until o.For has passed or ctx ends, and sums up.
 func dev(ctx context.Context, o devOptions, show *progress) (result devSummary, err error) {
-	log := jsonLogger(show, "error")
-	if o.Poison > 0 {
-		log = zap.NewNop() // every refusal would be an error of its own
-	}
-	world, err := openSample(ctx, o.Data, log)
+	world, err := openSample(o.Data)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	s, err := newSession(o, world, show, log)
+	settings, err := world.settings(o.Poison > 0)
 	if err != nil {
 		return result, err
 	}
+	if err := world.populate(ctx, settings); err != nil {
+		return result, err
+	}
+	s, err := newSession(ctx, o, world, settings, show, jsonLogger(show, settings.App.LogLevel))
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	began := time.Now()
 	if err := s.run(ctx); err != nil {
 		return result, err

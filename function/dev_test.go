@@ -62,37 +62,92 @@ func TestDevLosesNothing(t *testing.T) {
 // handled when it can be.
 func TestDevWithPoison(t *testing.T) {
 	s, out, _ := runDev(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
-	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.LettersLeft != 0 {
+	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.DeadLettersLeft != 0 {
 		t.Errorf("summary %s", out)
 	}
 	for _, f := range s.Functions {
 		if f.DeadLettered == 0 || f.Delivered < s.Written/2 {
-			t.Errorf("%+v, want letters and all the rest delivered", f)
+			t.Errorf("%+v, want dead letters and all the rest delivered", f)
 		}
 	}
 }
 
-// TestDevKeepsLetters: letters of a run that could not replay them are replayed
+// openSession opens a run with the environment's settings.
+func openSession(t *testing.T, o devOptions) *session {
+	t.Helper()
+	world, err := openSample("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = world.Close() })
+	settings, err := world.settings(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.populate(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSession(t.Context(), o, world, settings, newProgress(&bytes.Buffer{}, false), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// TestDevReadsSettings: settings override the defaults of a development run, and
+// group functions onto hosts as everywhere.
+func TestDevReadsSettings(t *testing.T) {
+	dead := t.TempDir()
+	cleanEnv(t, map[string]string{
+		"HALLEY_OWNER":                       "here",
+		"HALLEY_DATABASE_NAME":               "games",
+		"HALLEY_PUSH_CONTAINER_NAME":         "scores",
+		"HALLEY_PUSH_LEASE_CONTAINER_NAME":   "leases2",
+		"HALLEY_LEADERBOARD_DEAD_LETTERS":    "directory:" + dead,
+		"HALLEY_PUSH_DEAD_LETTERS":           "container:dead",
+		"HALLEY_RETRY_MAX":                   "5s",
+		"HALLEY_PUSH_LEASE_ACQUIRE_INTERVAL": "500ms",
+	})
+	s := openSession(t, devOptions{Rate: 50, Hosts: 2, For: 500 * time.Millisecond})
+	if len(s.hosts()) != 4 || s.hosts()[0].Owner() != "here-1" || len(s.writer.containers) != 2 {
+		t.Errorf("%d hosts, the first %s, %d containers written", len(s.hosts()), s.hosts()[0].Owner(), len(s.writer.containers))
+	}
+	if f := s.apps[0].opened["push"]; f.RetryMax != 5*time.Second || f.RetryMin != time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
+		t.Errorf("push reads %s/%s, retries from %v to %v", f.Container.Database(), f.Container.Name(), f.RetryMin, f.RetryMax)
+	}
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sum := s.summary(time.Second); sum.Lost != 0 || sum.Written == 0 || sum.FailedWrites != 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+func TestDevRefusesAnotherAccount(t *testing.T) {
+	cleanEnv(t, map[string]string{
+		"HALLEY_LEASE_CONNECTION": "CosmosDB",
+		"CosmosDB":                "AccountEndpoint=https://games.example:443/;AccountKey=c2VjcmV0;",
+	})
+	err := devMain(t.Context(), devOptions{Rate: 1, Hosts: 1}, &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "HALLEY_LEASE_CONNECTION=CosmosDB is another account") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDevReplaysDeadLettersOfEarlierRuns: dead letters of a run that could not replay them are replayed
 // by the next one.
 func TestDevKeepsLetters(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
-	world, err := openSample(t.Context(), "", zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer world.Close()
+	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
 	old := trigger.DeadLetter{ID: "old", Function: "leaderboard", Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
-	if err := world.functions[0].DeadLetters.Put(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	s, err := newSession(devOptions{Rate: 10, Hosts: 1}, world, newProgress(&bytes.Buffer{}, false), zap.NewNop())
-	if err != nil {
+	if err := s.apps[0].opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if sum := s.summary(0); sum.Replayed != 1 || sum.LettersLeft != 0 || sum.Lost != 0 {
+	if sum := s.summary(0); sum.Replayed != 1 || sum.DeadLettersLeft != 0 || sum.Lost != 0 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -174,17 +229,20 @@ func TestLossIsAnError(t *testing.T) {
 // TestHostThatFailsEndsTheRun: no one waits for handlers that nobody calls.
 func TestHostThatFailsEndsTheRun(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
-	show := newProgress(&bytes.Buffer{}, false)
-	world, err := openSample(t.Context(), "", zap.NewNop())
+	world, err := openSample("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer world.Close()
-	world.functions[0].Container = world.client.Container("nowhere", "nothing")
-	s, err := newSession(devOptions{Rate: 10, Hosts: 1}, world, show, zap.NewNop())
+	settings, err := world.settings(false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := newSession(t.Context(), devOptions{Rate: 10, Hosts: 1}, world, settings, newProgress(&bytes.Buffer{}, false), zap.NewNop()) // no container exists
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.run(ctx); err == nil || !strings.Contains(err.Error(), "dev-1") || ctx.Err() != nil {

@@ -49,7 +49,7 @@ func serveLambda(ctx context.Context) int {
 	}
 	log = newLogger(s.App.LogLevel)
 	s.warnOfDisks("AWS Lambda", log)
-	a, err := openApp(ctx, s, time.Duration(s.App.StopGrace), log)
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
 	if err != nil {
 		log.Error("the functions cannot be opened", zap.Error(err))
 		return 1

@@ -22,7 +22,7 @@ func openTestApp(t *testing.T, env map[string]string) *application {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openApp(t.Context(), s, time.Second, zap.NewNop())
+	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,13 +32,13 @@ func (e *entry) has(i int) int { return max(e.seen[i], e.kept[i]) }
 
 // accepted counts what a function accepted.
 type accepted struct {
-	Name         string `json:"name"`
-	Delivered    int    `json:"delivered"`
-	Redelivered  int    `json:"redelivered"`  // the same version again, or an older one
-	DeadLettered int    `json:"deadLettered"` // changes that were given up and stored
-	Replayed     int    `json:"replayed"`     // letters that were accepted at the end
-	LettersLeft  int    `json:"lettersLeft"`  // and those that are still in the store
-	Lost         int    `json:"lost"`         // documents whose newest version is missing
+	Name            string `json:"name"`
+	Delivered       int    `json:"delivered"`
+	Redelivered     int    `json:"redelivered"`     // the same version again, or an older one
+	DeadLettered    int    `json:"deadLettered"`    // changes that were given up and stored
+	Replayed        int    `json:"replayed"`        // letters that were accepted at the end
+	DeadLettersLeft int    `json:"deadLettersLeft"` // and those that are still in the store
+	Lost            int    `json:"lost"`            // documents whose newest version is missing
 }
 
 func newLedger(functions []string) *ledger {
@@ -111,8 +111,9 @@ func (l *ledger) advance() {
 	}
 }
 
-// buried notes that a letter of function i is durable. The same letter counts once.
-func (l *ledger) buried(i int, id string, d versioned) {
+// deadLettered notes that a dead letter of function i is durable. The same one counts
+// once.
+func (l *ledger) deadLettered(i int, id string, d versioned) {
 	l.mu.Lock()
 	f, e := &l.functions[i], l.entry(d.ID)
 	if !l.letters[id] {
@@ -132,7 +133,7 @@ func (l *ledger) replayed(i, handled int, left []versioned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := &l.functions[i]
-	f.Replayed, f.LettersLeft, f.Lost = handled, len(left), 0
+	f.Replayed, f.DeadLettersLeft, f.Lost = handled, len(left), 0
 	for _, e := range l.documents {
 		e.kept[i] = 0
 	}

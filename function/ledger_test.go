@@ -73,7 +73,7 @@ func TestLedgerCounts(t *testing.T) {
 			case 2, 3:
 				l.accept(i, []versioned{{id, version}})
 			case 4:
-				l.buried(i, fmt.Sprint(id, i, version), versioned{id, version})
+				l.deadLettered(i, fmt.Sprint(id, i, version), versioned{id, version})
 			}
 			if random.IntN(50) == 0 {
 				l.replayed(random.IntN(3), 0, []versioned{{id, version}})
@@ -99,19 +99,19 @@ func TestLettersAreHandledWhileTheyAreKept(t *testing.T) {
 	l := newLedger([]string{"a"})
 	l.wrote("x", 2)
 	l.wrote("y", 1)
-	l.buried(0, "letter of x@2", versioned{"x", 2})
-	l.buried(0, "letter of x@2", versioned{"x", 2}) // stored twice is stored once
-	l.buried(0, "letter of y", versioned{"y", 1})
+	l.deadLettered(0, "letter of x@2", versioned{"x", 2})
+	l.deadLettered(0, "letter of x@2", versioned{"x", 2}) // stored twice is stored once
+	l.deadLettered(0, "letter of y", versioned{"y", 1})
 	if _, f := l.totals(); f[0].Lost != 0 || f[0].DeadLettered != 2 {
 		t.Errorf("with letters: %+v", f[0])
 	}
 	l.accept(0, []versioned{{"x", 2}}) // replayed
 	l.replayed(0, 1, []versioned{{"y", 1}})
-	if _, f := l.totals(); f[0].Lost != 0 || f[0].Replayed != 1 || f[0].LettersLeft != 1 {
+	if _, f := l.totals(); f[0].Lost != 0 || f[0].Replayed != 1 || f[0].DeadLettersLeft != 1 {
 		t.Errorf("after the replay: %+v", f[0])
 	}
 	l.replayed(0, 0, nil)
-	if _, f := l.totals(); f[0].Lost != 1 || f[0].LettersLeft != 0 {
+	if _, f := l.totals(); f[0].Lost != 1 || f[0].DeadLettersLeft != 0 {
 		t.Errorf("after the store forgot y: %+v", f[0])
 	}
 }

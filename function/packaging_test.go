@@ -116,7 +116,7 @@ func TestExampleSettings(t *testing.T) {
 	if _, err := resolveConnection(s.Functions[0].Connection); err != nil {
 		t.Error(err)
 	}
-	a, err := openApp(t.Context(), s, 0, jsonLogger(&bytes.Buffer{}, "error"))
+	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(&bytes.Buffer{}, "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

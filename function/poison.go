@@ -10,8 +10,8 @@ import (
 	"halley/trigger"
 )
 
-// poison makes one in so many documents such that every handler refuses them,
-// until they are cured. Which ones follows from their ids; 0 is none.
+// poison makes every handler fail on one in so many documents, until they are
+// cured. The ids select them; 0 is none.
 type poison struct {
 	oneIn int
 	cured atomic.Bool
@@ -26,7 +26,7 @@ func (p *poison) in(id string) bool {
 	return h.Sum64()%uint64(p.oneIn) == 0
 }
 
-// into refuses batches with a poison document in them, ahead of the handler.
+// into fails batches that hold a poison document, before they reach the handler.
 func (p *poison) into(handle trigger.Handler) trigger.Handler {
 	return func(ctx context.Context, b trigger.Batch) error {
 		for _, c := range b.Changes {
@@ -44,36 +44,41 @@ func versionedOf(document json.RawMessage) (d versioned) {
 	return d
 }
 
-// notedLetters is a store whose letters function i of the ledger counts as handled.
-type notedLetters struct {
+// notedDeadLetters is a store whose dead letters count as handled in the ledger,
+// for its function i.
+type notedDeadLetters struct {
 	trigger.DeadLetters
 	books *ledger
 	i     int
 }
 
 // Put implements [trigger.DeadLetters].
-func (n notedLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
+func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
 	err := n.DeadLetters.Put(ctx, d)
 	if err == nil {
-		n.books.buried(n.i, d.ID, versionedOf(d.Document))
+		n.books.deadLettered(n.i, d.ID, versionedOf(d.Document))
 	}
 	return err
 }
 
-// replay cures the poison and gives every letter to its handler again, oldest
-// first. What is in the store after that, and only that, counts as handled
-// without having been accepted.
+// replay cures the poison and gives every dead letter to its handler again, oldest
+// first. After that, the dead letters that are still stored, and no others, count
+// as handled although the handler did not accept them.
 func (s *session) replay(ctx context.Context) error {
 	s.poison.cured.Store(true)
-	for i, f := range s.world.functions {
-		done, err := trigger.Replay(ctx, f.DeadLetters, f.Name, f.Handler, nil)
+	for i, f := range s.settings.Functions {
+		if !f.DeadLetters.row().keeps {
+			continue
+		}
+		fn := s.apps[0].opened[f.Name]
+		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.Name, fn.Handler, nil)
 		if err != nil {
 			return err
 		}
 		var left []versioned
-		for d, err := range f.DeadLetters.List(ctx, f.Name) {
+		for d, err := range fn.DeadLetters.List(ctx, fn.Name) {
 			if err != nil {
-				return fmt.Errorf("dead letters of %s: %w", f.Name, err)
+				return fmt.Errorf("dead letters of %s: %w", fn.Name, err)
 			}
 			left = append(left, versionedOf(d.Document))
 		}

@@ -83,11 +83,11 @@ func TestPositions(t *testing.T) {
 func TestSummaryForPeople(t *testing.T) {
 	var out bytes.Buffer
 	s := devSummary{Seconds: 20, Hosts: 2, Written: 2000, FailedWrites: 3, lastFailure: errLost,
-		Functions: []accepted{{Name: "push", Delivered: 1900, Redelivered: 4, DeadLettered: 12, Lost: 1}}, DeadLettered: 12, Replayed: 11, LettersLeft: 1, Ranges: []position{{"push", "0", "dev-1", 950, 1234, `"1234"`}}}
+		Functions: []accepted{{Name: "push", Delivered: 1900, Redelivered: 4, DeadLettered: 12, Lost: 1}}, DeadLettered: 12, Replayed: 11, DeadLettersLeft: 1, Ranges: []position{{"push", "0", "dev-1", 950, 1234, `"1234"`}}}
 	if err := s.print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"2000 results", "3 writes failed", "1900", "12 changes dead-lettered; 11 letters replayed at the end, 1 left", `"1234"`, "dev-1"} {
+	for _, says := range []string{"2000 results", "3 writes failed", "1900", "12 changes dead-lettered; 11 dead letters replayed at the end, 1 left", `"1234"`, "dev-1"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("summary lacks %q:\n%s", says, out.String())
 		}

@@ -111,7 +111,7 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 	if err != nil {
 		return err
 	}
-	a, err := openApp(ctx, s, time.Duration(s.App.StopGrace), jsonLogger(os.Stderr, s.App.LogLevel))
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, jsonLogger(os.Stderr, s.App.LogLevel))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	log := newLogger(s.App.LogLevel)
-	a, err := openApp(ctx, s, time.Duration(s.App.StopGrace), log)
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
 	if err != nil {
 		return err
 	}

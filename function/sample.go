@@ -1,26 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	webpush "github.com/SherClockHolmes/webpush-go"
 	"github.com/alicebob/miniredis/v2"
-	"go.uber.org/zap"
 
 	"halley/handlers"
-	"halley/handlers/app"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
 	"halley/handlers/push/pushservice"
-	"halley/trigger"
 	"halley/trigger/cosmos"
-	"halley/trigger/deadletter"
 	"halley/trigger/emulator"
 )
 
@@ -33,64 +29,32 @@ const (
 	sampleRanges        = 4
 )
 
-// sample is the sample application in one process: an embedded account with
-// its containers, an embedded Redis, a push receiver, and the handlers.
+// sample holds the services that the sample application uses, in this process:
+// an embedded account, an embedded Redis and a push receiver.
 type sample struct {
-	account   *emulator.Account
-	client    *cosmos.Client
-	redis     *miniredis.Miniredis
-	receiver  *pushservice.Service
-	vapid     struct{ public, private string }
-	functions []trigger.Function
-	closers   []func() error // in order of opening
+	account  *emulator.Account
+	client   *cosmos.Client
+	redis    *miniredis.Miniredis
+	receiver *pushservice.Service
+	closers  []func() error // in order of opening
 
 	notified  atomic.Int64
 	receiving sync.WaitGroup
 }
 
-// openSample starts everything but the hosts. data is the account's directory,
-// "" for memory. Close the sample after use.
-func openSample(ctx context.Context, data string, log *zap.Logger) (s *sample, err error) {
+// openSample starts the services. data is the account's directory, "" for
+// memory. Close the sample after use.
+func openSample(data string) (s *sample, err error) {
 	s = &sample{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	for _, step := range []func() error{
-		func() error { return s.openAccount(ctx, data) },
-		s.openRedis,
-		s.openReceiver,
-		func() error { return s.subscribe(ctx) },
-	} {
+	for _, step := range []func() error{func() error { return s.openAccount(data) }, s.openRedis, s.openReceiver} {
 		if err := step(); err != nil {
-			return s, err
-		}
-	}
-	enabled, err := sampleFunctions()
-	if err != nil {
-		return s, err
-	}
-	for _, entry := range enabled {
-		if err := s.openHandler(ctx, entry, log); err != nil {
-			return s, err
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
 
-// sampleFunctions are the functions that HALLEY_FUNCTIONS names, or all. Other
-// settings of the app do not matter here.
-func sampleFunctions() ([]handlers.Entry, error) {
-	all := handlers.All()
-	var settings appSettings
-	if err := errors.Join(refuseUnknown(all), process(prefix, &settings)); err != nil {
-		return nil, err
-	}
-	return enable(all, settings.Functions)
-}
-
-// Close ends everything, in the reverse order of opening.
+// Close stops everything, in the reverse order of opening.
 func (s *sample) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(s.closers) {
@@ -100,25 +64,13 @@ func (s *sample) Close() error {
 	return errors.Join(errs...)
 }
 
-func (s *sample) openAccount(ctx context.Context, data string) (err error) {
+func (s *sample) openAccount(data string) (err error) {
 	if s.account, err = emulator.New(&emulator.Options{Data: data}); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.account.Close)
-	if s.client, err = embeddedClient(s.account); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		name, key string
-		ranges    int
-	}{{sampleResults, "/player", sampleRanges}, {sampleLeases, "/id", 1}, {sampleSubscriptions, "/player", 1}} {
-		definition := cosmos.ContainerDefinition{ID: c.name, Throughput: c.ranges * ruPerRange}
-		definition.PartitionKey.Paths = []string{c.key}
-		if err := createContainer(ctx, s.client, sampleDatabase, definition); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.client, err = embeddedClient(s.account)
+	return err
 }
 
 func (s *sample) openRedis() (err error) {
@@ -129,11 +81,8 @@ func (s *sample) openRedis() (err error) {
 	return nil
 }
 
-// openReceiver starts the push receiver, which counts what devices receive.
+// openReceiver starts the push receiver, which counts received notifications.
 func (s *sample) openReceiver() (err error) {
-	if s.vapid.private, s.vapid.public, err = webpush.GenerateVAPIDKeys(); err != nil {
-		return fmt.Errorf("make VAPID keys: %w", err)
-	}
 	if s.receiver, err = pushservice.Start("127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -152,76 +101,131 @@ func (s *sample) openReceiver() (err error) {
 	return nil
 }
 
+// defaults are the defaults of settings in a development run: the embedded
+// services, and intervals that show within seconds what takes minutes in
+// production. The environment overrides each.
+func (s *sample) defaults(poison bool) (map[string]string, error) {
+	private, public, err := webpush.GenerateVAPIDKeys()
+	if err != nil {
+		return nil, fmt.Errorf("make VAPID keys: %w", err)
+	}
+	redis := "redis://" + s.redis.Addr()
+	level := "error"
+	if poison {
+		level = "fatal" // else every failure on a poison document would be a line
+	}
+	return map[string]string{
+		"HALLEY_OWNER":                     "dev",
+		"HALLEY_LOG_LEVEL":                 level,
+		"HALLEY_CONNECTION":                localEmulator,
+		"HALLEY_DATABASE_NAME":             sampleDatabase,
+		"HALLEY_CONTAINER_NAME":            sampleResults,
+		"HALLEY_LEASE_CONTAINER_NAME":      sampleLeases,
+		"HALLEY_START_FROM":                "beginning",
+		"HALLEY_FEED_POLL_DELAY":           "200ms",
+		"HALLEY_LEASE_ACQUIRE_INTERVAL":    "1s",
+		"HALLEY_LEASE_RENEW_INTERVAL":      "2s",
+		"HALLEY_LEASE_EXPIRATION_INTERVAL": "10s",
+		"HALLEY_RETRY_MIN":                 "1ms",
+		"HALLEY_RETRY_MAX":                 "20ms",
+		"HALLEY_BREAKER_LIMIT":             "unlimited",
+
+		"HALLEY_LEADERBOARD_REDIS_URL":             redis,
+		"HALLEY_PUSH_REDIS_URL":                    redis,
+		"HALLEY_PUSH_VAPID_PUBLIC_KEY":             public,
+		"HALLEY_PUSH_VAPID_PRIVATE_KEY":            private,
+		"HALLEY_PUSH_VAPID_SUBJECT":                "mailto:dev@example.com",
+		"HALLEY_PUSH_SUBSCRIPTIONS_CONTAINER_NAME": sampleSubscriptions,
+		"HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS":      strconv.FormatBool(true),
+	}, nil
+}
+
+// settings reads the settings of a development run. A connection to another
+// account than the embedded one is refused: its requests would not go there.
+func (s *sample) settings(poison bool) (*settings, error) {
+	defaults, err := s.defaults(poison)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadSettingsOver(defaults, handlers.All())
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range loaded.Functions {
+		for name, connection := range map[string]connectionName{"CONNECTION": f.Connection, "LEASE_CONNECTION": f.LeaseConnection} {
+			c, err := resolveConnection(connection)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.setting(name), err)
+			}
+			if c.Endpoint != emulatorEndpoint {
+				return nil, fmt.Errorf("%s=%s is another account: halley dev runs on its embedded account only, so remove the setting or use halley run",
+					f.setting(name), connection)
+			}
+		}
+	}
+	return loaded, nil
+}
+
+// populate creates the containers that the settings name, and the subscriptions.
+func (s *sample) populate(ctx context.Context, of *settings) error {
+	for _, f := range of.Functions {
+		if err := s.create(ctx, f.DatabaseName, f.ContainerName, "/player", sampleRanges); err != nil {
+			return err
+		}
+		if err := s.create(ctx, f.LeaseDatabaseName, f.LeaseContainerName, "/id", 1); err != nil {
+			return err
+		}
+		if in, ok := f.deadLetterContainer(); ok {
+			if err := s.create(ctx, in.database, in.container, "/id", 1); err != nil {
+				return err
+			}
+		}
+		if own, ok := f.Own.(*push.Settings); ok {
+			database := cmp.Or(own.SubscriptionsDatabaseName, f.DatabaseName)
+			if err := s.create(ctx, database, own.SubscriptionsContainerName, "/player", 1); err != nil {
+				return err
+			}
+			if err := s.subscribe(ctx, s.client.Container(database, own.SubscriptionsContainerName), own.VAPIDPublicKey); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// create creates a container if it is missing.
+func (s *sample) create(ctx context.Context, database, name, key string, ranges int) error {
+	definition := cosmos.ContainerDefinition{ID: name, Throughput: ranges * ruPerRange}
+	definition.PartitionKey.Paths = []string{key}
+	return createContainer(ctx, s.client, database, definition)
+}
+
 // subscribe gives every player one device. Its document replaces that of an
-// earlier run, whose receiver is gone.
-func (s *sample) subscribe(ctx context.Context) error {
-	container := s.client.Container(sampleDatabase, sampleSubscriptions)
+// earlier run, whose receiver no longer exists.
+func (s *sample) subscribe(ctx context.Context, subscriptions *cosmos.Container, vapidKey string) error {
 	for i := range players {
-		device, err := s.receiver.Subscribe(s.vapid.public)
+		device, err := s.receiver.Subscribe(vapidKey)
 		if err != nil {
 			return err
 		}
 		d := push.NewSubscription(playerName(i), device.Endpoint, push.Keys{P256dh: device.P256dh, Auth: device.Auth})
 		d.ID = "device-of-" + d.Player
-		if _, err := container.Upsert(ctx, cosmos.NewPartitionKey(d.Player), d); err != nil {
+		if _, err := subscriptions.Upsert(ctx, cosmos.NewPartitionKey(d.Player), d); err != nil {
 			return fmt.Errorf("subscribe %s: %w", d.Player, err)
 		}
 	}
 	return nil
 }
 
-// openHandler opens a handler on the embedded services; one that this file does
-// not know gets its settings from the environment alone. Its delivery policy, too,
-// shows within seconds what takes minutes with the defaults.
-func (s *sample) openHandler(ctx context.Context, entry handlers.Entry, log *zap.Logger) error {
-	settings, err := entry.Load()
-	if err != nil {
-		return err
+// monitored returns the distinct monitored containers.
+func (s *sample) monitored(of *settings) (containers []*cosmos.Container) {
+	seen := map[[2]string]bool{}
+	for _, f := range of.Functions {
+		key := [2]string{f.DatabaseName, f.ContainerName}
+		if !seen[key] {
+			seen[key] = true
+			containers = append(containers, s.client.Container(f.DatabaseName, f.ContainerName))
+		}
 	}
-	redis := app.RedisURL("redis://" + s.redis.Addr())
-	switch own := settings.(type) {
-	case *leaderboard.Settings:
-		own.RedisURL = redis
-	case *push.Settings:
-		own.RedisURL = redis
-		own.VAPIDPublicKey, own.VAPIDPrivateKey = s.vapid.public, app.Secret(s.vapid.private)
-		own.VAPIDSubject = "mailto:dev@example.com"
-		own.SubscriptionsDatabaseName, own.SubscriptionsContainerName = sampleDatabase, sampleSubscriptions
-		own.AllowPrivateEndpoints = true
-	}
-	handle, closer, err := entry.Open(ctx, handlers.Env{Logger: log, Container: s.client.Container, Database: sampleDatabase}, settings)
-	if err != nil {
-		return err
-	}
-	s.closers = append(s.closers, closer)
-	letters, err := deadletter.NewContainer(s.client.Container(sampleDatabase, sampleLeases), nil)
-	if err != nil {
-		return err
-	}
-	s.functions = append(s.functions, trigger.Function{
-		Name:         entry.Name,
-		Container:    s.client.Container(sampleDatabase, sampleResults),
-		Handler:      handle,
-		StartFrom:    trigger.FromBeginning(),
-		RetryMin:     time.Millisecond,
-		RetryMax:     20 * time.Millisecond,
-		MaxAttempts:  3,
-		DeadLetters:  letters,
-		BreakerLimit: -1,
-	})
-	return nil
-}
-
-// host makes a host with intervals that show within seconds what takes minutes
-// with the defaults.
-func (s *sample) host(owner string, observe func(trigger.Event), log *zap.Logger) (*trigger.Host, error) {
-	return trigger.New(s.client.Container(sampleDatabase, sampleLeases), s.functions, &trigger.Options{
-		Owner:                   owner,
-		FeedPollDelay:           200 * time.Millisecond,
-		LeaseAcquireInterval:    time.Second,
-		LeaseRenewInterval:      2 * time.Second,
-		LeaseExpirationInterval: 10 * time.Second,
-		Logger:                  log,
-		Observers:               []func(trigger.Event){observe},
-	})
+	return containers
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,54 +12,73 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger"
-	"halley/trigger/cosmos"
 )
 
-// catchUpTime is for the handlers, after the last write.
+// catchUpTime is the time that handlers get after the last write.
 const catchUpTime = 30 * time.Second
 
-// session is one development run: hosts and a writer on the sample application,
-// and what is noted about them.
+// session is one development run: hosts of the application, a writer, and the
+// records of both.
 type session struct {
-	options devOptions
-	world   *sample
-	show    *progress
-	books   *ledger
-	at      *positions
-	writer  *writer
-	poison  *poison
-	hosts   []*trigger.Host
+	options  devOptions
+	world    *sample
+	settings *settings
+	show     *progress
+	books    *ledger
+	at       *positions
+	poison   *poison
+	writer   *writer
+	apps     []*application // one for each host, as separate processes would have
 }
 
-// newSession puts every function under the eyes of one ledger and makes the
-// hosts.
-func newSession(o devOptions, world *sample, show *progress, log *zap.Logger) (*session, error) {
-	s := &session{options: o, world: world, show: show, at: newPositions(), poison: &poison{oneIn: o.Poison}}
-	var names []string
-	for _, f := range world.functions {
-		names = append(names, f.Name)
-	}
-	s.books = newLedger(names)
-	for i := range world.functions {
-		f := &world.functions[i]
-		f.Handler = s.books.watch(i, s.poison.into(f.Handler))
-		f.DeadLetters = notedLetters{f.DeadLetters, s.books, i}
+// newSession opens the application once for each host, with one ledger between
+// the runtime and the handlers of all. Close the session after use.
+func newSession(ctx context.Context, o devOptions, world *sample, of *settings, show *progress, log *zap.Logger) (*session, error) {
+	s := &session{
+		options: o, world: world, settings: of, show: show,
+		books: newLedger(of.App.Functions), at: newPositions(), poison: &poison{oneIn: o.Poison},
 	}
 	s.writer = &writer{
-		container: world.client.Container(sampleDatabase, sampleResults),
-		ledger:    s.books,
-		rate:      o.Rate,
-		run:       strconv.FormatInt(time.Now().UnixNano(), 36),
+		containers: world.monitored(of),
+		ledger:     s.books,
+		rate:       o.Rate,
+		run:        strconv.FormatInt(time.Now().UnixNano(), 36),
 	}
 	for i := range o.Hosts {
-		owner := "dev-" + strconv.Itoa(i+1)
-		host, err := world.host(owner, s.at.of(owner), log)
+		own := *of
+		own.App.Owner += "-" + strconv.Itoa(i+1)
+		a, err := openApp(ctx, &own, appOptions{
+			grace:     time.Duration(of.App.StopGrace),
+			transport: world.account,
+			wrap:      s.watch,
+			observe:   s.at.of(own.App.Owner),
+		}, log)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.Close())
 		}
-		s.hosts = append(s.hosts, host)
+		s.apps = append(s.apps, a)
 	}
 	return s, nil
+}
+
+// watch puts the poison and the ledger before a function's handler, and the
+// ledger before its store. A store that keeps nothing is not watched: a change
+// that it drops is lost.
+func (s *session) watch(fn *trigger.Function) {
+	i := slices.Index(s.settings.App.Functions, fn.Name)
+	fn.Handler = s.books.watch(i, s.poison.into(fn.Handler))
+	if s.settings.Functions[i].DeadLetters.row().keeps {
+		fn.DeadLetters = notedDeadLetters{fn.DeadLetters, s.books, i}
+	}
+}
+
+// Close closes what the handlers opened, after run.
+func (s *session) Close() error {
+	var errs []error
+	for _, a := range s.apps {
+		errs = append(errs, a.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // run writes until the time is up, ctx ends or a host fails, lets the handlers
@@ -67,10 +88,10 @@ func (s *session) run(ctx context.Context) error {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	var running sync.WaitGroup
-	for _, h := range s.hosts {
+	for _, a := range s.apps {
 		running.Go(func() {
-			if err := h.Run(working); err != nil {
-				stop(fmt.Errorf("host %s: %w", h.Owner(), err))
+			if err := a.Run(working); err != nil {
+				stop(fmt.Errorf("host %s: %w", a.settings.App.Owner, err))
 			}
 		})
 	}
@@ -90,7 +111,15 @@ func (s *session) run(ctx context.Context) error {
 	return s.replay(replaying)
 }
 
-// write runs the writer, and what goes on around it, until either context
+// hosts lists the hosts of all applications.
+func (s *session) hosts() (hosts []*trigger.Host) {
+	for _, a := range s.apps {
+		hosts = append(hosts, a.hosts...)
+	}
+	return hosts
+}
+
+// write runs the writer, the splitting and the progress line until either context
 // ends or the time is up.
 func (s *session) write(ctx, working context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,13 +130,13 @@ func (s *session) write(ctx, working context.Context) {
 	}
 	var around sync.WaitGroup
 	around.Go(func() { s.reshape(ctx) })
-	around.Go(func() { s.show.follow(ctx, s.books, s.hosts) })
+	around.Go(func() { s.show.follow(ctx, s.books, s.hosts()) })
 	s.writer.Run(ctx)
 	around.Wait()
 }
 
-// reshape splits the first range after the time that is asked for, and merges
-// its halves after as long again.
+// reshape splits the first range after --split-after, and merges its halves after
+// the same time again.
 func (s *session) reshape(ctx context.Context) {
 	d, show := s.options.SplitAfter, s.show
 	if d == 0 || !pause(ctx, d) {
@@ -122,7 +151,8 @@ func (s *session) reshape(ctx context.Context) {
 	if !pause(ctx, d) {
 		return
 	}
-	child, err := s.world.account.Merge(sampleDatabase, sampleResults, children...)
+	container := s.writer.containers[0]
+	child, err := s.world.account.Merge(container.Database(), container.Name(), children...)
 	if err != nil {
 		show.say(err.Error())
 		return
@@ -131,11 +161,12 @@ func (s *session) reshape(ctx context.Context) {
 }
 
 func (s *session) split(ctx context.Context) (children []string, err error) {
-	var ranges []cosmos.Range
-	if ranges, err = s.world.client.Container(sampleDatabase, sampleResults).Ranges(ctx); err != nil {
+	container := s.writer.containers[0]
+	ranges, err := container.Ranges(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return s.world.account.Split(sampleDatabase, sampleResults, ranges[0].ID)
+	return s.world.account.Split(container.Database(), container.Name(), ranges[0].ID)
 }
 
 // pause reports whether d passed before ctx ended.

@@ -26,7 +26,8 @@ type settings struct {
 	Functions []functionSettings // the enabled ones, in the order of the handlers' list
 	Values    []value            // every effective setting, for halley check
 
-	zeros []error // settings that are 0 although 0 stands for a default
+	zeros    []error           // settings that are 0 although 0 stands for a default
+	defaults map[string]string // in place of the usual ones, by the names of variables
 }
 
 // appSettings hold for the process as a whole: HALLEY_<NAME>.
@@ -79,11 +80,16 @@ type value struct{ Name, Value, Source string }
 // loadSettings reads the environment for the functions of the handlers' list.
 // Each error names the setting and the fix.
 func loadSettings(functions []handlers.Entry) (*settings, error) {
-	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info"}}
+	return loadSettingsOver(nil, functions)
+}
+
+// loadSettingsOver does the same with other defaults, by the names of variables.
+func loadSettingsOver(defaults map[string]string, functions []handlers.Entry) (*settings, error) {
+	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info"}, defaults: defaults}
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
 	}
-	if err := process(prefix, &s.App); err != nil {
+	if err := errors.Join(s.preset(prefix, &s.App), process(prefix, &s.App)); err != nil {
 		return nil, err
 	}
 	enabled, err := enable(functions, s.App.Functions)
@@ -107,13 +113,19 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
 	f := newFunctionSettings(entry)
+	if err := errors.Join(s.preset(prefix, &f.feedSettings), s.preset(prefix, &f.deliverySettings)); err != nil {
+		return err
+	}
 	for _, p := range []string{prefix, own} {
 		if err := errors.Join(process(p, &f.feedSettings), process(p, &f.deliverySettings)); err != nil {
 			return err
 		}
 	}
 	var err error
-	if f.Own, err = entry.Load(); err != nil {
+	if f.Own, err = entry.Load(); err == nil {
+		err = s.preset(own, f.Own)
+	}
+	if err != nil {
 		return err
 	}
 	f.LeaseConnection = cmp.Or(f.LeaseConnection, f.Connection)
@@ -139,6 +151,26 @@ func newFunctionSettings(entry handlers.Entry) functionSettings {
 	f.DeadLetters = storeSetting{kind: "container"}
 	f.DeadLettersConnection = "AzureWebJobsStorage"
 	return f
+}
+
+// preset sets the fields of spec that have a default in s and no value in the
+// environment.
+func (s *settings) preset(prefix string, spec any) error {
+	for setting, value := range reflect.ValueOf(spec).Elem().Fields() {
+		name := prefix + "_" + envName(setting)
+		text, ok := s.defaults[name]
+		if !ok || os.Getenv(name) != "" {
+			continue
+		}
+		if decoder, ok := value.Addr().Interface().(envconfig.Decoder); ok {
+			if err := decoder.Decode(text); err != nil {
+				return fmt.Errorf("default %s=%s: %w", name, text, err)
+			}
+			continue
+		}
+		value.SetString(text)
+	}
+	return nil
 }
 
 // process is envconfig.Process with errors that speak of settings.

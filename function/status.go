@@ -88,7 +88,7 @@ func (o statusOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	clients, last := accounts{}, error(nil)
+	clients, last := newAccounts(nil), error(nil)
 	for {
 		report, err := look(ctx, s, clients)
 		if ctx.Err() != nil {

@@ -9,20 +9,20 @@ import (
 
 // devSummary is what halley dev prints at its end.
 type devSummary struct {
-	Seconds       float64    `json:"seconds"`
-	Hosts         int        `json:"hosts"`
-	Written       int        `json:"written"`      // writes that were acknowledged, corrections included
-	FailedWrites  int        `json:"failedWrites"` // writes that were not
-	Delivered     int        `json:"delivered"`    // to all functions
-	Redelivered   int        `json:"redelivered"`
-	DeadLettered  int        `json:"deadLettered"` // by all functions; they count as handled
-	Replayed      int        `json:"replayed"`     // of these, at the end
-	LettersLeft   int        `json:"lettersLeft"`  // in the store after that
-	Lost          int        `json:"lost"`
-	Notifications int64      `json:"notifications"` // that devices received
-	Splits        int        `json:"splits"`        // leases that gave way to others at a split or merge
-	Functions     []accepted `json:"functions"`
-	Ranges        []position `json:"ranges"`
+	Seconds         float64    `json:"seconds"`
+	Hosts           int        `json:"hosts"`
+	Written         int        `json:"written"`      // writes that were acknowledged, corrections included
+	FailedWrites    int        `json:"failedWrites"` // writes that were not
+	Delivered       int        `json:"delivered"`    // to all functions
+	Redelivered     int        `json:"redelivered"`
+	DeadLettered    int        `json:"deadLettered"`    // by all functions; they count as handled
+	Replayed        int        `json:"replayed"`        // of these, at the end
+	DeadLettersLeft int        `json:"deadLettersLeft"` // in the store after that
+	Lost            int        `json:"lost"`
+	Notifications   int64      `json:"notifications"` // that devices received
+	Splits          int        `json:"splits"`        // leases that gave way to others at a split or merge
+	Functions       []accepted `json:"functions"`
+	Ranges          []position `json:"ranges"`
 
 	lastFailure error
 }
@@ -39,7 +39,7 @@ func (s *session) summary(took time.Duration) devSummary {
 		sum.Redelivered += f.Redelivered
 		sum.DeadLettered += f.DeadLettered
 		sum.Replayed += f.Replayed
-		sum.LettersLeft += f.LettersLeft
+		sum.DeadLettersLeft += f.DeadLettersLeft
 		sum.Lost += f.Lost
 	}
 	return sum
@@ -52,8 +52,8 @@ func (s devSummary) print(out io.Writer) error {
 	if s.FailedWrites > 0 {
 		fmt.Fprintf(out, "%d writes failed, the last with: %v\n\n", s.FailedWrites, s.lastFailure)
 	}
-	if s.DeadLettered > 0 || s.LettersLeft > 0 {
-		fmt.Fprintf(out, "%d changes dead-lettered; %d letters replayed at the end, %d left in the store\n\n", s.DeadLettered, s.Replayed, s.LettersLeft)
+	if s.DeadLettered > 0 || s.DeadLettersLeft > 0 {
+		fmt.Fprintf(out, "%d changes dead-lettered; %d dead letters replayed at the end, %d left in the store\n\n", s.DeadLettered, s.Replayed, s.DeadLettersLeft)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "function\tdelivered\tredelivered\tdead-lettered\tlost\t")

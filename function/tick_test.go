@@ -147,11 +147,11 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 		}
 	}
 	definition := cosmos.ContainerDefinition{ID: sampleLeases, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}
-	if err := createContainer(t.Context(), w.container.Client(), sampleDatabase, definition); err != nil {
+	if err := createContainer(t.Context(), w.containers[0].Client(), sampleDatabase, definition); err != nil {
 		t.Fatal(err)
 	}
-	host, err := trigger.New(w.container.Client().Container(sampleDatabase, sampleLeases), []trigger.Function{{
-		Name: "slow", Container: w.container, StartFrom: trigger.FromBeginning(), MaxItemsPerInvocation: 1,
+	host, err := trigger.New(w.containers[0].Client().Container(sampleDatabase, sampleLeases), []trigger.Function{{
+		Name: "slow", Container: w.containers[0], StartFrom: trigger.FromBeginning(), MaxItemsPerInvocation: 1,
 		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
 	}}, &trigger.Options{StopGrace: margin(5*time.Minute) / 3})
 	if err != nil {

@@ -32,10 +32,10 @@ type result struct {
 
 // writer posts game results at a steady rate and corrects one in ten.
 type writer struct {
-	container *cosmos.Container
-	ledger    *ledger
-	rate      int    // writes per second
-	run       string // begins every id: tells this run's documents from another's
+	containers []*cosmos.Container // each gets every result
+	ledger     *ledger
+	rate       int    // writes per second
+	run        string // begins every id: tells this run's documents from another's
 
 	mu     sync.Mutex
 	failed int // writes that were not acknowledged
@@ -99,12 +99,13 @@ func next(random *rand.Rand, written []result, id string) (r result, corrected i
 func (w *writer) write(ctx context.Context, r result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	_, err := w.container.Upsert(ctx, cosmos.NewPartitionKey(r.Player), r)
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.failed, w.last = w.failed+1, err
-		return false
+	for _, container := range w.containers {
+		if _, err := container.Upsert(ctx, cosmos.NewPartitionKey(r.Player), r); err != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.failed, w.last = w.failed+1, err
+			return false
+		}
 	}
 	w.ledger.wrote(r.ID, r.Version)
 	return true

@@ -30,7 +30,7 @@ func bubbleWriter(t *testing.T, rate int) (*writer, *emulator.Account) {
 	if err := createContainer(t.Context(), client, sampleDatabase, definition); err != nil {
 		t.Fatal(err)
 	}
-	return &writer{container: client.Container(sampleDatabase, sampleResults), ledger: newLedger(nil), rate: rate, run: "test"}, account
+	return &writer{containers: []*cosmos.Container{client.Container(sampleDatabase, sampleResults)}, ledger: newLedger(nil), rate: rate, run: "test"}, account
 }
 
 func TestWriterKeepsItsRate(t *testing.T) {
@@ -58,14 +58,14 @@ func TestWriterTellsTheTruth(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		w.Run(ctx)
-		ranges, err := w.container.Ranges(t.Context())
+		ranges, err := w.containers[0].Ranges(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := map[string]int{}
 		request := cosmos.FeedRequest{Range: ranges[0]}
 		for {
-			page, err := w.container.ReadFeed(t.Context(), request)
+			page, err := w.containers[0].ReadFeed(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestWriterCountsFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.container = client.Container(sampleDatabase, "missing")
+		w.containers[0] = client.Container(sampleDatabase, "missing")
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		w.Run(ctx)
