@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"log/slog"
 	"time"
 
 	"go.uber.org/zap"
@@ -159,8 +160,10 @@ type Options struct {
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int
-	// Logger receives structured logs; by default they are dropped.
-	Logger *zap.Logger
+	// Logger receives structured logs. Without it LogHandler does; without both,
+	// logs are dropped.
+	Logger     *zap.Logger
+	LogHandler slog.Handler
 	// Observers are called with each event, in the order of each range, from the
 	// goroutine that caused it. They must be quick and safe for concurrent use.
 	Observers []func(Event)

@@ -229,7 +229,11 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	o = o.WithDefaults()
-	if o.Logger == nil {
+	switch {
+	case o.Logger != nil:
+	case o.LogHandler != nil:
+		o.Logger = zap.New(handlerCore{o.LogHandler})
+	default:
 		o.Logger = zap.NewNop()
 	}
 	if o.Owner == "" {
