@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -55,27 +54,6 @@ func rootCommand(args []string) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetArgs(args)
-	root.AddCommand(devCommand(), runCommand(), emulatorCommand(), checkCommand(), statusCommand(), deadLettersCommand())
+	root.AddCommand(devCommand(), runCommand(), emulatorCommand(), checkCommand(), statusCommand(), deadLettersCommand(), versionCommand())
 	return root
-}
-
-// version is the module's version, or the commit that the binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	commit, dirty := "unknown", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	return commit + dirty
 }
