@@ -19,8 +19,8 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// application is the enabled functions with their hosts: one host for all functions
-// that keep their leases in the same place under the same intervals.
+// application holds the enabled functions and their hosts. Functions share a host if
+// they keep their leases in the same container and want the same options.
 type application struct {
 	settings *settings
 	options  appOptions
@@ -30,11 +30,10 @@ type application struct {
 	opened   map[string]trigger.Function // by the name in the handlers' list
 	hosts    []*trigger.Host
 	closers  []func() error
-	leftover atomic.Int64 // ranges given up with a handler call that did not return, and runs on in this process
+	leftover atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
-// group is what one host runs: functions that keep their leases in the same
-// container and want the same options of their host.
+// group holds the functions of one host.
 type group struct {
 	leases    *cosmos.Container
 	at        place
@@ -122,15 +121,15 @@ func (a *application) makeHosts(grace time.Duration) error {
 	return nil
 }
 
-// observe notes that a handler was left behind: nothing can end it but the end
-// of the process.
+// observe counts handler calls that were left behind. Only the end of the process
+// ends them.
 func (a *application) observe(e trigger.Event) {
 	if e.Kind == trigger.Released && e.Reason == trigger.Stuck {
 		a.leftover.Add(1)
 	}
 }
 
-// Close closes what the handlers opened, after the hosts have stopped.
+// Close closes the resources of the handlers. Call it when the hosts have stopped.
 func (a *application) Close() error {
 	var errs []error
 	for _, closer := range a.closers {
@@ -154,7 +153,7 @@ func (a *application) Run(ctx context.Context) error {
 	})
 }
 
-// Drain drains all hosts. What one of them did counts although another failed.
+// Drain drains all hosts. If one fails, the summary still counts the others.
 func (a *application) Drain(ctx context.Context) (trigger.Summary, error) {
 	var mu sync.Mutex
 	var total trigger.Summary
@@ -178,8 +177,8 @@ func (a *application) each(do func(*trigger.Host) error) error {
 	return errors.Join(errs...)
 }
 
-// health words what the hosts work on; it is an error when a function makes no
-// progress at all.
+// health describes the state of each function. It returns an error if a function
+// makes no progress at all.
 func (a *application) health() (lines []string, err error) {
 	var problems []error
 	for _, h := range a.hosts {
@@ -193,7 +192,7 @@ func (a *application) health() (lines []string, err error) {
 	return lines, errors.Join(problems...)
 }
 
-// describe is one line about a function on this host.
+// describe returns one line about a function on this host.
 func describe(f trigger.FunctionStatus) string {
 	var b strings.Builder
 	changes := 0
@@ -206,7 +205,7 @@ func describe(f trigger.FunctionStatus) string {
 	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition%s", f.Name, len(f.Ranges), changes, b.String())
 }
 
-// containers are where one function's changes come from and where its leases are.
+// containers are the monitored container and the lease container of a function.
 type containers struct{ monitored, leases *cosmos.Container }
 
 func (a accounts) open(f functionSettings) (at containers, err error) {

@@ -15,27 +15,28 @@ import (
 	"halley/handlers"
 )
 
-// exitHosted ends a process that the Functions host started. The host never
-// restarts a handler that exits with 0 and gives up after three exits with
-// other codes; 200 asks for a restart that is not counted
+// exitHosted is the exit code of a process that the Functions host started. If a
+// handler exits with 0 the host never restarts it, and after three exits with
+// other codes the host gives up; 200 requests a restart that is not counted
 // (azure-functions-host, HttpWorkerProcess).
 const exitHosted = 200
 
 // functionName is the directory of function.json, whose timer is the tick.
 const functionName = "function"
 
-// functionsPort is where the Functions host expects its custom handler.
+// functionsPort returns the port on which the Functions host expects its custom
+// handler, and whether that host started this process.
 func functionsPort() (port string, hosted bool) {
 	return os.LookupEnv("FUNCTIONS_CUSTOMHANDLER_PORT")
 }
 
 // serveFunctions is the custom handler: it serves the Functions host until a
-// signal. Settings that are refused end it with 1 and the reason in the log.
+// signal. If settings are refused, it logs the reason and returns 1.
 func serveFunctions(ctx context.Context, port string) int {
 	log := newLogger("info")
 	listener, err := listen(port)
 	if err != nil {
-		log.Error("the Functions host cannot be served", zap.Error(err))
+		log.Error("could not serve the Functions host", zap.Error(err))
 		return 1
 	}
 	defer listener.Close()
@@ -44,24 +45,24 @@ func serveFunctions(ctx context.Context, port string) int {
 		err = s.durable("the Functions host")
 	}
 	if err != nil {
-		log.Error("settings are refused", zap.Error(err))
+		log.Error("settings refused", zap.Error(err))
 		return 1
 	}
 	s.warnOfDisks("the Functions host", log)
 	return exitCode(serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
 }
 
-// exitCode ends a process that served the Functions host.
+// exitCode returns the exit code of a process that served the Functions host.
 func exitCode(err error, log *zap.Logger) int {
 	if err != nil && !errors.Is(err, errReplace) {
-		log.Error("the custom handler ended", zap.Error(err))
+		log.Error("custom handler failed", zap.Error(err))
 		return 1
 	}
 	return exitHosted
 }
 
-// errReplace ends a process that holds handler calls which never return, so
-// that the host starts another.
+// errReplace ends a process that holds handler calls which never return. The host
+// then starts another.
 var errReplace = errors.New("the process holds handler calls that do not return")
 
 // listen opens the port of the Functions host, which dials 127.0.0.1 only.
@@ -72,20 +73,19 @@ func listen(port string) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 }
 
-// serveApp opens the app, which makes no request yet, and answers the host
-// until ctx ends and everything has stopped. errReplace is its error where
-// another process is needed; then what the handlers opened stays open for those
-// that still run.
+// serveApp opens the app, which makes no request yet, and answers the host until
+// ctx ends and everything has stopped. It returns errReplace if another process is
+// needed. The resources of the handlers then stay open for calls that still run.
 func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
-		log.Warn("functionTimeout is not known", zap.Error(err), zap.Duration("assumed", limit))
+		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
 	}
 	a, err := openApp(ctx, s, appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}, log)
 	if err != nil {
 		return err
 	}
-	log.Info("custom handler", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
+	log.Info("custom handler started", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
 		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", version()))
 	err = a.serve(ctx, listener, limit)
 	if !errors.Is(err, errReplace) {
@@ -94,15 +94,16 @@ func serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.
 	return err
 }
 
-// serve answers the host until ctx ends, or until another process is needed:
-// errReplace. All that it started has stopped, unless its error is another.
+// serve answers the host until ctx ends, or until another process is needed, when
+// it returns errReplace. If it returns another error, goroutines that it started
+// may still run.
 func (a *application) serve(ctx context.Context, listener net.Listener, limit time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	call, wait := a.ticks(ctx, limit, func() { stop(errReplace) })
 	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: a.log})
 	if err != nil {
-		return err // to wait could be in vain: a request was not answered in time
+		return err // waiting could take for ever: a request was not answered in time
 	}
 	wait()
 	if errors.Is(context.Cause(ctx), errReplace) {
@@ -111,8 +112,9 @@ func (a *application) serve(ctx context.Context, listener net.Listener, limit ti
 	return nil
 }
 
-// ticks gives what answers a tick in the app's mode. What runs besides ends with
-// ctx; wait returns when it has. replace is called when it asks for another process.
+// ticks returns the function that answers timer invocations in the app's mode. Work
+// in the background ends with ctx, and wait returns when it has ended. replace is
+// called if the app needs another process.
 func (a *application) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
 	if a.settings.App.Mode == modeTimer {
 		d := &drainer{limit: limit, drain: a.Drain}
@@ -128,13 +130,13 @@ func (a *application) ticks(ctx context.Context, limit time.Duration, replace fu
 	return c.tick, func() { <-done }
 }
 
-// replacing is call, which drains, and asks for another process when drains have
-// left more handler calls behind than a process should hold.
+// replacing wraps call, which drains. If drains have left more than MaxStuck handler
+// calls behind, it calls replace.
 func (a *application) replacing(call function, replace func()) function {
 	return func(ctx context.Context, in invocation, log *zap.Logger) ([]string, error) {
 		defer func() {
 			if n := a.leftover.Load(); n > int64(a.settings.App.MaxStuck) {
-				log.Error("too many handler calls do not return; the process is replaced", zap.Int64("stuck", n))
+				log.Error("too many handler calls do not return; replacing the process", zap.Int64("stuck", n))
 				replace()
 			}
 		}()
@@ -142,10 +144,10 @@ func (a *application) replacing(call function, replace func()) function {
 	}
 }
 
-// serveHTTP serves until ctx ends and every request is answered. Requests get
-// ctx, so that its end stops their work in good order. There is no write
-// timeout, which would cut a long tick, and idle connections outlive the
-// host's, which would else be closed under a request.
+// serveHTTP serves until ctx ends and every request is answered. Requests get ctx,
+// so that their work stops in good order when it ends. A write timeout would cut a
+// long drain, so there is none. Idle connections live longer than on the host's
+// side: if this side closed one first, a request could fail on it.
 func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler:        h,

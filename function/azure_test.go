@@ -15,7 +15,7 @@ import (
 	"halley/trigger/emulator"
 )
 
-// lines collects what is logged.
+// lines collects log lines.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -77,7 +77,7 @@ func tick(t *testing.T, url string) (status int, logs []string) {
 	return resp.StatusCode, body.Logs
 }
 
-func TestTimerTickDrains(t *testing.T) {
+func TestTimerInvocationDrains(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 12)
 	url, stop, logged := hosted(t, account.env())
@@ -138,7 +138,7 @@ func TestContinuousMode(t *testing.T) {
 	}
 }
 
-func TestContinuousTickFailsWithoutProgress(t *testing.T) {
+func TestContinuousInvocationFailsWithoutProgress(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	url, _, _ := hosted(t, account.env("HALLEY_MODE", "continuous", "HALLEY_LEASE_CONTAINER_NAME", "missing"))
 	deadline := time.After(20 * time.Second)

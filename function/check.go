@@ -13,7 +13,7 @@ import (
 	"halley/handlers"
 )
 
-// checkTime bounds the probes of one function.
+// checkTime limits the probes of one function.
 const checkTime = 30 * time.Second
 
 func checkCommand() *cobra.Command {
@@ -36,7 +36,7 @@ Secrets are not printed.`,
 	}
 }
 
-// check reports on out; its error only counts what failed.
+// check prints a report to out. Its error says only how many checks failed.
 func check(ctx context.Context, out io.Writer) error {
 	r := &report{out: out}
 	s, err := loadSettings(handlers.All())
@@ -62,7 +62,7 @@ type report struct {
 	failed int
 }
 
-// line prints one outcome; an error may hold several, a line each.
+// line prints one outcome. If the error joins several, each gets a line.
 func (r *report) line(what string, err error) {
 	if err == nil {
 		fmt.Fprintf(r.out, "ok    %s\n", what)
@@ -90,7 +90,8 @@ func quoteBlank(s string) string {
 	return s
 }
 
-// function probes what one function needs, as far as what comes first works.
+// function probes the needs of one function, in an order in which each step builds
+// on the earlier ones. It stops when one fails.
 func (r *report) function(ctx context.Context, f functionSettings) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

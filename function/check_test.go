@@ -58,7 +58,7 @@ func TestCheckWithPartitionKeyContainer(t *testing.T) {
 	}
 }
 
-func TestCheckOfDeadLetterStores(t *testing.T) {
+func TestCheckProbesDeadLetterStores(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	a.create(t, "dead", "/function", 1)
 	dir := t.TempDir()
@@ -80,9 +80,9 @@ func TestCheckOfDeadLetterStores(t *testing.T) {
 	}
 }
 
-// TestCheckShowsNoConnectionString: one that is set where a name belongs is
+// TestCheckHidesConnectionStrings: one that is set where a name belongs is
 // named, and not shown.
-func TestCheckShowsNoConnectionString(t *testing.T) {
+func TestCheckHidesConnectionStrings(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	for _, setting := range []string{"HALLEY_CONNECTION", "HALLEY_LEASE_CONNECTION", "HALLEY_DEAD_LETTERS_CONNECTION"} {
 		out, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", "blob:dead", setting, "AccountEndpoint=https://x/;AccountKey="+someKey+";"))
@@ -92,7 +92,7 @@ func TestCheckShowsNoConnectionString(t *testing.T) {
 	}
 }
 
-func TestCheckNamesWhatToChange(t *testing.T) {
+func TestCheckNamesTheSettingToChange(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	a.create(t, "foreign", "/kind", 1)
 	hour := 3600

@@ -17,25 +17,26 @@ import (
 	"halley/trigger/emulator"
 )
 
-// localEmulator is the connection that means an account on this machine, as
-// halley emulator serves it: the value of a connection, or its name.
+// localEmulator, as the value or the name of a connection, selects an account on
+// this machine, as halley emulator serves it.
 const localEmulator = "emulator"
 
-// emulatorEndpoint is where halley emulator and Microsoft's emulator listen.
+// emulatorEndpoint is the default address of halley emulator and of Microsoft's
+// emulator.
 const emulatorEndpoint = "http://127.0.0.1:8081/"
 
-// connection is an account and how to prove who calls.
+// connection is an account with the credential of the caller.
 type connection struct {
 	Endpoint   string
-	Kind       string // for people: where the endpoint and the proof come from
+	Kind       string // describes the source of endpoint and credential
 	credential cosmos.Credential
 }
 
-// resolveConnection finds what a connection's name stands for, as the
-// connections of Azure Functions do: a connection string in the variable of
-// that name, else an endpoint in <name>__accountEndpoint with an Entra ID
-// identity (<name>__credential, <name>__clientId) or <name>__accountKey.
-// Variables are found in any case. No error repeats a secret.
+// resolveConnection resolves the name of a connection as Azure Functions does. If
+// the variable of that name is set it is a connection string. If not, the endpoint
+// is in <name>__accountEndpoint, with an Entra ID identity (<name>__credential,
+// <name>__clientId) or <name>__accountKey. Variables match in any case. No error
+// repeats a secret.
 func resolveConnection(by connectionName) (connection, error) {
 	if by.misplaced() {
 		return connection{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
@@ -95,8 +96,9 @@ func fromParts(name string) (connection, error) {
 	return c, nil
 }
 
-// identity gives the managed identity that is asked for, else the default
-// chain: environment, workload identity, managed identity, developer tools.
+// identity returns the requested managed identity. If none is requested it returns
+// the default chain: environment, workload identity, managed identity, developer
+// tools.
 func identity(name, credential, clientID string) (kind string, token azcore.TokenCredential, err error) {
 	switch {
 	case strings.EqualFold(credential, "managedidentity"):
@@ -120,8 +122,8 @@ func identity(name, credential, clientID string) (kind string, token azcore.Toke
 	return kind, token, nil
 }
 
-// refuseUnknownParts reports variables <name>__x that would be ignored, such
-// as a client secret: without it the identity would be another than is meant.
+// refuseUnknownParts reports variables <name>__x that would be ignored. If a client
+// secret were ignored, the default chain would pick another identity.
 func refuseUnknownParts(name string, known map[string]string, has string) error {
 	for _, variable := range os.Environ() {
 		variable, _, _ = strings.Cut(variable, "=")
@@ -133,8 +135,8 @@ func refuseUnknownParts(name string, known map[string]string, has string) error 
 	return nil
 }
 
-// lookupEnv finds a variable in any case: Azure Functions treats names of
-// connections so.
+// lookupEnv returns a variable whose name matches in any case, as the names of
+// connections do in Azure Functions.
 func lookupEnv(name string) string {
 	if value := os.Getenv(name); value != "" {
 		return value
@@ -147,7 +149,8 @@ func lookupEnv(name string) string {
 	return ""
 }
 
-// client makes a client of the account. No I/O.
+// client makes a client of the account, without I/O. If the endpoint is https on
+// loopback, its certificate is not verified.
 func (c connection) client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
 	if endpoint, err := url.Parse(c.Endpoint); opts.Transport == nil && err == nil && endpoint.Scheme == "https" && loopbackHost(endpoint.Host) {
 		opts.Transport = loopbackTransport()
@@ -155,8 +158,8 @@ func (c connection) client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
 	return cosmos.NewClient(c.Endpoint, c.credential, &opts)
 }
 
-// loopbackTransport does not verify certificates: emulators on this machine
-// sign their own. Only an endpoint that names loopback gets it.
+// loopbackTransport does not verify certificates, because emulators on this machine
+// sign their own. It is used only if the endpoint is on loopback.
 func loopbackTransport() *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -18,26 +18,26 @@ const (
 	stableRun    = 30 * time.Second // a run of this length has recovered
 )
 
-// continuous keeps the runtime running in the background of a custom handler,
-// where a tick is only a health check.
+// continuous keeps the runtime running in the background of a custom handler. A
+// timer invocation is then only a health check.
 type continuous struct {
-	run    func(context.Context) error // until its context ends; nil only then
-	health func() ([]string, error)    // of a run that is under way
+	run    func(context.Context) error // returns nil only when its context has ended
+	health func() ([]string, error)    // of the current run
 	log    *zap.Logger
 
-	// leftover reports whether handler calls that nothing can end are still in
-	// this process, and replace asks for another process.
+	// leftover reports whether this process still holds handler calls that ignore
+	// their context. replace requests another process.
 	leftover func() bool
 	replace  func()
 
 	mu      sync.Mutex
 	failure error     // of the last run
-	since   time.Time // start of the run that is under way; zero: waiting for a restart
+	since   time.Time // start of the current run; zero while waiting for a restart
 }
 
-// Run runs until ctx ends and the runtime has stopped. A run that fails is
-// begun again after a pause with jitter, which doubles until a run lasts; but
-// where it left handler calls behind, it asks for another process and returns.
+// Run runs until ctx ends and the runtime has stopped. If a run fails it is
+// restarted after a pause with jitter, which doubles until a run is stable. If the
+// failed run left handler calls behind, Run requests another process and returns.
 func (c *continuous) Run(ctx context.Context) {
 	pause := firstRestart
 	for {
@@ -47,7 +47,7 @@ func (c *continuous) Run(ctx context.Context) {
 			return
 		}
 		if c.leftover() {
-			c.log.Error("the runtime failed and left handler calls behind; the process is replaced", zap.Error(err))
+			c.log.Error("runtime failed and left handler calls behind; replacing the process", zap.Error(err))
 			c.replace()
 			return
 		}
@@ -55,7 +55,7 @@ func (c *continuous) Run(ctx context.Context) {
 			pause = firstRestart
 		}
 		wait := pause/2 + rand.N(pause/2)
-		c.log.Error("the runtime failed", zap.Error(err), zap.Duration("restart_in", wait))
+		c.log.Error("runtime failed, restarting later", zap.Error(err), zap.Duration("restart_in", wait))
 		select {
 		case <-ctx.Done():
 			return
@@ -65,7 +65,7 @@ func (c *continuous) Run(ctx context.Context) {
 	}
 }
 
-// attempt is one run; its failure stays on record for the health check.
+// attempt runs once and records the failure for the health check.
 func (c *continuous) attempt(ctx context.Context) (err error) {
 	c.set(func() { c.since = time.Now() })
 	defer func() {
@@ -86,8 +86,8 @@ func (c *continuous) set(change func()) {
 	change()
 }
 
-// tick is the health check: it fails from a failure on until a later run has
-// lasted, and while a function makes no progress.
+// tick is the health check. After a failed run it fails until a later run is stable;
+// it also fails if a function makes no progress.
 func (c *continuous) tick(context.Context, invocation, *zap.Logger) ([]string, error) {
 	if err := c.failed(); err != nil {
 		return nil, err

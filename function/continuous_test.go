@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// keep starts c and returns what stops it and waits.
+// keep starts c and returns a function that stops it and waits.
 func keep(t *testing.T, c *continuous) (stop func()) {
 	c.log = zap.NewNop()
 	if c.leftover == nil {

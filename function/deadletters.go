@@ -75,7 +75,7 @@ func showCommand(pick *selection) *cobra.Command {
 			if pick.json {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(printable(found[0].DeadLetter))
 			}
-			return printLetter(cmd.OutOrStdout(), found[0])
+			return printDeadLetter(cmd.OutOrStdout(), found[0])
 		},
 	}
 }

@@ -98,8 +98,8 @@ func azurite(kind string) func(t *testing.T) string {
 	}
 }
 
-// TestDeadLetterStoresByCommand goes through the commands on every store.
-func TestDeadLetterStoresByCommand(t *testing.T) {
+// TestDeadLetterCommandsOnEachStore goes through the commands on every store.
+func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
 		"container": func(*testing.T) string { return "container" },
 		"directory": func(t *testing.T) string { return "directory:" + t.TempDir() },
@@ -176,8 +176,8 @@ func TestListAndShow(t *testing.T) {
 	}
 }
 
-// TestDiscardIsAskedFor: nothing is deleted without a clear word.
-func TestDiscardIsAskedFor(t *testing.T) {
+// TestDiscardNeedsConfirmation: nothing is deleted without a clear word.
+func TestDiscardNeedsConfirmation(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
 	bury(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
@@ -205,7 +205,7 @@ func TestDiscardIsAskedFor(t *testing.T) {
 	equal(t, ids(t), "d0")
 }
 
-func TestAsk(t *testing.T) {
+func TestConfirmationAnswers(t *testing.T) {
 	for in, yes := range map[string]bool{"y\n": true, "YES\n": true, " yes ": true, "n\n": false, "\n": false, "": false, "yo\n": false} {
 		var out bytes.Buffer
 		err := ask(strings.NewReader(in), &out, "Delete?")
@@ -215,7 +215,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestNoLettersAreKept(t *testing.T) {
+func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	for _, store := range []string{"none", "drop"} {
 		cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
@@ -225,9 +225,9 @@ func TestNoLettersAreKept(t *testing.T) {
 	}
 }
 
-// TestStoreThatFails: what cannot be read is an error, and a replay does not
+// TestCommandsReportFailingStore: what cannot be read is an error, and a replay does not
 // take it for an empty store.
-func TestStoreThatFails(t *testing.T) {
+func TestCommandsReportFailingStore(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
 	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
@@ -237,8 +237,8 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestMistypedDirectory: a directory that is not there is named, and not made.
-func TestMistypedDirectory(t *testing.T) {
+// TestMistypedDirectoryIsNotCreated: a directory that is not there is named, and not made.
+func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	path := filepath.Join(t.TempDir(), "leters")
 	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
@@ -253,9 +253,9 @@ func TestMistypedDirectory(t *testing.T) {
 	}
 }
 
-// TestDamageIsTold: letters that are whole are listed, replayed and deleted, and
+// TestDamagedDeadLettersAreReported: letters that are whole are listed, replayed and deleted, and
 // what is damaged beside them makes the exit code 1.
-func TestDamageIsTold(t *testing.T) {
+func TestDamagedDeadLettersAreReported(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	dir := t.TempDir()
 	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
@@ -290,9 +290,9 @@ func damage(t *testing.T, dir string) {
 	}
 }
 
-// TestReplayLimitsCalls: a call has the deadline of the function's calls, and a
+// TestReplayCallsHaveADeadline: a call has the deadline of the function's calls, and a
 // panic is a refusal.
-func TestReplayLimitsCalls(t *testing.T) {
+func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
 	bury(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
@@ -319,7 +319,7 @@ func TestReplayLimitsCalls(t *testing.T) {
 	}
 }
 
-func TestPrintableLetters(t *testing.T) {
+func TestDeadLettersPrintSafely(t *testing.T) {
 	d := printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
 	raw, err := json.Marshal(d)
 	if err != nil || !strings.Contains(string(raw), `"document":"{\"half"`) || !strings.Contains(string(raw), `"previous":{"whole":1}`) {
@@ -336,9 +336,9 @@ func TestPrintableLetters(t *testing.T) {
 	}
 }
 
-// TestFunctionBuriesIntoItsStore: the whole way, from a poison document in the
+// TestFunctionDeadLettersIntoItsStore: the whole way, from a poison document in the
 // feed to its letter, with the settings' policy.
-func TestFunctionBuriesIntoItsStore(t *testing.T) {
+func TestFunctionDeadLettersIntoItsStore(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 8)
 	account.writeRaw(t, "p3", poisonous("bad", "p3"))

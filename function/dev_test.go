@@ -58,9 +58,9 @@ func TestDevLosesNothing(t *testing.T) {
 	}
 }
 
-// TestDevWithPoison: what every handler refuses holds up nobody, is kept, and is
+// TestDevDeadLettersAndReplaysPoison: a poison document blocks no other, is kept, and is
 // handled when it can be.
-func TestDevWithPoison(t *testing.T) {
+func TestDevDeadLettersAndReplaysPoison(t *testing.T) {
 	s, out, _ := runDev(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
 	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.DeadLettersLeft != 0 {
 		t.Errorf("summary %s", out)
@@ -135,9 +135,9 @@ func TestDevRefusesAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestDevReplaysDeadLettersOfEarlierRuns: dead letters of a run that could not replay them are replayed
-// by the next one.
-func TestDevKeepsLetters(t *testing.T) {
+// TestDevReplaysDeadLettersOfEarlierRuns: if a run could not replay its dead
+// letters, the next one does.
+func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
 	old := trigger.DeadLetter{ID: "old", Function: "leaderboard", Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
@@ -152,9 +152,9 @@ func TestDevKeepsLetters(t *testing.T) {
 	}
 }
 
-// TestDevGoesOn: a second run on the same directory finds the first one's
+// TestDevContinuesOnItsDirectory: a second run on the same directory finds the first one's
 // leases and loses nothing.
-func TestDevGoesOn(t *testing.T) {
+func TestDevContinuesOnItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
 		s, out, _ := runDev(t, devOptions{For: time.Second, Rate: 50, Hosts: 1, Data: dir})
@@ -187,7 +187,7 @@ func TestDevEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestDevRefuses(t *testing.T) {
+func TestDevRefusesFlags(t *testing.T) {
 	good := devOptions{Rate: 1, Hosts: 1}
 	if err := good.check(); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestLossIsAnError(t *testing.T) {
 	}
 }
 
-// TestHostThatFailsEndsTheRun: no one waits for handlers that nobody calls.
+// TestHostThatFailsEndsTheRun: dev does not wait for handlers that are no longer called.
 func TestHostThatFailsEndsTheRun(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	world, err := openSample("")

@@ -27,7 +27,7 @@ of the REST API, until a signal. The account is in memory unless --data names a
 directory. It listens on loopback only, unless --allow-remote is given.
 
 POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
-script faults; GET /_emulator/state shows what there is.`,
+script faults; GET /_emulator/state shows all of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serveEmulator(cmd.Context(), account, serve, containers, cmd.OutOrStdout())
@@ -39,7 +39,7 @@ script faults; GET /_emulator/state shows what there is.`,
 	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
-	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s, answered with 429 above it (0: unlimited)")
+	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
 	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n] at start; may be repeated")
@@ -68,7 +68,7 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 	return account.Serve(ctx, serve)
 }
 
-// createContainers creates what --container names and is not there yet.
+// createContainers creates the containers of --container that do not exist yet.
 func createContainers(ctx context.Context, account *emulator.Account, specs []string) error {
 	client, err := embeddedClient(account)
 	if err != nil {
@@ -86,7 +86,7 @@ func createContainers(ctx context.Context, account *emulator.Account, specs []st
 	return nil
 }
 
-// embeddedClient is a client of the account in this process.
+// embeddedClient makes a client of the account in this process.
 func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
 	key, err := cosmos.KeyCredential(emulator.Key)
 	if err != nil {
@@ -95,7 +95,7 @@ func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
 	return cosmos.NewClient(account.Endpoint(), key, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
 }
 
-// createContainer creates a container and its database where they are missing.
+// createContainer creates a container and its database if they do not exist.
 func createContainer(ctx context.Context, client *cosmos.Client, database string, definition cosmos.ContainerDefinition) error {
 	if err := client.CreateDatabase(ctx, database); err != nil && !cosmos.IsConflict(err) {
 		return err
@@ -106,8 +106,8 @@ func createContainer(ctx context.Context, client *cosmos.Client, database string
 	return nil
 }
 
-// ruPerRange is the throughput for which the service gives a new container one
-// physical range.
+// ruPerRange is the throughput of one physical range: the service creates a
+// container with its throughput divided by this many ranges.
 const ruPerRange = 10000
 
 // parseContainer reads database/container:/key[:ranges=n]; a hierarchical key

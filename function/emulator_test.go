@@ -76,7 +76,7 @@ func TestEmulatorCommand(t *testing.T) {
 	}
 }
 
-func TestEmulatorRefuses(t *testing.T) {
+func TestEmulatorRefusesFlags(t *testing.T) {
 	for says, args := range map[string][]string{
 		"--allow-remote":     {"--addr", "0.0.0.0:0"},
 		"--tls":              {"--cert-out", "cert.pem"},
@@ -93,8 +93,8 @@ func TestEmulatorRefuses(t *testing.T) {
 	}
 }
 
-// TestContainersAreKept: --container with --data finds its container again.
-func TestContainersAreKept(t *testing.T) {
+// TestEmulatorKeepsContainers: --container with --data finds its container again.
+func TestEmulatorKeepsContainers(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
 		account, err := emulator.New(&emulator.Options{Data: dir})

@@ -20,25 +20,25 @@ import (
 
 const (
 	maxInvocation  = 1 << 20          // bytes of one invocation; a timer's has some hundred
-	requestTimeout = 10 * time.Second // for a request to arrive
+	requestTimeout = 10 * time.Second // until a whole request must have arrived
 	maxTraceField  = 128              // bytes of a header that goes into log fields
 )
 
-// invocation is what the Functions host posts for one call of a function.
+// invocation is the body that the Functions host posts to call a function.
 type invocation struct {
 	Data     map[string]json.RawMessage // by binding name
 	Metadata map[string]json.RawMessage
 }
 
-// invocationResult is the answer that the Functions host reads. Both keys are
-// always there: an empty 2xx body hangs the host until functionTimeout.
+// invocationResult is the answer to the Functions host. Both keys are always set: if
+// a 2xx body were empty, the host would hang until functionTimeout.
 type invocationResult struct {
 	Outputs map[string]any
 	Logs    []string
 }
 
-// function answers one invocation. ctx ends when the caller goes away and when
-// the process stops.
+// function answers one invocation. ctx ends when the caller disconnects or the
+// process stops.
 type function func(ctx context.Context, in invocation, log *zap.Logger) (logs []string, err error)
 
 // customHandler is the HTTP side of the contract of Azure Functions custom
@@ -48,7 +48,7 @@ type customHandler struct {
 	log       *zap.Logger
 }
 
-// refusal is an answer in the 4xx range.
+// refusal is an error that is answered with a 4xx status.
 type refusal struct {
 	status  int
 	message string
@@ -60,7 +60,7 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// ServeHTTP answers with JSON in every case. A refused request runs nothing.
+// ServeHTTP always answers with JSON. If it refuses a request, no function runs.
 func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	log := h.log.With(traceFields(r)...)
 	defer func() {
@@ -152,8 +152,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return nil, refuse(http.StatusBadRequest, "read body: %v", err)
 }
 
-// unwrap takes JSON out of strings that hold JSON, up to two levels: the host
-// encodes what a binding gives as text once or twice, by type and version.
+// unwrap decodes JSON strings that hold JSON, up to two levels: depending on type
+// and version, the host encodes the value of a binding as text once or twice.
 func unwrap(raw json.RawMessage) json.RawMessage {
 	for range 2 {
 		var s string
@@ -168,8 +168,8 @@ func unwrap(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// loopbackHost tells whether a Host header names this machine. A page in a
-// browser that was led here by DNS names another.
+// loopbackHost reports whether a Host header names this machine. If a web page
+// reaches this port by DNS rebinding, its Host header names another.
 func loopbackHost(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -193,13 +193,13 @@ func traceFields(r *http.Request) []zap.Field {
 	return fields
 }
 
-// problem is the body of an answer that is not 2xx.
+// problem is the body of an answer with another status than 2xx.
 type problem struct {
 	Error string `json:"error"`
 }
 
-// answer writes body as JSON with its type: untyped, Go would call it text,
-// which the host takes for a failure.
+// answer writes body as JSON with its content type. If the type were missing, Go
+// would detect text, which the host treats as a failure.
 func answer(w http.ResponseWriter, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {

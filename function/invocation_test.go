@@ -56,7 +56,7 @@ func serve(h http.Handler, r *http.Request) *http.Response {
 	return w.Result()
 }
 
-// checkJSON fails unless the answer is what the host reads: typed JSON, never empty.
+// checkJSON fails unless the answer is JSON with its type and not empty, as the host needs it.
 func checkJSON(t *testing.T, resp *http.Response) map[string]any {
 	t.Helper()
 	if got := resp.Header.Get("Content-Type"); got != "application/json" {
@@ -107,7 +107,7 @@ func TestNoLogsIsAnEmptyList(t *testing.T) {
 	}
 }
 
-func TestEncodings(t *testing.T) {
+func TestInvocationEncodings(t *testing.T) {
 	object := `{"IsPastDue":true}`
 	once, _ := json.Marshal(object)
 	twice, _ := json.Marshal(string(once))
@@ -144,7 +144,7 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestInvocationRefusals(t *testing.T) {
 	request := func(change func(*http.Request)) *http.Request {
 		r := post("/function", "application/json", timerBody)
 		change(r)
@@ -192,7 +192,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestOnlyLoopbackHostsAreServed(t *testing.T) {
 	for host, want := range map[string]bool{
 		"127.0.0.1:7071": true, "localhost:1": true, "LOCALHOST": true, "[::1]:80": true, "::1": true, "127.0.0.2": true,
 		"": false, "10.0.0.1:80": false, "localhost.evil.example": false, "0.0.0.0:80": false,
@@ -232,9 +232,9 @@ func TestPanicIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestFramings sends one invocation with a length and one in chunks, as Core
+// TestInvocationFramings sends one invocation with a length and one in chunks, as Core
 // Tools and Azure do, over a real connection.
-func TestFramings(t *testing.T) {
+func TestInvocationFramings(t *testing.T) {
 	f := &calls{}
 	h, _ := newHandler(f.function)
 	server := httptest.NewServer(h)
@@ -386,8 +386,8 @@ func TestIdleConnection(t *testing.T) {
 	})
 }
 
-// TestCallerGone: when the host dies its connection does, and the work stops.
-func TestCallerGone(t *testing.T) {
+// TestDisconnectEndsInvocation: when the host dies its connection does, and the work stops.
+func TestDisconnectEndsInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -14,15 +14,15 @@ import (
 	"halley/trigger"
 )
 
-// lambdaFunction drains once per invocation, whatever the event is: a schedule
-// of EventBridge is enough.
+// lambdaFunction drains once per invocation and ignores the event: a schedule of
+// EventBridge is enough.
 type lambdaFunction struct {
 	app     *application
 	log     *zap.Logger
 	drainer *drainer
 
 	first sync.Once
-	err   error // of the first invocation's preparation
+	err   error // of fit, in the first invocation
 }
 
 // lambdaResult is the answer to an invocation, as JSON.
@@ -31,9 +31,8 @@ type lambdaResult struct {
 	Note string `json:"note,omitempty"` // time was up, or another drain was running
 }
 
-// serveLambda is the Lambda function: it returns, with the exit code, only
-// when it cannot serve. Settings that are refused end it before the first
-// invocation.
+// serveLambda is the Lambda function. It returns an exit code only if it cannot
+// serve, for example when settings are refused before the first invocation.
 func serveLambda(ctx context.Context) int {
 	log := newLogger("info")
 	s, err := loadSettings(handlers.All())
@@ -44,17 +43,17 @@ func serveLambda(ctx context.Context) int {
 		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, which runs nothing between invocations: remove it")
 	}
 	if err != nil {
-		log.Error("settings are refused", zap.Error(err))
+		log.Error("settings refused", zap.Error(err))
 		return 1
 	}
 	log = newLogger(s.App.LogLevel)
 	s.warnOfDisks("AWS Lambda", log)
 	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
 	if err != nil {
-		log.Error("the functions cannot be opened", zap.Error(err))
+		log.Error("could not open the functions", zap.Error(err))
 		return 1
 	}
-	log.Info("lambda function", zap.String("version", version()))
+	log.Info("Lambda function started", zap.String("version", version()))
 	lambda.StartWithOptions(newLambdaFunction(a, log).invoke, lambda.WithContext(ctx))
 	return 1
 }
@@ -86,8 +85,8 @@ func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
 	return lambdaResult{r.summary, r.note()}, nil
 }
 
-// fit makes the grace of running handlers fit the function's timeout, which
-// only an invocation tells.
+// fit shortens the grace of running handlers if the function's timeout demands it.
+// Only an invocation knows that timeout.
 func (l *lambdaFunction) fit(limit time.Duration) error {
 	if grace := margin(limit) / 3; grace < time.Duration(l.app.settings.App.StopGrace) {
 		return l.app.makeHosts(grace)

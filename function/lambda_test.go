@@ -117,9 +117,9 @@ func TestConcurrentInvocationsDrainOnce(t *testing.T) {
 	})
 }
 
-// TestGraceFitsTheTimeout: a function with a short timeout must not let a
+// TestStopGraceFitsLambdaTimeout: a function with a short timeout must not let a
 // handler run on into its end.
-func TestGraceFitsTheTimeout(t *testing.T) {
+func TestStopGraceFitsLambdaTimeout(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	f := newLambdaFunction(openTestApp(t, account.env("HALLEY_STOP_GRACE", "10s")), zap.NewNop())
 	before := f.app.hosts[0]

@@ -7,17 +7,16 @@ import (
 	"halley/trigger"
 )
 
-// ledger compares what the writer wrote with what each function accepted or has
-// in its dead letter store. A document is lost to a function that has its newest
-// version in neither way: the feed may leave out a version that was overwritten,
-// but no newest one.
+// ledger compares the writer's documents with those that each function accepted or
+// dead-lettered. A document is lost to a function if its newest version is neither:
+// the feed may skip a version that was overwritten, but never the newest.
 type ledger struct {
 	mu        sync.Mutex
 	documents map[string]*entry
 	writes    int // acknowledged, updates included
 	functions []accepted
-	letters   map[string]bool // ids of those that were stored
-	advanced  chan struct{}   // holds a value when something was accepted
+	stored    map[string]bool // ids of dead letters
+	advanced  chan struct{}   // signals that a function accepted or stored something
 }
 
 // entry is one document; version 0 is none.
@@ -27,35 +26,35 @@ type entry struct {
 	kept    []int // newest version of which each function has a dead letter
 }
 
-// has is the newest version that function i took care of.
+// has returns the newest version that function i accepted or dead-lettered.
 func (e *entry) has(i int) int { return max(e.seen[i], e.kept[i]) }
 
-// accepted counts what a function accepted.
+// accepted counts the documents of one function.
 type accepted struct {
 	Name            string `json:"name"`
 	Delivered       int    `json:"delivered"`
 	Redelivered     int    `json:"redelivered"`     // the same version again, or an older one
 	DeadLettered    int    `json:"deadLettered"`    // changes that were given up and stored
-	Replayed        int    `json:"replayed"`        // letters that were accepted at the end
-	DeadLettersLeft int    `json:"deadLettersLeft"` // and those that are still in the store
+	Replayed        int    `json:"replayed"`        // dead letters that were accepted at the end
+	DeadLettersLeft int    `json:"deadLettersLeft"` // dead letters that are still stored
 	Lost            int    `json:"lost"`            // documents whose newest version is missing
 }
 
 func newLedger(functions []string) *ledger {
-	l := &ledger{documents: map[string]*entry{}, letters: map[string]bool{}, advanced: make(chan struct{}, 1)}
+	l := &ledger{documents: map[string]*entry{}, stored: map[string]bool{}, advanced: make(chan struct{}, 1)}
 	for _, name := range functions {
 		l.functions = append(l.functions, accepted{Name: name})
 	}
 	return l
 }
 
-// versioned is what the ledger reads of a document.
+// versioned holds the fields of a document that the ledger reads.
 type versioned struct {
 	ID      string `json:"id"`
 	Version int    `json:"version"`
 }
 
-// wrote notes a write that the account acknowledged.
+// wrote records a write that the account acknowledged.
 func (l *ledger) wrote(id string, version int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +68,8 @@ func (l *ledger) wrote(id string, version int) {
 	e.written = max(e.written, version)
 }
 
-// watch wraps the handler of function i: what it accepts is noted. The handler
-// may change the documents, so they are read before.
+// watch wraps the handler of function i and records the documents that it accepts.
+// They are decoded before the call, because the handler may change them.
 func (l *ledger) watch(i int, handle trigger.Handler) trigger.Handler {
 	return func(ctx context.Context, b trigger.Batch) error {
 		docs := make([]versioned, len(b.Changes))
@@ -111,13 +110,13 @@ func (l *ledger) advance() {
 	}
 }
 
-// deadLettered notes that a dead letter of function i is durable. The same one counts
-// once.
+// deadLettered records that a dead letter of function i is durable. If it is stored
+// again, it still counts once.
 func (l *ledger) deadLettered(i int, id string, d versioned) {
 	l.mu.Lock()
 	f, e := &l.functions[i], l.entry(d.ID)
-	if !l.letters[id] {
-		l.letters[id] = true
+	if !l.stored[id] {
+		l.stored[id] = true
 		f.DeadLettered++
 	}
 	if e.has(i) < e.written && d.Version >= e.written {
@@ -128,7 +127,7 @@ func (l *ledger) deadLettered(i int, id string, d versioned) {
 	l.advance()
 }
 
-// replayed notes a replay of function i, and what is in its store after that.
+// replayed records a replay of function i and the dead letters left in its store.
 func (l *ledger) replayed(i, handled int, left []versioned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,15 +156,15 @@ func (l *ledger) entry(id string) *entry {
 	return e
 }
 
-// totals are the counts so far.
+// totals returns the counts so far.
 func (l *ledger) totals() (writes int, functions []accepted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writes, append([]accepted{}, l.functions...)
 }
 
-// lost sums over all functions; while writing goes on, it is what they are
-// behind.
+// lost returns the lost documents of all functions. While the writer runs, this is
+// how far the functions are behind.
 func (l *ledger) lost() int {
 	_, functions := l.totals()
 	n := 0
@@ -175,7 +174,7 @@ func (l *ledger) lost() int {
 	return n
 }
 
-// wait returns when every function has taken care of all that was written, or
+// wait returns when every function has accepted or dead-lettered all documents, or
 // when ctx ends.
 func (l *ledger) wait(ctx context.Context) {
 	for l.lost() > 0 {

@@ -24,7 +24,7 @@ func batch(docs ...versioned) trigger.Batch {
 
 func accepts(context.Context, trigger.Batch) error { return nil }
 
-func TestLedgerBalances(t *testing.T) {
+func TestLedgerCountsLostDocuments(t *testing.T) {
 	l := newLedger([]string{"a", "b"})
 	a, b := l.watch(0, accepts), l.watch(1, accepts)
 	ctx := t.Context()
@@ -93,9 +93,9 @@ func TestLedgerCounts(t *testing.T) {
 	}
 }
 
-// TestLettersAreHandledWhileTheyAreKept: a letter counts as handled until a
+// TestStoredDeadLettersCountAsHandled: a letter counts as handled until a
 // replay, and after it only if it is still in the store.
-func TestLettersAreHandledWhileTheyAreKept(t *testing.T) {
+func TestStoredDeadLettersCountAsHandled(t *testing.T) {
 	l := newLedger([]string{"a"})
 	l.wrote("x", 2)
 	l.wrote("y", 1)
@@ -116,7 +116,7 @@ func TestLettersAreHandledWhileTheyAreKept(t *testing.T) {
 	}
 }
 
-func TestPoison(t *testing.T) {
+func TestPoisonFailsHandlersUntilCured(t *testing.T) {
 	p := &poison{oneIn: 3}
 	handle := p.into(accepts)
 	bad := 0
@@ -134,7 +134,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-func TestRefusedBatchIsNotDelivered(t *testing.T) {
+func TestFailedBatchIsNotDelivered(t *testing.T) {
 	l := newLedger([]string{"a"})
 	l.wrote("x", 1)
 	handle := l.watch(0, func(context.Context, trigger.Batch) error { return errors.New("no") })
@@ -155,7 +155,7 @@ func TestHandlerMayChangeDocuments(t *testing.T) {
 	}
 }
 
-func TestLedgerWaits(t *testing.T) {
+func TestLedgerWaitsForAllFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger([]string{"a"})
 		l.wrote("x", 1)

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger logs JSON lines to stdout and sends Go's own log package there as
-// well: the Functions host takes every line on stderr for an error.
+// newLogger logs JSON lines to stdout and redirects Go's log package there as well:
+// if a line went to stderr, the Functions host would report it as an error.
 func newLogger(level logLevel) *zap.Logger {
 	log := jsonLogger(os.Stdout, level)
 	zap.RedirectStdLog(log)

@@ -1,14 +1,13 @@
 // Halley is a serverless trigger runtime: it reads the change feed of Azure
 // Cosmos DB containers and calls handlers with the changes.
 //
-// The binary finds out who started it. With arguments it is a command for
-// people (halley help). Without, under AWS Lambda it is a Lambda function, and
-// under the Azure Functions host a custom handler.
+// With arguments the binary is a command-line tool (halley help). Without arguments
+// the environment decides: if AWS Lambda started it, it is a Lambda function, and if
+// the Azure Functions host did, a custom handler.
 //
-// Exit codes: 0 done, 1 failed with an error on stderr (under a host: in the
-// log), 200 stopped by a signal while hosted, or because handlers are stuck for
-// good, which the Functions host takes for a wish to be restarted; a second signal
-// ends the process at once.
+// Exit codes: 0 if done; 1 if failed, with an error on stderr or, under a host, in
+// the log; 200 if the Functions host should start the process again, after a signal
+// or when handlers are stuck. A second signal ends the process at once.
 package main
 
 import (
@@ -23,8 +22,8 @@ import (
 
 func main() { os.Exit(start(os.Args[1:])) }
 
-// start runs what the arguments or the surroundings ask for; it returns the
-// exit code.
+// start runs the mode that arguments and environment select, and returns the exit
+// code.
 func start(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

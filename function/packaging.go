@@ -17,7 +17,7 @@ const executable = "halley"
 // functionNames are the directories whose function.json the custom handler serves.
 var functionNames = []string{functionName}
 
-// packaging checks the Functions app in dir, where there is one.
+// packaging checks the Functions app in dir, if there is one.
 func (r *report) packaging(dir string) {
 	path := filepath.Join(dir, "host.json")
 	data, err := os.ReadFile(path)
@@ -45,7 +45,7 @@ func checkHostJSON(data []byte) error {
 		}
 	}
 	if err := json.Unmarshal(data, &host); err != nil {
-		return fmt.Errorf("not read: %w", err)
+		return fmt.Errorf("not valid JSON: %w", err)
 	}
 	var errs []error
 	if host.Version != "2.0" {
@@ -54,7 +54,7 @@ func checkHostJSON(data []byte) error {
 	if d := host.CustomHandler.Description; d.DefaultExecutablePath != executable {
 		errs = append(errs, fmt.Errorf("customHandler.description.defaultExecutablePath is %q: write %q, the name in the package, without ./", d.DefaultExecutablePath, executable))
 	} else if len(d.Arguments) > 0 {
-		errs = append(errs, errors.New("customHandler.description.arguments make a command of the handler: remove them"))
+		errs = append(errs, errors.New("customHandler.description.arguments turn the handler into a command: remove them"))
 	}
 	if host.FunctionTimeout != "" {
 		_, _, err := limitOf(host.FunctionTimeout, "host.json")
@@ -63,8 +63,8 @@ func checkHostJSON(data []byte) error {
 	return errors.Join(errs...)
 }
 
-// checkFunctions compares the directories that hold a function.json with what
-// the custom handler serves.
+// checkFunctions compares the directories that hold a function.json with the
+// functions of the custom handler.
 func checkFunctions(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "function.json"))
 	if err != nil {
@@ -113,7 +113,7 @@ func checkFunctionJSON(file string) error {
 	return nil
 }
 
-// settingReference takes %NAME% apart.
+// settingReference returns NAME if s is %NAME%.
 func settingReference(s string) (name string, ok bool) {
 	if len(s) > 2 && strings.HasPrefix(s, "%") && strings.HasSuffix(s, "%") {
 		return s[1 : len(s)-1], true
@@ -121,7 +121,8 @@ func settingReference(s string) (name string, ok bool) {
 	return "", false
 }
 
-// checkExecutable looks at the binary beside host.json; a source tree has none.
+// checkExecutable checks the binary next to host.json. A source tree has no binary,
+// which is not an error.
 func checkExecutable(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -75,8 +75,8 @@ func TestPackaging(t *testing.T) {
 	}
 }
 
-// TestThisApp checks the files that are deployed.
-func TestThisApp(t *testing.T) {
+// TestPackagingOfThisApp checks the files that are deployed.
+func TestPackagingOfThisApp(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}
 	r.packaging("..")

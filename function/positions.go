@@ -8,11 +8,11 @@ import (
 	"halley/trigger"
 )
 
-// position is how far one function has come in one range.
+// position is the progress of one function in one range.
 type position struct {
 	Function     string `json:"function"`
 	Range        string `json:"range"` // lease token
-	Host         string `json:"host"`  // that worked on it last
+	Host         string `json:"host"`  // its last owner
 	Changes      int    `json:"changes"`
 	LastLSN      int64  `json:"lastLsn"`      // of the last change that was accepted
 	Continuation string `json:"continuation"` // in the lease
@@ -22,12 +22,12 @@ type position struct {
 type positions struct {
 	mu     sync.Mutex
 	known  map[[2]string]*position
-	splits int // leases that gave way to others
+	splits int // leases that were replaced at a split or merge
 }
 
 func newPositions() *positions { return &positions{known: map[[2]string]*position{}} }
 
-// of gives what observes one host.
+// of returns the observer of one host.
 func (p *positions) of(host string) func(trigger.Event) {
 	return func(e trigger.Event) { p.observe(host, e) }
 }
@@ -55,7 +55,8 @@ func (p *positions) observe(host string, e trigger.Event) {
 	at.Continuation = cmp.Or(e.Continuation, at.Continuation)
 }
 
-// delivered is 1 for a delivery: a failed one carries its changes as well.
+// delivered is 1 for a delivery and 0 for other events: a failed delivery carries a
+// number of changes as well.
 func delivered(e trigger.Event) int {
 	if e.Kind == trigger.Delivered {
 		return 1
@@ -63,7 +64,7 @@ func delivered(e trigger.Event) int {
 	return 0
 }
 
-// list is sorted by function and range.
+// list returns the positions sorted by function and range.
 func (p *positions) list() []position {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// probe tries what one function needs of its accounts.
+// probe tries the operations that one function needs.
 type probe struct {
 	f       functionSettings
 	client  *cosmos.Client // of the monitored container
 	keptIn  *cosmos.Container
 	keyPath string // of the lease container
-	note    string // about the step that is tried
+	note    string // about the current step
 }
 
-// probing repeats little, so that what is wrong shows soon.
+// probing allows one retry, so that a failure shows soon.
 var probing = policy.RetryOptions{MaxRetries: 1}
 
 func (p *probe) open(name connectionName) (*cosmos.Client, error) {
@@ -56,7 +56,7 @@ func (p *probe) connect(context.Context) (err error) {
 func (p *probe) handler(ctx context.Context) error {
 	_, closer, err := p.f.Open(ctx, handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName}, p.f.Own)
 	if err != nil {
-		return fmt.Errorf("%w (HALLEY_FUNCTIONS says which handlers run)", err)
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
 	return closer()
 }
@@ -87,7 +87,7 @@ func (p *probe) container() *cosmos.Container {
 	return p.client.Container(p.f.DatabaseName, p.f.ContainerName)
 }
 
-// missing names the settings of a container that is not there.
+// missing names the settings to correct if a container does not exist.
 func (p *probe) missing(err error, database, container string) error {
 	if cosmos.IsNotFound(err) {
 		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.setting(database), p.f.setting(container), err)
@@ -95,7 +95,7 @@ func (p *probe) missing(err error, database, container string) error {
 	return err
 }
 
-// feed reads a page from now on: one read that changes nothing.
+// feed reads one page that begins now. It changes nothing.
 func (p *probe) feed(ctx context.Context) error {
 	ranges, err := p.container().Ranges(ctx)
 	if err != nil {
@@ -126,8 +126,8 @@ func (p *probe) leases(ctx context.Context) error {
 	return nil
 }
 
-// lease does with a probe document what a lease needs. Its id is under no
-// prefix of leases.
+// lease creates, replaces and deletes a probe document as a lease. Its id has no
+// lease prefix, so that hosts ignore it.
 func (p *probe) lease(ctx context.Context) error {
 	id := "halley-check-" + rand.Text()
 	key := cosmos.NewPartitionKey(id)
@@ -178,7 +178,7 @@ func (p *probe) deadLetters(ctx context.Context) error {
 	return nil
 }
 
-// storeMissing names the setting of a store that does not exist.
+// storeMissing names the setting to correct if a store does not exist.
 func (p *probe) storeMissing(err error) error {
 	if cosmos.IsNotFound(err) {
 		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
@@ -186,7 +186,7 @@ func (p *probe) storeMissing(err error) error {
 	return err
 }
 
-// left names the probe that could not be deleted.
+// left names a probe that could not be deleted; it is nil if err is.
 func left(id string, err error) error {
 	if err == nil {
 		return nil

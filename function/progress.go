@@ -11,20 +11,20 @@ import (
 	"halley/trigger"
 )
 
-// progress shows how a development run goes: one line that is redrawn on a
-// terminal, a plain line now and then elsewhere. It is safe for concurrent use.
+// progress shows the state of a development run. If out is a terminal one line is
+// redrawn; if not, a plain line is printed every 2 s. It is safe for concurrent use.
 type progress struct {
 	mu   sync.Mutex
 	out  io.Writer
 	live bool
-	line string // what stands on the terminal's last line
+	line string // the current last line of the terminal
 }
 
 func newProgress(out io.Writer, live bool) *progress { return &progress{out: out, live: live} }
 
 const clearLine = "\r\x1b[K"
 
-// Write lets log lines pass above the live line.
+// Write prints log lines above the live line.
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *progress) show(text string) {
 	p.draw()
 }
 
-// end takes the live line away.
+// end removes the live line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *progress) follow(ctx context.Context, books *ledger, hosts []*trigger.H
 	}
 }
 
-// stateLine is the state of a run on one line.
+// stateLine describes the state of a run on one line.
 func stateLine(after time.Duration, writes int, functions []accepted, hosts []trigger.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%4.0fs  written %d", after.Seconds(), writes)

@@ -23,7 +23,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 }
 
-func TestProgressElsewhere(t *testing.T) {
+func TestProgressWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, false)
 	p.show("one")
@@ -80,7 +80,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-func TestSummaryForPeople(t *testing.T) {
+func TestSummaryAsText(t *testing.T) {
 	var out bytes.Buffer
 	s := devSummary{Seconds: 20, Hosts: 2, Written: 2000, FailedWrites: 3, lastFailure: errLost,
 		Functions: []accepted{{Name: "push", Delivered: 1900, Redelivered: 4, DeadLettered: 12, Lost: 1}}, DeadLettered: 12, Replayed: 11, DeadLettersLeft: 1, Ranges: []position{{"push", "0", "dev-1", 950, 1234, `"1234"`}}}

@@ -28,7 +28,7 @@ dead letters, one by one and oldest first. If the handler succeeds, the dead
 letter is removed. If it fails, the dead letter stays, the later ones of its key
 wait, and the other keys continue.
 
-It asks before it begins; without a terminal it needs --yes. The exit code is 1
+It asks for confirmation; without a terminal it needs --yes. The exit code is 1
 if a dead letter failed or had to wait, or a store failed; a replay can be
 repeated at any time. A handler may get changes that are older than changes it
 has already handled, unless the function blocks keys. --range leaves out dead
@@ -50,7 +50,7 @@ func discardCommand(pick *selection) *cobra.Command {
 		Long: `Discard deletes the dead letters with the ids, or with --all those that
 --function, --key and --range select. If an id is missing, nothing is deleted.
 
-It asks before it begins; without a terminal it needs --yes.`,
+It asks for confirmation; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
 				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key or --range")
@@ -229,7 +229,7 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 			return err
 		}
 	}
-	deleted, failed := deleteLetters(ctx, found)
+	deleted, failed := deleteDeadLetters(ctx, found)
 	if p.json {
 		err = json.NewEncoder(out).Encode(map[string]int{"discarded": deleted})
 	} else {
@@ -249,8 +249,8 @@ func whole(letters []storedLetter) iter.Seq2[storedLetter, error] {
 	}
 }
 
-// deleteLetters deletes all dead letters that can be read.
-func deleteLetters(ctx context.Context, found iter.Seq2[storedLetter, error]) (deleted int, failed error) {
+// deleteDeadLetters deletes all dead letters that can be read.
+func deleteDeadLetters(ctx context.Context, found iter.Seq2[storedLetter, error]) (deleted int, failed error) {
 	for l, err := range found {
 		if err == nil {
 			err = l.in.Delete(ctx, l.DeadLetter)

@@ -15,9 +15,10 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the enabled functions until a signal",
 		Long: `Run takes a share of the leases of the enabled functions and calls their
-handlers with changes as they come, until SIGTERM or Ctrl-C. Then it stops in
-good order and exits with 0: running handlers may finish, what they handled is
-checkpointed, the leases are released. A second signal ends the process at once.
+handlers with changes as they arrive, until SIGTERM or Ctrl-C. Then it stops in
+good order and exits with 0: running handlers may finish, their progress is
+checkpointed, and the leases are released. A second signal ends the process at
+once.
 
 Settings are environment variables; halley check prints them. The log is JSON
 on stdout.`,
@@ -39,7 +40,7 @@ func run(ctx context.Context) error {
 	}
 	defer a.Close()
 	for _, h := range a.hosts {
-		log.Info("running", zap.String("owner", h.Owner()), zap.String("version", version()))
+		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", version()))
 	}
 	if err := a.Run(ctx); err != nil {
 		return err

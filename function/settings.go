@@ -16,8 +16,8 @@ import (
 	"halley/handlers"
 )
 
-// prefix begins the name of every setting of Halley. HALLEY_<NAME> holds for
-// the app, HALLEY_<FUNCTION>_<NAME> for one function.
+// prefix begins the name of every setting. HALLEY_<NAME> applies to all functions,
+// HALLEY_<FUNCTION>_<NAME> to one.
 const prefix = "HALLEY"
 
 // settings is the environment, read once.
@@ -30,39 +30,39 @@ type settings struct {
 	defaults map[string]string // in place of the usual ones, by the names of variables
 }
 
-// appSettings hold for the process as a whole: HALLEY_<NAME>.
+// appSettings apply to the whole process: HALLEY_<NAME>.
 type appSettings struct {
-	Functions list     `split_words:"true" desc:"enabled functions, separated by commas; all where empty"`
-	Mode      mode     `split_words:"true" desc:"under the Functions host: timer drains at each tick, continuous works all the time"`
-	Owner     string   `split_words:"true" desc:"this host's name in leases; the machine's name and a random part where empty"`
-	StopGrace interval `split_words:"true" desc:"how long a running handler may go on at a stop"`
+	Functions list     `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
+	Mode      mode     `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, continuous works all the time"`
+	Owner     string   `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
+	StopGrace interval `split_words:"true" desc:"time that a running handler gets at a stop"`
 	MaxStuck  count    `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
 	LogLevel  logLevel `split_words:"true" desc:"debug, info, warn or error"`
 }
 
-// feedSettings say what a function reads and where its leases are. Names and
-// defaults are those of the Cosmos DB extension for Azure Functions, in upper
-// snake case, where it has them. A function may override each:
+// feedSettings select the monitored container, the leases and their intervals. If
+// the Cosmos DB extension for Azure Functions has a setting, its name in upper snake
+// case and its default are used. A function may override each:
 // HALLEY_<FUNCTION>_<NAME>.
 type feedSettings struct {
 	Connection              connectionName `split_words:"true" desc:"name of the connection of the monitored account"`
 	DatabaseName            string         `split_words:"true" desc:"database of the monitored container; required"`
 	ContainerName           string         `split_words:"true" desc:"monitored container; required"`
-	LeaseConnection         connectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION where empty"`
-	LeaseDatabaseName       string         `split_words:"true" desc:"database of the leases; DATABASE_NAME where empty"`
+	LeaseConnection         connectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION if empty"`
+	LeaseDatabaseName       string         `split_words:"true" desc:"database of the leases; DATABASE_NAME if empty"`
 	LeaseContainerName      string         `split_words:"true" desc:"container of the leases, with partition key /id"`
-	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name where not set"`
-	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of a range that has nothing new"`
+	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set"`
+	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of an idle range"`
 	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
-	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease stays with a host that does not write it"`
+	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease belongs to a host that does not write it"`
 	LeaseRenewInterval      interval       `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
-	MaxItemsPerInvocation   count          `split_words:"true" desc:"page size that is asked for; a transaction is never divided, so more may come"`
-	StartFrom               startFrom      `split_words:"true" desc:"where a range without a checkpoint begins: beginning, now or an RFC 3339 time"`
-	PreferredLocations      list           `split_words:"true" desc:"regions to read from, in order; the account's own order where empty"`
+	MaxItemsPerInvocation   count          `split_words:"true" desc:"requested page size; a transaction is never divided, so a page may be larger"`
+	StartFrom               startFrom      `split_words:"true" desc:"start of a range without a checkpoint: beginning, now or an RFC 3339 time"`
+	PreferredLocations      list           `split_words:"true" desc:"regions to read from, in order; the account's own order if empty"`
 	ChangeFeedMode          feedMode       `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
-	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted where it is true, in latest-version mode"`
-	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least, beyond its equal share; 0 is no bound"`
-	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most; 0 is no bound"`
+	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted if it is true, in latest-version mode"`
+	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least, even if its equal share is less; 0 is no bound"`
+	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most, even if its equal share is more; 0 is no bound"`
 	ResetLeases             toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of halley run, with no other host running"`
 }
 
@@ -74,7 +74,7 @@ type functionSettings struct {
 	Own any // the handler's own settings, as [handlers.Entry.Open] takes them
 }
 
-// value is one effective setting and where it came from.
+// value is one effective setting and its source.
 type value struct{ Name, Value, Source string }
 
 // loadSettings reads the environment for the functions of the handlers' list.
@@ -109,7 +109,7 @@ func loadSettingsOver(defaults map[string]string, functions []handlers.Entry) (*
 	return s, s.validate()
 }
 
-// addFunction reads one function: the app's values first, its own over them.
+// addFunction reads one function: its own values override those of the app.
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
 	f := newFunctionSettings(entry)
@@ -173,7 +173,8 @@ func (s *settings) preset(prefix string, spec any) error {
 	return nil
 }
 
-// process is envconfig.Process with errors that speak of settings.
+// process wraps envconfig.Process: its errors name settings and hide connection
+// strings.
 func process(prefix string, spec any) error {
 	err := envconfig.Process(prefix, spec)
 	var parse *envconfig.ParseError
@@ -186,7 +187,7 @@ func process(prefix string, spec any) error {
 	return err
 }
 
-// enable picks the functions that HALLEY_FUNCTIONS names, or all.
+// enable returns the functions that HALLEY_FUNCTIONS names, or all if it is empty.
 func enable(functions []handlers.Entry, wanted list) ([]handlers.Entry, error) {
 	if len(wanted) == 0 {
 		return functions, nil
@@ -211,8 +212,8 @@ func names(functions []handlers.Entry) list {
 	return l
 }
 
-// refuseUnknown reports variables that begin with HALLEY_ and are no setting,
-// each with the nearest name that is one.
+// refuseUnknown reports variables that begin with HALLEY_ and are not settings, each
+// with the nearest name of a setting.
 func refuseUnknown(functions []handlers.Entry) error {
 	known := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
 	for _, f := range functions {
@@ -252,7 +253,7 @@ func unknown(name string, known []string) error {
 	return fmt.Errorf("%s is not a setting: %s", name, suggest(name, known))
 }
 
-// suggest words the fix for an unknown name.
+// suggest returns the fix for an unknown name.
 func suggest(name string, known []string) string {
 	best, distance := "", len(name)/3+1
 	for _, k := range known {
@@ -266,7 +267,7 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf("did you mean %s?", best)
 }
 
-// editDistance is Levenshtein's, in bytes.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -287,7 +288,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// keys lists the variables that spec's fields are read from.
+// keys lists the variables of spec's fields.
 func keys(prefix string, spec any) []string {
 	t := reflect.TypeOf(spec).Elem()
 	names := make([]string, t.NumField())
@@ -297,8 +298,8 @@ func keys(prefix string, spec any) []string {
 	return names
 }
 
-// values lists spec's fields under the first prefix. Their sources are the
-// first variables that are set under any of the prefixes.
+// values lists spec's fields under the first prefix. If a variable is set under
+// several of the prefixes, the first is the source.
 func values(spec any, prefixes ...string) []value {
 	v := reflect.ValueOf(spec).Elem()
 	var out []value
@@ -322,9 +323,9 @@ func source(name string, prefixes []string) string {
 	return "default"
 }
 
-// envName spells the name of a field as envconfig does: tagged split_words,
-// LeaseContainerName is LEASE_CONTAINER_NAME and RedisURL is REDIS_URL; without
-// the tag they are LEASECONTAINERNAME and REDISURL.
+// envName spells the name of a field as envconfig does. If it is tagged split_words,
+// LeaseContainerName is LEASE_CONTAINER_NAME and RedisURL is REDIS_URL; if not, they
+// are LEASECONTAINERNAME and REDISURL.
 func envName(field reflect.StructField) string {
 	if split, _ := strconv.ParseBool(field.Tag.Get("split_words")); !split {
 		return strings.ToUpper(field.Name)

@@ -236,9 +236,9 @@ func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
 	}
 }
 
-// TestKeysAreEnvconfigs sets each key that keys names and sees that envconfig
+// TestKeysMatchEnvconfig sets each key that keys names and sees that envconfig
 // reads it: the two spell alike, also for names such as VAPIDPublicKey.
-func TestKeysAreEnvconfigs(t *testing.T) {
+func TestKeysMatchEnvconfig(t *testing.T) {
 	specs := map[string]func() any{
 		"HALLEY_TEST":  func() any { return &feedSettings{} },
 		"HALLEY_TEST2": func() any { return &appSettings{} },
@@ -298,9 +298,9 @@ func settable(t reflect.Type) string {
 	return "x"
 }
 
-// TestOwnSettingsDoNotCollide: a handler's setting must not have the name of
+// TestHandlerSettingsDoNotCollide: a handler's setting must not have the name of
 // one that every function has.
-func TestOwnSettingsDoNotCollide(t *testing.T) {
+func TestHandlerSettingsDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
 	add := func(of string, names []string) {
 		for _, name := range names {

@@ -26,9 +26,10 @@ transactions), the age in seconds of the oldest change that is not checkpointed,
 and the saved continuation. It writes nothing, owns nothing, and needs no host to
 run.
 
-The exit code is 0 where all of that is known, whatever the lag, and 1 where
-something is not, such as what no lease covers: the problem is shown. With --watch it looks again until Ctrl-C,
-and the last look counts; with --json each look is one line.`,
+The exit code is 0 if all of that is known, however large the lag, and 1 if not,
+for example if no lease covers a range: the problem is shown. With --watch it
+looks again until Ctrl-C, and the last look decides; with --json each look is one
+line.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())
@@ -48,22 +49,22 @@ type statusOptions struct {
 	every       time.Duration
 }
 
-// lagReport is what one look saw.
+// lagReport is the result of one look.
 type lagReport struct {
 	Time      time.Time     `json:"time"`
 	Functions []functionLag `json:"functions"`
 	lagTotal
 }
 
-// functionLag is one function's part of it.
+// functionLag is the part of one function.
 type functionLag struct {
 	Name   string        `json:"name"`
 	Leases []trigger.Lag `json:"leases"`
 	lagTotal
-	Problem string `json:"problem,omitempty"` // why there are no leases to show
+	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
 }
 
-// lagTotal sums over leases: how many changes in all, and the age of the oldest.
+// lagTotal sums over leases: the number of changes, and the age of the oldest.
 type lagTotal struct {
 	Changes int64   `json:"changes"`
 	Exact   bool    `json:"exact"`
@@ -76,7 +77,7 @@ func (t *lagTotal) add(changes int64, exact bool, seconds float64) {
 	t.Seconds = max(t.Seconds, seconds)
 }
 
-// run prints looks; its error is that of the last.
+// run prints one look, or with --watch several. Its error is that of the last.
 func (o statusOptions) run(ctx context.Context, out io.Writer) error {
 	if o.every <= 0 {
 		return fmt.Errorf("--every %v: must be above 0", o.every)
@@ -103,7 +104,8 @@ func (o statusOptions) run(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// look estimates the lag of all functions. Its error counts what is not known.
+// look estimates the lag of all functions. It returns an error if the lag is not
+// known completely.
 func look(ctx context.Context, s *settings, clients accounts) (lagReport, error) {
 	r := lagReport{Time: time.Now().UTC(), lagTotal: lagTotal{Exact: true}}
 	unknown := 0
@@ -121,7 +123,7 @@ func look(ctx context.Context, s *settings, clients accounts) (lagReport, error)
 		r.Functions = append(r.Functions, l)
 	}
 	if unknown > 0 {
-		return r, errors.New("the lag is not known in full")
+		return r, errors.New("the lag is not completely known: see PROBLEM")
 	}
 	return r, nil
 }
@@ -159,7 +161,7 @@ func (o statusOptions) print(out io.Writer, r lagReport) error {
 	return r.print(out)
 }
 
-// print writes the report for people.
+// print writes the report as a table.
 func (r lagReport) print(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tBEHIND\tSECONDS\tCONTINUATION\tPROBLEM")
@@ -176,7 +178,7 @@ func (r lagReport) print(out io.Writer) error {
 	return t.Flush()
 }
 
-// behind marks an estimate.
+// behind marks an estimate with ~.
 func behind(changes int64, exact bool) string {
 	if exact {
 		return fmt.Sprint(changes)

@@ -22,7 +22,7 @@ func statusOf(t *testing.T, args ...string) (lagReport, error) {
 	return r, err
 }
 
-func TestStatusFollowsTheWork(t *testing.T) {
+func TestStatusFollowsProgress(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
 	cleanEnv(t, env)
@@ -58,7 +58,7 @@ func TestStatusFollowsTheWork(t *testing.T) {
 	}
 }
 
-// TestStatusOfMissingLeases: a lease that somebody deleted is not taken for a
+// TestStatusOfMissingLeases: a lease that an operator deleted is not taken for a
 // range that has no lag.
 func TestStatusOfMissingLeases(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
@@ -102,7 +102,7 @@ func deleteOne(t *testing.T, in *cosmos.Container, query string) {
 	t.Fatalf("nothing to delete: %s", query)
 }
 
-func TestStatusOfWhatIsNotKnown(t *testing.T) {
+func TestStatusReportsUnknownLag(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, account.env("HALLEY_CONTAINER_NAME", "nothing"))
 	r, err := statusOf(t)

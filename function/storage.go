@@ -11,15 +11,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
-// developmentStorage is what UseDevelopmentStorage=true stands for, Azurite on
-// its default ports:
+// developmentStorage replaces UseDevelopmentStorage=true: Azurite on its default
+// ports,
 // https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
 const developmentStorage = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;" +
 	"AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;" +
 	"BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1"
 
-// storage is an Azure Storage account and how to prove who calls: by a
-// connection string, or by an identity at the services' URLs.
+// storage is an Azure Storage account with the credential of the caller: a
+// connection string, or the services' URLs and an identity.
 type storage struct {
 	name             string // of the connection
 	connectionString string // with its secret
@@ -27,10 +27,11 @@ type storage struct {
 	identity         azcore.TokenCredential
 }
 
-// resolveStorage finds what the name of a storage connection stands for, as
-// AzureWebJobsStorage does in Azure Functions: a connection string in the
-// variable of that name, else <name>__accountName or <name>__blobServiceUri and
-// <name>__queueServiceUri with an Entra ID identity. No error repeats a secret.
+// resolveStorage resolves the name of a storage connection as Azure Functions
+// resolves AzureWebJobsStorage. If the variable of that name is set it is a
+// connection string. If not, <name>__accountName, or <name>__blobServiceUri and
+// <name>__queueServiceUri, are used with an Entra ID identity. No error repeats a
+// secret.
 func resolveStorage(connection connectionName) (storage, error) {
 	if connection.misplaced() {
 		return storage{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as AzureWebJobsStorage and name that")
@@ -72,15 +73,15 @@ func (s *storage) byIdentity() error {
 	return err
 }
 
-// serviceURL is the address of the blob or the queue service; "" where only the
-// other one's is given.
+// serviceURL returns the address of the blob or the queue service. It is "" if only
+// the other one is set.
 func (s *storage) serviceURL(service, account, uri string) (string, error) {
 	if uri == "" && account == "" {
 		return "", nil
 	}
 	if uri == "" {
 		if !storageAccountName(account) {
-			return "", fmt.Errorf("%s__accountName=%q is not the name of a storage account: write 3 to 24 small letters and digits, and for another cloud %s__blobServiceUri and %s__queueServiceUri", s.name, account, s.name, s.name)
+			return "", fmt.Errorf("%s__accountName=%q is not the name of a storage account: write 3 to 24 lower-case letters and digits, and for another cloud %s__blobServiceUri and %s__queueServiceUri", s.name, account, s.name, s.name)
 		}
 		return "https://" + account + "." + service + ".core.windows.net", nil
 	}
@@ -122,7 +123,7 @@ func (s *storage) queue(name string) (*azqueue.QueueClient, error) {
 	return q, nil
 }
 
-// malformed words what is wrong with a connection string without repeating it.
+// malformed describes an invalid connection string without repeating its secrets.
 func (s *storage) malformed(err error) error {
 	text := err.Error()
 	for part := range strings.SplitSeq(s.connectionString, ";") {

@@ -73,7 +73,7 @@ func TestStorageIsRefused(t *testing.T) {
 		"malformed":        {map[string]string{"Other": "nonsense"}, "Other", []string{"Other", "connection string"}},
 		"key alone":        {map[string]string{"Other": "AccountKey=" + someKey}, "Other", []string{"Other", "AccountName"}},
 		"key not base64":   {map[string]string{"Other": "AccountName=vault;AccountKey=not-base-64-" + someKey}, "Other", []string{"Other"}},
-		"account name":     {map[string]string{"Other__accountName": "Vault_1"}, "Other", []string{"Other__accountName", "small letters"}},
+		"account name":     {map[string]string{"Other__accountName": "Vault_1"}, "Other", []string{"Other__accountName", "lower-case letters"}},
 		"service URI":      {map[string]string{"Other__blobServiceUri": "http://x.example"}, "Other", []string{"Other__blobServiceUri", "https"}},
 		"no queue service": {map[string]string{"Other__blobServiceUri": "https://v.blob.core.windows.net"}, "Other", []string{"Other__queueServiceUri"}},
 		"unknown part":     {map[string]string{"Other__accountName": "vault", "Other__accountKey": someKey}, "Other", []string{"Other__accountKey is not known"}},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// devSummary is what halley dev prints at its end.
+// devSummary is the last output of halley dev.
 type devSummary struct {
 	Seconds         float64    `json:"seconds"`
 	Hosts           int        `json:"hosts"`
@@ -20,7 +20,7 @@ type devSummary struct {
 	DeadLettersLeft int        `json:"deadLettersLeft"` // in the store after that
 	Lost            int        `json:"lost"`
 	Notifications   int64      `json:"notifications"` // that devices received
-	Splits          int        `json:"splits"`        // leases that gave way to others at a split or merge
+	Splits          int        `json:"splits"`        // leases that were replaced at a split or merge
 	Functions       []accepted `json:"functions"`
 	Ranges          []position `json:"ranges"`
 
@@ -45,7 +45,7 @@ func (s *session) summary(took time.Duration) devSummary {
 	return sum
 }
 
-// print writes the summary for people.
+// print writes the summary as text.
 func (s devSummary) print(out io.Writer) error {
 	fmt.Fprintf(out, "\n%.1f s, %d hosts, %d results written, %d notifications received, %d leases replaced by splits and merges\n\n",
 		s.Seconds, s.Hosts, s.Written, s.Notifications, s.Splits)

@@ -14,13 +14,13 @@ import (
 	"halley/trigger"
 )
 
-// timerInfo is what a timer trigger's binding holds, as far as it matters.
+// timerInfo holds the fields of a timer trigger's binding that Halley reads.
 type timerInfo struct {
 	IsPastDue bool
 }
 
-// timerOf finds the timer among the bindings, whatever it is called. A call by
-// hand (POST /admin/functions/<name>) brings none.
+// timerOf finds the timer among the bindings, under any name. If a person invokes
+// the function (POST /admin/functions/<name>), there is none.
 func timerOf(in invocation) timerInfo {
 	var t timerInfo
 	for _, binding := range in.Data {
@@ -41,25 +41,25 @@ type drainer struct {
 	drains sync.WaitGroup
 }
 
-// tick answers one timer invocation. A drain that is still running, because
-// the host started another instance of the timer or a person invoked it, makes
-// the tick answer success at once: that drain does this one's work.
+// tick answers one timer invocation. If a drain is still running, because the host
+// started another instance of the timer or a person invoked it, the answer is success
+// at once: that drain does the work.
 func (d *drainer) tick(ctx context.Context, in invocation, log *zap.Logger) ([]string, error) {
-	log.Info("tick", zap.Bool("past_due", timerOf(in).IsPastDue), zap.Duration("limit", d.limit))
+	log.Info("timer invocation started", zap.Bool("past_due", timerOf(in).IsPastDue), zap.Duration("limit", d.limit))
 	began := time.Now()
 	r := d.run(ctx, d.limit)
 	if err := r.failure(); err != nil {
 		return nil, err
 	}
-	log.Info("tick answered", zap.Duration("took", time.Since(began)), zap.Any("summary", r.summary), zap.String("note", r.note()))
+	log.Info("timer invocation answered", zap.Duration("took", time.Since(began)), zap.Any("summary", r.summary), zap.String("note", r.note()))
 	if note := r.note(); note != "" {
 		return []string{summarize(r.summary), note}, nil
 	}
 	return []string{summarize(r.summary)}, nil
 }
 
-// run drains unless a drain is running. It returns before limit in any case:
-// when a drain does not stop in time it goes on alone, and run reports that.
+// run drains unless a drain is running. It always returns before limit: if a drain
+// does not stop in time, run leaves it behind and returns an error.
 func (d *drainer) run(ctx context.Context, limit time.Duration) drained {
 	if running := d.begin(); !running.IsZero() {
 		return drained{running: running}
@@ -76,14 +76,14 @@ func (d *drainer) run(ctx context.Context, limit time.Duration) drained {
 	case r := <-done:
 		return r
 	case <-last.C:
-		return drained{err: fmt.Errorf("not stopped %v before the time limit of %v: a handler does not obey its context", reserve, limit)}
+		return drained{err: fmt.Errorf("not stopped %v before the time limit of %v: a handler ignores the end of its context", reserve, limit)}
 	}
 }
 
-// wait returns when no drain is running. Call it when no tick can come.
+// wait returns when no drain is running. Call it when no tick can start.
 func (d *drainer) wait() { d.drains.Wait() }
 
-// begin claims the drainer, or returns since when another drain is running.
+// begin claims the drainer. If another drain is running it returns its start.
 func (d *drainer) begin() (running time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,8 +105,8 @@ func (d *drainer) end() {
 // drained is the outcome of one drain.
 type drained struct {
 	summary trigger.Summary
-	running time.Time // since when another drain is running, instead of this one
-	ended   error     // of its context, if that ended it
+	running time.Time // start of another drain that is running, if there is one
+	ended   error     // error of the context, if it ended the drain
 	err     error
 }
 
@@ -123,29 +123,29 @@ func (d *drainer) once(ctx context.Context, limit time.Duration) (r drained) {
 	return r
 }
 
-// failure is why the drain counts as failed, or nil. Time that is up is no
-// failure: what was handled is checkpointed.
+// failure returns an error if the drain counts as failed. If only its time was up it
+// does not: its progress is checkpointed.
 func (r drained) failure() error {
 	switch s := r.summary; {
 	case r.err != nil:
 		return fmt.Errorf("drain: %w", r.err)
 	case s.Changes == 0 && s.Retries > 0:
-		return fmt.Errorf("drain: the handlers refused every batch (%s)", summarize(s))
+		return fmt.Errorf("drain: the handlers failed on every batch (%s)", summarize(s))
 	case s.Behind > 0 && r.ended == nil:
 		return fmt.Errorf("drain: some ranges failed (%s)", summarize(s))
 	}
 	return nil
 }
 
-// note says what a reader of the summary must know besides.
+// note explains the summary if the drain did not run to its end.
 func (r drained) note() string {
 	switch {
 	case !r.running.IsZero():
 		return "another drain is running since " + r.running.UTC().Format(time.RFC3339)
 	case errors.Is(r.ended, context.DeadlineExceeded):
-		return "the time for this drain is up; the next one goes on"
+		return "the time for this drain is up; the next one continues"
 	case r.ended != nil:
-		return "this drain was stopped; the next one goes on"
+		return "this drain was stopped; the next one continues"
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ func untilCtx(stop time.Duration) func(context.Context) (trigger.Summary, error)
 	}
 }
 
-func TestTickAnswersBeforeTheLimit(t *testing.T) {
+func TestInvocationIsAnsweredBeforeTheLimit(t *testing.T) {
 	for _, limit := range []time.Duration{10 * time.Second, 5 * time.Minute, 30 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &drainer{limit: limit, drain: untilCtx(margin(limit) / 2)}
@@ -45,15 +45,15 @@ func TestTickAnswersBeforeTheLimit(t *testing.T) {
 	}
 }
 
-// TestTickAnswersForAStuckDrain: a handler that ignores its context must not
+// TestStuckDrainIsAnsweredBeforeTheLimit: a handler that ignores its context must not
 // make the host kill the process.
-func TestTickAnswersForAStuckDrain(t *testing.T) {
+func TestStuckDrainIsAnsweredBeforeTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 5 * time.Minute
 		d := &drainer{limit: limit, drain: untilCtx(time.Hour)}
 		began := time.Now()
-		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "obey") {
-			t.Errorf("error %v, want one about a handler that does not obey its context", err)
+		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "ignores the end of its context") {
+			t.Errorf("error %v, want one about a handler that ignores the end of its context", err)
 		}
 		if took := time.Since(began); took >= limit {
 			t.Errorf("answered after %v of %v", took, limit)
@@ -66,7 +66,7 @@ func TestTickAnswersForAStuckDrain(t *testing.T) {
 	})
 }
 
-func TestOverlappingTicksDrainOnce(t *testing.T) {
+func TestOverlappingInvocationsDrainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drains := 0
 		d := &drainer{limit: time.Minute, drain: func(context.Context) (trigger.Summary, error) {
@@ -98,7 +98,7 @@ func TestOverlappingTicksDrainOnce(t *testing.T) {
 	})
 }
 
-func TestTickFailures(t *testing.T) {
+func TestDrainFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		drain func(context.Context) (trigger.Summary, error)
 		says  string
@@ -160,9 +160,9 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 	return host
 }
 
-// TestTicksShareTheWork: a drain of the runtime that is cut by the time limit
-// is a success, and the next tick goes on where it ended.
-func TestTicksShareTheWork(t *testing.T) {
+// TestNextDrainContinuesAfterTimeIsUp: a drain of the runtime that is cut by the time limit
+// is a success, and the next one continues at the checkpoint.
+func TestNextDrainContinuesAfterTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const documents, takes, limit = 40, 9 * time.Second, 5 * time.Minute
 		d := &drainer{limit: limit, drain: slowFunction(t, documents, takes).Drain}
@@ -185,8 +185,8 @@ func TestTicksShareTheWork(t *testing.T) {
 	})
 }
 
-// TestTickThatIsStopped: a signal stops the drain in good order.
-func TestTickThatIsStopped(t *testing.T) {
+// TestStoppedDrainIsNotAFailure: a signal stops the drain in good order.
+func TestStoppedDrainIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drainer{limit: 5 * time.Minute, drain: slowFunction(t, 40, 9*time.Second).Drain}
 		ctx, stop := context.WithCancel(t.Context())

@@ -13,29 +13,28 @@ import (
 )
 
 const (
-	// assumedTimeout is the functionTimeout of the Consumption plan, the
-	// shortest default of any plan: it holds where nothing else is known.
+	// assumedTimeout is the functionTimeout of the Consumption plan, the shortest
+	// default of any plan. It is used if no other is known.
 	assumedTimeout = 5 * time.Minute
 
-	// unboundedTimeout stands for functionTimeout "-1": a drain that never
-	// catches up still ends and reports, and the next tick goes on.
+	// unboundedTimeout replaces functionTimeout "-1". If a drain never catches up it
+	// still ends and reports, and the next one continues.
 	unboundedTimeout = 30 * time.Minute
 
-	// timeoutOverride is the app setting that wins over host.json.
+	// timeoutOverride is the app setting that overrides host.json.
 	timeoutOverride = "AzureFunctionsJobHost__functionTimeout"
 )
 
-// margin is the part of a time limit that is kept for stopping: a fifth, at
-// most 30 s. A drain ends this long before the limit; a third of the margin is
-// the most that a running handler gets to finish, another third that the
-// release of the leases gets. The Functions host kills the whole process, with every other
-// invocation on it, when functionTimeout passes.
+// margin is the part of a time limit that is reserved for stopping: a fifth, at most
+// 30 s. A drain ends this long before the limit. A running handler then gets a third
+// of the margin to finish, and the release of the leases another third. When
+// functionTimeout passes, the Functions host kills the process with all its
+// invocations.
 func margin(limit time.Duration) time.Duration { return min(limit/5, 30*time.Second) }
 
-// functionTimeout reads how long the Functions host lets an invocation run,
-// from the app setting that overrides host.json, else from host.json, else
-// the plan's shortest default. The source says which; an error comes with the
-// default to go on with.
+// functionTimeout returns the time limit of an invocation under the Functions host:
+// from the app setting that overrides host.json if it is set, from host.json if that
+// has one, or assumedTimeout. With an error it returns assumedTimeout as well.
 func functionTimeout() (limit time.Duration, source string, err error) {
 	if s := os.Getenv(timeoutOverride); s != "" {
 		return limitOf(s, timeoutOverride)
@@ -69,8 +68,8 @@ func appRoot() string {
 	return "."
 }
 
-// readFunctionTimeout reads functionTimeout from host.json: "" where there is
-// no such file or key.
+// readFunctionTimeout reads functionTimeout from host.json. It is "" if there is no
+// such file or key.
 func readFunctionTimeout(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,8 +32,8 @@ func joinDistinct(errs []error) error {
 	})...)
 }
 
-// setting names a setting of the function as the environment has it: its own
-// name where that is set, else the app's.
+// setting returns the variable that sets name for the function: its own variable if
+// it is set, and the app's if not.
 func (f *functionSettings) setting(name string) string {
 	own := ownPrefix(f.Entry)
 	if source(name, []string{own}) != "default" {
@@ -42,7 +42,7 @@ func (f *functionSettings) setting(name string) string {
 	return prefix + "_" + name
 }
 
-// complete refuses a function that does not know what to read.
+// complete refuses a function if a name is missing that has no default.
 func (f *functionSettings) complete() error {
 	var errs []error
 	required := func(name, value, what string) {
@@ -58,31 +58,32 @@ func (f *functionSettings) complete() error {
 	return errors.Join(errs...)
 }
 
-// durable refuses what needs a process that somebody starts once: those of a
-// host come and go, and each would discard the progress of the others.
+// durable refuses settings that need a process which an operator starts once. A
+// hosting platform starts processes at any time, and each would reset the progress
+// of the others.
 func (s *settings) durable(host string) error {
 	var errs []error
 	for _, f := range s.Functions {
 		if f.ResetLeases {
-			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes as it likes: each would begin anew; remove it, and start halley run with it once",
+			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes at any time: each would start from the beginning; remove it, and start halley run with it once",
 				f.setting("RESET_LEASES"), host))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// warnOfDisks tells of dead letters on a disk that may go away with the
-// instance, unless it is a mounted share.
+// warnOfDisks warns of dead letters on a disk that may be deleted with the instance,
+// unless it is a mounted share.
 func (s *settings) warnOfDisks(host string, log *zap.Logger) {
 	for _, f := range s.Functions {
 		if f.DeadLetters.row().onDisk {
-			log.Warn("dead letters go to a disk of the instance: if it is not a mounted share, they are lost with it; set "+
+			log.Warn("dead letters are on a disk of the instance: if it is not a mounted share, they are lost with it; set "+
 				f.setting("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.name))
 		}
 	}
 }
 
-// place is where a container is.
+// place identifies a container.
 type place struct {
 	connection          connectionName
 	database, container string
@@ -96,8 +97,8 @@ func (f *functionSettings) leases() place {
 	return place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
 }
 
-// separate refuses functions that would share leases, and a function that
-// would monitor the leases themselves, where every checkpoint is a change.
+// separate refuses functions that would share leases, and a function that would
+// monitor its leases: each checkpoint would be a change.
 func (s *settings) separate() error {
 	type leases struct{ monitored, at, prefix any }
 	taken := map[leases]string{}

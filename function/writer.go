@@ -14,9 +14,9 @@ import (
 
 const (
 	players    = 40
-	writeLanes = 8                // writes at a time
-	writeTime  = 10 * time.Second // for one write to be answered
-	recent     = 50               // results of a lane that may still be corrected
+	writeLanes = 8                // concurrent writes
+	writeTime  = 10 * time.Second // deadline of one write
+	recent     = 50               // results of a lane that are candidates for correction
 )
 
 var games = []string{"chess", "go", "mahjong", "shogi"}
@@ -35,14 +35,14 @@ type writer struct {
 	containers []*cosmos.Container // each gets every result
 	ledger     *ledger
 	rate       int    // writes per second
-	run        string // begins every id: tells this run's documents from another's
+	run        string // prefix of every id, unique to this run
 
 	mu     sync.Mutex
 	failed int // writes that were not acknowledged
 	last   error
 }
 
-// Run writes until ctx ends and the writes that are under way are answered.
+// Run writes until ctx ends and all pending writes are answered.
 func (w *writer) Run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	for i := range min(writeLanes, w.rate) {
@@ -51,7 +51,7 @@ func (w *writer) Run(ctx context.Context) {
 	lanes.Wait()
 }
 
-// lane writes its share, one at a time: no two writes of one document overlap.
+// lane writes its share, one at a time, so that writes of one document never overlap.
 func (w *writer) lane(ctx context.Context, lane, of int) {
 	began := time.Now()
 	interval := time.Duration(of) * time.Second / time.Duration(w.rate)
@@ -72,12 +72,12 @@ func (w *writer) lane(ctx context.Context, lane, of int) {
 		case ok:
 			written = append(written[max(0, len(written)+1-recent):], r)
 		case corrected >= 0:
-			written = slices.Delete(written, corrected, corrected+1) // which version it now has is not known
+			written = slices.Delete(written, corrected, corrected+1) // its version is unknown now
 		}
 	}
 }
 
-// next is a new result, or the correction of one of those written.
+// next returns a new result, or a correction of one that was written.
 func next(random *rand.Rand, written []result, id string) (r result, corrected int) {
 	if len(written) > 0 && random.IntN(10) == 0 {
 		i := random.IntN(len(written))
@@ -94,8 +94,8 @@ func next(random *rand.Rand, written []result, id string) (r result, corrected i
 	}}, -1
 }
 
-// write reports whether the write was acknowledged. It outlives ctx: a write
-// that is cut off may or may not have happened.
+// write reports whether the write was acknowledged. It does not end with ctx: if a
+// write were cut off, its outcome would be unknown.
 func (w *writer) write(ctx context.Context, r result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
@@ -111,7 +111,8 @@ func (w *writer) write(ctx context.Context, r result) bool {
 	return true
 }
 
-// failures is how many writes were not acknowledged, and why the last was not.
+// failures returns the number of writes that were not acknowledged, and the error of
+// the last.
 func (w *writer) failures() (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,8 +51,8 @@ func TestWriterKeepsItsRate(t *testing.T) {
 	}
 }
 
-// TestWriterTellsTheTruth compares the ledger with what the account holds.
-func TestWriterTellsTheTruth(t *testing.T) {
+// TestLedgerMatchesTheAccount compares the ledger with the account's documents.
+func TestLedgerMatchesTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := bubbleWriter(t, 200)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -141,7 +141,7 @@ func TestUnknownStoreKindIsNotOpened(t *testing.T) {
 	}
 }
 
-func TestHostsMayNotDiscardLeases(t *testing.T) {
+func TestResetLeasesIsRefusedUnderPlatforms(t *testing.T) {
 	s, err := load(t, complete("HALLEY_PUSH_RESET_LEASES", "true"))
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestHostsMayNotDiscardLeases(t *testing.T) {
 	}
 }
 
-func TestDisksOfInstancesAreWarnedOf(t *testing.T) {
+func TestDirectoryOnInstanceDiskIsWarnedOf(t *testing.T) {
 	s, err := load(t, complete("HALLEY_PUSH_DEAD_LETTERS", "directory:letters"))
 	if err != nil {
 		t.Fatal(err)

@@ -90,8 +90,8 @@ func printableText(s string) string {
 	}, s)
 }
 
-// printLetter prints all fields of a dead letter as text.
-func printLetter(out io.Writer, l storedLetter) error {
+// printDeadLetter prints all fields of a dead letter as text.
+func printDeadLetter(out io.Writer, l storedLetter) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"id", l.ID}, {"function", l.in.function}, {"given up", l.Time.UTC().Format(time.RFC3339Nano)}, {"attempts", attempts(l.DeadLetter)},

@@ -13,7 +13,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// Values that settings of handlers have as well.
+// Types of values that handlers use for their settings as well.
 type (
 	interval = app.Interval
 	count    = app.Count
@@ -76,12 +76,11 @@ func (l *list) Decode(s string) error {
 
 func (l list) String() string { return strings.Join(l, ",") }
 
-// connectionName names the variable, or the variables, that hold a connection.
-// What is no such name may be the connection string itself: it prints as
-// [redacted].
+// connectionName names the variable, or the variables, that hold a connection. If it
+// is not a name it may be the connection string itself, and prints as [redacted].
 type connectionName string
 
-// misplaced reports whether a connection string stands where its name belongs.
+// misplaced reports whether the value is a connection string instead of its name.
 func (n connectionName) misplaced() bool { return strings.ContainsAny(string(n), "=;/") }
 
 func (n connectionName) String() string {
@@ -97,15 +96,15 @@ func (n connectionName) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(n.St
 // MarshalText implements [encoding.TextMarshaler].
 func (n connectionName) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// redacted is printed in place of what may hold a secret.
+// redacted is printed instead of a value that may hold a secret.
 const redacted = "[redacted]"
 
-// mode says what a tick of the Functions host does.
+// mode selects the work of a timer invocation of the Functions host.
 type mode string
 
 const (
-	modeTimer      mode = "timer"      // the tick drains
-	modeContinuous mode = "continuous" // the app runs all the time; the tick checks its health
+	modeTimer      mode = "timer"      // it drains
+	modeContinuous mode = "continuous" // the app runs all the time, and the invocation checks its health
 )
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
@@ -120,12 +119,12 @@ func (m *mode) Decode(s string) error {
 	return nil
 }
 
-// feedMode is what the change feed shows.
+// feedMode selects latest versions or all versions.
 type feedMode cosmos.Mode
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default. The
-// Cosmos DB extension's spellings, LatestVersion and AllVersionsAndDeletes, do
-// as well.
+// Cosmos DB extension's spellings, LatestVersion and AllVersionsAndDeletes, are
+// accepted as well.
 func (m *feedMode) Decode(s string) error {
 	switch strings.ToLower(strings.ReplaceAll(s, "-", "")) {
 	case "latestversion":
@@ -146,7 +145,7 @@ func (m feedMode) String() string {
 	return "latest-version"
 }
 
-// logLevel is the least level that is logged.
+// logLevel is the lowest level that is logged.
 type logLevel string
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
@@ -161,7 +160,7 @@ func (l *logLevel) Decode(s string) error {
 	return nil
 }
 
-// startFrom is where a range without a lease begins: "beginning", "now" or an
+// startFrom is the position of a range without a checkpoint: "beginning", "now" or an
 // RFC 3339 time. The zero value is now, the Cosmos DB extension's default.
 type startFrom trigger.Start
 
