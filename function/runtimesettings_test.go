@@ -14,13 +14,14 @@ import (
 // withoutSetting are the fields of trigger.Function and trigger.Options that no
 // setting of the same name sets, each with its reason.
 var withoutSetting = map[string]string{
-	"Name":        "the handlers' list",
-	"LeasePrefix": "LEASE_CONTAINER_PREFIX is the Cosmos DB extension's name",
-	"Container":   "opened from CONNECTION, DATABASE_NAME and CONTAINER_NAME",
-	"Handler":     "opened by the handler's package",
-	"Opened":      "a callback",
-	"Closed":      "a callback",
-	"Checkpoint":  "CHECKPOINT_EVERY, _INTERVAL and _MANUAL set its fields",
+	"Name":         "the handlers' list",
+	"LeasePrefix":  "LEASE_CONTAINER_PREFIX is the Cosmos DB extension's name",
+	"Container":    "opened from CONNECTION, DATABASE_NAME and CONTAINER_NAME",
+	"Handler":      "opened by the handler's package",
+	"Opened":       "a callback",
+	"Closed":       "a callback",
+	"Checkpoint":   "CHECKPOINT_EVERY, _INTERVAL and _MANUAL set its fields",
+	"ReuseBuffers": "only the code of the handler knows if it keeps bytes",
 
 	"AuditInterval": "not a setting yet",
 	"ReadAhead":     "not a setting yet",
