@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,18 @@ func TestPoliciesAreRefused(t *testing.T) {
 func TestFunctionsOfOneLeasePrefixMayShareAStore(t *testing.T) {
 	if _, err := load(t, complete("HALLEY_PUSH_CONTAINER_NAME", "scores", "HALLEY_LEASE_CONTAINER_PREFIX", "")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEveryStoreKindIsDescribed(t *testing.T) {
+	field, _ := reflect.TypeFor[deliverySettings]().FieldByName("DeadLetters")
+	for _, row := range storeKinds() {
+		if !strings.Contains(field.Tag.Get("desc"), row.kind) {
+			t.Errorf("the setting's description does not name the kind %s", row.kind)
+		}
+		if row.open == nil || row.keeps == (row.note != "") || row.placeholder != "" && row.checkName == nil {
+			t.Errorf("the row of kind %s is not complete", row.kind)
+		}
 	}
 }
 

@@ -58,8 +58,8 @@ func TestDevLosesNothing(t *testing.T) {
 	}
 }
 
-// TestDevDeadLettersAndReplaysPoison: a poison document blocks no other, is kept, and is
-// handled when it can be.
+// TestDevDeadLettersAndReplaysPoison: a poison document blocks no other, is stored,
+// and is handled when it is cured.
 func TestDevDeadLettersAndReplaysPoison(t *testing.T) {
 	s, out, _ := runDev(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
 	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.DeadLettersLeft != 0 {

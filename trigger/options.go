@@ -49,7 +49,7 @@ type Function struct {
 	// the handler ignores that for Options.StuckGrace, it loses the range.
 	HandlerTimeout time.Duration
 	// BatchItems and BatchBytes bound a batch; by default MaxItemsPerInvocation
-	// and 4 MiB. A single change may be larger.
+	// and 4 MiB. If a single change is larger, it is a batch of its own.
 	BatchItems int
 	BatchBytes int
 	// BatchWindow is how long a batch that is not full waits for more changes,
@@ -57,7 +57,8 @@ type Function struct {
 	BatchWindow time.Duration
 	// Lanes is the number of ordered queues inside a range: that many handler
 	// calls may run at a time for one range. Changes of one logical partition
-	// key, and with LanesByID of one document, stay in one lane; by default 1.
+	// key stay in one lane, or those of one document if LanesByID is set; by
+	// default 1.
 	Lanes     int
 	LanesByID bool
 	// RetryMin and RetryMax bound the wait before changes are redelivered; by
@@ -68,16 +69,16 @@ type Function struct {
 	NoBisection bool
 	// MaxAttempts is how often the handler may fail on the same changes before
 	// they are dead-lettered, summed over the owners of the range; halving uses up
-	// no attempt. By default 10 if there is a dead letter store, and unlimited
-	// without one; -1 is unlimited.
+	// no attempt. By default 10 if there is a dead letter store, and unlimited if
+	// there is none; -1 is unlimited.
 	MaxAttempts int
 	// RetryMaxAge is how long, from their first failure, changes are retried
-	// before they are dead-lettered; by default unlimited. After a batch is
+	// before they are dead-lettered; by default unlimited. When a batch is
 	// halved, the age of the second half starts again: it may have waited for the
 	// first half all the time.
 	RetryMaxAge time.Duration
-	// DeadLetters stores changes that are given up. Without a store none is given
-	// up: the range waits. [DropDeadLetters] loses them.
+	// DeadLetters stores changes that are given up. If it is nil none is given up:
+	// the range waits. [DropDeadLetters] loses them.
 	DeadLetters DeadLetters
 	// BlockKeys sends later changes of a dead-lettered change's key to the store
 	// as well, without an attempt, until a replay has emptied the store of that
@@ -160,8 +161,8 @@ type Options struct {
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int
-	// Logger receives structured logs. Without it LogHandler does; without both,
-	// logs are dropped.
+	// Logger receives structured logs. If it is nil LogHandler receives them, and if
+	// both are nil they are dropped.
 	Logger     *zap.Logger
 	LogHandler slog.Handler
 	// Observers are called with each event, in the order of each range, from the

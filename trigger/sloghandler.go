@@ -33,7 +33,8 @@ func (c handlerCore) Enabled(l zapcore.Level) bool {
 	return c.handler.Enabled(context.Background(), slogLevel(l))
 }
 
-// With implements [zapcore.Core]. A namespace becomes a group of what follows it.
+// With implements [zapcore.Core]. A namespace becomes a group of the fields
+// after it.
 func (c handlerCore) With(fields []zapcore.Field) zapcore.Core {
 	if i := slices.IndexFunc(fields, isNamespace); i >= 0 {
 		group := c.handler.WithAttrs(attrs(fields[:i])).WithGroup(fields[i].Key)

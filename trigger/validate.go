@@ -51,7 +51,7 @@ type field[N int | int64 | time.Duration] struct {
 }
 
 const (
-	positive    = "must be above 0" // if 0 stands for the default
+	positive    = "must be above 0" // used if 0 stands for the default
 	nonNegative = "must not be negative"
 )
 
@@ -92,8 +92,8 @@ func (f Function) WithDefaults() Function {
 	return f
 }
 
-// Validate returns the problems of the function, with its defaults filled in.
-// [New] refuses a function that has any.
+// Validate returns the problems of the function, with its defaults filled in. If
+// there are any, [New] refuses the function.
 func (f Function) Validate() []Problem {
 	var p problems
 	f = f.WithDefaults()
@@ -103,7 +103,7 @@ func (f Function) Validate() []Problem {
 	return p
 }
 
-// validateSource checks the fields that say what is read and from which position.
+// validateSource checks the names, the monitored container and the start.
 func (f Function) validateSource(p *problems) {
 	allVersions := f.ChangeFeedMode == cosmos.AllVersions
 	if f.Name == "" {
@@ -192,8 +192,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns the problems of the options, with their defaults filled in.
-// [New] refuses options that have any.
+// Validate returns the problems of the options, with their defaults filled in. If
+// there are any, [New] refuses the options.
 func (o Options) Validate() []Problem {
 	var p problems
 	o = o.WithDefaults()
