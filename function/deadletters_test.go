@@ -18,7 +18,7 @@ import (
 	"halley/trigger/emulator"
 )
 
-// runCommandLine runs halley with args; stdin is no terminal.
+// runCommandLine runs halley with args; stdin is not a terminal.
 func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -30,9 +30,9 @@ func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-// bury puts letters of the leaderboard into the store that the environment
-// names: n of different players, oldest first, with ids d0, d1, ….
-func bury(t *testing.T, documents ...string) {
+// putDeadLetters stores dead letters of the leaderboard as the environment says,
+// oldest first, with ids d0, d1, ….
+func putDeadLetters(t *testing.T, documents ...string) {
 	t.Helper()
 	stores, err := openStores("leaderboard")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 				t.Errorf("check: %v\n%s", err, out)
 			}
 			equal(t, ids(t))
-			bury(t, scored("a", "ada", 5), poisonous("b", "bob"), scored("c", "cid", 7), scored("d", "bob", 9))
+			putDeadLetters(t, scored("a", "ada", 5), poisonous("b", "bob"), scored("c", "cid", 7), scored("d", "bob", 9))
 			equal(t, ids(t), "d0", "d1", "d2", "d3")
 			equal(t, ids(t, "--key", "bob"), "d1", "d3")
 			equal(t, ids(t, "--key", `["ada"]`, "--function", "leaderboard"), "d0")
@@ -147,7 +147,7 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 func TestListAndShow(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
-	bury(t, scored("a", "ada", 5))
+	putDeadLetters(t, scored("a", "ada", 5))
 	out, err := runCommandLine(t, "deadletters", "list")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestListAndShow(t *testing.T) {
 func TestDiscardNeedsConfirmation(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
-	bury(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
+	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
 	for _, refused := range []struct {
 		args []string
 		says string
@@ -225,8 +225,8 @@ func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 	}
 }
 
-// TestCommandsReportFailingStore: what cannot be read is an error, and a replay does not
-// take it for an empty store.
+// TestCommandsReportFailingStore: if a store cannot be read that is an error, also
+// for a replay, which does not treat it as empty.
 func TestCommandsReportFailingStore(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
@@ -237,7 +237,7 @@ func TestCommandsReportFailingStore(t *testing.T) {
 	}
 }
 
-// TestMistypedDirectoryIsNotCreated: a directory that is not there is named, and not made.
+// TestMistypedDirectoryIsNotCreated: a missing directory is an error that names it.
 func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	path := filepath.Join(t.TempDir(), "leters")
@@ -253,13 +253,13 @@ func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 	}
 }
 
-// TestDamagedDeadLettersAreReported: letters that are whole are listed, replayed and deleted, and
-// what is damaged beside them makes the exit code 1.
+// TestDamagedDeadLettersAreReported: intact dead letters are listed, replayed and
+// deleted, and a damaged one makes the exit code 1.
 func TestDamagedDeadLettersAreReported(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	dir := t.TempDir()
 	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
-	bury(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "cid", 5), scored("d", "dan", 5))
+	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "cid", 5), scored("d", "dan", 5))
 	damage(t, dir)
 	for _, step := range []struct{ args, says string }{
 		{"list", "d3"}, {"list --json", `"id":"d3"`}, {"discard --all --key ada --yes", "1 dead letters deleted"},
@@ -272,7 +272,7 @@ func TestDamagedDeadLettersAreReported(t *testing.T) {
 	}
 }
 
-// damage changes a byte of the second of four letters in the one file of a
+// damage changes a byte of the second of four dead letters in the one file of a
 // directory.
 func damage(t *testing.T, dir string) {
 	t.Helper()
@@ -290,12 +290,12 @@ func damage(t *testing.T, dir string) {
 	}
 }
 
-// TestReplayCallsHaveADeadline: a call has the deadline of the function's calls, and a
-// panic is a refusal.
+// TestReplayCallsHaveADeadline: a call has the deadline of the function's other
+// calls, and a panic is a failure.
 func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
-	bury(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
+	putDeadLetters(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
 	stores, err := openStores("")
 	if err != nil {
 		t.Fatal(err)

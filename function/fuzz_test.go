@@ -19,9 +19,8 @@ import (
 	"halley/trigger/emulator"
 )
 
-// FuzzInvocation wants an answer that is typed JSON to whatever is posted, the
-// function called exactly where that is 200, and what it was called with to be
-// the body's.
+// FuzzInvocation posts any body. The answer must be JSON with its type, the function
+// must be called if and only if the status is 200, and its input must be the body.
 func FuzzInvocation(f *testing.F) {
 	const kind = "application/json; charset=utf-8"
 	f.Add("POST", "/function", kind, "127.0.0.1:7071", []byte(timerBody))
@@ -129,7 +128,7 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-// takes reports whether the runtime takes what the settings say.
+// takes returns an error if the runtime refuses the settings.
 func takes(s *settings, client *cosmos.Client) error {
 	a := &application{settings: s, log: zap.NewNop()}
 	for _, f := range s.Functions {

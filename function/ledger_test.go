@@ -93,8 +93,8 @@ func TestLedgerCounts(t *testing.T) {
 	}
 }
 
-// TestStoredDeadLettersCountAsHandled: a letter counts as handled until a
-// replay, and after it only if it is still in the store.
+// TestStoredDeadLettersCountAsHandled: a dead letter counts as handled until a
+// replay, and after that only if it is still stored.
 func TestStoredDeadLettersCountAsHandled(t *testing.T) {
 	l := newLedger([]string{"a"})
 	l.wrote("x", 2)
