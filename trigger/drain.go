@@ -52,6 +52,7 @@ func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted 
 		d := &drain{runner: r, rangeSlots: make(chan struct{}, h.host.options.Parallel)}
 		if end, ok := ctx.Deadline(); ok {
 			d.callLimit = time.Until(end) * 3 / 4
+			d.leaveAsideAt = time.Now().Add(d.callLimit)
 		}
 		err := d.drainFunction(ctx, wanted)
 		mu.Lock()
@@ -67,6 +68,8 @@ type drain struct {
 	runner     *functionRunner
 	rangeSlots chan struct{} // bounds the ranges that are worked on at a time
 	callLimit  time.Duration // of a handler call; 0 is none
+
+	leaveAsideAt time.Time // a range that has caught up leaves its failing keys to the next drain then; zero is never
 
 	mu        sync.Mutex
 	summary   Summary
@@ -166,6 +169,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, superseded bool)
 	w.drain, w.firstPage = true, first
 	if d.callLimit > 0 {
 		w.callTimeout = min(w.callTimeout, d.callLimit)
+		w.rangeDelivery.LeaveAsideAt(d.leaveAsideAt)
 	}
 	err = w.workRange(ctx)
 	r.workerEnded(w, err)

@@ -68,7 +68,7 @@ var (
 func reasonOf(err error) CloseReason {
 	var hung *delivery.HungError
 	switch {
-	case errors.Is(err, errStopping):
+	case errors.Is(err, errStopping), errors.Is(err, delivery.ErrLeftAside):
 		return Stopped
 	case errors.Is(err, feed.ErrCaughtUp):
 		return CaughtUp

@@ -80,6 +80,11 @@ type Function struct {
 	// DeadLetters stores changes that are given up. If it is nil none is given up:
 	// the range waits. [DropDeadLetters] loses them.
 	DeadLetters DeadLetters
+	// MaxAhead is the number of changes, from the first unfinished one of a range, at
+	// which reading pauses; by default 1,000. While a key is being retried the others
+	// continue up to this bound, and after a handover or a stop at most these changes
+	// are delivered again.
+	MaxAhead int
 	// BlockKeys sends later changes of a dead-lettered change's key to the store
 	// as well, without an attempt, until a replay has emptied the store of that
 	// key: the key's order is kept. It excludes LanesByID, which gives up that

@@ -19,7 +19,7 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		pollDelay = w.function.FeedPollDelay
 	}
 	return &feed.Reader{
-		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), FirstPage: w.firstPage, UntilCaughtUp: w.drain, PollDelay: pollDelay,
+		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		Budget: w.host.pageBudget, Reserved: &w.reservedBytes,
 		FirstPosition: w.firstPosition, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
@@ -83,6 +83,7 @@ func isFinalRead(err error) bool {
 
 func (w *rangeWorker) observePage(page *feed.Page) {
 	w.rangeStats.countPage(page)
+	w.rangeDelivery.CaughtUp(page.NotModified)
 	if len(page.Items) > 0 {
 		w.watchRetention(page.Items[0].Timestamp)
 	}

@@ -81,6 +81,7 @@ func (f Function) WithDefaults() Function {
 	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
 	f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)
 	f.Lanes = cmp.Or(f.Lanes, 1)
+	f.MaxAhead = cmp.Or(f.MaxAhead, 1000)
 	f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)
 	f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))
 	if f.DeadLetters == nil {
@@ -133,7 +134,8 @@ func (f Function) validateSource(p *problems) {
 
 // validateDelivery checks batches, lanes, retries and checkpoints.
 func (f Function) validateDelivery(p *problems) {
-	refuseNegative(p, positive, field[int]{"BatchItems", f.BatchItems}, field[int]{"BatchBytes", f.BatchBytes}, field[int]{"Lanes", f.Lanes})
+	refuseNegative(p, positive, field[int]{"BatchItems", f.BatchItems}, field[int]{"BatchBytes", f.BatchBytes}, field[int]{"Lanes", f.Lanes},
+		field[int]{"MaxAhead", f.MaxAhead})
 	refuseNegative(p, positive, field[time.Duration]{"HandlerTimeout", f.HandlerTimeout},
 		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax})
 	refuseNegative(p, nonNegative, field[time.Duration]{"BatchWindow", f.BatchWindow}, field[time.Duration]{"Checkpoint.Interval", f.Checkpoint.Interval})

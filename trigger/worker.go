@@ -39,7 +39,8 @@ type rangeWorker struct {
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil
 	callTimeout time.Duration // of a handler call
 
-	endWork context.CancelCauseFunc // ends everything; set by run
+	endWork context.CancelCauseFunc // ends everything; set by workRange
+	caller  context.Context         // of workRange
 }
 
 // newWorker puts the parts of a worker together.
@@ -51,8 +52,9 @@ func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source,
 	}
 	w.rangeStats = newRangeStats(l, w.oldestUnfinished)
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
-		CallHandler: w.callHandler, WaitTrusted: held.WaitTrusted, ConfirmOwnership: held.ConfirmOwnership,
-		StoredPosition: held.Position, AdvancePosition: held.Advance, MadeProgress: held.MadeProgress,
+		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
+		AdvancePosition: held.Advance, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
+		ChargeBytes: func(n int) { p.pageBudget.ChargeBytes(n, &w.reservedBytes) },
 		ReleasePage: w.releasePage, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, ServiceNow: leases.Now,
 	}, w.deadLetterStore())
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
@@ -71,8 +73,9 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		},
 		Lanes: f.Lanes, LanesByID: f.LanesByID, BatchItems: f.BatchItems, BatchBytes: f.BatchBytes, BatchWindow: f.BatchWindow,
 		BlockKeys: f.BlockKeys, Checkpoint: delivery.Checkpoint(f.Checkpoint),
-		MergedRange: l.ByKeys(), Continuation: l.Continuation(), SavedRetries: l.Property(retriesProperty),
-		StartIsolated: l.UncleanExits() > 1, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
+		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
+		MergedRange: l.ByKeys(), SavedRetries: l.Property(retriesProperty),
+		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
 }
 
@@ -89,10 +92,7 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
-	w.endWork = end
-	if ctx.Err() != nil { // before the watcher sees it
-		stopReading(errStopping)
-	}
+	w.endWork, w.caller = end, ctx
 	w.callOpened()
 
 	var watcher, writer, reader sync.WaitGroup
@@ -160,6 +160,15 @@ func (w *rangeWorker) watchForEnd(ctx, held context.Context, stopReading context
 	}
 }
 
+// waitTrusted returns once a delivery may begin, or the reason why none may. It sees
+// the end of the caller's context before the watcher does.
+func (w *rangeWorker) waitTrusted(ctx context.Context) error {
+	if w.caller.Err() != nil {
+		return errStopping
+	}
+	return w.held.WaitTrusted(ctx)
+}
+
 // callOpened tells the function that this host works on the range.
 func (w *rangeWorker) callOpened() {
 	if w.function.Opened != nil {
@@ -188,7 +197,7 @@ func (w *rangeWorker) concludeLease(ctx context.Context, err error, children []*
 		w.retireLease(ctx, children)
 		err = lease.ErrSplit
 	default:
-		w.rangeDelivery.ClearSuspect()
+		w.rangeDelivery.EndAnnouncements()
 		if err := w.held.Release(ctx); err != nil {
 			w.log.Warn("could not release lease; it will expire", zap.Error(err))
 		}

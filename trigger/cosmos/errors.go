@@ -143,6 +143,23 @@ func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
 // since the etag of a conditional write was read. Nothing was written.
 func IsPreconditionFailed(err error) bool { return isStatus(err, http.StatusPreconditionFailed) }
 
+// IsThrottled reports whether the service refused the request because of its rate
+// or load (429, 449, 503), and how long it asked the caller to wait, if it did.
+func IsThrottled(err error) (throttled bool, retryAfter time.Duration) {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false, 0
+	}
+	switch e.Status {
+	case http.StatusTooManyRequests, statusRetryWith, http.StatusServiceUnavailable:
+		return true, e.RetryAfter
+	}
+	return false, 0
+}
+
+// statusRetryWith is 449: a concurrent write was in the way.
+const statusRetryWith = 449
+
 // isStatus reports whether err holds an [Error] with the status and, if any
 // substatuses are given, one of them.
 func isStatus(err error, status int, substatus ...int) bool {

@@ -1,6 +1,9 @@
 package delivery
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // breaker counts the changes of a range that were dead-lettered without a success
 // between them. Many in a row mean that the sink is broken and not the changes:
@@ -10,18 +13,21 @@ import "sync"
 type breaker struct {
 	mu      sync.Mutex
 	givenUp int
+	last    time.Time
 }
 
-func (b *breaker) inARow() int {
+// inARow returns the count, and the time of the last change.
+func (b *breaker) inARow() (givenUp int, last time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.givenUp
+	return b.givenUp, b.last
 }
 
 func (b *breaker) addGivenUp(changes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.givenUp += changes
+	b.last = time.Now()
 }
 
 func (b *breaker) resetCount() {

@@ -3,12 +3,15 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 )
 
-// laneShared is what the lanes of a range share. Its parts have locks of their own.
+// laneShared is the state that the lanes of a range share. Its parts have locks of
+// their own.
 type laneShared struct {
 	config      Config
 	calls       Calls
@@ -17,44 +20,110 @@ type laneShared struct {
 	retries     *retryRecords
 	blockedKeys *blockedKeys
 	breaker     *breaker
+	isolation   *isolation
+
+	leaveAsideAt time.Time // see Delivery.LeaveAsideAt; zero is never
+
+	caughtUp    atomic.Bool   // the reader has read everything
+	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
+	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
+	changed     chan struct{} // capacity 1: a limit of reading may have cleared
 }
 
+// maxAsideBytes bounds the bytes of a range's changes that wait aside. Above it no
+// further page is taken.
+const maxAsideBytes = 4 << 20
+
 // takePage takes in a page and numbers its changes.
-func (c *laneShared) takePage(page *feed.Page) []Item {
-	items := c.progress.addPage(page)
-	if c.config.Lanes > 1 || c.config.BlockKeys {
+func (s *laneShared) takePage(page *feed.Page) []Item {
+	items := s.progress.addPage(page)
+	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
-			items[i].Key = feed.PartitionKey(items[i].Item, c.config.KeyPaths)
+			s.keyOf(&items[i])
 		}
 	}
-	c.retries.matchPage(items)
-	c.finishItems(nil) // a page without changes is finished at once
+	s.retries.matchPage(items)
+	s.finishItems(nil) // a page without changes is finished at once
 	return items
 }
 
-// finishItems counts changes as handled or dead-lettered.
-func (c *laneShared) finishItems(items []*Item) {
-	c.retries.forgetItems(items)
-	for _, page := range c.progress.finishItems(items) {
-		if len(page.Items) > 0 {
-			c.calls.MadeProgress()
+// keyOf returns the order key of a change. Changes with equal keys are delivered in
+// order. It is computed once, as most functions need it only after a failure.
+func (s *laneShared) keyOf(c *Item) uint64 {
+	if !c.hasKey {
+		if c.Key == "" {
+			c.Key = feed.PartitionKey(c.Item, s.config.KeyPaths)
 		}
-		c.calls.ReleasePage(page)
+		c.orderKey, c.hasKey = c.OrderKey(s.config.LanesByID), true
+	}
+	return c.orderKey
+}
+
+// finishItems counts changes as handled or dead-lettered.
+func (s *laneShared) finishItems(items []*Item) {
+	s.retries.forgetItems(items)
+	for _, c := range items {
+		s.chargeBytes(-c.copiedBytes)
+		c.copiedBytes = 0
+	}
+	released, pageFinished := s.progress.finishItems(items)
+	s.releasePages(released)
+	if pageFinished {
+		s.calls.MadeProgress()
+	}
+	s.notifyChange()
+}
+
+// keepAside gives changes bytes of their own, so that they do not hold their pages.
+func (s *laneShared) keepAside(items []*Item) {
+	for _, c := range items {
+		if !c.detached {
+			c.copiedBytes = c.Size()
+		}
+	}
+	released, copied := s.progress.detachItems(items)
+	s.chargeBytes(copied)
+	s.releasePages(released)
+}
+
+func (s *laneShared) chargeBytes(n int) {
+	if n != 0 {
+		s.asideBytes.Add(int64(n))
+		s.calls.ChargeBytes(n)
 	}
 }
 
-// abandonPages gives back the pages that are not finished, when the worker ends.
-func (c *laneShared) abandonPages() {
-	for _, page := range c.progress.abandonPages() {
-		c.calls.ReleasePage(page)
+func (s *laneShared) releasePages(pages []*feed.Page) {
+	for _, page := range pages {
+		s.calls.ReleasePage(page)
 	}
+}
+
+// notifyChange wakes the dispatcher if it waits for a limit of reading.
+func (s *laneShared) notifyChange() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// mayRead reports whether a further page may be taken. Retries, and changes that are
+// in memory already, are delivered in any case.
+func (s *laneShared) mayRead() bool {
+	return s.progress.ahead() < s.config.MaxAhead && s.waitingKeys.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes
+}
+
+// abandon gives everything back that is not finished, when the worker ends.
+func (s *laneShared) abandon() {
+	s.releasePages(s.progress.abandonPages())
+	s.chargeBytes(-int(s.asideBytes.Load()))
 }
 
 // untilStored repeats a request to the dead letter store until it succeeds.
 // While it fails the lane waits, and says why.
-func (c *laneShared) untilStored(ctx context.Context, lane int, request func() error) error {
+func (s *laneShared) untilStored(ctx context.Context, lane int, request func() error) error {
 	for failures := 1; ; failures++ {
-		if err := c.calls.WaitTrusted(ctx); err != nil {
+		if err := s.calls.WaitTrusted(ctx); err != nil {
 			return err
 		}
 		err := request()
@@ -64,8 +133,8 @@ func (c *laneShared) untilStored(ctx context.Context, lane int, request func() e
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		c.calls.ReportProblem(lane, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
-		if err := backoff.Sleep(ctx, backoff.Wait(failures, c.config.RetryMin, c.config.RetryMax, c.config.JitterKey...)); err != nil {
+		s.calls.ReportProblem(lane, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		if err := backoff.Sleep(ctx, backoff.Wait(failures, s.config.RetryMin, s.config.RetryMax, s.config.JitterKey...)); err != nil {
 			return err
 		}
 	}

@@ -28,20 +28,22 @@ type DeadLetter struct {
 // storeTimeout bounds one request to a dead letter store.
 const storeTimeout = time.Minute
 
-// giveUp gives changes up, in order. A change counts as finished only once it
-// is durable in the store; while the store fails, the lane waits and says why.
-func (l *lane) giveUp(ctx context.Context, items []*Item, tries int, cause error) error {
+// giveUp gives a group up, in order. A change counts as finished only once it is
+// durable in the store; while the store fails, the lane waits and says why.
+func (l *lane) giveUp(ctx context.Context, g *group, a Action) error {
 	if l.deadLetters == nil { // the handler gave the changes up
-		l.calls.ReportProblem(l.laneIndex, fmt.Errorf("the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(items), cause))
+		l.calls.ReportProblem(l.laneIndex, fmt.Errorf(
+			"the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(g.items), a.Reason))
 		<-ctx.Done() // nothing is dropped unless a setting asks for it
 		return context.Cause(ctx)
 	}
-	for _, c := range items {
-		if err := l.putItem(ctx, c, tries, cause); err != nil {
+	for _, c := range g.items {
+		if err := l.putItem(ctx, c, max(a.Retry.Attempts, a.Retry.Crashes), a.Reason); err != nil {
 			return err
 		}
-		l.failuresInRow = 0
 	}
+	g.items = nil
+	l.keysFinished(g)
 	return nil
 }
 

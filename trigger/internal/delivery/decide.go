@@ -23,16 +23,17 @@ type Policy struct {
 
 // Group describes changes that are delivered in one call.
 type Group struct {
-	Size           int
-	Suspect        bool // the change may end the process: it must be delivered in isolation
-	BreakerApplied bool // the group has already waited for the circuit breaker
-	Retry          RetryState
+	Size    int
+	Suspect bool // the changes may end the process: they must be delivered in isolation
+	Retry   RetryState
 }
 
-// LaneState is the part of the decision that a lane, or its range, has in common.
+// LaneState is the state that all groups of a lane, or of its range, share.
 type LaneState struct {
-	Failures int // failed calls of the lane since its last success
-	GivenUp  int // changes of the range that were dead-lettered since its last success
+	Failures  int       // failures of the sink: those since the last success of the lane that no group accounts for
+	Succeeded bool      // the lane had a success since its previous failure
+	GivenUp   int       // changes of the range that were dead-lettered since its last success
+	GaveUpAt  time.Time // when the last of them was
 }
 
 // Outcome says how a call ended.
@@ -42,7 +43,7 @@ type Outcome int
 const (
 	NotCalled   Outcome = iota
 	Handled             // all changes
-	Failed              // the changes in Verdict.Failed, or all of them
+	Failed              // the changes in Verdict.FailedItems, or all of them
 	GivenUp             // like Failed, and the handler wants no further attempt
 	Hung                // the handler did not return after its deadline and the grace
 	Interrupted         // like Failed, but the call was ended because its owner stopped
@@ -63,7 +64,7 @@ type Step int
 const (
 	Deliver Step = iota // call the handler with the group
 	Isolate             // the same, while no other suspect of this process is in a call
-	Split               // halve the group, and deliver the first half with Action.Retry
+	Split               // halve the group; its parts start with Action.Retry
 	GiveUp              // dead-letter the group
 	Release             // end the worker; Action.Retry is for the next owner
 )
@@ -74,12 +75,11 @@ func (s Step) String() string {
 
 // Action is the next step with a group.
 type Action struct {
-	Step           Step
-	Wait           time.Duration // before the step
-	Retry          RetryState    // history of the group, or of its first half, after the verdict
-	Failures       int           // of the lane, after the verdict
-	BreakerApplied bool
-	Reason         error // GiveUp: the error of the dead letter; otherwise, if not nil, why the range makes no progress
+	Step     Step
+	Wait     time.Duration // before the step; other groups are delivered meanwhile
+	Retry    RetryState    // history of the group, or of its parts, after the verdict
+	Failures int           // LaneState.Failures after the verdict
+	Reason   error         // GiveUp: the error of the dead letter; otherwise, if not nil, why the group makes no progress
 }
 
 // minCrashes is the number of owners in a row that must have ended during a call
@@ -92,11 +92,15 @@ const minCrashes = 5
 //
 //   - A change that hung, or whose owners crashed, too often is given up without
 //     another call.
-//   - A failed group waits, twice as long with each failure in a row of the lane,
-//     and is halved until the failing change is alone. Halving uses up no attempts.
+//   - A failed group waits aside and is halved until the failing key, and then the
+//     failing change, is alone. Halving uses up no attempts.
+//   - A failure counts for the group if the lane had a success since its previous
+//     failure: then the sink works. Otherwise it counts for the sink. The wait
+//     doubles with the failures of the group and with those of the sink, and the
+//     longer of the two holds.
 //   - A group that has spent its attempts or its age is dead-lettered. If
-//     everything fails, the breaker pauses before each further dead letter.
-//   - Without a dead letter store nothing is given up: the range waits.
+//     everything fails, the breaker lets BreakerPause pass before each further one.
+//   - Without a dead letter store nothing is given up: the group waits.
 //
 // g describes the changes that failed. If the call handled others, g.Retry has
 // no attempts yet: the failed changes are a new group.
@@ -105,7 +109,9 @@ func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action 
 	case NotCalled:
 		return beforeCall(g, lane, p, now)
 	case GivenUp:
-		return Action{Step: GiveUp, Retry: g.Retry, Failures: lane.Failures, Reason: v.Err}
+		r := g.Retry
+		r.Attempts++
+		return Action{Step: GiveUp, Retry: r, Failures: lane.Failures, Reason: v.Err}
 	case Interrupted:
 		return Action{Step: Release, Retry: g.Retry, Failures: lane.Failures}
 	case Hung:
@@ -117,7 +123,7 @@ func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action 
 }
 
 func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
-	a := Action{Step: Deliver, Retry: g.Retry, Failures: lane.Failures, BreakerApplied: g.BreakerApplied}
+	a := Action{Step: Deliver, Retry: g.Retry, Failures: lane.Failures}
 	if g.Suspect {
 		a.Step = Isolate
 	}
@@ -125,11 +131,11 @@ func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 		return a
 	}
 	r := g.Retry
+	limited := p.MaxAttempts > 0 || p.RetryMaxAge > 0 && r.isTooOld(p, now)
 	switch {
 	case r.Hung && r.isExhausted(p, now):
 		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
-	case p.MaxAttempts > 0 && r.Crashes >= max(p.MaxAttempts, minCrashes),
-		p.RetryMaxAge > 0 && r.Crashes >= minCrashes && r.isTooOld(p, now):
+	case limited && r.Crashes >= minCrashes:
 		a.Step, a.Reason = GiveUp, fmt.Errorf("%d hosts in a row ended without releasing the lease while they delivered this change alone: it may crash the process", r.Crashes)
 	}
 	return a
@@ -143,29 +149,41 @@ func afterHungCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 	if r.Hung {
 		r.Attempts++
 	}
-	return Action{Step: Release, Retry: r, Failures: lane.Failures + 1}
+	return Action{Step: Release, Retry: r, Failures: lane.Failures}
 }
 
 func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) Action {
 	r := g.Retry.failedFirst(now)
 	r.Attempts++
 	r.Hung, r.Crashes = false, 0
-	a := Action{Step: Deliver, Retry: r, Failures: lane.Failures + 1, BreakerApplied: g.BreakerApplied}
-	a.Wait = backoff.Wait(a.Failures, p.RetryMin, p.RetryMax, p.JitterKey...)
-	switch {
-	case p.splitsGroup(g.Size):
+	a := Action{Step: Deliver, Failures: lane.Failures}
+	if lane.Succeeded {
+		r.Failures++
+	} else {
+		a.Failures++
+	}
+	if p.splitsGroup(g.Size) {
+		r = RetryState{Tries: r.Tries, Since: r.Since}
 		a.Step = Split
-		a.Retry = RetryState{Tries: r.Tries, Since: r.Since}
-	case !r.isExhausted(p, now):
+	}
+	a.Retry = r
+	a.Wait = max(p.wait(r.Failures), p.wait(a.Failures))
+	switch {
+	case a.Step == Split, !r.isExhausted(p, now):
 	case !p.DeadLetters:
 		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)
-	case !g.BreakerApplied && p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit:
-		a.Wait, a.BreakerApplied = p.BreakerPause, true
+	case p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit && now.Before(lane.GaveUpAt.Add(p.BreakerPause)):
+		a.Wait = lane.GaveUpAt.Add(p.BreakerPause).Sub(now)
 		a.Reason = fmt.Errorf("everything fails, so the range pauses for %s instead of filling the dead letter store: %w", p.BreakerPause, err)
 	default:
 		a.Step, a.Wait, a.Reason = GiveUp, 0, err
 	}
 	return a
+}
+
+// wait is the wait after a number of failures in a row.
+func (p Policy) wait(failures int) time.Duration {
+	return backoff.Wait(max(failures, 1), p.RetryMin, p.RetryMax, p.JitterKey...)
 }
 
 // splitsGroup reports whether a group of that size is halved.

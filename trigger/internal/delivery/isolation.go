@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"halley/trigger/internal/backoff"
@@ -12,70 +13,97 @@ import (
 // A crash leaves no error behind, so the evidence is in the lease:
 //
 //  1. Host A calls the handler with a batch, and the process ends. A's lease
-//     expires without a release. Host B acquires it and counts one unclean exit in
-//     the lease (halley.deaths). A release, or a checkpoint past the position at
-//     which B began, resets the count. B delivers as usual: A may have ended for
-//     any reason.
-//  2. B ends as well. Host C acquires the lease and counts two: it starts in
-//     isolation. It delivers each page with one change per call.
-//  3. Before each of these calls C waits for the suspect slot, so that only one
-//     suspected change is in a call in this process, over all ranges and functions.
-//     A crash is then attributed to one change.
-//  4. C adds one crash to the change's retry record and writes the lease, before
-//     the call. If the process ends, host D reads in the record which change it was.
-//  5. If the call returns, even with an error, the change is not the crasher, and
-//     its record is dropped or starts without crashes. If C releases the lease in
-//     good order first, it takes its crash back (Delivery.ClearSuspect).
-//  6. The isolation ends with the first page after which the lease holds a newer
-//     position. If the range ends uncleanly again before that, the next owner is in
-//     isolation too, and delivers the same changes one by one.
-//  7. Decide gives the change up without another call when its record counts
-//     MaxAttempts crashes, and at least minCrashes.
+//     expires without a release. A has announced nothing, so its end makes no
+//     change a suspect: it may have ended between two calls, for any reason.
+//  2. Host B acquires the lease and counts an unclean exit in it (halley.deaths).
+//     From now on B announces: it names the group of each call in the lease
+//     (halley.retries, inFlight), in a write that it waits for before the call. The
+//     write of the next checkpoint after the call removes the name. If B ends
+//     between two calls, the lease names nothing.
+//  3. B ends during a call. Host C finds the name in the lease: exactly these
+//     changes are suspects. C halves the group, as B's end counts as a failure of
+//     it. Suspects wait aside like failed groups: the other keys continue, and so
+//     do all other ranges and functions.
+//  4. A suspect is delivered while its range has the suspect slot, which only one
+//     range of the process has at a time. If the suspect is a single change, C first
+//     adds a crash to its record. If C ends, host D reads which change it was. A
+//     crash is charged to no other change: the groups of other calls that C had
+//     announced are suspects without a crash.
+//  5. If the call returns, even with an error, the change is not the crasher, and its
+//     record is dropped or starts without crashes. If C releases the lease in good
+//     order before the call, it takes its announcement back.
+//  6. Decide gives the change up without another call when its record counts
+//     minCrashes crashes.
+//  7. Announcing ends when the owner has finished all changes that the owner before
+//     it can have read: MaxAhead and a page, or everything if the feed ended before.
 //
-// The goroutine that runs the delivery owns it.
+// No suspect waits for others without bound: a call that has run for slotHold gives
+// the slot up, as it is more likely to hang than to crash, and a suspect that has
+// waited for slotWait is delivered without the slot, and without a crash charged.
+//
+// The delivery owns it; its lanes share it. mu guards its fields.
 type isolation struct {
-	isActive         bool
 	suspectSlot      chan struct{} // capacity 1, one per process
 	confirmOwnership func(ctx context.Context) error
-	retries          *retryRecords
+	records          *retryRecords
 	jitterKey        []any
 
-	suspectName string // name of the change that was last delivered in isolation
-	holdsSlot   bool   // this range holds the slot
+	mu         sync.Mutex
+	announcing bool
+	endsAt     int64 // sequence number of the change whose end ends announcing
 }
 
-// enterSpread bounds the jitter before the suspect slot is requested. Ranges that
-// request it at one moment get an order by hash, so a simulated run can be repeated.
-const enterSpread = 20 * time.Millisecond
+const (
+	slotHold  = 10 * time.Second
+	slotWait  = 30 * time.Second
+	slotRetry = 50 * time.Millisecond // between two requests for the slot, at most
+)
 
-// enterSlot returns when the group, a single change, may be delivered in isolation:
-// this range has the suspect slot and the lease names the change. The caller must
-// call leave after the call.
-func (s *isolation) enterSlot(ctx context.Context, g *group, failures int) error {
-	if err := backoff.Sleep(ctx, backoff.Wait(1, enterSpread, enterSpread, s.jitterKey...)); err != nil {
-		return err
+func (s *isolation) isAnnouncing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.announcing
+}
+
+// passed ends announcing if every change up to the sequence number is finished, and
+// the owner before cannot have read more.
+func (s *isolation) passed(seq int64, caughtUp bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq >= s.endsAt || caughtUp {
+		s.announcing = false
+	}
+}
+
+// tryEnter requests the suspect slot. If it is taken, it returns when to ask again.
+// The caller must call leave after the call. A group that has waited for slotWait
+// enters without the slot: alone is then false.
+func (s *isolation) tryEnter(g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
+	if g.suspectSince.IsZero() { // ranges that ask at one moment get an order by hash, so that a simulated run repeats
+		g.suspectSince = now
+		return false, false, nil, now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...))
 	}
 	select {
 	case s.suspectSlot <- struct{}{}:
-		s.holdsSlot = true
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	default:
+		if now.Sub(g.suspectSince) >= slotWait {
+			return false, true, func() {}, now
+		}
+		return false, false, nil, now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...))
 	}
-	marked := g.retryState.failedFirst(time.Now())
-	marked.Crashes++
-	s.suspectName = g.items[0].Name()
-	s.retries.saveGroup(g.items, marked, failures)
-	if err := s.confirmOwnership(ctx); err != nil {
-		s.leaveSlot()
-		return err
-	}
-	return nil
+	release := sync.OnceFunc(func() { <-s.suspectSlot })
+	hold := time.AfterFunc(slotHold, release)
+	return true, true, func() { hold.Stop(); release() }, now
 }
 
-// leaveSlot gives the suspect slot back. It may be called again.
-func (s *isolation) leaveSlot() {
-	if s.holdsSlot {
-		s.holdsSlot = false
-		<-s.suspectSlot
+// announce returns after the lease names the group. A single suspect that is alone
+// in the process is charged with a crash, until the call returns.
+func (s *isolation) announce(ctx context.Context, g *group, alone bool) error {
+	state := g.retry
+	if alone && len(g.items) == 1 {
+		state = state.failedFirst(time.Now())
+		state.Crashes++
 	}
+	s.records.announceGroup(g.items, state)
+	return s.confirmOwnership(ctx)
 }

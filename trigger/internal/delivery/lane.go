@@ -3,96 +3,191 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
-
-	"halley/trigger/internal/backoff"
 )
 
-// lane is one of several ordered queues of a range. It cuts the changes that come
-// in into batches, and finishes each before it begins the next. Changes of one
-// order key are always in one lane. One goroutine owns a lane.
+// lane is one of several ordered queues of a range. It cuts fresh changes into
+// batches. A group that fails waits aside with the later changes of its keys, while
+// the other keys continue; see aside.go. Changes of one order key are always in one
+// lane. One goroutine owns a lane.
 type lane struct {
 	*laneShared
 	laneIndex     int
-	waitingItems  []*Item
-	oldestArrival time.Time // arrival of the first waiting change
+	freshItems    []*Item   // in feed order; none of them has a waiting key
+	oldestArrival time.Time // of the fresh changes
 	sourceClosed  bool      // no more changes come in
-	failuresInRow int       // failed calls since the last success
+	aside         aside
+	sink          sinkHealth
+	retryNext     bool // retries and fresh batches alternate: the next call is a retry, if one is due
 }
 
-// group is a part of a batch that is delivered in one call.
-type group struct {
-	items          []*Item
-	retryState     RetryState
-	suspect        bool // see isolation.go
-	breakerApplied bool // it has already waited for the circuit breaker
-}
+// errTimeOver ends a wait for changes.
+var errTimeOver = errors.New("time is over")
 
-var errWindowOver = errors.New("batching window is over")
+// ErrLeftAside ends the delivery of a drain that has caught up except for changes
+// that wait aside.
+var ErrLeftAside = errors.New("drain ended while changes were being retried")
 
 // deliverAll delivers until the source is closed and everything is finished: nil.
 // Otherwise it returns why no further delivery may begin.
 func (l *lane) deliverAll(ctx, held context.Context, from itemSource) error {
 	for {
-		if err := l.fillBatch(ctx, from); err != nil {
+		g, err := l.nextGroup(ctx, from)
+		if g == nil || err != nil {
 			return err
 		}
-		if len(l.waitingItems) == 0 {
-			return nil
-		}
-		if err := l.finishBatch(ctx, held, l.cutBatch(), nil); err != nil {
+		if err := l.deliverGroup(ctx, held, g); err != nil {
 			return err
 		}
 	}
 }
 
-// fillBatch waits until there is a batch: enough changes or bytes, or the end of the
-// batching window, counted from the arrival of the first waiting change. With
-// nothing waiting it returns only if no more changes come.
-func (l *lane) fillBatch(ctx context.Context, from itemSource) error {
-	var window *time.Timer
-	for !l.sourceClosed && !l.batchIsFull() {
-		var over <-chan time.Time
-		if len(l.waitingItems) > 0 {
-			if window == nil {
-				window = time.NewTimer(l.config.BatchWindow - time.Since(l.oldestArrival))
-				defer window.Stop()
+// nextGroup returns the next group to deliver, or nil when everything is finished.
+// Retries that are due and fresh batches alternate, so that neither starves.
+func (l *lane) nextGroup(ctx context.Context, from itemSource) (*group, error) {
+	for {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		if err := l.takeArrived(ctx, from); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		probe := l.sink.mayCall(now)
+		due := l.aside.nextDue(now)
+		fresh := l.batchIsReady(now)
+		switch {
+		case due != nil && probe.retry && (l.retryNext || !fresh || !probe.fresh):
+			l.retryNext = false
+			l.aside.take(due)
+			return due, nil
+		case fresh && probe.fresh:
+			l.retryNext = true
+			if g := l.cutBatch(); g != nil {
+				return g, nil
 			}
-			over = window.C
+			continue
+		case l.sourceClosed && len(l.freshItems) == 0 && l.aside.empty():
+			return nil, nil
 		}
-		more, open, err := from(ctx, over)
-		if errors.Is(err, errWindowOver) {
+		if err := l.waitForWork(ctx, from, now); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// takeArrived takes changes that have arrived, until a batch is full.
+func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
+	over := make(chan time.Time)
+	close(over)
+	for !l.sourceClosed && !l.batchIsFull() {
+		if err := l.receive(ctx, from, over); errors.Is(err, errTimeOver) {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		if len(l.waitingItems) == 0 {
-			l.oldestArrival = time.Now()
-		}
-		l.waitingItems = append(l.waitingItems, more...)
-		l.sourceClosed = !open
 	}
-	return context.Cause(ctx)
+	return nil
+}
+
+// waitForWork waits for changes, the end of the batching window or the next retry.
+func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
+	until := l.sink.nextRetry(l.aside.earliest())
+	if len(l.freshItems) > 0 {
+		until = earlier(until, l.sink.nextFresh(l.oldestArrival.Add(l.config.BatchWindow)))
+	}
+	if !l.leaveAsideAt.IsZero() && l.sourceClosed && len(l.freshItems) == 0 {
+		if !now.Before(l.leaveAsideAt) {
+			return ErrLeftAside
+		}
+		until = earlier(until, l.leaveAsideAt)
+	}
+	var over <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(until.Sub(now))
+		defer timer.Stop()
+		over = timer.C
+	}
+	if l.isolation.isAnnouncing() && l.aside.empty() && len(l.freshItems) == 0 {
+		l.isolation.passed(l.progress.finished(), l.caughtUp.Load() && l.progress.ahead() == 0)
+	}
+	if err := l.receive(ctx, from, over); err != nil && !errors.Is(err, errTimeOver) {
+		return err
+	}
+	return nil
+}
+
+// earlier returns the earlier of two times; a zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// receive takes the next changes that come in. Changes of waiting keys join their
+// queues.
+func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Time) error {
+	if l.sourceClosed { // only time passes
+		select {
+		case <-over:
+			return errTimeOver
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	more, open, err := from(ctx, over)
+	if err != nil {
+		return err
+	}
+	l.sourceClosed = !open
+	if len(l.freshItems) == 0 {
+		l.oldestArrival = time.Now()
+	}
+	l.freshItems = append(l.freshItems, l.withoutWaiting(more)...)
+	return nil
+}
+
+// withoutWaiting moves the changes of waiting keys to their queues and returns the
+// others.
+func (l *lane) withoutWaiting(items []*Item) []*Item {
+	if l.aside.noKeys() {
+		return items
+	}
+	var free, queued []*Item
+	for _, c := range items {
+		if l.aside.enqueue(l.keyOf(c), c) {
+			queued = append(queued, c)
+		} else {
+			free = append(free, c)
+		}
+	}
+	l.keepAside(queued)
+	return free
+}
+
+func (l *lane) batchIsReady(now time.Time) bool {
+	return len(l.freshItems) > 0 && (l.sourceClosed || l.batchIsFull() || !now.Before(l.oldestArrival.Add(l.config.BatchWindow)))
 }
 
 func (l *lane) batchIsFull() bool {
-	if len(l.waitingItems) == 0 {
+	if len(l.freshItems) == 0 {
 		return false
 	}
-	earlier := l.waitingItems[0].resumedRecord
-	return l.nextBatchSize() < len(l.waitingItems) || len(l.waitingItems) >= l.config.BatchItems || earlier != nil && len(l.waitingItems) >= earlier.Size
+	earlier := l.freshItems[0].resumedRecord
+	return l.nextBatchSize() < len(l.freshItems) || len(l.freshItems) >= l.config.BatchItems || earlier != nil && len(l.freshItems) >= earlier.Size
 }
 
-// nextBatchSize is the number of waiting changes that the next batch takes. A group with a
-// history of an earlier owner is a batch of its own.
+// nextBatchSize is the number of fresh changes that the next batch takes. A group
+// with a history of an earlier owner is a batch of its own.
 func (l *lane) nextBatchSize() int {
 	bytes, most := 0, l.config.BatchItems
-	earlier := l.waitingItems[0].resumedRecord
+	earlier := l.freshItems[0].resumedRecord
 	if earlier != nil {
 		most = min(most, max(earlier.Size, 1))
 	}
-	for i, c := range l.waitingItems {
+	for i, c := range l.freshItems {
 		bytes += c.Size()
 		if i == 0 {
 			continue
@@ -101,16 +196,30 @@ func (l *lane) nextBatchSize() int {
 			return i
 		}
 	}
-	return len(l.waitingItems)
+	return len(l.freshItems)
 }
 
-// cutBatch takes the next batch off the waiting changes.
+// cutBatch takes the next batch off the fresh changes. It returns nil if these are
+// suspects: they wait aside until their range has the suspect slot.
 func (l *lane) cutBatch() *group {
 	n := l.nextBatchSize()
-	batch := l.waitingItems[:n:n]
-	l.waitingItems = l.waitingItems[n:]
+	batch := l.freshItems[:n:n]
+	l.freshItems = l.freshItems[n:]
 	l.oldestArrival = time.Now()
-	return l.resumeGroup(batch)
+	g := l.resumeGroup(batch)
+	if earlier := batch[0].resumedRecord; earlier == nil || !earlier.InFlight {
+		return g
+	}
+	g.suspect = true
+	l.setKeys(g)
+	parts := []*group{g}
+	if len(g.items) > 1 {
+		parts = g.halve(l.keyOf)
+	}
+	for _, part := range parts {
+		l.putAside(part, time.Now())
+	}
+	return nil
 }
 
 // resumeGroup returns the group of these changes, with the history that an earlier
@@ -122,140 +231,219 @@ func (l *lane) resumeGroup(batch []*Item) *group {
 	if earlier == nil {
 		return g
 	}
-	g.retryState = l.retries.retryState(earlier)
+	g.retry = l.retries.retryState(earlier)
 	if len(batch) > 1 && l.config.MergedRange {
-		g.retryState = RetryState{Tries: g.retryState.Tries}
-		return g
+		g.retry = RetryState{Tries: g.retry.Tries}
 	}
-	l.failuresInRow = max(l.failuresInRow, earlier.Failures)
 	return g
 }
 
-// finishBatch finishes a batch. It fails in parts: a group that failed is halved, and
-// the first half comes before the second, so that order is kept and a poison
-// change ends up alone.
-func (l *lane) finishBatch(ctx, held context.Context, batch *group, in *isolation) error {
-	stack := []*group{batch} // the next group is the last
-	for len(stack) > 0 {
-		g := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		again, err := l.deliverGroup(ctx, held, g, in)
-		if err != nil {
-			return err
+// setKeys finds the order keys of a group.
+func (l *lane) setKeys(g *group) {
+	g.keys = map[uint64]bool{}
+	for _, c := range g.items {
+		g.keys[l.keyOf(c)] = true
+	}
+}
+
+// putAside lets a group wait until it is due. Its keys wait with it: their later
+// changes queue behind it.
+func (l *lane) putAside(g *group, due time.Time) {
+	if g.keys == nil {
+		l.setKeys(g)
+	}
+	g.due = due
+	l.keepAside(g.items)
+	for rest := g.rest; rest != nil; rest = rest.rest {
+		l.keepAside(rest.items)
+	}
+	l.waitingKeys.Add(int64(l.aside.add(g)))
+	fresh := l.freshItems
+	l.freshItems = nil
+	l.freshItems = l.withoutWaiting(fresh)
+}
+
+// releaseKeys ends the wait of keys whose failed changes are all finished. Their
+// queued changes are fresh again, before all others.
+func (l *lane) releaseKeys(keys map[uint64]bool) {
+	queued, released := l.aside.release(keys)
+	l.waitingKeys.Add(-int64(released))
+	if len(queued) > 0 {
+		slices.SortFunc(queued, func(a, b *Item) int { return int(a.Seq - b.Seq) })
+		if len(l.freshItems) == 0 {
+			l.oldestArrival = time.Time{} // they have waited long enough
 		}
-		stack = append(stack, again...)
+		l.freshItems = append(queued, l.freshItems...)
 	}
-	return nil
+	l.notifyChange()
 }
 
-// finishSuspect finishes one change that may end the process.
-func (l *lane) finishSuspect(ctx, held context.Context, c *Item, in *isolation) error {
-	g := l.resumeGroup([]*Item{c})
-	g.suspect = true
-	return l.finishBatch(ctx, held, g, in)
-}
-
-// deliverGroup makes one call with a group and returns the groups to deliver next, the
-// next one last.
-func (l *lane) deliverGroup(ctx, held context.Context, g *group, in *isolation) (again []*group, err error) {
-	if g.items, err = l.withoutBlocked(ctx, g.items); err != nil || len(g.items) == 0 {
-		return nil, err
+// deliverGroup makes one call with a group and acts on its verdict.
+func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
+	before := g.items
+	if g.items, err = l.withoutBlocked(ctx, g.items); err != nil {
+		return err
 	}
+	if len(g.items) < len(before) && g.keys != nil {
+		l.keysFinished(g)
+	}
+	if len(g.items) == 0 {
+		return nil
+	}
+	alone, leave := false, func() {}
 	switch a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now()); a.Step {
 	case GiveUp:
-		return nil, l.giveUp(ctx, g.items, g.retryState.Tries, a.Reason)
+		return l.giveUp(ctx, g, a)
 	case Isolate:
-		if err := in.enterSlot(ctx, g, l.failuresInRow); err != nil {
-			return nil, err
+		var entered bool
+		var again time.Time
+		if alone, entered, leave, again = l.isolation.tryEnter(g, time.Now()); !entered {
+			l.putAside(g, again)
+			return nil
 		}
-		defer in.leaveSlot()
+		defer leave()
 	}
-	if err := l.mayDeliver(ctx); err != nil { // last: the store and the suspect slot may have been slow
-		return nil, err
+	if g.suspect || l.isolation.isAnnouncing() {
+		if err := l.isolation.announce(ctx, g, alone); err != nil {
+			return err
+		}
 	}
-	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retryState.Tries+1)
-	g.retryState.Tries++
-	if g.suspect {
-		in.leaveSlot()
-		g.suspect = false
+	if err := l.mayDeliver(ctx); err != nil { // last: the store and the announcement may have been slow
+		return err
 	}
+	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
+	g.retry.Tries++
+	leave()
 	return l.applyVerdict(ctx, held, g, v)
 }
 
-// applyVerdict counts the changes that a call handled and acts on the decision about the
-// others.
-func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (again []*group, err error) {
+// applyVerdict counts the changes that a call handled and acts on the decision
+// about the others.
+func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) error {
+	wasSuspect := g.suspect
+	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
 	l.finishItems(handled)
+	cause := context.Cause(held)
+	if len(failed) > 0 && cause != nil && v.Outcome != Hung {
+		v.Outcome = Interrupted
+	}
+	if len(handled) > 0 && (v.Outcome == Handled || v.Outcome == Failed) {
+		l.succeeded()
+	}
 	if len(failed) == 0 {
-		l.resetFailures()
 		if v.Checkpoint {
 			l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
 		}
-		return nil, nil
-	}
-	cause := context.Cause(held)
-	switch {
-	case v.Outcome == Hung:
-	case cause != nil:
-		v.Outcome = Interrupted
-	case len(handled) > 0 && v.Outcome == Failed: // the others are a new group
-		l.resetFailures()
-		g = &group{retryState: RetryState{Tries: g.retryState.Tries, Since: g.retryState.Since}}
+		g.items = nil
+		l.keysFinished(g)
+		if wasSuspect || l.isolation.isAnnouncing() {
+			l.afterAnnouncedCall()
+		}
+		return nil
 	}
 	g.items = failed
+	if len(handled) > 0 && v.Outcome == Failed { // the others are a new group
+		g.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
+	}
 	a := Decide(g.policyView(), v, l.laneState(), l.config.Policy, time.Now())
-	l.failuresInRow = a.Failures
+	g.retry = a.Retry
+	if v.Outcome == Failed {
+		l.setFailedKeys(g, len(handled) > 0)
+		l.sink.failed(g.keys, !l.retryNext, a.Failures, time.Now(), l.config.Policy)
+	}
 	if a.Reason != nil && a.Step != GiveUp {
 		l.calls.ReportProblem(l.laneIndex, a.Reason)
 	}
 	return l.carryOut(ctx, g, v, a, cause)
 }
 
-// carryOut carries out the decision after a failed call.
-func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, cause error) (again []*group, err error) {
-	half := g.items[:max(len(g.items)/2, 1)]
+// setFailedKeys finds the keys of the changes that failed, and releases the keys of
+// a group that are finished.
+func (l *lane) setFailedKeys(g *group, some bool) {
+	if g.keys == nil {
+		l.setKeys(g)
+	} else if some && g.rest == nil {
+		l.keysFinished(g)
+	}
+}
+
+// keysFinished releases the keys that a group has no changes of any more.
+func (l *lane) keysFinished(g *group) {
+	if g.keys == nil {
+		return
+	}
+	if len(g.items) == 0 && g.rest != nil {
+		l.putAside(g.rest, time.Now())
+		return
+	}
+	finished := g.keys
+	l.setKeys(g)
+	for key := range g.keys {
+		delete(finished, key)
+	}
+	l.releaseKeys(finished)
+}
+
+// carryOut acts on the decision after a failed call.
+func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, cause error) error {
 	switch a.Step {
 	case GiveUp:
 		if v.Outcome != GivenUp {
-			l.retries.saveGroup(g.items, a.Retry, a.Failures) // the store may fail for longer than this owner lasts
+			l.retries.saveGroup(g.items, g.retry) // the store may fail for longer than this owner lasts
 			l.breaker.addGivenUp(len(g.items))
 		}
-		return nil, l.giveUp(ctx, g.items, g.retryState.Tries, a.Reason)
+		return l.giveUp(ctx, g, a)
 	case Release:
 		first := g.items
 		if l.config.splitsGroup(len(first)) {
-			first = half
+			first = first[:len(first)/2]
 		}
-		l.retries.saveGroup(first, a.Retry, a.Failures)
+		l.retries.saveGroup(first, a.Retry)
 		if v.Outcome == Hung {
-			return nil, v.Err
+			return v.Err
 		}
-		return nil, cause
-	case Split:
-		second := &group{items: g.items[len(half):], retryState: RetryState{Tries: g.retryState.Tries}}
-		first := &group{items: half, retryState: a.Retry}
-		again = []*group{second, first}
-	default:
-		again = []*group{{items: g.items, retryState: a.Retry, breakerApplied: a.BreakerApplied}}
+		return cause
 	}
-	next := again[len(again)-1]
-	l.retries.saveGroup(next.items, next.retryState, a.Failures)
-	return again, backoff.Sleep(ctx, a.Wait)
+	parts := []*group{g}
+	if a.Step == Split {
+		parts = g.halve(l.keyOf)
+		if len(parts) == 1 {
+			parts[0].rest.retry = a.Retry
+		}
+	}
+	due := time.Now().Add(a.Wait)
+	for _, part := range parts {
+		part.retry = a.Retry
+		l.retries.saveGroup(part.items, part.retry)
+		l.putAside(part, due)
+	}
+	if l.isolation.isAnnouncing() {
+		l.afterAnnouncedCall()
+	}
+	return nil
 }
 
-// resetFailures resets the failures in a row: the sink accepts changes.
-func (l *lane) resetFailures() {
-	l.failuresInRow = 0
+// afterAnnouncedCall has the lease's writer remove the name of a call that ended,
+// and ends announcing if it is not needed any more.
+func (l *lane) afterAnnouncedCall() {
+	l.calls.WriteSoon()
+	l.isolation.passed(l.progress.finished(), false)
+}
+
+// succeeded says that the sink accepts changes. Groups that waited for the sink
+// are due as their own failures say.
+func (l *lane) succeeded() {
+	if l.sink.failures > 0 {
+		l.aside.pullForward(time.Now(), l.config.Policy)
+	}
+	l.sink.succeeded()
 	l.breaker.resetCount()
 }
 
-func (g *group) policyView() Group {
-	return Group{Size: len(g.items), Suspect: g.suspect, BreakerApplied: g.breakerApplied, Retry: g.retryState}
-}
-
 func (l *lane) laneState() LaneState {
-	return LaneState{Failures: l.failuresInRow, GivenUp: l.breaker.inARow()}
+	givenUp, last := l.breaker.inARow()
+	return LaneState{Failures: l.sink.failures, Succeeded: l.sink.hasSucceeded, GivenUp: givenUp, GaveUpAt: last}
 }
 
 // mayDeliver returns once a delivery may begin, or the reason why none may.

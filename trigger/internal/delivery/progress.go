@@ -3,6 +3,7 @@ package delivery
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 // handled or durably dead-lettered. Only the end of that prefix is ever written to
 // a lease. Lanes finish changes in any order; the prefix is their low-water mark.
 //
-// mu guards all of it. advance is called under mu, so that positions arrive in
-// order; it may take the lock of the lease's writer.
+// mu guards all of it. advancePosition is called under mu, so that positions arrive
+// in order; it may take the lock of the lease's writer.
 type progress struct {
 	advancePosition func(position string, urgent bool)
 	isMerged        bool // LSNs do not name positions in the range
@@ -28,13 +29,17 @@ type progress struct {
 	endSeq      int64       // last change in it
 }
 
-// openPage is a page with changes that are not finished.
+// openPage is a page with changes that are not finished. Its bytes are released
+// before that if the unfinished changes have bytes of their own.
 type openPage struct {
-	feedPage   *feed.Page
-	seqBefore  int64 // sequence number of the last change before the page
-	unfinished int
-	itemDone   []bool
-	innerNamed bool // a position inside the page can be named, see namesLSNs
+	feedPage     *feed.Page // nil after its bytes were released
+	continuation string
+	items        []Item
+	seqBefore    int64 // sequence number of the last change before the page
+	unfinished   int
+	attached     int // unfinished changes that need the page's bytes
+	itemDone     []bool
+	innerNamed   bool // a position inside the page can be named, see namesLSNs
 }
 
 func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *progress {
@@ -43,20 +48,20 @@ func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *p
 
 // addPage takes in a page and numbers its changes.
 func (p *progress) addPage(page *feed.Page) []Item {
+	n := len(page.Items)
 	o := &openPage{
-		feedPage: page, unfinished: len(page.Items), itemDone: make([]bool, len(page.Items)),
+		feedPage: page, continuation: page.Continuation, items: make([]Item, n), unfinished: n, attached: n, itemDone: make([]bool, n),
 		innerNamed: !p.isMerged && namesLSNs(page),
 	}
-	items := make([]Item, len(page.Items))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.seqBefore = p.newestSeq
 	p.openPages = append(p.openPages, o)
 	for i, item := range page.Items {
 		p.newestSeq++
-		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
+		o.items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
 	}
-	return items
+	return o.items
 }
 
 // namesLSNs reports whether the page proves that continuations are LSNs: its own
@@ -76,21 +81,28 @@ func namesLSNs(page *feed.Page) bool {
 func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
 
 // finishItems marks changes as handled or dead-lettered, advances the prefix, and
-// returns the pages that are finished.
-func (p *progress) finishItems(items []*Item) (finished []*feed.Page) {
+// returns the pages whose bytes are not needed any more, and whether a page with
+// changes is finished.
+func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range items {
-		if !c.inPage.itemDone[c.pageIndex] {
-			c.inPage.itemDone[c.pageIndex] = true
-			c.inPage.unfinished--
+		o := c.inPage
+		if o.itemDone[c.pageIndex] {
+			continue
 		}
+		o.itemDone[c.pageIndex] = true
+		o.unfinished--
+		released = append(released, o.detachItem(c)...)
 	}
 	end, seq := p.endPosition, p.endSeq
 	for len(p.openPages) > 0 && p.openPages[0].unfinished == 0 {
 		o := p.openPages[0]
-		finished = append(finished, o.feedPage)
-		end, seq = o.feedPage.Continuation, o.seqBefore+int64(len(o.itemDone))
+		if o.feedPage != nil { // a page without changes
+			released, o.feedPage = append(released, o.feedPage), nil
+		}
+		pageFinished = pageFinished || len(o.items) > 0
+		end, seq = o.continuation, o.seqBefore+int64(len(o.itemDone))
 		p.openPages = p.openPages[1:]
 	}
 	if len(p.openPages) > 0 {
@@ -98,11 +110,81 @@ func (p *progress) finishItems(items []*Item) (finished []*feed.Page) {
 			end, seq = inner, p.openPages[0].seqBefore+int64(n)
 		}
 	}
-	if end != p.endPosition {
-		p.endPosition, p.endSeq = end, seq
+	p.endSeq = max(p.endSeq, seq)
+	if end != p.endPosition && !p.isBehind(end) {
+		p.endPosition = end
 		p.savePrefix()
 	}
-	return finished
+	return released, pageFinished
+}
+
+// isBehind reports whether a position is before the one that is acknowledged. An
+// answer of a replica that lags must not move the range back.
+func (p *progress) isBehind(position string) bool {
+	if p.isMerged {
+		return false
+	}
+	old, oldErr := strconv.ParseInt(strings.Trim(p.endPosition, `"`), 10, 64)
+	next, nextErr := strconv.ParseInt(strings.Trim(position, `"`), 10, 64)
+	return oldErr == nil && nextErr == nil && next < old
+}
+
+// detachItem says that a change does not need the page's bytes any more. It returns
+// the page if no other change does. The progress's lock is held.
+func (o *openPage) detachItem(c *Item) (released []*feed.Page) {
+	if c.detached {
+		return nil
+	}
+	c.detached = true
+	o.attached--
+	if o.attached > 0 || o.feedPage == nil {
+		return nil
+	}
+	released, o.feedPage = []*feed.Page{o.feedPage}, nil
+	return released
+}
+
+// detachItems gives unfinished changes bytes of their own. It returns the pages
+// whose bytes are not needed any more, and the size of the copies.
+func (p *progress) detachItems(items []*Item) (released []*feed.Page, copied int) {
+	for _, c := range items {
+		if !c.detached {
+			c.Change.Detach()
+			copied += c.Size()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range items {
+		released = append(released, c.inPage.detachItem(c)...)
+	}
+	return released, copied
+}
+
+// ahead returns the number of changes from the first unfinished one to the newest.
+func (p *progress) ahead() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int(p.newestSeq - p.finishedSeq())
+}
+
+// finished returns the sequence number before the first unfinished change.
+func (p *progress) finished() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finishedSeq()
+}
+
+// finishedSeq is the last change before the first unfinished one. The lock is held.
+func (p *progress) finishedSeq() int64 {
+	if len(p.openPages) == 0 {
+		return p.newestSeq
+	}
+	o := p.openPages[0]
+	if o.unfinished == 0 {
+		return o.seqBefore + int64(len(o.itemDone))
+	}
+	return o.seqBefore + int64(slices.Index(o.itemDone, false))
 }
 
 // requestCheckpoint asks for a manual checkpoint after the change with that sequence
@@ -133,16 +215,15 @@ func (o *openPage) innerPosition() (string, int) {
 	if !o.innerNamed {
 		return "", 0
 	}
-	items := o.feedPage.Items
 	first := slices.Index(o.itemDone, false) // there is one, as the page is unfinished
 	end := first
-	for end > 0 && items[end-1].LSN == items[first].LSN {
+	for end > 0 && o.items[end-1].LSN == o.items[first].LSN {
 		end--
 	}
 	if end == 0 {
 		return "", 0
 	}
-	return quotedLSN(items[end-1].LSN), end
+	return quotedLSN(o.items[end-1].LSN), end
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.
@@ -152,16 +233,18 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	if len(p.openPages) == 0 || p.openPages[0].unfinished == 0 {
 		return 0, 0, false
 	}
-	item := p.openPages[0].feedPage.Items[slices.Index(p.openPages[0].itemDone, false)]
+	item := &p.openPages[0].items[slices.Index(p.openPages[0].itemDone, false)]
 	return item.LSN, item.Timestamp, true
 }
 
-// abandonPages returns all pages that are still open, when the worker ends.
+// abandonPages returns all pages whose bytes are still held, when the worker ends.
 func (p *progress) abandonPages() (pages []*feed.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.openPages {
-		pages = append(pages, o.feedPage)
+		if o.feedPage != nil {
+			pages = append(pages, o.feedPage)
+		}
 	}
 	p.openPages = nil
 	return pages

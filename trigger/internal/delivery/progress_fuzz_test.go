@@ -47,10 +47,10 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 			}
 			c := todo[at]
 			todo = slices.Delete(todo, at, at+1)
-			p.finishItems([]*Item{c})
+			_, _ = p.finishItems([]*Item{c})
 		}
-		if n := len(all); n > 0 && saved != all[n-1].inPage.feedPage.Continuation {
-			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].inPage.feedPage.Continuation)
+		if n := len(all); n > 0 && saved != all[n-1].inPage.continuation {
+			t.Fatalf("all is handled and %s is saved, want %s", saved, all[n-1].inPage.continuation)
 		}
 		if len(p.openPages) != 0 {
 			t.Fatalf("%d pages are still open", len(p.openPages))

@@ -13,13 +13,14 @@ import (
 
 // RetryState is the failure history of a group of changes. The next owner of the
 // range continues it: an owner may last for less time than it takes to give a
-// change up, and a poison change would otherwise block its range forever.
+// change up, and a poison change would otherwise block its key forever.
 type RetryState struct {
 	Tries    int       // calls so far, over all sizes of the group; the next is attempt Tries+1
 	Attempts int       // calls that failed with exactly this group
+	Failures int       // of these: calls that failed although the sink worked, for the backoff
 	Since    time.Time // of the first failure, on this process's clock; zero if there was none
 	Hung     bool      // the last call did not return
-	Crashes  int       // owners in a row that ended without releasing the lease during a call with this group alone
+	Crashes  int       // owners in a row that ended without releasing the lease during a call with this group in isolation
 }
 
 // failedFirst sets the time of the first failure, if this is the first.
@@ -44,20 +45,23 @@ func (r RetryState) isTooOld(p Policy, now time.Time) bool {
 // changes in the feed.
 const maxRecords = 16
 
-// retryRecord is a RetryState as the lease holds it. The names of its properties are
-// part of the lease format.
+// retryRecord is a RetryState as the lease holds it. Records are immutable, except
+// for wasMatched, so that lanes may keep them.
 type retryRecord struct {
-	First    string `json:"change"`   // name of the group's first change
-	Last     string `json:"last"`     // name of its last change
-	Size     int    `json:"size"`     // changes in the group
-	Tries    int    `json:"tries"`    // see RetryState
-	Attempts int    `json:"attempts"` // see RetryState
-	Failures int    `json:"failures"` // failed calls in a row of the lane, for the backoff
-	Since    int64  `json:"since"`    // first failure, on the service's clock in Unix seconds; 0 if there was none
-	Hung     bool   `json:"stuck"`    // see RetryState
-	Crashes  int    `json:"deaths"`   // see RetryState
+	First    string `json:"first"`              // name of the group's first change
+	Last     string `json:"last"`               // name of its last change
+	Size     int    `json:"size"`               // changes in the group
+	Tries    int    `json:"tries,omitempty"`    // see RetryState
+	Attempts int    `json:"attempts,omitempty"` // see RetryState
+	Failures int    `json:"failures,omitempty"` // see RetryState
+	Since    int64  `json:"since,omitempty"`    // first failure, on the service's clock in Unix seconds; 0 if there was none
+	Hung     bool   `json:"hung,omitempty"`     // see RetryState
+	Crashes  int    `json:"crashes,omitempty"`  // see RetryState
+	InFlight bool   `json:"inFlight,omitempty"` // announced: the group is in a call, see isolation.go
 
-	wasMatched bool // its first change was read by this owner
+	announced  bool         // by this owner
+	before     *retryRecord // the record that its announcement replaced, or nil
+	wasMatched bool         // its first change was read by this owner
 }
 
 // holdsChange reports whether a change that comes after the group's first one was in
@@ -67,8 +71,8 @@ func (r *retryRecord) holdsChange(c *feed.Change) bool {
 	return c.LSN < feed.NameLSN(r.Last) || c.Name() == r.Last
 }
 
-// retryRecords are the records of a range, by the name of their first change: those of
-// earlier owners, and those that this owner's lanes save. Lanes and the lease's
+// retryRecords are the records of a range, by the name of their first change: those
+// of earlier owners, and those that this owner's lanes save. Lanes and the lease's
 // writer use them at a time; mu guards them, and no other lock is taken under it.
 type retryRecords struct {
 	serviceNow func() time.Time // the service's clock
@@ -77,8 +81,8 @@ type retryRecords struct {
 	byName map[string]*retryRecord
 }
 
-// loadProperty takes the records of earlier owners. An unreadable property counts as
-// empty: attempts then start from zero.
+// loadProperty takes the records of earlier owners. An unreadable property counts
+// as empty: attempts then start from zero.
 func (t *retryRecords) loadProperty(property string) {
 	var list []retryRecord
 	_ = json.Unmarshal([]byte(property), &list)
@@ -91,14 +95,21 @@ func (t *retryRecords) loadProperty(property string) {
 }
 
 // encodeProperty encodes the records for the lease; "" means that there are none.
+// Announcements come first: the lease must not lose them to its limit.
 func (t *retryRecords) encodeProperty() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.byName) == 0 {
 		return ""
 	}
+	inFlight := func(r *retryRecord) int {
+		if r.InFlight {
+			return 0
+		}
+		return 1
+	}
 	list := slices.SortedFunc(maps.Values(t.byName), func(a, b *retryRecord) int {
-		return cmp.Or(cmp.Compare(feed.NameLSN(a.First), feed.NameLSN(b.First)), cmp.Compare(a.First, b.First))
+		return cmp.Or(inFlight(a)-inFlight(b), cmp.Compare(feed.NameLSN(a.First), feed.NameLSN(b.First)), cmp.Compare(a.First, b.First))
 	})
 	text, _ := json.Marshal(list[:min(len(list), maxRecords)]) // text and numbers always encode
 	return string(text)
@@ -124,14 +135,47 @@ func (t *retryRecords) matchPage(page []Item) {
 }
 
 // saveGroup keeps the history of a group for the next owner.
-func (t *retryRecords) saveGroup(items []*Item, state RetryState, failures int) {
+func (t *retryRecords) saveGroup(items []*Item, state RetryState) {
+	t.putRecord(t.newRecord(items, state))
+}
+
+// announceGroup records that a group is about to be in a call.
+func (t *retryRecords) announceGroup(items []*Item, state RetryState) {
+	r := t.newRecord(items, state)
+	r.InFlight, r.announced = true, true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.before = t.byName[r.First]
+	t.byName[r.First] = r
+}
+
+// endAnnouncements takes back the announcements of calls that have ended.
+func (t *retryRecords) endAnnouncements() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, r := range t.byName {
+		switch {
+		case !r.announced: // one of an earlier owner stays until its changes are delivered
+		case r.before != nil:
+			t.byName[name] = r.before
+		default:
+			delete(t.byName, name)
+		}
+	}
+}
+
+func (t *retryRecords) newRecord(items []*Item, state RetryState) *retryRecord {
 	r := &retryRecord{
 		First: items[0].Name(), Last: items[len(items)-1].Name(), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
-		Failures: failures, Hung: state.Hung, Crashes: state.Crashes, wasMatched: true,
+		Failures: state.Failures, Hung: state.Hung, Crashes: state.Crashes, wasMatched: true,
 	}
 	if !state.Since.IsZero() {
 		r.Since = t.serviceNow().Add(-time.Since(state.Since)).Unix()
 	}
+	return r
+}
+
+func (t *retryRecords) putRecord(r *retryRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byName[r.First] = r
@@ -139,7 +183,7 @@ func (t *retryRecords) saveGroup(items []*Item, state RetryState, failures int) 
 
 // retryState is the history that a record holds.
 func (t *retryRecords) retryState(r *retryRecord) RetryState {
-	state := RetryState{Tries: r.Tries, Attempts: r.Attempts, Hung: r.Hung, Crashes: r.Crashes}
+	state := RetryState{Tries: r.Tries, Attempts: r.Attempts, Failures: r.Failures, Hung: r.Hung, Crashes: r.Crashes}
 	if r.Since != 0 {
 		state.Since = time.Now().Add(-t.serviceNow().Sub(time.Unix(r.Since, 0)))
 	}
@@ -155,16 +199,5 @@ func (t *retryRecords) forgetItems(items []*Item) {
 	}
 	for _, c := range items {
 		delete(t.byName, c.Name())
-	}
-}
-
-// clearCrash takes one crash off a change's record, if it has one.
-func (t *retryRecords) clearCrash(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r := t.byName[name]; r != nil && r.Crashes > 0 {
-		cleared := *r
-		cleared.Crashes--
-		t.byName[name] = &cleared
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-func TestOrderlyReleaseTakesBackOnlyItsOwnCrash(t *testing.T) {
+func TestOrderlyReleaseTakesBackOnlyItsOwnAnnouncements(t *testing.T) {
 	r := &retryRecords{serviceNow: time.Now}
-	r.loadProperty(`[{"change":"7/x","last":"9/y","size":4,"deaths":2}]`)
+	r.loadProperty(`[{"first":"7/x","last":"9/y","size":4,"crashes":2,"inFlight":true}]`)
 	c := &Item{Change: feed.Change{Item: cosmos.Item{LSN: 9, ID: "doc"}}}
-	in := &isolation{suspectSlot: make(chan struct{}, 1), retries: r, confirmOwnership: func(context.Context) error { return nil }}
-	if err := in.enterSlot(t.Context(), &group{items: []*Item{c}}, 0); err != nil {
+	in := &isolation{suspectSlot: make(chan struct{}, 1), records: r, confirmOwnership: func(context.Context) error { return nil }}
+	r.saveGroup([]*Item{c}, RetryState{Crashes: 1})
+	if err := in.announce(t.Context(), &group{items: []*Item{c}, retry: RetryState{Crashes: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
-	in.leaveSlot()
-	if got := r.byName[c.Name()]; got.Crashes != 1 {
+	if got := r.byName[c.Name()]; got.Crashes != 2 || !got.InFlight {
 		t.Errorf("before the call the lease says %+v", got)
 	}
-	r.clearCrash(in.suspectName)
-	if got := r.byName[c.Name()]; got.Crashes != 0 {
+	r.endAnnouncements()
+	if got := r.byName[c.Name()]; got.Crashes != 1 || got.InFlight {
 		t.Errorf("after an orderly release it says %+v", got)
 	}
-	if got := r.byName["7/x"]; got.Crashes != 2 {
+	if got := r.byName["7/x"]; got.Crashes != 2 || !got.InFlight {
 		t.Errorf("of another change it says %+v", got)
 	}
 }

@@ -71,6 +71,19 @@ func (b *Budget) ForgetPage(p *Page, by *ReservedBytes) {
 	b.mu.Unlock()
 }
 
+// ChargeBytes counts bytes of changes that outlive their pages, or returns them if
+// n is negative. It does not wait.
+func (b *Budget) ChargeBytes(n int, by *ReservedBytes) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.usedBytes += int64(n)
+	by.bytes += int64(n)
+	if n < 0 {
+		close(b.freedSignal)
+		b.freedSignal = make(chan struct{})
+	}
+}
+
 func pageSize(p *Page) (size int64) {
 	for _, item := range p.Items {
 		size += int64(len(item.Document) + len(item.Previous))

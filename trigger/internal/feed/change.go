@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -54,13 +55,13 @@ func NameLSN(name string) int64 {
 
 // OrderKey is equal for changes whose order must be kept: those of one logical
 // partition key, or with byID those of one document.
-func (c *Change) OrderKey(byID bool) uint32 {
-	h := fnv.New32a()
+func (c *Change) OrderKey(byID bool) uint64 {
+	h := fnv.New64a()
 	h.Write([]byte(c.Key))
 	if byID {
 		h.Write([]byte(c.DocumentID()))
 	}
-	return h.Sum32()
+	return h.Sum64()
 }
 
 // DocumentID returns a document's id, or "" if it has none.
@@ -68,4 +69,10 @@ func DocumentID(document []byte) string {
 	var id string
 	_ = json.Unmarshal(cosmos.Property(document, "id"), &id)
 	return id
+}
+
+// Detach gives the change bytes of its own, so that it outlives its page.
+func (c *Change) Detach() {
+	c.Document, c.Previous = bytes.Clone(c.Document), bytes.Clone(c.Previous)
+	c.Item.PartitionKey = bytes.Clone(c.Item.PartitionKey)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -12,6 +14,15 @@ import (
 
 // ErrCaughtUp ends a [Reader] that reads only until it has caught up.
 var ErrCaughtUp = errors.New("caught up with the feed")
+
+// errStale is the error of a page that is older than the position that it was read
+// from: a replica that lags has answered.
+var errStale = errors.New("the feed answered from an older position")
+
+// pollMin is the wait before the first poll after changes. It doubles with each poll
+// that brings nothing, up to the poll delay: a busy range is served promptly, and an
+// idle one costs no more than its setting.
+const pollMin = 5 * time.Millisecond
 
 // errNotAdvancing is the error of a page that would be read forever.
 var errNotAdvancing = errors.New("the feed answered with changes but the same continuation")
@@ -27,6 +38,7 @@ type Reader struct {
 	Source        *Source
 	LeaseToken    string // of the lease, for errors
 	FirstPage     *Page  // read before the lease was acquired, or nil
+	MergedRange   bool   // the lease covers a part of a physical range
 	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
 	PollDelay     time.Duration
 	ReadTimeout   time.Duration // of one read, with the client's retries
@@ -64,6 +76,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 	}
+	wait := r.PollDelay
 	for failures := 0; ; {
 		page, err := r.readPage(ctx, continuation)
 		if err != nil {
@@ -75,21 +88,28 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		}
 		failures = 0
 		r.ObservePage(page)
-		idle, moved := page.NotModified, page.Continuation != continuation
-		continuation = page.Continuation
+		idle, moved := page.NotModified, page.Continuation != continuation && !r.isStale(page, continuation)
+		if moved {
+			continuation = page.Continuation
+		}
 		if !idle || moved {
 			if err := r.sendPage(ctx, pages, page); err != nil {
 				return err
 			}
+		} else {
+			page.Release()
 		}
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
 		}
-		if idle {
-			if err := backoff.Sleep(ctx, r.UntilPoll()); err != nil {
-				return err
-			}
+		if !idle {
+			wait = pollMin
+			continue
 		}
+		if err := backoff.Sleep(ctx, min(wait, r.UntilPoll())); err != nil {
+			return err
+		}
+		wait = min(2*wait, r.PollDelay)
 	}
 }
 
@@ -121,7 +141,22 @@ func (r *Reader) readPage(ctx context.Context, continuation string) (*Page, erro
 		page.Release()
 		return nil, errNotAdvancing
 	}
+	if !page.NotModified && r.isStale(page, continuation) {
+		page.Release()
+		return nil, errStale
+	}
 	return page, nil
+}
+
+// isStale reports whether a page is from before the continuation. Only LSNs can be
+// compared, and those of a merged range may have started again.
+func (r *Reader) isStale(page *Page, continuation string) bool {
+	if r.MergedRange {
+		return false
+	}
+	before, beforeErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+	after, afterErr := strconv.ParseInt(strings.Trim(page.Continuation, `"`), 10, 64)
+	return beforeErr == nil && afterErr == nil && after < before
 }
 
 // sendPage passes a page on as soon as the budget has room for it.
@@ -158,6 +193,9 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failures int) erro
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failures)
+	if throttled, retryAfter := cosmos.IsThrottled(err); throttled { // no other host could do better
+		return backoff.Sleep(ctx, max(retryAfter, backoff.Wait(min(failures, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
+	}
 	if failures >= maxReadFailures {
 		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.LeaseToken, failures, err)
 	}

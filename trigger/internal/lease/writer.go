@@ -86,6 +86,9 @@ func (w *leaseWriter) Advance(position string, urgent bool) {
 	}
 }
 
+// WriteSoon requests a write, without waiting for it.
+func (w *leaseWriter) WriteSoon() { w.requestWrite() }
+
 // MadeProgress has the next write that moves the position reset the count of
 // unclean exits.
 func (w *leaseWriter) MadeProgress() { w.writeState.setMadeProgress() }
