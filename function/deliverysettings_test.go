@@ -24,7 +24,7 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 	want := deliverySettings{
 		HandlerTimeout: interval(5 * time.Minute), StuckGrace: interval(10 * time.Second),
-		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1,
+		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1, MaxAhead: 1000,
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: storeSetting{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit: 10, BreakerPause: interval(time.Minute),
@@ -45,6 +45,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		"HALLEY_LANES", "4",
 		"HALLEY_LEADERBOARD_LANES", "8",
 		"HALLEY_LEADERBOARD_LANES_BY_ID", "true",
+		"HALLEY_MAX_AHEAD", "5000",
 		"HALLEY_RETRY_MIN", "1s",
 		"HALLEY_RETRY_MAX", "1m",
 		"HALLEY_NO_BISECTION", "true",
@@ -64,7 +65,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
 		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
-		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true,
+		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
 		BreakerLimit: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
 		ResetLeases: true, FeedPollDelay: 5 * time.Second, DeadLetters: unopened{},
