@@ -271,7 +271,7 @@ func (l *lane) releaseKeys(keys map[uint64]bool) {
 	if len(queued) > 0 {
 		slices.SortFunc(queued, func(a, b *Item) int { return int(a.Seq - b.Seq) })
 		if len(l.freshItems) == 0 {
-			l.oldestArrival = time.Time{} // they have waited long enough
+			l.oldestArrival = time.Now().Add(-l.config.BatchWindow) // they have waited long enough
 		}
 		l.freshItems = append(queued, l.freshItems...)
 	}

@@ -29,13 +29,16 @@ type progress struct {
 	endSeq      int64       // last change in it
 }
 
+// position is where a change is in the feed.
+type position struct{ lsn, timestamp int64 }
+
 // openPage is a page with changes that are not finished. Its bytes are released
 // before that if the unfinished changes have bytes of their own.
 type openPage struct {
 	feedPage     *feed.Page // nil after its bytes were released
 	continuation string
-	items        []Item
-	seqBefore    int64 // sequence number of the last change before the page
+	changes      []position // of its changes, in order
+	seqBefore    int64      // sequence number of the last change before the page
 	unfinished   int
 	attached     int // unfinished changes that need the page's bytes
 	itemDone     []bool
@@ -50,18 +53,20 @@ func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *p
 func (p *progress) addPage(page *feed.Page) []Item {
 	n := len(page.Items)
 	o := &openPage{
-		feedPage: page, continuation: page.Continuation, items: make([]Item, n), unfinished: n, attached: n, itemDone: make([]bool, n),
+		feedPage: page, continuation: page.Continuation, changes: make([]position, n), unfinished: n, attached: n, itemDone: make([]bool, n),
 		innerNamed: !p.isMerged && namesLSNs(page),
 	}
+	items := make([]Item, n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.seqBefore = p.newestSeq
 	p.openPages = append(p.openPages, o)
 	for i, item := range page.Items {
 		p.newestSeq++
-		o.items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
+		o.changes[i] = position{item.LSN, item.Timestamp}
+		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
 	}
-	return o.items
+	return items
 }
 
 // namesLSNs reports whether the page proves that continuations are LSNs: its own
@@ -93,7 +98,10 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 		}
 		o.itemDone[c.pageIndex] = true
 		o.unfinished--
-		released = append(released, o.detachItem(c)...)
+		if !c.detached {
+			c.detached = true
+			released = append(released, o.detachOne()...)
+		}
 	}
 	end, seq := p.endPosition, p.endSeq
 	for len(p.openPages) > 0 && p.openPages[0].unfinished == 0 {
@@ -101,7 +109,7 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 		if o.feedPage != nil { // a page without changes
 			released, o.feedPage = append(released, o.feedPage), nil
 		}
-		pageFinished = pageFinished || len(o.items) > 0
+		pageFinished = pageFinished || len(o.changes) > 0
 		end, seq = o.continuation, o.seqBefore+int64(len(o.itemDone))
 		p.openPages = p.openPages[1:]
 	}
@@ -129,13 +137,9 @@ func (p *progress) isBehind(position string) bool {
 	return oldErr == nil && nextErr == nil && next < old
 }
 
-// detachItem says that a change does not need the page's bytes any more. It returns
-// the page if no other change does. The progress's lock is held.
-func (o *openPage) detachItem(c *Item) (released []*feed.Page) {
-	if c.detached {
-		return nil
-	}
-	c.detached = true
+// detachOne says that one more change does not need the page's bytes. It returns the
+// page if no other change does. The progress's lock is held.
+func (o *openPage) detachOne() (released []*feed.Page) {
 	o.attached--
 	if o.attached > 0 || o.feedPage == nil {
 		return nil
@@ -147,16 +151,19 @@ func (o *openPage) detachItem(c *Item) (released []*feed.Page) {
 // detachItems gives unfinished changes bytes of their own. It returns the pages
 // whose bytes are not needed any more, and the size of the copies.
 func (p *progress) detachItems(items []*Item) (released []*feed.Page, copied int) {
+	var pages []*openPage
 	for _, c := range items {
 		if !c.detached {
+			c.detached = true
 			c.Change.Detach()
 			copied += c.Size()
+			pages = append(pages, c.inPage)
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range items {
-		released = append(released, c.inPage.detachItem(c)...)
+	for _, o := range pages {
+		released = append(released, o.detachOne()...)
 	}
 	return released, copied
 }
@@ -217,13 +224,13 @@ func (o *openPage) innerPosition() (string, int) {
 	}
 	first := slices.Index(o.itemDone, false) // there is one, as the page is unfinished
 	end := first
-	for end > 0 && o.items[end-1].LSN == o.items[first].LSN {
+	for end > 0 && o.changes[end-1].lsn == o.changes[first].lsn {
 		end--
 	}
 	if end == 0 {
 		return "", 0
 	}
-	return quotedLSN(o.items[end-1].LSN), end
+	return quotedLSN(o.changes[end-1].lsn), end
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.
@@ -233,8 +240,8 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	if len(p.openPages) == 0 || p.openPages[0].unfinished == 0 {
 		return 0, 0, false
 	}
-	item := &p.openPages[0].items[slices.Index(p.openPages[0].itemDone, false)]
-	return item.LSN, item.Timestamp, true
+	first := p.openPages[0].changes[slices.Index(p.openPages[0].itemDone, false)]
+	return first.lsn, first.timestamp, true
 }
 
 // abandonPages returns all pages whose bytes are still held, when the worker ends.
