@@ -106,6 +106,9 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		if readErr = w.rangeDelivery.LoadBlockedKeys(reading); readErr == nil {
 			readErr = w.newReader().Run(reading, pages)
 		}
+		if errors.Is(readErr, lease.ErrSplit) { // the children deliver them: a failing key must not delay the others
+			w.rangeDelivery.LeaveAsideAt(time.Now())
+		}
 	})
 
 	err := w.rangeDelivery.Run(reading, held, pages)
@@ -116,7 +119,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		w.releasePage(page)
 	}
 	reader.Wait()
-	if err == nil {
+	if err == nil || errors.Is(err, delivery.ErrLeftAside) && errors.Is(readErr, lease.ErrSplit) {
 		err = readErr
 	}
 	var children []*lease.Lease

@@ -22,7 +22,7 @@ type laneShared struct {
 	breaker     *breaker
 	isolation   *isolation
 
-	leaveAsideAt time.Time // see Delivery.LeaveAsideAt; zero is never
+	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
 	caughtUp    atomic.Bool   // the reader has read everything
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes

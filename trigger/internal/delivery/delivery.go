@@ -236,9 +236,9 @@ func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
 	}
 }
 
-// LeaveAsideAt has Run end with [ErrLeftAside] at that time if everything but the
-// changes that wait aside is finished. Call it before Run.
-func (d *Delivery) LeaveAsideAt(t time.Time) { d.leaveAsideAt = t }
+// LeaveAsideAt has Run end with [ErrLeftAside] at that time, or later once no page
+// is left and everything but the changes that wait aside is finished.
+func (d *Delivery) LeaveAsideAt(t time.Time) { d.leaveAside.Store(&t) }
 
 // CaughtUp says whether the reader has read everything that was in the feed.
 func (d *Delivery) CaughtUp(caughtUp bool) { d.caughtUp.Store(caughtUp) }

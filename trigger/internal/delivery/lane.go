@@ -25,9 +25,9 @@ type lane struct {
 // errTimeOver ends a wait for changes.
 var errTimeOver = errors.New("time is over")
 
-// ErrLeftAside ends the delivery of a drain that has caught up except for changes
-// that wait aside.
-var ErrLeftAside = errors.New("drain ended while changes were being retried")
+// ErrLeftAside ends a delivery that is to leave the changes that wait aside to the
+// next owner, or to the children of a range that has split.
+var ErrLeftAside = errors.New("ended while changes were being retried")
 
 // deliverAll delivers until the source is closed and everything is finished: nil.
 // Otherwise it returns why no further delivery may begin.
@@ -97,11 +97,11 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 	if len(l.freshItems) > 0 {
 		until = earlier(until, l.sink.nextFresh(l.oldestArrival.Add(l.config.BatchWindow)))
 	}
-	if !l.leaveAsideAt.IsZero() && l.sourceClosed && len(l.freshItems) == 0 {
-		if !now.Before(l.leaveAsideAt) {
+	if leave := l.leaveAside.Load(); leave != nil && l.sourceClosed && len(l.freshItems) == 0 {
+		if !now.Before(*leave) {
 			return ErrLeftAside
 		}
-		until = earlier(until, l.leaveAsideAt)
+		until = earlier(until, *leave)
 	}
 	var over <-chan time.Time
 	if !until.IsZero() {
