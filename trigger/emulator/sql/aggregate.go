@@ -13,9 +13,10 @@ type accumulator struct {
 	invalid  bool  // a value had a type that the aggregate does not accept
 }
 
-func (a *accumulator) add(v value) {
+// add reports whether it keeps v.
+func (a *accumulator) add(r *run, v value) (kept bool) {
 	if !v.defined() {
-		return
+		return false
 	}
 	a.count++
 	switch a.function {
@@ -23,17 +24,20 @@ func (a *accumulator) add(v value) {
 		a.sum += v.number
 		a.invalid = a.invalid || v.kind != kindNumber
 	case "MIN":
-		a.choose(v, compare(v, a.best) < 0)
+		return a.choose(v, v.primitive() && r.compare(v, a.best) < 0)
 	case "MAX":
-		a.choose(v, compare(v, a.best) > 0)
+		return a.choose(v, v.primitive() && r.compare(v, a.best) > 0)
 	}
+	return false
 }
 
-func (a *accumulator) choose(v value, better bool) {
+func (a *accumulator) choose(v value, better bool) (kept bool) {
 	a.invalid = a.invalid || !v.primitive()
-	if better || a.count == 1 {
-		a.best = v
+	if a.invalid || !better && a.count != 1 {
+		return false
 	}
+	a.best = v
+	return true
 }
 
 // result returns undefined if there is no value of which to take the average,

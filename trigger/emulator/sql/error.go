@@ -21,6 +21,7 @@ const (
 	codeSelect     = "SC2102"
 	codeLimit      = "SC2201"
 	codeValue      = "SC3001"
+	codeResource   = "SC3002" // a limit on values, memory or work
 )
 
 func (e *Error) Error() string {

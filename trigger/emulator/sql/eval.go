@@ -1,6 +1,8 @@
 package sql
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,6 +16,13 @@ type run struct {
 	document   int                 // number of the document at hand, from 1
 	combined   int                 // values bound by JOINs and subqueries of the document at hand
 	err        error               // the first failure; evaluation continues with undefined
+
+	ctx           context.Context
+	work, checked int64 // work so far, and when ctx was last looked at
+	most          int64 // work
+	made          int   // bytes of values made for the row at hand and the rows around it
+	kept          int   // bytes that subqueries keep over their rows
+	held          int   // bytes that the query keeps over documents
 }
 
 // maxCombined stops a query whose JOINs multiply large arrays.
@@ -30,11 +39,16 @@ func (r *run) combine() bool {
 
 // Env is the environment of a run.
 type Env struct {
-	Now time.Time // of the GetCurrent… functions
+	Now     time.Time       // of the GetCurrent… functions
+	Context context.Context // ends the run with its cause; nil = never
+	Work    int64           // at most; 0 = the greatest that a run may take
 }
 
 func (q *Query) newRun(parameters map[string]json.RawMessage, env Env) (*run, error) {
-	r := &run{now: env.Now.UTC(), patterns: make(map[string]*pattern)}
+	r := &run{now: env.Now.UTC(), patterns: make(map[string]*pattern), ctx: env.Context, most: cmp.Or(env.Work, maxWork)}
+	if r.ctx == nil {
+		r.ctx = context.Background()
+	}
 	for _, name := range q.parameters {
 		raw, ok := parameters[name]
 		if !ok {
@@ -42,7 +56,7 @@ func (q *Query) newRun(parameters map[string]json.RawMessage, env Env) (*run, er
 		}
 		v, ok := parseText(string(raw))
 		if !ok {
-			return nil, &Error{Code: codeValue, Message: "The value of the query parameter '" + name + "' is not JSON."}
+			return nil, &Error{Code: codeValue, Message: fmt.Sprintf("The value of the query parameter '%s' is not JSON of at most %d levels.", name, maxNesting)}
 		}
 		r.parameters = append(r.parameters, v)
 	}
@@ -69,31 +83,38 @@ func (e *parameter) eval(r *row) value { return r.run.parameters[e.slot] }
 
 func (e *name) eval(r *row) value { return r.slots[e.slot] }
 
-func (e *property) eval(r *row) value { return e.of.eval(r).property(e.name) }
+func (e *property) eval(r *row) value { return r.run.property(e.of.eval(r), e.name) }
 
 func (e *index) eval(r *row) value {
 	of, by := e.of.eval(r), e.by.eval(r)
 	if by.kind == kindString {
-		return of.property(by.text)
+		return r.run.property(of, by.text)
 	}
 	if i, ok := by.integer(); ok {
-		return of.element(i)
+		return r.run.element(of, i)
 	}
 	return undefined
 }
 
-func (e *unary) eval(r *row) value { return applyUnary(e.op, e.x.eval(r)) }
+func (e *unary) eval(r *row) value {
+	r.run.spend(expressionWork)
+	return applyUnary(e.op, e.x.eval(r))
+}
 
 // eval does not evaluate the second operand of AND and OR if the first one decides.
 func (e *binary) eval(r *row) value {
+	if !r.run.spend(expressionWork) {
+		return undefined
+	}
 	x := e.x.eval(r)
 	if x.kind == kindBoolean && (e.op == opAnd && !x.truth || e.op == opOr && x.truth) {
 		return x
 	}
-	return e.op.apply(x, e.y.eval(r))
+	return e.op.apply(r.run, x, e.y.eval(r))
 }
 
 func (e *coalesce) eval(r *row) value {
+	r.run.spend(expressionWork)
 	if x := e.x.eval(r); x.defined() {
 		return x
 	}
@@ -101,6 +122,7 @@ func (e *coalesce) eval(r *row) value {
 }
 
 func (e *conditional) eval(r *row) value {
+	r.run.spend(expressionWork)
 	if e.x.eval(r).isTrue() {
 		return e.y.eval(r)
 	}
@@ -109,7 +131,7 @@ func (e *conditional) eval(r *row) value {
 
 func (e *between) eval(r *row) value {
 	x := e.x.eval(r)
-	v := and(greaterOrEqual(x, e.low.eval(r)), lessOrEqual(x, e.high.eval(r)))
+	v := and(greaterOrEqual(r.run, x, e.low.eval(r)), lessOrEqual(r.run, x, e.high.eval(r)))
 	return negateIf(e.not, v)
 }
 
@@ -119,7 +141,10 @@ func (e *in) eval(r *row) value {
 		return undefined
 	}
 	for _, item := range e.list {
-		if equal(x, item.eval(r)) {
+		if !r.run.spend(expressionWork) {
+			return undefined
+		}
+		if r.run.equal(x, item.eval(r)) {
 			return boolean(!e.not)
 		}
 	}
@@ -135,7 +160,7 @@ func (e *like) eval(r *row) value {
 	if err != nil {
 		return r.run.fail(err)
 	}
-	return negateIf(e.not, boolean(p.match(x.text)))
+	return negateIf(e.not, r.run.match(p, x.text))
 }
 
 func negateIf(not bool, v value) value {
@@ -146,38 +171,100 @@ func negateIf(not bool, v value) value {
 }
 
 func (e *arrayLiteral) eval(r *row) value {
-	items := make([]value, len(e.items))
-	for i, item := range e.items {
-		items[i] = item.eval(r)
+	b := arrayBuilder{run: r.run}
+	for _, item := range e.items {
+		if !b.add(item.eval(r)) {
+			break
+		}
 	}
-	return array(items)
+	return b.value()
 }
 
 func (e *objectLiteral) eval(r *row) value {
-	var o objectBuilder
+	o := objectBuilder{run: r.run}
 	for i, x := range e.values {
-		o.add(e.names[i], x.eval(r))
+		if !o.add(e.names[i], x.eval(r)) {
+			break
+		}
 	}
 	return o.value()
 }
 
-// objectBuilder makes an object of the defined values that it is given.
-type objectBuilder struct{ raw []byte }
+// objectBuilder makes an object of the defined values that it is given. It fails the
+// run when the object is too large.
+type objectBuilder struct {
+	run *run
+	raw []byte
+}
 
-func (o *objectBuilder) add(name string, v value) {
-	if !v.defined() {
-		return
+// add returns false if the run must stop.
+func (o *objectBuilder) add(name string, v value) bool {
+	if !o.run.spend(expressionWork) || !v.defined() {
+		return o.run.err == nil
+	}
+	if !o.run.fits(len(o.raw) + len(name) + v.size()) {
+		return false
 	}
 	o.raw = append(o.raw, "{,"[min(len(o.raw), 1)])
 	o.raw = append(appendQuoted(o.raw, name), ':')
 	o.raw = v.append(o.raw)
+	return true
 }
 
+// value returns the object, or undefined if the run must stop.
 func (o *objectBuilder) value() value {
 	if o.raw == nil {
 		o.raw = []byte{'{'}
 	}
+	if !o.run.produce(len(o.raw)) {
+		return undefined
+	}
 	return value{kind: kindObject, raw: append(o.raw, '}')}
+}
+
+// arrayBuilder makes an array of the defined values that it is given. It fails the
+// run when the array is too large.
+type arrayBuilder struct {
+	run *run
+	raw []byte
+}
+
+// add returns false if the run must stop.
+func (a *arrayBuilder) add(v value) bool {
+	if !a.run.spend(expressionWork) || !v.defined() {
+		return a.run.err == nil
+	}
+	if !a.run.fits(len(a.raw) + v.size()) {
+		return false
+	}
+	before := len(a.raw)
+	a.raw = append(a.raw, "[,"[min(len(a.raw), 1)])
+	a.raw = v.append(a.raw)
+	a.run.kept += len(a.raw) - before
+	return a.run.room()
+}
+
+// addAll adds the elements of an array.
+func (a *arrayBuilder) addAll(v value) bool {
+	for raw := range elements(v.raw) {
+		if !a.add(value{kind: kindArray, raw: raw}) { // of any kind: only its text counts
+			return false
+		}
+	}
+	return true
+}
+
+// value returns the array, or undefined if the run must stop.
+func (a *arrayBuilder) value() value {
+	if a.raw == nil {
+		a.raw = []byte{'['}
+	} else {
+		a.run.kept -= len(a.raw)
+	}
+	if !a.run.produce(len(a.raw)) {
+		return undefined
+	}
+	return value{kind: kindArray, raw: append(a.raw, ']')}
 }
 
 // eval returns undefined if an argument is undefined, unless the function is total.
@@ -185,36 +272,57 @@ func (e *call) eval(r *row) value {
 	if e.aggregate {
 		return r.aggregates[e.slot]
 	}
+	if !r.run.spend(expressionWork) {
+		return undefined
+	}
 	arguments := make([]value, len(e.arguments))
+	size := 0
 	for i, x := range e.arguments {
 		v := x.eval(r)
 		if !v.defined() && !e.function.total {
 			return undefined
 		}
 		arguments[i] = v
+		size += v.size()
 	}
-	return e.function.apply(r.run, arguments)
+	if !r.run.spend(size) {
+		return undefined
+	}
+	v := e.function.apply(r.run, arguments)
+	if v.kind == kindString && !r.run.produce(len(v.text)) {
+		return undefined
+	}
+	return v
 }
 
 // eval of a scalar subquery returns its only value, or undefined if it has none. The
 // run fails if there are several.
 func (e *subquery) eval(r *row) value {
-	var found []value
-	for v := range e.query.values(r, nil) {
-		if e.form == "EXISTS" {
-			return boolean(true)
-		}
-		found = append(found, v)
-	}
-	switch {
-	case e.form == "EXISTS":
-		return boolean(false)
-	case e.form == "ARRAY":
-		return array(found)
-	case len(found) > 1:
-		return r.run.fail(&Error{Code: codeValue, Message: "The cardinality of a scalar subquery result set cannot be greater than one."})
-	case len(found) == 0:
+	if !r.run.spend(expressionWork) {
 		return undefined
 	}
-	return found[0]
+	switch e.form {
+	case "EXISTS":
+		for range e.query.values(r, nil) {
+			return boolean(true)
+		}
+		return boolean(false)
+	case "ARRAY":
+		all := arrayBuilder{run: r.run}
+		for v := range e.query.values(r, nil) {
+			if !all.add(v) {
+				break
+			}
+		}
+		return all.value()
+	}
+	found, made := undefined, r.run.made
+	for v := range e.query.values(r, nil) {
+		if found.defined() {
+			return r.run.fail(&Error{Code: codeValue, Message: "The cardinality of a scalar subquery result set cannot be greater than one."})
+		}
+		found, made = v, r.run.made
+	}
+	r.run.made = max(r.run.made, made) // the row of the value has ended, the value lives on
+	return found
 }

@@ -18,12 +18,15 @@ func (s *statement) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 		if end == 0 {
 			return
 		}
-		n := 0
+		n, kept := 0, r.run.kept
 		for v := range s.unlimited(r, documents) {
 			n++
 			if n > skip && !yield(v) || n >= end {
-				return
+				break
 			}
+		}
+		if documents == nil {
+			r.run.kept = kept
 		}
 	}
 }
@@ -67,7 +70,7 @@ func (s *statement) unlimited(r *row, documents iter.Seq[value]) iter.Seq[value]
 		results = s.sorted(r, documents)
 	}
 	if s.distinct {
-		return distinct(results)
+		return distinct(r.run, results, documents != nil)
 	}
 	return results
 }
@@ -78,10 +81,15 @@ func (s *statement) unlimited(r *row, documents iter.Seq[value]) iter.Seq[value]
 func (s *statement) rows(outer *row, documents iter.Seq[value], visit func(*row) bool) {
 	r := &row{run: outer.run, slots: outer.slots}
 	s.join(r, 0, documents, func() bool {
-		if s.where != nil && !s.where.eval(r).isTrue() {
+		made := r.run.made
+		met := s.where == nil || s.where.eval(r).isTrue()
+		r.run.made = made
+		if !r.run.spend(rowWork) || !met {
 			return r.run.err == nil
 		}
-		return visit(r) && r.run.err == nil
+		more := visit(r) && r.run.err == nil
+		r.run.made = made
+		return more
 	})
 }
 
@@ -94,7 +102,7 @@ func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() 
 	src := &s.from[i]
 	for v := range src.values(r, documents) {
 		r.slots[src.slot] = v
-		if documents == nil && !r.run.combine() {
+		if !r.run.spend(rowWork) || documents == nil && !r.run.combine() {
 			return false
 		}
 		if !s.join(r, i+1, nil, visit) {
@@ -108,14 +116,17 @@ func (s *statement) join(r *row, i int, documents iter.Seq[value], visit func() 
 func (src *source) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for v := range src.roots(r, documents) {
+			made := r.run.made
 			for _, step := range src.path {
 				if by := step.(*literal).value; by.kind == kindString {
-					v = v.property(by.text)
+					v = r.run.property(v, by.text)
 				} else {
-					v = v.element(int64(by.number))
+					v = r.run.element(v, int64(by.number))
 				}
 			}
-			if !src.bind(v, yield) {
+			more := src.bind(r.run, v, yield)
+			r.run.made = made
+			if !more {
 				return
 			}
 		}
@@ -133,7 +144,7 @@ func (src *source) roots(r *row, documents iter.Seq[value]) iter.Seq[value] {
 }
 
 // bind yields v, or its elements if the source iterates.
-func (src *source) bind(v value, yield func(value) bool) bool {
+func (src *source) bind(r *run, v value, yield func(value) bool) bool {
 	if !src.iterate {
 		return !v.defined() || yield(v)
 	}
@@ -141,9 +152,11 @@ func (src *source) bind(v value, yield func(value) bool) bool {
 		return true
 	}
 	for raw := range elements(v.raw) {
-		if !yield(parseValue(raw)) {
+		made := r.made
+		if !r.spend(len(raw)) || !yield(r.read(raw)) {
 			return false
 		}
+		r.made = made
 	}
 	return true
 }
@@ -156,9 +169,11 @@ func (s *statement) project(r *row) value {
 	case s.value != nil:
 		return s.value.eval(r)
 	}
-	var o objectBuilder
+	o := objectBuilder{run: r.run}
 	for _, it := range s.items {
-		o.add(it.name, it.expr.eval(r))
+		if !o.add(it.name, it.expr.eval(r)) {
+			break
+		}
 	}
 	return o.value()
 }
@@ -196,10 +211,11 @@ func (s *statement) ordered(outer *row, documents iter.Seq[value]) []place {
 		}
 		if p.result = s.project(r); p.result.defined() && (len(p.keys) > 1 || p.keys[0].defined()) {
 			all = append(all, p)
+			return r.run.hold(entryBytes+valueBytes*len(p.keys), documents != nil)
 		}
 		return true
 	})
-	slices.SortFunc(all, s.compare)
+	slices.SortFunc(all, func(a, b place) int { return s.compare(outer.run, a, b) })
 	return all
 }
 
@@ -213,8 +229,8 @@ func (s *statement) sorted(outer *row, documents iter.Seq[value]) iter.Seq[value
 	}
 }
 
-func (s *statement) compare(a, b place) int {
-	if c := s.compareKeys(a.keys, b.keys); c != 0 {
+func (s *statement) compare(r *run, a, b place) int {
+	if c := s.compareKeys(r, a.keys, b.keys); c != 0 {
 		return c
 	}
 	c := cmp.Or(cmp.Compare(a.document, b.document), cmp.Compare(a.row, b.row))
@@ -224,9 +240,9 @@ func (s *statement) compare(a, b place) int {
 	return c
 }
 
-func (s *statement) compareKeys(a, b []value) int {
+func (s *statement) compareKeys(r *run, a, b []value) int {
 	for i, o := range s.orderBy {
-		if c := compare(a[i], b[i]); c != 0 {
+		if c := r.compare(a[i], b[i]); c != 0 {
 			if o.descending {
 				return -c
 			}
@@ -252,6 +268,7 @@ func (s *statement) groups(outer *row, documents iter.Seq[value]) iter.Seq[value
 			if byKey[key] == nil {
 				byKey[key] = s.newGroup(slots)
 				order = append(order, byKey[key])
+				outer.run.hold(2*entryBytes+len(key)+valueBytes*len(slots)+entryBytes*len(s.aggregates), documents != nil)
 			}
 			return byKey[key]
 		}
@@ -259,14 +276,15 @@ func (s *statement) groups(outer *row, documents iter.Seq[value]) iter.Seq[value
 			find("", outer.slots)
 		}
 		s.rows(outer, documents, func(r *row) bool {
-			find(s.groupKey(r), r.slots).add(s, r)
-			return true
+			return find(s.groupKey(r), r.slots).add(s, r, documents != nil)
 		})
 		for _, g := range order {
+			made := outer.run.made
 			v := g.project(s, outer.run)
 			if outer.run.err != nil || v.defined() && !yield(v) {
 				return
 			}
+			outer.run.made = made
 		}
 	}
 }
@@ -274,7 +292,7 @@ func (s *statement) groups(outer *row, documents iter.Seq[value]) iter.Seq[value
 func (s *statement) groupKey(r *row) string {
 	var key []byte
 	for _, e := range s.groupBy {
-		key = append(e.eval(r).canonical(key), ',')
+		key = append(r.run.canonical(key, e.eval(r)), ',')
 	}
 	return string(key)
 }
@@ -287,10 +305,14 @@ func (s *statement) newGroup(slots []value) *group {
 	return g
 }
 
-func (g *group) add(s *statement, r *row) {
+// add returns false if the run must stop.
+func (g *group) add(s *statement, r *row, whole bool) bool {
 	for i, c := range s.aggregates {
-		g.accumulators[i].add(c.arguments[0].eval(r))
+		if g.accumulators[i].add(r.run, c.arguments[0].eval(r)) && !r.run.hold(0, whole) {
+			return false
+		}
 	}
+	return r.run.err == nil
 }
 
 func (g *group) project(s *statement, run *run) value {
@@ -302,13 +324,13 @@ func (g *group) project(s *statement, run *run) value {
 }
 
 // distinct drops results that equal an earlier one.
-func distinct(results iter.Seq[value]) iter.Seq[value] {
+func distinct(r *run, results iter.Seq[value], whole bool) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		seen := make(map[string]bool)
 		for v := range results {
-			if key := string(v.canonical(nil)); !seen[key] {
+			if key := string(r.canonical(nil, v)); !seen[key] {
 				seen[key] = true
-				if !yield(v) {
+				if !r.hold(entryBytes+len(key), whole) || !yield(v) {
 					return
 				}
 			}

@@ -50,6 +50,12 @@ func ofAny(least, most int, f func(a []value) value) *function {
 	return &function{least, most, false, func(_ *run, a []value) value { return f(a) }}
 }
 
+// ofRun is a function that counts its own work or bytes: it may take longer, or make
+// more, than its arguments are long.
+func ofRun(least, most int, f func(r *run, a []value) value) *function {
+	return &function{least, most, false, f}
+}
+
 // all reports whether every value is of kind k.
 func all(k kind, values []value) bool {
 	for _, v := range values {

@@ -56,14 +56,15 @@ func FuzzDocument(f *testing.F) {
 		if json.Unmarshal([]byte(document), &members) != nil || len(members) == 0 {
 			return
 		}
+		run := newTestRun(t)
 		for range members {
-			v := parseValue([]byte(document)).property(name)
+			v := run.property(parseValue([]byte(document)), name)
 			if _, ok := members[name]; ok != v.defined() && utf8.ValidString(document) {
 				t.Fatalf("%s in %s is %q", name, document, v.raw)
 			}
 		}
 		for _, r := range []value{parseValue([]byte(document)), toString(parseValue([]byte(document)))} {
-			if !json.Valid(r.append(nil)) || !equal(r, r) || compare(r, r) != 0 {
+			if !json.Valid(r.append(nil)) || !run.equal(r, r) || run.compare(r, r) != 0 {
 				t.Fatalf("%s is %s", document, r.append(nil))
 			}
 		}

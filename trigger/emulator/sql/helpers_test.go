@@ -44,6 +44,16 @@ func answers(q *Query, documents, parameters []string) ([]string, error) {
 	return results, err
 }
 
+// newTestRun is the run of a query without parameters.
+func newTestRun(t *testing.T) *run {
+	t.Helper()
+	r, err := new(Query).newRun(nil, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func sequence(documents []string) func(func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for _, d := range documents {

@@ -83,24 +83,53 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 // elements iterates over the elements of an array.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for i := skipSpace(array, 1); i < len(array) && array[i] != ']'; {
-			end := skipValue(array, i)
-			if end <= i || !yield(array[i:end]) {
-				return
-			}
-			i = skipSpace(array, skipSpace(array, end)+1)
+		for raw, i := nextElement(array, 1); raw != nil && yield(raw); {
+			raw, i = nextElement(array, i)
 		}
 	}
 }
 
-// lookup returns the value of a property of an object, undefined if it is missing.
-func lookup(object []byte, name string) value {
+// nextElement returns the element of an array at or after byte i, nil if there is
+// none, and the byte from which to look for the one after it.
+func nextElement(array []byte, i int) (raw []byte, next int) {
+	i = skipSpace(array, i)
+	if i >= len(array) || array[i] == ']' {
+		return nil, i
+	}
+	end := skipValue(array, i)
+	if end <= i {
+		return nil, i
+	}
+	return array[i:end], skipSpace(array, end) + 1
+}
+
+// lookup returns the value of a property of an object, nil if it is missing, and
+// about how many bytes were passed until it was found.
+func lookup(object []byte, name string) (raw []byte, passed int) {
 	for quoted, v := range members(object) {
+		passed += len(quoted) + len(v) + 2
 		if sameName(quoted, name) {
-			return parseValue(v)
+			return v, passed
 		}
 	}
-	return undefined
+	return nil, passed
+}
+
+// depth is how many arrays and objects of a JSON text lie in each other.
+func depth(b []byte) int {
+	open, most := 0, 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i) - 1
+		case '{', '[':
+			open++
+			most = max(most, open)
+		case '}', ']':
+			open--
+		}
+	}
+	return most
 }
 
 // sameName reports whether a quoted JSON string says name.

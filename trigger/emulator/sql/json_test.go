@@ -67,8 +67,8 @@ func TestLookup(t *testing.T) {
 		"none": ``,
 		"d":    ``,
 	} {
-		if got := lookup(document, name); string(got.raw) != want {
-			t.Errorf("property %q is %q, want %q", name, got.raw, want)
+		if got, _ := lookup(document, name); string(got) != want {
+			t.Errorf("property %q is %q, want %q", name, got, want)
 		}
 	}
 }

@@ -6,13 +6,18 @@ import "math"
 type operator struct {
 	text  string
 	level int
-	apply func(x, y value) value
+	apply func(r *run, x, y value) value
 }
 
 var (
-	opOr  = &operator{"OR", levelOr, or}
-	opAnd = &operator{"AND", levelAnd, and}
+	opOr  = &operator{"OR", levelOr, pure(or)}
+	opAnd = &operator{"AND", levelAnd, pure(and)}
 )
+
+// pure is an operator that takes the same time for all values.
+func pure(f func(x, y value) value) func(r *run, x, y value) value {
+	return func(_ *run, x, y value) value { return f(x, y) }
+}
 
 // operators are the infix operators by their text. Equality of any two defined
 // values is a boolean; all else is undefined for operands of the wrong types
@@ -41,14 +46,14 @@ var operators = map[string]*operator{
 	"%":   {"%", levelMultiplicative, arithmetic(math.Mod)},
 }
 
-func equals(x, y value) value {
+func equals(r *run, x, y value) value {
 	if !x.defined() || !y.defined() {
 		return undefined
 	}
-	return boolean(equal(x, y))
+	return boolean(r.equal(x, y))
 }
 
-func notEquals(x, y value) value { return applyUnary("NOT", equals(x, y)) }
+func notEquals(r *run, x, y value) value { return applyUnary("NOT", equals(r, x, y)) }
 
 var (
 	lessOrEqual    = ordered(func(c int) bool { return c <= 0 })
@@ -57,12 +62,12 @@ var (
 
 // ordered compares two values. The result is undefined if their types differ or are
 // not primitive.
-func ordered(holds func(int) bool) func(x, y value) value {
-	return func(x, y value) value {
+func ordered(holds func(int) bool) func(r *run, x, y value) value {
+	return func(r *run, x, y value) value {
 		if x.kind != y.kind || !x.primitive() {
 			return undefined
 		}
-		return boolean(holds(compare(x, y)))
+		return boolean(holds(r.compare(x, y)))
 	}
 }
 
@@ -90,23 +95,23 @@ func both(x, y value) value {
 	return x
 }
 
-func concat(x, y value) value {
-	if x.kind != kindString || y.kind != kindString {
+func concat(r *run, x, y value) value {
+	if x.kind != kindString || y.kind != kindString || !r.produce(len(x.text)+len(y.text)) {
 		return undefined
 	}
 	return text(x.text + y.text)
 }
 
-func arithmetic(f func(x, y float64) float64) func(x, y value) value {
-	return func(x, y value) value {
+func arithmetic(f func(x, y float64) float64) func(r *run, x, y value) value {
+	return pure(func(x, y value) value {
 		if x.kind != kindNumber || y.kind != kindNumber {
 			return undefined
 		}
 		return number(f(x.number, y.number))
-	}
+	})
 }
 
-func bitwise(f func(x, y int32) float64) func(x, y value) value {
+func bitwise(f func(x, y int32) float64) func(r *run, x, y value) value {
 	return arithmetic(func(x, y float64) float64 { return f(toInt32(x), toInt32(y)) })
 }
 

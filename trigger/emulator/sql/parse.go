@@ -11,6 +11,7 @@ const (
 	maxText  = 512 << 10
 	maxNodes = 50_000 // expressions; chains of operators are as deep as long
 	maxDepth = 200    // of parentheses, calls and subqueries
+	maxJoins = 10     // of the query and its subqueries together, as on the service
 )
 
 // parser is a recursive descent over the tokens of one query. If a method finds an
@@ -22,11 +23,13 @@ type parser struct {
 	end        int   // of the last token taken
 	depth      int
 	nodes      int
+	joins      int
 	parameters []string
+	slots      map[string]int // of parameters
 }
 
 func newParser(text string) *parser {
-	p := &parser{lexer: lexer{text: text}}
+	p := &parser{lexer: lexer{text: text}, slots: make(map[string]int)}
 	if len(text) > maxText {
 		panic(&Error{Code: codeSyntax, Message: "The query is longer than 512 KB."})
 	}
@@ -243,6 +246,9 @@ func (p *parser) orderings() []ordering {
 func (p *parser) from() []source {
 	sources := []source{p.source()}
 	for p.keyword("JOIN") {
+		if p.joins++; p.joins > maxJoins {
+			panic(p.token.errorf(codeLimit, "The query has more than %d JOINs.", maxJoins))
+		}
 		sources = append(sources, p.source())
 	}
 	return sources

@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -196,9 +195,10 @@ func (p *parser) primary() expr {
 
 func (p *parser) parameter() *parameter {
 	t := p.advance()
-	slot := slices.Index(p.parameters, t.text)
-	if slot < 0 {
+	slot, ok := p.slots[t.text]
+	if !ok {
 		slot = len(p.parameters)
+		p.slots[t.text] = slot
 		p.parameters = append(p.parameters, t.text)
 	}
 	return &parameter{name: t.text, slot: slot}
@@ -249,7 +249,7 @@ func (p *parser) arrayLiteral() expr {
 }
 
 func (p *parser) objectLiteral() expr {
-	o := &objectLiteral{}
+	o, taken := &objectLiteral{}, make(map[string]bool)
 	for more := !p.isSymbol("}"); more; more = p.symbol(",") {
 		t := p.token
 		if t.kind != tokenName && t.kind != tokenString {
@@ -260,9 +260,10 @@ func (p *parser) objectLiteral() expr {
 		if t.kind == tokenString {
 			key = t.value.text
 		}
-		if slices.Contains(o.names, key) {
+		if taken[key] {
 			panic(t.errorf(codeSyntax, "Syntax error, property '%s' is defined twice.", key))
 		}
+		taken[key] = true
 		p.needSymbol(":")
 		o.names, o.values = append(o.names, key), append(o.values, p.expression())
 	}

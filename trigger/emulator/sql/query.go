@@ -161,10 +161,13 @@ type Result struct {
 // JSON objects in an order that is the same in every run. It returns an [*Error] if
 // a parameter is missing or the query cannot be applied to the data.
 func (q *Query) Run(documents iter.Seq[[]byte], parameters map[string]json.RawMessage, env Env) ([]json.RawMessage, error) {
-	results := []json.RawMessage{}
+	results, size := []json.RawMessage{}, 0
 	for r, err := range q.Stream(documents, parameters, env, Position{}) {
 		if err != nil {
 			return nil, err
+		}
+		if size += len(r.Value); size > maxHeld {
+			return nil, heldTooMuch()
 		}
 		results = append(results, r.Value)
 	}
@@ -232,10 +235,17 @@ func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Positio
 		return
 	}
 	for _, p := range places {
-		if from.Keys != nil && s.compare(p, last) <= 0 {
+		if from.Keys != nil && s.compare(run, p, last) <= 0 {
 			continue
 		}
 		count++
+		for _, k := range p.keys {
+			run.spend(k.size())
+		}
+		if run.err != nil {
+			yield(Result{}, run.err)
+			return
+		}
 		if count > skip && !yield(Result{p.result.json(), p.position(count)}, nil) || count >= end {
 			return
 		}
@@ -258,14 +268,17 @@ func (p place) position(count int) Position {
 // place reads a position of a query with n keys. If a key is undefined, it is an
 // empty array. place fails if the position is not one of such a query.
 func (p Position) place(n int) (place, error) {
-	v, ok := parseText(string(p.Keys))
-	list := v.items()
-	if !ok || len(list) != n {
-		return place{}, &Error{Code: codeValue, Message: "The position is not one of this query."}
-	}
 	last := place{document: p.Document + 1, row: p.Value}
-	for _, key := range list {
-		last.keys = append(last.keys, key.element(0))
+	v, ok := parseText(string(p.Keys))
+	for key := range elements(v.raw) {
+		last.keys = append(last.keys, undefined)
+		for raw := range elements(key) {
+			last.keys[len(last.keys)-1] = parseValue(raw)
+			break
+		}
+	}
+	if !ok || v.kind != kindArray || len(last.keys) != n {
+		return place{}, &Error{Code: codeValue, Message: "The position is not one of this query."}
 	}
 	return last, nil
 }
@@ -284,9 +297,9 @@ func (c *cursor) read(run *run, documents iter.Seq[[]byte]) iter.Seq[value] {
 			if c.streams && !first {
 				c.at.Document, c.at.Value = c.at.Document+1, 0
 			}
-			first, run.combined = false, 0
+			first, run.combined, run.made, run.kept = false, 0, 0, 0
 			run.document++
-			if !yield(parseValue(d)) {
+			if !run.spend(rowWork) || !yield(parseValue(d)) {
 				return
 			}
 		}

@@ -179,20 +179,41 @@ func checkGrouped(s *statement) {
 	if s.orderBy != nil {
 		panic(s.span.errorf(codeSelect, "ORDER BY is not supported together with GROUP BY or aggregates."))
 	}
-	keys := make(map[string]bool)
+	g := groupCheck{keys: make(map[string]bool), counts: make(map[int]bool), nodes: make(map[expr]int)}
 	for _, e := range s.groupBy {
-		keys[printed(e)] = true
+		g.keys[printed(e)] = true
+		g.counts[g.count(e)] = true
 	}
 	for _, it := range s.items {
-		checkGroupedExpr(it.expr, keys, it.span)
+		g.count(it.expr)
+		g.check(it.expr, it.span)
 	}
 	if s.value != nil {
-		checkGroupedExpr(s.value, keys, s.span)
+		g.count(s.value)
+		g.check(s.value, s.span)
 	}
 }
 
-func checkGroupedExpr(e expr, keys map[string]bool, at span) {
-	if len(keys) > 0 && keys[printed(e)] {
+// groupCheck compares expressions with those of GROUP BY. It prints only expressions
+// of as many nodes as one of them: printing each part of a long chain of operators
+// would take time quadratic in its length.
+type groupCheck struct {
+	keys   map[string]bool // expressions of GROUP BY, printed
+	counts map[int]bool    // nodes of these expressions
+	nodes  map[expr]int    // nodes of every expression
+}
+
+func (g *groupCheck) count(e expr) int {
+	n := 1
+	for _, x := range e.operands() {
+		n += g.count(x)
+	}
+	g.nodes[e] = n
+	return n
+}
+
+func (g *groupCheck) check(e expr, at span) {
+	if g.counts[g.nodes[e]] && g.keys[printed(e)] {
 		return
 	}
 	switch e := e.(type) {
@@ -204,6 +225,6 @@ func checkGroupedExpr(e expr, keys map[string]bool, at span) {
 		panic(at.errorf(codeSelect, "'%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", printed(e)))
 	}
 	for _, x := range e.operands() {
-		checkGroupedExpr(x, keys, at)
+		g.check(x, at)
 	}
 }

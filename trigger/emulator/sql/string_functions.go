@@ -17,7 +17,7 @@ var stringFunctions = map[string]*function{
 	"ENDSWITH":     matching(strings.HasSuffix),
 	"STRINGEQUALS": matching(func(x, y string) bool { return x == y }),
 	"REGEXMATCH":   {2, 3, false, regexMatch},
-	"CONCAT":       ofAny(2, -1, concatAll),
+	"CONCAT":       ofRun(2, -1, concatAll),
 	"INDEX_OF":     ofAny(2, 3, indexOf),
 	"LENGTH":       ofString(func(s string) value { return integer(utf8.RuneCountInString(s)) }),
 	"LOWER":        ofString(func(s string) value { return text(strings.ToLower(s)) }),
@@ -28,13 +28,13 @@ var stringFunctions = map[string]*function{
 	}),
 	"RIGHT":       ofAny(2, 2, right),
 	"SUBSTRING":   ofAny(3, 3, func(a []value) value { return substring(a[0], a[1], a[2]) }),
-	"REPLACE":     ofAny(3, 3, replace),
+	"REPLACE":     ofRun(3, 3, replace),
 	"REPLICATE":   ofAny(2, 2, replicate),
 	"TRIM":        trimming(strings.TrimSpace, strings.Trim),
 	"LTRIM":       trimming(func(s string) string { return strings.TrimLeft(s, spaces) }, strings.TrimLeft),
 	"RTRIM":       trimming(func(s string) string { return strings.TrimRight(s, spaces) }, strings.TrimRight),
-	"STRINGJOIN":  ofAny(2, 2, stringJoin),
-	"STRINGSPLIT": ofAny(2, 2, stringSplit),
+	"STRINGJOIN":  ofRun(2, 2, stringJoin),
+	"STRINGSPLIT": ofRun(2, 2, stringSplit),
 }
 
 const spaces = " \t\r\n\v\f"
@@ -61,11 +61,16 @@ func ofString(f func(string) value) *function {
 	})
 }
 
-func concatAll(a []value) value {
-	if !all(kindString, a) {
+func concatAll(r *run, a []value) value {
+	length := 0
+	for _, v := range a {
+		length += len(v.text)
+	}
+	if !all(kindString, a) || !r.fits(length) {
 		return undefined
 	}
 	var b strings.Builder
+	b.Grow(length)
 	for _, v := range a {
 		b.WriteString(v.text)
 	}
@@ -134,8 +139,12 @@ func right(a []value) value {
 }
 
 // replace returns undefined if the text to replace is empty.
-func replace(a []value) value {
+func replace(r *run, a []value) value {
 	if !all(kindString, a) || a[1].text == "" {
+		return undefined
+	}
+	found := strings.Count(a[0].text, a[1].text)
+	if !r.fits(len(a[0].text) + found*(len(a[2].text)-len(a[1].text))) {
 		return undefined
 	}
 	return text(strings.ReplaceAll(a[0].text, a[1].text, a[2].text))
@@ -157,39 +166,46 @@ func reverse(s string) value {
 
 // trimming removes white space, or the characters of the second argument.
 func trimming(space func(string) string, cut func(s, cut string) string) *function {
-	return ofAny(1, 2, func(a []value) value {
+	return ofRun(1, 2, func(r *run, a []value) value {
 		switch {
 		case !all(kindString, a):
 			return undefined
 		case len(a) == 1:
 			return text(space(a[0].text))
+		case !r.spend(len(a[0].text) * len(a[1].text) / 8): // each character is looked up in the second text
+			return undefined
 		}
 		return text(cut(a[0].text, a[1].text))
 	})
 }
 
-func stringJoin(a []value) value {
+func stringJoin(r *run, a []value) value {
 	if a[0].kind != kindArray || a[1].kind != kindString {
 		return undefined
 	}
-	items := a[0].items()
-	if !all(kindString, items) {
-		return undefined
+	var b strings.Builder
+	between := ""
+	for raw := range elements(a[0].raw) {
+		item := parseValue(raw)
+		if item.kind != kindString || !r.fits(b.Len()+len(between)+len(item.text)) {
+			return undefined
+		}
+		b.WriteString(between)
+		b.WriteString(item.text)
+		between = a[1].text
 	}
-	parts := make([]string, len(items))
-	for i, v := range items {
-		parts[i] = v.text
-	}
-	return text(strings.Join(parts, a[1].text))
+	return text(b.String())
 }
 
-func stringSplit(a []value) value {
+func stringSplit(r *run, a []value) value {
 	if !all(kindString, a) || a[1].text == "" {
 		return undefined
 	}
-	var parts []value
+	parts := arrayBuilder{run: r}
 	for part := range strings.SplitSeq(a[0].text, a[1].text) {
-		parts = append(parts, text(part))
+		if !parts.add(text(part)) {
+			break
+		}
 	}
-	return array(parts)
+	return parts.value()
 }

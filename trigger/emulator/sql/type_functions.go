@@ -30,7 +30,7 @@ var typeFunctions = map[string]*function{
 	"STRINGTONULL":    parsed(kindNull),
 	"STRINGTONUMBER":  parsed(kindNumber),
 	"STRINGTOOBJECT":  parsed(kindObject),
-	"OBJECTTOARRAY":   ofAny(1, 3, objectToArray),
+	"OBJECTTOARRAY":   ofRun(1, 3, objectToArray),
 }
 
 // toString is the text of a string, the JSON of anything else.
@@ -43,11 +43,11 @@ func toString(v value) value {
 
 // parsed is the JSON value of kind k that a string holds.
 func parsed(k kind) *function {
-	return of1(func(v value) value {
-		if v.kind != kindString {
+	return ofRun(1, 1, func(r *run, a []value) value {
+		if a[0].kind != kindString || !r.produce(len(a[0].text)) {
 			return undefined
 		}
-		if p, ok := parseText(v.text); ok && p.kind == k {
+		if p, ok := parseText(a[0].text); ok && p.kind == k {
 			return p
 		}
 		return undefined
@@ -56,7 +56,7 @@ func parsed(k kind) *function {
 
 // objectToArray turns each property into an object of its name and value, which
 // are called k and v unless the other arguments say otherwise.
-func objectToArray(a []value) value {
+func objectToArray(r *run, a []value) value {
 	if a[0].kind != kindObject || !all(kindString, a[1:]) {
 		return undefined
 	}
@@ -64,14 +64,16 @@ func objectToArray(a []value) value {
 	for i, v := range a[1:] {
 		names[i] = v.text
 	}
-	var pairs []value
+	pairs := arrayBuilder{run: r}
 	for quoted, raw := range members(a[0].raw) {
-		var o objectBuilder
+		o := objectBuilder{run: r}
 		o.add(names[0], text(unquote(quoted)))
 		o.add(names[1], parseValue(raw))
-		pairs = append(pairs, o.value())
+		if !pairs.add(o.value()) {
+			break
+		}
 	}
-	return array(pairs)
+	return pairs.value()
 }
 
 // fold is s for a comparison that ignores case.

@@ -76,14 +76,21 @@ func parseValue(raw []byte) value {
 	return value{kind: kindNumber, number: n, raw: raw}
 }
 
-// parseText reads JSON. It returns false if s is not valid JSON.
+// maxNesting is how many arrays and objects may lie in each other, as in documents.
+// Reading a part of a value takes time proportional to its depth.
+const maxNesting = 128
+
+// parseText reads JSON. It returns false if s is not valid JSON or nests too deeply.
 func parseText(s string) (value, bool) {
 	raw := bytes.TrimSpace([]byte(s))
-	if !json.Valid(raw) {
+	if depth(raw) > maxNesting || !json.Valid(raw) {
 		return undefined, false
 	}
 	return parseValue(raw), true
 }
+
+// size is about how many bytes of text the value has.
+func (v value) size() int { return max(len(v.text), len(v.raw)) }
 
 func (v value) defined() bool { return v.kind != kindUndefined }
 
@@ -140,56 +147,49 @@ func appendNumber(b []byte, n float64) []byte {
 	return strconv.AppendFloat(b, n, 'g', -1, 64)
 }
 
-// array makes an array of the defined values.
-func array(values []value) value {
-	b := []byte{'['}
-	for _, v := range values {
-		if !v.defined() {
-			continue
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = v.append(b)
+// read is parseValue for a part of a larger value.
+func (r *run) read(raw []byte) value {
+	v := parseValue(raw)
+	if v.kind == kindString && !r.produceAll(len(v.text)) {
+		return undefined
 	}
-	return value{kind: kindArray, raw: append(b, ']')}
-}
-
-// items are the elements of an array.
-func (v value) items() []value {
-	var items []value
-	for raw := range elements(v.raw) {
-		items = append(items, parseValue(raw))
-	}
-	return items
+	return v
 }
 
 // property is v[name], undefined unless v is an object that has it.
-func (v value) property(name string) value {
+func (r *run) property(v value, name string) value {
 	if v.kind != kindObject {
 		return undefined
 	}
-	return lookup(v.raw, name)
+	raw, passed := lookup(v.raw, name)
+	if !r.spend(expressionWork + passed) {
+		return undefined
+	}
+	return r.read(raw)
 }
 
 // element is v[i], undefined unless v is an array that has it.
-func (v value) element(i int64) value {
+func (r *run) element(v value, i int64) value {
 	if v.kind != kindArray || i < 0 {
 		return undefined
 	}
+	passed := 0
 	for raw := range elements(v.raw) {
+		passed += len(raw) + 1
 		if i == 0 {
-			return parseValue(raw)
+			r.spend(expressionWork + passed)
+			return r.read(raw)
 		}
 		i--
 	}
+	r.spend(expressionWork + passed)
 	return undefined
 }
 
 // compare orders any two values: by type, then by value. Arrays compare element
 // by element, objects by their canonical text.
-func compare(a, b value) int {
-	if c := cmp.Compare(a.kind, b.kind); c != 0 {
+func (r *run) compare(a, b value) int {
+	if c := cmp.Compare(a.kind, b.kind); c != 0 || !r.spend(min(a.size(), b.size())) {
 		return c
 	}
 	switch a.kind {
@@ -200,11 +200,24 @@ func compare(a, b value) int {
 	case kindString:
 		return strings.Compare(a.text, b.text)
 	case kindArray:
-		return slices.CompareFunc(a.items(), b.items(), compare)
+		return r.compareArrays(a, b)
 	case kindObject:
-		return bytes.Compare(a.canonical(nil), b.canonical(nil))
+		return bytes.Compare(r.canonical(nil, a), r.canonical(nil, b))
 	}
 	return 0
+}
+
+func (r *run) compareArrays(a, b value) int {
+	x, i := nextElement(a.raw, 1)
+	y, j := nextElement(b.raw, 1)
+	for x != nil && y != nil && r.spend(expressionWork) {
+		if c := r.compare(parseValue(x), parseValue(y)); c != 0 {
+			return c
+		}
+		x, i = nextElement(a.raw, i)
+		y, j = nextElement(b.raw, j)
+	}
+	return rank(x != nil) - rank(y != nil)
 }
 
 // compareNumbers compares numbers as doubles. If these are equal but too large to be
@@ -230,19 +243,22 @@ func rank(b bool) int {
 
 // equal reports whether two values are deeply equal. Objects are even if their
 // properties are in different orders.
-func equal(a, b value) bool {
+func (r *run) equal(a, b value) bool {
 	if a.kind != b.kind {
 		return false
 	}
 	if a.kind < kindArray {
-		return compare(a, b) == 0
+		return r.compare(a, b) == 0
 	}
-	return bytes.Equal(a.canonical(nil), b.canonical(nil))
+	return bytes.Equal(r.canonical(nil, a), r.canonical(nil, b))
 }
 
 // canonical appends text that is the same if and only if values are equal. Undefined
 // has a text, too.
-func (v value) canonical(b []byte) []byte {
+func (r *run) canonical(b []byte, v value) []byte {
+	if !r.spend(2*expressionWork + v.size()) {
+		return b
+	}
 	switch v.kind {
 	case kindUndefined:
 		return append(b, '?')
@@ -254,26 +270,26 @@ func (v value) canonical(b []byte) []byte {
 		}
 		return appendNumber(b, v.number)
 	case kindArray:
-		return v.canonicalArray(b)
+		return r.canonicalArray(b, v)
 	case kindObject:
-		return v.canonicalObject(b)
+		return r.canonicalObject(b, v)
 	}
 	return v.append(b)
 }
 
-func (v value) canonicalArray(b []byte) []byte {
+func (r *run) canonicalArray(b []byte, v value) []byte {
 	b = append(b, '[')
 	for raw := range elements(v.raw) {
-		b = append(parseValue(raw).canonical(b), ',')
+		b = append(r.canonical(b, parseValue(raw)), ',')
 	}
 	return append(b, ']')
 }
 
-func (v value) canonicalObject(b []byte) []byte {
+func (r *run) canonicalObject(b []byte, v value) []byte {
 	var properties []string
 	for name, raw := range members(v.raw) {
 		p := append(appendQuoted(nil, unquote(name)), ':')
-		properties = append(properties, string(parseValue(raw).canonical(p)))
+		properties = append(properties, string(r.canonical(p, parseValue(raw))))
 	}
 	slices.Sort(properties)
 	b = append(b, '{')
