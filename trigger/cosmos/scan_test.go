@@ -47,6 +47,18 @@ func TestScanDocuments(t *testing.T) {
 	}
 }
 
+// TestScanDocumentsReadsTheDeepestThatTheServiceStores has documents of 128 levels,
+// as objects and as arrays.
+func TestScanDocumentsReadsTheDeepestThatTheServiceStores(t *testing.T) {
+	const levels = 128
+	objects := strings.Repeat(`{"v":`, levels-1) + "{}" + strings.Repeat("}", levels-1)
+	arrays := `{"v":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
+	items, err := scanDocuments([]byte(`{"_rid":"r","Documents":[`+objects+`,`+arrays+`],"_count":2}`), nil)
+	if err != nil || len(items) != 2 || string(items[0].Document) != objects || string(items[1].Document) != arrays {
+		t.Errorf("%d documents, %v", len(items), err)
+	}
+}
+
 func TestScanDocumentsRejectsInvalidPages(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for name, test := range map[string]struct{ body, want string }{
