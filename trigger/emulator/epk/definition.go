@@ -27,6 +27,13 @@ const (
 // https://learn.microsoft.com/azure/cosmos-db/hierarchical-partition-keys.
 const maxPaths = 3
 
+// Limits of a path; the service documents none. Each level of a path is read out of
+// every document once more.
+const (
+	maxPath     = 1024 // bytes
+	maxSegments = 16
+)
+
 // Definition is the partitionKey property of a container. Use
 // [ParseDefinition]: methods expect a definition that it returned.
 type Definition struct {
@@ -58,9 +65,15 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 		return Definition{}, fmt.Errorf("partitionKey: %w", err)
 	}
 	for _, path := range d.Paths {
+		if len(path) > maxPath {
+			return Definition{}, fmt.Errorf("partitionKey.paths: a path has %d bytes, at most %d are allowed", len(path), maxPath)
+		}
 		segments, err := splitPath(path)
 		if err != nil {
 			return Definition{}, fmt.Errorf("partitionKey.paths: %w", err)
+		}
+		if len(segments) > maxSegments {
+			return Definition{}, fmt.Errorf("partitionKey.paths: path %q has %d levels, at most %d are allowed", path, len(segments), maxSegments)
 		}
 		d.segments = append(d.segments, segments)
 	}

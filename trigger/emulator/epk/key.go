@@ -133,6 +133,15 @@ func extract(object []byte, names []string) (Component, error) {
 	return scalar(value)
 }
 
+// Longest is the number of bytes of the longest string in the key.
+func (k Key) Longest() int {
+	n := 0
+	for _, c := range k {
+		n = max(n, len(c.text))
+	}
+	return n
+}
+
 // String returns the canonical header form: if keys are equal, so are their strings.
 func (k Key) String() string {
 	parts := make([]string, len(k))

@@ -17,6 +17,13 @@ import (
 // MaxOperations is how many operations the service takes in one request.
 const MaxOperations = 10
 
+// Limits of a path; the service documents none. No document is deeper, see maxNesting
+// of the account.
+const (
+	maxPath     = 2048 // bytes
+	maxSegments = 128
+)
+
 // Request is the body of a PATCH request.
 type Request struct {
 	// Condition is the predicate that the document must meet, in the form
@@ -43,29 +50,56 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("For %s Operation(%d) on path %q: %s", e.Op, e.Index+1, e.Path, e.Message)
+	return fmt.Sprintf("For %.20s Operation(%d) on path %.100q: %s", e.Op, e.Index+1, e.Path, e.Message)
 }
 
 // Parse reads {"condition": …, "operations": […]} or a bare array of operations.
 // If an operation is invalid, the error is an [*Error] that names it.
 func Parse(body []byte) (Request, error) {
-	var r Request
-	target := any(&r)
+	var posted struct {
+		Condition  string
+		Operations json.RawMessage
+	}
+	target := any(&posted)
 	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '[' {
-		target = &r.Operations
+		target = &posted.Operations
 	}
 	if err := json.Unmarshal(body, target); err != nil {
 		return Request{}, fmt.Errorf("the patch is not an operations array or object: %w", err)
 	}
-	if n := len(r.Operations); n == 0 || n > MaxOperations {
-		return Request{}, fmt.Errorf("the patch has %d operations; send 1 to %d", n, MaxOperations)
+	operations, err := parseOperations(posted.Operations)
+	if err != nil {
+		return Request{}, err
 	}
+	r := Request{Condition: posted.Condition, Operations: operations}
 	for i, o := range r.Operations {
 		if err := o.check(); err != nil {
 			return Request{}, &Error{Index: i, Op: o.Op, Path: o.Path, Message: err.Error()}
 		}
 	}
 	return r, nil
+}
+
+// parseOperations stops at the limit: an operation takes more memory than its text.
+func parseOperations(list json.RawMessage) ([]Operation, error) {
+	var operations []Operation
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	if first, _ := decoder.Token(); first != json.Delim('[') && len(list) > 0 {
+		return nil, fmt.Errorf("the patch is not an operations array or object: operations is not an array")
+	}
+	for len(list) > 0 && decoder.More() {
+		var next Operation
+		if err := decoder.Decode(&next); err != nil {
+			return nil, fmt.Errorf("the patch is not an operations array or object: %w", err)
+		}
+		if operations = append(operations, next); len(operations) > MaxOperations {
+			return nil, fmt.Errorf("the patch has more than %d operations; send 1 to %d", MaxOperations, MaxOperations)
+		}
+	}
+	if len(operations) == 0 {
+		return nil, fmt.Errorf("the patch has 0 operations; send 1 to %d", MaxOperations)
+	}
+	return operations, nil
 }
 
 // check returns an error if the operation could not be applied to any document.
@@ -85,7 +119,7 @@ func (o Operation) check() error {
 		}
 	case "remove":
 	default:
-		return fmt.Errorf("op %q is not supported; use add, set, replace, remove, incr or move", o.Op)
+		return fmt.Errorf("op %.20q is not supported; use add, set, replace, remove, incr or move", o.Op)
 	}
 	_, err := splitPath(o.Path)
 	return err
@@ -173,6 +207,12 @@ func checkProtected(path []string, protected [][]string) error {
 func splitPath(path string) ([]string, error) {
 	if len(path) < 2 || path[0] != '/' {
 		return nil, fmt.Errorf("a path begins with a slash and names a property")
+	}
+	if len(path) > maxPath {
+		return nil, fmt.Errorf("the path has %d bytes, at most %d are allowed", len(path), maxPath)
+	}
+	if n := strings.Count(path, "/"); n > maxSegments {
+		return nil, fmt.Errorf("the path has %d levels, at most %d are allowed", n, maxSegments)
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {

@@ -151,7 +151,7 @@ func TestParseErrors(t *testing.T) {
 		{`{"operations":{}}`, "not an operations array or object"},
 		{`[]`, "0 operations; send 1 to 10"},
 		{`{}`, "0 operations; send 1 to 10"},
-		{eleven, "11 operations; send 1 to 10"},
+		{eleven, "more than 10 operations; send 1 to 10"},
 		{`[{"op":"test","path":"/n","value":1}]`, `op "test" is not supported`},
 		{`[{"path":"/n","value":1}]`, `op "" is not supported`},
 		{`[{"op":"set","path":"/n"}]`, "value is missing"},
@@ -161,6 +161,10 @@ func TestParseErrors(t *testing.T) {
 		{`[{"op":"move","path":"/n"}]`, "from: a path begins with a slash"},
 		{`[{"op":"remove","path":"n"}]`, "a path begins with a slash"},
 		{`[{"op":"remove","path":"/"}]`, "names a property"},
+		{`[{"op":"remove","path":"/` + strings.Repeat("x", 2048) + `"}]`, "the path has 2049 bytes, at most 2048"},
+		{`[{"op":"set","value":1,"path":"` + strings.Repeat("/x", 129) + `"}]`, "the path has 129 levels, at most 128"},
+		{`[{"op":"move","path":"/x","from":"` + strings.Repeat("/x", 129) + `"}]`, "from: the path has 129 levels"},
+		{`[{"op":"` + strings.Repeat("x", 1000) + `","path":"/x"}]`, "For xxxxxxxxxxxxxxxxxxxx Operation(1)"},
 		{`[{"op":"remove"}]`, "a path begins with a slash"},
 	} {
 		if _, err := Parse([]byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) {
