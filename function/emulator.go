@@ -26,6 +26,10 @@ func emulatorCommand() *cobra.Command {
 of the REST API, until a signal. The account is in memory unless --data names a
 directory. It listens on loopback only, unless --allow-remote is given.
 
+Clients address it as localhost or by an IP address; --allow-host permits another
+name, such as that of a container. Requests of web pages are refused: those with
+an Origin header, or with another name as their Host.
+
 POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
 script faults; GET /_emulator/state shows all of it.`,
 		Args: cobra.NoArgs,
@@ -38,6 +42,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
 	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
+	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
 	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
 	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // inProcess is the endpoint of an account that is not served. No host has it.
@@ -32,6 +36,10 @@ type Options struct {
 	// Splitting is how long a split or merge takes. Requests that name one of its
 	// ranges get 410/1007 when they arrive before its end; 0 = no time.
 	Splitting time.Duration
+	// Hosts are names, without port, by which clients may address the account besides
+	// localhost and IP addresses. Requests with another Host header are refused: they
+	// come from web pages whose name was made to resolve to this machine.
+	Hosts []string
 	// WithoutPrevious leaves the image before a change out of the feed of all
 	// versions, as the service does for some accounts and operations: clients
 	// must not depend on it. If false, every replace, delete and expiry has it.
@@ -46,6 +54,8 @@ func (o Options) check() error {
 		return fmt.Errorf("latency is %v; it cannot be negative", o.Latency)
 	case o.Splitting < 0:
 		return fmt.Errorf("splitting is %v; it cannot be negative", o.Splitting)
+	case slices.ContainsFunc(o.Hosts, func(name string) bool { return name == "" || strings.ContainsAny(name, ":/[] ") }):
+		return fmt.Errorf("hosts are %q; give names without scheme and port, such as cosmos.test", o.Hosts)
 	case o.Ranges < 0 || o.Ranges > maxRanges:
 		return fmt.Errorf("ranges is %d; give 0 to %d", o.Ranges, maxRanges)
 	}
@@ -61,6 +71,8 @@ type Account struct {
 	faults  faults
 	served  atomic.Pointer[string] // advertised endpoint; nil if the account is not served
 	calls   atomic.Uint64          // activity ids
+	bodies  *semaphore.Weighted    // bytes of request bodies in memory
+	queries *semaphore.Weighted    // queries that are being evaluated
 
 	mu        sync.RWMutex // guards the fields below; taken before a container's
 	created   uint32       // databases and containers so far
@@ -70,12 +82,19 @@ type Account struct {
 	closed    bool
 }
 
+// Limits of an account. More requests than they admit wait.
+const (
+	maxBodies  = 256 << 20 // bytes of request bodies in memory
+	maxQueries = 8         // evaluated at the same time; each may need up to about 200 MB
+)
+
 // errClosed is the error of a request that arrives when the account is closed.
 var errClosed = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the emulator account is closed")}
 
 // New opens an account. opts may be nil. [Account.Close] ends it.
 func New(opts *Options) (*Account, error) {
 	a := &Account{databases: make(map[string]*database), seed: uint32(time.Now().Unix())}
+	a.bodies, a.queries = semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxQueries)
 	if opts != nil {
 		a.options = *opts
 	}

@@ -1,7 +1,10 @@
 package emulator
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 )
@@ -54,7 +57,10 @@ func (c *call) batch() (*response, error) {
 		if err != nil {
 			return nil, err
 		}
-		outcomes, failed := t.run(operations)
+		outcomes, failed := t.run(c.ctx, operations)
+		if failed != nil && errors.Is(failed, context.Cause(c.ctx)) {
+			return nil, failed
+		}
 		if failed != nil {
 			return c.batchFailure(t, len(operations), len(outcomes), failed), nil
 		}
@@ -64,15 +70,38 @@ func (c *call) batch() (*response, error) {
 }
 
 func (c *call) batchOperations(o *container) ([]batchOperation, error) {
-	var operations []batchOperation
-	if err := json.Unmarshal(c.body, &operations); err != nil {
-		return nil, badRequest("The batch is not a JSON array of operations: %v.", err)
-	}
-	if n := len(operations); n == 0 || n > maxOperations {
-		return nil, badRequest("The batch has %d operations; send 1 to %d.", n, maxOperations)
+	operations, err := decodeOperations(c.body)
+	if err != nil {
+		return nil, err
 	}
 	for i := range operations {
 		operations[i].parse(o)
+	}
+	return operations, nil
+}
+
+// decodeOperations stops at the limit: an operation takes more memory than its text.
+func decodeOperations(body []byte) ([]batchOperation, error) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('[') {
+		return nil, badRequest("The batch is not a JSON array of operations.")
+	}
+	var operations []batchOperation
+	for decoder.More() {
+		if len(operations) == maxOperations {
+			return nil, badRequest("The batch has more than %d operations; send 1 to %d.", maxOperations, maxOperations)
+		}
+		var next batchOperation
+		if err := decoder.Decode(&next); err != nil {
+			return nil, badRequest("The batch is not a JSON array of operations: %v.", err)
+		}
+		operations = append(operations, next)
+	}
+	if _, err := decoder.Token(); err != nil || decoder.More() {
+		return nil, badRequest("The batch is not a JSON array of operations.")
+	}
+	if len(operations) == 0 {
+		return nil, badRequest("The batch has no operations; send 1 to %d.", maxOperations)
 	}
 	return operations, nil
 }
@@ -85,9 +114,12 @@ func (b *batchOperation) parse(o *container) {
 	}
 }
 
-// run stages operations until one fails.
-func (t *transaction) run(operations []batchOperation) (outcomes []outcome, err error) {
+// run stages operations until one fails or ctx ends.
+func (t *transaction) run(ctx context.Context, operations []batchOperation) (outcomes []outcome, err error) {
 	for i := range operations {
+		if err := context.Cause(ctx); err != nil {
+			return outcomes, err
+		}
 		out, err := t.perform(&operations[i])
 		if err != nil {
 			return outcomes, err
@@ -178,6 +210,9 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 			if status != http.StatusOK && !continueOnError {
 				results[i].StatusCode = http.StatusFailedDependency
 				continue
+			}
+			if err := context.Cause(c.ctx); err != nil {
+				return nil, err
 			}
 			out, err := c.bulkOperation(o, p, &operations[i])
 			if results[i] = c.batchResult(out); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // database is guarded by its account's mu.
@@ -186,6 +187,10 @@ func (a *Account) addDatabase(name string, throughput *offer) *database {
 	return d
 }
 
+// maxName is the service's limit on the name of a database or container, in
+// characters; here in bytes, https://learn.microsoft.com/azure/cosmos-db/concepts-limits.
+const maxName = 255
+
 // resourceName takes the id from the definition of a database or container. It
 // fails if the id has a character that paths cannot carry, as on the service.
 func resourceName(body []byte) (string, error) {
@@ -199,8 +204,8 @@ func resourceName(body []byte) (string, error) {
 }
 
 func checkName(name string) (string, error) {
-	if name == "" || len(name) > 255 || strings.ContainsAny(name, `/\?#`) {
-		return "", badRequest("The id %q must have 1 to 255 characters and none of / \\ ? #.", name)
+	if name == "" || len(name) > maxName || strings.ContainsAny(name, `/\?#`) || strings.HasSuffix(name, " ") || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", badRequest("The id %q must have 1 to %d characters, none of / \\ ? # or control characters, and no space at its end.", shortened(name, maxName), maxName)
 	}
 	return name, nil
 }

@@ -18,13 +18,29 @@ type containerDefinition struct {
 	raw       json.RawMessage
 }
 
+// Limits of a container's definition. Those of paths and composite indexes are the
+// service's, https://learn.microsoft.com/azure/cosmos-db/concepts-limits.
+const (
+	maxDefinition      = 512 << 10 // bytes
+	maxIndexPaths      = 1500      // included, and as many excluded
+	maxIndexPath       = 1024      // bytes
+	maxCompositePaths  = 8
+	maxSpecificIndexes = 100 // composite, and as many spatial and vector indexes
+)
+
 const defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 
 // parseContainer checks a definition. It fills in the kind and the version if they
 // are missing, because clients rely on them when they read the definition back.
 func parseContainer(body []byte) (containerDefinition, error) {
 	var d containerDefinition
-	var err error
+	if len(body) > maxDefinition {
+		return d, badRequest("The container definition has %d bytes, at most %d are allowed.", len(body), maxDefinition)
+	}
+	err := checkNesting(body)
+	if err != nil {
+		return d, err
+	}
 	if d.name, err = resourceName(body); err != nil {
 		return d, err
 	}
@@ -47,6 +63,9 @@ func parseContainer(body []byte) (containerDefinition, error) {
 	if err := checkUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {
 		return d, err
 	}
+	if err := checkIndexing(properties["indexingPolicy"]); err != nil {
+		return d, err
+	}
 	return d, d.normalize(properties)
 }
 
@@ -67,6 +86,54 @@ func checkUniqueKeys(raw json.RawMessage) error {
 	}
 	if raw != nil && json.Unmarshal(raw, &policy) == nil && len(policy.UniqueKeys) > 0 {
 		return badRequest("This account does not enforce unique keys: leave uniqueKeyPolicy out.")
+	}
+	return nil
+}
+
+// checkIndexing bounds the indexing policy, which is kept but has no effect.
+func checkIndexing(raw json.RawMessage) error {
+	if raw == nil || string(raw) == "null" {
+		return nil
+	}
+	type path struct {
+		Path string `json:"path"`
+	}
+	var policy struct {
+		Included  []path   `json:"includedPaths"`
+		Excluded  []path   `json:"excludedPaths"`
+		Composite [][]path `json:"compositeIndexes"`
+		Spatial   []path   `json:"spatialIndexes"`
+		Vector    []path   `json:"vectorIndexes"`
+	}
+	if err := json.Unmarshal(raw, &policy); err != nil {
+		return badRequest("The indexingPolicy cannot be read: %v.", err)
+	}
+	type pathList struct {
+		name  string
+		paths []path
+		most  int
+	}
+	lists := []pathList{
+		{"includedPaths", policy.Included, maxIndexPaths},
+		{"excludedPaths", policy.Excluded, maxIndexPaths},
+		{"spatialIndexes", policy.Spatial, maxSpecificIndexes},
+		{"vectorIndexes", policy.Vector, maxSpecificIndexes},
+	}
+	if n := len(policy.Composite); n > maxSpecificIndexes {
+		return badRequest("The indexingPolicy has %d compositeIndexes, at most %d are allowed.", n, maxSpecificIndexes)
+	}
+	for _, index := range policy.Composite {
+		lists = append(lists, pathList{"an index of compositeIndexes", index, maxCompositePaths})
+	}
+	for _, list := range lists {
+		if len(list.paths) > list.most {
+			return badRequest("The indexingPolicy has %d paths in %s, at most %d are allowed.", len(list.paths), list.name, list.most)
+		}
+		for _, p := range list.paths {
+			if len(p.Path) > maxIndexPath {
+				return badRequest("A path in %s of the indexingPolicy has %d bytes, at most %d are allowed.", list.name, len(p.Path), maxIndexPath)
+			}
+		}
 	}
 	return nil
 }

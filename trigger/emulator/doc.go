@@ -41,6 +41,17 @@
 // when the state behind the answer is on disk: a write that was acknowledged, read
 // or seen in a feed survives a crash.
 //
+// # Limits
+//
+// No request takes much memory or time, so that a mistake or a web page cannot end
+// the process. The service's documented limits hold for documents (2 MB, 128 levels),
+// ids, partition keys, batches, patches and container definitions. Values, rows and
+// work of a query are bounded, see package sql, and end with the request's context.
+//
+// The key is public, so real connections are refused if they may come from a web
+// page: with an Origin header, or with a Host that is neither localhost, nor an IP
+// address, nor one of [Options.Hosts].
+//
 // # Faults
 //
 // [Account.Inject] scripts faults for chosen requests; [Options] set a throughput

@@ -18,6 +18,42 @@ const maxDocument = 2 << 20
 // maxID is the service's limit on the length of an id.
 const maxID = 1023
 
+// maxNesting is how many objects and arrays of an item may lie in each other, the
+// item itself included. Clients read pages with a limit of their own, such as 10,000
+// in encoding/json: a document just below it could be stored and never be read.
+// The service documents 128 levels (concepts-limits), and stores no more
+// (https://github.com/Azure/azure-cosmos-dotnet-v3/pull/1387).
+const maxNesting = 128
+
+// nesting is how many objects and arrays of a JSON text lie in each other.
+func nesting(b []byte) int {
+	open, most, quoted := 0, 0, false
+	for i := 0; i < len(b); i++ {
+		switch {
+		case quoted && b[i] == '\\':
+			i++
+		case b[i] == '"':
+			quoted = !quoted
+		case quoted:
+		case b[i] == '{' || b[i] == '[':
+			open++
+			most = max(most, open)
+		case b[i] == '}' || b[i] == ']':
+			open--
+		}
+	}
+	return most
+}
+
+// checkNesting fails in the words of the service, as
+// https://github.com/microsoft/botbuilder-dotnet/issues/4755 quotes them.
+func checkNesting(body []byte) error {
+	if n := nesting(body); n > maxNesting {
+		return badRequest("The request payload is invalid. Ensure to provide a valid request payload: it nests %d levels deep, at most %d are allowed.", n, maxNesting)
+	}
+	return nil
+}
+
 // systemProperties are set by the account, which drops them if a client sends them.
 var systemProperties = map[string]bool{"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, "_lsn": true}
 
@@ -36,6 +72,9 @@ type draft struct {
 func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 	if len(body) > maxDocument {
 		return draft{}, fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: the document has %d bytes, at most %d are allowed.", len(body), maxDocument)
+	}
+	if err := checkNesting(body); err != nil {
+		return draft{}, err
 	}
 	var compact bytes.Buffer
 	compact.Grow(len(body))

@@ -3,6 +3,7 @@ package emulator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,6 +36,7 @@ type call struct {
 	body    []byte
 	now     time.Time
 	ticket  uint64 // the answer waits until the store has written this ticket
+	ended   error  // not nil if the operation stopped because ctx ended
 }
 
 // Do answers req in process. The answer's body is complete. It returns an error if
@@ -94,6 +96,10 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		write(w, a.manage(req))
 		return
 	}
+	if err := a.checkOrigin(req); err != nil {
+		write(w, asFailure(err).response())
+		return
+	}
 	r, fault, err := a.exchange(req)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -110,7 +116,11 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
+// write sends r. It gives up on a client that does not take the answer.
 func write(w http.ResponseWriter, r *response) {
+	connection := http.NewResponseController(w)
+	_ = connection.SetWriteDeadline(time.Now().Add(bodyTimeout)) // recorders in tests have none
+	defer func() { _ = connection.SetWriteDeadline(time.Time{}) }()
 	header := w.Header()
 	header["Content-Type"] = nil // else net/http would add a second one in its own spelling
 	for _, f := range r.header {
@@ -127,6 +137,11 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 		return a.manage(req), nil, nil
 	}
 	c := &call{account: a, ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header)}
+	reserved := c.bodyLimit()
+	if err := a.bodies.Acquire(c.ctx, reserved); err != nil {
+		return nil, nil, err
+	}
+	defer a.bodies.Release(reserved)
 	failed := c.read()
 	fault := a.faults.match(c)
 	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
@@ -139,10 +154,21 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if r == nil {
 		r = c.answer(failed)
 	}
+	if c.ended != nil {
+		return nil, nil, c.ended
+	}
 	if fault.drops(DropAfter) {
 		return nil, nil, errDropped
 	}
 	return c.complete(r), fault, nil
+}
+
+// bodyLimit is how many bytes the request's body may take in memory.
+func (c *call) bodyLimit() int64 {
+	if n := c.request.ContentLength; n >= 0 && n <= maxBody {
+		return n
+	}
+	return maxBody + 1
 }
 
 // read takes path and body from the request. If it fails, its error is the answer.
@@ -194,10 +220,13 @@ func (c *call) answer(err error) *response {
 	if stored := c.account.store.wait(c.ticket); stored != nil {
 		err = fail(http.StatusServiceUnavailable, 0, "The emulator cannot write its data: %v.", stored)
 	}
-	if err != nil {
-		return asFailure(err).response()
+	if err == nil {
+		return r
 	}
-	return r
+	if cause := context.Cause(c.ctx); cause != nil && errors.Is(err, cause) {
+		c.ended = err
+	}
+	return asFailure(err).response()
 }
 
 // complete adds the headers that every answer has.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -63,6 +64,17 @@ func asFailure(err error) *failure {
 	return fail(http.StatusInternalServerError, 0, "%v", err)
 }
 
+// maxMessage bounds the message of an answer, in bytes: it may quote the request.
+const maxMessage = 16 << 10
+
+// shortened is text of at most about n bytes.
+func shortened(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}
+
 // codes are the values of "code" in error bodies, as the service spells them.
 var codes = map[int]string{
 	http.StatusBadRequest:            "BadRequest",
@@ -92,7 +104,7 @@ func (f *failure) response() *response {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 		Info    string `json:"additionalErrorInfo,omitempty"`
-	}{code, f.message, f.info}))
+	}{code, shortened(f.message, maxMessage), f.info}))
 	r.set("x-ms-substatus", strconv.Itoa(f.substatus))
 	if f.retryAfter > 0 {
 		r.set("x-ms-retry-after-ms", strconv.FormatInt(milliseconds(f.retryAfter), 10))

@@ -8,6 +8,10 @@ import (
 	"halley/trigger/emulator/epk"
 )
 
+// maxKeyValue is the service's limit on a partition key value, in bytes,
+// https://learn.microsoft.com/azure/cosmos-db/concepts-limits.
+const maxKeyValue = 2048
+
 func (c *call) dispatchItem() (*response, error) {
 	switch {
 	case c.target.id == "" && c.method == http.MethodGet && c.header.Get("A-Im") != "":
@@ -101,6 +105,9 @@ func (o *container) wholeKey(header string) (epk.Key, error) {
 	key, err := epk.ParseKey(header)
 	if err != nil {
 		return nil, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
+	}
+	if n := key.Longest(); n > maxKeyValue {
+		return nil, badRequest("The partition key has a value of %d bytes, at most %d are allowed.", n, maxKeyValue)
 	}
 	if len(key) != len(o.keyDefinition.Paths) {
 		return nil, badRequest("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.keyDefinition.Paths))

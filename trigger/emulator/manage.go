@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -104,7 +103,7 @@ func (s *faults) list() []Fault {
 // manage answers requests under /_emulator. They need no authorization, so manage
 // refuses them if they come from another machine or from a web page.
 func (a *Account) manage(req *http.Request) *response {
-	body, err := []byte(nil), local(req)
+	body, err := []byte(nil), a.local(req)
 	if err == nil && req.Body != nil {
 		body, err = io.ReadAll(io.LimitReader(req.Body, maxBody))
 	}
@@ -136,12 +135,10 @@ func managementFailure(err error) *failure {
 	return badRequest("%v", err)
 }
 
-func local(req *http.Request) error {
-	if req.Header.Get("Origin") != "" {
-		return fail(http.StatusForbidden, 0, "Web pages may not manage the emulator.")
-	}
-	if req.RemoteAddr == "" {
-		return nil // in process
+// local fails unless a management request comes from this machine, from a program.
+func (a *Account) local(req *http.Request) error {
+	if err := a.checkOrigin(req); err != nil || req.RemoteAddr == "" {
+		return err // no remote address: in process
 	}
 	if address, err := netip.ParseAddrPort(req.RemoteAddr); err != nil || !address.Addr().Unmap().IsLoopback() {
 		return fail(http.StatusForbidden, 0, "The emulator is managed from its own machine only.")
@@ -150,16 +147,6 @@ func local(req *http.Request) error {
 		return fail(http.StatusForbidden, 0, "The emulator is managed as localhost or by a loopback address, not as %q.", req.Host)
 	}
 	return nil
-}
-
-// loopbackName reports whether host, with or without port, names this machine.
-func loopbackName(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	ip := net.ParseIP(name)
-	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // manageRequest carries out one request.

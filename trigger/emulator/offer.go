@@ -30,6 +30,9 @@ const defaultThroughput = 400
 func (c *call) throughput() (*offer, error) {
 	if autopilot := c.header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); autopilot != "" {
 		o := &offer{Autopilot: json.RawMessage(autopilot)}
+		if err := checkAutopilot(o.Autopilot); err != nil {
+			return nil, err
+		}
 		if o.units() < 1000 {
 			return nil, badRequest("x-ms-cosmos-offer-autopilot-settings must be JSON with a maxThroughput of at least 1000, not %q.", autopilot)
 		}
@@ -44,6 +47,16 @@ func (c *call) throughput() (*offer, error) {
 		return nil, badRequest("x-ms-offer-throughput must be a number of RU/s, not %q.", text)
 	}
 	return &offer{Manual: units}, checkThroughput(units)
+}
+
+// maxAutopilot bounds the settings of autoscale, which are kept, in bytes.
+const maxAutopilot = 1 << 10
+
+func checkAutopilot(settings json.RawMessage) error {
+	if len(settings) > maxAutopilot {
+		return badRequest("The autopilot settings have %d bytes, at most %d are allowed.", len(settings), maxAutopilot)
+	}
+	return nil
 }
 
 func checkThroughput(units int) error {
@@ -179,6 +192,9 @@ func (c *call) replaceOffer() (*response, error) {
 		return nil, badRequest("The offer is not a JSON object: %v.", err)
 	}
 	next := offer{Manual: wanted.Content.Throughput, Autopilot: wanted.Content.Autopilot}
+	if err := checkAutopilot(next.Autopilot); err != nil {
+		return nil, err
+	}
 	if err := checkThroughput(next.units()); err != nil {
 		return nil, err
 	}

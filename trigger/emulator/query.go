@@ -45,7 +45,7 @@ func refused(err error) error {
 		return err
 	}
 	text, _ := json.Marshal(map[string]any{"errors": []any{map[string]any{ // strings and numbers always marshal
-		"severity": "Error", "location": map[string]int{"start": e.Start, "end": e.End}, "code": e.Code, "message": e.Message,
+		"severity": "Error", "location": map[string]int{"start": e.Start, "end": e.End}, "code": e.Code, "message": shortened(e.Message, maxMessage/8),
 	}}})
 	return badRequest("%s", text)
 }
@@ -89,6 +89,11 @@ func (c *call) runQuery(q queryText) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.account.queries.Acquire(c.ctx, 1); err != nil {
+		c.ended = err
+		return nil, err
+	}
+	defer c.account.queries.Release(1)
 	found, err := q.page(s, from, limit)
 	if err != nil {
 		return nil, err
@@ -168,7 +173,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		documents = slices.Values(all)
 	}
 	var found results
-	for r, err := range q.Stream(documents, q.parameters, sql.Env{Now: s.call.now}, position) {
+	for r, err := range q.Stream(documents, q.parameters, s.call.env(), position) {
 		if err != nil {
 			return results{}, refused(err)
 		}
@@ -196,7 +201,12 @@ func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error)
 	if err != nil {
 		return nil, err
 	}
-	found, err := q.Run(slices.Values(bodies), q.parameters, sql.Env{Now: c.now})
+	if err := c.account.queries.Acquire(c.ctx, 1); err != nil {
+		c.ended = err
+		return nil, err
+	}
+	defer c.account.queries.Release(1)
+	found, err := q.Run(slices.Values(bodies), q.parameters, c.env())
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -223,12 +233,19 @@ func (c *call) queryOffers() (*response, error) {
 	return c.queryBodies("", "Offers", c.offerBodies())
 }
 
+// env is the environment of the call's queries.
+func (c *call) env() sql.Env { return sql.Env{Now: c.now, Context: c.ctx} }
+
+// conditionWork bounds the condition of a patch, which is evaluated under the lock of
+// the container: about 50 milliseconds, see sql.Env.
+const conditionWork = 25_000_000
+
 // matches reports whether a document meets the condition of a patch.
 func matches(condition string, document []byte, now time.Time) (bool, error) {
 	parsed, err := sql.ParseCondition(condition)
 	if err != nil {
 		return false, refused(err)
 	}
-	ok, err := parsed.Match(document, sql.Env{Now: now})
+	ok, err := parsed.Match(document, sql.Env{Now: now, Work: conditionWork})
 	return ok, refused(err)
 }

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"iter"
 	"net/http"
@@ -15,6 +16,10 @@ import (
 
 // queryUnits is the least charge of a query in the same model as readUnits.
 const queryUnits = 2.3
+
+// maxContinuation bounds the continuation of a query, which holds values of ORDER BY:
+// clients send it back in a header, see maxHeader.
+const maxContinuation = 32 << 10
 
 // chunk is how many documents a query that streams takes from a container at once.
 const chunk = 256
@@ -79,6 +84,9 @@ func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
 func (s *scan) documents() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
+			if s.err = context.Cause(s.call.ctx); s.err != nil {
+				return
+			}
 			taken, err := s.take()
 			s.err = err
 			for _, doc := range taken {
@@ -168,7 +176,11 @@ func (s *scan) finish(found results) (*response, error) {
 	r.charge(units)
 	s.container.name(r)
 	if found.next != nil {
-		r.set("x-ms-continuation", string(encode(found.next)))
+		token := encode(found.next)
+		if len(token) > maxContinuation {
+			return nil, badRequest("The query cannot be continued: its ORDER BY values make a continuation of %d bytes, at most %d are allowed.", len(token), maxContinuation)
+		}
+		r.set("x-ms-continuation", string(token))
 	}
 	r.set("x-ms-documentdb-query-metrics", s.metrics(found))
 	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"encoding/binary"
 	"net/http"
 	"strings"
 	"time"
@@ -65,10 +66,12 @@ func (t *transaction) byRID(id string) *document {
 	if len(rid) != 16 || string(rid[:8]) != string(t.container.ridBytes) {
 		return nil
 	}
-	for i := range t.partition.items.all() {
-		if i.key == t.keyText && t.container.itemRID(i) == id {
+	seq := binary.LittleEndian.Uint64(rid[8:])
+	for i := range t.partition.items.after(int64(seq) - 1) {
+		if i.seq == seq && i.key == t.keyText {
 			return i.current
 		}
+		break // the next item is another one
 	}
 	return nil
 }
