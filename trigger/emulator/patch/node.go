@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // node is a JSON value. Only the objects and arrays on the path of an operation are
@@ -39,19 +40,69 @@ func (n *node) open() bool {
 		return false
 	}
 	n.array, n.members = n.raw[0] == '[', []member{}
-	d := json.NewDecoder(bytes.NewReader(n.raw))
-	d.UseNumber()
-	for _, _ = d.Token(); d.More(); { // n.raw is valid JSON: the decoder cannot fail
+	for i := skipSpace(n.raw, 1); n.raw[i] != ']' && n.raw[i] != '}'; {
 		var m member
 		if !n.array {
-			name, _ := d.Token()
-			m.name, _ = name.(string)
+			end := skipValue(n.raw, i)
+			m.name = unquote(n.raw[i:end])
+			i = skipSpace(n.raw, skipSpace(n.raw, end)+1) // over the colon
 		}
-		m.value = new(node)
-		_ = d.Decode(&m.value.raw)
+		end := skipValue(n.raw, i)
+		m.value = &node{raw: n.raw[i:end:end]}
 		n.members = append(n.members, m)
+		if i = skipSpace(n.raw, end); n.raw[i] == ',' {
+			i = skipSpace(n.raw, i+1)
+		}
 	}
 	return true
+}
+
+// The functions below read valid JSON. json.Decoder would take a microsecond for each
+// element of an array, with the container locked.
+
+// skipSpace is the index of the first byte at or after i that is not space.
+func skipSpace(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// skipValue is the index after the value that begins at i.
+func skipValue(b []byte, i int) int {
+	for depth := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth <= 1 {
+				return i + depth
+			}
+			depth--
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+func unquote(quoted []byte) (name string) {
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	_ = json.Unmarshal(quoted, &name) // valid JSON
+	return name
 }
 
 // append writes the value as JSON.

@@ -1,9 +1,14 @@
 package patch
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const document = `{"id":"1","pk":"a","n":1.50,"big":9007199254740993,"o":{"x":1,"deep":{"y":null}},"list":[1,2,3],"s":"t","a/b":1,"m~n":2,"_etag":"e"}`
@@ -169,6 +174,61 @@ func TestParseErrors(t *testing.T) {
 	} {
 		if _, err := Parse([]byte(c.body)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Parse(%s): error %v, want one with %q", c.body, err, c.want)
+		}
+	}
+}
+
+// TestPatchOfALongArrayIsQuick patches an array of a million elements: the account
+// holds the lock of the container meanwhile.
+func TestPatchOfALongArrayIsQuick(t *testing.T) {
+	document := []byte(`{"v":[` + strings.Repeat("1,", 999_999) + `1]}`)
+	r, err := Parse([]byte(`[{"op":"set","path":"/v/0","value":2}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	patched, err := r.Apply(document)
+	if err != nil || !strings.HasPrefix(string(patched), `{"v":[2,1,1,`) || len(patched) != len(document) {
+		t.Errorf("%.20s of %d bytes, %v", patched, len(patched), err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestOpenAgreesWithEncodingJSON takes apart values with space, escapes and nesting.
+func TestOpenAgreesWithEncodingJSON(t *testing.T) {
+	for _, text := range []string{
+		`{}`, `[]`, `[ ]`, `{ }`, `[1]`, ` [ 1 , "a\"]" , {"x":[1,{}]} , null ] `, `[[],[[]],{}]`, `[true,false,-1.5e3]`,
+		`{"a":1,"b":{"c":"}"}}`, "{ \"\\u0061\\\"\" :\t[ 1 ] ,\n\"\": \"\\\\\" }", "{\"\xff\":1}",
+	} {
+		n, err := parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.raw = bytes.TrimSpace(n.raw)
+		n.open()
+		got := make(map[string]string)
+		for i, m := range n.members {
+			if n.array {
+				m.name = strconv.Itoa(i)
+			}
+			got[m.name] = string(m.value.raw)
+		}
+		want := make(map[string]string)
+		var object map[string]json.RawMessage
+		var array []json.RawMessage
+		if json.Unmarshal([]byte(text), &object) != nil {
+			_ = json.Unmarshal([]byte(text), &array)
+		}
+		for name, raw := range object {
+			want[name] = string(raw)
+		}
+		for i, raw := range array {
+			want[strconv.Itoa(i)] = string(raw)
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }
