@@ -146,6 +146,33 @@ func TestQueryEndsWithItsRequest(t *testing.T) {
 	}
 }
 
+// TestQueryEndsWhenItsClientDisconnects waits for all places of queries, of which an
+// abandoned query holds one until it ends.
+func TestQueryEndsWhenItsClientDisconnects(t *testing.T) {
+	_, a := newItems(t, 1, nil)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: strings.TrimSuffix(serve(t, a, ServeOptions{}), "/")}
+	list := strings.TrimSuffix(strings.Repeat("1,", 1000), ",")
+	for i := range 100 {
+		c.upsert(fmt.Sprintf(`{"id":"%d","pk":"k","a":[%s]}`, i, list), "k")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	req := c.request("POST", items, `{"query":"SELECT VALUE COUNT(1) FROM c JOIN a IN c.a JOIN b IN c.a WHERE a != b"}`, with(pk("k"), "x-ms-documentdb-isquery", "True", "Content-Type", "application/query+json"))
+	if _, err := c.do(req.WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the query was answered: %v", err)
+	}
+	began := time.Now()
+	if err := a.queries.Acquire(t.Context(), maxQueries); err != nil {
+		t.Fatal(err)
+	}
+	a.queries.Release(maxQueries)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the query ran on for %v", took)
+	}
+}
+
 func TestDefinitionsAreBounded(t *testing.T) {
 	c, _ := newClient(t, nil)
 	c.expect("201", "POST", "/dbs", `{"id":"db"}`)
