@@ -31,6 +31,7 @@ import (
 	"halley/handlers/leaderboard"
 	"halley/handlers/push"
 	"halley/trigger"
+	"halley/trigger/redact"
 )
 
 // All lists the handlers in the order in which they are documented.
@@ -71,7 +72,7 @@ func (e Entry) Load() (any, error) {
 		err = envconfig.Process(strings.TrimSuffix(e.Prefix(), "_"), s)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read settings of handler %s: %w", e.Name, describe(err))
+		return nil, redact.Error(fmt.Errorf("read settings of handler %s: %w", e.Name, describe(err)))
 	}
 	return s, nil
 }
@@ -108,7 +109,7 @@ func (e Entry) Open(ctx context.Context, env Env, settings any) (handle trigger.
 	env.Prefix = e.Prefix()
 	env.Logger = env.Log().Named(e.Name)
 	if handle, closer, err = e.open(ctx, env, settings); err != nil {
-		return nil, nil, fmt.Errorf("open handler %s: %w", e.Name, err)
+		return nil, nil, redact.Error(fmt.Errorf("open handler %s: %w", e.Name, err))
 	}
 	if closer == nil {
 		closer = func() error { return nil }

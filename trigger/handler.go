@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/redact"
 )
 
 // Handler receives the changes of one range in feed order, a batch at a time.
@@ -105,7 +106,7 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+func (e *PanicError) Error() string { return redact.Text(fmt.Sprintf("handler panicked: %v", e.Value)) }
 
 // Unwrap returns the value that the handler panicked with, if it is an error.
 func (e *PanicError) Unwrap() error {

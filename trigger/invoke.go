@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
+	"halley/trigger/redact"
 )
 
 // errGoexit is the error of a handler that ended its goroutine.
@@ -45,14 +46,16 @@ func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.
 	}
 }
 
-// recoverPanic turns a panic of the handler into an error.
+// recoverPanic turns a panic of the handler into an error. The error is logged,
+// saved in the lease and in the dead letter, so it is returned without secrets of
+// URLs: a handler's HTTP client puts the whole URL into its errors.
 func recoverPanic(ctx context.Context, h Handler, b Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return h(ctx, b)
+	return redact.Error(h(ctx, b))
 }
 
 // guardCallback calls a user's function that has no verdict, and logs its panic.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"halley/trigger/redact"
 )
 
 // ErrOutcomeUnknown reports that a write was sent and no certain answer
@@ -187,7 +189,7 @@ func newError(op *operation, resp *http.Response, body []byte) *Error {
 		}
 		return e
 	}
-	e.Code, e.Message = printable(text.Code), printable(text.Message)
+	e.Code, e.Message = redact.Text(printable(text.Code)), redact.Text(printable(text.Message))
 	return e
 }
 

@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // Each error names the operation, the answer and the fix.
@@ -130,5 +135,48 @@ func TestErrorsShowNoSecrets(t *testing.T) {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q in %s", secret, text)
 		}
+	}
+}
+
+// TestErrorsDoNotShowSecretsOfURLs: the text of an answer and the URL of a proxy
+// may hold a token or a password.
+func TestErrorsDoNotShowSecretsOfURLs(t *testing.T) {
+	const canary = "CANARYsecret"
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"code":"Forbidden","message":"request to https://u:%s@%s/?sig=%s with %s"}`, canary, r.Host, canary, r.Header.Get("Authorization"))
+	}))
+	defer echo.Close()
+	cred, err := KeyCredential(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, proxy := range map[string]string{
+		"answer":          "",
+		"malformed proxy": "http://u:" + canary + " x@proxy",
+		"unreachable":     "http://u:" + canary + "@127.0.0.1:1",
+	} {
+		client := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
+			if proxy == "" {
+				return nil, nil
+			}
+			return url.Parse(proxy)
+		}}}
+		c, err := NewClient(echo.URL, cred, &ClientOptions{ClientOptions: azcore.ClientOptions{Transport: client, Retry: policy.RetryOptions{MaxRetries: -1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Account(t.Context())
+		if err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		var answer *Error
+		if errors.As(err, &answer) {
+			err = fmt.Errorf("%w: %s", err, answer.Message)
+		}
+		if text := err.Error(); strings.Contains(text, canary) || strings.Contains(text, "sig%3") && !strings.Contains(text, "sig%3D[redacted]") {
+			t.Errorf("%s: %s", name, text)
+		}
+		client.CloseIdleConnections()
 	}
 }

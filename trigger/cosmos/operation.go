@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+
+	"halley/trigger/redact"
 )
 
 // operation is one call of the API, before regions, retries and signatures. The
@@ -36,15 +38,16 @@ type operation struct {
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }
 
 // do sends op and returns the head of the answer; the body is in op.answer. If
-// the answer is not a success, the error holds an [Error].
+// the answer is not a success, the error holds an [Error]. No error shows the
+// query or the user info of a URL, such as that of a proxy.
 func (c *Client) do(ctx context.Context, op *operation) (*http.Response, error) {
 	req, err := c.newRequest(ctx, op)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return nil, redact.Error(fmt.Errorf("%s: %w", op, err))
 	}
 	resp, err := c.pipeline.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, redact.Error(err)
 	}
 	return resp, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"halley/trigger"
+	"halley/trigger/redact"
 )
 
 // BlobOptions are the options of [NewBlob]. The zero value of each field means
@@ -45,6 +46,8 @@ type BlobOptions struct {
 // Data Contributor. It creates the container if it does not exist. No lifecycle
 // rule of the account may archive the blobs: an archived dead letter counts as
 // damaged.
+//
+// If the client has a shared access signature, errors do not show it.
 type Blob struct {
 	container *container.Client
 	prefix    string
@@ -98,7 +101,7 @@ func (s *Blob) Put(ctx context.Context, d trigger.DeadLetter) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("store dead letter %q: %w", d.ID, err)
+		return redact.Error(fmt.Errorf("store dead letter %q: %w", d.ID, err))
 	}
 	return nil
 }
@@ -135,7 +138,7 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 func (s *Blob) Delete(ctx context.Context, d trigger.DeadLetter) error {
 	_, err := s.container.NewBlobClient(s.blobName(d.Function, d.Key, d.ID)).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 	if err != nil && !isGone(err) {
-		return fmt.Errorf("delete dead letter %q: %w", d.ID, err)
+		return redact.Error(fmt.Errorf("delete dead letter %q: %w", d.ID, err))
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+			return false, redact.Error(fmt.Errorf("look for dead letters of key %s: %w", key, err))
 		}
 		if len(page.Segment.BlobItems) > 0 {
 			return true, nil
@@ -169,7 +172,7 @@ func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.Dead
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
 			if err != nil {
-				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
+				err = redact.Error(fmt.Errorf("list dead letters of function %q: %w", function, err))
 			}
 			if !yield(d, err) {
 				return

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"halley/trigger"
+	"halley/trigger/redact"
 )
 
 // QueueOptions are the options of [NewQueue]. The zero value of each field
@@ -81,12 +82,17 @@ func (q *Queue) Put(ctx context.Context, d trigger.DeadLetter) error {
 	if err := q.blobs.Put(ctx, d); err != nil {
 		return err
 	}
+	return q.notify(ctx, d)
+}
+
+// notify sends the message for a dead letter.
+func (q *Queue) notify(ctx context.Context, d trigger.DeadLetter) error {
 	text, err := q.message(d)
 	if err == nil {
 		err = q.send(ctx, text)
 	}
 	if err != nil {
-		return fmt.Errorf("send message for dead letter %q: %w", d.ID, err)
+		return redact.Error(fmt.Errorf("send message for dead letter %q: %w", d.ID, err))
 	}
 	return nil
 }
@@ -139,7 +145,7 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 	}
 	d, found, err = q.blobs.read(ctx, q.blobs.blobName(r.Function, r.Key, r.ID))
 	if err != nil {
-		return d, false, fmt.Errorf("open message of dead letter %q: %w", r.ID, err)
+		return d, false, redact.Error(fmt.Errorf("open message of dead letter %q: %w", r.ID, err))
 	}
 	return d, found, nil
 }

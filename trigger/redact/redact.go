@@ -1,0 +1,189 @@
+// Package redact removes the secrets of URLs and connection strings from texts
+// and errors, before they are logged, printed or stored.
+//
+// Errors of net/http hold the whole URL of a request. If the URL has a shared
+// access signature (SAS) or a password, each log line about an unreachable host
+// would hold it, too. The runtime therefore passes the errors of its own clients
+// and of all handlers through [Error], and the application passes its log and
+// its error output through [Text].
+package redact
+
+import (
+	"errors"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Mark replaces a secret.
+const Mark = "[redacted]"
+
+// Text returns s without the user info, the query and the fragment of each URL
+// in it, and without the secret of each SAS token, connection string, bearer
+// token and Cosmos DB signature. Scheme, host and path of a URL stay, except if
+// the URL is malformed: a password may then stand in place of the host.
+//
+// Text may remove more than secrets, but it keeps each line break and, if s is
+// JSON, the quotes: the result is JSON as well. Text(Text(s)) equals Text(s).
+func Text(s string) string {
+	if !strings.Contains(s, "://") && !secretHint.MatchString(s) {
+		return s
+	}
+	var out strings.Builder
+	for {
+		at := strings.Index(s, "://")
+		if at < 0 {
+			out.WriteString(s)
+			break
+		}
+		begin := schemeStart(s[:at])
+		rest := s[at+len("://"):]
+		end := urlEnd(s[:begin], rest)
+		out.WriteString(s[:at+len("://")])
+		out.WriteString(cleanURL(s[begin:at], rest[:end]))
+		s = rest[end:]
+	}
+	text := secretValue.ReplaceAllString(out.String(), "${1}"+Mark)
+	return invalidPort.ReplaceAllString(text, "${1}"+Mark)
+}
+
+// invalidPort finds what net/url quotes of a malformed URL, which may be the
+// password in a URL whose user info has no "@".
+var invalidPort = regexp.MustCompile(`(invalid port \\*")[^"\\]*`)
+
+// secretValue finds names with secret values outside of URLs. "%3d" is "=" in
+// the Authorization header of Cosmos DB.
+var (
+	secretValue = regexp.MustCompile(`(?i)((?:\b|%26)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
+	secretHint  = regexp.MustCompile(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
+)
+
+// schemeStart returns the index in before at which the scheme of a URL begins.
+func schemeStart(before string) int {
+	return strings.LastIndexFunc(before, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+.-", r))
+	}) + 1
+}
+
+// urlEnd returns the length of a URL at the beginning of rest. A URL in quotes
+// ends at the next quote that is escaped as often as the first one, so that a
+// malformed URL may contain spaces and other quotes. Any other URL ends at white
+// space, a double quote or an angle bracket.
+func urlEnd(before, rest string) int {
+	line, _, _ := strings.Cut(rest, "\n")
+	if before != "" && strings.ContainsRune("\"'`", rune(before[len(before)-1])) {
+		quote := before[len(before)-1]
+		depth := backslashes(before[:len(before)-1])
+		for i := range len(line) {
+			// Backslashes of the URL itself are doubled as often as the quote is
+			// escaped, so they come in multiples of twice depth+1.
+			if line[i] == quote && backslashes(line[:i])%(2*depth+2) == depth {
+				return i - depth
+			}
+		}
+	}
+	if end := strings.IndexAny(line, " \t\r\"<>"); end >= 0 {
+		return end - backslashes(line[:end])
+	}
+	return len(line)
+}
+
+// backslashes returns the number of backslashes at the end of s.
+func backslashes(s string) int { return len(s) - len(strings.TrimRight(s, `\`)) }
+
+// cleanURL returns the part of a URL after "://" without its secrets.
+func cleanURL(scheme, rest string) string {
+	shown, query, hidden := cutAny(rest, "?#")
+	tail := ""
+	if hidden {
+		if after, ok := strings.CutPrefix(query, Mark); ok && strings.Trim(after, closing) == "" {
+			return rest // clean already
+		}
+		tail = "?" + Mark + rest[len(strings.TrimRight(rest, closing)):]
+	}
+	web := strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+	if at := strings.LastIndexByte(rest, '@'); at >= len(shown) && !web {
+		return Mark // a password with a question mark
+	}
+	if at := strings.LastIndexByte(shown, '@'); at >= 0 {
+		return Mark + "@" + shown[at+1:] + tail
+	}
+	if !plainAuthority(shown) {
+		return Mark + tail
+	}
+	return shown + tail
+}
+
+// closing are the characters at the end of a URL that belong to the text around
+// it.
+const closing = `.,:;)]}!'`
+
+// cutAny cuts s at the first of chars.
+func cutAny(s, chars string) (before, after string, found bool) {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// authority is a host with an optional port, in words of a pattern or template
+// as well: https://{account}.documents.azure.com:443/.
+var authority = regexp.MustCompile(`^(?:[^\s:/\\]*|\[[0-9A-Fa-f:.%\w]*\])(?::(?:\d{0,5}|\D{0,2}$))?$`)
+
+// plainAuthority reports whether the authority of a URL, which begins rest, is a
+// host with an optional port. In any other authority, a part after the colon
+// may be a password.
+func plainAuthority(rest string) bool {
+	host, _, _ := cutAny(rest, "/")
+	return authority.MatchString(host) || authority.MatchString(strings.TrimRight(host, closing))
+}
+
+// Error returns err with the text that [Text] makes of its text, nil if err is
+// nil, and err itself if there is nothing to remove. [errors.Is] and [errors.As]
+// find the same errors as before, but a [*url.Error] is found with a clean URL.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clean := Text(text); clean != text {
+		return &cleanError{clean, err}
+	}
+	return err
+}
+
+// cleanError shows the clean text of an error. It is immutable, and so is the
+// error in it, which other goroutines may share.
+type cleanError struct {
+	text string
+	err  error
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.err }
+
+// As gives a clean copy of the *url.Error in the error.
+func (e *cleanError) As(target any) bool {
+	to, ok := target.(**url.Error)
+	var found *url.Error
+	if !ok || !errors.As(e.err, &found) {
+		return false
+	}
+	*to = &url.Error{Op: found.Op, URL: Text(found.URL), Err: Error(found.Err)}
+	return true
+}
+
+// Writer returns a writer that passes [Text] of each Write to w. A Write must
+// hold whole lines.
+func Writer(w io.Writer) io.Writer { return textWriter{w} }
+
+type textWriter struct{ w io.Writer }
+
+// Write returns the length of p if w takes all of its text.
+func (t textWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(t.w, Text(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
