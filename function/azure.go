@@ -154,7 +154,9 @@ func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error
 		ReadTimeout:    requestTimeout,
 		IdleTimeout:    5 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
-		BaseContext:    func(net.Listener) context.Context { return ctx },
+		// Without it, net/http answers OPTIONS * itself: 200 with an empty body.
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return ctx },
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
