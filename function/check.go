@@ -65,19 +65,19 @@ type report struct {
 // line prints one outcome. If the error joins several, each gets a line.
 func (r *report) line(what string, err error) {
 	if err == nil {
-		fmt.Fprintf(r.out, "ok    %s\n", what)
+		fmt.Fprintf(r.out, "ok    %s\n", printableLine(what))
 		return
 	}
 	r.failed++
-	for text := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(r.out, "FAIL  %s: %s\n", what, text)
+	for text := range strings.SplitSeq(errorText(err), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", printableLine(what), text)
 	}
 }
 
 func (r *report) settings(values []value) {
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	for _, v := range values {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(v.Value), v.Source)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(printableLine(v.Value)), v.Source)
 	}
 	_ = t.Flush()
 	fmt.Fprintln(r.out)

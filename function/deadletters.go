@@ -73,7 +73,7 @@ func showCommand(pick *selection) *cobra.Command {
 				return err
 			}
 			if pick.json {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(printable(found[0].DeadLetter))
+				return json.NewEncoder(terminalSafe{cmd.OutOrStdout()}).Encode(printable(found[0].DeadLetter))
 			}
 			return printDeadLetter(cmd.OutOrStdout(), found[0])
 		},

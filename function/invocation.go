@@ -76,10 +76,10 @@ func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, result)
 	case errors.As(err, &refused):
 		log.Warn("request refused", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, refused.status, problem{err.Error()})
+		answer(w, refused.status, problem{errorText(err)})
 	default:
 		log.Error("invocation failed", zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, http.StatusInternalServerError, problem{err.Error()})
+		answer(w, http.StatusInternalServerError, problem{errorText(err)})
 	}
 }
 
@@ -206,6 +206,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer is not JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	data = escapeControls(data)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 	w.WriteHeader(status)
 	_, _ = w.Write(data)

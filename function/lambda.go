@@ -12,6 +12,7 @@ import (
 
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/redact"
 )
 
 // lambdaFunction drains once per invocation and ignores the event: a schedule of
@@ -79,7 +80,7 @@ func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
 	r := l.drainer.run(ctx, limit)
 	if err := r.failure(); err != nil {
 		log.Error("invocation failed", zap.Error(err))
-		return lambdaResult{}, err
+		return lambdaResult{}, redact.Error(err)
 	}
 	log.Info("invocation answered", zap.Any("summary", r.summary), zap.String("note", r.note()))
 	return lambdaResult{r.summary, r.note()}, nil

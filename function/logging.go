@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"halley/trigger/redact"
 )
 
 // newLogger logs JSON lines to stdout and redirects Go's log package there as well:
@@ -16,13 +18,14 @@ func newLogger(level logLevel) *zap.Logger {
 	return log
 }
 
-// jsonLogger writes one JSON object per line to w.
+// jsonLogger writes one JSON object per line to w, without the secrets of URLs and
+// without characters that control a terminal.
 func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
 	least, err := zapcore.ParseLevel(string(level))
 	if err != nil {
 		least = zapcore.InfoLevel
 	}
-	out := zapcore.Lock(zapcore.AddSync(w))
+	out := zapcore.Lock(zapcore.AddSync(redact.Writer(terminalSafe{w})))
 	config := zap.NewProductionEncoderConfig()
 	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
 	config.MessageKey = "message"

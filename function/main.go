@@ -36,7 +36,7 @@ func start(args []string) int {
 		return serveFunctions(ctx, port)
 	}
 	if err := rootCommand(args).ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "halley:", err)
+		fmt.Fprintln(os.Stderr, "halley:", errorText(err))
 		return 1
 	}
 	return 0

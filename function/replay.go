@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/trigger"
+	"halley/trigger/redact"
 )
 
 func replayCommand(pick *selection) *cobra.Command {
@@ -174,7 +175,7 @@ func (p *selection) replayOne(ctx context.Context, store functionStore, f trigge
 		}()
 		err := f.Handler(ctx, b)
 		if reason = ""; err != nil {
-			reason = err.Error()
+			reason = redact.Text(err.Error())
 		}
 		return err
 	}
@@ -192,12 +193,12 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 			continue
 		}
 		for _, failure := range r.Failures {
-			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, failure.ID, printableLine(failure.Error))
+			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, printableLine(failure.ID), printableLine(failure.Error))
 		}
 		fmt.Fprintf(out, "%s: %d handled, %d failed again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
 	}
 	if asJSON {
-		if err := json.NewEncoder(out).Encode(results); err != nil {
+		if err := json.NewEncoder(terminalSafe{out}).Encode(results); err != nil {
 			return err
 		}
 	}

@@ -150,7 +150,7 @@ func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLa
 
 func (o statusOptions) print(out io.Writer, r lagReport) error {
 	if o.json {
-		return json.NewEncoder(out).Encode(r)
+		return json.NewEncoder(terminalSafe{out}).Encode(r)
 	}
 	if o.watch {
 		if isTerminal(out) {
@@ -167,7 +167,7 @@ func (r lagReport) print(out io.Writer) error {
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tBEHIND\tSECONDS\tCONTINUATION\tPROBLEM")
 	for _, f := range r.Functions {
 		for _, l := range f.Leases {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%s\n", f.Name, l.Range, free(l.Owner), behind(l.Changes, l.Exact), l.Seconds,
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%s\n", f.Name, cell(l.Range), free(l.Owner), behind(l.Changes, l.Exact), l.Seconds,
 				cell(l.Continuation), printableLine(l.Problem))
 		}
 		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%.0f\t\t%s\n", f.Name, behind(f.Changes, f.Exact), f.Seconds, printableLine(f.Problem))

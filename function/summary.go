@@ -50,7 +50,7 @@ func (s devSummary) print(out io.Writer) error {
 	fmt.Fprintf(out, "\n%.1f s, %d hosts, %d results written, %d notifications received, %d leases replaced by splits and merges\n\n",
 		s.Seconds, s.Hosts, s.Written, s.Notifications, s.Splits)
 	if s.FailedWrites > 0 {
-		fmt.Fprintf(out, "%d writes failed, the last with: %v\n\n", s.FailedWrites, s.lastFailure)
+		fmt.Fprintf(out, "%d writes failed, the last with: %v\n\n", s.FailedWrites, errorText(s.lastFailure))
 	}
 	if s.DeadLettered > 0 || s.DeadLettersLeft > 0 {
 		fmt.Fprintf(out, "%d changes dead-lettered; %d dead letters replayed at the end, %d left in the store\n\n", s.DeadLettered, s.Replayed, s.DeadLettersLeft)
@@ -62,7 +62,7 @@ func (s devSummary) print(out io.Writer) error {
 	}
 	fmt.Fprintln(t, "\t\t\t\t\t\nfunction\trange\thost\tchanges\tlast lsn\tcontinuation\t")
 	for _, r := range s.Ranges {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t\n", r.Function, r.Range, r.Host, r.Changes, r.LastLSN, r.Continuation)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t\n", r.Function, cell(r.Range), cell(r.Host), r.Changes, r.LastLSN, cell(r.Continuation))
 	}
 	return t.Flush()
 }
