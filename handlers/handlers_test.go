@@ -175,7 +175,7 @@ func TestEveryHandlerOpensWithoutConnecting(t *testing.T) {
 		case *leaderboard.Settings:
 			s.RedisURL = nowhere
 		case *push.Settings:
-			s.RedisURL, s.VAPIDPublicKey, s.VAPIDPrivateKey, s.VAPIDSubject = nowhere, public, app.Secret(private), "ops@example.com"
+			s.RedisURL, s.VAPIDPublicKey, s.VAPIDPrivateKey, s.VAPIDSubject = nowhere, push.PublicKey(public), app.Secret(private), "ops@example.com"
 		}
 		handle, closer, err := e.Open(t.Context(), Env{Container: noContainer}, settings)
 		if err != nil || handle == nil {

@@ -2,7 +2,7 @@ package push
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"sync"
 	"time"
 )
@@ -78,11 +78,30 @@ func (p *pauses) add(endpoint string, refusal *StatusError) {
 	p.until[endpoint] = pause{now.Add(min(refusal.RetryAfter, p.longest)), *refusal}
 }
 
-// order returns devices with the paused ones at the end, the longest pause last.
-func (p *pauses) order(devices []Subscription) []Subscription {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.SortedStableFunc(slices.Values(devices), func(a, b Subscription) int {
-		return p.until[a.Endpoint].end.Compare(p.until[b.Endpoint].end)
-	})
+// cooldownTime is how long an endpoint gets no request after it has not answered
+// one in time.
+const cooldownTime = 5 * time.Minute
+
+// cooldowns are the endpoints that get no request, because they have not answered
+// one in time. The zero value is empty; it is safe for concurrent use.
+type cooldowns struct {
+	mu    sync.Mutex           // guards until
+	until map[string]time.Time // by endpoint
+}
+
+func (c *cooldowns) add(endpoint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.until == nil {
+		c.until = make(map[string]time.Time)
+	}
+	maps.DeleteFunc(c.until, func(_ string, end time.Time) bool { return !end.After(now) })
+	c.until[endpoint] = now.Add(cooldownTime)
+}
+
+func (c *cooldowns) contain(endpoint string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Before(c.until[endpoint])
 }

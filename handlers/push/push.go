@@ -43,8 +43,21 @@
 // HALLEY_PUSH_MAX_ATTEMPTS is unlimited, the range waits until the push service
 // accepts or MAX_AGE has passed.
 //
-// If players can register endpoints of their own choice, name the push services
-// in ENDPOINT_HOSTS.
+// # Slow devices
+//
+// Players can register endpoints of their own choice, so ENDPOINT_HOSTS lists the
+// hosts that are called; by default these are the push services of the browsers.
+// The devices of a player are notified at the same time. If a device does not
+// answer within SEND_TIMEOUT, the notification is given up for this device alone:
+// that is logged and counted, and it does not fail the call. For the next five
+// minutes, the device's endpoint gets no request, so that a device that never
+// answers delays a range by SEND_TIMEOUT in five minutes at most. The requests
+// for one player take at most three times SEND_TIMEOUT in a call; the devices
+// that have not answered by then are given up as well.
+//
+// All these times are shortened to fit into the deadline of the call. If a tenth
+// of it is left, no further request is sent and the call fails. When the batch is
+// redelivered, the call continues with the devices that were not tried.
 //
 // When the function starts from the beginning of a container, it fills the boards
 // without notifications, because the results are older than MAX_AGE. If the
@@ -55,7 +68,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,6 +78,7 @@ import (
 
 	"halley/handlers/app"
 	"halley/handlers/game"
+	"halley/handlers/outbound"
 	"halley/trigger"
 	"halley/trigger/awslambda"
 )
@@ -72,9 +88,9 @@ type Settings struct {
 	RedisURL  app.RedisURL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
 
-	VAPIDPublicKey  string     `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
+	VAPIDPublicKey  PublicKey  `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
 	VAPIDPrivateKey app.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
-	VAPIDSubject    string     `split_words:"true" desc:"contact for push services: an e-mail address or an https URL; required"`
+	VAPIDSubject    Contact    `split_words:"true" desc:"contact for push services: an e-mail address or an https URL; required"`
 
 	SubscriptionsContainerName string `split_words:"true" default:"subscriptions" desc:"container of the subscriptions, partitioned by /player"`
 	SubscriptionsDatabaseName  string `split_words:"true" desc:"its database; if empty, the monitored container's"`
@@ -82,10 +98,10 @@ type Settings struct {
 	Top         app.Count    `default:"10" desc:"number of a game's best players that are notified when they are overtaken, 1 to 1000"`
 	MaxAge      app.Interval `split_words:"true" default:"1h" desc:"no notification is sent about an older result"`
 	TTL         app.Interval `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
-	SendTimeout app.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service"`
+	SendTimeout app.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service; a device that takes longer is given up"`
 
-	EndpointHosts         []string   `split_words:"true" desc:"push services to send to, separated by commas, such as fcm.googleapis.com,.push.apple.com (a leading dot: all hosts below); if empty, any public host"`
-	AllowPrivateEndpoints app.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses, http:// on loopback"`
+	EndpointHosts         []string   `split_words:"true" default:"fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com" desc:"hosts of push services to send to, separated by commas (a leading dot: all hosts below; *: any public host)"`
+	AllowPrivateEndpoints app.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses with any port, http:// on loopback"`
 }
 
 // validate checks the settings that have no other check. Its error begins with
@@ -103,12 +119,34 @@ func (s Settings) validate() error {
 	case s.SendTimeout <= 0:
 		return fmt.Errorf("SEND_TIMEOUT is %v; it must be positive", s.SendTimeout)
 	}
-	for _, host := range s.EndpointHosts {
-		if host == "" || host != strings.ToLower(host) || strings.ContainsAny(host, "/: *") {
-			return fmt.Errorf("ENDPOINT_HOSTS has %q; write host names in lower case, without scheme, port and spaces", host)
-		}
+	if err := s.rules().Validate(); err != nil {
+		return fmt.Errorf("ENDPOINT_HOSTS has %w", err)
 	}
 	return nil
+}
+
+// knownServices are the push services of the browsers, for an empty
+// ENDPOINT_HOSTS. They are the same as the default of the setting:
+//
+//   - Chrome and others: Firebase Cloud Messaging, one host
+//     (https://firebase.google.com/docs/cloud-messaging);
+//   - Firefox: hosts below push.services.mozilla.com
+//     (https://mozilla-push-service.readthedocs.io);
+//   - Safari: "allow URLs from *.push.apple.com"
+//     (https://developer.apple.com/documentation/usernotifications/sending-web-push-notifications-in-web-apps-and-browsers);
+//   - Edge: Windows notification service, hosts below notify.windows.com
+//     (https://learn.microsoft.com/windows/apps/develop/notifications/push-notifications/request-create-save-notification-channel).
+//
+// https://github.com/pushpad/known-push-services collects what browsers use.
+var knownServices = []string{"fcm.googleapis.com", ".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com"}
+
+// rules say which endpoints are called.
+func (s Settings) rules() outbound.Rules {
+	hosts := s.EndpointHosts
+	if len(hosts) == 0 {
+		hosts = knownServices
+	}
+	return outbound.Rules{Hosts: hosts, Private: bool(s.AllowPrivateEndpoints)}
 }
 
 // Open returns the handler. It does not connect: Redis and the container are
@@ -146,6 +184,7 @@ func open(env app.Env, s Settings) (*Notifier, error) {
 		subscriptions: subscriptions{env.Container(database, s.SubscriptionsContainerName)},
 		sender:        sender,
 		maxAge:        time.Duration(s.MaxAge),
+		sendTimeout:   time.Duration(s.SendTimeout),
 		log:           env.Log(),
 	}, nil
 }
@@ -156,7 +195,9 @@ type Notifier struct {
 	subscriptions subscriptions
 	sender        *sender
 	maxAge        time.Duration
+	sendTimeout   time.Duration
 	log           *zap.Logger
+	givenUp       atomic.Int64 // notifications of devices that did not answer in time
 }
 
 // Close closes the connections to Redis and to push services.
@@ -169,6 +210,8 @@ func (n *Notifier) Close() error {
 // records the results and sends the due notifications about their players, also
 // those of earlier calls that failed.
 func (n *Notifier) Handle(ctx context.Context, results []game.Result) error {
+	ctx, budget, cancel := n.budget(ctx)
+	defer cancel()
 	var due []overtaking
 	for name, played := range byGame(results) {
 		more, err := n.boards.record(ctx, name, played, n.tooOld)
@@ -177,7 +220,31 @@ func (n *Notifier) Handle(ctx context.Context, results []game.Result) error {
 		}
 		due = append(due, more...)
 	}
-	return n.notifyAll(ctx, due)
+	return n.notifyAll(ctx, due, budget)
+}
+
+// GivenUp returns how often a device was not notified because it did not answer
+// in time.
+func (n *Notifier) GivenUp() int64 { return n.givenUp.Load() }
+
+// callBudget bounds the requests of one call.
+type callBudget struct {
+	send   time.Duration // for one request
+	player time.Duration // for all requests of one player
+}
+
+// budget divides the time of a call. The context that it returns ends before the
+// call's deadline, so that the call returns in time.
+func (n *Notifier) budget(ctx context.Context) (context.Context, callBudget, context.CancelFunc) {
+	b := callBudget{send: n.sendTimeout, player: 3 * n.sendTimeout}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, b, func() {}
+	}
+	left := time.Until(deadline)
+	b.send, b.player = min(b.send, left/4), min(b.player, left/2)
+	ctx, cancel := context.WithTimeout(ctx, left-left/10)
+	return ctx, b, cancel
 }
 
 func byGame(results []game.Result) map[string][]game.Result {
@@ -199,7 +266,7 @@ const parallel = 8
 
 // notifyAll sends the notifications of each player one after the other. If one
 // player's fail, the other players still get theirs.
-func (n *Notifier) notifyAll(ctx context.Context, due []overtaking) error {
+func (n *Notifier) notifyAll(ctx context.Context, due []overtaking, budget callBudget) error {
 	byPlayer := make(map[string][]overtaking)
 	for _, o := range due {
 		byPlayer[o.Player] = append(byPlayer[o.Player], o)
@@ -209,7 +276,7 @@ func (n *Notifier) notifyAll(ctx context.Context, due []overtaking) error {
 	players.SetLimit(parallel)
 	for player, theirs := range byPlayer {
 		players.Go(func() error {
-			if err := n.notify(ctx, player, theirs); err != nil {
+			if err := n.notify(ctx, player, theirs, budget); err != nil {
 				failures <- fmt.Errorf("notify player %q: %w", player, err)
 			}
 			return nil
@@ -229,14 +296,16 @@ func summarize(failures <-chan error, players int) error {
 	return fmt.Errorf("%d of %d players could not be notified: %w", failed, players, first)
 }
 
-func (n *Notifier) notify(ctx context.Context, player string, due []overtaking) error {
+func (n *Notifier) notify(ctx context.Context, player string, due []overtaking, budget callBudget) error {
 	devices, err := n.subscriptions.devicesOf(ctx, player)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, o := range due {
-		if err := n.notifyDevices(ctx, o, devices); err != nil {
+		spent, err := n.notifyDevices(ctx, o, devices, budget)
+		budget.player -= spent
+		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -247,45 +316,85 @@ func (n *Notifier) notify(ctx context.Context, player string, due []overtaking) 
 	return failed
 }
 
-// notifyDevices sends o to the devices that do not have it yet. If a device fails
-// or is paused, the other devices still get it.
-func (n *Notifier) notifyDevices(ctx context.Context, o overtaking, devices []Subscription) error {
+// notifyDevices sends o to the devices that do not have it yet, to all of them
+// (at most maxDevices) at the same time. If a device fails or is paused, the other
+// devices still get it. spent is the duration of the longest request.
+func (n *Notifier) notifyDevices(ctx context.Context, o overtaking, devices []Subscription, budget callBudget) (spent time.Duration, err error) {
 	if len(devices) == 0 || n.tooOld(o.At) {
-		return nil
+		return 0, nil
 	}
 	notified, err := n.boards.notified(ctx, o)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	outcomes := make([]sendOutcome, len(devices))
+	var sends sync.WaitGroup
+	for i, device := range devices {
+		if !notified[device.ID] {
+			sends.Go(func() { outcomes[i] = n.send(ctx, o, device, min(budget.send, budget.player)) })
+		}
+	}
+	sends.Wait()
 	var failed error
-	for _, device := range n.sender.pauses.order(devices) {
-		if notified[device.ID] {
-			continue
+	givenUp := 0
+	for i, outcome := range outcomes {
+		spent = max(spent, outcome.took)
+		if outcome.givenUp {
+			givenUp++
 		}
-		if err := n.send(ctx, o, device); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("subscription %q: %w", device.ID, err))
+		if outcome.err != nil {
+			failed = errors.Join(failed, fmt.Errorf("subscription %q: %w", devices[i].ID, outcome.err))
 		}
 	}
-	return failed
+	if givenUp > 0 {
+		total := n.givenUp.Add(int64(givenUp))
+		n.log.Warn("devices given up, no answer in time", zap.String("player", o.Player), zap.Int("devices", givenUp), zap.Int64("total", total))
+	}
+	return spent, failed
+}
+
+// sendOutcome is the outcome of notifying one device.
+type sendOutcome struct {
+	took    time.Duration // duration of the request
+	givenUp bool          // the device did not answer in time
+	err     error
 }
 
 // send notifies one device when its pause has ended. It removes the subscription
 // if it has ended, and skips it if it can never work: a bad document must not
-// stop the feed.
-func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription) error {
+// stop the feed. It gives the device up if it does not answer within the timeout,
+// or did not answer another request a short time ago.
+func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription, timeout time.Duration) (outcome sendOutcome) {
 	if err := n.sender.pauses.wait(ctx, device.Endpoint); err != nil || n.tooOld(o.At) {
-		return err
+		return sendOutcome{err: err}
 	}
-	err := n.sender.send(ctx, o, device)
+	if timeout <= 0 || n.sender.cooldowns.contain(device.Endpoint) {
+		return sendOutcome{givenUp: true}
+	}
+	began := time.Now()
+	request, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := n.sender.send(request, o, device)
+	outcome.took = time.Since(began)
 	switch {
 	case err == nil:
-		return n.boards.markNotified(ctx, o, device.ID)
+		outcome.err = n.boards.markNotified(ctx, o, device.ID)
 	case errors.Is(err, errEnded):
 		n.log.Info("subscription ended, removing it", zap.String("player", device.Player), zap.String("subscription", device.ID))
-		return n.subscriptions.remove(ctx, device)
+		outcome.err = n.subscriptions.remove(ctx, device)
 	case errors.Is(err, errUnusable):
 		n.log.Warn("subscription cannot be used", zap.String("player", device.Player), zap.String("subscription", device.ID), zap.Error(err))
-		return nil
+	case isTimeout(err) && ctx.Err() == nil:
+		n.sender.cooldowns.add(device.Endpoint)
+		outcome.givenUp = true
+		outcome.err = n.boards.markNotified(ctx, o, device.ID) // so that a redelivery does not try it again
+	default:
+		outcome.err = err
 	}
-	return err
+	return outcome
+}
+
+func isTimeout(err error) bool {
+	var timed net.Error
+	return errors.As(err, &timed) && timed.Timeout()
 }

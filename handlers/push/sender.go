@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/SherClockHolmes/webpush-go"
+
+	"halley/handlers/outbound"
+	"halley/trigger/redact"
 )
 
 var (
@@ -60,10 +63,11 @@ func (e *StatusError) Error() string {
 // sender speaks to push services. It is safe for concurrent use.
 type sender struct {
 	client    *http.Client
-	endpoints endpoints
+	rules     outbound.Rules
 	vapid     vapid
 	ttl       time.Duration
 	pauses    pauses
+	cooldowns cooldowns
 }
 
 func newSender(s Settings) (*sender, error) {
@@ -71,28 +75,30 @@ func newSender(s Settings) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed := endpoints{private: bool(s.AllowPrivateEndpoints), hosts: s.EndpointHosts}
 	return &sender{
-		client:    allowed.client(time.Duration(s.SendTimeout)),
-		endpoints: allowed,
-		vapid:     keys,
-		ttl:       time.Duration(s.TTL),
-		pauses:    pauses{longest: time.Duration(s.MaxAge)},
+		client: s.rules().Client(time.Duration(s.SendTimeout)),
+		rules:  s.rules(),
+		vapid:  keys,
+		ttl:    time.Duration(s.TTL),
+		pauses: pauses{longest: time.Duration(s.MaxAge)},
 	}, nil
 }
 
 // send notifies one device of o, even if it is paused. It returns errEnded,
 // errUnusable, a [*StatusError], or the network's error if there is no answer.
 func (s *sender) send(ctx context.Context, o overtaking, device Subscription) error {
-	target, err := s.endpoints.check(device.Endpoint)
-	if err == nil {
-		device.Keys, err = device.Keys.canonical()
-	}
+	target, err := s.rules.Check(device.Endpoint)
 	if err != nil {
+		return fmt.Errorf("%w: its endpoint is %w (setting ENDPOINT_HOSTS lists the hosts)", errUnusable, err)
+	}
+	if device.Keys, err = device.Keys.canonical(); err != nil {
 		return fmt.Errorf("%w: %w", errUnusable, err)
 	}
 	topic := digest(o.Game, o.Player, o.By)
 	response, err := s.post(ctx, message(o, topic), topic, device)
+	if errors.Is(err, outbound.ErrRefused) {
+		return fmt.Errorf("%w: its endpoint is %w", errUnusable, withoutURL(err))
+	}
 	if err != nil {
 		return fmt.Errorf("push service %s: %w", target.Host, withoutURL(err))
 	}
@@ -130,18 +136,19 @@ func message(o overtaking, tag string) []byte {
 	return bytes.TrimSpace(text.Bytes())
 }
 
-// maxText is the number of bytes of an answer that are read.
+// maxText is the number of bytes of a refusal that are read.
 const maxText = 256
 
-// judge reads an answer as RFC 8030 section 5 and 7.3 define it.
+// judge reads an answer as RFC 8030 section 5 and 7.3 define it. It does not read
+// the body of a success: a hostile server could send it slowly.
 func judge(target *url.URL, response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // if it is read to its end, the connection can be reused
 	switch {
 	case response.StatusCode/100 == 2:
 		return nil
 	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusGone:
 		return errEnded
 	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxText)) // the part that has arrived is enough
 	return &StatusError{
 		Host:       target.Host,
 		Status:     response.StatusCode,
@@ -180,15 +187,18 @@ func newVAPID(s Settings) (vapid, error) {
 	if err != nil {
 		return vapid{}, err
 	}
-	public, err := decode(s.VAPIDPublicKey)
+	public, err := decode(string(s.VAPIDPublicKey))
 	if err != nil || s.VAPIDPublicKey == "" {
 		return vapid{}, errors.New("VAPID_PUBLIC_KEY is not a key in base64url; set the public key of the pair that browsers subscribe with")
 	}
 	if !bytes.Equal(public, private.PublicKey().Bytes()) {
 		return vapid{}, errors.New("VAPID_PUBLIC_KEY is not the public key of VAPID_PRIVATE_KEY; set both keys of one pair")
 	}
-	subject, err := vapidSubject(s.VAPIDSubject)
-	return vapid{public: encode(public), private: encode(private.Bytes()), subject: subject}, err
+	subject, ok := s.VAPIDSubject.subject()
+	if !ok {
+		return vapid{}, errors.New("VAPID_SUBJECT is not a contact for push services; set an e-mail address or an https URL")
+	}
+	return vapid{public: encode(public), private: encode(private.Bytes()), subject: subject}, nil
 }
 
 func vapidPrivateKey(s Settings) (*ecdh.PrivateKey, error) {
@@ -202,14 +212,57 @@ func vapidPrivateKey(s Settings) (*ecdh.PrivateKey, error) {
 	return nil, errors.New("VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes in base64url; generate a pair, for example with `npx web-push generate-vapid-keys`")
 }
 
-// vapidSubject returns s without mailto:, which the library adds.
-func vapidSubject(s string) (string, error) {
-	address := strings.TrimPrefix(s, "mailto:")
-	if u, err := url.Parse(s); err == nil && u.Scheme == "https" && u.Host != "" {
-		return s, nil
+// redacted is printed in place of a value that may be a secret.
+const redacted = "[redacted]"
+
+// PublicKey is the public VAPID key. If the value is not a public key, it may be
+// the private key in the wrong setting, so it prints as [redacted].
+type PublicKey string
+
+// String returns the key if it is a P-256 point, else [redacted].
+func (k PublicKey) String() string {
+	public, err := decode(string(k))
+	if err == nil {
+		_, err = ecdh.P256().NewPublicKey(public)
 	}
-	if parsed, err := mail.ParseAddress(address); err == nil && parsed.Address == address {
-		return address, nil
+	if k != "" && err != nil {
+		return redacted
 	}
-	return "", fmt.Errorf("VAPID_SUBJECT is %q; set an e-mail address or an https URL", s)
+	return string(k)
+}
+
+// Format prints String under every verb.
+func (k PublicKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
+
+// MarshalText returns String, which also covers encoding/json and zap.
+func (k PublicKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Contact is the subject of the VAPID token: an e-mail address, with or without
+// mailto:, or an https URL. Any other value prints as [redacted], because it may
+// be a key in the wrong setting.
+type Contact string
+
+// String returns the contact if it is valid, else [redacted].
+func (c Contact) String() string {
+	if _, ok := c.subject(); c != "" && !ok {
+		return redacted
+	}
+	return redact.Text(string(c))
+}
+
+// Format prints String under every verb.
+func (c Contact) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+
+// MarshalText returns String, which also covers encoding/json and zap.
+func (c Contact) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// subject returns the contact without mailto:, which the library adds. ok is
+// false if the contact is not valid.
+func (c Contact) subject() (subject string, ok bool) {
+	if u, err := url.Parse(string(c)); err == nil && u.Scheme == "https" && u.Host != "" {
+		return string(c), true
+	}
+	address := strings.TrimPrefix(string(c), "mailto:")
+	parsed, err := mail.ParseAddress(address)
+	return address, err == nil && parsed.Address == address
 }

@@ -81,7 +81,7 @@ func settings(t *testing.T) Settings {
 	}
 	return Settings{
 		KeyPrefix:                  "push:",
-		VAPIDPublicKey:             public,
+		VAPIDPublicKey:             PublicKey(public),
 		VAPIDPrivateKey:            app.Secret(private),
 		VAPIDSubject:               "mailto:ops@example.com",
 		SubscriptionsContainerName: "subscriptions",
@@ -183,7 +183,7 @@ func (w *world) check(err error) {
 func (w *world) subscribe(players ...string) {
 	w.t.Helper()
 	for _, player := range players {
-		device, err := w.service.Subscribe(w.settings.VAPIDPublicKey)
+		device, err := w.service.Subscribe(string(w.settings.VAPIDPublicKey))
 		w.check(err)
 		number := 1
 		for ; w.devices[fmt.Sprintf("%s %d", player, number)].Endpoint != ""; number++ {
