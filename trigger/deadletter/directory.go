@@ -35,6 +35,14 @@ type DirectoryOptions struct {
 // the suffix .damaged, for an operator to inspect. Put returns after fsync. If
 // the disk is full, Put returns an error and leaves the file as it was.
 //
+// Dead letters contain documents of users, so Directory refuses to work in a
+// directory that others could prepare or change. The group and others must not
+// have write permission for it, with or without the sticky bit, because they could
+// create files under the names that the store uses. A directory above it may be
+// writable by all only with the sticky bit, as /tmp is. Windows has no such bits:
+// there, the access control list is not checked. No symbolic link is followed,
+// neither in the path nor for a file; this is checked again before each use.
+//
 // Each dead letter uses about 200 bytes of memory.
 type Directory struct {
 	path    string
@@ -44,8 +52,8 @@ type Directory struct {
 	journals map[string]*journal
 }
 
-// NewDirectory returns a store in a directory, which it creates if it does not
-// exist.
+// NewDirectory returns a store in a directory, which it creates with permissions
+// for the owner alone if it does not exist.
 func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
 	d := &Directory{journals: map[string]*journal{}}
 	if opts != nil {
@@ -64,7 +72,12 @@ func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
 	if d.path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("dead letter directory %q: %w", path, err)
 	}
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
+	if err := checkDirectory(d.path); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(d.path, 0o700); err != nil {
+			return nil, fmt.Errorf("dead letter directory: %w", err)
+		}
+	}
+	if err := checkDirectory(d.path); err != nil {
 		return nil, fmt.Errorf("dead letter directory: %w", err)
 	}
 	if err := syncDirectory(filepath.Dir(d.path)); err != nil {

@@ -67,12 +67,15 @@ func (j *journal) withLock(ctx context.Context, use func(*journal) error) error 
 		return context.Cause(ctx)
 	}
 	defer func() { j.lock <- struct{}{} }()
+	if err := checkDirectory(filepath.Dir(j.path)); err != nil {
+		return err
+	}
 	unlock, err := lockFile(ctx, j.path+".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if j.file, err = os.OpenFile(j.path, os.O_RDWR, 0); errors.Is(err, os.ErrNotExist) {
+	if j.file, err = openFile(j.path, os.O_RDWR, 0); errors.Is(err, os.ErrNotExist) {
 		j.file = nil
 	} else if err != nil {
 		return err
@@ -91,7 +94,7 @@ func (j *journal) withLock(ctx context.Context, use func(*journal) error) error 
 
 // lockFile waits for the lock of a file, which it creates if it does not exist.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (j *journal) append(kind byte, payload []byte) error {
 	var b []byte
 	var err error
 	if j.file == nil {
-		if j.file, err = os.OpenFile(j.path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		if j.file, err = openFile(j.path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 			return err
 		}
 	}
@@ -294,7 +297,7 @@ func (j *journal) snapshot() (*snapshot, error) {
 		return s, nil
 	}
 	var err error
-	s.file, err = os.Open(j.path)
+	s.file, err = openFile(j.path, os.O_RDONLY, 0)
 	return s, err
 }
 
@@ -362,7 +365,7 @@ func (j *journal) compact() error {
 
 // copyTo writes the dead letters that are not deleted to a new file.
 func (j *journal) copyTo(path string) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -394,7 +397,7 @@ func (j *journal) saveDamaged() (err error) {
 	if len(j.damage) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(j.path+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := openFile(j.path+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

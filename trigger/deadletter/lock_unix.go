@@ -33,3 +33,15 @@ func syncDirectory(path string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// noFollow is the flag of an open that fails if the file is a symbolic link.
+const noFollow = syscall.O_NOFOLLOW
+
+// writableByOthers reports whether the group or others may write to a directory.
+func writableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+
+// replaceableByAll reports whether all users may replace the entries of a
+// directory.
+func replaceableByAll(info os.FileInfo) bool {
+	return info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0
+}

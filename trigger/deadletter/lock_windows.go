@@ -21,3 +21,13 @@ func tryLock(f *os.File) (bool, error) {
 // syncDirectory does nothing: NTFS logs its directory entries, and Windows
 // cannot sync a directory.
 func syncDirectory(string) error { return nil }
+
+// noFollow is no flag: Windows has none that os.OpenFile would pass on. openFile
+// checks the file before it opens it.
+const noFollow = 0
+
+// writableByOthers returns false: permissions of Windows are not in the mode.
+func writableByOthers(os.FileInfo) bool { return false }
+
+// replaceableByAll returns false, like writableByOthers.
+func replaceableByAll(os.FileInfo) bool { return false }
