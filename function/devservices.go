@@ -185,7 +185,7 @@ func (s *sample) populate(ctx context.Context, of *settings) error {
 			if err := s.create(ctx, database, own.SubscriptionsContainerName, "/player", 1); err != nil {
 				return err
 			}
-			if err := s.subscribe(ctx, s.client.Container(database, own.SubscriptionsContainerName), own.VAPIDPublicKey); err != nil {
+			if err := s.subscribe(ctx, s.client.Container(database, own.SubscriptionsContainerName), string(own.VAPIDPublicKey)); err != nil {
 				return err
 			}
 		}
