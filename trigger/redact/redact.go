@@ -44,19 +44,22 @@ func Text(s string) string {
 		out.WriteString(cleanURL(s[begin:at], rest[:end]))
 		s = rest[end:]
 	}
-	text := secretValue.ReplaceAllString(out.String(), "${1}"+Mark)
+	text := sasToken.ReplaceAllString(out.String(), "sig="+Mark)
+	text = secretValue.ReplaceAllString(text, "${1}"+Mark)
 	return invalidPort.ReplaceAllString(text, "${1}"+Mark)
 }
 
-// invalidPort finds what net/url quotes of a malformed URL, which may be the
-// password in a URL whose user info has no "@".
-var invalidPort = regexp.MustCompile(`(invalid port \\*")[^"\\]*`)
-
-// secretValue finds names with secret values outside of URLs. "%3d" is "=" in
-// the Authorization header of Cosmos DB.
+// Secrets outside of URLs. "%3d" is "=" in the Authorization header of Cosmos DB.
 var (
-	secretValue = regexp.MustCompile(`(?i)((?:\b|%26)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
 	secretHint  = regexp.MustCompile(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
+	secretValue = regexp.MustCompile(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
+
+	// sasToken finds a whole SAS token: parameters before and after the signature.
+	sasToken = regexp.MustCompile(`(?:(?:[\w-]+=[^\s;&"'<>\\]*(?:&amp;|\\+u0026|&))+|\b)sig=[^\s;&"'<>\\\[][^\s;&"'<>\\]*(?:(?:&amp;|\\+u0026|&)[\w-]+=[^\s;&"'<>\\]*)*`)
+
+	// invalidPort finds what net/url quotes of a malformed URL, which may be the
+	// password in a URL whose user info has no "@".
+	invalidPort = regexp.MustCompile(`(invalid port \\*")[^"\\]*`)
 )
 
 // schemeStart returns the index in before at which the scheme of a URL begins.
