@@ -38,14 +38,14 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 	document, _ := json.Marshal(map[string]string{"id": hostile})
 	d := trigger.DeadLetter{ID: hostile, Range: hostile, Key: hostile, DocumentID: hostile, Error: hostile, Stack: hostile,
 		Document: document, Previous: json.RawMessage(hostile), Operation: trigger.Operation(hostile), Time: time.Now()}
-	found := func(yield func(letter, error) bool) { yield(letter{d, letterStore{function: "f"}}, nil) }
+	found := func(yield func(storedLetter, error) bool) { yield(storedLetter{d, functionStore{function: "f"}}, nil) }
 	seen := lagReport{Functions: []functionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
 		{Range: hostile, Owner: hostile, Continuation: hostile, Problem: hostile}}}}}
 	results := []replayed{{Function: "f", Refusals: []refusedLetter{{hostile, hostile}}}}
 	for name, print := range map[string]func(out *bytes.Buffer){
 		"table":       func(out *bytes.Buffer) { _ = printTable(out, found) },
 		"lines":       func(out *bytes.Buffer) { _ = printLines(out, found) },
-		"letter":      func(out *bytes.Buffer) { _ = printLetter(out, letter{d, letterStore{function: "f"}}) },
+		"dead letter":      func(out *bytes.Buffer) { _ = printDeadLetter(out, storedLetter{d, functionStore{function: "f"}}) },
 		"status":      func(out *bytes.Buffer) { _ = statusOptions{}.print(out, seen) },
 		"status JSON": func(out *bytes.Buffer) { _ = statusOptions{json: true}.print(out, seen) },
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },
