@@ -41,7 +41,7 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 	found := func(yield func(storedLetter, error) bool) { yield(storedLetter{d, functionStore{function: "f"}}, nil) }
 	seen := lagReport{Functions: []functionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
 		{Range: hostile, Owner: hostile, Continuation: hostile, Problem: hostile}}}}}
-	results := []replayed{{Function: "f", Refusals: []refusedLetter{{hostile, hostile}}}}
+	results := []replayed{{Function: "f", Failures: []failedLetter{{hostile, hostile}}}}
 	for name, print := range map[string]func(out *bytes.Buffer){
 		"table":       func(out *bytes.Buffer) { _ = printTable(out, found) },
 		"lines":       func(out *bytes.Buffer) { _ = printLines(out, found) },
