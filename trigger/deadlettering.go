@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -18,23 +19,71 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 	}
 	return &delivery.Store{
 		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
-			return store.Put(ctx, w.deadLetter(c, l))
+			d := w.deadLetter(c, l) // before the call, which may be left behind
+			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, store.Put(ctx, d) })
+			return err
 		},
-		Holds: func(ctx context.Context, key string) (bool, error) { return store.Holds(ctx, name, key) },
+		Holds: func(ctx context.Context, key string) (bool, error) {
+			return callStore(ctx, w, func() (bool, error) { return store.Holds(ctx, name, key) })
+		},
 		List: func(ctx context.Context, found func(delivery.BlockedChange), damaged func(error)) error {
-			for d, err := range store.List(ctx, name) {
-				switch {
-				case errors.Is(err, ErrDamaged):
-					damaged(err)
-				case err != nil:
-					return err
-				default:
-					found(delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
-				}
+			list, err := callStore(ctx, w, func() (deadLetterList, error) {
+				var l deadLetterList
+				err := l.read(ctx, store, name)
+				return l, err
+			})
+			for _, c := range list.found {
+				found(c)
 			}
-			return nil
+			for _, err := range list.damaged {
+				damaged(err)
+			}
+			return err
 		},
 	}
+}
+
+// callStore calls the dead letter store. A call that ignores the end of its context
+// is left behind at the end of a stop's grace. It may still put its dead letter,
+// which the next owner then puts again under the same ID.
+func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() { // ends with the call
+		value, err := call()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-w.stop.abandon.Done():
+	}
+	w.log.Error("dead letter store ignores the end of its context; its call is left behind")
+	var none T
+	return none, fmt.Errorf("dead letter store ignores the end of its context: %w", context.Cause(ctx))
+}
+
+// deadLetterList is what a store lists of one function.
+type deadLetterList struct {
+	found   []delivery.BlockedChange
+	damaged []error
+}
+
+func (l *deadLetterList) read(ctx context.Context, store DeadLetters, function string) error {
+	for d, err := range store.List(ctx, function) {
+		switch {
+		case errors.Is(err, ErrDamaged):
+			l.damaged = append(l.damaged, err)
+		case err != nil:
+			return err
+		default:
+			l.found = append(l.found, delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
+		}
+	}
+	return nil
 }
 
 // deadLetter makes the dead letter of a change.

@@ -54,6 +54,7 @@ func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted 
 			d.callLimit = time.Until(end) * 3 / 4
 			d.leaveAsideAt = time.Now().Add(d.callLimit)
 		}
+		defer r.beginStopBudget(ctx)()
 		err := d.drainFunction(ctx, wanted)
 		mu.Lock()
 		defer mu.Unlock()

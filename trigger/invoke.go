@@ -18,10 +18,37 @@ import (
 // errGoexit is the error of a handler that ended its goroutine.
 var errGoexit = errors.New("handler called runtime.Goexit")
 
+// errLeftBehind is the error of a call that was running when the grace of a stop
+// was over. It is not an attempt: the call may have been in good order.
+var errLeftBehind = errors.New("handler call was left behind when the host stopped")
+
+// callScope is what the calls of one range have in common. A context carries it
+// from the worker to [invokeHandler].
+type callScope struct {
+	abandoned <-chan struct{} // closed when calls that have not returned are left behind
+	onAbandon func()
+}
+
+type callScopeKey struct{}
+
+func withCallScope(ctx context.Context, s *callScope) context.Context {
+	return context.WithValue(ctx, callScopeKey{}, s)
+}
+
+// callScopeOf returns the scope of a context; without one, no stop leaves the call behind.
+func callScopeOf(ctx context.Context) *callScope {
+	if s, ok := ctx.Value(callScopeKey{}).(*callScope); ok {
+		return s
+	}
+	return &callScope{onAbandon: func() {}}
+}
+
 // invokeHandler calls a handler with a deadline. If the handler does not return within
 // the grace after the deadline, it is hung: nothing can end it, so it is left
-// behind and counted until it returns.
+// behind and counted until it returns. At the end of a stop's grace it is left
+// behind, too, without waiting for the rest of its own.
 func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.Duration, abandoned *abandonedCalls, log *zap.Logger) error {
+	scope, began := callScopeOf(ctx), time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan error, 1)
@@ -40,8 +67,16 @@ func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.
 	select {
 	case err := <-done:
 		return err
+	case <-scope.abandoned:
+		n := abandoned.addCall(done)
+		log.Error("handler call ignores the end of its context and is left behind: the host stops",
+			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
+		scope.onAbandon()
+		return errLeftBehind
 	case <-late.C:
-		abandoned.addCall(log, done)
+		n := abandoned.addCall(done)
+		log.Error("handler call hangs and is left behind; another host may take the range",
+			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n), zap.ByteString("goroutines", goroutineDump()))
 		return &delivery.HungError{After: grace}
 	}
 }
@@ -74,19 +109,23 @@ type abandonedCalls struct{ callCount atomic.Int64 }
 // maxDump bounds the goroutine dump in a log record.
 const maxDump = 64 << 10
 
-// addCall counts a call until it returns, and logs the stacks of all goroutines.
-func (a *abandonedCalls) addCall(log *zap.Logger, done <-chan error) {
+// addCall counts a call until it returns, and returns the count.
+func (a *abandonedCalls) addCall(done <-chan error) int64 {
 	n := a.callCount.Add(1)
 	go func() { // ends with the call, which nothing can end
 		<-done
 		a.callCount.Add(-1)
 	}()
+	return n
+}
+
+// goroutineDump returns the stacks of all goroutines.
+func goroutineDump() []byte {
 	var dump bytes.Buffer
 	if p := pprof.Lookup("goroutine"); p != nil {
 		_ = p.WriteTo(&dump, 2) // to memory
 	}
-	log.Error("handler call hangs and is left behind; another host may take the range", zap.Int64("abandoned", n),
-		zap.ByteString("goroutines", dump.Bytes()[:min(dump.Len(), maxDump)]))
+	return dump.Bytes()[:min(dump.Len(), maxDump)]
 }
 
 func (a *abandonedCalls) exceedsLimit(limit int) bool { return a.callCount.Load() > int64(limit) }

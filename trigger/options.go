@@ -149,8 +149,10 @@ type Options struct {
 	// AuditInterval is how often the key space is checked for parts without a
 	// lease: 5 min.
 	AuditInterval time.Duration
-	// StopGrace is the time that a running handler gets after the context of Run
-	// or Drain has ended, and then the release of its lease: 10 s.
+	// StopGrace is how long Run and Drain may take to return after their context
+	// has ended: 10 s. Running handlers, lease writes and releases share it. The
+	// context of a handler ends after four fifths of it; a call that has not
+	// returned when all of it is over is left behind.
 	StopGrace time.Duration
 	// StuckGrace is how long a handler may ignore the end of its context before
 	// the host gives up the range and leaves the call behind: 10 s. If more than

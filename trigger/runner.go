@@ -25,6 +25,7 @@ type functionRunner struct {
 	leases     *lease.Set
 	log        *zap.Logger
 	feedSource *feed.Source // set by prepare
+	stop       *stopBudget  // set by beginStopBudget
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
@@ -47,7 +48,7 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
-	r := &functionRunner{host: p, function: f, log: log, rangeStats: map[string]*rangeStats{}, coolingRanges: map[string]rangeCooldown{}}
+	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, coolingRanges: map[string]rangeCooldown{}}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
 		Owner: p.options.Owner, Incarnation: p.incarnation,
@@ -92,6 +93,7 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 	caller := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	defer r.beginStopBudget(ctx)()
 	var working sync.WaitGroup
 	defer working.Wait()
 	balanceNow := make(chan struct{}, 1)
@@ -112,6 +114,13 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 		}
 		next.Stop()
 	}
+}
+
+// beginStopBudget sets the budget of the workers that start under ctx. The caller
+// calls end when all of them have ended.
+func (r *functionRunner) beginStopBudget(ctx context.Context) (end func()) {
+	r.stop, end = newStopBudget(ctx, r.host.options.StopGrace)
+	return end
 }
 
 // endedBy returns err, or nil if the caller's context ended.
@@ -175,6 +184,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 }
 
 // balanceLeases acquires the leases that the plan names and starts their workers.
+// After ctx has ended it acquires nothing more.
 func (r *functionRunner) balanceLeases(ctx context.Context, start func(*rangeWorker)) error {
 	if err := r.leases.AuditIfDue(ctx); err != nil {
 		r.log.Warn("audit failed", zap.Error(err))
@@ -185,6 +195,9 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start func(*rangeWor
 	}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, step := range r.leases.Plan(leases, r.worksOn) {
+		if ctx.Err() != nil {
+			break
+		}
 		l := leases[slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == step.Token })]
 		if step.Request {
 			if err := r.leases.RequestHandover(ctx, l); err != nil {
@@ -231,13 +244,14 @@ func (r *functionRunner) worksOn(token string) bool {
 }
 
 // acquireLease takes the lease and makes its worker. superseded says that other leases
-// have taken its place.
+// have taken its place. If ctx ends during the request, the worker releases the
+// lease at once.
 func (r *functionRunner) acquireLease(ctx context.Context, l *lease.Lease, superseded bool) (*rangeWorker, error) {
-	held, err := r.leases.Acquire(ctx, l)
+	held, err := r.leases.Acquire(ctx, r.stop.requests, l)
 	if err != nil {
 		return nil, err
 	}
-	w := newWorker(r.host, r.function, r.leases, r.feedSource, held, r.log, r.emitEvent)
+	w := newWorker(r.host, r.function, r.leases, r.feedSource, held, r.stop, r.log, r.emitEvent)
 	w.superseded = superseded
 	r.mu.Lock()
 	r.rangeStats[held.Lease().Token()] = w.rangeStats

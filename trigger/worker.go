@@ -38,16 +38,17 @@ type rangeWorker struct {
 	drain       bool          // end when caught up, instead of polling
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil
 	callTimeout time.Duration // of a handler call
+	stop        *stopBudget
 
 	endWork context.CancelCauseFunc // ends everything; set by workRange
 	caller  context.Context         // of workRange
 }
 
 // newWorker puts the parts of a worker together.
-func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source, held *lease.Held, log *zap.Logger, emit func(Event)) *rangeWorker {
+func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source, held *lease.Held, stop *stopBudget, log *zap.Logger, emit func(Event)) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
-		host: p, function: f, leases: leases, feedSource: source, held: held, callTimeout: f.HandlerTimeout,
+		host: p, function: f, leases: leases, feedSource: source, held: held, callTimeout: f.HandlerTimeout, stop: stop,
 		log: log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: emit,
 	}
 	w.rangeStats = newRangeStats(l, w.oldestUnfinished)
@@ -87,10 +88,11 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // returns the reason why it ended.
 //
 // Two contexts are at work. reading ends with ctx or a handover request: after it
-// no page is read and no delivery begins. held outlives it by the grace that a
-// running handler has to finish, and ends at once when the lease is lost.
+// no page is read and no delivery begins. held outlives it by the time that a
+// stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
-	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	scope := &callScope{abandoned: w.stop.abandon.Done(), onAbandon: w.rangeStats.markHung}
+	held, end := context.WithCancelCause(withCallScope(context.WithoutCancel(ctx), scope))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
 	w.callOpened()
@@ -133,25 +135,22 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	}
 	end(errStopping)
 	watcher.Wait()
-	return w.concludeLease(ctx, err, children)
+	return w.concludeLease(err, children)
 }
 
 // watchForEnd ends reading when ctx ends or another host requests the lease, and
-// everything when the lease is lost or the grace after ctx is over.
+// everything when the lease is lost or a stop leaves no more time to calls.
 func (w *rangeWorker) watchForEnd(ctx, held context.Context, stopReading context.CancelCauseFunc) {
 	stop, requested := ctx.Done(), w.held.HandoverRequested()
-	var grace <-chan time.Time
 	for {
 		select {
 		case <-stop:
 			stopReading(errStopping)
-			timer := time.NewTimer(w.host.options.StopGrace)
-			defer timer.Stop()
-			stop, grace = nil, timer.C
+			stop = nil
 		case <-requested:
 			stopReading(errHandedOver)
 			requested = nil
-		case <-grace:
+		case <-w.stop.calls.Done():
 			w.endWork(errStopping)
 			return
 		case <-w.held.Lost():
@@ -191,8 +190,8 @@ func (w *rangeWorker) rangeOf() cosmos.Range {
 
 // concludeLease decides about the lease: it is retired in favour of its children, it is
 // released, or it is another owner's already. It returns why the worker ended.
-func (w *rangeWorker) concludeLease(ctx context.Context, err error, children []*lease.Lease) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.host.options.StopGrace)
+func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
+	ctx, cancel := context.WithTimeout(w.stop.requests, w.host.options.StopGrace)
 	defer cancel()
 	switch {
 	case errors.Is(err, lease.ErrLost):

@@ -220,17 +220,21 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) error {
 }
 
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
-// another host was faster or the lease is not free any more.
-func (s *Set) Acquire(ctx context.Context, l *Lease) (*Held, error) {
+// another host was faster or the lease is not free any more. After ctx has ended
+// nothing is acquired. A request under way continues until the context requests
+// ends: a lease that this host owns without knowing it would be idle until it
+// expires.
+func (s *Set) Acquire(ctx, requests context.Context, l *Lease) (*Held, error) {
 	if !l.span.isKnown() {
 		if at, err := s.Locate(ctx, l); err == nil {
 			l = l.clone()
 			l.span = at.Span
 		}
 	}
-	// The request continues when ctx ends: a lease that this host owns without
-	// knowing it would be idle until it expires.
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
 	acquired, sent, err := s.store.acquireLease(finish, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
 	if err != nil {

@@ -158,7 +158,7 @@ func TestStaleWritesAreRefused(t *testing.T) {
 				t.Errorf("%s from an older version: %v", name, err)
 			}
 		}
-		if _, err := s.Acquire(t.Context(), stale); !errors.Is(err, ErrLost) {
+		if _, err := s.Acquire(t.Context(), t.Context(), stale); !errors.Is(err, ErrLost) {
 			t.Errorf("acquired with %v", err)
 		}
 		if l := b.leases(s)["0"]; l == nil || l.owner != "b" {
@@ -187,12 +187,12 @@ func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
 		listed := b.leases(s)["0"]
 		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
 		remove := b.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
-		if _, err := s.Acquire(t.Context(), listed); err == nil {
+		if _, err := s.Acquire(t.Context(), t.Context(), listed); err == nil {
 			t.Fatal("acquired without an answer")
 		}
 		remove()
 		time.Sleep(30 * time.Second)
-		held, err := s.Acquire(t.Context(), listed)
+		held, err := s.Acquire(t.Context(), t.Context(), listed)
 		must(t, err)
 		if trusted, _ := held.writeState.isTrusted(held.trustedFor); trusted {
 			t.Error("trusted before a write")
@@ -203,15 +203,23 @@ func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
 	})
 }
 
-// The request of an acquisition continues after the caller's context has ended.
+// A request that is under way when the caller's context ends still finishes; after
+// that no request begins.
 func TestAcquireFinishesItsRequest(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
 		listed := b.leases(s)["0"]
 		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		held, err := s.Acquire(ended, listed)
+		b.setBefore(func(r *http.Request) {
+			if r.Method == http.MethodPut {
+				cancel()
+			}
+		})
+		held, err := s.Acquire(ended, t.Context(), listed)
 		must(t, err)
+		if _, err := s.Acquire(ended, t.Context(), b.leases(s)["0"]); !errors.Is(err, context.Canceled) {
+			t.Errorf("acquired after the end of the context: %v", err)
+		}
 		if l := b.leases(s)["0"]; l.owner != "a" || held.Lease().owner != "a" {
 			t.Errorf("lease %+v", l)
 		}
