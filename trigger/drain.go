@@ -115,6 +115,7 @@ func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) boo
 
 // drainAll drains the wanted leases, as many at a time as there are slots.
 func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func(*lease.Lease) bool) {
+	index := lease.NewIndex(leases)
 	var working sync.WaitGroup
 	defer working.Wait()
 	for _, l := range leases {
@@ -133,14 +134,14 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func
 		}
 		working.Go(func() {
 			defer func() { <-d.rangeSlots }()
-			d.drainRange(ctx, l, lease.Superseded(l, leases))
+			d.drainRange(ctx, l, index)
 		})
 	}
 }
 
 // drainRange drains one range, if it is free and has changes.
-func (d *drain) drainRange(ctx context.Context, l *lease.Lease, superseded bool) {
-	r := d.runner
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.Index) {
+	r, superseded := d.runner, listed.Superseded(l)
 	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
@@ -157,7 +158,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, superseded bool)
 	}
 	var w *rangeWorker
 	if err == nil {
-		w, err = r.acquireLease(ctx, l, superseded)
+		w, err = r.acquireListed(ctx, l, listed, superseded)
 	}
 	switch {
 	case errors.Is(err, lease.ErrLost):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"runtime/pprof"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,44 @@ var errLeftBehind = errors.New("handler call was left behind when the host stopp
 type callScope struct {
 	abandoned <-chan struct{} // closed when calls that have not returned are left behind
 	onAbandon func()
+	running   *runningCalls
+}
+
+// runningCalls are the handler calls of one range that have not returned. mu guards
+// the fields, and no other lock is taken under it.
+type runningCalls struct {
+	mu     sync.Mutex
+	number int
+	ends   map[int]time.Time // by number: when the call will have returned or be left behind
+}
+
+func (c *runningCalls) beginCall(end time.Time) (ended func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number++
+	number := c.number
+	if c.ends == nil {
+		c.ends = map[int]time.Time{}
+	}
+	c.ends[number] = end
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.ends, number)
+	}
+}
+
+// latestEnd returns when the last of the running calls will have returned or be left
+// behind, and whether any is running.
+func (c *runningCalls) latestEnd() (latest time.Time, running bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, end := range c.ends {
+		if end.After(latest) {
+			latest = end
+		}
+	}
+	return latest, len(c.ends) > 0
 }
 
 type callScopeKey struct{}
@@ -40,7 +79,7 @@ func callScopeOf(ctx context.Context) *callScope {
 	if s, ok := ctx.Value(callScopeKey{}).(*callScope); ok {
 		return s
 	}
-	return &callScope{onAbandon: func() {}}
+	return &callScope{onAbandon: func() {}, running: &runningCalls{}}
 }
 
 // invokeHandler calls a handler with a deadline. If the handler does not return within
@@ -49,6 +88,7 @@ func callScopeOf(ctx context.Context) *callScope {
 // behind, too, without waiting for the rest of its own.
 func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.Duration, abandoned *abandonedCalls, log *zap.Logger) error {
 	scope, began := callScopeOf(ctx), time.Now()
+	defer scope.running.beginCall(began.Add(timeout + grace))()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan error, 1)

@@ -24,11 +24,13 @@ type functionRunner struct {
 	function   Function
 	leases     *lease.Set
 	log        *zap.Logger
-	feedSource *feed.Source // set by prepare
-	stop       *stopBudget  // set by beginStopBudget
+	feedSource *feed.Source  // set by prepare
+	stop       *stopBudget   // set by beginStopBudget
+	watchSlots chan struct{} // bounds the requested leases that are read every second
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
+	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 }
@@ -48,7 +50,7 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
-	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, coolingRanges: map[string]rangeCooldown{}}
+	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, acquiring: map[string]bool{}, watchSlots: make(chan struct{}, maxWatched), coolingRanges: map[string]rangeCooldown{}}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
 		Owner: p.options.Owner, Incarnation: p.incarnation,
@@ -99,8 +101,9 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 	balanceNow := make(chan struct{}, 1)
 	for {
 		if err := r.untilWorks(ctx, "balance", func(ctx context.Context) error {
-			return r.balanceLeases(ctx, func(w *rangeWorker) {
-				working.Go(func() { r.runWorker(ctx, w, fail, balanceNow) })
+			return r.balanceLeases(ctx, workStarter{
+				run:   func(w *rangeWorker) { working.Go(func() { r.runWorker(ctx, w, fail, balanceNow) }) },
+				watch: func(watch func()) { working.Go(watch) },
 			})
 		}); err != nil {
 			fail(err) // ends the workers too
@@ -185,7 +188,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 
 // balanceLeases acquires the leases that the plan names and starts their workers.
 // After ctx has ended it acquires nothing more.
-func (r *functionRunner) balanceLeases(ctx context.Context, start func(*rangeWorker)) error {
+func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) error {
 	if err := r.leases.AuditIfDue(ctx); err != nil {
 		r.log.Warn("audit failed", zap.Error(err))
 	}
@@ -193,25 +196,12 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start func(*rangeWor
 	if err != nil {
 		return err
 	}
+	pass := &balancePass{runner: r, index: lease.NewIndex(leases), byToken: map[string]*lease.Lease{}, slots: make(chan struct{}, acquireParallel), start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
-	for _, step := range r.leases.Plan(leases, r.worksOn) {
-		if ctx.Err() != nil {
-			break
-		}
-		l := leases[slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == step.Token })]
-		if step.Request {
-			if err := r.leases.RequestHandover(ctx, l); err != nil {
-				r.log.Info("handover not requested", zap.String("range", l.Token()), zap.Error(err))
-			}
-			continue
-		}
-		w, err := r.acquireLease(ctx, l, lease.Superseded(l, leases))
-		if err != nil {
-			r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
-			continue
-		}
-		start(w)
+	for _, l := range leases {
+		pass.byToken[l.Token()] = l
 	}
+	pass.takeSteps(ctx, r.leases.Plan(leases, r.worksOn))
 	return context.Cause(ctx)
 }
 
@@ -235,19 +225,48 @@ func (r *functionRunner) coolsDown(l *lease.Lease) bool {
 	return there && !c.hasEnded()
 }
 
-// worksOn reports whether this host works on a range. The range is then its own,
+// worksOn reports whether this host works on a range or is acquiring its lease. The range is then its own,
 // even if the list is older than the acquisition or a renewal is late.
 func (r *functionRunner) worksOn(token string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rangeStats[token] != nil
+	return r.rangeStats[token] != nil || r.acquiring[token]
+}
+
+// beginAcquisition reports whether this host may acquire a lease, and then marks it
+// as its own. Two acquisitions of one process at a time would write one epoch, and
+// both would seem to have succeeded.
+func (r *functionRunner) beginAcquisition(token string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rangeStats[token] != nil || r.acquiring[token] {
+		return false
+	}
+	r.acquiring[token] = true
+	return true
+}
+
+func (r *functionRunner) endAcquisition(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.acquiring, token)
 }
 
 // acquireLease takes the lease and makes its worker. superseded says that other leases
 // have taken its place. If ctx ends during the request, the worker releases the
 // lease at once.
 func (r *functionRunner) acquireLease(ctx context.Context, l *lease.Lease, superseded bool) (*rangeWorker, error) {
-	held, err := r.leases.Acquire(ctx, r.stop.requests, l)
+	return r.acquireListed(ctx, l, nil, superseded)
+}
+
+// acquireListed is acquireLease for a lease that was free in a list of all leases.
+func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, listed *lease.Index, superseded bool) (*rangeWorker, error) {
+	token := l.Token()
+	if !r.beginAcquisition(token) {
+		return nil, fmt.Errorf("acquire lease %q: this host works on it", token)
+	}
+	defer r.endAcquisition(token)
+	held, err := r.leases.Acquire(ctx, r.stop.requests, l, listed)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,8 @@ type rangeWorker struct {
 	callTimeout time.Duration // of a handler call
 	stop        *stopBudget
 
+	runningCalls runningCalls
+
 	endWork context.CancelCauseFunc // ends everything; set by workRange
 	caller  context.Context         // of workRange
 }
@@ -59,6 +61,7 @@ func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source,
 		ReleasePage: w.releasePage, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, ServiceNow: leases.Now,
 	}, w.deadLetterStore())
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
+	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: Checkpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
 	}
@@ -91,7 +94,7 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // no page is read and no delivery begins. held outlives it by the time that a
 // stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
-	scope := &callScope{abandoned: w.stop.abandon.Done(), onAbandon: w.rangeStats.markHung}
+	scope := &callScope{abandoned: w.stop.abandon.Done(), onAbandon: w.rangeStats.markHung, running: &w.runningCalls}
 	held, end := context.WithCancelCause(withCallScope(context.WithoutCancel(ctx), scope))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx

@@ -51,6 +51,20 @@ func (c *Container) Read(ctx context.Context, id string, pk PartitionKey) (Respo
 	return c.doDocument(ctx, op, pk)
 }
 
+// ReadIfChanged reads a document unless its etag is still the given one: then
+// changed is false, and the answer has no body. An empty etag always reads it.
+func (c *Container) ReadIfChanged(ctx context.Context, id string, pk PartitionKey, etag azcore.ETag) (resp Response, changed bool, err error) {
+	op, err := c.documentOperation("read document", http.MethodGet, id)
+	if err != nil {
+		return Response{}, false, err
+	}
+	if etag != "" {
+		op.header.Set("If-None-Match", string(etag))
+	}
+	resp, err = c.doDocument(ctx, op, pk)
+	return resp, err == nil && len(resp.Body) > 0, err
+}
+
 // Replace replaces a document. If the document does not exist,
 // [IsDocumentNotFound] holds for the error. If ifMatch is not empty and the
 // document has another etag, [IsPreconditionFailed] holds. doc is as for

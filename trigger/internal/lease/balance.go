@@ -13,10 +13,9 @@ type View struct {
 	Token  string
 	Owner  string
 	Free   bool // without owner, or expired
-	Halley bool // the owner is a Halley host, which releases a lease on request
+	Halley bool // the owner is a Halley host, which answers handover requests
 
 	RequestedBy string // host with a pending handover request, or ""
-	TimedOut    bool   // the owner has not answered the request, and the requester may take the lease
 	Unclaimed   bool   // free for longer than one acquire interval: every host below its share has had its turn
 }
 
@@ -39,9 +38,9 @@ func (l Limits) clampShare(share int) int {
 
 // viewOf derives the view of a lease that this host does not hold.
 func viewOf(l *Lease, now time.Time, expiration, acquireInterval time.Duration) View {
-	v := View{Token: l.token, Owner: l.owner, Free: l.Free(now, expiration), Halley: l.OwnedByHalley()}
+	v := View{Token: l.token, Owner: l.owner, Free: l.Free(now, expiration), Halley: l.answersRequests()}
 	v.Unclaimed = v.Free && now.Sub(l.freeFrom(expiration)) > acquireInterval+time.Second
-	v.RequestedBy, v.TimedOut = handoverRequest(l, now, expiration)
+	v.RequestedBy = handoverRequest(l, now, expiration)
 	return v
 }
 
@@ -52,10 +51,9 @@ func viewOf(l *Lease, now time.Time, expiration, acquireInterval time.Duration) 
 // hosts of both kinds settle: acquire free leases up to the share; if none is
 // free, take from the host that holds the most beyond its own share. From a .NET
 // host, one lease is stolen. A Halley host gets requests for all that is missing
-// and releases each lease after the current batch, so that no change is delivered
-// twice; if it does not release a lease in time, the requester steals that, too.
-// A requested lease counts as the requester's, and when it becomes free the other
-// hosts leave it alone.
+// and releases each lease when its running handler calls have returned, so that no
+// change is delivered twice. A requested lease counts as the requester's, and when
+// it becomes free the other hosts leave it alone.
 func Plan(views []View, function, me string, limits Limits) []Step {
 	steps, free, held := sortViews(views, me)
 	shares := equalShares(len(views), function, slices.Collect(maps.Keys(held)))
@@ -77,7 +75,7 @@ func sortViews(views []View, me string) (requested, free []Step, held map[string
 	held = map[string]int{me: 0}
 	for _, v := range views {
 		switch {
-		case v.RequestedBy == me && (v.Free || v.TimedOut):
+		case v.RequestedBy == me && v.Free:
 			held[me]++
 			requested = append(requested, Step{Token: v.Token})
 		case v.RequestedBy != "":
@@ -96,12 +94,13 @@ func sortViews(views []View, me string) (requested, free []Step, held map[string
 // function and host decides which hosts get one more, so that one host does not
 // get all functions of a single range. (.NET leaves that to who comes first.)
 func equalShares(leases int, function string, hosts []string) map[string]int {
-	rank := func(host string) uint64 {
+	ranks := make(map[string]uint64, len(hosts))
+	for _, host := range hosts {
 		h := fnv.New64a()
 		h.Write([]byte(function + "/" + host))
-		return h.Sum64()
+		ranks[host] = h.Sum64()
 	}
-	slices.SortFunc(hosts, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(hosts, func(a, b string) int { return cmp.Or(cmp.Compare(ranks[a], ranks[b]), cmp.Compare(a, b)) })
 	shares := make(map[string]int, len(hosts))
 	for i, host := range hosts {
 		shares[host] = leases / len(hosts)
@@ -126,47 +125,79 @@ func acquireUnclaimed(views []View, held, limit int) []Step {
 }
 
 // takeFromOthers returns steps for up to need leases of other hosts, but for at
-// most one of a .NET host. It counts them in held as me's.
+// most one of an owner that does not answer requests. It counts them in held as me's.
 func takeFromOthers(views []View, held, shares map[string]int, need int, me string) []Step {
 	var steps []Step
-	taken := map[string]bool{}
+	owners := takeableLeases(views, me)
 	for ; need > 0; need-- {
-		v, found := takeableView(views, held, shares, need, me, taken)
-		if !found {
+		from := largestSurplus(owners, held, shares, len(views), need)
+		if from == nil {
 			break
 		}
-		taken[v.Token] = true
-		steps = append(steps, Step{Token: v.Token, Request: v.Halley})
-		held[v.Owner]--
+		steps = append(steps, Step{Token: from.tokens[0], Request: from.halley})
+		from.tokens = from.tokens[1:]
+		held[from.owner]--
 		held[me]++
-		if !v.Halley {
+		if !from.halley {
 			break
 		}
 	}
 	return steps
 }
 
-// takeableView finds a lease of the host that holds the most beyond its own limit;
-// among equals the last by name. A .NET host keeps as many as its own algorithm
-// grants it: stealing repeats deliveries, and is only for missing leases.
-func takeableView(views []View, held, shares map[string]int, need int, me string, taken map[string]bool) (found View, ok bool) {
-	atMost := (len(views) + len(held) - 1) / len(held)
+// takeable are the leases that may be taken from one owner, in their order.
+type takeable struct {
+	owner  string
+	halley bool // see View; one owner may have leases of both kinds during an upgrade
+	tokens []string
+}
+
+// takeableLeases groups the leases that host me may take by their owners, in the
+// order in which the owners first appear.
+func takeableLeases(views []View, me string) []*takeable {
+	type kind struct {
+		owner  string
+		halley bool
+	}
+	var owners []*takeable
+	byKind := map[kind]*takeable{}
+	for _, v := range views {
+		if v.Owner == me || v.Free || v.RequestedBy != "" {
+			continue
+		}
+		of := byKind[kind{v.Owner, v.Halley}]
+		if of == nil {
+			of = &takeable{owner: v.Owner, halley: v.Halley}
+			byKind[kind{v.Owner, v.Halley}] = of
+			owners = append(owners, of)
+		}
+		of.tokens = append(of.tokens, v.Token)
+	}
+	return owners
+}
+
+// largestSurplus returns the owner that holds the most beyond its own limit, nil if
+// no owner does; among equals the last by name. An owner that does not answer
+// requests keeps as many as .NET's algorithm grants it: stealing repeats
+// deliveries, and is only for missing leases.
+func largestSurplus(owners []*takeable, held, shares map[string]int, leases, need int) (found *takeable) {
+	atMost := (leases + len(held) - 1) / len(held)
 	if need > 1 {
 		atMost--
 	}
 	most := 0
-	for _, v := range views {
-		if v.Owner == me || v.Free || v.RequestedBy != "" || taken[v.Token] {
+	for _, of := range owners {
+		if len(of.tokens) == 0 {
 			continue
 		}
-		keeps := shares[v.Owner]
-		if !v.Halley {
+		keeps := shares[of.owner]
+		if !of.halley {
 			keeps = atMost
 		}
-		surplus := held[v.Owner] - keeps
-		if surplus > most || surplus > 0 && surplus == most && v.Owner > found.Owner {
-			found, most = v, surplus
+		surplus := held[of.owner] - keeps
+		if surplus > most || surplus > 0 && surplus == most && of.owner > found.owner {
+			found, most = of, surplus
 		}
 	}
-	return found, most > 0
+	return found
 }

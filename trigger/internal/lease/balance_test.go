@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -147,17 +148,44 @@ func TestPlanStealsFromDotNetOneByOne(t *testing.T) {
 	}
 }
 
-func TestPlanTakesRequestedLeaseAfterTimeout(t *testing.T) {
-	leases := []View{
-		{Token: "0", Owner: "b", Halley: true, RequestedBy: "a", TimedOut: true},
-		{Token: "1", Owner: "b", Halley: true},
-	}
-	if got := Plan(leases, "f", "a", Limits{}); len(got) != 1 || got[0] != (Step{Token: "0"}) {
-		t.Errorf("plan %v", got)
-	}
-	leases[0].TimedOut = false
+// A busy owner keeps the lease, however long the request is pending.
+func TestPlanWaitsForRequestedLease(t *testing.T) {
+	leases := []View{{Token: "0", Owner: "b", Halley: true, RequestedBy: "a"}, {Token: "1", Owner: "b", Halley: true}}
 	if got := Plan(leases, "f", "a", Limits{}); len(got) != 0 {
-		t.Errorf("plan %v while the owner may still answer", got)
+		t.Errorf("plan %v while the owner renews", got)
+	}
+	leases[0].Free = true
+	if got := Plan(leases, "f", "a", Limits{}); len(got) != 1 || got[0] != (Step{Token: "0"}) {
+		t.Errorf("plan %v after the release", got)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, hosts := range []int{2, 100} {
+		b.Run(fmt.Sprint(hosts, " hosts"), func(b *testing.B) {
+			views := planViews(4000, hosts)
+			for b.Loop() {
+				Plan(views, "f", "new", Limits{})
+			}
+		})
+	}
+}
+
+// planViews are leases of hosts that share them equally.
+func planViews(leases, hosts int) []View {
+	views := make([]View, leases)
+	for i := range views {
+		views[i] = View{Token: fmt.Sprint(i), Owner: fmt.Sprint("host", i%hosts), Halley: true}
+	}
+	return views
+}
+
+func TestPlanOfManyLeasesIsQuick(t *testing.T) {
+	views := planViews(4000, 3)
+	began := time.Now()
+	steps := Plan(views, "f", "new", Limits{})
+	if took := time.Since(began); len(steps) != 1000 || took > 50*time.Millisecond {
+		t.Errorf("plan of 4,000 leases: %d steps after %v", len(steps), took)
 	}
 }
 

@@ -110,9 +110,8 @@ func (l *Lease) UncleanExits() int {
 	return n
 }
 
-// OwnedByHalley reports whether the owner understands handover requests. A .NET
-// owner keeps the properties of the Halley host before it, with its own name in
-// Owner.
+// OwnedByHalley reports whether the owner is a Halley host. A .NET owner keeps the
+// properties of the Halley host before it, with its own name in Owner.
 func (l *Lease) OwnedByHalley() bool {
 	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
 }

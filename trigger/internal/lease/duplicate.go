@@ -37,8 +37,7 @@ func onePerToken(leases []*Lease, now time.Time, expiration time.Duration) (used
 // needsRequest reports whether host me should request the handover of a
 // duplicate: another live Halley host holds it, and no host has requested it yet.
 func needsRequest(l *Lease, me string, now time.Time, expiration time.Duration) bool {
-	by, _ := handoverRequest(l, now, expiration)
-	return !l.Free(now, expiration) && l.OwnedByHalley() && l.owner != me && by == ""
+	return !l.Free(now, expiration) && l.answersRequests() && l.owner != me && handoverRequest(l, now, expiration) == ""
 }
 
 // compareContinuations orders tokens by their positions: an empty token first,

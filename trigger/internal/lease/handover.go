@@ -1,23 +1,48 @@
 package lease
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // A host that holds fewer leases than its share requests one by writing its name
-// into the document. The next write of the owner then conflicts; the owner
-// finishes the current batch and releases the lease. The request stays in the
-// document and reserves the lease for the requester for a while.
+// into the document. The next write of the owner then conflicts. Between Halley
+// hosts, a lease is taken only if it is released or its owner has stopped renewing:
+//
+//  1. Host B writes its request into a lease of host A. The lease counts as B's
+//     share from now on. B's write moves _ts, so B also keeps the time of A's last
+//     write: a request must not extend the life of a dead owner's lease.
+//  2. A's next write conflicts, and A reads the request. It begins no further
+//     handler call. If none is running, it releases the lease, which is reserved
+//     for B for half an expiration.
+//  3. If a call is running, A answers with its renewals: halley.busy names B and
+//     the latest end of the call, which is its deadline and the grace after it. B
+//     waits, however long that is.
+//  4. The call returns and A releases the lease; or A passes the latest end and
+//     stops renewing; or A crashes. In the last two cases the lease expires, and
+//     any host may take it.
+//
+// A .NET owner knows no requests, and neither does a Halley owner of an older
+// halley.protocol know "busy": from both, one lease is taken in each round, as
+// .NET hosts do among each other.
 const (
 	handoverProperty      = "halley.handover"       // owner name of the requester
 	handoverSinceProperty = "halley.handover.since" // when it requested, on the service's clock, Unix seconds
 
-	// The owner's last write before the request, Unix seconds: a request must not
-	// extend the life of a lease. The next write of a Halley owner removes it; a
-	// .NET owner keeps it.
+	// The owner's last write before the request, Unix seconds. The next write of a
+	// Halley owner removes it; a .NET owner keeps it.
 	handoverWrittenProperty = "halley.handover.written"
+
+	busyProperty     = "halley.busy"     // the owner's answer: latest end of its calls (service's clock, Unix seconds), space, requester
+	protocolProperty = "halley.protocol" // what the owner understands, see protocolVersion
 )
+
+// protocolVersion is written at each acquisition. Version 1 answers handover
+// requests with halley.busy. Without the property a host of a newer release would
+// wait for an answer that an older owner never gives.
+const protocolVersion = 1
 
 // requestDuration bounds the time from the moment when a requester reads the
 // clock to the service's time of the write.
@@ -32,34 +57,63 @@ func withHandoverRequest(l *Lease, by string, now time.Time) *Lease {
 	return next
 }
 
-// clearHandoverRequest removes a request that has been met or is void.
+// clearHandoverRequest removes a request that has been met or is void, and its answer.
 func clearHandoverRequest(l *Lease) {
 	delete(l.properties, handoverProperty)
 	delete(l.properties, handoverSinceProperty)
+	delete(l.properties, busyProperty)
+}
+
+// setBusy answers the request in the lease: the owner's calls end at until, on the
+// service's clock. The zero time removes the answer.
+func (l *Lease) setBusy(until time.Time) {
+	if until.IsZero() {
+		delete(l.properties, busyProperty)
+		return
+	}
+	seconds := until.Add(time.Second - 1).Unix() // rounded up
+	l.properties[busyProperty] = fmt.Sprintf("%d %s", seconds, l.properties[handoverProperty])
+}
+
+// busyUntil returns the latest end in the owner's answer to a requester, zero if
+// there is none.
+func (l *Lease) busyUntil(requester string) time.Time {
+	end, by, _ := strings.Cut(l.properties[busyProperty], " ")
+	seconds, err := strconv.ParseInt(end, 10, 64)
+	if err != nil || by != requester {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// answersRequests reports whether the owner is a Halley host that answers handover
+// requests.
+func (l *Lease) answersRequests() bool {
+	version, _ := strconv.Atoi(l.properties[protocolProperty]) // 0 if there is none
+	return version >= protocolVersion && l.OwnedByHalley()
 }
 
 // handoverRequest returns the host that has a pending request for the lease, or
-// "". timedOut means that the owner, though alive, has not released the lease for
-// so long that the requester may take it without consent. A released lease waits
-// half an expiration for its requester. A lease with a dead owner has no pending
-// request: any host may take it.
-func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (by string, timedOut bool) {
+// "". A request is void if its owner does not answer within an expiration, and if
+// the lease has expired: any host may take that. A released lease waits half an
+// expiration for its requester.
+func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (by string) {
 	by = l.properties[handoverProperty]
 	since, err := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
-	if by == "" || err != nil {
-		return "", false
-	}
-	switch age := now.Sub(time.Unix(since, 0)); {
-	case l.owner == "" && now.Sub(l.written) < expiration/2:
-		return by, false
-	case l.Free(now, expiration):
-		return "", false
-	case age < expiration:
-		return by, false
-	case age < 2*expiration:
-		return by, true
+	switch {
+	case by == "" || err != nil:
+		return ""
+	case l.owner == "":
+		if now.Sub(l.written) < expiration/2 {
+			return by
+		}
+		return ""
+	case l.Free(now, expiration) || !l.answersRequests():
+		return ""
+	case now.Sub(time.Unix(since, 0)) < expiration, now.Before(l.busyUntil(by).Add(expiration)):
+		return by
 	default:
-		return "", false
+		return ""
 	}
 }
 

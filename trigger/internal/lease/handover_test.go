@@ -8,27 +8,50 @@ import (
 
 func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	requested := func(owner string, written, since time.Duration) *Lease {
-		return &Lease{owner: owner, written: now.Add(-written), properties: map[string]string{
+	requested := func(owner string, written, since time.Duration, more ...string) *Lease {
+		l := &Lease{owner: owner, written: now.Add(-written), properties: map[string]string{
 			handoverProperty: "b", handoverSinceProperty: strconv.FormatInt(now.Add(-since).Unix(), 10),
+			incarnationProperty: "a/1", protocolProperty: "1",
 		}}
+		for i := 0; i < len(more); i += 2 {
+			l.properties[more[i]] = more[i+1]
+		}
+		return l
+	}
+	busy := func(end time.Duration, by string) []string {
+		return []string{busyProperty, strconv.FormatInt(now.Add(end).Unix(), 10) + " " + by}
 	}
 	tests := []struct {
-		name     string
-		lease    *Lease
-		by       string
-		timedOut bool
+		name  string
+		lease *Lease
+		by    string
 	}{
-		{"just requested", requested("a", time.Second, 2*time.Second), "b", false},
-		{"the owner does not answer", requested("a", time.Second, 90*time.Second), "b", true},
-		{"too old", requested("a", time.Second, 3*time.Minute), "", false},
-		{"released for the requester", requested("", 10*time.Second, 20*time.Second), "b", false},
-		{"the requester does not come", requested("", 31*time.Second, 40*time.Second), "", false},
-		{"the owner is dead", requested("a", 70*time.Second, 75*time.Second), "", false},
+		{"just requested", requested("a", time.Second, 2*time.Second), "b"},
+		{"the owner renews without an answer", requested("a", time.Second, 90*time.Second), ""},
+		{"the owner is busy", requested("a", time.Second, 10*time.Minute, busy(5*time.Minute, "b")...), "b"},
+		{"busy for another requester", requested("a", time.Second, 10*time.Minute, busy(5*time.Minute, "c")...), ""},
+		{"the owner passed its latest end", requested("a", time.Second, 10*time.Minute, busy(-61*time.Second, "b")...), ""},
+		{"released for the requester", requested("", 10*time.Second, 20*time.Second), "b"},
+		{"the requester does not come", requested("", 31*time.Second, 40*time.Second), ""},
+		{"the owner is dead", requested("a", 70*time.Second, 75*time.Second), ""},
+		{"the busy owner is dead", requested("a", 70*time.Second, 75*time.Second, busy(5*time.Minute, "b")...), ""},
+		{"a .NET host took the lease", requested("n", time.Second, 2*time.Second), ""},
+		{"the owner has no protocol", requested("a", time.Second, 2*time.Second, protocolProperty, ""), ""},
 	}
 	for _, test := range tests {
-		if by, timedOut := handoverRequest(test.lease, now, time.Minute); by != test.by || timedOut != test.timedOut {
-			t.Errorf("%s: requested by %q, timed out %v", test.name, by, timedOut)
+		if by := handoverRequest(test.lease, now, time.Minute); by != test.by {
+			t.Errorf("%s: requested by %q, want %q", test.name, by, test.by)
+		}
+	}
+}
+
+func TestOwnerOfOlderProtocolIsTreatedAsDotNet(t *testing.T) {
+	now := time.Now()
+	l := &Lease{token: "0", owner: "a", written: now, properties: map[string]string{incarnationProperty: "a/1"}}
+	for version, want := range map[string]bool{"": false, "0": false, "x": false, "1": true, "2": true} {
+		l.properties[protocolProperty] = version
+		if v := viewOf(l, now, time.Minute, time.Second); v.Halley != want {
+			t.Errorf("protocol %q: Halley %v", version, v.Halley)
 		}
 	}
 }

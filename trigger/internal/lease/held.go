@@ -20,21 +20,28 @@ type Held struct {
 	*leaseWriter
 	ranges    *rangeCache
 	pollDelay time.Duration // upper bound of the wait between attempts of a split
+	listed    *Index        // all leases before the acquisition, nil if they were not listed
 }
 
 // SplitBegun reports whether an earlier owner of a lease by keys began to split
 // it, and a merge has hidden that since. The owner must then complete the split:
 // nothing else would show it, and the children would be read in parallel to their
-// parent for ever.
+// parent for ever. The list of the pass that acquired the lease shows it: the
+// lease was free then, and its earlier owner trusted it no more, so it created no
+// child after that.
 func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
 	if !h.acquiredLease.byKeys {
 		return false, nil
 	}
-	all, _, err := h.store.listLeases(ctx)
-	if err != nil {
-		return false, err
+	listed := h.listed
+	if listed == nil {
+		all, _, err := h.store.listLeases(ctx)
+		if err != nil {
+			return false, err
+		}
+		listed = NewIndex(all)
 	}
-	inside, _ := leasesInside(h.acquiredLease, all)
+	inside, _ := listed.leasesInside(h.acquiredLease)
 	return len(inside) > 0, nil
 }
 
@@ -112,7 +119,7 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 	if err != nil {
 		return nil, nil, err
 	}
-	inside, highest := leasesInside(parent, all)
+	inside, highest := NewIndex(all).leasesInside(parent)
 	if children == nil {
 		if len(inside) == 0 {
 			return nil, nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)

@@ -212,7 +212,8 @@ func TestRetireSurvivesHandoverRequest(t *testing.T) {
 		b.split("0")
 		held := b.acquire(s, "0")
 		b.createChildren(held)
-		must(t, b.prepared("b").RequestHandover(t.Context(), b.leases(s)["0"]))
+		_, err := b.prepared("b").RequestHandover(t.Context(), b.leases(s)["0"])
+		must(t, err)
 		held.Retire(t.Context())
 		if l := b.leases(s)["0"]; l != nil {
 			t.Errorf("lease %+v", l)

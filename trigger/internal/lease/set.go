@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // Config describes the leases of one function and the host that works on them.
@@ -193,7 +195,7 @@ func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 	if !needsRequest(l, s.cfg.Owner, s.Now(), s.cfg.Expiration) {
 		return
 	}
-	if err := s.RequestHandover(ctx, l); err != nil {
+	if _, err := s.RequestHandover(ctx, l); err != nil {
 		s.cfg.Log.Info("could not request the handover of a duplicate lease", zap.String("range", l.token), zap.Error(err))
 	}
 }
@@ -214,9 +216,45 @@ func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 	return Plan(views, s.cfg.Function, s.cfg.Owner, s.cfg.Limits)
 }
 
-// RequestHandover asks the owner of a lease to release it to this host.
-func (s *Set) RequestHandover(ctx context.Context, l *Lease) error {
+// RequestHandover asks the owner of a lease to release it to this host, and returns
+// the lease as stored, for [Set.AwaitHandover].
+func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
 	return s.store.requestHandover(ctx, l, s.cfg.Owner)
+}
+
+// handoverPoll is the wait between two reads of a requested lease. The range has no
+// owner between the release and the read that sees it, at most about 1 s with the
+// request. A read that finds no change costs one request unit.
+const handoverPoll = 900 * time.Millisecond
+
+// AwaitHandover returns a requested lease once its owner has released it. It ends
+// with an error when this host's request is not pending any more: another host has
+// the lease, the document is gone, or the lease expired, which is left to the next
+// plan. A read that fails is repeated.
+func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
+	for {
+		if err := backoff.Sleep(ctx, handoverPoll); err != nil {
+			return nil, err
+		}
+		if fresh, err := s.readRequested(ctx, l); err == nil {
+			l = fresh
+		} else if errors.Is(err, ErrLost) {
+			return nil, err
+		}
+		if l.Tombstone() || handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner {
+			return nil, fmt.Errorf("handover of lease %q: request is not pending any more", l.token)
+		}
+		if l.owner == "" {
+			return l, nil
+		}
+	}
+}
+
+func (s *Set) readRequested(ctx context.Context, l *Lease) (*Lease, error) {
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	fresh, _, err := s.store.readIfChanged(bounded, l, l.etag)
+	return fresh, err
 }
 
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
@@ -224,7 +262,9 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) error {
 // nothing is acquired. A request under way continues until the context requests
 // ends: a lease that this host owns without knowing it would be idle until it
 // expires.
-func (s *Set) Acquire(ctx, requests context.Context, l *Lease) (*Held, error) {
+//
+// listed are all leases as the pass that chose l has listed them, or nil.
+func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index) (*Held, error) {
 	if !l.span.isKnown() {
 		if at, err := s.Locate(ctx, l); err == nil {
 			l = l.clone()
@@ -242,7 +282,7 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease) (*Held, error) {
 	}
 	return &Held{
 		leaseWriter: newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log),
-		ranges:      &s.ranges, pollDelay: s.cfg.PollDelay,
+		ranges:      &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed,
 	}, nil
 }
 

@@ -152,13 +152,13 @@ func TestStaleWritesAreRefused(t *testing.T) {
 		for name, write := range map[string]func() error{
 			"checkpoint": func() error { return s.store.replaceLease(t.Context(), stale.clone()) },
 			"retire":     func() error { return s.store.deleteLease(t.Context(), stale) },
-			"request":    func() error { return s.RequestHandover(t.Context(), stale) },
+			"request":    func() error { _, err := s.RequestHandover(t.Context(), stale); return err },
 		} {
 			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
 				t.Errorf("%s from an older version: %v", name, err)
 			}
 		}
-		if _, err := s.Acquire(t.Context(), t.Context(), stale); !errors.Is(err, ErrLost) {
+		if _, err := s.Acquire(t.Context(), t.Context(), stale, nil); !errors.Is(err, ErrLost) {
 			t.Errorf("acquired with %v", err)
 		}
 		if l := b.leases(s)["0"]; l == nil || l.owner != "b" {
@@ -187,12 +187,12 @@ func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
 		listed := b.leases(s)["0"]
 		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
 		remove := b.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
-		if _, err := s.Acquire(t.Context(), t.Context(), listed); err == nil {
+		if _, err := s.Acquire(t.Context(), t.Context(), listed, nil); err == nil {
 			t.Fatal("acquired without an answer")
 		}
 		remove()
 		time.Sleep(30 * time.Second)
-		held, err := s.Acquire(t.Context(), t.Context(), listed)
+		held, err := s.Acquire(t.Context(), t.Context(), listed, nil)
 		must(t, err)
 		if trusted, _ := held.writeState.isTrusted(held.trustedFor); trusted {
 			t.Error("trusted before a write")
@@ -215,9 +215,9 @@ func TestAcquireFinishesItsRequest(t *testing.T) {
 				cancel()
 			}
 		})
-		held, err := s.Acquire(ended, t.Context(), listed)
+		held, err := s.Acquire(ended, t.Context(), listed, nil)
 		must(t, err)
-		if _, err := s.Acquire(ended, t.Context(), b.leases(s)["0"]); !errors.Is(err, context.Canceled) {
+		if _, err := s.Acquire(ended, t.Context(), b.leases(s)["0"], nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("acquired after the end of the context: %v", err)
 		}
 		if l := b.leases(s)["0"]; l.owner != "a" || held.Lease().owner != "a" {
@@ -255,7 +255,9 @@ func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 		{"requested already", "b", "b/1", 0, true, false},
 	}
 	for _, test := range tests {
-		l := &Lease{owner: test.owner, written: now.Add(-test.age), properties: map[string]string{incarnationProperty: test.incarnation}}
+		l := &Lease{owner: test.owner, written: now.Add(-test.age), properties: map[string]string{
+			incarnationProperty: test.incarnation, protocolProperty: "1",
+		}}
 		if test.requested {
 			l = withHandoverRequest(l, "c", now)
 		}
@@ -331,7 +333,7 @@ func TestCandidatesRequestDuplicates(t *testing.T) {
 		list, _, err := s.store.listLeases(t.Context())
 		must(t, err)
 		for _, l := range list {
-			by, _ := handoverRequest(l, s.Now(), time.Minute)
+			by := handoverRequest(l, s.Now(), time.Minute)
 			if duplicate := l.Epoch() == 1; len(list) != 2 || (by == "a") != duplicate {
 				t.Errorf("%d leases, epoch %d requested by %q", len(list), l.Epoch(), by)
 			}

@@ -85,24 +85,6 @@ func spanWithin(l *Lease, r cosmos.Range) Span {
 	return spanOf(r)
 }
 
-// Superseded reports whether other leases have replaced l: leases of higher
-// epochs cover all of its span. That is so for a parent whose children all exist,
-// and for a retired lease that a late request of a dead host has created again.
-// The other leases have delivered, or will deliver, each change that l has not.
-func Superseded(l *Lease, all []*Lease) bool {
-	if !l.span.isKnown() {
-		return false
-	}
-	var spans []Span
-	for _, o := range all {
-		if o.id != l.id && !o.Tombstone() && o.span.isKnown() && o.Epoch() > l.Epoch() && o.span.overlapsWith(l.span) {
-			spans = append(spans, o.span)
-		}
-	}
-	sortSpans(spans)
-	return len(spans) > 0 && len(spanGaps(l.span, spans)) == 0
-}
-
 // newChild makes the lease that takes over the keys of parent that lie in r. It
 // begins at the parent's continuation, which the service accepts for every
 // descendant of a range.
@@ -133,27 +115,6 @@ func inherit(child, parent *Lease) *Lease {
 	delete(child.properties, uncleanExitsProperty)
 	child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)
 	return child
-}
-
-// leasesInside returns the sorted spans of the leases that lie inside the span of
-// l: children that an earlier owner of l has created. A lease over the whole span
-// counts only if it is by keys and l is not, which is how a merge leaves them.
-// Any other lease that covers all of l may be an ancestor that is still splitting.
-// highest is the highest epoch of all leases that share keys with l, l included.
-func leasesInside(l *Lease, all []*Lease) (inside []Span, highest int64) {
-	highest = l.Epoch()
-	for _, o := range all {
-		if o.Tombstone() || !o.span.isKnown() || !o.span.overlapsWith(l.span) {
-			continue
-		}
-		highest = max(highest, o.Epoch())
-		if o.id == l.id || !l.span.containsSpan(o.span) || o.span.equalTo(l.span) && (!o.byKeys || l.byKeys) {
-			continue
-		}
-		inside = append(inside, o.span)
-	}
-	sortSpans(inside)
-	return inside, highest
 }
 
 // missingChildren returns the leases that a split has yet to create: each child,

@@ -109,7 +109,7 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 		{"one lease over more keys", []*Lease{at(6, Span{"", "FF"})}, true},
 	}
 	for _, test := range tests {
-		if got := Superseded(parent, append(test.others, parent)); got != test.want {
+		if got := NewIndex(append(test.others, parent)).Superseded(parent); got != test.want {
 			t.Errorf("%s: superseded %v", test.name, got)
 		}
 	}
@@ -122,14 +122,14 @@ func TestLeasesInsideIgnoresAncestors(t *testing.T) {
 	setEpoch([]*Lease{ancestor}, 9)
 	same := newKeysLease(Span{"10", "20"}, "p")
 	child := newKeysLease(Span{"10", "18"}, "p")
-	inside, highest := leasesInside(parent, []*Lease{parent, ancestor, child})
+	inside, highest := NewIndex([]*Lease{parent, ancestor, child}).leasesInside(parent)
 	if len(inside) != 1 || inside[0] != child.span || highest != 9 {
 		t.Errorf("inside %v, highest epoch %d", inside, highest)
 	}
-	if inside, _ := leasesInside(parent, []*Lease{same}); len(inside) != 1 {
+	if inside, _ := NewIndex([]*Lease{same}).leasesInside(parent); len(inside) != 1 {
 		t.Errorf("a lease by keys that a merge left: inside %v", inside)
 	}
-	if inside, _ := leasesInside(same, []*Lease{parent}); len(inside) != 0 {
+	if inside, _ := NewIndex([]*Lease{parent}).leasesInside(same); len(inside) != 0 {
 		t.Errorf("a lease by range over all keys: inside %v", inside)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -153,18 +154,28 @@ func (s *leaseStore) parseDocument(raw []byte) (*Lease, error) {
 // readLease fetches the newest version of a lease. If the document is gone or not a
 // lease any more, the error is ErrLost.
 func (s *leaseStore) readLease(ctx context.Context, l *Lease) (*Lease, error) {
-	resp, err := s.container.Read(ctx, l.id, l.partitionKey)
+	fresh, _, err := s.readIfChanged(ctx, l, "")
+	return fresh, err
+}
+
+// readIfChanged is readLease, except that changed is false, and the lease is l, if
+// the stored version still has the etag.
+func (s *leaseStore) readIfChanged(ctx context.Context, l *Lease, etag azcore.ETag) (fresh *Lease, changed bool, err error) {
+	resp, changed, err := s.container.ReadIfChanged(ctx, l.id, l.partitionKey, etag)
 	if cosmos.Classify(err) == cosmos.NotFound {
-		return nil, fmt.Errorf("read lease %q: %w (document deleted)", l.token, ErrLost)
+		return nil, false, fmt.Errorf("read lease %q: %w (document deleted)", l.token, ErrLost)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read lease %q: %w", l.token, err)
+		return nil, false, fmt.Errorf("read lease %q: %w", l.token, err)
 	}
-	fresh, err := s.parseDocument(resp.Body)
+	if !changed {
+		return l, false, nil
+	}
+	fresh, err = s.parseDocument(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read lease %q: %w: %w", l.token, ErrLost, err)
+		return nil, false, fmt.Errorf("read lease %q: %w: %w", l.token, ErrLost, err)
 	}
-	return fresh, nil
+	return fresh, true, nil
 }
 
 // createLease writes a lease, unless its document exists already: then another host
@@ -214,13 +225,14 @@ func (s *leaseStore) deleteLease(ctx context.Context, l *Lease) error {
 	return err
 }
 
-// requestHandover asks the owner of l to release it to the host by. The owner's
-// timestamp stays: only the owner renews.
-func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, by string) error {
-	if err := s.replaceDocument(ctx, withHandoverRequest(l, by, s.serviceNow()), l.rest["timestamp"]); err != nil {
-		return fmt.Errorf("request handover of lease %q: %w", l.token, err)
+// requestHandover asks the owner of l to release it to the host by, and returns the
+// lease as stored. The owner's timestamp stays: only the owner renews.
+func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, by string) (*Lease, error) {
+	requested := withHandoverRequest(l, by, s.serviceNow())
+	if err := s.replaceDocument(ctx, requested, l.rest["timestamp"]); err != nil {
+		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
 	}
-	return nil
+	return requested, nil
 }
 
 // acquireLease writes next, see nextAcquisition, and returns the lease as stored and
@@ -254,6 +266,7 @@ func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Durati
 	next.properties[epochProperty] = fmt.Sprint(l.Epoch() + 1)
 	next.properties[incarnationProperty] = incarnation
 	next.properties[expirationProperty] = expiration.String()
+	next.properties[protocolProperty] = strconv.Itoa(protocolVersion)
 	delete(next.properties, uncleanExitsProperty)
 	if l.owner != "" && l.OwnedByHalley() {
 		next.properties[uncleanExitsProperty] = fmt.Sprint(l.UncleanExits() + 1)

@@ -25,6 +25,11 @@ type leaseWriter struct {
 	// Set it before Run.
 	OnCheckpoint func(continuation string)
 
+	// RunningUntil, if set, returns the latest moment at which the handler calls of
+	// the range will have returned or be left behind, and whether any is running. It
+	// is the answer to a handover request. Set it before Run.
+	RunningUntil func() (end time.Time, running bool)
+
 	store         *leaseStore
 	acquiredLease *Lease        // immutable
 	renewInterval time.Duration // between writes while there is no progress
@@ -37,7 +42,8 @@ type leaseWriter struct {
 	wakeSignal     chan struct{} // capacity 1: a write is due
 	lostSignal     chan struct{} // closed once the lease is lost
 	handoverSignal chan struct{} // closed once another host has requested the lease
-	requestOnce    sync.Once     // closes requested
+	requestOnce    sync.Once     // closes handoverSignal
+	renewUntil     time.Time     // of a requested lease: the owner writes no more after it; zero is no limit
 
 	writeState *writeState
 }
@@ -68,7 +74,8 @@ func (w *leaseWriter) SetProperty(name string, value func() string) { w.properti
 func (w *leaseWriter) Lost() <-chan struct{} { return w.lostSignal }
 
 // HandoverRequested returns a channel that is closed once another host has
-// requested the lease. The owner finishes the current batch and releases it.
+// requested the lease. The owner begins no further handler call, and releases the
+// lease when those that are running have returned.
 func (w *leaseWriter) HandoverRequested() <-chan struct{} { return w.handoverSignal }
 
 // Err returns an error that wraps [ErrLost] once the lease is lost, else nil.
@@ -195,6 +202,10 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 			return false
 		default:
 		}
+		if !w.renewUntil.IsZero() && time.Now().After(w.renewUntil) {
+			<-stop
+			return false
+		}
 		_, sent := w.writeState.writeSchedule()
 		renewal := time.NewTimer(w.renewInterval - time.Since(sent))
 		select {
@@ -217,14 +228,25 @@ func (w *leaseWriter) setLost(err error) {
 	close(w.lostSignal)
 }
 
+// errChanged means that the document changed since it was read, and that this host
+// still owns it.
+var errChanged = errors.New("changed since it was read")
+
+// maxConflicts bounds the writes that are repeated at once after a conflict.
+const maxConflicts = 3
+
 // writeLease stores the acknowledged position and what change adds. It repeats until
 // the write succeeds, stop is closed, ctx ends or the lease is lost. A nil stop
 // is never closed.
 func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, change func(*Lease)) error {
-	for failures := 0; ; {
+	for failures, conflicts := 0, 0; ; {
 		err := w.writeOnce(ctx, change)
 		if err == nil || errors.Is(err, ErrLost) {
 			return err
+		}
+		if errors.Is(err, errChanged) && conflicts < maxConflicts && ctx.Err() == nil {
+			conflicts++ // a request or a lost answer: the next write has the etag that was read
+			continue
 		}
 		failures++
 		w.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
@@ -266,6 +288,22 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	return w.afterConflict(ctx)
 }
 
+// answerRequest says in the next version of the lease how long handler calls run
+// at most, if another host has requested it. After that time the owner stops
+// renewing: the requester must not wait for an owner that does not keep its word.
+func (w *leaseWriter) answerRequest(next *Lease) {
+	next.setBusy(time.Time{})
+	if w.renewUntil.IsZero() || w.RunningUntil == nil {
+		return
+	}
+	if end, running := w.RunningUntil(); running {
+		next.setBusy(w.store.serviceNow().Add(time.Until(end)))
+		if end.After(w.renewUntil) {
+			w.renewUntil = end
+		}
+	}
+}
+
 // beginWrite returns the next version of the lease and the number of its write.
 func (w *leaseWriter) beginWrite() (next *Lease, number int) {
 	next = w.lease.clone()
@@ -274,6 +312,7 @@ func (w *leaseWriter) beginWrite() (next *Lease, number int) {
 	if madeProgress && position != w.acquiredLease.continuation {
 		delete(next.properties, uncleanExitsProperty)
 	}
+	w.answerRequest(next)
 	for name, value := range w.properties {
 		delete(next.properties, name)
 		if v := value(); v != "" {
@@ -292,10 +331,13 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 		return err
 	}
 	if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
-		w.log.Info("handover requested by another host", zap.String("by", by))
-		w.requestOnce.Do(func() { close(w.handoverSignal) })
+		w.requestOnce.Do(func() {
+			w.log.Info("handover requested by another host", zap.String("by", by))
+			w.renewUntil = time.Now().Add(w.renewInterval) // at least: the worker is given time to end
+			close(w.handoverSignal)
+		})
 	}
-	return fmt.Errorf("write lease %q: changed since it was read; trying again", w.lease.token)
+	return fmt.Errorf("write lease %q: %w", w.lease.token, errChanged)
 }
 
 // rereadLease adopts the stored lease. The error is ErrLost if another acquisition
@@ -330,6 +372,8 @@ func (w *leaseWriter) Release(ctx context.Context) error {
 		l.owner = ""
 		delete(l.properties, incarnationProperty)
 		delete(l.properties, expirationProperty)
+		delete(l.properties, protocolProperty)
+		l.setBusy(time.Time{})
 		delete(l.properties, uncleanExitsProperty)
 	})
 	if errors.Is(err, ErrLost) {

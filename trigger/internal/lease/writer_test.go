@@ -154,12 +154,13 @@ func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
 		s, other := b.prepared("a"), b.prepared("b")
 		held := b.acquire(s, "0")
 		stop := b.run(held)
-		must(t, other.RequestHandover(t.Context(), b.leases(s)["0"]))
+		_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
+		must(t, err)
 		<-held.HandoverRequested()
 		stop()
 		must(t, held.Release(t.Context()))
 		l := b.leases(s)["0"]
-		if by, _ := handoverRequest(l, s.Now(), time.Minute); by != "b" || l.owner != "" {
+		if by := handoverRequest(l, s.Now(), time.Minute); by != "b" || l.owner != "" {
 			t.Errorf("released for %q: %+v", by, l)
 		}
 		again := b.acquire(other, "0")

@@ -1,0 +1,128 @@
+package trigger
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A call of 100 s outlasts the expiration of the lease, with all defaults. The host
+// that joins waits for its end and then has its share at once.
+func TestBusyOwnerKeepsItsLease(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		w.fill("doc", 40)
+		slow := func(owner string) Handler {
+			record := w.record(owner)
+			return func(ctx context.Context, b Batch) error {
+				select {
+				case <-time.After(100 * time.Second):
+					return record(ctx, b)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		stopA := w.running(w.host("a", slow("a"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
+		time.Sleep(10 * time.Second)
+		stopB := w.running(w.host("b", slow("b"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
+		time.Sleep(85 * time.Second)
+		for token, l := range w.leaseDocuments() {
+			if l.owner != "a" {
+				t.Errorf("lease %s is %q's while a's call runs", token, l.owner)
+			}
+			if by := l.properties[handoverProperty]; by == "b" && !strings.HasSuffix(l.properties["halley.busy"], " b") {
+				t.Errorf("lease %s is requested and not answered: %v", token, l.properties)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		if got := w.owners(); got["a"] != 1 || got["b"] != 1 {
+			t.Errorf("owners %v after a's calls", got)
+		}
+		w.fill("more", 20)
+		time.Sleep(5 * time.Minute)
+		stopA()
+		stopB()
+		w.complete(0)
+		for _, e := range w.eventsOf(Released) {
+			if e.Reason != HandedOver && e.Reason != Stopped {
+				t.Errorf("range %s ended: %s", e.Range, e.Reason)
+			}
+		}
+	})
+}
+
+func (w *world) eventsOf(kind EventKind) (found []Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// From the release to the new owner's first feed read a range has no owner.
+func TestHandoverLeavesNoGap(t *testing.T) {
+	const request = 15 * time.Millisecond
+	inWorld(t, 8, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		firstRead := map[string]time.Time{} // b's, by range
+		delayed := network{w, func(*http.Request) (*http.Response, error, bool) {
+			time.Sleep(request)
+			return nil, nil, false
+		}}
+		watched := network{w, func(r *http.Request) (*http.Response, error, bool) {
+			if id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid"); isFeed(r) {
+				mu.Lock()
+				if firstRead[id].IsZero() {
+					firstRead[id] = time.Now()
+				}
+				mu.Unlock()
+			}
+			time.Sleep(request)
+			return nil, nil, false
+		}}
+		stopA := w.running(w.hostOn(delayed, "a", w.record("a")))
+		time.Sleep(time.Minute)
+		stopB := w.running(w.hostOn(watched, "b", w.record("b")))
+		time.Sleep(2 * time.Minute)
+		handed := 0
+		for _, e := range w.eventsOf(Released) {
+			if e.Reason != HandedOver {
+				continue
+			}
+			handed++
+			if gap := firstRead[e.Range].Sub(e.Time); gap < 0 || gap > time.Second+request {
+				t.Errorf("range %s had no owner for %v", e.Range, gap)
+			}
+		}
+		if handed != 4 {
+			t.Errorf("%d ranges handed over", handed)
+		}
+		stopA()
+		stopB()
+	})
+}
+
+func TestIdleFleetReadsNoLeaseDocuments(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		var reads atomic.Int64
+		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/colls/leases/docs/") {
+				reads.Add(1)
+			}
+			return nil, nil, false
+		})
+		before := reads.Load()
+		time.Sleep(10 * time.Minute)
+		if n := reads.Load() - before; n > 0 {
+			t.Errorf("%d reads of lease documents in ten idle minutes", n)
+		}
+		stop()
+	})
+}

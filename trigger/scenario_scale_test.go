@@ -1,0 +1,45 @@
+package trigger
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A cold start of 1,000 ranges with requests of 15 ms, in virtual time.
+func TestColdStartOfManyRangesIsQuick(t *testing.T) {
+	const ranges = 1000
+	inWorld(t, ranges, func(t *testing.T, w *world) {
+		w.fill("doc", 8*ranges)
+		var mu sync.Mutex
+		delivered := map[string]time.Duration{}
+		began := time.Now()
+		transport := network{w, func(*http.Request) (*http.Response, error, bool) {
+			time.Sleep(15 * time.Millisecond)
+			return nil, nil, false
+		}}
+		first := time.Duration(0)
+		h := w.hostOn(transport, "a", func(_ context.Context, b Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(delivered) == 0 {
+				first = time.Since(began)
+			}
+			delivered[b.Range.ID] = time.Since(began)
+			return nil
+		}, func(_ *Function, o *Options) { o.Logger = zap.NewNop() })
+		stop := w.running(h)
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		got := len(delivered)
+		mu.Unlock()
+		if first == 0 || first > 2*time.Second || got < ranges*99/100 {
+			t.Errorf("first delivery after %v; %d of %d ranges after 5 s", first, got, ranges)
+		}
+		stop()
+	})
+}
