@@ -22,7 +22,6 @@ type lease struct {
 	position  int64
 	tombstone bool
 	tampered  int       // how often; afterwards earlier epochs may be repeated
-	requested time.Time // when the pending handover request was first written; zero if there is none
 }
 
 // term is one acquisition of one lease by one host.
@@ -201,9 +200,6 @@ func (c *checker) replace(e Event) {
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
-	if e.Op == Request && l.requested.IsZero() {
-		l.requested = e.Time
-	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
 	} else if e.Op != Request {
@@ -239,23 +235,20 @@ func (c *checker) acquire(e Event, l *lease) {
 	}
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
 	c.takenOver(e)
-	l.host, l.requested = e.Host, time.Time{}
+	l.host = e.Host
 }
-
-// rounding is the error of times that leases keep in whole seconds.
-const rounding = time.Second
 
 // acquiredEarly reports whether an acquisition took the lease from an owner that
 // could still deliver. If so, it marks that owner's term as shared as well: both
-// may deliver until its next write. This is allowed only if the owner has not
-// answered a handover request, or if a host has seen a wrong service clock.
+// may deliver until its next write. This is allowed only if a host has seen a wrong
+// service clock.
 func (c *checker) acquiredEarly(e Event, l *lease) bool {
 	owner := c.terms[holder{l.host, tenure{e.Range, l.epoch}}]
 	if owner == nil || l.host == e.Host || !c.up[l.host] || c.limits.Expiration == 0 || e.Sent.Sub(owner.sent) >= c.limits.Expiration {
 		return false
 	}
 	owner.shared = true
-	if !c.stepped && (l.requested.IsZero() || e.Time.Sub(l.requested) < c.limits.Expiration-rounding) {
+	if !c.stepped {
 		c.violate(Ownership, "%q took lease %q from %q, whose last write was sent %s earlier", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
 	}
 	return true

@@ -187,8 +187,8 @@ func TestCheckOfLeasesAndCalls(t *testing.T) {
 		{"taken from a working owner, by a wrong clock, out of order", begun().host(Started, "x").add(Event{Kind: Fault, Op: ClockStep, Host: "y"}).
 			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0).
 			write(1, "a").write(2, "a").call("x", 1, Handled, 2).call("y", 2, Handled, 1).call("y", 2, Handled, 2), nil},
-		{"taken from an owner that does not answer", begun().host(Started, "x").lease(Request, "y", 1, 0).wait(time.Minute).
-			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
+		{"taken from an owner that renews and keeps it", begun().host(Started, "x").lease(Request, "y", 1, 0).wait(time.Minute).
+			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
 		{"taken from an owner that has just got a request", begun().host(Started, "x").lease(Request, "y", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
 		{"taken from a dead owner", begun().host(Started, "x").host(Started, "y").host(Killed, "x").lease(Acquire, "y", 2, 0), nil},
 
