@@ -24,8 +24,12 @@ import (
 // counts the ranges that are not caught up. Failures of the handler are stored in
 // the leases, so that the next drain continues with them. If ctx has a deadline, a
 // handler call gets at most three quarters of the remaining time: a call that takes
-// forever then fails like any other. An error means that some function could not be
-// worked on at all; the others were.
+// forever then fails like any other.
+//
+// An error means that some function could not be worked on at all, also if ctx ended
+// meanwhile: its leases could not be read, or it had ranges and none of their feeds
+// could be read. The others were worked on. Problem in the summary is the first of
+// all other errors.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
 	return h.drain(ctx, func(*functionRunner) bool { return true }, func(*lease.Lease) bool { return true })
 }
@@ -59,9 +63,34 @@ func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted 
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(d.summary)
-		return endedBy(ctx, err)
+		if err == nil {
+			err = d.feedsUnread()
+		}
+		return err
 	})
 	return total, err
+}
+
+// feedsUnread returns an error if the function had ranges to drain and could read
+// none of their feeds.
+func (d *drain) feedsUnread() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.feedsRead || d.readErr == nil {
+		return nil
+	}
+	return fmt.Errorf("no feed of %d ranges could be read: %w", d.summary.Behind, d.readErr)
+}
+
+// noteRead records the outcome of the first feed read of a range.
+func (d *drain) noteRead(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.feedsRead = true
+	} else if d.readErr == nil {
+		d.readErr = err
+	}
 }
 
 // drain is one drain of one function. mu guards its last fields.
@@ -76,6 +105,8 @@ type drain struct {
 	summary   Summary
 	splitSeen bool  // children are waiting to be drained
 	fatalErr  error // the function cannot be worked on any more
+	feedsRead bool  // of some range
+	readErr   error // the first of a range whose feed could not be read, or nil
 }
 
 // drainFunction drains the leases of a function, and then the children of those that split.
@@ -129,6 +160,7 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func
 		select {
 		case d.rangeSlots <- struct{}{}:
 		case <-ctx.Done():
+			d.noteRead(context.Cause(ctx))
 			d.addCounts(Summary{Ranges: 1, Behind: 1})
 			continue
 		}
@@ -152,6 +184,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.In
 	if !superseded {
 		first, idle, err = r.peekFeed(ctx, l)
 	}
+	if idle || first != nil {
+		d.noteRead(nil)
+	}
 	if err == nil && idle {
 		d.addCounts(Summary{Ranges: 1, Idle: 1})
 		return
@@ -165,6 +200,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.In
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	case err != nil:
+		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
 		return
 	}
@@ -176,6 +212,11 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.In
 	err = w.workRange(ctx)
 	r.workerEnded(w, err)
 	s := w.rangeStats.currentStatus()
+	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 {
+		d.noteRead(nil)
+	} else {
+		d.noteRead(err)
+	}
 	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters}, err)
 }
 
@@ -191,7 +232,8 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 		d.mu.Unlock()
 	default:
 		s.Behind = 1
-		if !errors.Is(err, errStopping) {
+		if !errors.Is(err, errStopping) && err != nil {
+			s.Problem = fmt.Sprintf("range %q: %v", l.Token(), err)
 			d.runner.log.Warn("drain ended before the range caught up", zap.String("range", l.Token()), zap.Error(err))
 		}
 		if isFatal(err) {

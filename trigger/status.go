@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +19,11 @@ type Summary struct {
 	Retries int `json:"retries"` // handler calls that failed
 
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
+
+	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up; Drain returned none for it
 }
 
-// Add adds the counts of o.
+// Add adds the counts of o, and its problem if there is none yet.
 func (s *Summary) Add(o Summary) {
 	s.Ranges += o.Ranges
 	s.Idle += o.Idle
@@ -31,6 +34,7 @@ func (s *Summary) Add(o Summary) {
 	s.Changes += o.Changes
 	s.Retries += o.Retries
 	s.DeadLetters += o.DeadLetters
+	s.Problem = cmp.Or(s.Problem, o.Problem)
 }
 
 // Status is a snapshot of a host.

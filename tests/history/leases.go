@@ -21,7 +21,7 @@ type lease struct {
 	epoch     int64
 	position  int64
 	tombstone bool
-	tampered  int       // how often; afterwards earlier epochs may be repeated
+	tampered  int // how often; afterwards earlier epochs may be repeated
 }
 
 // term is one acquisition of one lease by one host.

@@ -40,6 +40,10 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 	if err != nil {
 		return nil, properties, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
+	if ttl := own.DefaultTTL; ttl != nil && *ttl > 0 {
+		return nil, properties, fmt.Errorf("%w: lease container %s/%s deletes its documents after %d s (defaultTtl), so leases and positions would expire; "+
+			"set its defaultTtl to -1, or remove it", ErrSetup, leases.Database(), leases.Name(), *ttl)
+	}
 	s := &leaseStore{container: leases}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
