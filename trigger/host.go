@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,18 +81,20 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 func (h *Host) Owner() string { return h.host.options.Owner }
 
 // Run takes its share of the leases and works on their ranges until ctx ends and
-// everything it started has stopped; then it returns nil. It returns an error
-// earlier only if repeating is useless: a container does not exist, or the leases
-// belong to another kind of processor.
+// everything it started has stopped; then it returns nil.
+//
+// An error that repeating does not mend ends only the function that it concerns: a
+// container does not exist, or the leases belong to another kind of processor.
+// Status says so, and the function is tried again with a backoff of up to a minute.
+// Run returns an error earlier only if all functions have been in that state for a
+// minute, or if more than [Options.MaxStuck] handler calls do not return.
 func (h *Host) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	return h.eachFunction(func(r *functionRunner) error {
-		err := r.runContinuously(ctx)
-		if err != nil {
-			cancel() // ends the others
-		}
-		return err
+		return r.runWithRetries(ctx, end, func() (others bool) {
+			return slices.ContainsFunc(h.functionRunners, (*functionRunner).hasHope)
+		})
 	})
 }
 

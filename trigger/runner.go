@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,9 @@ type functionRunner struct {
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	functionProblem error                    // why the function as a whole makes no progress, or nil
+	attemptBegan    time.Time                // when the function was last started
+	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
+	endedSince      time.Time                // first of the errors that ended it in a row
 }
 
 // rangeCooldown is the time for which this host leaves a failed range to others. It
@@ -126,6 +130,91 @@ func (r *functionRunner) beginStopBudget(ctx context.Context) (end func()) {
 	return end
 }
 
+// stuckCallsError ends the whole host: only a new process ends calls that do not return.
+type stuckCallsError struct {
+	limit int
+	err   error
+}
+
+func (e *stuckCallsError) Error() string {
+	return fmt.Sprintf("more than %d handler calls do not return: %v", e.limit, e.err)
+}
+func (e *stuckCallsError) Unwrap() error { return e.err }
+
+// endPeriod is how long all functions have to be ended by errors before Run
+// returns, and how long a function has to run before such an error is over. It is
+// also the longest wait between attempts. A minute outlasts a role assignment or a
+// container that is created at the same time as the host.
+const endPeriod = time.Minute
+
+// errAllEnded ends the host when no function has worked for endPeriod.
+var errAllEnded = errors.New("all functions have ended")
+
+// runWithRetries runs the function until ctx ends. If an error ends the function,
+// it waits and tries again, unless no function of the host has hope: then it ends
+// the host.
+func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) error {
+	for failures := 1; ; failures++ {
+		began := r.beginAttempt()
+		err := r.runContinuously(ctx)
+		if err == nil || ctx.Err() != nil {
+			return r.endedByHost(ctx)
+		}
+		var stuck *stuckCallsError
+		if errors.As(err, &stuck) {
+			endHost(err)
+			return err
+		}
+		if time.Since(began) >= endPeriod {
+			failures = 1
+		}
+		r.setEnded(err)
+		if !anyHope() {
+			endHost(errAllEnded)
+			return err
+		}
+		r.log.Error("function ended by an error, trying again later", zap.Error(err), zap.Int("failures", failures))
+		if backoff.Sleep(ctx, backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)) != nil {
+			return r.endedByHost(ctx)
+		}
+	}
+}
+
+func (r *functionRunner) beginAttempt() (began time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attemptBegan = time.Now()
+	return r.attemptBegan
+}
+
+// setEnded records that an error ended the function.
+func (r *functionRunner) setEnded(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.endedErr == nil || time.Since(r.attemptBegan) >= endPeriod {
+		r.endedSince = time.Now()
+	}
+	r.endedErr, r.functionProblem = err, err
+}
+
+// endedByHost returns the last error of the function if the host ended because none
+// works, and nil if it was stopped.
+func (r *functionRunner) endedByHost(ctx context.Context) error {
+	if !errors.Is(context.Cause(ctx), errAllEnded) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.endedErr
+}
+
+// hasHope reports whether the function has worked within endPeriod.
+func (r *functionRunner) hasHope() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.endedErr == nil || time.Since(r.endedSince) < endPeriod
+}
+
 // endedBy returns err, or nil if the caller's context ended.
 func endedBy(caller context.Context, err error) error {
 	if caller.Err() != nil {
@@ -147,7 +236,7 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 	case isFatal(err):
 		fail(err)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
-		fail(fmt.Errorf("more than %d handler calls do not return: %w", r.host.options.MaxStuck, err))
+		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly():
 		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
 	}
@@ -288,8 +377,8 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	delete(r.rangeStats, token)
 	before, again := r.coolingRanges[token]
 	delete(r.coolingRanges, token)
-	if reason := reasonOf(err); reason.isOrderly() || reason == LeaseLost {
-		return
+	if reason := reasonOf(err); reason.isOrderly() || reason == LeaseLost || isFatal(err) {
+		return // the function as a whole waits after a fatal error
 	}
 	doublings := 0
 	if again && w.rangeStats.currentStatus().Changes == 0 {
@@ -301,5 +390,8 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 func (r *functionRunner) setProblem(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.functionProblem = err
+	if time.Since(r.attemptBegan) >= endPeriod {
+		r.endedErr = nil
+	}
+	r.functionProblem = cmp.Or(err, r.endedErr)
 }

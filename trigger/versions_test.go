@@ -308,7 +308,9 @@ func TestPositionBeforeTheRetention(t *testing.T) {
 		}
 		before := w.leaseDocuments()["0"].continuation
 		summary, err := w.host("a", w.record("a"), allVersions, quiet).Drain(t.Context())
-		must(t, err)
+		if err == nil || !strings.Contains(err.Error(), "retention") {
+			t.Errorf("drain of a range that cannot be read: %v", err)
+		}
 		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != before {
 			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, before)
 		}
