@@ -53,7 +53,7 @@ func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source,
 		host: p, function: f, leases: leases, feedSource: source, held: held, callTimeout: f.HandlerTimeout, stop: stop,
 		log: log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: emit,
 	}
-	w.rangeStats = newRangeStats(l, w.oldestUnfinished)
+	w.rangeStats = newRangeStats(l, w.standingProblem)
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: held.Advance, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
@@ -81,6 +81,11 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		MergedRange: l.ByKeys(), SavedRetries: l.Property(retriesProperty),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
+}
+
+// standingProblem returns why the range is late or soon will be, whatever its lanes do.
+func (w *rangeWorker) standingProblem() error {
+	return errors.Join(w.held.WriteProblem(), w.oldestUnfinished())
 }
 
 // jitterKey spreads the waits of hosts and ranges.

@@ -24,6 +24,18 @@ const (
 	regionalDelay = time.Second      // between these retries
 )
 
+// statusRetryWith is the service's answer to a write that met another one: repeat it.
+const statusRetryWith = 449
+
+type throttleKey struct{}
+
+// WithoutThrottleRetries returns a context whose calls return an answer with status
+// 429 or 449 at once, for callers that do something else meanwhile. They wait
+// for [Error.RetryAfter] themselves.
+func WithoutThrottleRetries(ctx context.Context) context.Context {
+	return context.WithValue(ctx, throttleKey{}, true)
+}
+
 // retryPolicy sends an operation to a region, reads the answer, and retries if
 // that is safe.
 type retryPolicy struct {
@@ -62,6 +74,9 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		}
 		p.recordFindings(op, endpoint, decision)
 		wait, retry := p.planRetry(&used, decision)
+		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
+			retry = false
+		}
 		failed := failure(op, resp, err, decision)
 		if !retry || err != nil && ctx.Err() != nil {
 			return resp, failed

@@ -100,7 +100,7 @@ func (s *Set) Prepare(ctx context.Context) error {
 }
 
 func (s *Set) open(ctx context.Context) (err error) {
-	s.store, s.monitored, err = openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix)
+	s.store, s.monitored, err = openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix, s.cfg.Log)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -24,6 +25,7 @@ type leaseStore struct {
 	container *cosmos.Container
 	idPrefix  string // of document ids: processor name, account host and resource ids
 	keyedBy   string // "id", "partitionKey" or "" (system key)
+	writeGate *writeGate
 
 	mu           sync.Mutex        // guards listed; never held during I/O
 	listedLeases map[string]*Lease // leases of the last list, by the text of their documents
@@ -31,7 +33,7 @@ type leaseStore struct {
 
 // openStore finds out under which ids and partition keys the leases of a
 // function are kept, and returns the properties of the monitored container.
-func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string) (*leaseStore, cosmos.ContainerProperties, error) {
+func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string, log *zap.Logger) (*leaseStore, cosmos.ContainerProperties, error) {
 	properties, err := monitored.Properties(ctx)
 	if err != nil {
 		return nil, properties, fmt.Errorf("read container %s/%s: %w", monitored.Database(), monitored.Name(), err)
@@ -44,7 +46,7 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 		return nil, properties, fmt.Errorf("%w: lease container %s/%s deletes its documents after %d s (defaultTtl), so leases and positions would expire; "+
 			"set its defaultTtl to -1, or remove it", ErrSetup, leases.Database(), leases.Name(), *ttl)
 	}
-	s := &leaseStore{container: leases}
+	s := &leaseStore{container: leases, writeGate: newWriteGate(log)}
 	switch paths := own.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"

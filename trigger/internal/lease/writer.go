@@ -180,19 +180,36 @@ func (w *leaseWriter) requestWrite() {
 	}
 }
 
+// WriteProblem returns an error while the service refuses the writes of the lease.
+func (w *leaseWriter) WriteProblem() error {
+	since, err := w.writeState.refusal()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lease writes refused since %s: %w", since.UTC().Format(time.RFC3339), err)
+}
+
 // Run writes the lease until stop is closed or the lease is lost. ctx bounds the
 // requests and outlives stop.
 func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
+	defer w.store.writeGate.forget(w.acquiredLease.token)
 	for w.waitDue(stop) {
 		err := w.writeLease(ctx, stop, nil)
-		if errors.Is(err, ErrLost) {
+		switch {
+		case errors.Is(err, errDeferred):
+			w.writeState.setDue()
+		case errors.Is(err, ErrLost):
 			w.setLost(err)
-		}
-		if err != nil {
+			return
+		case err != nil:
 			return
 		}
 	}
 }
+
+// errDeferred means that the service refused a checkpoint, which gives way to
+// renewals.
+var errDeferred = errors.New("checkpoint refused; deferred")
 
 // waitDue returns true when a write or a renewal is due, false once stop is closed.
 func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
@@ -206,21 +223,39 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 			<-stop
 			return false
 		}
-		_, sent := w.writeState.writeSchedule()
-		renewal := time.NewTimer(w.renewInterval - time.Since(sent))
-		select {
-		case <-stop:
-			renewal.Stop()
-			return false
-		case <-w.wakeSignal:
-			renewal.Stop()
-			if due, _ := w.writeState.writeSchedule(); due {
+		due, sent := w.writeState.writeSchedule()
+		wait := w.renewInterval - time.Since(sent)
+		var open <-chan struct{}
+		if due {
+			may, again, opened := true, time.Time{}, open
+			if wait > 0 {
+				may, again, opened = w.store.writeGate.mayCheckpoint()
+			}
+			if may {
 				return true
 			}
-		case <-renewal.C:
-			return true
+			wait, open = min(wait, time.Until(again)), opened
 		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-stop:
+			timer.Stop()
+			return false
+		case <-w.wakeSignal:
+		case <-open:
+		case <-timer.C:
+			if !due || time.Since(sent) >= w.renewInterval {
+				return true
+			}
+		}
+		timer.Stop()
 	}
+}
+
+// isRenewalDue reports whether a write cannot wait: the lease has to be renewed.
+func (w *leaseWriter) isRenewalDue() bool {
+	_, sent := w.writeState.writeSchedule()
+	return time.Since(sent) >= w.renewInterval
 }
 
 func (w *leaseWriter) setLost(err error) {
@@ -231,6 +266,11 @@ func (w *leaseWriter) setLost(err error) {
 // errChanged means that the document changed since it was read, and that this host
 // still owns it.
 var errChanged = errors.New("changed since it was read")
+
+// maxRefusedPause bounds the backoff of a refused renewal unless the service
+// requests a longer wait: from the first attempt at 17 s until trust ends at 54 s,
+// a renewal gets about 18 attempts.
+const maxRefusedPause = 2 * time.Second
 
 // maxConflicts bounds the writes that are repeated at once after a conflict.
 const maxConflicts = 3
@@ -249,8 +289,20 @@ func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, chan
 			continue
 		}
 		failures++
-		w.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
-		wait := time.NewTimer(backoff.Wait(failures, backoff.Min, w.renewInterval/2, w.acquiredLease.owner, w.acquiredLease.token))
+		pause := backoff.Wait(failures, backoff.Min, w.renewInterval/2, w.acquiredLease.owner, w.acquiredLease.token)
+		if retryAfter, refused := refusal(err); refused {
+			w.writeState.setRefused(err)
+			if renewal := w.isRenewalDue(); stop != nil { // Run forgets it at its end
+				w.store.writeGate.refuse(w.acquiredLease.token, renewal, retryAfter, err)
+				if !renewal {
+					return errDeferred
+				}
+			}
+			pause = max(min(pause, maxRefusedPause), retryAfter)
+		} else {
+			w.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
+		}
+		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
 		case <-stop:
@@ -275,7 +327,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 		change(next)
 	}
 	sent := time.Now()
-	err := w.store.replaceLease(bounded, next)
+	err := w.store.replaceLease(cosmos.WithoutThrottleRetries(bounded), next)
 	switch o := cosmos.Classify(err); {
 	case o == cosmos.Succeeded:
 		w.adoptLease(next, sent, number)
@@ -285,7 +337,11 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
-	return w.afterConflict(ctx)
+	readErr := w.afterConflict(ctx)
+	if _, refused := refusal(err); refused && errors.Is(readErr, errChanged) {
+		return err // the lease is held: the refusal is the news
+	}
+	return readErr
 }
 
 // answerRequest says in the next version of the lease how long handler calls run
@@ -359,6 +415,7 @@ func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 	moved := l.continuation != w.lease.continuation
 	w.lease = l
 	w.writeState.writeSucceeded(l.continuation, sent, number)
+	w.store.writeGate.forget(l.token)
 	if moved && w.OnCheckpoint != nil {
 		w.OnCheckpoint(l.continuation)
 	}

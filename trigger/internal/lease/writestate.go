@@ -19,6 +19,8 @@ type writeState struct {
 	lastSuccess              int           // number of the last successful write
 	writtenSignal            chan struct{} // closed and replaced at each successful write
 	loss                     error         // why the lease is lost, or nil
+	refusedErr               error         // why the service refuses writes for the moment, or nil
+	refusedSince             time.Time     // first refusal in a row
 }
 
 func newWriteState(continuation string, sent time.Time) *writeState {
@@ -49,6 +51,23 @@ func (s *writeState) setLoss(err error) {
 	s.loss = err
 }
 
+// setRefused records that the service refused a write.
+func (s *writeState) setRefused(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusedErr == nil {
+		s.refusedSince = time.Now()
+	}
+	s.refusedErr = err
+}
+
+// refusal returns why the service refuses writes and since when, nil if it does not.
+func (s *writeState) refusal() (since time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusedSince, s.refusedErr
+}
+
 // beginWrite starts a write: it returns the position to store, whether the owner has
 // made progress, and the number of the write.
 func (s *writeState) beginWrite() (position string, madeProgress bool, number int) {
@@ -63,7 +82,7 @@ func (s *writeState) beginWrite() (position string, madeProgress bool, number in
 func (s *writeState) writeSucceeded(stored string, sent time.Time, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastSent, s.storedContinuation, s.lastSuccess, s.isWriting = sent, stored, number, false
+	s.lastSent, s.storedContinuation, s.lastSuccess, s.isWriting, s.refusedErr = sent, stored, number, false, nil
 	close(s.writtenSignal)
 	s.writtenSignal = make(chan struct{})
 }

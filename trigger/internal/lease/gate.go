@@ -1,0 +1,111 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// writeGate knows whether the account refuses lease writes for the moment: it
+// throttles them (429), asks to repeat them (449) or is not available (503). Then
+// renewals go before checkpoints: a checkpoint waits until its lease has to be
+// renewed anyway, and if no renewal is refused, one in each period is sent to see
+// whether writes are accepted again. All writers of a function share a gate.
+type writeGate struct {
+	log *zap.Logger
+
+	mu         sync.Mutex      // guards the fields below, and no other lock is taken under it
+	refused    map[string]bool // tokens of leases whose last write was refused, and whether it was a renewal
+	renewals   int             // refused renewals
+	since      time.Time       // when the first of them was refused
+	probeAt    time.Time       // the next checkpoint may be sent
+	period     time.Duration   // between such checkpoints
+	openSignal chan struct{}   // closed when no write is refused any more
+}
+
+// minProbePeriod bounds the checkpoints that are sent while writes are refused; the
+// service's Retry-After is often a few milliseconds.
+const minProbePeriod = time.Second
+
+func newWriteGate(log *zap.Logger) *writeGate {
+	return &writeGate{log: log, refused: map[string]bool{}, openSignal: make(chan struct{})}
+}
+
+// refusal returns the service's wait if an error says that it refuses writes for
+// the moment.
+func refusal(err error) (wait time.Duration, refused bool) {
+	var answer *cosmos.Error
+	if !errors.As(err, &answer) || !slices.Contains([]int{429, 449, 503}, answer.Status) {
+		return 0, false
+	}
+	return answer.RetryAfter, true
+}
+
+// refuse records that a write of a lease was refused.
+func (g *writeGate) refuse(token string, renewal bool, wait time.Duration, err error) {
+	g.mu.Lock()
+	first := len(g.refused) == 0
+	if first {
+		g.since = time.Now()
+	}
+	g.drop(token)
+	g.refused[token] = renewal
+	if renewal {
+		g.renewals++
+	}
+	g.period = max(wait, minProbePeriod)
+	g.probeAt = time.Now().Add(g.period)
+	g.mu.Unlock()
+	if first {
+		g.log.Warn("lease writes refused; the leases are kept, and the writes repeated", zap.Error(err))
+	}
+}
+
+// forget records that a lease was written, or that this host does not write it any more.
+func (g *writeGate) forget(token string) {
+	g.mu.Lock()
+	over := g.drop(token) && len(g.refused) == 0
+	since := g.since
+	if over {
+		close(g.openSignal)
+		g.openSignal = make(chan struct{})
+	}
+	g.mu.Unlock()
+	if over {
+		g.log.Info("lease writes accepted again", zap.Duration("refusedFor", time.Since(since)))
+	}
+}
+
+// drop removes a lease and reports whether it was there. The caller holds mu.
+func (g *writeGate) drop(token string) (found bool) {
+	renewal, found := g.refused[token]
+	if renewal {
+		g.renewals--
+	}
+	delete(g.refused, token)
+	return found
+}
+
+// mayCheckpoint reports whether a checkpoint may be sent now. If not, it returns
+// when to ask again, and a channel that is closed when writes are accepted.
+func (g *writeGate) mayCheckpoint() (may bool, again time.Time, open <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.refused) == 0 {
+		return true, time.Time{}, g.openSignal
+	}
+	now := time.Now()
+	if now.Before(g.probeAt) {
+		return false, g.probeAt, g.openSignal
+	}
+	g.probeAt = now.Add(g.period)
+	if g.renewals == 0 {
+		return true, time.Time{}, g.openSignal
+	}
+	return false, g.probeAt, g.openSignal
+}
