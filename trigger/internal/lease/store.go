@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +170,7 @@ func (s *leaseStore) readLease(ctx context.Context, l *Lease) (*Lease, error) {
 func (s *leaseStore) readIfChanged(ctx context.Context, l *Lease, etag azcore.ETag) (fresh *Lease, changed bool, err error) {
 	resp, changed, err := s.container.ReadIfChanged(ctx, l.id, l.partitionKey, etag)
 	if cosmos.Classify(err) == cosmos.NotFound {
-		return nil, false, fmt.Errorf("read lease %q: %w (document deleted)", l.token, ErrLost)
+		return nil, false, fmt.Errorf("read lease %q: %w", l.token, errDeleted)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read lease %q: %w", l.token, err)
@@ -287,7 +288,10 @@ func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Durati
 func (s *leaseStore) markerID() string { return s.idPrefix + ".info" }
 func (s *leaseStore) lockID() string   { return s.idPrefix + ".lock" }
 
-// readStamp reads a stamp: when it was written and its etag, "" if there is none.
+// sinceProperty of a marker that was restored is the time of the first one, Unix seconds.
+const sinceProperty = "halley.since"
+
+// readStamp reads a stamp: when it was first written and its etag, "" if there is none.
 func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
 	resp, err := s.container.Read(ctx, id, s.newKey(id))
 	if cosmos.Classify(err) == cosmos.NotFound {
@@ -297,12 +301,13 @@ func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Tim
 		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
 	}
 	var doc struct {
-		TS int64 `json:"_ts"`
+		TS    int64 `json:"_ts"`
+		Since int64 `json:"halley.since"` // sinceProperty
 	}
 	if err := json.Unmarshal(resp.Body, &doc); err != nil {
 		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
 	}
-	return time.Unix(doc.TS, 0), resp.ETag, true, nil
+	return time.Unix(cmp.Or(doc.Since, doc.TS), 0), resp.ETag, true, nil
 }
 
 // createStamp creates a stamp with further properties and returns its etag, ""

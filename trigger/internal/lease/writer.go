@@ -333,7 +333,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 		w.adoptLease(next, sent, number)
 		return nil
 	case o == cosmos.NotFound:
-		return fmt.Errorf("write lease %q: %w (document deleted)", w.lease.token, ErrLost)
+		return w.deletedError()
 	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
@@ -400,14 +400,30 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 // has replaced this one.
 func (w *leaseWriter) rereadLease(ctx context.Context) error {
 	fresh, err := w.store.readLease(ctx, w.lease)
+	if errors.Is(err, errDeleted) {
+		return w.deletedError()
+	}
 	if err != nil {
 		return err
+	}
+	if fresh.ownership() != w.acquiredLease.ownership() && w.lease.isRecreated(fresh) {
+		return w.deletedError()
 	}
 	if fresh.ownership() != w.acquiredLease.ownership() {
 		return fmt.Errorf("write lease %q: %w (owner %q, epoch %d)", w.lease.token, ErrLost, fresh.owner, fresh.Epoch())
 	}
 	w.lease = fresh
 	return nil
+}
+
+// deletedError is the loss of a lease whose document is gone. If this host trusts
+// its ownership, the lease can be restored; otherwise another host may have
+// acquired and retired it.
+func (w *leaseWriter) deletedError() error {
+	if trusted, _ := w.writeState.isTrusted(w.trustedFor); trusted {
+		return fmt.Errorf("write lease %q: %w", w.lease.token, errDeleted)
+	}
+	return fmt.Errorf("write lease %q: %w (document deleted after trust ended)", w.lease.token, ErrLost)
 }
 
 // adoptLease records a successful write.

@@ -1,0 +1,148 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"halley/trigger/cosmos"
+)
+
+// deleteLeases deletes the lease documents of the function, and the marker if wanted.
+func (w *world) deleteLeases(marker bool) {
+	w.t.Helper()
+	for _, l := range w.leaseDocuments() {
+		_, err := w.leases.Delete(w.t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
+		must(w.t, err)
+	}
+	if marker {
+		id := w.leasePrefix() + ".info"
+		_, err := w.leases.Delete(w.t.Context(), id, cosmos.NewPartitionKey(id), "")
+		must(w.t, err)
+	}
+}
+
+func quietFromNow(f *Function, o *Options) { f.StartFrom, o.Logger = FromNow(), zap.NewNop() }
+
+// All lease documents are deleted under two running hosts. They are back within two
+// acquire intervals, at the acknowledged positions.
+func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
+	for _, marker := range []bool{false, true} {
+		t.Run(fmt.Sprint("marker deleted ", marker), func(t *testing.T) {
+			inWorld(t, 8, func(t *testing.T, w *world) {
+				core, logged := observer.New(zap.ErrorLevel)
+				stopA := w.running(w.host("a", w.record("a"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				time.Sleep(time.Minute)
+				stopB := w.running(w.host("b", w.record("b"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				time.Sleep(2*time.Minute + 3*time.Second)
+				w.fill("before", 80)
+				time.Sleep(time.Minute)
+				before := w.leaseDocuments()
+				w.deleteLeases(marker)
+				w.fill("meanwhile", 80)
+				time.Sleep(26 * time.Second)
+				after := w.leaseDocuments()
+				for token, l := range before {
+					switch got := after[token]; {
+					case got == nil:
+						t.Errorf("lease %s is not back", token)
+					case got.continuation == "" || got.epoch() <= l.epoch():
+						t.Errorf("lease %s is back at %q in epoch %d, was at %q in epoch %d", token, got.continuation, got.epoch(), l.continuation, l.epoch())
+					}
+				}
+				time.Sleep(time.Minute)
+				if got := w.owners(); got[""] > 0 {
+					t.Errorf("owners %v", got)
+				}
+				w.complete(80) // what was delivered after the last answered checkpoint
+				if n := logged.FilterMessageSnippet("lease document was deleted").Len(); n != 8 {
+					t.Errorf("%d restored leases logged", n)
+				}
+				id := w.leasePrefix() + ".info"
+				if _, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id)); err != nil {
+					t.Errorf("marker: %v", err)
+				}
+				stopA()
+				stopB()
+			})
+		})
+	}
+}
+
+// Host F starts at any moment after everything was deleted under host A, and may
+// bootstrap at now. Host A cannot write in time what it has read: its handler is
+// slow. Nothing that was written is lost.
+func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
+	for second := range 24 {
+		t.Run(fmt.Sprint(second, " s"), func(t *testing.T) {
+			inWorld(t, 4, func(t *testing.T, w *world) {
+				slow := func(owner string) Handler {
+					record := w.record(owner)
+					return func(ctx context.Context, b Batch) error {
+						select {
+						case <-time.After(9 * time.Second):
+							return record(ctx, b)
+						case <-ctx.Done():
+							return ctx.Err()
+						}
+					}
+				}
+				stopA := w.running(w.host("a", slow("a"), quietFromNow, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }))
+				time.Sleep(30*time.Second + 300*time.Millisecond)
+				w.fill("doc", 80)
+				time.Sleep(5 * time.Second)
+				w.deleteLeases(true)
+				time.Sleep(time.Duration(second) * time.Second)
+				stopF := w.running(w.host("f", slow("f"), quietFromNow))
+				time.Sleep(6 * time.Minute)
+				w.lossless()
+				stopA()
+				stopF()
+			})
+		})
+	}
+}
+
+// lossless checks that the newest version of every document was delivered.
+func (w *world) lossless() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[string]bool{}
+	for _, d := range w.delivered {
+		seen[fmt.Sprint(d.doc.ID, "@", d.doc.Version)] = true
+	}
+	var lost []string
+	for id, version := range w.written {
+		if name := fmt.Sprint(id, "@", version); !seen[name] {
+			lost = append(lost, name)
+		}
+	}
+	if len(lost) > 0 {
+		w.t.Errorf("%d of %d lost: %s", len(lost), len(w.written), strings.Join(lost, " "))
+	}
+}
+
+func TestRestoredMarkerKeepsTheTimeOfTheFirst(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.running(w.host("a", w.record("a"), quietFromNow))
+		time.Sleep(time.Minute)
+		w.deleteLeases(true)
+		time.Sleep(time.Minute)
+		id := w.leasePrefix() + ".info"
+		resp, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
+		must(t, err)
+		var doc map[string]any
+		must(t, json.Unmarshal(resp.Body, &doc))
+		if since, _ := doc["halley.since"].(float64); int64(since) != bootEpoch {
+			t.Errorf("marker %s", resp.Body)
+		}
+		stop()
+	})
+}
