@@ -159,9 +159,6 @@ func IsThrottled(err error) (throttled bool, retryAfter time.Duration) {
 	return false, 0
 }
 
-// statusRetryWith is 449: a concurrent write was in the way.
-const statusRetryWith = 449
-
 // isStatus reports whether err holds an [Error] with the status and, if any
 // substatuses are given, one of them.
 func isStatus(err error, status int, substatus ...int) bool {
