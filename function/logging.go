@@ -11,10 +11,12 @@ import (
 )
 
 // newLogger logs JSON lines to stdout and redirects Go's log package there as well:
-// if a line went to stderr, the Functions host would report it as an error.
+// if a line went to stderr, the Functions host would report it as an error. The
+// watcher of signals uses it as well.
 func newLogger(level logLevel) *zap.Logger {
 	log := jsonLogger(os.Stdout, level)
 	zap.RedirectStdLog(log)
+	zap.ReplaceGlobals(log)
 	return log
 }
 

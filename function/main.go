@@ -7,15 +7,13 @@
 //
 // Exit codes: 0 if done; 1 if failed, with an error on stderr or, under a host, in
 // the log; 200 if the Functions host should start the process again, after a signal
-// or when handlers are stuck. A second signal ends the process at once.
+// or when handlers are stuck. A signal that comes more than a second after the first
+// ends the process at once, with 128 and its number.
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -25,10 +23,16 @@ func main() { os.Exit(start(os.Args[1:])) }
 // start runs the mode that arguments and environment select, and returns the exit
 // code.
 func start(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	port, hosted := functionsPort()
+	hosted = hosted && len(args) == 0
+	ctx, stop := stopOnSignal(func(s os.Signal) int {
+		if hosted {
+			return exitHosted
+		}
+		return signalledCode(s)
+	})
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next signal kills
-	switch port, hosted := functionsPort(); {
+	switch {
 	case len(args) > 0:
 	case os.Getenv("AWS_LAMBDA_RUNTIME_API") != "":
 		return serveLambda(ctx)

@@ -17,8 +17,8 @@ func runCommand() *cobra.Command {
 		Long: `Run takes a share of the leases of the enabled functions and calls their
 handlers with changes as they arrive, until SIGTERM or Ctrl-C. Then it stops in
 good order and exits with 0: running handlers may finish, their progress is
-checkpointed, and the leases are released. A second signal ends the process at
-once.
+checkpointed, and the leases are released. A signal that comes more than a
+second after the first ends the process at once; its leases then expire.
 
 Settings are environment variables; halley check prints them. The log is JSON
 on stdout.`,
