@@ -153,3 +153,25 @@ func TestCheckpointEveryCountsWhatWasPassed(t *testing.T) {
 		w.complete(0)
 	})
 }
+
+// A request counts even if the changes after its batch were finished first, in other
+// lanes and without a request.
+func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.fill("doc", 30)
+		var first atomic.Int64
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			if b.Changes[0].ID() != "doc0" {
+				return nil
+			}
+			first.Store(b.Changes[0].LSN)
+			b.Checkpoint()
+			return backoff.Sleep(ctx, time.Minute)
+		}, manually, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 1 })
+		_, err := h.Drain(t.Context())
+		must(t, err)
+		if got, want := w.leaseDocuments()["0"].continuation, fmt.Sprintf("%q", fmt.Sprint(first.Load())); got != want {
+			t.Errorf("checkpoint %s, the batch with the request ends at %s; head %s", got, want, w.head())
+		}
+	})
+}

@@ -323,6 +323,9 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 	wasSuspect := g.suspect
 	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
+	if v.Checkpoint {
+		l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
+	}
 	l.finishItems(handled)
 	cause := context.Cause(held)
 	if len(failed) > 0 && cause != nil && v.Outcome != Hung {
@@ -332,9 +335,6 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 		l.succeeded()
 	}
 	if len(failed) == 0 {
-		if v.Checkpoint {
-			l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
-		}
 		g.items = nil
 		l.keysFinished(g)
 		if wasSuspect || l.isolation.isAnnouncing() {

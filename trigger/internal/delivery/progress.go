@@ -27,6 +27,8 @@ type progress struct {
 	newestSeq   int64       // sequence number of the newest change
 	endPosition string      // of the prefix; "" before its first change
 	endSeq      int64       // last change in it
+
+	requestedEnd string // position of the last manual checkpoint
 }
 
 // position is where a change is in the feed.
@@ -103,25 +105,29 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 			released = append(released, o.detachOne()...)
 		}
 	}
-	end, seq := p.endPosition, p.endSeq
-	for len(p.openPages) > 0 && p.openPages[0].unfinished == 0 {
+	end, seq, requested := p.endPosition, p.endSeq, ""
+	for len(p.openPages) > 0 {
 		o := p.openPages[0]
+		done := o.finishedPrefix()
+		if at, n, named := o.positionWithin(done); named {
+			end, seq = at, o.seqBefore+int64(n)
+		}
+		if at, _, named := o.positionWithin(min(done, int(p.schedule.requestedSeq-o.seqBefore))); named {
+			requested = at
+		}
+		if o.unfinished > 0 {
+			break
+		}
 		if o.feedPage != nil { // a page without changes
 			released, o.feedPage = append(released, o.feedPage), nil
 		}
 		pageFinished = pageFinished || len(o.changes) > 0
-		end, seq = o.continuation, o.seqBefore+int64(len(o.itemDone))
 		p.openPages = p.openPages[1:]
-	}
-	if len(p.openPages) > 0 {
-		if inner, n := p.openPages[0].innerPosition(); n > 0 {
-			end, seq = inner, p.openPages[0].seqBefore+int64(n)
-		}
 	}
 	p.endSeq = max(p.endSeq, seq)
 	if end != p.endPosition && !p.isBehind(end) {
 		p.endPosition = end
-		p.savePrefix()
+		p.savePrefix(requested)
 	}
 	return released, pageFinished
 }
@@ -188,49 +194,57 @@ func (p *progress) finishedSeq() int64 {
 		return p.newestSeq
 	}
 	o := p.openPages[0]
-	if o.unfinished == 0 {
-		return o.seqBefore + int64(len(o.itemDone))
-	}
-	return o.seqBefore + int64(slices.Index(o.itemDone, false))
+	return o.seqBefore + int64(o.finishedPrefix())
 }
 
 // requestCheckpoint asks for a manual checkpoint after the change with that sequence
-// number. If that position has no name, because it is inside a transaction or in a
+// number, once the prefix holds it. A lane requests it before it finishes that change:
+// the prefix may pass the change together with later ones that other lanes have
+// finished. If the position has no name, because it is inside a transaction or in a
 // page of a merged range, the last position before it is saved.
 func (p *progress) requestCheckpoint(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.schedule.requestedSeq = max(p.schedule.requestedSeq, seq)
-	if p.schedule.setting.Manual && p.endPosition != "" {
-		p.savePrefix()
+	if p.schedule.setting.Manual && p.endPosition != "" && p.endSeq <= p.schedule.requestedSeq {
+		p.savePrefix(p.endPosition)
 	}
 }
 
-// savePrefix passes the end of the prefix on as the checkpoint setting says.
-func (p *progress) savePrefix() {
-	if !p.schedule.setting.Manual {
+// savePrefix passes the end of the prefix on as the checkpoint setting says. requested
+// is the last position that a manual checkpoint may hold, "" if it has not moved.
+func (p *progress) savePrefix(requested string) {
+	switch {
+	case !p.schedule.setting.Manual:
 		p.advancePosition(p.endPosition, p.schedule.isDue(p.endSeq))
-	} else if p.endSeq <= p.schedule.requestedSeq {
-		p.advancePosition(p.endPosition, true)
+	case requested != "" && requested != p.requestedEnd:
+		p.requestedEnd = requested
+		p.advancePosition(requested, true)
 	}
 }
 
-// innerPosition names the last position inside the page before which everything
-// is finished, and counts the changes before it; 0 means that there is none. A
+// finishedPrefix counts the finished changes at the start of the page.
+func (o *openPage) finishedPrefix() int {
+	if o.unfinished == 0 {
+		return len(o.itemDone)
+	}
+	return slices.Index(o.itemDone, false)
+}
+
+// positionWithin names the last position after at most n changes of the page, and
+// counts the changes before it. named is false if there is no such position. A
 // transaction shares one LSN and is never divided.
-func (o *openPage) innerPosition() (string, int) {
-	if !o.innerNamed {
-		return "", 0
+func (o *openPage) positionWithin(n int) (position string, changes int, named bool) {
+	if n >= len(o.changes) {
+		return o.continuation, len(o.changes), true
 	}
-	first := slices.Index(o.itemDone, false) // there is one, as the page is unfinished
-	end := first
-	for end > 0 && o.changes[end-1].lsn == o.changes[first].lsn {
-		end--
+	for n > 0 && o.changes[n-1].lsn == o.changes[n].lsn {
+		n--
 	}
-	if end == 0 {
-		return "", 0
+	if n <= 0 || !o.innerNamed {
+		return "", 0, false
 	}
-	return quotedLSN(o.changes[end-1].lsn), end
+	return quotedLSN(o.changes[n-1].lsn), n, true
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.
