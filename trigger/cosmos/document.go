@@ -15,11 +15,12 @@ import (
 
 // Response is the answer to an operation on one document.
 type Response struct {
-	ETag       azcore.ETag     // of the current version; empty after a delete
-	Date       time.Time       // the service's, in whole seconds
-	Charge     float64         // request units
-	ActivityID string          // to quote to Azure support
-	Body       json.RawMessage // the document, after a read; empty after a write
+	ETag         azcore.ETag     // of the current version; empty after a delete
+	SessionToken string          // of the physical range, for [FeedRequest].SessionToken
+	Date         time.Time       // the service's, in whole seconds
+	Charge       float64         // request units
+	ActivityID   string          // to quote to Azure support
+	Body         json.RawMessage // the document, after a read; empty after a write
 }
 
 // Create creates a document. If the document exists, [IsConflict] holds for the
@@ -153,10 +154,11 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 		return Response{}, err
 	}
 	return Response{
-		ETag:       etag(resp.Header),
-		Date:       date(resp.Header),
-		Charge:     charge(resp.Header),
-		ActivityID: resp.Header.Get(headerActivityID),
-		Body:       op.answer.bytes,
+		ETag:         etag(resp.Header),
+		SessionToken: resp.Header.Get(headerSessionToken),
+		Date:         date(resp.Header),
+		Charge:       charge(resp.Header),
+		ActivityID:   resp.Header.Get(headerActivityID),
+		Body:         op.answer.bytes,
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,28 @@ func TestFeedOnEmulator(t *testing.T) {
 	page := must[*cosmos.Page](t)(c.ReadFeed(ctx, cosmos.FeedRequest{Range: ranges[0], Continuation: end}))
 	if page.SessionLSN < page.Items[1].LSN || page.LSN == 0 || page.Charge <= 0 || page.Date.IsZero() || page.ActivityID == "" {
 		t.Errorf("head of the page: %+v", page)
+	}
+}
+
+// A feed read that carries the token of a write is not older than that write.
+func TestFeedReadCarriesSessionToken(t *testing.T) {
+	ctx := t.Context()
+	c, account := newContainer(t, nil)
+	ranges := must[[]cosmos.Range](t)(c.Ranges(ctx))
+	written := must[cosmos.Response](t)(c.Upsert(ctx, cosmos.NewPartitionKey("p"), doc{"d", "p", 1}))
+	if written.SessionToken == "" {
+		t.Fatal("the write has no session token")
+	}
+	behind := 0
+	account.Inject(emulator.Fault{Resource: "docs", Count: 1, Status: 404, SubStatus: 1002, Match: func(r *http.Request) bool {
+		if r.Header.Get("x-ms-session-token") == written.SessionToken {
+			behind++ // the replica has not reached the session
+		}
+		return behind > 0
+	}})
+	page := must[*cosmos.Page](t)(c.ReadFeed(ctx, cosmos.FeedRequest{Range: ranges[0], SessionToken: written.SessionToken}))
+	if behind != 1 || len(page.Items) != 1 || page.SessionToken != written.SessionToken {
+		t.Errorf("%d changes, token %q after %q", len(page.Items), page.SessionToken, written.SessionToken)
 	}
 }
 

@@ -99,6 +99,15 @@ type FeedRequest struct {
 	// page for that reason).
 	Start Start
 
+	// SessionToken is the [Response].SessionToken of a write to the range, or the
+	// [Page].SessionToken of an earlier page. Under Session consistency the answer
+	// is then not older than that write or page: a region that has not reached it
+	// answers 404/1002, and ReadFeed asks the next one. If it is empty, or the
+	// account's consistency is weaker than Session, the service answers with what
+	// the region has.
+	// https://learn.microsoft.com/azure/cosmos-db/change-feed lists it.
+	SessionToken string
+
 	// MaxItems is a hint; 0 means the service's own page size. A transaction is
 	// never divided, so a page may have more items.
 	MaxItems int
@@ -116,12 +125,13 @@ type Page struct {
 	// request would return the same items.
 	Continuation string
 
-	NotModified bool  // no new changes: wait before the next request
-	SessionLSN  int64 // newest LSN of the range, from the session token; 0 if absent
-	LSN         int64 // the lsn header; 0 if absent
-	Charge      float64
-	Date        time.Time // by the service's clock, in whole seconds
-	ActivityID  string
+	NotModified  bool   // no new changes: wait before the next request
+	SessionToken string // of the range, for [FeedRequest].SessionToken; "" if absent
+	SessionLSN   int64  // newest LSN of the range, from the session token; 0 if absent
+	LSN          int64  // the lsn header; 0 if absent
+	Charge       float64
+	Date         time.Time // by the service's clock, in whole seconds
+	ActivityID   string
 
 	buffer *buffer
 }
@@ -185,6 +195,7 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	page := &Page{
 		Continuation: h.Get("Etag"),
 		NotModified:  resp.StatusCode == http.StatusNotModified,
+		SessionToken: h.Get(headerSessionToken),
 		SessionLSN:   sessionLSN(h.Get(headerSessionToken), r.Range.ID),
 		Charge:       charge(h),
 		Date:         date(h),
@@ -230,6 +241,9 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	h.Set(headerPartitionRangeID, r.Range.ID)
 	if r.ResourceID != "" {
 		h.Set(headerIntendedRID, r.ResourceID)
+	}
+	if r.SessionToken != "" {
+		h.Set(headerSessionToken, r.SessionToken)
 	}
 	r.setPosition(h)
 	if err := r.setBounds(h); err != nil {

@@ -108,7 +108,7 @@ func TestFeedRequestRejectsInvalidFields(t *testing.T) {
 func TestPage(t *testing.T) {
 	head := []string{"Etag", `"42"`, "x-ms-session-token", "0:-1#45#3=40", "lsn", "46", "x-ms-request-charge", "2.35", "x-ms-activity-id", "act", "Date", vectorDate}
 	moment, _ := http.ParseTime(vectorDate)
-	want := Page{Continuation: `"42"`, SessionLSN: 45, LSN: 46, Charge: 2.35, Date: moment, ActivityID: "act"}
+	want := Page{Continuation: `"42"`, SessionToken: "0:-1#45#3=40", SessionLSN: 45, LSN: 46, Charge: 2.35, Date: moment, ActivityID: "act"}
 
 	s := newService(t, func() *http.Response { return reply(304, "", head...) }, ok(`{"Documents":[{"_lsn":41,"_ts":5}]}`, head...))
 	c := s.container()
