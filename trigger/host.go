@@ -24,6 +24,7 @@ type Host struct {
 // hostState is what the functions of a host share.
 type hostState struct {
 	options        Options
+	leases         *cosmos.Container
 	incarnation    string // the owner's name, "/", and random text: two processes may share a name
 	startedAt      time.Time
 	pageBudget     *feed.Budget
@@ -54,8 +55,10 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	if len(functions) == 0 {
 		return nil, errors.New("no functions")
 	}
+	leases.PinToWriteRegion()
 	h := &Host{host: &hostState{
 		options:     o,
+		leases:      leases,
 		incarnation: o.Owner + "/" + rand.Text()[:13],
 		startedAt:   time.Now(),
 		pageBudget:  feed.NewBudget(o.ReadAhead),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,6 +43,8 @@ type rangeWorker struct {
 
 	runningCalls runningCalls
 
+	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see waitTrusted
+
 	endWork context.CancelCauseFunc // ends everything; set by workRange
 	caller  context.Context         // of workRange
 }
@@ -53,6 +56,8 @@ func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source,
 		host: p, function: f, leases: leases, feedSource: source, held: held, callTimeout: f.HandlerTimeout, stop: stop,
 		log: log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: emit,
 	}
+	region := p.leases.WriteRegion()
+	w.confirmedRegion.Store(&region)
 	w.rangeStats = newRangeStats(l, w.standingProblem)
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
@@ -168,15 +173,6 @@ func (w *rangeWorker) watchForEnd(ctx, held context.Context, stopReading context
 			return
 		}
 	}
-}
-
-// waitTrusted returns once a delivery may begin, or the reason why none may. It sees
-// the end of the caller's context before the watcher does.
-func (w *rangeWorker) waitTrusted(ctx context.Context) error {
-	if w.caller.Err() != nil {
-		return errStopping
-	}
-	return w.held.WaitTrusted(ctx)
 }
 
 // callOpened tells the function that this host works on the range.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -22,6 +23,8 @@ type Container struct {
 	database, name string
 	link           string // dbs/{database}/colls/{name}
 	path           string // link, escaped and with a leading slash
+
+	pinned atomic.Bool // see PinToWriteRegion
 
 	mu          sync.Mutex // guards properties and forgetCount
 	properties  *ContainerProperties
@@ -50,6 +53,19 @@ func (c *Client) Container(database, container string) *Container {
 	c.containers[key] = made
 	return made
 }
+
+// PinToWriteRegion sends all later requests for documents of the container to the
+// account's first write region, whatever regions are preferred and also if it is not
+// reachable. Etags do not lock across regions: with several write regions, two
+// clients could both replace one version of a document, and one replace would be
+// undone later. Reads in that region see the writes that were accepted there. The
+// container is that of all callers of [Client.Container] with its name.
+func (c *Container) PinToWriteRegion() { c.pinned.Store(true) }
+
+// WriteRegion returns the host of the account's first write region as the client
+// last read it, "" before that. The account is read again every few minutes, and
+// after a region has rejected a write or could not be reached.
+func (c *Container) WriteRegion() string { return c.client.regions.writeRegion() }
 
 // Name returns the container's name.
 func (c *Container) Name() string { return c.name }

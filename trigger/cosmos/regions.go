@@ -64,6 +64,7 @@ type regions struct {
 
 	mu            sync.Mutex // guards the fields below; never held during a request
 	reads, writes []*url.URL
+	firstWrite    *url.URL             // endpoint of the account's first write region, whatever is preferred
 	rereadAt      time.Time            // time at which the account is read again
 	notBefore     time.Time            // no repeated read before this time, because the last one failed
 	penalties     map[string]time.Time // by host: time until which it comes last
@@ -93,6 +94,8 @@ func (r *regions) endpoints(ctx context.Context, op *operation) ([]*url.URL, err
 	switch {
 	case op.kind == "":
 		return r.reachableFirst(r.accountEndpoints()), nil
+	case op.container != nil && op.container.pinned.Load():
+		return []*url.URL{r.firstWrite}, nil
 	case op.write:
 		return r.reachableFirst(r.writes), nil
 	}
@@ -234,14 +237,29 @@ func (r *regions) adopt(a Account) error {
 	if !a.MultipleWriteRegions && len(a.WriteRegions) > 1 {
 		a.WriteRegions = a.WriteRegions[:1]
 	}
+	first, err := r.orderEndpoints(a.WriteRegions[:min(len(a.WriteRegions), 1)])
+	if err != nil {
+		return err
+	}
 	writes, err := r.orderEndpoints(a.WriteRegions)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads, r.writes, r.rereadAt = reads, writes, time.Now().Add(accountAge)
+	r.reads, r.writes, r.firstWrite, r.rereadAt = reads, writes, first[0], time.Now().Add(accountAge)
 	return nil
+}
+
+// writeRegion returns the host of the first write region, "" before the account was
+// read.
+func (r *regions) writeRegion() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firstWrite == nil {
+		return ""
+	}
+	return r.firstWrite.Host
 }
 
 // orderEndpoints returns the endpoints of regions, preferred regions first.

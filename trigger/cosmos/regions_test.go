@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -157,6 +158,44 @@ func TestWriteRegions(t *testing.T) {
 		}
 		wantHosts(t, s, want)
 	}
+}
+
+// Lease documents are read and written in one region: an etag of another region locks
+// nothing there.
+func TestPinnedContainerUsesFirstWriteRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, ok(emptyPage))
+		first, second := west, north
+		s.account = func(int, *http.Request) (*http.Response, error) {
+			location := func(name, endpoint string) string {
+				return fmt.Sprintf(`{"name":%q,"databaseAccountEndpoint":%q}`, name, endpoint)
+			}
+			both := location("first", first) + "," + location("second", second)
+			return reply(200, `{"id":"games","writableLocations":[`+both+`],"readableLocations":[`+both+`],"enableMultipleWriteLocations":true}`), nil
+		}
+		c := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
+		other := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
+		c.PinToWriteRegion()
+		for _, call := range []func(context.Context, *Container) error{readOne, writeOne, aQuery} {
+			if err := call(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writeOne(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		wantHosts(t, s, "westus", "westus", "westus", "northeurope")
+		before := c.WriteRegion()
+		first, second = north, west
+		time.Sleep(accountAge)
+		if err := writeOne(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantHosts(t, s, "westus", "westus", "westus", "northeurope", "northeurope")
+		if now := c.WriteRegion(); now == before || now != "games-northeurope.documents.azure.com:443" {
+			t.Errorf("write region %q after %q", now, before)
+		}
+	})
 }
 
 func TestAccountIsReadAgain(t *testing.T) {
