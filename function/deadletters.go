@@ -8,6 +8,8 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -30,6 +32,8 @@ not. Settings are those of the hosts; halley check prints them.`,
 	f.StringVar(&pick.function, "function", "", "dead letters of this function only")
 	f.StringVar(&pick.key, "key", "", `dead letters of this partition key only: a JSON array such as '["ada"]', or the text of a single string`)
 	f.StringVar(&pick.token, "range", "", "dead letters of this range only, by its lease token")
+	f.Var(&pick.since, "since", "dead letters that were given up since then only: an RFC 3339 time, or a duration such as 2h before now")
+	f.StringVar(&pick.text, "error", "", "dead letters whose error contains this text only")
 	f.BoolVar(&pick.json, "json", false, "print JSON")
 	c.AddCommand(listCommand(&pick), showCommand(&pick), replayCommand(&pick), discardCommand(&pick))
 	return c
@@ -83,6 +87,7 @@ func showCommand(pick *selection) *cobra.Command {
 // functionStore is the store of one function's dead letters.
 type functionStore struct {
 	function string
+	source   trigger.DeadLetterSource
 	trigger.DeadLetters
 }
 
@@ -100,7 +105,11 @@ func openStores(function string) ([]functionStore, error) {
 		if err != nil {
 			return nil, err
 		}
-		stores = append(stores, functionStore{f.Name, store})
+		at, err := clients.open(f)
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, functionStore{f.Name, f.function(at.monitored).DeadLetterSource(), store})
 	}
 	return stores, nil
 }
@@ -153,12 +162,38 @@ func (s *settings) only(function string) error {
 
 // selection holds the flags that select dead letters.
 type selection struct {
-	function, key, token string
-	json                 bool
+	function, key, token, text string
+	since                      moment
+	ids                        []string // of a replay; none selects all
+	json                       bool
 }
 
 func (p *selection) wants(d trigger.DeadLetter) bool {
-	return (p.token == "" || p.token == d.Range) && (p.key == "" || p.key == d.Key || jsonArrayOf(p.key) == d.Key)
+	return (len(p.ids) == 0 || slices.Contains(p.ids, d.ID)) && !d.Time.Before(p.since.Time) && strings.Contains(d.Error, p.text) &&
+		(p.token == "" || p.token == d.Range) && (p.key == "" || p.key == d.Key || jsonArrayOf(p.key) == d.Key)
+}
+
+// moment is a flag that holds a time, given as such or as a duration before now.
+type moment struct{ time.Time }
+
+func (m *moment) Set(s string) (err error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		m.Time = time.Now().Add(-d)
+		return nil
+	}
+	if m.Time, err = time.Parse(time.RFC3339, s); err != nil {
+		return errors.New("write a time such as 2026-01-31T09:00:00Z, or a duration such as 2h")
+	}
+	return nil
+}
+
+func (m *moment) Type() string { return "time" }
+
+func (m *moment) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Format(time.RFC3339)
 }
 
 // jsonArrayOf returns the key of documents whose partition key is one string.
@@ -178,7 +213,7 @@ type storedLetter struct {
 func (p *selection) find(ctx context.Context, stores []functionStore) iter.Seq2[storedLetter, error] {
 	return func(yield func(storedLetter, error) bool) {
 		for _, s := range stores {
-			for d, err := range s.List(ctx, s.function) {
+			for d, err := range s.List(ctx, s.source) {
 				if err != nil {
 					err = fmt.Errorf("dead letters of %s: %w", s.function, err)
 				} else if !p.wants(d) {

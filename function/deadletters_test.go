@@ -43,8 +43,9 @@ func putDeadLetters(t *testing.T, documents ...string) {
 		if err := json.Unmarshal([]byte(document), &doc); err != nil {
 			t.Fatal(err)
 		}
+		of := stores[0].source
 		err := stores[0].Put(t.Context(), trigger.DeadLetter{
-			ID: fmt.Sprint("d", i), Function: "leaderboard", Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
+			ID: fmt.Sprint("d", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
 			Operation: trigger.Upsert, Document: []byte(document), DocumentID: doc.ID, Error: "redis is full\nsecond line", Stack: "goroutine 1",
 			Attempts: 10, Time: time.Date(2026, 1, 31, 9, 0, i, 0, time.UTC),
 		})
@@ -119,12 +120,27 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 			equal(t, ids(t, "--key", "bob"), "d1", "d3")
 			equal(t, ids(t, "--key", `["ada"]`, "--function", "leaderboard"), "d0")
 			equal(t, ids(t, "--range", "0"), "d0", "d2")
+			equal(t, ids(t, "--since", "2026-01-31T09:00:02Z"), "d2", "d3")
+			equal(t, ids(t, "--since", "1h"))
+			equal(t, ids(t, "--error", "redis is"), "d0", "d1", "d2", "d3")
+			equal(t, ids(t, "--error", "disk"))
+			if _, err := runCommandLine(t, "deadletters", "replay", "d0", "d9", "--yes"); err == nil || !strings.Contains(err.Error(), "no dead letter d9") {
+				t.Errorf("an id that is missing: %v", err)
+			}
+			out, err = runCommandLine(t, "deadletters", "replay", "--dry-run", "--limit", "3")
+			if err != nil || !strings.Contains(out, "d2") || strings.Contains(out, "d3") || !strings.Contains(out, `["bob"]`) || a.onBoard(t) != 0 {
+				t.Errorf("dry run: %v\n%s", err, out)
+			}
+			if out, err := runCommandLine(t, "deadletters", "replay", "d0", "--yes"); err != nil || !strings.Contains(out, "1 handled, 0 failed") {
+				t.Errorf("replay of one: %v\n%s", err, out)
+			}
+			equal(t, ids(t), "d1", "d2", "d3")
 
 			out, err = runCommandLine(t, "deadletters", "replay", "--yes")
 			if err == nil || !strings.Contains(err.Error(), "2 dead letters are left") {
 				t.Errorf("error %v", err)
 			}
-			if !strings.Contains(out, "leaderboard: 2 handled, 1 failed again, 1 waiting") || !strings.Contains(out, "letter d1 failed again") {
+			if !strings.Contains(out, "leaderboard: 1 handled, 1 failed again, 1 waiting") || !strings.Contains(out, "letter d1 failed again") {
 				t.Errorf("replay says %q", out)
 			}
 			if a.onBoard(t) != 2 {
@@ -191,7 +207,10 @@ func TestDiscardNeedsConfirmation(t *testing.T) {
 		{[]string{"discard", "--all"}, "--yes"},
 		{[]string{"replay"}, "--yes"},
 		{[]string{"discard", "d0", "d9", "--yes"}, "d9"},
-		{[]string{"replay", "d0", "--yes"}, "d0"},
+		{[]string{"replay", "d9", "--yes"}, "d9"},
+		{[]string{"replay", "--yes", "--limit", "-1"}, "--limit"},
+		{[]string{"replay", "--yes", "--parallel", "0"}, "--parallel"},
+		{[]string{"list", "--since", "yesterday"}, "2h"},
 		{[]string{"list", "--function", "push"}, "leaderboard"},
 	} {
 		if _, err := runCommandLine(t, append([]string{"deadletters"}, refused.args...)...); err == nil || !strings.Contains(err.Error(), refused.says) {
@@ -310,7 +329,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 		}
 		return nil
 	}}
-	r, err := (&selection{}).replayOne(t.Context(), stores[0], f)
+	r, err := (&selection{}).replayOne(t.Context(), stores[0], f, replayBounds{parallel: 1})
 	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Failures) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -71,12 +71,12 @@ func (s *session) replay(ctx context.Context) error {
 			continue
 		}
 		fn := s.apps[0].opened[f.Name]
-		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.Name, fn.Handler, nil)
+		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.DeadLetterSource(), fn.Handler, nil)
 		if err != nil {
 			return err
 		}
 		var left []versioned
-		for d, err := range fn.DeadLetters.List(ctx, fn.Name) {
+		for d, err := range fn.DeadLetters.List(ctx, fn.DeadLetterSource()) {
 			if err != nil {
 				return fmt.Errorf("dead letters of %s: %w", fn.Name, err)
 			}

@@ -21,26 +21,68 @@ import (
 
 func replayCommand(pick *selection) *cobra.Command {
 	var yes bool
+	var bounds replayBounds
 	c := &cobra.Command{
-		Use:   "replay",
+		Use:   "replay [ID…]",
 		Short: "Give dead letters to their handlers again",
 		Long: `Replay opens the handlers with their settings and calls them with the selected
-dead letters, one by one and oldest first. If the handler succeeds, the dead
-letter is removed. If it fails, the dead letter stays, the later ones of its key
-wait, and the other keys continue.
+dead letters, those of one key one by one and oldest first. If the handler
+succeeds, the dead letter is removed. If it fails, the dead letter stays, the
+later ones of its key wait, and the other keys continue. If an id is missing,
+nothing is replayed.
 
-It asks for confirmation; without a terminal it needs --yes. The exit code is 1
-if a dead letter failed or had to wait, or a store failed; a replay can be
+It asks for confirmation; without a terminal it needs --yes. With --dry-run it
+lists the dead letters that it would replay, and opens no handler. The exit code
+is 1 if a dead letter failed or had to wait, or a store failed; a replay can be
 repeated at any time. A handler may get changes that are older than changes it
-has already handled, unless the function blocks keys. --range leaves out dead
-letters of its keys from before the range split.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return pick.replay(cmd.Context(), asker(cmd, yes), cmd.OutOrStdout())
+has already handled, unless the function blocks keys. --range, --since and
+--error leave out dead letters of its keys that do not match.`,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := bounds.check(); err != nil {
+				return err
+			}
+			pick.ids = ids
+			return pick.replay(cmd.Context(), bounds, asker(cmd, yes), cmd.OutOrStdout())
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&bounds.dryRun, "dry-run", false, "list the dead letters instead of replaying them")
+	c.Flags().IntVar(&bounds.limit, "limit", 0, "replay this many at most, the oldest of each function; 0 is no limit")
+	c.Flags().IntVar(&bounds.parallel, "parallel", 8, "handler calls at a time; dead letters of one key are replayed one by one")
 	return c
+}
+
+// replayBounds say how much of the selection is replayed, and how.
+type replayBounds struct {
+	dryRun          bool
+	limit, parallel int
+}
+
+func (b replayBounds) check() error {
+	if b.limit < 0 {
+		return fmt.Errorf("--limit %d: must not be negative", b.limit)
+	}
+	if b.parallel < 1 {
+		return fmt.Errorf("--parallel %d: must be above 0", b.parallel)
+	}
+	return nil
+}
+
+// limited yields the first dead letters, as many as the limit allows, and all errors.
+func (b replayBounds) limited(found iter.Seq2[storedLetter, error]) iter.Seq2[storedLetter, error] {
+	return func(yield func(storedLetter, error) bool) {
+		n := 0
+		for l, err := range found {
+			if err == nil {
+				if n++; b.limit > 0 && n > b.limit {
+					continue
+				}
+			}
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
 }
 
 func discardCommand(pick *selection) *cobra.Command {
@@ -49,12 +91,12 @@ func discardCommand(pick *selection) *cobra.Command {
 		Use:   "discard [ID…]",
 		Short: "Delete dead letters; their changes are lost",
 		Long: `Discard deletes the dead letters with the ids, or with --all those that
---function, --key and --range select. If an id is missing, nothing is deleted.
+--function, --key, --range, --since and --error select. If an id is missing, nothing is deleted.
 
 It asks for confirmation; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
-				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key or --range")
+				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key, --range, --since or --error")
 			}
 			return pick.discard(cmd.Context(), ids, asker(cmd, yes), cmd.OutOrStdout())
 		},
@@ -107,7 +149,37 @@ type failedLetter struct {
 }
 
 // replay replays the selected dead letters of every function with its real handler.
-func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Writer) error {
+func (p *selection) replay(ctx context.Context, bounds replayBounds, confirm confirmation, out io.Writer) error {
+	stores, err := openStores(p.function)
+	if err != nil {
+		return err
+	}
+	if len(p.ids) > 0 {
+		if _, err := p.named(ctx, stores, p.ids); err != nil {
+			return err
+		}
+	}
+	if bounds.dryRun {
+		found := bounds.limited(p.find(ctx, stores))
+		if p.json {
+			return printLines(out, found)
+		}
+		return printTable(out, found)
+	}
+	n, err := countSelected(bounds.limited(p.find(ctx, stores)))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		if err := confirm(fmt.Sprintf("Give %d dead letters to their handlers again?", n)); err != nil {
+			return err
+		}
+	}
+	return p.replayConfirmed(ctx, bounds, out)
+}
+
+// replayConfirmed opens the handlers and calls them.
+func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, out io.Writer) error {
 	s, err := loadKeeping(p.function)
 	if err != nil {
 		return err
@@ -117,32 +189,25 @@ func (p *selection) replay(ctx context.Context, confirm confirmation, out io.Wri
 		return err
 	}
 	defer a.Close()
-	var stores []functionStore
-	for _, f := range s.Functions {
-		stores = append(stores, functionStore{f.Name, a.opened[f.Name].DeadLetters})
-	}
-	n, err := p.count(ctx, stores)
-	if err != nil {
-		return err
-	}
-	if n > 0 {
-		if err := confirm(fmt.Sprintf("Give %d dead letters to their handlers again?", n)); err != nil {
-			return err
-		}
-	}
 	var failed error
 	results := []replayed{}
-	for _, store := range stores {
-		r, err := p.replayOne(ctx, store, a.opened[store.function])
+	left := bounds
+	for _, f := range s.Functions {
+		if bounds.limit > 0 && left.limit == 0 {
+			break
+		}
+		fn := a.opened[f.Name]
+		r, err := p.replayOne(ctx, functionStore{f.Name, fn.DeadLetterSource(), fn.DeadLetters}, fn, left)
 		results, failed = append(results, r), errors.Join(failed, err)
+		left.limit = max(left.limit-r.Handled-r.Failed-r.Waiting, 0)
 	}
 	return errors.Join(printReplayed(out, results, p.json), failed)
 }
 
-// count returns how many dead letters are selected. If there are any, errors about
+// countSelected returns how many dead letters are selected. If there are any, errors about
 // unreadable ones are left to the caller that iterates over them.
-func (p *selection) count(ctx context.Context, stores []functionStore) (n int, err error) {
-	for _, unread := range p.find(ctx, stores) {
+func countSelected(found iter.Seq2[storedLetter, error]) (n int, err error) {
+	for _, unread := range found {
 		if unread != nil {
 			err = errors.Join(err, unread)
 			continue
@@ -157,30 +222,20 @@ func (p *selection) count(ctx context.Context, stores []functionStore) (n int, e
 
 // replayOne replays the dead letters of one function. Each call has the deadline
 // of the function's other calls.
-func (p *selection) replayOne(ctx context.Context, store functionStore, f trigger.Function) (replayed, error) {
+func (p *selection) replayOne(ctx context.Context, store functionStore, f trigger.Function, bounds replayBounds) (replayed, error) {
 	r := replayed{Function: store.function, Failures: []failedLetter{}}
-	var current string
-	wanted := func(d trigger.DeadLetter) bool {
-		current = d.ID
-		return p.wants(d)
-	}
 	handler := func(ctx context.Context, b trigger.Batch) error {
 		ctx, cancel := context.WithTimeout(ctx, f.HandlerTimeout)
 		defer cancel()
-		reason := "the handler panicked"
-		defer func() {
-			if reason != "" {
-				r.Failures = append(r.Failures, failedLetter{current, reason})
-			}
-		}()
-		err := f.Handler(ctx, b)
-		if reason = ""; err != nil {
-			reason = redact.Text(err.Error())
-		}
-		return err
+		return f.Handler(ctx, b)
 	}
 	var err error
-	r.Replayed, err = trigger.Replay(ctx, store, store.function, handler, wanted)
+	r.Replayed, err = trigger.Replay(ctx, store, store.source, handler, &trigger.ReplayOptions{
+		Wanted: p.wants, Limit: bounds.limit, Parallel: bounds.parallel,
+		Failed: func(d trigger.DeadLetter, err error) {
+			r.Failures = append(r.Failures, failedLetter{d.ID, redact.Text(err.Error())})
+		},
+	})
 	return r, err
 }
 
@@ -216,7 +271,7 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 	}
 	found, n := p.find(ctx, stores), 0
 	if len(ids) == 0 {
-		n, err = p.count(ctx, stores)
+		n, err = countSelected(found)
 	} else {
 		var letters []storedLetter
 		letters, err = p.named(ctx, stores, ids)

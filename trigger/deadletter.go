@@ -8,18 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
 	"time"
 )
 
 // DeadLetter is a change that a function gave up, with everything needed to
 // understand why and to try it again.
 type DeadLetter struct {
-	ID          string          `json:"id"`       // equal for the same change of the same function
-	Function    string          `json:"function"` // its name
-	Range       string          `json:"range"`    // lease token
-	Epoch       int64           `json:"epoch"`    // of the owner that gave it up
-	LSN         int64           `json:"lsn"`      // position in the feed
-	Key         string          `json:"key"`      // logical partition key, a JSON array
+	ID          string          `json:"id"`        // equal for the same change of the same function
+	Function    string          `json:"function"`  // its name
+	Account     string          `json:"account"`   // host name of the monitored account
+	Database    string          `json:"database"`  // of the monitored container
+	Container   string          `json:"container"` // monitored
+	Range       string          `json:"range"`     // lease token
+	Epoch       int64           `json:"epoch"`     // of the owner that gave it up
+	LSN         int64           `json:"lsn"`       // position in the feed
+	Key         string          `json:"key"`       // logical partition key, a JSON array
 	Operation   Operation       `json:"operation"`
 	Document    json.RawMessage `json:"document,omitempty"` // as the feed reported it
 	Previous    json.RawMessage `json:"previous,omitempty"` // likewise, in all-versions mode
@@ -29,7 +33,7 @@ type DeadLetter struct {
 	Error       string          `json:"error"`                 // of the last attempt
 	Stack       string          `json:"stack,omitempty"`       // of a panic
 	Attempts    int             `json:"attempts"`              // handler calls with it; 0 if it is only blocked
-	Blocked     bool            `json:"parked,omitempty"`      // never tried: it follows an earlier dead letter of its key
+	Blocked     bool            `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
 	Time        time.Time       `json:"time"`                  // when it was given up
 }
 
@@ -42,21 +46,49 @@ func (d DeadLetter) Change() Change {
 	return c
 }
 
+// DeadLetterSource is a function on one monitored container. Functions of one name on
+// other containers, or of other apps, have other dead letters.
+type DeadLetterSource struct {
+	Function  string // its name
+	Account   string // host name of the monitored account
+	Database  string // of the monitored container
+	Container string // monitored
+}
+
+func (s DeadLetterSource) String() string {
+	return fmt.Sprintf("function %q on %s/%s/%s", s.Function, s.Account, s.Database, s.Container)
+}
+
+// Source returns the function and the container that the dead letter belongs to.
+func (d DeadLetter) Source() DeadLetterSource {
+	return DeadLetterSource{d.Function, d.Account, d.Database, d.Container}
+}
+
+// DeadLetterSource returns the source of the function's dead letters. Only Name and
+// Container count.
+func (f Function) DeadLetterSource() DeadLetterSource {
+	s := DeadLetterSource{Function: f.Name, Database: f.Container.Database(), Container: f.Container.Name()}
+	if endpoint, err := url.Parse(f.Container.Client().Endpoint()); err == nil {
+		s.Account = endpoint.Hostname()
+	}
+	return s
+}
+
 // DeadLetters is a durable store of dead letters, shared by hosts. Package
 // deadletter has some.
 type DeadLetters interface {
 	// Put returns once the dead letter is durable. If one with its ID exists, it
 	// is not stored a second time, and Put returns nil.
 	Put(ctx context.Context, d DeadLetter) error
-	// List goes through the dead letters of a function, oldest first: by time,
+	// List goes through the dead letters of a source, oldest first: by time,
 	// then by range and LSN. Those that are put meanwhile may be missing. An error
 	// about one that cannot be read wraps [ErrDamaged], and comes after all others;
 	// any other error ends the list.
-	List(ctx context.Context, function string) iter.Seq2[DeadLetter, error]
+	List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error]
 	// Delete removes a dead letter. If it does not exist, Delete returns nil.
 	Delete(ctx context.Context, d DeadLetter) error
-	// Holds reports whether some dead letter of the function has the key.
-	Holds(ctx context.Context, function, key string) (bool, error)
+	// Holds reports whether some dead letter of the source has the key.
+	Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error)
 }
 
 // ErrDamaged marks a store's error about one dead letter that exists and cannot be
@@ -69,10 +101,12 @@ var DropDeadLetters DeadLetters = dropStore{}
 
 type dropStore struct{}
 
-func (dropStore) Put(context.Context, DeadLetter) error               { return nil }
-func (dropStore) Delete(context.Context, DeadLetter) error            { return nil }
-func (dropStore) Holds(context.Context, string, string) (bool, error) { return false, nil }
-func (dropStore) List(context.Context, string) iter.Seq2[DeadLetter, error] {
+func (dropStore) Put(context.Context, DeadLetter) error    { return nil }
+func (dropStore) Delete(context.Context, DeadLetter) error { return nil }
+func (dropStore) Holds(context.Context, DeadLetterSource, string) (bool, error) {
+	return false, nil
+}
+func (dropStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}
 }
 
@@ -87,48 +121,4 @@ func deadLetterID(function, container, key, id string, lsn, written int64, image
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// Replayed counts the dead letters of a replay.
-type Replayed struct {
-	Handled int `json:"handled"` // and removed from the store
-	Failed  int `json:"failed"`  // and kept, because the handler failed again
-	Waiting int `json:"waiting"` // kept untried, because an earlier one of their key failed
-}
-
-// Replay delivers the dead letters of a function to its handler again, one by one
-// and oldest first, and removes each one that the handler accepts. If one fails, it
-// and the later ones of its key stay, and the replay continues with other keys.
-// wanted selects dead letters; nil selects all. The error is one of the store, or
-// the cause why ctx ended.
-func Replay(ctx context.Context, store DeadLetters, function string, handler Handler, wanted func(DeadLetter) bool) (Replayed, error) {
-	var done Replayed
-	stopped := map[string]bool{}
-	for d, err := range store.List(ctx, function) {
-		if err != nil {
-			return done, fmt.Errorf("replay %q: %w", function, err)
-		}
-		if wanted != nil && !wanted(d) {
-			continue
-		}
-		if stopped[d.Key] {
-			done.Waiting++
-			continue
-		}
-		batch := Batch{Function: function, Changes: []Change{d.Change()}, Attempt: d.Attempts + 1, Epoch: d.Epoch}
-		batch.Range.ID = d.Range
-		if err := recoverPanic(ctx, handler, batch); err != nil {
-			if ctx.Err() != nil {
-				return done, context.Cause(ctx)
-			}
-			done.Failed++
-			stopped[d.Key] = true
-			continue
-		}
-		if err := store.Delete(ctx, d); err != nil {
-			return done, fmt.Errorf("replay %q: remove handled dead letter %s: %w", function, d.ID, err)
-		}
-		done.Handled++
-	}
-	return done, nil
 }

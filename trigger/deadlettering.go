@@ -13,7 +13,7 @@ import (
 
 // deadLetterStore is the function's store as the delivery uses it, or nil.
 func (w *rangeWorker) deadLetterStore() *delivery.Store {
-	store, name := w.function.DeadLetters, w.function.Name
+	store, of := w.function.DeadLetters, w.function.DeadLetterSource()
 	if store == nil {
 		return nil
 	}
@@ -24,12 +24,12 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 			return err
 		},
 		Holds: func(ctx context.Context, key string) (bool, error) {
-			return callStore(ctx, w, func() (bool, error) { return store.Holds(ctx, name, key) })
+			return callStore(ctx, w, func() (bool, error) { return store.Holds(ctx, of, key) })
 		},
 		List: func(ctx context.Context, found func(delivery.BlockedChange), damaged func(error)) error {
 			list, err := callStore(ctx, w, func() (deadLetterList, error) {
 				var l deadLetterList
-				err := l.read(ctx, store, name)
+				err := l.read(ctx, store, of)
 				return l, err
 			})
 			for _, c := range list.found {
@@ -72,8 +72,8 @@ type deadLetterList struct {
 	damaged []error
 }
 
-func (l *deadLetterList) read(ctx context.Context, store DeadLetters, function string) error {
-	for d, err := range store.List(ctx, function) {
+func (l *deadLetterList) read(ctx context.Context, store DeadLetters, of DeadLetterSource) error {
+	for d, err := range store.List(ctx, of) {
 		switch {
 		case errors.Is(err, ErrDamaged):
 			l.damaged = append(l.damaged, err)
@@ -94,9 +94,10 @@ func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLe
 		key = feed.PartitionKey(c.Item, keyPaths)
 	}
 	change := w.function.changeOf(&c.Change, c.Seq, keyPaths).Clone()
+	of := w.function.DeadLetterSource()
 	d := DeadLetter{
 		ID:       w.deadLetterID(c, key),
-		Function: w.function.Name, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
+		Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: c.DocumentID(), DocumentKey: change.metadataKey, Written: change.Time,
 		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,

@@ -36,13 +36,13 @@ func (s *letters) Put(_ context.Context, d DeadLetter) error {
 	return nil
 }
 
-func (s *letters) List(_ context.Context, function string) iter.Seq2[DeadLetter, error] {
+func (s *letters) List(_ context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.all)
 	return func(yield func(DeadLetter, error) bool) {
 		for _, d := range all {
-			if d.Function == function && !yield(d, nil) {
+			if d.Source() == of && !yield(d, nil) {
 				return
 			}
 		}
@@ -56,10 +56,10 @@ func (s *letters) Delete(_ context.Context, d DeadLetter) error {
 	return nil
 }
 
-func (s *letters) Holds(_ context.Context, function, key string) (bool, error) {
+func (s *letters) Holds(_ context.Context, of DeadLetterSource, key string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.all, func(o DeadLetter) bool { return o.Function == function && o.Key == key }), nil
+	return slices.ContainsFunc(s.all, func(o DeadLetter) bool { return o.Source() == of && o.Key == key }), nil
 }
 
 func (s *letters) ids() []string {
@@ -389,12 +389,12 @@ func TestParkedKeysFollowInOrder(t *testing.T) {
 			t.Errorf("parked letter %+v", d)
 		}
 
-		done, err := Replay(t.Context(), store, "test", allergic(w.record("replay")), nil)
+		done, err := Replay(t.Context(), store, w.source(), allergic(w.record("replay")), nil)
 		must(t, err)
 		if done != (Replayed{Failed: 1, Waiting: 2}) {
 			t.Errorf("replay with the old handler: %+v", done)
 		}
-		done, err = Replay(t.Context(), store, "test", w.record("replay"), nil)
+		done, err = Replay(t.Context(), store, w.source(), w.record("replay"), nil)
 		must(t, err)
 		if done != (Replayed{Handled: 3}) || len(store.ids()) != 0 {
 			t.Errorf("replay with a fixed handler: %+v, left %v", done, store.ids())

@@ -100,7 +100,7 @@ func ExampleFunction_lanes() {
 	}
 	var mu sync.Mutex
 	scores := map[string][]string{}
-	games.drain(trigger.Function{
+	function := trigger.Function{
 		Name:        "leaderboard",
 		Container:   games.results,
 		StartFrom:   trigger.FromBeginning(),
@@ -122,10 +122,11 @@ func ExampleFunction_lanes() {
 			}
 			return nil
 		}),
-	})
+	}
+	games.drain(function)
 	fmt.Println("ada:", strings.Join(slices.Compact(scores["ada"]), ", then "))
 	fmt.Println("cid:", strings.Join(slices.Compact(scores["cid"]), ", then "))
-	for d, err := range letters.List(context.Background(), "leaderboard") {
+	for d, err := range letters.List(context.Background(), function.DeadLetterSource()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -158,13 +159,14 @@ func ExampleReplay() {
 		}
 		return nil
 	})
-	summary := games.drain(trigger.Function{
+	function := trigger.Function{
 		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(), Handler: handler, DeadLetters: letters,
-	})
+	}
+	summary := games.drain(function)
 	fmt.Println(summary.DeadLetters, "dead letters")
 
 	down = false
-	done, err := trigger.Replay(context.Background(), letters, "leaderboard", handler, nil)
+	done, err := trigger.Replay(context.Background(), letters, function.DeadLetterSource(), handler, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

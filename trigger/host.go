@@ -64,12 +64,16 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 		pageBudget:  feed.NewBudget(o.ReadAhead),
 		suspectSlot: make(chan struct{}, 1),
 	}}
-	prefixes := map[string]bool{}
+	prefixes, names := map[string]bool{}, map[string]bool{}
 	for _, f := range functions {
 		f, err := f.complete()
 		if err != nil {
 			return nil, err
 		}
+		if names[f.Name] {
+			return nil, fmt.Errorf("two functions are named %q: give each a Name of its own, and keep its leases with LeasePrefix", f.Name)
+		}
+		names[f.Name] = true
 		key := strings.Join([]string{f.leasePrefix(), f.Container.Client().Endpoint(), f.Container.Database(), f.Container.Name()}, "/")
 		if prefixes[key] {
 			return nil, fmt.Errorf("two functions share the lease prefix %q on one container: give each a LeasePrefix of its own", f.leasePrefix())

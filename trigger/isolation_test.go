@@ -158,7 +158,7 @@ type slowLetters struct {
 	asked func()
 }
 
-func (s *slowLetters) Holds(context.Context, string, string) (bool, error) {
+func (s *slowLetters) Holds(context.Context, DeadLetterSource, string) (bool, error) {
 	s.asked()
 	time.Sleep(90 * time.Second)
 	return false, nil
@@ -169,7 +169,7 @@ func (s *slowLetters) Holds(context.Context, string, string) (bool, error) {
 func TestNoDeliveryAfterTheStoreWasSlow(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &slowLetters{}
-		must(t, store.Put(t.Context(), DeadLetter{ID: "x", Function: "test", Key: `["k"]`}))
+		must(t, store.Put(t.Context(), DeadLetter{ID: "x", Function: "test", Account: w.source().Account, Database: "db", Container: "items", Key: `["k"]`}))
 		w.write("k", "doc")
 		var mended atomic.Bool
 		store.asked = func() {

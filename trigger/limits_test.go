@@ -56,7 +56,8 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 			"BlockKeys=true: needs a store":                    func(f *Function) { f.BlockKeys, f.DeadLetters = true, DropDeadLetters },
 			"BlockKeys=true: keeps the order":                  func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
 			"RetryMin=1m0s: must not be more than RetryMax=1s": func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
-			"share the lease prefix":                           func(f *Function) {},
+			"share the lease prefix":                           func(f *Function) { f.Name, f.LeasePrefix = "b", "a" },
+			"two functions are named \"a\"":                    func(f *Function) { f.LeasePrefix = "b" },
 			"all versions begin":                               func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
 			"SoftDeleteProperty=deleted: all versions":         func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
 		} {

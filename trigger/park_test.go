@@ -59,14 +59,14 @@ type damagedLetters struct {
 	key string
 }
 
-func (s *damagedLetters) Holds(ctx context.Context, f, key string) (bool, error) {
-	holds, err := s.letters.Holds(ctx, f, key)
+func (s *damagedLetters) Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error) {
+	holds, err := s.letters.Holds(ctx, of, key)
 	return holds || key == s.key, err
 }
 
-func (s *damagedLetters) List(ctx context.Context, f string) iter.Seq2[DeadLetter, error] {
+func (s *damagedLetters) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		for d, err := range s.letters.List(ctx, f) {
+		for d, err := range s.letters.List(ctx, of) {
 			if !yield(d, err) {
 				return
 			}
@@ -93,9 +93,9 @@ type hangingLetters struct {
 	hung atomic.Bool
 }
 
-func (s *hangingLetters) List(ctx context.Context, f string) iter.Seq2[DeadLetter, error] {
+func (s *hangingLetters) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	if s.hung.Swap(true) {
-		return s.letters.List(ctx, f)
+		return s.letters.List(ctx, of)
 	}
 	return func(yield func(DeadLetter, error) bool) {
 		<-ctx.Done()
@@ -125,11 +125,11 @@ func (s *laggingLetters) Put(ctx context.Context, d DeadLetter) error {
 	return s.letters.Put(ctx, d)
 }
 
-func (s *laggingLetters) Holds(ctx context.Context, f, key string) (bool, error) {
+func (s *laggingLetters) Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error) {
 	if time.Since(s.at) < 20*time.Millisecond { // a replica that is 20 ms behind
 		return false, nil
 	}
-	return s.letters.Holds(ctx, f, key)
+	return s.letters.Holds(ctx, of, key)
 }
 
 func TestParkedOrderWithALaggingReplica(t *testing.T) {

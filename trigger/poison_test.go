@@ -78,7 +78,7 @@ func TestPoisonAmongThousands(t *testing.T) {
 		if blocked := w.longestSilence(); blocked > 40*time.Second {
 			t.Errorf("a range made no progress for %s", blocked)
 		}
-		done, err := Replay(t.Context(), store, "test", w.record("replay"), nil)
+		done, err := Replay(t.Context(), store, w.source(), w.record("replay"), nil)
 		must(t, err)
 		if done.Handled != poison || len(store.ids()) != 0 {
 			t.Errorf("replay: %+v, left %v", done, store.ids())

@@ -41,8 +41,8 @@ func (s hungStore) Put(context.Context, DeadLetter) error {
 	<-s.closed
 	return errors.New("closed")
 }
-func (s hungStore) Holds(context.Context, string, string) (bool, error) { return false, nil }
-func (s hungStore) List(context.Context, string) iter.Seq2[DeadLetter, error] {
+func (s hungStore) Holds(context.Context, DeadLetterSource, string) (bool, error) { return false, nil }
+func (s hungStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}
 }
 func (s hungStore) Delete(context.Context, DeadLetter) error { return nil }

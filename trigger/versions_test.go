@@ -430,7 +430,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 						t.Errorf("letter %+v", d)
 					}
 				}
-				done, err := Replay(t.Context(), store, "test", h.handler(), nil)
+				done, err := Replay(t.Context(), store, w.source(), h.handler(), nil)
 				must(t, err)
 				if done != (Replayed{Handled: 6}) || len(store.all) != 0 {
 					t.Errorf("replay %+v", done)
@@ -462,7 +462,7 @@ func TestEachVersionOfATransactionHasALetter(t *testing.T) {
 		h.done = []string{"doc: create -→1", "doc: replace 1→2", "doc: delete 2→-", "doc: create -→3"}
 		_, err = w.host("a", refuse, allVersions, quiet, withLetters(store)).Drain(t.Context())
 		must(t, err)
-		_, err = Replay(t.Context(), store, "test", h.handler(), nil)
+		_, err = Replay(t.Context(), store, w.source(), h.handler(), nil)
 		must(t, err)
 		h.complete(t)
 	})

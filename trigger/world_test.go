@@ -246,6 +246,11 @@ func (w *world) complete(allowed int) {
 	}
 }
 
+// source is that of the dead letters of a host's function.
+func (w *world) source() DeadLetterSource {
+	return Function{Name: "test", Container: w.items}.DeadLetterSource()
+}
+
 // recreate deletes a container and creates another of its name.
 func (w *world) recreate(container, keyPath string) {
 	w.t.Helper()

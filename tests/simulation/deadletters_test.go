@@ -36,13 +36,13 @@ func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
 	}).err
 }
 
-func (s *store) List(_ context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+func (s *store) List(_ context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
 	s.p.w.mu.Lock()
 	letters := slices.Clone(s.p.w.letters)
 	s.p.w.mu.Unlock()
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for _, d := range letters {
-			if d.Function == function && !yield(d, nil) {
+			if d.Source() == of && !yield(d, nil) {
 				return
 			}
 		}
@@ -56,10 +56,10 @@ func (s *store) Delete(_ context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
-func (s *store) Holds(_ context.Context, function, key string) (bool, error) {
+func (s *store) Holds(_ context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
 	s.p.w.mu.Lock()
 	defer s.p.w.mu.Unlock()
-	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Function == function && d.Key == key }), nil
+	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key }), nil
 }
 
 // storeLetter stores a dead letter.
@@ -91,10 +91,11 @@ func (w *world) replay() {
 	if !w.swarm.deadLetters {
 		return
 	}
-	s := &store{&process{w: w}}
+	p := &process{w: w}
+	s, of := &store{p}, trigger.Function{Name: processor, Container: w.client(p).Container(database, "items")}.DeadLetterSource()
 	seen := map[history.Ref]bool{}
 	wanted := len(w.letters)
-	done, err := trigger.Replay(context.Background(), s, processor, func(_ context.Context, b trigger.Batch) error {
+	done, err := trigger.Replay(context.Background(), s, of, func(_ context.Context, b trigger.Batch) error {
 		for _, c := range b.Changes {
 			var doc document
 			if err := c.Decode(&doc); err != nil {

@@ -37,7 +37,7 @@ type BlobOptions struct {
 }
 
 // Blob stores each dead letter as a block blob of JSON, named
-// {prefix}{function}/{key}/{id}; digests replace the parts that a name cannot
+// {prefix}{source}/{key}/{id}; digests replace the parts that a name cannot
 // hold. The name depends on the change alone, so a change that is dead-lettered
 // again is not stored twice. The sort order of List is in the metadata of the
 // blobs, which a listing includes.
@@ -79,14 +79,16 @@ const (
 	metaLSN   = "halleylsn"
 )
 
-func (s *Blob) functionPrefix(function string) string { return s.prefix + readable(function) + "/" }
-
-func (s *Blob) keyPrefix(function, key string) string {
-	return s.functionPrefix(function) + digest(key) + "/"
+func (s *Blob) sourcePrefix(of trigger.DeadLetterSource) string {
+	return s.prefix + sourceName(of) + "/"
 }
 
-func (s *Blob) blobName(function, key, id string) string {
-	return s.keyPrefix(function, key) + digest(id) + ".json"
+func (s *Blob) keyPrefix(of trigger.DeadLetterSource, key string) string {
+	return s.sourcePrefix(of) + digest(key) + "/"
+}
+
+func (s *Blob) blobName(of trigger.DeadLetterSource, key, id string) string {
+	return s.keyPrefix(of, key) + digest(id) + ".json"
 }
 
 // Put uploads the dead letter unless its blob exists.
@@ -119,7 +121,7 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.container.NewBlockBlobClient(s.blobName(d.Function, d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
+	_, err = s.container.NewBlockBlobClient(s.blobName(d.Source(), d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
 		Metadata: map[string]*string{
 			metaTime:  to.Ptr(d.Time.UTC().Format(timeLayout)),
@@ -136,7 +138,7 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 
 // Delete deletes the blob of the dead letter with its snapshots.
 func (s *Blob) Delete(ctx context.Context, d trigger.DeadLetter) error {
-	_, err := s.container.NewBlobClient(s.blobName(d.Function, d.Key, d.ID)).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+	_, err := s.container.NewBlobClient(s.blobName(d.Source(), d.Key, d.ID)).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
 	if err != nil && !isGone(err) {
 		return redact.Error(fmt.Errorf("delete dead letter %q: %w", d.ID, err))
 	}
@@ -149,8 +151,8 @@ func isGone(err error) bool {
 
 // Holds lists one blob of the key. A damaged dead letter counts, because the
 // key is part of its name.
-func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
-	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.keyPrefix(function, key)), MaxResults: to.Ptr(int32(1))})
+func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
+	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.keyPrefix(of, key)), MaxResults: to.Ptr(int32(1))})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
@@ -166,13 +168,13 @@ func (s *Blob) Holds(ctx context.Context, function, key string) (bool, error) {
 	return false, nil
 }
 
-// List lists the blobs of the function and downloads them one by one.
-func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
-	sorted := oldestFirst(s.window, func(time.Time) iter.Seq2[position, error] { return s.positions(ctx, function) })
+// List lists the blobs of the source and downloads them one by one.
+func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+	sorted := oldestFirst(s.window, func(time.Time) iter.Seq2[position, error] { return s.positions(ctx, of) })
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
 			if err != nil {
-				err = redact.Error(fmt.Errorf("list dead letters of function %q: %w", function, err))
+				err = redact.Error(fmt.Errorf("list dead letters of %v: %w", of, err))
 			}
 			if !yield(d, err) {
 				return
@@ -181,10 +183,10 @@ func (s *Blob) List(ctx context.Context, function string) iter.Seq2[trigger.Dead
 	}
 }
 
-func (s *Blob) positions(ctx context.Context, function string) iter.Seq2[position, error] {
+func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[position, error] {
 	return func(yield func(position, error) bool) {
 		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-			Prefix: to.Ptr(s.functionPrefix(function)), Include: container.ListBlobsInclude{Metadata: true},
+			Prefix: to.Ptr(s.sourcePrefix(of)), Include: container.ListBlobsInclude{Metadata: true},
 		})
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -243,7 +245,7 @@ func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, fou
 	if err := errors.Join(err, body.Close()); err != nil {
 		return trigger.DeadLetter{}, false, fmt.Errorf("read blob %s: %w", name, err)
 	}
-	if d, err = decode(b); err == nil && s.blobName(d.Function, d.Key, d.ID) != name {
+	if d, err = decode(b); err == nil && s.blobName(d.Source(), d.Key, d.ID) != name {
 		err = errors.New("its name belongs to another dead letter")
 	}
 	if err != nil {

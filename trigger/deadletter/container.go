@@ -40,8 +40,8 @@ type ContainerOptions struct {
 // visible. Deleting the dead letter of the same change deletes them if they are
 // at least an hour old.
 //
-// If the kind or function of a document is edited, the document is not a dead
-// letter of the function any more. Any other difference from the document that
+// If the kind or source of a document is edited, the document is not a dead
+// letter of the source any more. Any other difference from the document that
 // was written is damage, which List reports.
 type Container struct {
 	container *cosmos.Container
@@ -106,14 +106,14 @@ func (t *sortable) UnmarshalJSON(b []byte) (err error) {
 // documentID returns the id of the main document of a dead letter. It contains
 // neither ".." nor "_", which every lease id and every prefix of lease ids
 // contains, so queries for leases never find it.
-func documentID(function, letter string) string {
-	return "dead-letter:" + digest(function, letter)
+func documentID(of trigger.DeadLetterSource, letter string) string {
+	return "dead-letter:" + digest(of.Function, of.Account, of.Database, of.Container, letter)
 }
 
 func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {
 	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
 	return deadLetterDocument{
-		record: newRecord(d), DocumentID: documentID(d.Function, d.ID), Kind: kindDeadLetter, TTL: -1,
+		record: newRecord(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, TTL: -1,
 		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
 	}
 }
@@ -247,7 +247,7 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 // the Put. Before it deletes parts, it replaces the document with itself under
 // the etag that it read, which proves that this version is current.
 func (s *Container) resolveConflict(ctx context.Context, k keys, doc deadLetterDocument) error {
-	stored, err := s.read(ctx, k, doc.Function, doc.DocumentID)
+	stored, err := s.read(ctx, k, doc.Source(), doc.DocumentID)
 	if err != nil {
 		return err
 	}
@@ -309,8 +309,8 @@ type storedDocument struct {
 
 // read reads a main document; nil if it does not exist. The result may be older
 // than the current state.
-func (s *Container) read(ctx context.Context, k keys, function, id string) (*storedDocument, error) {
-	resp, err := s.container.Read(ctx, id, k.partitionKey(function, id))
+func (s *Container) read(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) (*storedDocument, error) {
+	resp, err := s.container.Read(ctx, id, k.partitionKey(of.Function, id))
 	if cosmos.IsDocumentNotFound(err) {
 		return nil, nil
 	}
@@ -321,8 +321,8 @@ func (s *Container) read(ctx context.Context, k keys, function, id string) (*sto
 	if err := json.Unmarshal(resp.Body, &doc); err != nil {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
-	if doc.Kind != kindDeadLetter || documentID(function, doc.DeadLetterID) != id || doc.Function != function {
-		return nil, &DamageError{Where: "document " + id, Err: errors.New("its kind, function or dead letter ID has been changed")}
+	if doc.Kind != kindDeadLetter || documentID(of, doc.DeadLetterID) != id || doc.Source() != of {
+		return nil, &DamageError{Where: "document " + id, Err: errors.New("its kind, source or dead letter ID has been changed")}
 	}
 	return &storedDocument{doc, resp.Body, resp.ETag}, nil
 }
@@ -341,11 +341,11 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 	if err != nil {
 		return err
 	}
-	id := documentID(d.Function, d.ID)
+	id := documentID(d.Source(), d.ID)
 	if packed, err := pack(newRecord(d)); err != nil || len(packed) <= s.partBytes {
 		return s.delete(ctx, k.partitionKey(d.Function, id), id)
 	}
-	doc, err := s.read(ctx, k, d.Function, id)
+	doc, err := s.read(ctx, k, d.Source(), id)
 	if err != nil && !isDamage(err) {
 		return err
 	}
@@ -361,17 +361,17 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 }
 
 // List queries the sort order of the dead letters and reads them one by one.
-func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		k, err := s.keys(ctx)
 		if err != nil {
-			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of function %q: %w", function, err))
+			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
 			return
 		}
-		sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, k, function, from) })
-		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, function, p.at) }) {
+		sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, k, of, from) })
+		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.at) }) {
 			if err != nil {
-				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
+				err = fmt.Errorf("list dead letters of %v: %w", of, err)
 			}
 			if !yield(d, err) {
 				return
@@ -383,8 +383,8 @@ func (s *Container) List(ctx context.Context, function string) iter.Seq2[trigger
 // positions yields the positions of all dead letters of the given time or
 // later. If a result cannot be decoded, its time is zero, so that document is
 // read first and reported as damaged.
-func (s *Container) positions(ctx context.Context, k keys, function string, from time.Time) iter.Seq2[position, error] {
-	q := k.query(`c.id, c.time, c.range, c.lsn`, function)
+func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetterSource, from time.Time) iter.Seq2[position, error] {
+	q := k.query(`c.id, c.time, c.range, c.lsn`, of)
 	if !from.IsZero() { // the comparison would drop documents whose time is not text
 		q.Text += ` AND c.time >= @from`
 		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
@@ -423,23 +423,25 @@ func rowPosition(raw json.RawMessage) (position, error) {
 	return position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil
 }
 
-// query returns a query of the dead letters of a function.
-func (k keys) query(columns, function string) cosmos.Query {
+// query returns a query of the dead letters of a source.
+func (k keys) query(columns string, of trigger.DeadLetterSource) cosmos.Query {
 	return cosmos.Query{
-		Text:         `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function`,
-		Parameters:   []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: function}},
-		PartitionKey: k.queryScope(function),
+		Text: `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function` +
+			` AND c["account"] = @account AND c["database"] = @database AND c["container"] = @container`,
+		Parameters: []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: of.Function},
+			{Name: "@account", Value: of.Account}, {Name: "@database", Value: of.Database}, {Name: "@container", Value: of.Container}},
+		PartitionKey: k.queryScope(of.Function),
 	}
 }
 
 // load reads a dead letter with its parts.
-func (s *Container) load(ctx context.Context, k keys, function, id string) (d trigger.DeadLetter, found bool, err error) {
-	doc, err := s.read(ctx, k, function, id)
+func (s *Container) load(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) (d trigger.DeadLetter, found bool, err error) {
+	doc, err := s.read(ctx, k, of, id)
 	if err != nil {
 		return trigger.DeadLetter{}, false, err
 	}
 	if doc == nil {
-		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, function, id)
+		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
 	}
 	d = doc.deadLetter()
 	if doc.Parts == nil {
@@ -447,12 +449,12 @@ func (s *Container) load(ctx context.Context, k keys, function, id string) (d tr
 	}
 	r, damage := s.joinParts(ctx, k, doc.deadLetterDocument)
 	if isDamage(damage) { // or another host is deleting it
-		doc, err := s.read(ctx, k, function, id)
+		doc, err := s.read(ctx, k, of, id)
 		if err != nil {
 			return trigger.DeadLetter{}, false, err
 		}
 		if doc == nil {
-			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, function, id)
+			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
 		}
 	}
 	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
@@ -464,8 +466,8 @@ func (s *Container) load(ctx context.Context, k keys, function, id string) (d tr
 // deleted. Otherwise the read is outdated or the document has a partition key
 // that does not belong to its id; the error is damage, because nothing can read
 // it now.
-func (s *Container) confirmDeleted(ctx context.Context, k keys, function, id string) error {
-	shown, err := s.anyMatch(ctx, k, function, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
+func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) error {
+	shown, err := s.anyMatch(ctx, k, of, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
 	if err != nil || !shown {
 		return err
 	}
@@ -475,10 +477,10 @@ func (s *Container) confirmDeleted(ctx context.Context, k keys, function, id str
 // Holds queries one dead letter with the key. A damaged dead letter counts for
 // the key that its document has now: if the key was edited, it does not count
 // for its original key any more.
-func (s *Container) Holds(ctx context.Context, function, key string) (holds bool, err error) {
+func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
 	if err == nil {
-		holds, err = s.anyMatch(ctx, k, function, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
@@ -486,10 +488,10 @@ func (s *Container) Holds(ctx context.Context, function, key string) (holds bool
 	return holds, nil
 }
 
-// anyMatch reports whether a query finds a dead letter of the function that
+// anyMatch reports whether a query finds a dead letter of the source that
 // meets a further condition.
-func (s *Container) anyMatch(ctx context.Context, k keys, function, condition string, p cosmos.Parameter) (bool, error) {
-	q := k.query(`c.id`, function)
+func (s *Container) anyMatch(ctx context.Context, k keys, of trigger.DeadLetterSource, condition string, p cosmos.Parameter) (bool, error) {
+	q := k.query(`c.id`, of)
 	q.Text, q.Parameters, q.MaxItems = q.Text+condition, append(q.Parameters, p), 1
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {

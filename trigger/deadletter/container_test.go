@@ -77,7 +77,7 @@ func TestContainerContract(t *testing.T) {
 // edit changes a property of the main document of a dead letter.
 func edit(c *cosmos.Container, property string, value any) spoiling {
 	return spoiling{name: fmt.Sprintf("%s %#v", property, value), keepsKey: true, do: func(t *testing.T, d trigger.DeadLetter) string {
-		id := documentID(d.Function, d.ID)
+		id := documentID(d.Source(), d.ID)
 		k, err := newContainer(t, c, 0, 0).keys(t.Context())
 		must(t, err)
 		resp, err := c.Read(t.Context(), id, k.partitionKey(d.Function, id))
@@ -152,7 +152,7 @@ func TestContainerRejectsInvalidUse(t *testing.T) {
 	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsNotFound(err) {
 		t.Errorf("put into a missing container: %v", err)
 	}
-	for _, err := range missing.List(t.Context(), "f") {
+	for _, err := range missing.List(t.Context(), of("f")) {
 		if !cosmos.IsNotFound(err) {
 			t.Errorf("list of a missing container: %v", err)
 		}
@@ -361,7 +361,7 @@ func TestForeignDocumentsAreReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		must(t, s.Put(t.Context(), sample("f", "a")))
 		_, err := s.container.Create(t.Context(), cosmos.NewPartitionKey("mine"), map[string]any{
-			"id": "mine", "kind": kindDeadLetter, "function": "f", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
+			"id": "mine", "kind": kindDeadLetter, "function": "f", "account": "games", "database": "db", "container": "results", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
 		})
 		must(t, err)
 		if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 1 {
@@ -416,7 +416,7 @@ func (b *behind) Do(req *http.Request) (*http.Response, error) {
 func TestPutFailsIfConflictingDocumentWasDeleted(t *testing.T) {
 	account, c := newAccount(t, "/id")
 	d := fourParts()
-	reads := &behind{Account: account, document: documentID(d.Function, d.ID)}
+	reads := &behind{Account: account, document: documentID(d.Source(), d.ID)}
 	cred, err := cosmos.KeyCredential(emulator.Key)
 	must(t, err)
 	client, err := cosmos.NewClient(account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: reads}})
@@ -445,7 +445,7 @@ func TestListReportsUnreadableDeadLetters(t *testing.T) {
 		after.Time = d.Time.Add(time.Hour)
 		must(t, s.Put(t.Context(), d))
 		must(t, s.Put(t.Context(), after))
-		letter, part := documentID("f", d.ID)+"$", documentID("f", d.ID)+":.*:0$"
+		letter, part := documentID(of("f"), d.ID)+"$", documentID(of("f"), d.ID)+":.*:0$"
 		for name, unreadable := range map[string][]emulator.Fault{
 			"letter":               {{Path: letter, Status: http.StatusNotFound}},
 			"part, and the letter": {{Path: part, Status: http.StatusNotFound}, {Path: letter, Nth: 2, Status: http.StatusNotFound}},
@@ -467,8 +467,8 @@ func TestListReportsUnreadableDeadLetters(t *testing.T) {
 		d := fourParts()
 		must(t, s.Put(t.Context(), d))
 		account.Inject(emulator.Fault{Method: http.MethodGet, Path: ":0$", Status: http.StatusNotFound})
-		account.Inject(emulator.Fault{Method: http.MethodGet, Path: documentID("f", d.ID) + "$", Nth: 2, Status: http.StatusForbidden})
-		for _, err := range s.List(t.Context(), "f") {
+		account.Inject(emulator.Fault{Method: http.MethodGet, Path: documentID(of("f"), d.ID) + "$", Nth: 2, Status: http.StatusForbidden})
+		for _, err := range s.List(t.Context(), of("f")) {
 			if status, _ := cosmos.Status(err); status != http.StatusForbidden || errors.Is(err, trigger.ErrDamaged) {
 				t.Errorf("list that cannot tell damage from a delete: %v", err)
 			}
@@ -479,7 +479,7 @@ func TestListReportsUnreadableDeadLetters(t *testing.T) {
 			must(t, s.Put(t.Context(), sample("f", id)))
 		}
 		var seen []string
-		for d, err := range s.List(t.Context(), "f") {
+		for d, err := range s.List(t.Context(), of("f")) {
 			must(t, err)
 			must(t, s.Delete(t.Context(), sample("f", "b")))
 			must(t, s.Delete(t.Context(), sample("f", "c")))

@@ -23,11 +23,14 @@ var monday = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 // sample returns a dead letter with every field set.
 func sample(function, id string) trigger.DeadLetter {
 	return trigger.DeadLetter{
-		ID: id, Function: function, Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
+		ID: id, Function: function, Account: "games", Database: "db", Container: "results", Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
 		Operation: trigger.Upsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: monday.Truncate(time.Second),
 		Error: "cannot <take> it", Stack: "goroutine 1 [running]", Attempts: 10, Time: monday,
 	}
 }
+
+// of is the source of the samples of a function.
+func of(function string) trigger.DeadLetterSource { return sample(function, "").Source() }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -38,8 +41,13 @@ func must(t testing.TB, err error) {
 
 func list(t testing.TB, s trigger.DeadLetters, function string) []trigger.DeadLetter {
 	t.Helper()
+	return listOf(t, s, of(function))
+}
+
+func listOf(t testing.TB, s trigger.DeadLetters, source trigger.DeadLetterSource) []trigger.DeadLetter {
+	t.Helper()
 	var all []trigger.DeadLetter
-	for d, err := range s.List(t.Context(), function) {
+	for d, err := range s.List(t.Context(), source) {
 		must(t, err)
 		all = append(all, d)
 	}
@@ -75,7 +83,7 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 	s := open(t)
 	t.Run("empty", func(t *testing.T) {
 		same(t, ids(list(t, s, "unknown")), []string{})
-		holds, err := s.Holds(t.Context(), "unknown", `["k"]`)
+		holds, err := s.Holds(t.Context(), of("unknown"), `["k"]`)
 		must(t, err)
 		if holds {
 			t.Error("holds a key of nothing")
@@ -112,11 +120,11 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 			must(t, s.Put(t.Context(), all[i]))
 		}
 		same(t, ids(list(t, open(t), "order")), want)
-		for range s.List(t.Context(), "order") { // a consumer may stop early
+		for range s.List(t.Context(), of("order")) { // a consumer may stop early
 			break
 		}
 		var left []string
-		for d, err := range s.List(t.Context(), "order") { // deletes while listing
+		for d, err := range s.List(t.Context(), of("order")) { // deletes while listing
 			must(t, err)
 			must(t, s.Delete(t.Context(), d))
 			left = append(left, d.ID)
@@ -125,6 +133,7 @@ func contract(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilin
 		same(t, ids(list(t, open(t), "order")), []string{})
 	})
 	t.Run("functions and keys", func(t *testing.T) { contractScopes(t, s) })
+	t.Run("containers", func(t *testing.T) { contractContainers(t, s) })
 	t.Run("documents", func(t *testing.T) { contractDocuments(t, s, open) })
 	t.Run("concurrent", func(t *testing.T) { contractConcurrent(t, s, open) })
 	t.Run("cancelled", func(t *testing.T) { contractCancelled(t, s) })
@@ -155,7 +164,7 @@ func contractScopes(t *testing.T, s trigger.DeadLetters) {
 			continue
 		}
 		for key, want := range map[string]bool{all[0].Key: true, `["other"]`: false, all[0].Key[:3]: false, "": false} {
-			holds, err := s.Holds(t.Context(), f, key)
+			holds, err := s.Holds(t.Context(), of(f), key)
 			must(t, err)
 			if holds != want {
 				t.Errorf("function %q holds %q: %t", f, key, holds)
@@ -165,11 +174,47 @@ func contractScopes(t *testing.T, s trigger.DeadLetters) {
 	for _, f := range functions {
 		d := list(t, s, f)[0]
 		must(t, s.Delete(t.Context(), d))
-		holds, err := s.Holds(t.Context(), f, d.Key)
+		holds, err := s.Holds(t.Context(), of(f), d.Key)
 		must(t, err)
 		if holds {
 			t.Errorf("function %q still holds %q", f, d.Key)
 		}
+	}
+}
+
+// contractContainers tests functions of one name on several containers: none sees or
+// deletes the dead letters of another.
+func contractContainers(t *testing.T, s trigger.DeadLetters) {
+	var all []trigger.DeadLetter
+	for i, at := range [][3]string{
+		{"games", "db", "results"}, {"games", "db", "others"}, {"games", "other", "results"}, {"others", "db", "results"}, {"games", "dbr", "esults"}, {"", "", ""},
+	} {
+		d := sample("containers", "same id")
+		d.Account, d.Database, d.Container = at[0], at[1], at[2]
+		d.Key = fmt.Sprintf(`["%d"]`, i)
+		must(t, s.Put(t.Context(), d))
+		all = append(all, d)
+	}
+	for i, d := range all {
+		for _, o := range all {
+			holds, err := s.Holds(t.Context(), d.Source(), o.Key)
+			must(t, err)
+			if holds != (d.Key == o.Key) {
+				t.Errorf("%v holds %s: %t", d.Source(), o.Key, holds)
+			}
+		}
+		for left := range all {
+			n := 0
+			for found, err := range s.List(t.Context(), all[left].Source()) {
+				must(t, err)
+				same(t, found, all[left])
+				n++
+			}
+			if n == 1 != (left >= i) {
+				t.Errorf("%v has %d letters after %d deletes", all[left].Source(), n, i)
+			}
+		}
+		must(t, s.Delete(t.Context(), d))
 	}
 }
 
@@ -261,7 +306,7 @@ func contractConcurrent(t *testing.T, s trigger.DeadLetters, open func(*testing.
 			if err := stores[i/letters].Put(t.Context(), d); err != nil {
 				t.Error(err)
 			}
-			if _, err := stores[i/letters].Holds(t.Context(), "concurrent", d.Key); err != nil {
+			if _, err := stores[i/letters].Holds(t.Context(), of("concurrent"), d.Key); err != nil {
 				t.Error(err)
 			}
 		})
@@ -294,7 +339,7 @@ func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) t
 	want := damage.do(t, all[0])
 	for _, s := range []trigger.DeadLetters{s, open(t)} {
 		var got []string
-		for d, err := range s.List(t.Context(), all[0].Function) {
+		for d, err := range s.List(t.Context(), all[0].Source()) {
 			if err == nil {
 				got = append(got, d.ID)
 				continue
@@ -306,7 +351,7 @@ func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) t
 		}
 		same(t, got, []string{"b", "c", "error"})
 		for i, d := range all {
-			holds, err := s.Holds(t.Context(), d.Function, d.Key)
+			holds, err := s.Holds(t.Context(), d.Source(), d.Key)
 			must(t, err)
 			if (i > 0 || damage.keepsKey) && !holds {
 				t.Errorf("does not hold the key of %s", d.ID)
@@ -316,7 +361,7 @@ func contractDamage(t *testing.T, s trigger.DeadLetters, open func(*testing.T) t
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var last error
-	for _, err := range open(t).List(ctx, all[0].Function) {
+	for _, err := range open(t).List(ctx, all[0].Source()) {
 		if last != nil {
 			t.Errorf("after the end of the list: %v", err)
 		}
@@ -340,11 +385,11 @@ func contractCancelled(t *testing.T, s trigger.DeadLetters) {
 	if err := s.Delete(ctx, d); !errors.Is(err, context.Canceled) {
 		t.Errorf("delete: %v", err)
 	}
-	if _, err := s.Holds(ctx, "cancelled", d.Key); !errors.Is(err, context.Canceled) {
+	if _, err := s.Holds(ctx, d.Source(), d.Key); !errors.Is(err, context.Canceled) {
 		t.Errorf("holds: %v", err)
 	}
 	failed := 0
-	for _, err := range s.List(ctx, "cancelled") {
+	for _, err := range s.List(ctx, of("cancelled")) {
 		if failed++; !errors.Is(err, context.Canceled) {
 			t.Errorf("list: %v", err)
 		}

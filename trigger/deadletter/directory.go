@@ -91,7 +91,7 @@ func (d *Directory) Put(ctx context.Context, l trigger.DeadLetter) error {
 	if err := check(l); err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
-	err := d.journal(l.Function).withLock(ctx, func(j *journal) error { return j.put(l) })
+	err := d.journal(l.Source()).withLock(ctx, func(j *journal) error { return j.put(l) })
 	if err != nil {
 		return fmt.Errorf("store dead letter %q: %w", l.ID, err)
 	}
@@ -101,7 +101,7 @@ func (d *Directory) Put(ctx context.Context, l trigger.DeadLetter) error {
 // Delete appends a frame that marks the dead letter as deleted, and compacts
 // the file if that is worthwhile.
 func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
-	err := d.journal(l.Function).withLock(ctx, func(j *journal) error {
+	err := d.journal(l.Source()).withLock(ctx, func(j *journal) error {
 		if err := j.remove(l.ID); err != nil {
 			return err
 		}
@@ -122,8 +122,8 @@ func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
 // Holds looks up the key in memory, after reading the frames that other
 // processes have appended. The keys in a damaged part of a file are unknown and
 // do not count.
-func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool, err error) {
-	err = d.journal(function).withLock(ctx, func(j *journal) error {
+func (d *Directory) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
+	err = d.journal(of).withLock(ctx, func(j *journal) error {
 		holds = j.keys[digest(key)] > 0
 		return nil
 	})
@@ -135,41 +135,42 @@ func (d *Directory) Holds(ctx context.Context, function, key string) (holds bool
 
 // List yields the dead letters that exist when it begins, and then an error for
 // each damaged part of the file.
-func (d *Directory) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
+func (d *Directory) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		var s *snapshot
-		err := d.journal(function).withLock(ctx, func(j *journal) (err error) {
+		err := d.journal(of).withLock(ctx, func(j *journal) (err error) {
 			s, err = j.snapshot()
 			return err
 		})
 		if err != nil {
-			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of function %q: %w", function, err))
+			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
 			return
 		}
 		defer s.close()
 		for l, err := range s.deadLetters(ctx) {
 			if err != nil {
-				err = fmt.Errorf("list dead letters of function %q: %w", function, err)
+				err = fmt.Errorf("list dead letters of %v: %w", of, err)
 			}
 			if !yield(l, err) || err != nil && !isDamage(err) {
 				return
 			}
 		}
 		for _, damage := range s.damage {
-			if !yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of function %q: %w", function, damage)) {
+			if !yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, damage)) {
 				return
 			}
 		}
 	}
 }
 
-func (d *Directory) journal(function string) *journal {
+func (d *Directory) journal(of trigger.DeadLetterSource) *journal {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	j := d.journals[function]
+	name := sourceName(of)
+	j := d.journals[name]
 	if j == nil {
-		j = newJournal(filepath.Join(d.path, readable(function)+".letters"), function, d.options.Report)
-		d.journals[function] = j
+		j = newJournal(filepath.Join(d.path, name+".letters"), of, d.options.Report)
+		d.journals[name] = j
 	}
 	return j
 }

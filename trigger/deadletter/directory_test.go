@@ -30,7 +30,7 @@ func TestDirectoryContract(t *testing.T) {
 	contract(t, func(t *testing.T) trigger.DeadLetters {
 		return newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(error) {}})
 	}, spoiling{name: "byte", do: func(t *testing.T, d trigger.DeadLetter) string {
-		file := filepath.Join(path, readable(d.Function)+".letters")
+		file := filepath.Join(path, sourceName(d.Source())+".letters")
 		b := read(t, file)
 		b[bytes.Index(b, []byte(d.Error))] ^= 0x20
 		must(t, os.WriteFile(file, b, 0o600))
@@ -67,7 +67,7 @@ func TestDirectoryOptions(t *testing.T) {
 }
 
 // fileOf returns the path of the file of function f.
-func fileOf(path string) string { return filepath.Join(path, readable("f")+".letters") }
+func fileOf(path string) string { return filepath.Join(path, sourceName(of("f"))+".letters") }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
@@ -80,7 +80,7 @@ func read(t *testing.T, path string) []byte {
 // ones.
 func survey(t *testing.T, s trigger.DeadLetters) (intact []string, damaged int) {
 	t.Helper()
-	for d, err := range s.List(t.Context(), "f") {
+	for d, err := range s.List(t.Context(), of("f")) {
 		switch {
 		case err == nil:
 			intact = append(intact, d.ID)
@@ -170,7 +170,7 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 func TestDeadLettersOfAnotherFunctionAreDamage(t *testing.T) {
 	path := t.TempDir()
 	must(t, newDirectory(t, path, nil).Put(t.Context(), sample("g", "a")))
-	must(t, os.Rename(filepath.Join(path, readable("g")+".letters"), fileOf(path)))
+	must(t, os.Rename(filepath.Join(path, sourceName(of("g"))+".letters"), fileOf(path)))
 	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
 		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}
@@ -186,7 +186,7 @@ func TestCompactionKeepsDeadLetters(t *testing.T) {
 	}
 	full := len(read(t, fileOf(path)))
 	all := list(t, other, "f")
-	slow := other.List(t.Context(), "f") // begins on the old file, ends after it was replaced
+	slow := other.List(t.Context(), of("f")) // begins on the old file, ends after it was replaced
 	seen := 0
 	for _, err := range slow {
 		must(t, err)

@@ -40,17 +40,18 @@ func ExampleContainer() {
 		fmt.Println("handled", len(b.Changes), "for", b.Function)
 		return nil
 	}
-	host, err := trigger.New(games.Container("games", "leases"), []trigger.Function{{
+	function := trigger.Function{
 		Name: "leaderboard", Container: games.Container("games", "results"), StartFrom: trigger.FromBeginning(),
 		Handler: handler, DeadLetters: letters,
-	}}, nil)
+	}
+	host, err := trigger.New(games.Container("games", "leases"), []trigger.Function{function}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	if _, err := host.Drain(ctx); err != nil {
 		log.Fatal(err)
 	}
-	for d, err := range letters.List(ctx, "leaderboard") {
+	for d, err := range letters.List(ctx, function.DeadLetterSource()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func ExampleContainer() {
 	}
 
 	bad = nil // the handler is repaired
-	done, err := trigger.Replay(ctx, letters, "leaderboard", handler, nil)
+	done, err := trigger.Replay(ctx, letters, function.DeadLetterSource(), handler, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func ExampleDirectory() {
 	if err := letters.Put(ctx, letter); err != nil {
 		log.Fatal(err)
 	}
-	holds, err := letters.Holds(ctx, "leaderboard", `["ada"]`)
+	holds, err := letters.Holds(ctx, letter.Source(), letter.Key)
 	fmt.Println(holds, err)
 	// Output: true <nil>
 }

@@ -81,6 +81,11 @@ func write(t *testing.T, c *cosmos.Client, player, id string) {
 	must(t, err)
 }
 
+// scores is the source of the dead letters of drain's function.
+func scores(c *cosmos.Client) trigger.DeadLetterSource {
+	return trigger.Function{Name: "scores", Container: c.Container("db", "items")}.DeadLetterSource()
+}
+
 func drain(t *testing.T, c *cosmos.Client, f trigger.Function) trigger.Summary {
 	t.Helper()
 	f.Name, f.Container, f.StartFrom = "scores", c.Container("db", "items"), trigger.FromBeginning()
@@ -110,7 +115,7 @@ func TestPoisonIsDeadLetteredAndOthersAreHandled(t *testing.T) {
 		slices.Sort(s.taken)
 		same(t, s.taken, slices.Sorted(maps.Keys(want)))
 
-		all := list(t, store, "scores")
+		all := listOf(t, store, scores(client))
 		if len(all) != 1 {
 			t.Fatalf("dead letters %v", ids(all))
 		}
@@ -118,22 +123,22 @@ func TestPoisonIsDeadLetteredAndOthersAreHandled(t *testing.T) {
 		if d.Key != `["unlucky"]` || d.Error != "cannot take poison" || d.Attempts < 3 || d.Epoch < 1 || d.LSN == 0 || !json.Valid(d.Document) {
 			t.Errorf("letter %+v", d)
 		}
-		holds, err := store.Holds(t.Context(), "scores", d.Key)
+		holds, err := store.Holds(t.Context(), d.Source(), d.Key)
 		must(t, err)
 		if !holds {
 			t.Error("does not hold the key")
 		}
 
-		done, err := trigger.Replay(t.Context(), store, "scores", s.handle, nil)
+		done, err := trigger.Replay(t.Context(), store, scores(client), s.handle, nil)
 		must(t, err)
 		same(t, done, trigger.Replayed{Failed: 1})
-		same(t, len(list(t, store, "scores")), 1)
+		same(t, len(listOf(t, store, scores(client))), 1)
 		s.fixed, s.taken = true, nil
-		done, err = trigger.Replay(t.Context(), store, "scores", s.handle, nil)
+		done, err = trigger.Replay(t.Context(), store, scores(client), s.handle, nil)
 		must(t, err)
 		same(t, done, trigger.Replayed{Handled: 1})
 		same(t, s.taken, []string{"poison"})
-		same(t, len(list(t, store, "scores")), 0)
+		same(t, len(listOf(t, store, scores(client))), 0)
 
 		if summary := drain(t, client, f); summary.Changes != 0 { // the letters disturb no lease
 			t.Errorf("second drain %+v", summary)
@@ -154,14 +159,14 @@ func TestBlockedKeysAreReplayedInOrder(t *testing.T) {
 		write(t, client, "unlucky", "later 2") // for a host that finds the key in the store
 		drain(t, client, f)
 		same(t, s.taken, []string{"good"})
-		same(t, len(list(t, store, "scores")), 3)
+		same(t, len(listOf(t, store, scores(client))), 3)
 		s.fixed = true
-		done, err := trigger.Replay(t.Context(), store, "scores", s.handle, nil)
+		done, err := trigger.Replay(t.Context(), store, scores(client), s.handle, nil)
 		must(t, err)
 		same(t, done, trigger.Replayed{Handled: 3})
 		write(t, client, "unlucky", "later 3")
 		drain(t, client, f)
 		same(t, s.taken, []string{"good", "poison", "later 1", "later 2", "later 3"})
-		same(t, len(list(t, store, "scores")), 0)
+		same(t, len(listOf(t, store, scores(client))), 0)
 	})
 }

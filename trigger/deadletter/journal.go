@@ -20,10 +20,10 @@ import (
 // journal is the file of one function and the index of it in this process. The
 // goroutine that is in withLock owns it.
 type journal struct {
-	path     string
-	function string
-	report   func(error)
-	lock     chan struct{} // has a token while the journal is free; taken before the file lock
+	path   string
+	source trigger.DeadLetterSource
+	report func(error)
+	lock   chan struct{} // has a token while the journal is free; taken before the file lock
 
 	file      *os.File // open in withLock; nil if it does not exist
 	name      string   // random name of the file that the fields below describe
@@ -42,8 +42,8 @@ type entry struct {
 	key string
 }
 
-func newJournal(path, function string, report func(error)) *journal {
-	j := &journal{path: path, function: function, report: report, lock: make(chan struct{}, 1)}
+func newJournal(path string, of trigger.DeadLetterSource, report func(error)) *journal {
+	j := &journal{path: path, source: of, report: report, lock: make(chan struct{}, 1)}
 	j.reset()
 	j.lock <- struct{}{}
 	return j
@@ -159,7 +159,7 @@ func (j *journal) apply(f frame) {
 	switch f.kind {
 	case frameDeadLetter:
 		l, err := decode(f.payload)
-		if err != nil || l.Function != j.function {
+		if err != nil || l.Source() != j.source {
 			j.recordDamage(span{f.at, f.end})
 			return
 		}

@@ -39,7 +39,7 @@ const maxMessage = 64 << 10
 // dead letter is gone.
 //
 // A message is the JSON of the dead letter (see the package documentation) or,
-// if that is too large, of its function, key and id. It is in base64, as the
+// if that is too large, of its source, key and id. It is in base64, as the
 // Functions host expects, and never expires. There may be several messages for
 // one dead letter, because a Put is repeated if its answer is lost. If a
 // function blocks keys, repair it with [trigger.Replay] instead, which keeps the
@@ -70,10 +70,13 @@ func NewQueue(blobs *Blob, queue *azqueue.QueueClient, opts *QueueOptions) (*Que
 
 // reference is a message without the dead letter.
 type reference struct {
-	ID       string `json:"id"`
-	Function string `json:"function"`
-	Key      string `json:"key"`
-	Stored   bool   `json:"stored"` // always true: the dead letter is only in the Blob
+	ID        string `json:"id"`
+	Function  string `json:"function"`
+	Account   string `json:"account"`
+	Database  string `json:"database"`
+	Container string `json:"container"`
+	Key       string `json:"key"`
+	Stored    bool   `json:"stored"` // always true: the dead letter is only in the Blob
 }
 
 // Put stores the dead letter and then sends the message. It succeeds only if
@@ -105,7 +108,7 @@ func (q *Queue) message(d trigger.DeadLetter) (string, error) {
 	if base64.StdEncoding.EncodedLen(len(packed)) <= q.maxMessage {
 		return base64.StdEncoding.EncodeToString(packed), nil
 	}
-	name, err := marshal(reference{ID: d.ID, Function: d.Function, Key: d.Key, Stored: true})
+	name, err := marshal(reference{d.ID, d.Function, d.Account, d.Database, d.Container, d.Key, true})
 	if err != nil {
 		return "", err
 	}
@@ -143,7 +146,8 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 	if r.ID == "" {
 		return d, false, errors.New("open message of a dead letter: it has no id")
 	}
-	d, found, err = q.blobs.read(ctx, q.blobs.blobName(r.Function, r.Key, r.ID))
+	of := trigger.DeadLetterSource{Function: r.Function, Account: r.Account, Database: r.Database, Container: r.Container}
+	d, found, err = q.blobs.read(ctx, q.blobs.blobName(of, r.Key, r.ID))
 	if err != nil {
 		return d, false, redact.Error(fmt.Errorf("open message of dead letter %q: %w", r.ID, err))
 	}
@@ -151,8 +155,8 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 }
 
 // List lists the dead letters in the Blob.
-func (q *Queue) List(ctx context.Context, function string) iter.Seq2[trigger.DeadLetter, error] {
-	return q.blobs.List(ctx, function)
+func (q *Queue) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+	return q.blobs.List(ctx, of)
 }
 
 // Delete deletes the dead letter from the Blob. The message stays until it is
@@ -162,6 +166,6 @@ func (q *Queue) Delete(ctx context.Context, d trigger.DeadLetter) error {
 }
 
 // Holds reports whether the Blob has a dead letter with the key.
-func (q *Queue) Holds(ctx context.Context, function, key string) (bool, error) {
-	return q.blobs.Holds(ctx, function, key)
+func (q *Queue) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
+	return q.blobs.Holds(ctx, of, key)
 }

@@ -100,8 +100,8 @@ func check(d trigger.DeadLetter) error {
 	switch {
 	case d.ID == "":
 		return errors.New("the dead letter has no ID")
-	case !utf8.ValidString(d.ID), !utf8.ValidString(d.Function), !utf8.ValidString(d.Key), !utf8.ValidString(d.Range):
-		return fmt.Errorf("dead letter %q: ID, function %q, key and range must be UTF-8", d.ID, d.Function)
+	case !utf8.ValidString(d.ID + d.Function + d.Account + d.Database + d.Container + d.Key + d.Range):
+		return fmt.Errorf("dead letter %q: ID, function %q, its container, key and range must be UTF-8", d.ID, d.Function)
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// readable returns a digest of text, preceded by the characters of text that
-// every file system allows, so that an operator can recognise it.
-func readable(text string) string {
+// sourceName returns a digest of a source, preceded by the characters of its
+// function's name that every file system allows, so that an operator can recognise it.
+func sourceName(of trigger.DeadLetterSource) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
@@ -127,9 +127,9 @@ func readable(text string) string {
 			return r - 'A' + 'a'
 		}
 		return '-'
-	}, text)
+	}, of.Function)
 	if len(plain) > 40 {
 		plain = plain[:40]
 	}
-	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+digest(text), "-")
+	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+digest(of.Function, of.Account, of.Database, of.Container), "-")
 }

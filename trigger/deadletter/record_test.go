@@ -21,7 +21,7 @@ func TestJSONLayout(t *testing.T) {
 	d.Operation, d.DocumentID = trigger.Delete, "x"
 	b, err := encode(d)
 	must(t, err)
-	same(t, string(b), `{"id":"a","function":"f","range":"0","epoch":3,"lsn":17,"key":"[\"k\"]",`+
+	same(t, string(b), `{"id":"a","function":"f","account":"games","database":"db","container":"results","range":"0","epoch":3,"lsn":17,"key":"[\"k\"]",`+
 		`"operation":"delete","documentId":"x","written":"2026-03-02T12:00:00Z","error":"cannot <take> it","stack":"goroutine 1 [running]","attempts":10,`+
 		`"time":"2026-03-02T12:00:00.123456789Z","document":"{\"html\":\"<&>\"}","documentKey":"[ \"k\"]"}`)
 	d.Document, d.Previous, d.DocumentKey = []byte("\xff"), []byte{}, nil
@@ -49,7 +49,7 @@ func TestReadableNames(t *testing.T) {
 		"名前":                     "",
 		strings.Repeat("a", 300): strings.Repeat("a", 40) + "-",
 	} {
-		if got := readable(text); got != want+digest(text) {
+		if got := sourceName(of(text)); got != want+digest(text, "games", "db", "results") {
 			t.Errorf("%q is %s, want %s and a digest", text, got, want)
 		}
 	}

@@ -90,12 +90,12 @@ func TestBlobReportsForeignBlobs(t *testing.T) {
 	moved, err := encode(sample("g", "moved"))
 	must(t, err)
 	for name, body := range map[string]string{"half.json": `{"id":"ha`, "moved.json": string(moved)} {
-		_, err := c.NewBlockBlobClient(s.functionPrefix("f")+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
+		_, err := c.NewBlockBlobClient(s.sourcePrefix(of("f"))+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
 		must(t, err)
 	}
 	var good []string
 	damaged := 0
-	for d, err := range s.List(t.Context(), "f") {
+	for d, err := range s.List(t.Context(), of("f")) {
 		if err == nil {
 			good = append(good, d.ID)
 		} else if isDamage(err) {
@@ -293,7 +293,7 @@ func TestStorageContractInMemory(t *testing.T) {
 			b := newBlob(t, c, &BlobOptions{Window: 2})
 			spoil := func(name string, do func(blob string)) spoiling {
 				return spoiling{name: name, keepsKey: true, do: func(_ *testing.T, d trigger.DeadLetter) string {
-					blob := b.blobName(d.Function, d.Key, d.ID)
+					blob := b.blobName(d.Source(), d.Key, d.ID)
 					do(blob)
 					return blob
 				}}

@@ -1,0 +1,64 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A replay with several calls at a time keeps the order of each key, stops a key at
+// its first failure, and ends at its limit.
+func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
+	for _, test := range []struct {
+		options ReplayOptions
+		want    Replayed
+		took    time.Duration
+	}{
+		{ReplayOptions{}, Replayed{Handled: 18, Failed: 1, Waiting: 1}, 19 * time.Second},
+		{ReplayOptions{Parallel: 64}, Replayed{Handled: 18, Failed: 1, Waiting: 1}, 5 * time.Second},
+		{ReplayOptions{Parallel: 64, Limit: 4}, Replayed{Handled: 4}, time.Second},
+		{ReplayOptions{Wanted: func(d DeadLetter) bool { return d.LSN > 15 }}, Replayed{Handled: 5}, 5 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store, of := &letters{}, DeadLetterSource{Function: "f", Container: "c"}
+			for i := range 20 {
+				d := DeadLetter{ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i%4), LSN: int64(i + 1)}
+				must(t, store.Put(t.Context(), d))
+			}
+			must(t, store.Put(t.Context(), DeadLetter{ID: "other", DocumentID: "other", Function: "f", Container: "another", Key: `["k0"]`}))
+			var mu sync.Mutex
+			byKey := map[string][]int64{}
+			var failed []string
+			test.options.Failed = func(d DeadLetter, err error) { failed = append(failed, d.ID) }
+			began := time.Now()
+			got, err := Replay(t.Context(), store, of, func(_ context.Context, b Batch) error {
+				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				key := string(b.Changes[0].PartitionKey())
+				byKey[key] = append(byKey[key], b.Changes[0].LSN)
+				if b.Changes[0].LSN == 15 {
+					return errors.New("still poison")
+				}
+				return nil
+			}, &test.options)
+			must(t, err)
+			if got != test.want || time.Since(began) != test.took || len(failed) != test.want.Failed {
+				t.Errorf("%+v: %+v after %v, failed %v", test.options, got, time.Since(began), failed)
+			}
+			for key, lsns := range byKey {
+				if !slices.IsSorted(lsns) {
+					t.Errorf("key %s: %v", key, lsns)
+				}
+			}
+			if left := store.ids(); !slices.Contains(left, "other") {
+				t.Error("the dead letter of another container was replayed")
+			}
+		})
+	}
+}
