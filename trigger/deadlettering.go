@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
-	"halley/trigger/internal/feed"
 )
 
 // deadLetterStore is the function's store as the delivery uses it, or nil.
@@ -89,10 +88,7 @@ func (l *deadLetterList) read(ctx context.Context, store DeadLetters, of DeadLet
 // deadLetter makes the dead letter of a change.
 func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
 	keyPaths := w.leases.Monitored().PartitionKey.Paths
-	key := c.Key
-	if key == "" {
-		key = feed.PartitionKey(c.Item, keyPaths)
-	}
+	key := w.keyOf(c)
 	change := w.function.changeOf(&c.Change, c.Seq, keyPaths).Clone()
 	of := w.function.DeadLetterSource()
 	d := DeadLetter{
@@ -127,6 +123,16 @@ func (w *rangeWorker) deadLettered(lane int, c *delivery.Item, l delivery.DeadLe
 		Kind: DeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,
 	})
 	if l.Cause != nil {
-		w.log.Error("change dead-lettered", zap.String("documentId", c.DocumentID()), zap.Int64("lsn", c.LSN), zap.Int("attempts", l.Attempts), zap.Error(l.Cause))
+		w.log.Error("change dead-lettered", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),
+			zap.Int("attempts", l.Attempts), zap.Error(l.Cause), stackField(l.Cause))
 	}
+}
+
+// stackField is the stack of a panic, for the log.
+func stackField(err error) zap.Field {
+	var p *PanicError
+	if errors.As(err, &p) {
+		return zap.ByteString("stack", p.Stack)
+	}
+	return zap.Skip()
 }

@@ -25,6 +25,8 @@ type Event struct {
 	Continuation string        // Checkpointed, Released
 	Children     []string      // Split: tokens of the leases that took over
 	Reason       CloseReason   // Released
+	Stall        *Stall        // Stalled, Recovered: why, and since when
+	Lasting      time.Duration // Stalled, Recovered: how long that was so
 	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
 }
 
@@ -40,6 +42,9 @@ const (
 	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
 	Split          EventKind = "split"         // the lease gave way to children
 	Released       EventKind = "released"      // this host no longer owns the lease
+	CaughtUpFirst  EventKind = "caught-up"     // the first read since the acquisition that found nothing more
+	Stalled        EventKind = "stalled"       // the range makes no progress; once until it recovers
+	Recovered      EventKind = "recovered"     // the range that was stalled makes progress again
 )
 
 // CloseReason says why a host stopped working on a range.

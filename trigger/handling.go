@@ -9,13 +9,16 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/feed"
 )
 
 // callHandler calls the handler once with changes of one lane and returns its verdict.
 func (w *rangeWorker) callHandler(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
 	b := w.batch(items, attempt)
 	began := time.Now()
+	w.rangeStats.callBegins(lane)
 	err := invokeHandler(held, w.function.Handler, b, w.callTimeout, w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)
+	w.rangeStats.callEnds(lane)
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {
 		w.rangeStats.markHung()
@@ -28,9 +31,10 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.rangeStats.countFailed(lane, event)
-		w.log.Error("handler failed", zap.Error(err), zap.Int("attempt", attempt),
-			zap.Int("changes", len(items)), zap.Int64("lastLsn", event.LastLSN), stackField(err))
+		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts)
+		if held.Err() != nil {
+			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
+		}
 		w.watchRetention(items[0].Timestamp)
 	} else {
 		w.rangeStats.countDelivered(lane, event)
@@ -77,19 +81,45 @@ func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	}
 }
 
+// planRetry logs a failed call, unless equal failures were logged a moment ago, and
+// which attempt comes when.
+func (w *rangeWorker) planRetry(lane int, items []*delivery.Item, attempt int, wait time.Duration) {
+	stall, failures, tell := w.rangeStats.planRetry(lane, attempt, wait)
+	if !tell {
+		return
+	}
+	limit := zap.Skip()
+	if stall.Attempts > 0 {
+		limit = zap.Int("attempts", stall.Attempts)
+	}
+	w.log.Error("handler failed", zap.String("error", stall.Text), zap.Int("attempt", stall.Attempt), limit,
+		zap.Duration("next", wait), zap.Int("failures", failures), zap.Int("changes", len(items)),
+		zap.String("documentId", items[0].DocumentID()), zap.String("key", w.keyOf(items[0])), zap.Int64("lsn", items[0].LSN))
+}
+
+// keyOf is the logical partition key of a change, a JSON array.
+func (w *rangeWorker) keyOf(c *delivery.Item) string {
+	if c.Key != "" {
+		return c.Key
+	}
+	return feed.PartitionKey(c.Item, w.leases.Monitored().PartitionKey.Paths)
+}
+
+// advancePosition passes the acknowledged position on to the lease's writer.
+func (w *rangeWorker) advancePosition(position string, urgent bool) {
+	w.rangeStats.positionMoved()
+	w.held.Advance(position, urgent)
+}
+
+// reportStall tells that the range is stalled, or that it has recovered.
+func (w *rangeWorker) reportStall(kind EventKind, s Stall) {
+	w.emitEvent(Event{Kind: kind, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Stall: &s, Lasting: w.leases.Now().Sub(s.Since)})
+}
+
 // reportProblem notes why a lane, or the range as a whole, makes no progress. The log
 // tells it once, until it changes.
 func (w *rangeWorker) reportProblem(lane int, err error) {
-	if w.rangeStats.setProblem(lane, err) {
+	if w.rangeStats.setProblem(lane, stallOf(err), err) {
 		w.log.Error("range waits", zap.Error(err))
 	}
-}
-
-// stackField is the stack of a panic, for the log.
-func stackField(err error) zap.Field {
-	var p *PanicError
-	if errors.As(err, &p) {
-		return zap.ByteString("stack", p.Stack)
-	}
-	return zap.Skip()
 }

@@ -2,8 +2,11 @@ package trigger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +17,8 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// Lag is how far one lease is behind the feed of its range.
+// Lag is how far one lease is behind the feed of its range, and why. In JSON, changes
+// and seconds are null if they are not known.
 type Lag struct {
 	Function     string `json:"function"`
 	Range        string `json:"range"`        // lease token
@@ -31,8 +35,28 @@ type Lag struct {
 	// Seconds is the age of the oldest change that is not checkpointed, or 0 if
 	// there is none.
 	Seconds float64 `json:"seconds"`
-	// Problem says why the lag is unknown; Changes is then at least 1.
-	Problem string `json:"problem,omitempty"`
+	// Known reports whether Changes and Seconds are known. If not, Changes is at least
+	// 1, and Problem says why.
+	Known bool `json:"known"`
+
+	Renewed      time.Time `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
+	Checkpointed time.Time `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
+	DeadLettered int       `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
+	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress
+	Problem      string    `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (g Lag) MarshalJSON() ([]byte, error) {
+	type fields Lag
+	if g.Known {
+		return json.Marshal(fields(g))
+	}
+	return json.Marshal(struct {
+		fields
+		Changes *int64   `json:"changes"`
+		Seconds *float64 `json:"seconds"`
+	}{fields: fields(g)})
 }
 
 // estimateParallel is the number of leases that are read at a time.
@@ -68,6 +92,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	for _, i := range found.Invalid {
 		lags = append(lags, Lag{Function: of.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
 	}
+	slices.SortStableFunc(lags, func(a, b Lag) int { return compareTokens(a.Range, b.Range) })
 	for _, gap := range found.Gaps {
 		lags = append(lags, Lag{Function: of.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
@@ -85,11 +110,46 @@ type lagEstimate struct {
 // leaseLag reads the lag of one lease. If its range has split, it is as far behind as
 // its children will be together.
 func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
-	total := Lag{Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true}
-	if err := e.addLag(ctx, l, &total); err != nil {
-		total.Changes, total.Exact, total.Problem = max(total.Changes, 1), false, err.Error()
+	status := parseLeaseStatus(l)
+	total := Lag{
+		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true, Known: true,
+		Renewed: l.Written().UTC(), Checkpointed: unixTime(status.Checkpoint), DeadLettered: status.DeadLetters,
 	}
+	var problems []string
+	if err := e.addLag(ctx, l, &total); err != nil {
+		total.Changes, total.Exact, total.Known = max(total.Changes, 1), false, false
+		problems = append(problems, err.Error())
+	}
+	now := e.leases.Now()
+	if stall, ok := ownerStall(l, total, now); ok {
+		total.Stalls = append(total.Stalls, stall)
+	}
+	if stall, ok := status.stall(); ok {
+		total.Stalls = append(total.Stalls, stall)
+	}
+	total.Problem = strings.Join(append(describeStalls(total.Stalls, now), problems...), "; ")
 	return total
+}
+
+// defaultExpiration is that of a lease whose owner does not say, as .NET hosts.
+const defaultExpiration = time.Minute
+
+// ownerStall returns why nothing is to be expected of the lease's owner. An owner
+// writes a lease more often than twice in its expiration. A range without an owner
+// waits if its oldest change is older than an expiration.
+func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
+	expiration := defaultExpiration
+	if d, err := time.ParseDuration(l.Property(expirationProperty)); err == nil && l.OwnedByHalley() {
+		expiration = d
+	}
+	silence := now.Sub(l.Written())
+	switch {
+	case l.Owner() != "" && silence > expiration/2+time.Second:
+		return Stall{Kind: OwnerSilent, Since: l.Written().UTC(), Next: l.Written().Add(expiration + time.Second).UTC()}, true
+	case l.Owner() == "" && g.Seconds > expiration.Seconds() && silence > expiration:
+		return Stall{Kind: NoOwner, Since: l.Written().UTC()}, true
+	}
+	return Stall{}, false
 }
 
 func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) error {

@@ -96,6 +96,9 @@ type Function struct {
 	// handler gives up with Skip do not count.
 	BreakerLimit int
 	BreakerPause time.Duration
+	// StallAfter is how long a range may make no progress before the log and an event
+	// of kind Stalled say so: 1 min. Five equal failures in a row count as well.
+	StallAfter time.Duration
 	// Checkpoint says how often positions are saved; by default continuously.
 	Checkpoint Checkpoint
 	// ResetLeases deletes the function's existing leases when the host first

@@ -26,7 +26,7 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		UntilPoll:   func() time.Duration { return w.host.untilTick(pollDelay) },
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
-			w.rangeStats.setProblem(delivery.AllLanes, err)
+			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)
 			w.log.Warn("read feed failed", zap.Error(err), zap.Int("failures", failures))
 		},
 	}
@@ -82,7 +82,9 @@ func isFinalRead(err error) bool {
 }
 
 func (w *rangeWorker) observePage(page *feed.Page) {
-	w.rangeStats.countPage(page)
+	if w.rangeStats.countPage(page) {
+		w.emitEvent(Event{Kind: CaughtUpFirst, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})
+	}
 	w.rangeDelivery.CaughtUp(page.NotModified)
 	if len(page.Items) > 0 {
 		w.watchRetention(page.Items[0].Timestamp)

@@ -87,6 +87,7 @@ func feedTarget(at lease.Part) feed.Target {
 // event counts as observed.
 func (r *functionRunner) emitEvent(e Event) {
 	e.Time, e.Function = time.Now(), r.function.Name
+	logEvent(r.log, e)
 	for _, observe := range r.host.options.Observers {
 		guardCallback(r.log, "observer", func() { observe(e) })
 	}
@@ -242,7 +243,7 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 		fail(err)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
-	case !reasonOf(err).isOrderly():
+	case !reasonOf(err).isOrderly() && reasonOf(err) != LeaseLost:
 		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
 	}
 }

@@ -1,10 +1,12 @@
 package trigger
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -12,82 +14,340 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// rangeStats are the counters of one worker, for [Host.Status]. mu guards them,
-// and no other lock is taken under it.
+// leaseLane stands for the lease's writer next to delivery.AllLanes, which stands for
+// the reader.
+const leaseLane = delivery.AllLanes - 1
+
+// equalFailures is the number of equal failures in a row after which a range counts
+// as stalled, however short they were.
+const equalFailures = 5
+
+// rangeStats are the counters of one worker, for [Host.Status], and watch over its
+// progress: they report a range that is stalled, and its recovery.
+//
+// mu guards the fields below it, and no other lock is taken under it. reportMu keeps
+// the reports in order; mu may be taken under it.
 type rangeStats struct {
 	retentionError func() error // whether changes may be lost soon
+	unfinished     func() (lsn, timestamp int64, ok bool)
+	serviceNow     func() time.Time
+	stallAfter     time.Duration
+	report         func(kind EventKind, s Stall)
+	movedAt        atomic.Int64 // when the position last moved, Unix seconds on the service's clock
 
-	mu           sync.Mutex
-	rangeStatus  RangeStatus
-	laneProblems map[int]string // by lane, or delivery.AllLanes
-	hasHung      bool           // a handler call was left behind
+	reportMu sync.Mutex
+
+	mu            sync.Mutex
+	rangeStatus   RangeStatus
+	inherited     Stall             // as the previous owner left it, or zero
+	deadLetters   int               // of earlier owners
+	laneStalls    map[int]laneStall // by lane, delivery.AllLanes or leaseLane
+	runningCalls  map[int]time.Time // start of the running call, by lane; local clock
+	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
+	watchIsArmed  bool
+	reportedStall *Stall // not over yet
+	hasHung       bool   // a handler call was left behind
+	newestLSN     int64  // of the range, as the last page said
+	isCaughtUp    bool   // the last read found nothing more
+	isClosed      bool   // the worker has ended
 }
 
-func newRangeStats(l *lease.Lease, late func() error) *rangeStats {
-	return &rangeStats{retentionError: late, laneProblems: map[int]string{}, rangeStatus: RangeStatus{
-		Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now(),
-	}}
+// laneStall is the stall of one lane.
+type laneStall struct {
+	Stall
+	began    time.Time // local clock
+	failures int       // equal ones in a row
+	logged   time.Time // when the log last told of it
+}
+
+func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
+	s := &rangeStats{
+		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, runningCalls: map[int]time.Time{},
+		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false }, report: func(EventKind, Stall) {},
+		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
+	}
+	left := parseLeaseStatus(l)
+	s.inherited, _ = left.stall()
+	s.deadLetters = left.DeadLetters
+	s.movedAt.Store(left.Checkpoint)
+	return s
 }
 
 func (s *rangeStats) currentStatus() RangeStatus {
+	now := s.serviceNow()
 	s.mu.Lock()
 	status := s.rangeStatus
-	var problems []string
-	for _, lane := range slices.Sorted(maps.Keys(s.laneProblems)) {
-		if p := s.laneProblems[lane]; !slices.Contains(problems, p) {
-			problems = append(problems, p)
-		}
-	}
+	status.Stalls = s.currentStalls(now)
+	newest, caughtUp := s.newestLSN, s.isCaughtUp
 	s.mu.Unlock()
+	if lsn, timestamp, ok := s.unfinished(); ok {
+		status.Behind, status.BehindKnown = max(newest-lsn+1, 1), newest > 0
+		status.BehindSeconds = max(now.Sub(time.Unix(timestamp, 0)).Seconds(), 0)
+	} else {
+		status.BehindKnown = caughtUp
+	}
+	problems := describeStalls(status.Stalls, now)
 	if err := s.retentionError(); err != nil {
 		problems = append(problems, err.Error())
 	}
-	status.Problem = strings.Join(problems, "; ")
+	status.Problem = strings.Join(slices.Compact(problems), "; ")
 	return status
 }
 
-// countPage counts a page: the feed works.
-func (s *rangeStats) countPage(p *cosmos.Page) {
+// currentStalls returns the stalls and the long calls, by lane. mu is held.
+func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
+	for _, lane := range slices.Sorted(maps.Keys(s.laneStalls)) {
+		stalls = append(stalls, s.laneStalls[lane].Stall)
+	}
+	for _, lane := range slices.Sorted(maps.Keys(s.runningCalls)) {
+		if age := time.Since(s.runningCalls[lane]); age >= longCall {
+			stalls = append(stalls, Stall{Kind: CallRuns, Since: now.Add(-age)})
+		}
+	}
+	return stalls
+}
+
+// property returns the status for the lease. The lease's writer calls it at each write.
+func (s *rangeStats) property() string {
+	now := s.serviceNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := leaseStatus{Checkpoint: s.movedAt.Load(), DeadLetters: s.deadLetters + s.rangeStatus.DeadLetters}
+	stall, ok := longestStall(s.currentStalls(now))
+	if ok {
+		p.Kind, p.Since, p.Text = stall.Kind, unixSeconds(stall.Since), stall.Text
+		p.Attempt, p.Attempts, p.Next = stall.Attempt, stall.Attempts, unixSeconds(stall.Next)
+	}
+	return p.encode()
+}
+
+// positionMoved notes that the acknowledged position has moved.
+func (s *rangeStats) positionMoved() { s.movedAt.Store(s.serviceNow().Unix()) }
+
+// countPage counts a page: the feed works. It reports whether the range has caught up
+// for the first time since its acquisition.
+func (s *rangeStats) countPage(p *cosmos.Page) (caughtUp bool) {
+	s.mu.Lock()
 	s.rangeStatus.Continuation = p.Continuation
-	delete(s.laneProblems, delivery.AllLanes)
+	s.newestLSN, s.isCaughtUp = p.SessionLSN, p.NotModified
+	delete(s.laneStalls, delivery.AllLanes)
+	if p.NotModified && s.rangeStatus.CaughtUp.IsZero() {
+		s.rangeStatus.CaughtUp, caughtUp = time.Now(), true
+	}
+	s.mu.Unlock()
+	s.reportRecovery()
+	return caughtUp
+}
+
+// callBegins notes that a lane's handler call begins.
+func (s *rangeStats) callBegins(lane int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runningCalls[lane] = time.Now()
+	s.arm(s.stallAfter)
+}
+
+// callEnds notes that a lane's handler call has returned or was left behind.
+func (s *rangeStats) callEnds(lane int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.runningCalls, lane)
 }
 
 // countDelivered counts a batch that the handler accepted.
 func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rangeStatus.Batches++
 	s.rangeStatus.Changes += e.Changes
 	s.rangeStatus.LastLSN = e.LastLSN
-	delete(s.laneProblems, lane)
+	delete(s.laneStalls, lane)
+	s.inherited = Stall{}
+	s.mu.Unlock()
+	s.reportRecovery()
 }
 
 // countFailed counts a batch that the handler failed on.
-func (s *rangeStats) countFailed(lane int, e Event) {
+func (s *rangeStats) countFailed(lane int, e Event, limit int) {
+	s.mu.Lock()
+	s.rangeStatus.Retries++
+	s.mu.Unlock()
+	s.setStall(lane, Stall{Kind: HandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()})
+}
+
+// planRetry notes which attempt has failed and when the next one begins. It returns
+// the failures in a row that were equal, and whether the log is to tell of this one: it
+// tells of the first, second, fourth, eighth and so on, and of one in each minute.
+func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (stall Stall, failures int, tell bool) {
+	next := s.serviceNow().Add(wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rangeStatus.Retries++
-	s.laneProblems[lane] = e.Err.Error()
+	l, there := s.laneStalls[lane]
+	if !there {
+		return Stall{}, 0, false
+	}
+	l.Attempt, l.Next = attempt, next
+	if tell = l.failures&(l.failures-1) == 0 || time.Since(l.logged) >= time.Minute; tell {
+		l.logged = time.Now()
+	}
+	s.laneStalls[lane] = l
+	return l.Stall, l.failures, tell
 }
 
 // countDeadLetter counts a change that is in the dead letter store.
 func (s *rangeStats) countDeadLetter(lane int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rangeStatus.DeadLetters++
-	delete(s.laneProblems, lane)
+	delete(s.laneStalls, lane)
+	s.inherited = Stall{}
+	s.mu.Unlock()
+	s.reportRecovery()
 }
 
-// setProblem records why a lane, or the range as a whole, makes no progress. It
+// setProblem records why a lane, the reader or the lease's writer makes no progress. It
 // reports whether that is news.
-func (s *rangeStats) setProblem(lane int, err error) bool {
+func (s *rangeStats) setProblem(lane int, kind StallKind, err error) bool {
+	return s.setStall(lane, Stall{Kind: kind, Text: err.Error()})
+}
+
+// setStall records a stall, and reports whether it is news. A stall of one kind lasts
+// since its first failure, also if that was an earlier owner's.
+func (s *rangeStats) setStall(lane int, stall Stall) (news bool) {
+	stall.Since = s.serviceNow()
+	s.mu.Lock()
+	before, there := s.laneStalls[lane]
+	next := laneStall{Stall: stall, began: time.Now(), failures: 1}
+	switch {
+	case there && before.Kind == stall.Kind:
+		next.Since, next.began = before.Since, before.began
+	case stall.Kind == s.inherited.Kind && s.inherited.Since.Before(stall.Since):
+		next.Since = s.inherited.Since
+	}
+	if there && before.Text == stall.Text {
+		next.failures, next.logged = before.failures+1, before.logged
+	}
+	s.laneStalls[lane] = next
+	s.arm(s.stallAfter)
+	s.mu.Unlock()
+	if next.failures >= equalFailures {
+		s.reportStall()
+	}
+	return !there || before.Text != stall.Text
+}
+
+// clearStall says that a lane, the reader or the lease's writer works again.
+func (s *rangeStats) clearStall(lane int) {
+	s.mu.Lock()
+	_, there := s.laneStalls[lane]
+	delete(s.laneStalls, lane)
+	s.mu.Unlock()
+	if there {
+		s.reportRecovery()
+	}
+}
+
+// arm starts the watch if it is not running. mu is held.
+func (s *rangeStats) arm(after time.Duration) {
+	if s.watchIsArmed || s.isClosed {
+		return
+	}
+	s.watchIsArmed = true
+	if s.watch == nil {
+		s.watch = time.AfterFunc(after, s.checkWatch)
+		return
+	}
+	s.watch.Reset(after)
+}
+
+// checkWatch reports a stall that has lasted too long, or waits until the oldest has.
+func (s *rangeStats) checkWatch() {
+	s.mu.Lock()
+	s.watchIsArmed = false
+	var oldest time.Time
+	for _, l := range s.laneStalls {
+		if oldest.IsZero() || l.began.Before(oldest) {
+			oldest = l.began
+		}
+	}
+	for _, began := range s.runningCalls {
+		if oldest.IsZero() || began.Before(oldest) {
+			oldest = began
+		}
+	}
+	left := s.stallAfter - time.Since(oldest)
+	switch {
+	case oldest.IsZero():
+	case left > 0:
+		s.arm(left)
+	default:
+		defer s.reportStall()
+	}
+	s.mu.Unlock()
+}
+
+// reportStall reports once that the range is stalled.
+func (s *rangeStats) reportStall() {
+	s.reportMu.Lock()
+	defer s.reportMu.Unlock()
+	now := s.serviceNow()
+	s.mu.Lock()
+	stall, ok := longestStall(s.currentStalls(now))
+	if !ok { // only calls, shorter than longCall
+		for _, began := range s.runningCalls {
+			stall, ok = Stall{Kind: CallRuns, Since: now.Add(-time.Since(began))}, true
+		}
+	}
+	isNews := ok && s.reportedStall == nil && !s.isClosed
+	if isNews {
+		s.reportedStall = &stall
+	}
+	s.mu.Unlock()
+	if isNews {
+		s.report(Stalled, stall)
+	}
+}
+
+// reportRecovery reports once that the range makes progress again.
+func (s *rangeStats) reportRecovery() {
+	s.mu.Lock()
+	over := s.reportedStall != nil && len(s.laneStalls) == 0
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	s.reportMu.Lock()
+	defer s.reportMu.Unlock()
+	s.mu.Lock()
+	stall := s.reportedStall
+	if over = stall != nil && len(s.laneStalls) == 0; over {
+		s.reportedStall = nil
+	}
+	s.mu.Unlock()
+	if over {
+		s.report(Recovered, *stall)
+	}
+}
+
+// close ends the watch with the worker. After it nothing is reported.
+func (s *rangeStats) close() {
+	s.reportMu.Lock()
+	defer s.reportMu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.laneProblems[lane] != err.Error()
-	s.laneProblems[lane] = err.Error()
-	return news
+	s.isClosed = true
+	if s.watch != nil {
+		s.watch.Stop()
+	}
+}
+
+// leaseWritten is told the result of each attempt to write the lease.
+func (s *rangeStats) leaseWritten(err error) {
+	if err == nil {
+		s.clearStall(leaseLane)
+		return
+	}
+	if !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrChanged) {
+		s.setProblem(leaseLane, LeaseFails, err)
+	}
 }
 
 func (s *rangeStats) markHung() {

@@ -3,7 +3,6 @@ package trigger
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -61,8 +60,16 @@ type RangeStatus struct {
 	Retries      int       `json:"retries"`
 	DeadLetters  int       `json:"deadLetters"`
 	Since        time.Time `json:"since"`              // of the acquisition
+	CaughtUp     time.Time `json:"caughtUp,omitzero"`  // first read since then that found nothing more
 	Cooldown     bool      `json:"cooldown,omitempty"` // failed here; another host, or this one after a while, tries again
-	Problem      string    `json:"problem,omitempty"`  // why the range makes no progress
+	Stalls       []Stall   `json:"stalls,omitempty"`   // why the range makes no progress, one for each lane at most
+	Problem      string    `json:"problem,omitempty"`  // the same in words
+
+	// Behind is how far the range is behind the newest transaction of the feed that
+	// this host has seen, if BehindKnown. It counts transactions, and 0 is caught up.
+	Behind        int64   `json:"behind"`
+	BehindKnown   bool    `json:"behindKnown"`
+	BehindSeconds float64 `json:"behindSeconds"` // age of the oldest change that is read and not finished
 }
 
 // Status reports the ranges that the host works on. It may be called at any time.
@@ -90,6 +97,6 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})
 	}
-	slices.SortFunc(s.Ranges, func(a, b RangeStatus) int { return strings.Compare(a.Range, b.Range) })
+	slices.SortFunc(s.Ranges, func(a, b RangeStatus) int { return compareTokens(a.Range, b.Range) })
 	return s
 }

@@ -90,6 +90,7 @@ func (f Function) WithDefaults() Function {
 	f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)
 	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
 	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
+	f.StallAfter = cmp.Or(f.StallAfter, time.Minute)
 	return f
 }
 
@@ -162,7 +163,7 @@ func (f Function) validateGivingUp(p *problems) {
 		p.add("BreakerLimit", f.BreakerLimit, noLimit)
 	}
 	refuseNegative(p, nonNegative, field[time.Duration]{"RetryMaxAge", f.RetryMaxAge})
-	refuseNegative(p, positive, field[time.Duration]{"BreakerPause", f.BreakerPause})
+	refuseNegative(p, positive, field[time.Duration]{"BreakerPause", f.BreakerPause}, field[time.Duration]{"StallAfter", f.StallAfter})
 	const noStore = "without a store nothing is given up: remove it, or set DeadLetters"
 	if f.DeadLetters == nil && f.MaxAttempts > 0 {
 		p.add("MaxAttempts", f.MaxAttempts, noStore)

@@ -269,7 +269,7 @@ func TestRetentionAlert(t *testing.T) {
 		time.Sleep(time.Minute)
 		history.put(w, "doc", 0)
 		time.Sleep(20 * time.Minute)
-		if got := problem(); got != "the sink is down" {
+		if got := problem(); !strings.Contains(got, "the sink is down") || strings.Contains(got, "behind") {
 			t.Errorf("after 20 of 60 minutes: %q", got)
 		}
 		time.Sleep(20 * time.Minute)

@@ -58,13 +58,17 @@ func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source,
 	}
 	region := p.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)
-	w.rangeStats = newRangeStats(l, w.standingProblem)
+	w.rangeStats = newRangeStats(l, &f, leases.Now)
+	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
-		AdvancePosition: held.Advance, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
+		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
 		ChargeBytes: func(n int) { p.pageBudget.ChargeBytes(n, &w.reservedBytes) },
-		ReleasePage: w.releasePage, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, ServiceNow: leases.Now,
+		ReleasePage: w.releasePage, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: leases.Now,
 	}, w.deadLetterStore())
+	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
+	held.SetProperty(statusProperty, w.rangeStats.property)
+	held.OnWrite = w.rangeStats.leaseWritten
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
@@ -208,6 +212,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 			w.log.Warn("could not release lease; it will expire", zap.Error(err))
 		}
 	}
+	w.rangeStats.close()
 	reason, cause := reasonOf(err), err
 	if reason.isOrderly() {
 		cause = nil

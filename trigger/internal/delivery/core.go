@@ -133,7 +133,7 @@ func (s *laneShared) untilStored(ctx context.Context, lane int, request func() e
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		s.calls.ReportProblem(lane, fmt.Errorf("dead letter store fails, so the range waits: %w", err))
+		s.calls.ReportProblem(lane, fmt.Errorf("%w, so the range waits: %w", ErrStoreFails, err))
 		if err := backoff.Sleep(ctx, backoff.Wait(failures, s.config.RetryMin, s.config.RetryMax, s.config.JitterKey...)); err != nil {
 			return err
 		}

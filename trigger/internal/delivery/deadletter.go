@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -24,6 +25,9 @@ type DeadLetter struct {
 	Cause    error     // of the last call; nil if the change follows a dead letter of its key
 	Time     time.Time // when it was given up, on the service's clock
 }
+
+// ErrStoreFails is in the problems of a lane that waits for the dead letter store.
+var ErrStoreFails = errors.New("dead letter store fails")
 
 // storeTimeout bounds one request to a dead letter store.
 const storeTimeout = time.Minute

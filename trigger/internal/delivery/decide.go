@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,6 +82,9 @@ type Action struct {
 	Failures int           // LaneState.Failures after the verdict
 	Reason   error         // GiveUp: the error of the dead letter; otherwise, if not nil, why the group makes no progress
 }
+
+// ErrPaused is in the reason of a range that the circuit breaker pauses.
+var ErrPaused = errors.New("everything fails")
 
 // minCrashes is the number of owners in a row that must have ended during a call
 // with one change before it is given up as a crasher. One or two of them may have
@@ -174,7 +178,7 @@ func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) A
 		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)
 	case p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit && now.Before(lane.GaveUpAt.Add(p.BreakerPause)):
 		a.Wait = lane.GaveUpAt.Add(p.BreakerPause).Sub(now)
-		a.Reason = fmt.Errorf("everything fails, so the range pauses for %s instead of filling the dead letter store: %w", p.BreakerPause, err)
+		a.Reason = fmt.Errorf("%w, so the range pauses for %s instead of filling the dead letter store: %w", ErrPaused, p.BreakerPause, err)
 	default:
 		a.Step, a.Wait, a.Reason = GiveUp, 0, err
 	}

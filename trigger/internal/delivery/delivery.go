@@ -79,6 +79,9 @@ type Calls struct {
 	DeadLettered func(lane int, item *Item, l DeadLetter)
 	// ReportProblem says why a lane, or the range as a whole (AllLanes), makes no progress.
 	ReportProblem func(lane int, err error)
+	// PlanRetry is told, after a failed call, how often the same changes have failed
+	// and how long the lane waits before it calls the handler again.
+	PlanRetry func(lane int, items []*Item, attempt int, wait time.Duration)
 	// ServiceNow is the service's clock.
 	ServiceNow func() time.Time
 }

@@ -69,6 +69,7 @@ func (r *testRange) run(pages []*feed.Page) error {
 			r.deadIDs = append(r.deadIDs, c.DocumentID())
 		},
 		ReportProblem: func(int, error) {},
+		PlanRetry:     func(int, []*Item, int, time.Duration) {},
 		ServiceNow:    time.Now,
 	}
 	store := &Store{

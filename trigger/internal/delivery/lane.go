@@ -417,6 +417,7 @@ func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, caus
 		part.retry = a.Retry
 		l.retries.saveGroup(part.items, part.retry)
 		l.putAside(part, due)
+		l.calls.PlanRetry(l.laneIndex, part.items, max(part.retry.Attempts, 1), a.Wait)
 	}
 	if l.isolation.isAnnouncing() {
 		l.afterAnnouncedCall()

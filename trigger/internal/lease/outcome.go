@@ -8,6 +8,11 @@ var (
 	// has it, or the document is gone. The owner stops without another write.
 	ErrLost = errors.New("lease lost")
 
+	// ErrChanged means that a write met a version of the document that another host
+	// wrote, such as a handover request, and that this host still owns the lease. The
+	// write is repeated.
+	ErrChanged = errors.New("changed since it was read")
+
 	// ErrSplit means that the physical range of the lease has split, or has merged
 	// into one that holds more keys: the lease has to give way to its children.
 	ErrSplit = errors.New("range split or merged")

@@ -24,6 +24,9 @@ type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
 	// Set it before Run.
 	OnCheckpoint func(continuation string)
+	// OnWrite, if set, is called after each attempt to write, with its error. Set it
+	// before Run.
+	OnWrite func(err error)
 
 	// RunningUntil, if set, returns the latest moment at which the handler calls of
 	// the range will have returned or be left behind, and whether any is running. It
@@ -263,10 +266,6 @@ func (w *leaseWriter) setLost(err error) {
 	close(w.lostSignal)
 }
 
-// errChanged means that the document changed since it was read, and that this host
-// still owns it.
-var errChanged = errors.New("changed since it was read")
-
 // maxRefusedPause bounds the backoff of a refused renewal unless the service
 // requests a longer wait: from the first attempt at 17 s until trust ends at 54 s,
 // a renewal gets about 18 attempts.
@@ -281,10 +280,13 @@ const maxConflicts = 3
 func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, change func(*Lease)) error {
 	for failures, conflicts := 0, 0; ; {
 		err := w.writeOnce(ctx, change)
+		if w.OnWrite != nil {
+			w.OnWrite(err)
+		}
 		if err == nil || errors.Is(err, ErrLost) {
 			return err
 		}
-		if errors.Is(err, errChanged) && conflicts < maxConflicts && ctx.Err() == nil {
+		if errors.Is(err, ErrChanged) && conflicts < maxConflicts && ctx.Err() == nil {
 			conflicts++ // a request or a lost answer: the next write has the etag that was read
 			continue
 		}
@@ -338,7 +340,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
 	readErr := w.afterConflict(ctx)
-	if _, refused := refusal(err); refused && errors.Is(readErr, errChanged) {
+	if _, refused := refusal(err); refused && errors.Is(readErr, ErrChanged) {
 		return err // the lease is held: the refusal is the news
 	}
 	return readErr
@@ -393,7 +395,7 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 			close(w.handoverSignal)
 		})
 	}
-	return fmt.Errorf("write lease %q: %w", w.lease.token, errChanged)
+	return fmt.Errorf("write lease %q: %w", w.lease.token, ErrChanged)
 }
 
 // rereadLease adopts the stored lease. The error is ErrLost if another acquisition

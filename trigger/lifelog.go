@@ -1,0 +1,38 @@
+package trigger
+
+import "go.uber.org/zap"
+
+// logEvent logs the steps in the life of a range: at info what is normal, and as an
+// error what an operator has to look at.
+func logEvent(log *zap.Logger, e Event) {
+	log = log.With(zap.String("range", e.Range), zap.Int64("epoch", e.Epoch))
+	switch e.Kind {
+	case Acquired:
+		log.Info("lease acquired", zap.String("continuation", e.Continuation))
+	case CaughtUpFirst:
+		log.Info("range caught up", zap.String("continuation", e.Continuation))
+	case Split:
+		log.Info("range split; its children continue", zap.Strings("children", e.Children))
+	case Released:
+		logRelease(log, e)
+	case Stalled:
+		log.Error("range stalled", zap.String("cause", string(e.Stall.Kind)), zap.Time("since", e.Stall.Since),
+			zap.String("why", e.Stall.Describe(e.Stall.Since.Add(e.Lasting))), zap.String("advice", e.Stall.Advice()))
+	case Recovered:
+		log.Info("range recovered", zap.String("cause", string(e.Stall.Kind)), zap.Time("since", e.Stall.Since), zap.Duration("lasted", e.Lasting))
+	}
+}
+
+func logRelease(log *zap.Logger, e Event) {
+	switch e.Reason {
+	case HandedOver:
+		log.Info("lease handed over", zap.String("continuation", e.Continuation))
+	case LeaseLost:
+		log.Info("lease lost to another host, or deleted", zap.Error(e.Err))
+	case Gone: // the split was logged
+	case Stopped, CaughtUp:
+		log.Info("lease released", zap.String("reason", string(e.Reason)), zap.String("continuation", e.Continuation))
+	default:
+		log.Error("lease released", zap.String("reason", string(e.Reason)), zap.Error(e.Err))
+	}
+}

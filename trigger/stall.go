@@ -1,0 +1,260 @@
+package trigger
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/lease"
+)
+
+// Stall says why a range makes no progress at the moment.
+type Stall struct {
+	Kind     StallKind `json:"kind"`
+	Since    time.Time `json:"since"`              // on the service's clock
+	Attempt  int       `json:"attempt,omitempty"`  // HandlerFails: failed calls with the same changes
+	Attempts int       `json:"attempts,omitempty"` // HandlerFails: after which they are dead-lettered; 0 is never
+	Next     time.Time `json:"next,omitzero"`      // of the next attempt, on the service's clock
+	Text     string    `json:"text,omitempty"`     // the error
+}
+
+// StallKind is the kind of a [Stall].
+type StallKind string
+
+// The kinds of stall.
+const (
+	HandlerFails  StallKind = "handler"  // the handler fails on the next changes
+	CallRuns      StallKind = "call"     // a handler call has not returned yet
+	StorePending  StallKind = "store"    // the dead letter store fails
+	Paused        StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
+	FeedFails     StallKind = "feed"     // the feed cannot be read
+	FeedThrottled StallKind = "throttle" // the service throttles reads of the feed
+	LeaseFails    StallKind = "lease"    // the lease cannot be written
+	OwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
+	NoOwner       StallKind = "free"     // no host has taken the range although it has changes
+	RangeWaits    StallKind = "range"    // any other reason
+)
+
+// longCall is the time after which a handler call that has not returned is shown as
+// the reason why its range makes no progress.
+const longCall = 10 * time.Second
+
+// Describe says in a line why the range is stalled, at a time of the service's clock.
+func (s Stall) Describe(now time.Time) string {
+	lasting := roundAge(now.Sub(s.Since))
+	var b strings.Builder
+	switch s.Kind {
+	case HandlerFails:
+		fmt.Fprintf(&b, "handler has failed for %s", lasting)
+		if s.Attempts > 0 {
+			fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
+		} else {
+			fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
+		}
+	case CallRuns:
+		fmt.Fprintf(&b, "handler call running for %s", lasting)
+	case StorePending:
+		fmt.Fprintf(&b, "waiting for the dead letter store for %s", lasting)
+	case Paused:
+		fmt.Fprintf(&b, "paused by the circuit breaker for %s", lasting)
+	case FeedFails:
+		fmt.Fprintf(&b, "feed not readable for %s", lasting)
+	case FeedThrottled:
+		fmt.Fprintf(&b, "feed throttled for %s", lasting)
+	case LeaseFails:
+		fmt.Fprintf(&b, "lease writes refused for %s", lasting)
+	case OwnerSilent:
+		fmt.Fprintf(&b, "owner silent for %s", lasting)
+	case NoOwner:
+		fmt.Fprintf(&b, "without an owner for %s", lasting)
+	default:
+		fmt.Fprintf(&b, "waiting for %s", lasting)
+	}
+	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == OwnerSilent {
+		if wait > 0 {
+			fmt.Fprintf(&b, " (lease expires in %s)", roundAge(wait))
+		} else {
+			fmt.Fprintf(&b, " (lease expired %s ago, and no host takes it)", roundAge(-wait))
+		}
+	} else if !s.Next.IsZero() {
+		fmt.Fprintf(&b, ", next in %s", roundAge(max(wait, 0)))
+	}
+	if s.Text != "" {
+		b.WriteString(": " + s.Text)
+	}
+	return b.String()
+}
+
+// Advice says what an operator can do about the stall.
+func (s Stall) Advice() string {
+	switch s.Kind {
+	case HandlerFails:
+		if s.Attempts > 0 {
+			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and halley deadletters replay delivers them again"
+		}
+		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
+	case CallRuns:
+		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
+	case StorePending, Paused:
+		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
+	case FeedThrottled:
+		return "raise the throughput of the monitored container, or wait: the range continues by itself"
+	case FeedFails:
+		return "check the network, the account and the identity's permissions; halley check tries them"
+	case LeaseFails:
+		return "check the lease container and its throughput; halley check tries them"
+	case OwnerSilent:
+		return "check that the owner's process runs; another host takes the range when the lease has expired"
+	case NoOwner:
+		return "start a host, or check why the running ones do not take the range"
+	}
+	return "see the text; halley check tries what the function needs"
+}
+
+func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
+
+// stallOf classifies an error that delivery, the reader or the lease's writer reports.
+func stallOf(err error) StallKind {
+	switch {
+	case errors.Is(err, delivery.ErrStoreFails):
+		return StorePending
+	case errors.Is(err, delivery.ErrPaused):
+		return Paused
+	}
+	return RangeWaits
+}
+
+// feedStallOf classifies an error of reading the feed.
+func feedStallOf(err error) StallKind {
+	if status, _ := cosmos.Status(err); status == http.StatusTooManyRequests {
+		return FeedThrottled
+	}
+	return FeedFails
+}
+
+// statusProperty is the lease property in which an owner tells other machines why its
+// range makes no progress. It goes with the regular writes of the lease.
+const statusProperty = "halley.status"
+
+// expirationProperty is the lease property with the owner's expiration interval, see
+// package lease.
+const expirationProperty = "halley.expiration"
+
+// leaseStatus is the value of statusProperty, as JSON. Times are Unix seconds on the
+// service's clock.
+type leaseStatus struct {
+	Kind        StallKind `json:"kind,omitempty"`
+	Since       int64     `json:"since,omitempty"`
+	Attempt     int       `json:"attempt,omitempty"`
+	Attempts    int       `json:"attempts,omitempty"`
+	Next        int64     `json:"next,omitempty"`
+	Text        string    `json:"text,omitempty"`       // at most maxStallText bytes
+	Checkpoint  int64     `json:"checkpoint,omitempty"` // when the position last moved
+	DeadLetters int       `json:"deadLetters,omitempty"`
+}
+
+const maxStallText = 200
+
+// parseLeaseStatus reads the property of a lease. The owner of a lease that Halley did
+// not write last has not written it, so it is not valid then.
+func parseLeaseStatus(l *lease.Lease) (s leaseStatus) {
+	if l.Owner() != "" && !l.OwnedByHalley() {
+		return s
+	}
+	if json.Unmarshal([]byte(l.Property(statusProperty)), &s) != nil {
+		return leaseStatus{}
+	}
+	s.Text = cleanText(s.Text) // another host, or anybody with access to the container, wrote it
+	return s
+}
+
+// stall returns the stall that the property tells of.
+func (s leaseStatus) stall() (Stall, bool) {
+	stall := Stall{Kind: s.Kind, Since: unixTime(s.Since), Attempt: s.Attempt, Attempts: s.Attempts, Next: unixTime(s.Next), Text: s.Text}
+	return stall, s.Kind != ""
+}
+
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+func unixSeconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// encode returns the property's value, "" if there is nothing to tell.
+func (s leaseStatus) encode() string {
+	if s == (leaseStatus{}) {
+		return ""
+	}
+	s.Text = cleanText(s.Text)
+	b, _ := json.Marshal(s) // strings and numbers encode
+	return string(b)
+}
+
+var urlQuery = regexp.MustCompile(`\?[^\s"'<>]*`)
+
+// cleanText makes an error fit for a lease: one line without control characters and
+// without the queries of URLs, which may hold secrets, of at most maxStallText bytes.
+func cleanText(s string) string {
+	s = urlQuery.ReplaceAllString(s, "?…")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > maxStallText {
+		s = strings.ToValidUTF8(s[:maxStallText-len("…")], "") + "…"
+	}
+	return s
+}
+
+// longestStall returns the one of several stalls that lasts longest.
+func longestStall(stalls []Stall) (longest Stall, ok bool) {
+	for i, s := range stalls {
+		if i == 0 || s.Since.Before(longest.Since) {
+			longest = s
+		}
+	}
+	return longest, len(stalls) > 0
+}
+
+func describeStalls(stalls []Stall, now time.Time) []string {
+	var texts []string
+	for _, s := range stalls {
+		texts = append(texts, s.Describe(now))
+	}
+	return texts
+}
+
+// compareTokens orders leases: numbers by value, and before spans of keys.
+func compareTokens(a, b string) int {
+	number := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+	switch x, y := number(a), number(b); {
+	case x && y:
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	case x:
+		return -1
+	case y:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
