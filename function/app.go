@@ -30,6 +30,7 @@ type application struct {
 	opened   map[string]trigger.Function // by the name in the handlers' list
 	hosts    []*trigger.Host
 	closers  []func() error
+	life     *lifeLog
 	leftover atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
@@ -55,7 +56,7 @@ type appOptions struct {
 // openApp opens the handlers and makes the hosts; it makes no request. Close the
 // app after use.
 func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logger) (*application, error) {
-	a := &application{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}}
+	a := &application{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	for _, f := range s.Functions {
 		if err := a.open(ctx, f); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -108,7 +109,7 @@ func (a *application) makeHosts(grace time.Duration) error {
 	a.hosts = nil
 	for _, g := range a.groups {
 		o := g.options
-		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe}
+		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe, a.life.observe}
 		if a.options.observe != nil {
 			o.Observers = append(o.Observers, a.options.observe)
 		}
@@ -139,18 +140,48 @@ func (a *application) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run runs all hosts until ctx ends and they have stopped; the first that
-// fails ends the others.
+// retryHost is the wait before a host whose functions all failed is tried again.
+const retryHost = 30 * time.Second
+
+// Run runs all hosts until ctx ends and they have stopped. A host whose functions all
+// fail is tried again while another host runs; Run returns an error when all fail.
 func (a *application) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var failing atomic.Int64
 	return a.each(func(h *trigger.Host) error {
-		err := h.Run(ctx)
-		if err != nil {
-			cancel()
+		for {
+			err := h.Run(ctx)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			if failing.Add(1) == int64(len(a.hosts)) {
+				stop()
+				return err
+			}
+			a.log.Error("functions cannot continue; trying again later", zap.Error(err), zap.Duration("wait", retryHost))
+			if !pause(ctx, retryHost) {
+				return err
+			}
+			failing.Add(-1)
 		}
-		return err
 	})
+}
+
+// runTelling runs all hosts like Run, and tells in the log what they do.
+func (a *application) runTelling(ctx context.Context, every time.Duration) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	a.started()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		a.tellProgress(ctx, every)
+	}()
+	err := a.Run(ctx)
+	stop()
+	<-told
+	return err
 }
 
 // Drain drains all hosts. If one fails, the summary still counts the others.
@@ -227,11 +258,18 @@ func (a accounts) open(f functionSettings) (at containers, err error) {
 // value shares none.
 type accounts struct {
 	transport policy.Transporter // nil is the network
+	retry     policy.RetryOptions
 	clients   map[string]*cosmos.Client
+	reached   map[*cosmos.Client]error // of accounts that a command has tried
 }
 
 func newAccounts(transport policy.Transporter) accounts {
-	return accounts{transport, map[string]*cosmos.Client{}}
+	return accounts{transport: transport, clients: map[string]*cosmos.Client{}}
+}
+
+// commandAccounts are the accounts of a command that somebody watches.
+func commandAccounts() accounts {
+	return accounts{retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
 }
 
 func (a accounts) client(connection connectionName, regions list) (*cosmos.Client, error) {
@@ -243,7 +281,7 @@ func (a accounts) client(connection connectionName, regions list) (*cosmos.Clien
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport}})
+	client, err := c.client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport, Retry: a.retry}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", connection, err)
 	}

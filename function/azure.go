@@ -121,7 +121,7 @@ func (a *application) ticks(ctx context.Context, limit time.Duration, replace fu
 		return a.replacing(d.tick, replace), d.wait
 	}
 	leftover := func() bool { return a.leftover.Load() > 0 }
-	c := &continuous{run: a.Run, health: a.health, log: a.log, leftover: leftover, replace: replace}
+	c := &continuous{run: func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }, health: a.health, log: a.log, leftover: leftover, replace: replace}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -24,7 +24,8 @@ func checkCommand() *cobra.Command {
 enabled functions need: the accounts, the containers, the partition key of the
 lease container, reading the feed, creating, replacing and deleting a lease by
 means of a probe document, and storing and deleting a probe dead
-letter. A queue keeps the message about that dead letter. If there is a
+letter. It also tries what the handlers offer, such as whether their Redis answers.
+A queue keeps the message about that dead letter. If there is a
 host.json, check examines the Functions app around it. Each line that fails says
 what to change, and the exit code is then 1.
 
@@ -99,12 +100,23 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 	if !r.step(ctx, &p, "connection "+f.Connection.String(), p.connect) {
 		return
 	}
-	r.step(ctx, &p, "handler", p.handler)
+	if r.step(ctx, &p, "handler", p.handler) {
+		defer func() {
+			if err := p.closeHandler(); err != nil {
+				r.line(f.Name+": close the handler", err)
+			}
+		}()
+	}
+	if !r.step(ctx, &p, "account of "+f.Connection.String(), p.account) {
+		return
+	}
+	for _, offered := range p.offered {
+		r.step(ctx, &p, offered.What, offered.Try)
+	}
 	for _, step := range []struct {
 		what string
 		try  func(context.Context) error
 	}{
-		{"account of " + f.Connection.String(), p.account},
 		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
 		{"its change feed", p.feed},
 		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},

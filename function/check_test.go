@@ -121,7 +121,7 @@ func TestCheckNamesTheSettingToChange(t *testing.T) {
 		"no container, own name":  {env: []string{"HALLEY_LEADERBOARD_CONTAINER_NAME", "nothing"}, says: []string{"HALLEY_LEADERBOARD_CONTAINER_NAME"}},
 		"no lease container":      {env: []string{"HALLEY_LEASE_CONTAINER_NAME", "nothing"}, says: []string{"HALLEY_LEASE_CONTAINER_NAME", "create it"}},
 		"foreign lease container": {env: []string{"HALLEY_LEASE_CONTAINER_NAME", "foreign"}, says: []string{"/kind", "partition key /id", "HALLEY_LEASE_CONTAINER_NAME"}},
-		"leases expire":           {env: []string{"HALLEY_LEASE_CONTAINER_NAME", "expiring"}, says: []string{"3600 s", "time to live"}},
+		"leases expire":           {env: []string{"HALLEY_LEASE_CONTAINER_NAME", "expiring"}, says: []string{"3600 s", "defaultTtl to -1"}},
 		"may not create":          {fault: denied(http.MethodPost), says: []string{"create:", "403", "data action"}},
 		"may not replace":         {fault: denied(http.MethodPut), says: []string{"replace:", "403", "data action"}},
 		"may not delete":          {fault: denied(http.MethodDelete), says: []string{"delete:", "403", "left behind"}},

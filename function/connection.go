@@ -43,6 +43,9 @@ func resolveConnection(by connectionName) (connection, error) {
 	}
 	name := string(by)
 	if value := lookupEnv(name); value != "" {
+		if err := refuseSecondForm(name, "accountEndpoint", "accountKey", "credential", "clientId"); err != nil {
+			return connection{}, err
+		}
 		return fromString(name, value)
 	}
 	if lookupEnv(name+"__accountEndpoint") != "" {
@@ -53,6 +56,17 @@ func resolveConnection(by connectionName) (connection, error) {
 	}
 	return connection{}, fmt.Errorf("connection %s is not set: set %s to a connection string or to %q, or %s__accountEndpoint to the account's URL",
 		name, name, localEmulator, name)
+}
+
+// refuseSecondForm reports variables <name>__x of a connection that is also set as a
+// connection string, which would win without a word.
+func refuseSecondForm(name string, parts ...string) error {
+	for _, part := range parts {
+		if lookupEnv(name+"__"+part) != "" {
+			return fmt.Errorf("connection %s is set twice: remove %s, the connection string, or %s__%s", name, name, name, part)
+		}
+	}
+	return nil
 }
 
 func fromString(name, value string) (connection, error) {

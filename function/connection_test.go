@@ -45,8 +45,6 @@ func TestResolveConnection(t *testing.T) {
 			"CosmosDB", "https://a.documents.azure.com", "default Azure credential"},
 		"key in parts": {map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com", "CosmosDB__accountKey": someKey},
 			"CosmosDB", "https://a.documents.azure.com", "account key in CosmosDB__accountKey"},
-		"string before parts": {map[string]string{"CosmosDB": "emulator", "CosmosDB__accountEndpoint": "https://a.documents.azure.com"},
-			"CosmosDB", "http://127.0.0.1:8081/", "local emulator"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)

@@ -49,7 +49,7 @@ code is 1 if a store cannot be read or holds a damaged dead letter; the intact
 ones are still listed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			stores, err := openStores(pick.function)
+			stores, err := openStores(cmd.Context(), pick.function)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func showCommand(pick *selection) *cobra.Command {
 		Short: "Show one dead letter with its document, error and stack",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			stores, err := openStores(pick.function)
+			stores, err := openStores(cmd.Context(), pick.function)
 			if err != nil {
 				return err
 			}
@@ -93,12 +93,12 @@ type functionStore struct {
 
 // openStores opens the stores of the enabled functions that keep dead letters, or
 // that of the named function. It opens no handler.
-func openStores(function string) ([]functionStore, error) {
+func openStores(ctx context.Context, function string) ([]functionStore, error) {
 	s, err := loadKeeping(function)
 	if err != nil {
 		return nil, err
 	}
-	clients := newAccounts(nil)
+	clients := commandAccounts()
 	var stores []functionStore
 	for _, f := range s.Functions {
 		store, err := clients.openDeadLetters(f, zap.NewNop())
@@ -106,6 +106,9 @@ func openStores(function string) ([]functionStore, error) {
 			return nil, err
 		}
 		at, err := clients.open(f)
+		if err == nil && f.DeadLetters.row().inCosmos {
+			err = clients.reach(ctx, f)
+		}
 		if err != nil {
 			return nil, err
 		}

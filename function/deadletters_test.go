@@ -34,7 +34,7 @@ func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
 // oldest first, with ids d0, d1, ….
 func putDeadLetters(t *testing.T, documents ...string) {
 	t.Helper()
-	stores, err := openStores("leaderboard")
+	stores, err := openStores(t.Context(), "leaderboard")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	cleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
-	stores, err := openStores("")
+	stores, err := openStores(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

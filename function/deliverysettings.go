@@ -21,6 +21,7 @@ type deliverySettings struct {
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key go to the store without an attempt, until a replay"`
 	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses before each further one, or unlimited"`
 	BreakerPause          interval       `split_words:"true" desc:"length of that pause"`
+	StallAfter            interval       `split_words:"true" desc:"how long a range may make no progress before the log and status say that it is stalled; five equal failures in a row count as well"`
 	CheckpointEvery       bound          `split_words:"true" desc:"save a position after that many changes; 0 with no interval: as soon as a batch is handled"`
 	CheckpointInterval    interval       `split_words:"true" desc:"save a position when the last save is that long ago; with CHECKPOINT_EVERY whichever comes first"`
 	CheckpointManual      toggle         `split_words:"true" desc:"save only the positions that the handler requests"`

@@ -27,7 +27,7 @@ func TestDeliveryDefaults(t *testing.T) {
 		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1, MaxAhead: 1000,
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: storeSetting{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
-		BreakerLimit: 10, BreakerPause: interval(time.Minute),
+		BreakerLimit: 10, BreakerPause: interval(time.Minute), StallAfter: interval(time.Minute),
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").deliverySettings, byValue); diff != "" {
 		t.Errorf("push (-want +got):\n%s", diff)
@@ -67,7 +67,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
-		BreakerLimit: -1, BreakerPause: 5 * time.Second, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
+		BreakerLimit: -1, BreakerPause: 5 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
 		ResetLeases: true, FeedPollDelay: 5 * time.Second, DeadLetters: unopened{},
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {

@@ -13,8 +13,17 @@ import (
 // newLogger logs JSON lines to stdout and redirects Go's log package there as well:
 // if a line went to stderr, the Functions host would report it as an error. The
 // watcher of signals uses it as well.
-func newLogger(level logLevel) *zap.Logger {
-	log := jsonLogger(os.Stdout, level)
+func newLogger(level logLevel) *zap.Logger { return processLogger(jsonLogger(os.Stdout, level)) }
+
+// newRunLogger logs to stdout like newLogger, in the format of the settings.
+func newRunLogger(s appSettings) *zap.Logger {
+	if s.LogFormat == formatText || s.LogFormat == formatAuto && isTerminal(os.Stdout) {
+		return processLogger(textLogger(os.Stdout, s.LogLevel))
+	}
+	return newLogger(s.LogLevel)
+}
+
+func processLogger(log *zap.Logger) *zap.Logger {
 	zap.RedirectStdLog(log)
 	zap.ReplaceGlobals(log)
 	return log
@@ -23,13 +32,27 @@ func newLogger(level logLevel) *zap.Logger {
 // jsonLogger writes one JSON object per line to w, without the secrets of URLs and
 // without characters that control a terminal.
 func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
+	config := zap.NewProductionEncoderConfig()
+	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
+	config.MessageKey = "message"
+	return loggerTo(w, level, zapcore.NewJSONEncoder(config))
+}
+
+// textLogger writes one line for people to w: time, level, message and the fields.
+func textLogger(w io.Writer, level logLevel) *zap.Logger {
+	config := zap.NewDevelopmentEncoderConfig()
+	config.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+	config.EncodeLevel = zapcore.CapitalLevelEncoder
+	config.CallerKey, config.StacktraceKey = "", ""
+	config.ConsoleSeparator = "  "
+	return loggerTo(w, level, zapcore.NewConsoleEncoder(config))
+}
+
+func loggerTo(w io.Writer, level logLevel, encoder zapcore.Encoder) *zap.Logger {
 	least, err := zapcore.ParseLevel(string(level))
 	if err != nil {
 		least = zapcore.InfoLevel
 	}
 	out := zapcore.Lock(zapcore.AddSync(redact.Writer(terminalSafe{w})))
-	config := zap.NewProductionEncoderConfig()
-	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
-	config.MessageKey = "message"
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(config), out, least), zap.ErrorOutput(out))
+	return zap.New(zapcore.NewCore(encoder, out, least), zap.ErrorOutput(out))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/handlers"
+	"halley/handlers/app"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -24,6 +26,9 @@ type probe struct {
 	keptIn  *cosmos.Container
 	keyPath string // of the lease container
 	note    string // about the current step
+
+	offered      []app.Probe // by the handler
+	closeHandler func() error
 }
 
 // probing allows one retry, so that a failure shows soon.
@@ -54,22 +59,19 @@ func (p *probe) connect(context.Context) (err error) {
 
 // handler opens the function's handler, which tries its own settings.
 func (p *probe) handler(ctx context.Context) error {
-	_, closer, err := p.f.Open(ctx, handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName}, p.f.Own)
+	env := handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName, Probe: func(t app.Probe) { p.offered = append(p.offered, t) }}
+	_, closer, err := p.f.Open(ctx, env, p.f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
-	return closer()
+	p.closeHandler = closer
+	return nil
 }
 
 func (p *probe) account(ctx context.Context) error {
-	a, err := p.client.Account(ctx)
+	a, err := reachAccount(ctx, p.client, p.f.Connection, os.Stderr)
 	if err == nil {
 		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
-		return nil
-	}
-	var answer *cosmos.Error
-	if !errors.As(err, &answer) {
-		return fmt.Errorf("not reachable: %w: check the endpoint %s, the network and the account's firewall", err, p.client.Endpoint())
 	}
 	return err
 }
@@ -78,6 +80,9 @@ func (p *probe) monitored(ctx context.Context) error {
 	properties, err := p.container().Properties(ctx)
 	if err != nil {
 		return p.missing(err, "DATABASE_NAME", "CONTAINER_NAME")
+	}
+	if cosmos.Mode(p.f.ChangeFeedMode) == cosmos.AllVersions && properties.Retention == 0 {
+		return fmt.Errorf("it has no change feed policy, which %s=all-versions needs: create it with one, or read latest versions", p.f.setting("CHANGE_FEED_MODE"))
 	}
 	p.note = "partition key " + strings.Join(properties.PartitionKey.Paths, ", ")
 	return nil
@@ -101,7 +106,7 @@ func (p *probe) feed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := p.container().ReadFeed(ctx, cosmos.FeedRequest{Range: ranges[0], Start: cosmos.StartNow, MaxItems: 1})
+	page, err := p.container().ReadFeed(ctx, cosmos.FeedRequest{Mode: cosmos.Mode(p.f.ChangeFeedMode), Range: ranges[0], Start: cosmos.StartNow, MaxItems: 1})
 	if err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (p *probe) leases(ctx context.Context) error {
 		return fmt.Errorf("its partition key is %s: create a lease container with partition key /id and name it in %s", p.keyPath, p.f.setting("LEASE_CONTAINER_NAME"))
 	}
 	if properties.DefaultTTL != nil && *properties.DefaultTTL > 0 {
-		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: switch the time to live off", *properties.DefaultTTL)
+		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: set its defaultTtl to -1, or remove it", *properties.DefaultTTL)
 	}
 	p.note = "partition key " + p.keyPath
 	return nil

@@ -55,7 +55,7 @@ func TestReadmeSettings(t *testing.T) {
 func settingsTables(t *testing.T) string {
 	t.Helper()
 	cleanEnv(t, nil)
-	app := appSettings{Mode: modeTimer, LogLevel: "info"}
+	app := appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}
 	f := newFunctionSettings(handlers.Entry{})
 	if errs := append(app.fillDefaults(), f.fillDefaults(&app)...); errs != nil {
 		t.Fatal(errs)

@@ -150,7 +150,7 @@ type failedLetter struct {
 
 // replay replays the selected dead letters of every function with its real handler.
 func (p *selection) replay(ctx context.Context, bounds replayBounds, confirm confirmation, out io.Writer) error {
-	stores, err := openStores(p.function)
+	stores, err := openStores(ctx, p.function)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 
 // discard deletes the dead letters with the ids, or all that are selected.
 func (p *selection) discard(ctx context.Context, ids []string, confirm confirmation, out io.Writer) error {
-	stores, err := openStores(p.function)
+	stores, err := openStores(ctx, p.function)
 	if err != nil {
 		return err
 	}

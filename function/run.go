@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,12 +22,40 @@ good order and exits with 0: running handlers may finish, their progress is
 checkpointed, and the leases are released. A signal that comes more than a
 second after the first ends the process at once; its leases then expire.
 
-Settings are environment variables; halley check prints them. The log is JSON
-on stdout.`,
+If a function cannot continue, for example because its container was deleted, it
+is tried again while others can. Run ends with the exit code 1, and with what
+halley check says, when none can.
+
+Settings are environment variables; halley check prints them. The log goes to
+stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) },
 	}
 }
+
+// withAdvice adds to the error of a failed run what halley check says about it.
+func withAdvice(s *settings, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
+	defer cancel()
+	var out strings.Builder
+	r := &report{out: &out}
+	for _, f := range s.Functions {
+		r.function(ctx, f)
+	}
+	var advice []string
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "FAIL") {
+			advice = append(advice, strings.TrimSpace(line))
+		}
+	}
+	if advice == nil {
+		return err
+	}
+	return fmt.Errorf("%w\nhalley check says:\n%s", err, strings.Join(advice, "\n"))
+}
+
+// adviceTime bounds the check after a failed run.
+const adviceTime = 10 * time.Second
 
 // run is the continuous host: it runs the enabled functions until ctx ends.
 func run(ctx context.Context) error {
@@ -33,7 +63,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := newLogger(s.App.LogLevel)
+	log := newRunLogger(s.App)
 	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
 	if err != nil {
 		return err
@@ -42,8 +72,9 @@ func run(ctx context.Context) error {
 	for _, h := range a.hosts {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", version()))
 	}
-	if err := a.Run(ctx); err != nil {
-		return err
+	if err := a.runTelling(ctx, progressEvery); err != nil {
+		log.Error("run failed", zap.Error(err))
+		return withAdvice(s, err)
 	}
 	log.Info("stopped in good order")
 	return nil

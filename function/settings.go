@@ -32,12 +32,13 @@ type settings struct {
 
 // appSettings apply to the whole process: HALLEY_<NAME>.
 type appSettings struct {
-	Functions list     `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
-	Mode      mode     `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, continuous works all the time"`
-	Owner     string   `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
-	StopGrace interval `split_words:"true" desc:"time that a running handler gets at a stop"`
-	MaxStuck  count    `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
-	LogLevel  logLevel `split_words:"true" desc:"debug, info, warn or error"`
+	Functions list      `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
+	Mode      mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, continuous works all the time"`
+	Owner     string    `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
+	StopGrace interval  `split_words:"true" desc:"time that a running handler gets at a stop"`
+	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
+	LogLevel  logLevel  `split_words:"true" desc:"debug, info, warn or error"`
+	LogFormat logFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
 }
 
 // feedSettings select the monitored container, the leases and their intervals. If
@@ -85,7 +86,7 @@ func loadSettings(functions []handlers.Entry) (*settings, error) {
 
 // loadSettingsOver does the same with other defaults, by the names of variables.
 func loadSettingsOver(defaults map[string]string, functions []handlers.Entry) (*settings, error) {
-	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info"}, defaults: defaults}
+	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}, defaults: defaults}
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
 	}

@@ -282,6 +282,8 @@ func settable(t reflect.Type) string {
 		return "continuous"
 	case *logLevel:
 		return "debug"
+	case *logFormat:
+		return "text"
 	case *startFrom:
 		return "beginning"
 	case *interval, *time.Duration:

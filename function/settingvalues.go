@@ -160,6 +160,27 @@ func (l *logLevel) Decode(s string) error {
 	return nil
 }
 
+// logFormat selects how the log is written.
+type logFormat string
+
+const (
+	formatAuto logFormat = "auto" // text on a terminal, JSON elsewhere
+	formatJSON logFormat = "json"
+	formatText logFormat = "text"
+)
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (f *logFormat) Decode(s string) error {
+	switch logFormat(s) {
+	case formatAuto, formatJSON, formatText:
+		*f = logFormat(s)
+	case "":
+	default:
+		return errors.New("not a format: write json, text or auto")
+	}
+	return nil
+}
+
 // startFrom is the position of a range without a checkpoint: "beginning", "now" or an
 // RFC 3339 time. The zero value is now, the Cosmos DB extension's default.
 type startFrom trigger.Start

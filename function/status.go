@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -21,13 +22,15 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show how far each function is behind, by lease",
 		Long: `Status reads the leases of the enabled functions and looks at the feed behind
-each: its owner, how many changes it is behind (~ marks an estimate, which counts
-transactions), the age in seconds of the oldest change that is not checkpointed,
-and the saved continuation. It writes nothing, owns nothing, and needs no host to
-run.
+each: its owner, how many changes it is behind (? is not known, and ~ marks an
+estimate, which counts transactions), the age in seconds of the oldest change that
+is not checkpointed, how long ago the owner wrote the lease and moved the
+checkpoint, how many changes were dead-lettered, and the saved continuation.
+PROBLEM says why a range makes no progress, as its owner wrote it into the lease
+at the last renewal. Status writes nothing, owns nothing, and needs no host to run.
 
-The exit code is 0 if all of that is known, however large the lag, and 1 if not,
-for example if no lease covers a range: the problem is shown. With --watch it
+The exit code is 0 if all lag is known, however large it is, and no range is
+stalled for longer than HALLEY_STALL_AFTER; otherwise it is 1. With --watch it
 looks again until Ctrl-C, and the last look decides; with --json each look is one
 line.`,
 		Args: cobra.NoArgs,
@@ -62,19 +65,57 @@ type functionLag struct {
 	Leases []trigger.Lag `json:"leases"`
 	lagTotal
 	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
+
+	stallAfter time.Duration
 }
 
-// lagTotal sums over leases: the number of changes, and the age of the oldest.
+// lagTotal sums over leases: the number of changes, and the age of the oldest. If the
+// lag of some lease is not known, they are lower bounds.
 type lagTotal struct {
 	Changes int64   `json:"changes"`
 	Exact   bool    `json:"exact"`
+	Known   bool    `json:"known"`
 	Seconds float64 `json:"seconds"`
 }
 
-func (t *lagTotal) add(changes int64, exact bool, seconds float64) {
+func (t *lagTotal) add(changes int64, exact, known bool, seconds float64) {
 	t.Changes += changes
 	t.Exact = t.Exact && exact
+	t.Known = t.Known && known
 	t.Seconds = max(t.Seconds, seconds)
+}
+
+// nothingBehind is the total of no leases.
+var nothingBehind = lagTotal{Exact: true, Known: true}
+
+// MarshalJSON implements [json.Marshaler]: what is not known is null.
+func (l functionLag) MarshalJSON() ([]byte, error) {
+	type fields functionLag
+	return json.Marshal(struct {
+		fields
+		Changes *int64   `json:"changes"`
+		Seconds *float64 `json:"seconds"`
+	}{fields(l), l.orNull(&l.Changes), orNull(l.Known, &l.Seconds)})
+}
+
+// MarshalJSON implements [json.Marshaler]: what is not known is null.
+func (r lagReport) MarshalJSON() ([]byte, error) {
+	type fields lagReport
+	return json.Marshal(struct {
+		fields
+		Changes *int64   `json:"changes"`
+		Seconds *float64 `json:"seconds"`
+	}{fields(r), r.orNull(&r.Changes), orNull(r.Known, &r.Seconds)})
+}
+
+// orNull returns a number of changes, or nil if nothing is known about it.
+func (t lagTotal) orNull(changes *int64) *int64 { return orNull(t.Known || t.Changes > 0, changes) }
+
+func orNull[T any](known bool, v *T) *T {
+	if !known {
+		return nil
+	}
+	return v
 }
 
 // run prints one look, or with --watch several. Its error is that of the last.
@@ -89,8 +130,9 @@ func (o statusOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	clients, last := newAccounts(nil), error(nil)
+	clients, last := commandAccounts(), error(nil)
 	for {
+		clear(clients.reached) // tried again at each look
 		report, err := look(ctx, s, clients)
 		if ctx.Err() != nil {
 			return last // the look was cut off
@@ -105,32 +147,47 @@ func (o statusOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 // look estimates the lag of all functions. It returns an error if the lag is not
-// known completely.
+// known completely, or if a range is stalled for longer than its function allows.
 func look(ctx context.Context, s *settings, clients accounts) (lagReport, error) {
-	r := lagReport{Time: time.Now().UTC(), lagTotal: lagTotal{Exact: true}}
-	unknown := 0
+	r := lagReport{Time: time.Now().UTC(), lagTotal: nothingBehind}
+	unknown, stalled := 0, 0
 	for _, f := range s.Functions {
 		l := lagOf(ctx, f, clients)
 		if l.Problem != "" {
 			unknown++
 		}
 		for _, lease := range l.Leases {
-			if lease.Problem != "" {
+			if !lease.Known {
 				unknown++
 			}
+			if l.isStalled(lease, r.Time) {
+				stalled++
+			}
 		}
-		r.add(l.Changes, l.Exact, l.Seconds)
+		r.add(l.Changes, l.Exact, l.Known, l.Seconds)
 		r.Functions = append(r.Functions, l)
 	}
-	if unknown > 0 {
+	switch {
+	case unknown > 0:
 		return r, errors.New("the lag is not completely known: see PROBLEM")
+	case stalled > 0:
+		return r, fmt.Errorf("%d ranges are stalled: see PROBLEM", stalled)
 	}
 	return r, nil
 }
 
+// isStalled reports whether a range makes no progress for longer than its function
+// allows.
+func (l *functionLag) isStalled(lease trigger.Lag, now time.Time) bool {
+	return slices.ContainsFunc(lease.Stalls, func(s trigger.Stall) bool { return now.Sub(s.Since) >= l.stallAfter })
+}
+
 func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLag {
-	l := functionLag{Name: f.Name, Leases: []trigger.Lag{}, lagTotal: lagTotal{Exact: true}}
+	l := functionLag{Name: f.Name, Leases: []trigger.Lag{}, lagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
 	at, err := clients.open(f)
+	if err == nil {
+		err = clients.reach(ctx, f)
+	}
 	if err == nil {
 		var leases []trigger.Lag
 		leases, err = trigger.EstimateLag(ctx, at.leases, f.function(at.monitored))
@@ -138,12 +195,12 @@ func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLa
 	}
 	switch {
 	case err != nil:
-		l.Problem, l.Exact = err.Error(), false
+		l.Problem, l.Exact, l.Known = err.Error(), false, false
 	case len(l.Leases) == 0:
-		l.Problem, l.Exact = "no leases: its hosts never ran", false
+		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
 	}
 	for _, lease := range l.Leases {
-		l.add(lease.Changes, lease.Exact, lease.Seconds)
+		l.add(lease.Changes, lease.Exact, lease.Known, lease.Seconds)
 	}
 	return l
 }
@@ -164,26 +221,54 @@ func (o statusOptions) print(out io.Writer, r lagReport) error {
 // print writes the report as a table.
 func (r lagReport) print(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tBEHIND\tSECONDS\tCONTINUATION\tPROBLEM")
+	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tBEHIND\tSECONDS\tRENEWED\tCHECKPOINT\tDEAD-LETTERED\tCONTINUATION\tPROBLEM")
 	for _, f := range r.Functions {
 		for _, l := range f.Leases {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%s\t%s\n", f.Name, cell(l.Range), free(l.Owner), behind(l.Changes, l.Exact), l.Seconds,
-				cell(l.Continuation), printableLine(l.Problem))
+			row := lagTotal{l.Changes, l.Exact, l.Known, l.Seconds}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, cell(l.Range), free(l.Owner), row.behind(), row.age(),
+				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, cell(l.Continuation), printableLine(l.Problem))
 		}
-		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%.0f\t\t%s\n", f.Name, behind(f.Changes, f.Exact), f.Seconds, printableLine(f.Problem))
+		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.total(), f.age(), printableLine(f.Problem))
 	}
 	if len(r.Functions) > 1 {
-		fmt.Fprintf(t, "all\ttotal\t\t%s\t%.0f\t\t\n", behind(r.Changes, r.Exact), r.Seconds)
+		fmt.Fprintf(t, "all\ttotal\t\t%s\t%s\t\t\t\t\t\n", r.total(), r.age())
 	}
 	return t.Flush()
 }
 
-// behind marks an estimate with ~.
-func behind(changes int64, exact bool) string {
-	if exact {
-		return fmt.Sprint(changes)
+// behind is the lag of one lease: ? if it is not known, and an estimate says that it
+// counts transactions.
+func (t lagTotal) behind() string {
+	switch {
+	case !t.Known:
+		return "?"
+	case t.Exact:
+		return fmt.Sprint(t.Changes)
 	}
-	return fmt.Sprintf("~%d", changes)
+	return fmt.Sprintf("~%d transactions", t.Changes)
+}
+
+// total is the lag of several leases, of which some may be known.
+func (t lagTotal) total() string {
+	if !t.Known && t.Changes > 0 {
+		return fmt.Sprintf("at least %d", t.Changes)
+	}
+	return t.behind()
+}
+
+func (t lagTotal) age() string {
+	if !t.Known {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f", t.Seconds)
+}
+
+// ago is the age of a time, or - if there is none.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return max(now.Sub(at), 0).Round(time.Second).String()
 }
 
 func free(owner string) string {

@@ -37,7 +37,13 @@ func resolveStorage(connection connectionName) (storage, error) {
 		return storage{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as AzureWebJobsStorage and name that")
 	}
 	s := storage{name: string(connection)}
-	switch value := lookupEnv(s.name); {
+	value := lookupEnv(s.name)
+	if value != "" {
+		if err := refuseSecondForm(s.name, "accountName", "blobServiceUri", "queueServiceUri", "credential", "clientId"); err != nil {
+			return storage{}, err
+		}
+	}
+	switch {
 	case strings.EqualFold(strings.TrimSuffix(value, ";"), "UseDevelopmentStorage=true"):
 		s.connectionString = developmentStorage
 		return s, nil

@@ -5,6 +5,8 @@
 package app
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
@@ -24,10 +26,29 @@ type Env struct {
 	// containers if its settings name no other database.
 	Database string
 
+	// Probe, if it is not nil, takes what halley check tries for the handler: see
+	// [Env.OfferProbe].
+	Probe func(Probe)
+
 	// Prefix begins the names of the handler's settings, such as
 	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
 	// settings themselves are already read.
 	Prefix string
+}
+
+// Probe tries one thing that a handler needs, such as a connection to its sink. It
+// changes nothing.
+type Probe struct {
+	What string // for the line of halley check, such as "Redis of HALLEY_LEADERBOARD_REDIS_URL"
+	Try  func(ctx context.Context) error
+}
+
+// OfferProbe gives a probe to halley check. A handler offers it in Open; it is tried
+// before the handler is closed, and never by a host.
+func (e Env) OfferProbe(p Probe) {
+	if e.Probe != nil {
+		e.Probe(p)
+	}
 }
 
 // Log returns Logger, or a logger without output if Logger is nil.

@@ -32,6 +32,7 @@ func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() e
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sREDIS_URL %w", env.Prefix, err)
 	}
+	env.OfferProbe(app.RedisProbe(env.Prefix, client))
 	board := New(client, s.KeyPrefix)
 	return board.Handler(), client.Close, nil
 }

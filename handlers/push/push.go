@@ -175,13 +175,21 @@ func open(env app.Env, s Settings) (*Notifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL %w", err)
 	}
+	env.OfferProbe(app.RedisProbe(env.Prefix, client))
 	database := s.SubscriptionsDatabaseName
 	if database == "" {
 		database = env.Database
 	}
+	container := env.Container(database, s.SubscriptionsContainerName)
+	env.OfferProbe(app.Probe{What: "container of the subscriptions " + database + "/" + s.SubscriptionsContainerName, Try: func(ctx context.Context) error {
+		if _, err := container.Properties(ctx); err != nil {
+			return fmt.Errorf("%w: create it, or correct %sSUBSCRIPTIONS_CONTAINER_NAME", err, env.Prefix)
+		}
+		return nil
+	}})
 	return &Notifier{
 		boards:        &boards{redis: client, prefix: s.KeyPrefix, top: int(s.Top), keep: time.Duration(s.MaxAge)},
-		subscriptions: subscriptions{env.Container(database, s.SubscriptionsContainerName)},
+		subscriptions: subscriptions{container},
 		sender:        sender,
 		maxAge:        time.Duration(s.MaxAge),
 		sendTimeout:   time.Duration(s.SendTimeout),
