@@ -44,7 +44,7 @@ const (
 )
 
 // longCall is the time after which a handler call that has not returned is shown as
-// the reason why its range makes no progress.
+// the reason why its range makes no progress, unless StallAfter is shorter.
 const longCall = 10 * time.Second
 
 // Describe says in a line why the range is stalled, at a time of the service's clock.

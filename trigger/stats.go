@@ -100,7 +100,7 @@ func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
 		stalls = append(stalls, s.laneStalls[lane].Stall)
 	}
 	for _, lane := range slices.Sorted(maps.Keys(s.runningCalls)) {
-		if age := time.Since(s.runningCalls[lane]); age >= longCall {
+		if age := time.Since(s.runningCalls[lane]); age >= min(longCall, s.stallAfter) {
 			stalls = append(stalls, Stall{Kind: CallRuns, Since: now.Add(-age)})
 		}
 	}
@@ -291,11 +291,6 @@ func (s *rangeStats) reportStall() {
 	now := s.serviceNow()
 	s.mu.Lock()
 	stall, ok := longestStall(s.currentStalls(now))
-	if !ok { // only calls, shorter than longCall
-		for _, began := range s.runningCalls {
-			stall, ok = Stall{Kind: CallRuns, Since: now.Add(-time.Since(began))}, true
-		}
-	}
 	isNews := ok && s.reportedStall == nil && !s.isClosed
 	if isNews {
 		s.reportedStall = &stall
