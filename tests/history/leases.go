@@ -197,12 +197,13 @@ func (c *checker) replace(e Event) {
 	switch {
 	case e.Op == Acquire:
 		c.acquire(e, l)
+	case c.restores(e):
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
-	} else if e.Op != Request {
+	} else if e.Op != Request && !c.restores(e) {
 		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
 	}
 	if e.Max != "" {
@@ -256,10 +257,20 @@ func (c *checker) acquiredEarly(e Event, l *lease) bool {
 
 // disturbed reports whether a lease of these keys was tampered with so recently
 // that its owner may not have noticed.
-func (c *checker) disturbed(e Event) bool {
+func (c *checker) disturbed(e Event) bool { return c.tamperedWithin(e, c.limits.Expiration) }
+
+func (c *checker) tamperedWithin(e Event, period time.Duration) bool {
 	return slices.ContainsFunc(c.excused, func(t tampering) bool {
-		return t.overlaps(span{e.Min, e.Max}) && e.Time.Sub(t.at) < c.limits.Expiration
+		return t.overlaps(span{e.Min, e.Max}) && e.Time.Sub(t.at) < period
 	})
+}
+
+// restores reports whether a write may be that of the host that held a lease when
+// its document was deleted: it finds a document that was created meanwhile, writes
+// its own position into it, and leaves it without an owner. It notices the deletion
+// within one expiration, its worker ends, and it may restore the lease for another.
+func (c *checker) restores(e Event) bool {
+	return e.Owner == "" && c.tamperedWithin(e, 3*c.limits.Expiration)
 }
 
 // acknowledged judges whether all changes up to a lease's position are handled.

@@ -57,10 +57,6 @@ type lostLease struct {
 	since time.Time
 }
 
-// restorePeriod bounds how long a lost lease can be restored. After that its range
-// has another lease by an audit, which must not be set back.
-const restorePeriod = 5 * time.Minute
-
 // errDeleted is the loss of a lease whose document was deleted.
 var errDeleted = fmt.Errorf("%w (document deleted)", ErrLost)
 
@@ -99,13 +95,14 @@ func (s *Set) RecordLost(l *Lease) {
 	s.lost.byToken[l.token] = lostLease{lease: l, since: time.Now()}
 }
 
-// due returns the recorded leases that can still be restored, and when the newest
-// of them was lost.
-func (o *lostLeases) due() (leases []*Lease, newest time.Time) {
+// due returns the recorded leases that were lost less than period ago, and when the
+// newest of them was. Older ones have another lease by an audit, which must not be
+// set back.
+func (o *lostLeases) due(period time.Duration) (leases []*Lease, newest time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for token, lost := range o.byToken {
-		if time.Since(lost.since) > restorePeriod {
+		if time.Since(lost.since) > period {
 			delete(o.byToken, token)
 			continue
 		}
@@ -126,7 +123,7 @@ func (o *lostLeases) forget(token string) {
 // RestoreLost creates the leases again that were deleted while this host held them.
 // A lease that cannot be restored now is tried again in the next pass.
 func (s *Set) RestoreLost(ctx context.Context) error {
-	lost, newest := s.lost.due()
+	lost, newest := s.lost.due(s.cfg.Expiration)
 	if len(lost) == 0 {
 		return nil
 	}
