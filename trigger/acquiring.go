@@ -24,58 +24,56 @@ type workStarter struct {
 	watch func(watch func()) // watches a requested lease
 }
 
-// balancePass carries out the steps of one plan. The goroutine that balances the
-// function owns it; the goroutines that it starts read it.
+// balancePass is what the steps of one plan have in common. It does not change once
+// the steps begin.
 type balancePass struct {
-	runner  *functionRunner
-	index   *lease.Index
-	byToken map[string]*lease.Lease
-	slots   chan struct{}
+	index   *lease.Index            // of all leases
+	byToken map[string]*lease.Lease // those of the plan
 	start   workStarter
 }
 
 // takeSteps carries out all steps, and returns when no request is under way. After
 // ctx has ended it begins none.
-func (p *balancePass) takeSteps(ctx context.Context, steps []lease.Step) {
+func (r *functionRunner) takeSteps(ctx context.Context, pass *balancePass, steps []lease.Step) {
+	slots := make(chan struct{}, acquireParallel)
 	var working sync.WaitGroup
 	defer working.Wait()
 	for _, step := range steps {
-		p.slots <- struct{}{}
+		slots <- struct{}{}
 		if ctx.Err() != nil {
 			return
 		}
 		working.Go(func() {
-			defer func() { <-p.slots }()
-			if l := p.byToken[step.Token]; step.Request {
-				p.requestLease(ctx, l)
+			defer func() { <-slots }()
+			if l := pass.byToken[step.Token]; step.Request {
+				r.requestLease(ctx, pass, l)
 			} else {
-				p.acquireLease(ctx, l)
+				r.takeLease(ctx, pass, l)
 			}
 		})
 	}
 }
 
-func (p *balancePass) acquireLease(ctx context.Context, l *lease.Lease) {
-	r := p.runner
-	listed := p.index
+func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
+	listed := pass.index
 	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		listed = nil // a live owner may split it until it is taken
 	}
-	w, err := r.acquireListed(ctx, l, listed, p.index.Superseded(l))
+	w, err := r.acquireListed(ctx, l, listed, pass.index.Superseded(l))
 	if err != nil {
 		r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
 		return
 	}
-	p.start.run(w)
+	pass.start.run(w)
 }
 
-func (p *balancePass) requestLease(ctx context.Context, l *lease.Lease) {
-	requested, err := p.runner.leases.RequestHandover(ctx, l)
+func (r *functionRunner) requestLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
+	requested, err := r.leases.RequestHandover(ctx, l)
 	if err != nil {
-		p.runner.log.Info("handover not requested", zap.String("range", l.Token()), zap.Error(err))
+		r.log.Info("handover not requested", zap.String("range", l.Token()), zap.Error(err))
 		return
 	}
-	p.start.watch(func() { p.runner.awaitHandover(ctx, requested, p.start) })
+	pass.start.watch(func() { r.awaitHandover(ctx, requested, pass.start) })
 }
 
 // awaitHandover acquires a requested lease as soon as its owner has released it.

@@ -295,12 +295,12 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 		return err
 	}
 	r.verifyMissing(leases)
-	pass := &balancePass{runner: r, index: lease.NewIndex(leases), byToken: map[string]*lease.Lease{}, slots: make(chan struct{}, acquireParallel), start: start}
+	pass := &balancePass{index: lease.NewIndex(leases), byToken: map[string]*lease.Lease{}, start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, l := range leases {
 		pass.byToken[l.Token()] = l
 	}
-	pass.takeSteps(ctx, r.leases.Plan(leases, r.worksOn))
+	r.takeSteps(ctx, pass, r.leases.Plan(leases, r.worksOn))
 	return context.Cause(ctx)
 }
 

@@ -52,7 +52,8 @@
 //	reads, delivers         worker.run; a page is one change
 //	split, uncovered        Held.Split, Held.createChildren, missingChildren
 //	retire                  Held.Retire
-//	release                 leaseWriter.Release
+//	release                 leaseWriter.Release; an owner that is asked for its lease releases
+//	                        it at any later moment, and halley.busy only says when at the latest
 //	bootstrap, locks, fills leaseCreator.bootstrapLeases, takeLock, fillGaps
 //	gaps, audit             coverageGaps, auditor.auditOnce
 //	locate                  locate, newChild
@@ -88,8 +89,11 @@
 // choices of the plan. Lanes, bisection and dead letters: a change is handled or
 // not. Listings with pages from several moments: a list is one step. Tombstones,
 // quarantined documents, several documents with one token, leases with an
-// unknown span, hosts of other kinds except for their thefts. The creation of a
-// child that lands when its range has already split and merged again: in that
+// unknown span. Hosts of other kinds, except for their thefts; a Halley host takes
+// no lease from an owner that renews. Refused writes, except as lost requests. The
+// restoration of a deleted lease by its owner (Set.RestoreLost): it creates
+// without overwriting, as an audit does, and the model has the audit. The creation
+// of a child that lands when its range has already split and merged again: in that
 // one world, creations are prompt.
 //
 // # Mistakes

@@ -17,7 +17,7 @@ func clockScript(t *testing.T, every time.Duration, errors ...time.Duration) (fi
 			c.observe(reply(200, "", "Date", time.Now().Add(off).UTC().Format(http.TimeFormat)))
 			time.Sleep(every)
 		}
-		finalError = c.now().Sub(time.Now())
+		finalError = time.Until(c.now())
 	})
 	return finalError
 }

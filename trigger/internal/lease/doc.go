@@ -40,10 +40,17 @@
 // Balance. Each host plans by itself, from the list of leases, so that all hosts
 // come to hold equal shares. A host below its share acquires free leases. If none
 // is free, it writes a handover request into leases of Halley hosts: the owner
-// notices when its next write conflicts, finishes the current batch, and releases
-// the lease for the requester. From a .NET host, which does not know requests, it
-// steals one lease per pass. If hosts below their share leave a lease free for
-// longer than one acquire interval, any host acquires it.
+// notices when its next write conflicts, begins no further handler call, and
+// releases the lease for the requester when the running ones have returned. Until
+// then it answers with its renewals how long they run at most; an owner that renews
+// keeps its lease. See handover.go. From a .NET host, which does not know requests,
+// a host steals one lease per pass. If hosts below their share leave a lease free
+// for longer than one acquire interval, any host acquires it.
+//
+// Refused writes. If the account throttles lease writes, leases are kept and
+// writes repeated after Retry-After, renewals before checkpoints. When trust ends,
+// deliveries wait; the next successful write restores it in the same epoch, unless
+// another host has acquired the lease meanwhile.
 //
 // Split and merge. When the physical range of a lease splits, its owner creates
 // the children at the stored position, without overwriting, and only then deletes
@@ -52,9 +59,10 @@
 // the merged range through it. Children have higher epochs than every lease that
 // shared keys with them, so a sink that fences by epoch accepts them.
 //
-// Audit. If a lease document is deleted, no host reads its range. At each audit
-// interval a host compares leases and ranges; it fills a coverage gap that two
-// audits in a row have seen.
+// Deleted leases. If the document of a held lease is deleted, its owner creates it
+// again at the acknowledged position, see restore.go. If no host held it, no host
+// reads its range: at each audit interval a host compares leases and ranges, and
+// fills a coverage gap that two audits in a row have seen.
 //
 // Release. At the end the owner writes the last position and clears its name, in
 // one write. That is a courtesy to the next owner: correctness depends on
@@ -65,17 +73,19 @@
 // One goroutine per function balances or drains: it owns the auditor and calls
 // the methods of [Set] that its comment names. The goroutine in [Held.Run] owns
 // the newest version of a held lease; after Run has returned, the caller does, for
-// Release or Retire. All other state that goroutines share is guarded by three
-// mutexes: that of the store (parsed documents of the last list), that of the
-// range cache, and that of each writer (position and trust). None of them is held
-// during I/O, and no goroutine takes one while it holds another, so there is no
-// lock order to keep.
+// Release or Retire. All other state that goroutines share is guarded by five
+// mutexes: those of the store (parsed documents of the last list), of the range
+// cache, of the write gate, of the lost leases, and of each writer (position and
+// trust). None of them is held during I/O, and no goroutine takes one while it
+// holds another, so there is no lock order to keep.
 //
 // # Files
 //
 // document.go is the document, parse.go reads it, span.go has its keys; store.go
-// makes the conditional requests. writer.go writes a held lease, held.go splits
-// it, and split.go decides which leases follow. balance.go plans, by the requests
-// of handover.go; duplicate.go chooses between two documents for one range.
-// bootstrap.go creates leases, audit.go finds gaps; set.go joins them.
+// makes the conditional requests. writer.go writes a held lease, gate.go orders
+// writes while the account refuses them, held.go splits a lease, and split.go
+// decides which leases follow; index.go finds leases that share keys. balance.go
+// plans, by the requests of handover.go; duplicate.go chooses between two documents
+// for one range. bootstrap.go creates leases, audit.go finds gaps, restore.go
+// creates deleted leases again; set.go joins them.
 package lease

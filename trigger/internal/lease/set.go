@@ -36,7 +36,8 @@ type Config struct {
 	// Reset deletes existing leases in the first Prepare.
 	Reset bool
 	// StartToken returns the position of a new lease, "" if only its first read can
-	// tell. since is when the leases were first created, zero before that.
+	// tell. since is when the leases were first created, zero before that. It may be
+	// called by several goroutines at once.
 	StartToken func(ctx context.Context, p Part, since time.Time) (token string, err error)
 	Log        *zap.Logger
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,10 +86,10 @@ func TestPrepareRejectsUnusableLeaseContainer(t *testing.T) {
 // starts again.
 func TestBootstrapStartsAgainWhenItsLockExpires(t *testing.T) {
 	withTestbed(t, 2, func(t *testing.T, b *testbed) {
-		calls := 0
+		var calls atomic.Int64 // ranges are looked up in parallel
 		s := b.set("a", func(c *Config) {
 			c.StartToken = func(ctx context.Context, _ Part, _ time.Time) (string, error) {
-				if calls++; calls == 1 {
+				if calls.Add(1) == 1 {
 					<-ctx.Done()
 					return "", ctx.Err()
 				}
@@ -97,8 +98,8 @@ func TestBootstrapStartsAgainWhenItsLockExpires(t *testing.T) {
 		})
 		began := time.Now()
 		must(t, s.Prepare(t.Context()))
-		if d := time.Since(began); d < lockTTL || d > 2*lockTTL || calls != 3 {
-			t.Errorf("prepared after %v with %d calls", d, calls)
+		if d := time.Since(began); d < lockTTL || d > 2*lockTTL || calls.Load() != 3 {
+			t.Errorf("prepared after %v with %d calls", d, calls.Load())
 		}
 		b.checkCoverage(s)
 	})
