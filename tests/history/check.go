@@ -7,25 +7,6 @@ import (
 	"time"
 )
 
-// Rule names a promise that a history can break.
-type Rule string
-
-const (
-	NoLoss      Rule = "no loss"    // every document's last version is delivered
-	NoPhantom   Rule = "phantom"    // every delivered change was written
-	Order       Rule = "order"      // first deliveries of a key increase; an owner does not redeliver a change that it handled
-	NoGap       Rule = "no gap"     // if an owner restarts at an earlier change, it redelivers every change after it
-	Ownership   Rule = "ownership"  // one host per lease and epoch, one per key when the fleet is calm; deliveries only while the lease is certainly held
-	Checkpoints Rule = "checkpoint" // no lease is written with a position past a change that is not handled
-	Monotone    Rule = "monotone"   // position and epoch of a lease and its children never fall
-	Coverage    Rule = "coverage"   // the leases cover the key space; they overlap only while a parent and its children both exist
-	Duplicates  Rule = "duplicates" // a change is not redelivered if it was checkpointed when the lease was acquired
-	Takeover    Rule = "takeover"   // the leases of a dead host have another owner in time
-	Churn       Rule = "churn"      // when there are no faults, no lease changes its owner
-	Untried     Rule = "untried"    // a change is dead-lettered only if a handler has seen it or its key is blocked
-	Memory      Rule = "memory"     // no host holds more than its budget
-)
-
 // Violation is one broken promise.
 type Violation struct {
 	Rule Rule      `json:"rule"`
@@ -47,16 +28,22 @@ func (v Violation) String() string {
 
 // Report is the verdict on a history.
 type Report struct {
-	Written     int           `json:"written"`               // changes
-	Delivered   int           `json:"delivered"`             // distinct changes
-	Redelivered int           `json:"redelivered"`           // deliveries beyond the first of a change
-	Superseded  int           `json:"superseded"`            // versions not delivered because a later one replaced them
-	DeadLetters int           `json:"deadLetters,omitempty"` // changes that count as handled because the store has them
-	Lost        int           `json:"lost"`                  // last versions that were not delivered
-	Hosts       int           `json:"hosts"`
-	Takeovers   int           `json:"takeovers,omitempty"`       // leases of killed hosts that others acquired
-	Slowest     time.Duration `json:"slowestTakeover,omitempty"` // among takeovers without other faults
-	Violations  []Violation   `json:"violations"`
+	Written      int           `json:"written"`               // changes
+	Delivered    int           `json:"delivered"`             // distinct changes
+	Redelivered  int           `json:"redelivered"`           // deliveries beyond the first of a change
+	Superseded   int           `json:"superseded"`            // versions not delivered because a later one replaced them
+	DeadLetters  int           `json:"deadLetters,omitempty"` // changes that count as handled because the store has them
+	Lost         int           `json:"lost"`                  // last versions that were not delivered
+	Hosts        int           `json:"hosts"`
+	Takeovers    int           `json:"takeovers,omitempty"`       // leases of killed hosts that others acquired
+	Slowest      time.Duration `json:"slowestTakeover,omitempty"` // among takeovers without other faults
+	WidestWindow int           `json:"widestWindow,omitempty"`    // handled changes that were redelivered after an orderly release
+	SlowestStop  time.Duration `json:"slowestStop,omitempty"`     // of a host that was asked to stop
+	Violations   []Violation   `json:"violations"`
+	Pending      []Violation   `json:"pending,omitempty"` // of rules that the runtime does not keep yet
+	Tallies      Tallies       `json:"tallies,omitempty"` // of the rules that count their cases
+
+	OtherKeys Delays `json:"otherKeys,omitzero"` // of changes that were read while another key of their range failed
 }
 
 // Limits are the options of a run that its history does not contain. If one is
@@ -66,6 +53,13 @@ type Limits struct {
 	AcquireInterval time.Duration // between two passes of a balancer
 	Memory          int64         // bytes that a host may hold
 	Drains          bool          // hosts acquire leases only when there are new changes, and release them when caught up
+	StopGrace       time.Duration // within which a host that is asked to stop ends its work
+	Slack           time.Duration // that real processes and clocks may add to each limit
+	Poll            time.Duration // between two reads of an idle range
+	Window          int           // handled changes that may be redelivered after an orderly release
+	Attempts        int           // handler calls with a change that always fails
+	AttemptsVary    bool          // a change may be given up with fewer attempts
+	Poison          Poison        // zero unless nothing but poison changes fails in the run
 }
 
 // Check judges a history without limits for time and memory.
@@ -73,7 +67,15 @@ func Check(events []Event) Report { return Limits{}.Check(events) }
 
 // Check judges the history of a run that has ended with all hosts caught up:
 // every change that was written must have been delivered.
+//
+// The violations of pending rules are in Report.Pending.
 func (l Limits) Check(events []Event) Report {
+	r := l.judge(events)
+	r.Violations, r.Pending = Split(r.Violations)
+	return r
+}
+
+func (l Limits) judge(events []Event) Report {
 	r := Report{Violations: []Violation{}}
 	c := newChecker(l, &r, events)
 	for _, e := range events {
@@ -83,9 +85,15 @@ func (l Limits) Check(events []Event) Report {
 	}
 	for _, e := range events {
 		c.now = e.Time
+		c.judgeDeadlines()
 		c.take(e)
 	}
 	c.finish()
+	for _, v := range r.Violations {
+		if _, counted := r.Tallies[v.Rule]; counted || v.Rule.IsPending() {
+			r.count(v.Rule, 0, 1)
+		}
+	}
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
 	})
@@ -112,21 +120,25 @@ type checker struct {
 	handled map[string]int64 // by document: newest Seq handled
 	leases
 	fleet
+	deadlines
+	delays
 }
 
 func newChecker(l Limits, r *Report, events []Event) *checker {
 	return &checker{
 		limits: l, report: r,
-		leased:  slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lease }),
-		ended:   slices.ContainsFunc(events, func(e Event) bool { return e.Kind == End }),
-		keys:    map[string]*key{},
-		calls:   map[int64][]Event{},
-		owners:  map[tenure]string{},
-		hosts:   map[string]bool{},
-		pending: map[string]Event{},
-		handled: map[string]int64{},
-		leases:  newLeases(),
-		fleet:   newFleet(),
+		leased:    slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Lease }),
+		ended:     slices.ContainsFunc(events, func(e Event) bool { return e.Kind == End }),
+		keys:      map[string]*key{},
+		calls:     map[int64][]Event{},
+		owners:    map[tenure]string{},
+		hosts:     map[string]bool{},
+		pending:   map[string]Event{},
+		handled:   map[string]int64{},
+		leases:    newLeases(),
+		fleet:     newFleet(),
+		deadlines: newDeadlines(),
+		delays:    newDelays(),
 	}
 }
 
@@ -150,9 +162,10 @@ func (c *checker) take(e Event) {
 		c.tamper(e)
 	case Host:
 		c.host(e)
+	case Reading:
+		c.read(e)
 	case Fault:
-		c.faulted = e.Time
-		c.stepped = c.stepped || e.Op == ClockStep
+		c.fault(e)
 	case Calm:
 		c.calmed()
 	case Held:
@@ -172,7 +185,8 @@ func (c *checker) deliver(e Event) {
 	} else {
 		c.deliveredBy(e)
 	}
-	c.key(e.Key).deliver(c.report, s, e, c.ended, shared)
+	c.redelivered(e)
+	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	if e.Call != 0 {
 		c.calls[e.Call] = append(c.calls[e.Call], e)
 	}
@@ -197,6 +211,8 @@ func (c *checker) end(e Event) {
 			if change == nil {
 				continue
 			}
+			c.attempted(ref, e)
+			c.givenUp(ref, e)
 			change.dead = true
 			if change.seen == 0 && e.Op != BlockedKey {
 				c.violate(Untried, "%s/%d was dead-lettered in epoch %d of range %q, but never delivered", ref.Key, ref.Seq, e.Epoch, e.Range)
@@ -206,6 +222,7 @@ func (c *checker) end(e Event) {
 	}
 	changes := c.calls[e.Call]
 	delete(c.calls, e.Call)
+	c.callEnded(e, changes)
 	if e.Verdict == Failed {
 		return
 	}
@@ -214,6 +231,38 @@ func (c *checker) end(e Event) {
 			continue
 		}
 		c.handle(stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}, d.Key, d.Seq)
+	}
+}
+
+// attempted judges the number of attempts in a dead letter.
+func (c *checker) attempted(ref Ref, e Event) {
+	limit := c.limits.Attempts
+	if limit <= 0 || e.Op == BlockedKey {
+		return
+	}
+	c.report.count(ExactAttempts, 1, 0)
+	if e.Attempt > limit || e.Attempt < limit && !c.limits.AttemptsVary {
+		c.violate(ExactAttempts, "%s/%d was dead-lettered after %d attempts, %d are configured", ref.Key, ref.Seq, e.Attempt, limit)
+	}
+}
+
+// redelivered judges how many handled changes an owner delivers again after its
+// predecessor has released the lease.
+func (c *checker) redelivered(e Event) {
+	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
+	k := c.key(e.Key)
+	if t == nil || !t.orderly || c.limits.Window == 0 || e.Seq < 1 || e.Seq > int64(len(k.changes)) {
+		return
+	}
+	if change := k.changes[e.Seq-1]; !change.handled || change.by.host == e.Host {
+		return
+	}
+	if t.again++; t.again == 1 {
+		c.report.count(Window, 1, 0)
+	}
+	c.report.WidestWindow = max(c.report.WidestWindow, t.again)
+	if t.again == c.limits.Window+1 {
+		c.violate(Window, "%q redelivers more than %d handled changes in epoch %d of range %q, which was released to it", e.Host, c.limits.Window, e.Epoch, e.Range)
 	}
 }
 
@@ -240,4 +289,5 @@ func (c *checker) finish() {
 	}
 	c.finishLeases()
 	c.finishFleet()
+	c.finishDelays()
 }

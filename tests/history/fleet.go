@@ -1,33 +1,61 @@
 package history
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // fleet follows the hosts.
 type fleet struct {
 	up      map[string]bool
-	changed time.Time            // when a host last started or ended
-	orphans map[string]time.Time // leases of killed hosts, with the time of the kill
-	faulted time.Time            // when the last other fault was recorded
-	stepped bool                 // a host has seen a wrong clock at least once
+	changed time.Time         // when a host last started or ended
+	orphans map[string]orphan // leases of killed hosts
+	faulted time.Time         // when the last other fault was recorded
+	stepped bool              // a host has seen a wrong clock at least once
 	calm    bool
+
+	known    map[string]bool      // hosts that have started
+	stopping map[string]time.Time // since when, by host
+	troubled map[string]time.Time // until when, by host; "" is all hosts
+	resumed  time.Time            // the end of the last throttle of the feed that is over
+}
+
+// orphan is a lease whose owner was killed.
+type orphan struct {
+	since     time.Time // the kill
+	lastWrite time.Time // of any lease by the dead host
 }
 
 func newFleet() fleet {
-	return fleet{up: map[string]bool{}, orphans: map[string]time.Time{}}
+	return fleet{
+		up: map[string]bool{}, orphans: map[string]orphan{},
+		known: map[string]bool{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{},
+	}
 }
 
 func (c *checker) host(e Event) {
 	c.changed = e.Time
 	switch e.Op {
 	case Started:
-		c.up[e.Host] = true
+		c.up[e.Host], c.known[e.Host] = true, true
+	case Stopping:
+		c.stopping[e.Host] = e.Time
 	case Stopped:
 		delete(c.up, e.Host)
+		c.stopped(e.Host)
 	case Killed:
 		delete(c.up, e.Host)
+		delete(c.stopping, e.Host)
+		var lastWrite time.Time
+		for _, l := range c.byToken {
+			if l.host == e.Host {
+				lastWrite = later(lastWrite, l.written)
+			}
+		}
 		for token, l := range c.byToken {
 			if l.host == e.Host && !c.duplicated[l.token] { // hosts do not acquire the duplicate of a lease
-				c.orphans[token] = e.Time
+				c.orphans[token] = orphan{e.Time, lastWrite}
 			}
 		}
 	}
@@ -44,36 +72,46 @@ func (l Limits) takeoverLimit() time.Duration {
 }
 
 // takenOver judges how long a dead host's lease was without an owner.
-func (c *checker) takenOver(e Event) {
-	since, found := c.orphans[e.lid()]
+func (c *checker) takenOver(e Event, l *lease) {
+	o, found := c.orphans[e.lid()]
 	if !found {
 		return
 	}
 	delete(c.orphans, e.lid())
 	c.report.Takeovers++
-	c.overdue(e.lid(), since, e.Time)
+	c.overdue(Takeover, e.lid(), later(o.since, c.changed), e.Time)
+	if !l.requested.IsZero() && c.changed.Equal(o.since) {
+		c.report.count(DeadRequest, 1, 0)
+		c.overdue(DeadRequest, e.lid(), o.lastWrite, e.Time) // the request is no write of the owner
+	}
 }
 
-// overdue judges a lease that was without an owner from since until at. It
-// counts from the last start or end of a host: if host A dies and then host B,
-// the others leave B its share until B's leases expire, too. Takeovers soon
-// after another fault are not judged.
-func (c *checker) overdue(token string, since, at time.Time) {
+// overdue judges, by a rule, a lease that was without an owner from since until at.
+// For Takeover, since is not before the last start or end of a host: if host A dies
+// and then host B, the others leave B its share until B's leases expire, too.
+// Takeovers soon after another fault are not judged.
+func (c *checker) overdue(rule Rule, token string, since, at time.Time) {
 	if c.limits.Expiration == 0 || c.limits.Drains || !c.faulted.IsZero() && since.Sub(c.faulted) < aftermath || len(c.up) == 0 {
 		return
 	}
-	since = later(since, c.changed)
 	took := at.Sub(since)
-	c.report.Slowest = max(c.report.Slowest, took)
+	if rule == Takeover {
+		c.report.Slowest = max(c.report.Slowest, took)
+	}
 	if limit := c.limits.takeoverLimit(); took > limit {
-		c.violate(Takeover, "lease %q was without an owner for %s, at most %s are allowed", token, took, limit)
+		c.violate(rule, "lease %q was without an owner for %s, at most %s are allowed", token, took, limit)
 	}
 }
 
 func (c *checker) finishFleet() {
-	for token, since := range c.orphans {
+	for token, o := range c.orphans {
 		if c.byToken[token] != nil && !c.byToken[token].tombstone {
-			c.overdue(token, since, c.now)
+			c.overdue(Takeover, token, later(o.since, c.changed), c.now)
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(c.stopping)) {
+		if c.now.Sub(c.stopping[host]) > c.limits.StopGrace+promptly+c.limits.Slack {
+			c.stopped(host)
 		}
 	}
 }

@@ -35,6 +35,7 @@ const (
 	Host     Kind = "host"     // a host started, stopped or was killed
 	Fault    Kind = "fault"    // a fault was injected
 	Held     Kind = "held"     // a host measured its memory
+	Reading  Kind = "read"     // a host sent a feed read with its new lease, or after a throttle, or got a page
 	Calm     Kind = "calm"     // no fault is injected and no host starts or ends after this event
 )
 
@@ -56,7 +57,7 @@ type Event struct {
 	Range string `json:"range,omitempty"` // lease token
 	Epoch int64  `json:"epoch,omitempty"`
 
-	Attempt int     `json:"attempt,omitempty"` // of a delivery
+	Attempt int     `json:"attempt,omitempty"` // of a delivery; of an end with DeadLettered, the attempts that the letter names
 	Call    int64   `json:"call,omitempty"`    // of a delivery and an end: the handler call, counted over all hosts
 	Verdict Verdict `json:"verdict,omitempty"` // of an end
 	Failed  []Ref   `json:"failed,omitempty"`  // of an end with PartlyFailed or DeadLettered: the changes
@@ -67,10 +68,14 @@ type Event struct {
 	Min      string    `json:"min,omitempty"` // hashed keys, [Min, Max)
 	Max      string    `json:"max,omitempty"`
 	Owner    string    `json:"owner,omitempty"`
-	Position int64     `json:"position,omitempty"` // all changes up to this LSN are acknowledged
+	Position int64     `json:"position,omitempty"` // all changes up to this LSN are acknowledged; of a read, are in the page or before it
 	Sent     time.Time `json:"sent,omitzero"`      // when the request left the host
 
 	Bytes int64 `json:"bytes,omitempty"` // that a host holds
+
+	// Of a fault.
+	Until time.Time     `json:"until,omitzero"` // when it ends; zero if that is unknown
+	Wait  time.Duration `json:"wait,omitzero"`  // the longest Retry-After of a throttled feed
 }
 
 // Ref names one change.
@@ -110,11 +115,16 @@ const (
 
 	BlockedKey Op = "blocked key" // of an end with DeadLettered: not delivered, because an earlier change of the key is in the store
 
-	ClockStep Op = "clock step" // a fault: after it, a host sees another clock of the service
+	// Faults that rules know.
+	ClockStep     Op = "clock step"     // a host sees another clock of the service until the fault ends
+	FeedThrottled Op = "feed throttled" // the monitored container answers 429 or 503 to all hosts
+	OlderEtag     Op = "older etag"     // one answer of a feed has the etag of an earlier one
+	WrongDate     Op = "wrong date"     // one answer has a date that is ten minutes wrong
 
-	Started Op = "started"
-	Stopped Op = "stopped" // shut down cleanly, its leases released if possible
-	Killed  Op = "killed"
+	Started  Op = "started"
+	Stopping Op = "stopping" // asked to stop
+	Stopped  Op = "stopped"  // shut down cleanly, its leases released if possible
+	Killed   Op = "killed"
 )
 
 // Append writes events to w in one call of Write, so that histories of several

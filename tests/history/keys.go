@@ -67,7 +67,8 @@ func (k *key) write(r *Report, e Event) {
 // an attempt above 1. shared reports that two owners may have read different
 // versions of a document at the same time: a duplicate lease document gave the
 // range a second lock, or the lease was taken from an owner that still worked.
-func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
+// again is the rule that a redelivery of a handled change breaks.
+func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Rule) {
 	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || k.changes[e.Seq-1].id != e.ID {
 		r.violate(NoPhantom, k.name, e.Time, "delivery of %d %q, which was never written", e.Seq, e.ID)
 		return
@@ -84,7 +85,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool) {
 		cursor = k.top // of all owners: a new owner may start before it, not after it
 	case e.Seq > cursor:
 	case ended && c.handled && c.by == s:
-		r.violate(Order, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
+		r.violate(again, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
 	case !ended && e.Attempt <= 1:
 		r.violate(Order, k.name, e.Time, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)
 	}

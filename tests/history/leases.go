@@ -21,7 +21,11 @@ type lease struct {
 	epoch     int64
 	position  int64
 	tombstone bool
-	tampered  int // how often; afterwards earlier epochs may be repeated
+	tampered  int       // how often; afterwards earlier epochs may be repeated
+	requested time.Time // when the pending handover request was first written; zero if there is none
+	requester string    // the host that wrote it
+	written   time.Time // when its owner last wrote it
+	orderly   bool      // its last owner released it
 }
 
 // term is one acquisition of one lease by one host.
@@ -30,6 +34,8 @@ type term struct {
 	position int64     // the checkpoint that it began with
 	sent     time.Time // when the newest write that succeeded left the host
 	shared   bool      // another host may have worked on some of its keys at the same time
+	orderly  bool      // the owner before has released the lease
+	again    int       // deliveries of changes that were already handled
 }
 
 type holder struct {
@@ -109,6 +115,7 @@ func (c *checker) lease(e Event) {
 		return
 	case Create:
 		c.create(e)
+		c.createdAgain(e)
 	case Retire:
 		delete(c.byToken, e.lid())
 	default:
@@ -192,7 +199,11 @@ func (c *checker) replace(e Event) {
 		c.byToken[e.lid()] = l
 	}
 	if e.Epoch < l.epoch || e.Position < l.position {
-		c.violate(Monotone, "lease %q went from epoch %d at %d to epoch %d at %d", e.Range, l.epoch, l.position, e.Epoch, e.Position)
+		rule := Monotone
+		if e.Epoch == l.epoch {
+			rule = c.forward(Monotone, e.Host, e.Range)
+		}
+		c.violate(rule, "lease %q went from epoch %d at %d to epoch %d at %d", e.Range, l.epoch, l.position, e.Epoch, e.Position)
 	}
 	switch {
 	case e.Op == Acquire:
@@ -200,6 +211,12 @@ func (c *checker) replace(e Event) {
 	case c.restores(e):
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
+	}
+	if e.Op == Request && l.requested.IsZero() {
+		l.requested, l.requester = e.Time, e.Host
+	}
+	if e.Op == Release {
+		c.released(e, l)
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
@@ -210,6 +227,9 @@ func (c *checker) replace(e Event) {
 		l.span = span{e.Min, e.Max}
 	}
 	l.epoch, l.position, l.tombstone = e.Epoch, e.Position, e.Op == Tombstone
+	if e.Op != Request {
+		l.written, l.orderly = e.Time, e.Op == Release
+	}
 	switch {
 	case e.Owner == "":
 		l.host = ""
@@ -234,24 +254,41 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = &term{number: number, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
-	c.takenOver(e)
-	l.host = e.Host
+	t := &term{number: number, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
+	t.orderly = l.orderly && !t.shared && l.tampered == 0
+	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
+	c.acquiredWhileStopping(e)
+	c.takenOver(e, l)
+	c.newPages(e)
+	l.host, l.requested, l.requester = e.Host, time.Time{}, ""
 }
+
+// rounding is the error of times that leases keep in whole seconds.
+const rounding = time.Second
 
 // acquiredEarly reports whether an acquisition took the lease from an owner that
 // could still deliver. If so, it marks that owner's term as shared as well: both
-// may deliver until its next write. This is allowed only if a host has seen a wrong
-// service clock.
+// may deliver until its next write. This is allowed only if a host has seen a
+// wrong service clock for some time. An owner that has not answered a handover
+// request for an expiration keeps its lease, too, as long as it renews it.
 func (c *checker) acquiredEarly(e Event, l *lease) bool {
 	owner := c.terms[holder{l.host, tenure{e.Range, l.epoch}}]
 	if owner == nil || l.host == e.Host || !c.up[l.host] || c.limits.Expiration == 0 || e.Sent.Sub(owner.sent) >= c.limits.Expiration {
 		return false
 	}
 	owner.shared = true
-	if !c.stepped {
-		c.violate(Ownership, "%q took lease %q from %q, whose last write was sent %s earlier", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
+	if c.stepped {
+		return true
 	}
+	rule := Ownership
+	date, wrong := c.wrongDates[e.Host]
+	switch {
+	case wrong && e.Time.Sub(date) < c.limits.Expiration:
+		rule = ForwardOnly
+	case !l.requested.IsZero() && e.Time.Sub(l.requested) >= c.limits.Expiration-rounding:
+		rule = NoRobbery
+	}
+	c.violate(rule, "%q took lease %q from %q, whose last write was sent %s earlier", e.Host, e.Range, l.host, e.Sent.Sub(owner.sent))
 	return true
 }
 
@@ -299,6 +336,7 @@ func (c *checker) tamper(e Event) {
 		}
 	}
 	if e.Op == Deleted {
+		c.deleted(e)
 		delete(c.byToken, e.lid())
 		return
 	}

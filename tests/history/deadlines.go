@@ -1,0 +1,275 @@
+package history
+
+import (
+	"cmp"
+	"time"
+)
+
+// promptly is the limit of transitions that wait for nothing but requests.
+const promptly = time.Second
+
+// deadlines are the transitions that have begun and must end in time.
+type deadlines struct {
+	handovers map[string]handover // by lease: released on request, not yet read by the requester
+	vanished  map[string]vanished // by lease: deleted under a running owner
+	resumes   map[string]resume   // by lease: held at the end of a throttle, not yet read
+	throttle  Event               // the last one of the feed
+
+	answeredOlder map[holder]bool      // owners that got an older etag; the epoch is zero
+	wrongDates    map[string]time.Time // by host: when it last got a wrong date
+}
+
+type handover struct {
+	to    string // host
+	since time.Time
+}
+
+type vanished struct {
+	span
+	owner    string // host
+	position int64
+	since    time.Time
+}
+
+type resume struct {
+	owner    string // host
+	deadline time.Time
+}
+
+func newDeadlines() deadlines {
+	return deadlines{
+		handovers: map[string]handover{}, vanished: map[string]vanished{}, resumes: map[string]resume{},
+		answeredOlder: map[holder]bool{}, wrongDates: map[string]time.Time{},
+	}
+}
+
+// fault records a fault and the hosts that it affects.
+func (c *checker) fault(e Event) {
+	c.faulted = e.Time
+	until := e.Until
+	if until.IsZero() {
+		until = e.Time.Add(aftermath)
+	}
+	switch e.Op {
+	case ClockStep:
+		c.stepped = true
+	case FeedThrottled:
+		if c.limits.Drains {
+			break
+		}
+		c.throttle = e
+		clear(c.resumes)
+		return // other rules ask for it
+	case OlderEtag:
+		c.answeredOlder[holder{e.Host, tenure{token: e.Range}}] = true
+		c.report.count(ForwardOnly, 1, 0)
+	case WrongDate:
+		c.wrongDates[e.Host] = e.Time
+		c.report.count(ForwardOnly, 1, 0)
+	}
+	host := e.Host
+	if !c.known[host] {
+		host = "" // a range, or all hosts
+	}
+	c.troubled[host] = later(c.troubled[host], until)
+}
+
+// undisturbed reports whether no fault has affected a host since a time, nor for
+// an expiration before it. The throttled feed does not count.
+func (c *checker) undisturbed(host string, since time.Time) bool {
+	last := later(c.troubled[host], c.troubled[""])
+	return last.IsZero() || since.Sub(last) >= c.limits.Expiration
+}
+
+// throttled reports whether the feed is throttled, or was until recently.
+func (c *checker) throttled(at time.Time) bool {
+	return !c.throttle.Until.IsZero() && at.Sub(c.throttle.Until) < c.limits.Expiration
+}
+
+// works reports whether a host runs and was not asked to stop.
+func (c *checker) works(host string) bool {
+	_, stops := c.stopping[host]
+	return c.up[host] && !stops
+}
+
+// judgeDeadlines judges the transitions that are late when an event happens.
+func (c *checker) judgeDeadlines() {
+	for lid, h := range c.handovers {
+		if c.now.Sub(h.since) > promptly+c.limits.Slack {
+			c.handedOver(lid, h)
+		}
+	}
+	for lid, v := range c.vanished {
+		if c.now.Sub(v.since) > c.returnLimit() {
+			c.returned(lid, v)
+		}
+	}
+	if end := c.throttle.Until; !end.IsZero() && c.now.After(end) && end.After(c.resumed) {
+		c.resumed = end
+		for lid, l := range c.byToken {
+			if c.works(l.host) {
+				c.resumes[lid] = resume{l.host, end.Add(2*c.throttle.Wait + c.limits.Poll + promptly + c.limits.Slack)}
+			}
+		}
+	}
+	for lid, r := range c.resumes {
+		if c.now.After(r.deadline) {
+			c.readAgain(lid, r)
+		}
+	}
+}
+
+// read is the first feed read of a host with a lease, or after a throttle, or a
+// page that a host has read.
+func (c *checker) read(e Event) {
+	if e.Position != 0 {
+		c.pageRead(e)
+		return
+	}
+	if h, found := c.handovers[e.lid()]; found && h.to == e.Host {
+		c.handedOver(e.lid(), h)
+	}
+	if r, found := c.resumes[e.lid()]; found && r.owner == e.Host {
+		c.readAgain(e.lid(), r)
+	}
+}
+
+// released is called before a lease loses its owner.
+func (c *checker) released(e Event, l *lease) {
+	if !l.requested.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
+		c.handovers[e.lid()] = handover{l.requester, e.Time}
+	}
+	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)
+	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || c.limits.Drains {
+		return
+	}
+	if c.undisturbed(e.Host, c.throttle.Time) && !c.inCall(e.Host, e.Range) && !c.disturbed(e) {
+		c.violate(ThrottleWaited, "%q released lease %q %s after the feed was throttled", e.Host, e.Range, e.Time.Sub(c.throttle.Time))
+	}
+}
+
+// inCall reports whether a handler call of a host on a range has not ended. If an
+// owner releases its lease meanwhile, it leaves the call behind.
+func (c *checker) inCall(host, token string) bool {
+	for _, changes := range c.calls {
+		if changes[0].Host == host && changes[0].Range == token {
+			return true
+		}
+	}
+	return false
+}
+
+// handedOver judges the time from a release to the requester's first read.
+func (c *checker) handedOver(lid string, h handover) {
+	delete(c.handovers, lid)
+	if !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
+		return
+	}
+	c.report.count(PromptHandover, 1, 0)
+	if took := c.now.Sub(h.since); took > promptly+c.limits.Slack {
+		c.violate(PromptHandover, "%q does not read the range of lease %q, which was released to it %s ago", h.to, lid, took)
+	}
+}
+
+func (c *checker) spanOf(lid string) span {
+	if l := c.byToken[lid]; l != nil {
+		return l.span
+	}
+	return span{}
+}
+
+// returnLimit is the time within which a deleted lease must exist again.
+func (c *checker) returnLimit() time.Duration {
+	return 2*c.limits.AcquireInterval + promptly + c.limits.Slack
+}
+
+// deleted is called before a lease is deleted by tampering.
+func (c *checker) deleted(e Event) {
+	l := c.byToken[e.lid()]
+	if l == nil || l.tombstone || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
+		return
+	}
+	c.vanished[e.lid()] = vanished{l.span, l.host, l.position, e.Time}
+}
+
+// returned judges a lease that was deleted under a running owner.
+func (c *checker) returned(lid string, v vanished) {
+	delete(c.vanished, lid)
+	if !c.works(v.owner) || c.changed.After(v.since) || !c.undisturbed(v.owner, v.since) || c.throttled(v.since) {
+		return
+	}
+	c.report.count(LeaseReturns, 1, 0)
+	if !c.covers(v.span) {
+		c.violate(LeaseReturns, "lease %q was deleted under %q, and %s later no lease covers its keys", lid, v.owner, c.now.Sub(v.since).Round(time.Second))
+	}
+}
+
+// covers reports whether leases cover all keys of a span.
+func (c *checker) covers(s span) bool {
+	for _, gap := range gaps(c.sorted()) {
+		if gap.overlaps(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// createdAgain is called after a lease was created.
+func (c *checker) createdAgain(e Event) {
+	for lid, v := range c.vanished {
+		if !v.overlaps(span{e.Min, e.Max}) {
+			continue
+		}
+		if e.Position < v.position {
+			c.report.count(LeaseReturns, 1, 0)
+			c.violate(LeaseReturns, "lease %q was deleted at %d and created again at %d", lid, v.position, e.Position)
+			delete(c.vanished, lid)
+		} else if c.covers(v.span) {
+			c.returned(lid, v)
+		}
+	}
+}
+
+// readAgain judges the first read of an owner after a throttle.
+func (c *checker) readAgain(lid string, r resume) {
+	delete(c.resumes, lid)
+	l := c.byToken[lid]
+	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.excuses(l.span) {
+		return
+	}
+	c.report.count(ThrottleWaited, 1, 0)
+	if c.now.After(r.deadline) {
+		c.violate(ThrottleWaited, "%q does not read the range of lease %q after the throttle, whose last Retry-After was %s", r.owner, lid, c.throttle.Wait)
+	}
+}
+
+// forward returns ForwardOnly for a violation that follows an older answer to an
+// owner, else the violation's own rule.
+func (c *checker) forward(own Rule, host, token string) Rule {
+	if c.answeredOlder[holder{host, tenure{token: token}}] {
+		return ForwardOnly
+	}
+	return own
+}
+
+// stopped judges how long a host took to stop.
+func (c *checker) stopped(host string) {
+	since, asked := c.stopping[host]
+	delete(c.stopping, host)
+	if !asked || c.limits.StopGrace == 0 {
+		return
+	}
+	took := c.now.Sub(since)
+	c.report.count(PromptStop, 1, 0)
+	c.report.SlowestStop = max(c.report.SlowestStop, took)
+	if limit := c.limits.StopGrace + promptly + c.limits.Slack; took > limit {
+		c.violate(PromptStop, "%q stopped %s after it was asked to, at most %s are allowed", host, took, limit)
+	}
+}
+
+// acquiredWhileStopping judges an acquisition by a host that was asked to stop.
+func (c *checker) acquiredWhileStopping(e Event) {
+	if since, asked := c.stopping[e.Host]; asked && cmp.Or(e.Sent, e.Time).After(since) {
+		c.violate(PromptStop, "%q acquired lease %q %s after it was asked to stop", e.Host, e.Range, e.Sent.Sub(since))
+	}
+}

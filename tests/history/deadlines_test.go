@@ -1,0 +1,159 @@
+package history
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// prompt judges the limits of all transitions.
+var prompt = Limits{
+	Expiration: time.Minute, AcquireInterval: 13 * time.Second, StopGrace: 10 * time.Second, Poll: 5 * time.Second, Window: 2,
+}
+
+// pair is a fleet of x, which owns lease "0" in epoch 1, and y.
+func pair() *story {
+	return newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0)
+}
+
+func (s *story) reads(host string) *story { return s.add(Event{Kind: Reading, Host: host, Range: "0"}) }
+
+// fault adds a fault of some duration to a host, or to all.
+func (s *story) fault(op Op, host string, d time.Duration) *story {
+	return s.add(Event{Kind: Fault, Op: op, Host: host, Until: s.now.Add(time.Second + d), Wait: 2 * time.Second, Range: "0"})
+}
+
+// at moves the last event of the story to some time after the one before it.
+func (s *story) at(d time.Duration) *story {
+	last := &s.events[len(s.events)-1]
+	s.now = s.now.Add(d - time.Second)
+	last.Time = s.now
+	if last.Kind == Lease {
+		last.Sent = s.now
+	}
+	return s
+}
+
+// sent moves the departure of the last event.
+func (s *story) sent(before time.Duration) *story {
+	last := &s.events[len(s.events)-1]
+	last.Sent = last.Time.Add(-before)
+	return s
+}
+
+func (s *story) later(d time.Duration) *story {
+	return s.wait(d).add(Event{Kind: Held, Host: "x", Bytes: 1})
+}
+
+func TestTransitionsArePrompt(t *testing.T) {
+	released := func() *story { return pair().lease(Request, "y", 1, 0).lease(Release, "x", 1, 0) }
+	throttled := func() *story { return pair().fault(FeedThrottled, "all", 20*time.Second) }
+	for _, test := range []struct {
+		name string
+		s    *story
+		want []Rule
+	}{
+		{"stopped in time", pair().host(Stopping, "x").host(Stopped, "x").at(11 * time.Second), nil},
+		{"stopped late", pair().host(Stopping, "x").host(Stopped, "x").at(12 * time.Second), []Rule{PromptStop}},
+		{"does not stop", pair().host(Stopping, "x").later(20 * time.Second), []Rule{PromptStop}},
+		{"killed while it stops", pair().host(Stopping, "x").wait(time.Minute).host(Killed, "x"), nil},
+		{"acquires after the stop", pair().lease(Release, "x", 1, 0).host(Stopping, "y").lease(Acquire, "y", 2, 0).host(Stopped, "y"), []Rule{PromptStop}},
+		{"acquires with a request that had left", pair().lease(Release, "x", 1, 0).host(Stopping, "y").lease(Acquire, "y", 2, 0).sent(2*time.Second).host(Stopped, "y"), nil},
+
+		{"requester reads at once", released().lease(Acquire, "y", 2, 0).at(200 * time.Millisecond).reads("y").at(800 * time.Millisecond), nil},
+		{"requester reads late", released().lease(Acquire, "y", 2, 0).at(10 * time.Second).reads("y"), []Rule{PromptHandover}},
+		{"requester never reads", released().later(time.Minute), []Rule{PromptHandover}},
+		{"requester was cut off", pair().fault("partition", "y", 10*time.Second).lease(Request, "y", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
+		{"requester was cut off afterwards", released().fault("partition", "y", 10*time.Second).at(100 * time.Millisecond).later(time.Minute), nil},
+		{"requester died", released().host(Killed, "y").at(100 * time.Millisecond).later(time.Minute), nil},
+		{"released without a request", pair().lease(Release, "x", 1, 0).later(time.Minute), nil},
+
+		{"throttle waited out", throttled().wait(20 * time.Second).reads("x"), nil},
+		{"lease released at a throttle", throttled().lease(Release, "x", 1, 0).lease(Acquire, "x", 2, 0).wait(20 * time.Second).reads("x"), []Rule{ThrottleWaited}},
+		{"lease handed over at a throttle", throttled().lease(Request, "y", 1, 0).lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
+		{"read late after a throttle", throttled().wait(40 * time.Second).reads("x"), []Rule{ThrottleWaited}},
+		{"never read after a throttle", throttled().later(time.Minute), []Rule{ThrottleWaited}},
+		{"cut off at a throttle", throttled().fault("partition", "x", time.Minute).later(time.Minute), nil},
+		{"released because of a call that hangs", pair().write(1, "a").begin("x", 1, 1).fault(FeedThrottled, "all", 20*time.Second).
+			lease(Release, "x", 1, 0).end("x", Handled), nil},
+
+		{"deleted and created again", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(26 * time.Second), nil},
+		{"deleted and created late", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(5 * time.Minute), []Rule{LeaseReturns}},
+		{"deleted for good", pair().tamper(Deleted, 1, 0).later(5 * time.Minute), []Rule{LeaseReturns}},
+		{"created again at the beginning", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).tamper(Deleted, 1, 1).
+			lease(Create, "x", 2, 0), []Rule{LeaseReturns}},
+		{"created again at now", pair().tamper(Deleted, 1, 0).write(1, "a").lease(Create, "x", 2, 1).call("y", 2, Handled, 1),
+			[]Rule{Checkpoints, Ownership}},
+		{"deleted under a host that stops", pair().tamper(Deleted, 1, 0).host(Stopping, "x").host(Stopped, "x").later(5 * time.Minute), nil},
+		{"deleted without an owner", pair().lease(Release, "x", 1, 0).tamper(Deleted, 1, 0).later(5 * time.Minute), nil},
+
+		{"back after an older etag", pair().write(1, "a").call("x", 1, Handled, 1).fault(OlderEtag, "x", 0).call("x", 1, Handled, 1), []Rule{ForwardOnly}},
+		{"position falls after an older etag", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
+			fault(OlderEtag, "x", 0).lease(Checkpoint, "x", 1, 0), []Rule{ForwardOnly}},
+		{"older etag of another host", pair().write(1, "a").call("x", 1, Handled, 1).fault(OlderEtag, "y", 0).call("x", 1, Handled, 1), []Rule{Order}},
+		{"taken because of a wrong date", pair().fault(WrongDate, "y", 0).lease(Acquire, "y", 2, 0), []Rule{ForwardOnly}},
+		{"taken with no wrong date", pair().fault(WrongDate, "x", 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
+
+		{"dead owner, in time in spite of a request", pair().lease(Request, "y", 1, 0).host(Killed, "x").lease(Acquire, "y", 2, 0).at(60 * time.Second), nil},
+		{"dead owner lives on by a request", pair().wait(40*time.Second).lease(Request, "y", 1, 0).host(Killed, "x").lease(Acquire, "y", 2, 0).at(80 * time.Second),
+			[]Rule{DeadRequest}},
+		{"dead owner lives on for long", pair().host(Killed, "x").wait(40*time.Second).lease(Request, "y", 1, 0).lease(Acquire, "y", 2, 0).at(60 * time.Second),
+			[]Rule{DeadRequest, Takeover}},
+
+		{"two redelivered after a release", pair().write(1, "a").write(2, "b").call("x", 1, Handled, 1, 2).lease(Release, "x", 1, 0).
+			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2), nil},
+		{"three redelivered after a release", pair().write(1, "a").write(2, "b").write(3, "c").call("x", 1, Handled, 1, 2, 3).lease(Release, "x", 1, 0).
+			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3), []Rule{Window}},
+		{"three redelivered after a crash", pair().write(1, "a").write(2, "b").write(3, "c").call("x", 1, Handled, 1, 2, 3).host(Killed, "x").
+			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := prompt.judge(test.s.events)
+			got := rulesOf(r)
+			slices.Sort(test.want)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s%v", diff, r.Violations)
+			}
+		})
+	}
+}
+
+func TestAttemptsOfDeadLettersAreExact(t *testing.T) {
+	letter := func(attempts int) []Event {
+		return begun().write(1, "a").call("x", 1, Failed, 1).
+			add(Event{Kind: End, Verdict: DeadLettered, Failed: []Ref{{"k", 1}}, Attempt: attempts}).events
+	}
+	for _, test := range []struct {
+		name   string
+		limits Limits
+		got    int
+		want   []Rule
+	}{
+		{"as configured", Limits{Attempts: 10}, 10, nil},
+		{"more", Limits{Attempts: 10}, 17, []Rule{ExactAttempts}},
+		{"fewer", Limits{Attempts: 10}, 3, []Rule{ExactAttempts}},
+		{"fewer because the handler gave it up", Limits{Attempts: 10, AttemptsVary: true}, 3, nil},
+		{"not configured", Limits{}, 3, nil},
+	} {
+		if diff := cmp.Diff(test.want, rulesOf(test.limits.judge(letter(test.got)))); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+func TestPendingRulesDoNotFailARun(t *testing.T) {
+	was := pending
+	defer func() { pending = was }()
+	late := pair().host(Stopping, "x").later(20 * time.Second).events
+
+	pending = map[Rule]bool{PromptStop: true}
+	if r := prompt.Check(late); len(r.Violations) != 0 || len(r.Pending) != 1 || r.Tallies[PromptStop] != (Tally{1, 1}) {
+		t.Errorf("pending: %+v", r)
+	}
+	pending = nil
+	if r := prompt.Check(late); len(r.Violations) != 1 || len(r.Pending) != 0 || r.Tallies[PromptStop] != (Tally{1, 1}) {
+		t.Errorf("strict: %+v", r)
+	}
+}
