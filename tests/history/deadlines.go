@@ -144,6 +144,7 @@ func (c *checker) released(e Event, l *lease) {
 		return
 	}
 	if c.undisturbed(e.Host, c.throttle.Time) && !c.inCall(e.Host, e.Range) && !c.disturbed(e) {
+		c.report.count(ThrottleWaited, 1, 0)
 		c.violate(ThrottleWaited, "%q released lease %q %s after the feed was throttled", e.Host, e.Range, e.Time.Sub(c.throttle.Time))
 	}
 }

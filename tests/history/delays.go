@@ -220,6 +220,7 @@ func (c *checker) judgeStart(s sample) {
 	if failed > 2 {
 		return
 	}
+	c.report.count(OtherKeysPrompt, 1, 0)
 	limit := c.limits.Poison.BatchWindow + promptly/10
 	if idle > limit || retries > fresh+1 {
 		c.violate(OtherKeysPrompt, "a change of key %q waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, idle, limit, retries, fresh-1)

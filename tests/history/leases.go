@@ -101,7 +101,7 @@ func (c *checker) held(e Event) (number int, shared bool) {
 		c.violate(Ownership, "%q begins a delivery in epoch %d of range %q %s after its last lease write", e.Host, e.Epoch, e.Range, e.Time.Sub(t.sent))
 	}
 	if e.LSN != 0 && e.LSN <= t.position {
-		c.violate(Duplicates, "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
+		c.violate(c.forward(Duplicates, e.Host, e.Range), "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
 	}
 	return t.number, t.shared
 }

@@ -24,9 +24,12 @@ var act = map[class]func(*world, dice) string{
 	noLeases:    func(w *world, d dice) string { return w.isolate(d, "leases") },
 	noFeed:      func(w *world, d dice) string { return w.isolate(d, "items") },
 	throttled:   func(w *world, d dice) string { return w.isolateAll(d) },
+	feedSlow:    (*world).throttleFeed,
+	slowWrites:  (*world).slowLeaseWrites,
 	clockStep:   (*world).stepClock,
 	sinkDown:    (*world).breakSink,
 	leaseDelete: (*world).deleteLease,
+	allDeleted:  (*world).deleteLeases,
 	leaseBroken: (*world).corruptLease,
 	leaseOld:    (*world).restoreLease,
 	leaseTwice:  (*world).duplicateLease,
@@ -46,6 +49,7 @@ func (w *world) act(c class, id string, d dice) {
 	if w.recovering {
 		return
 	}
+	w.fault = history.Event{Kind: history.Fault, Op: history.Op(c)}
 	met := act[c](w, d)
 	if met == "" {
 		return
@@ -55,8 +59,9 @@ func (w *world) act(c class, id string, d dice) {
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
-	if !slices.Contains([]class{kill, stop, scale, leaseDelete, leaseBroken, leaseOld, leaseTwice}, c) { // these record themselves
-		w.record(history.Event{Kind: history.Fault, Op: history.Op(c), Host: met})
+	if !slices.Contains([]class{kill, stop, scale, leaseDelete, allDeleted, leaseBroken, leaseOld, leaseTwice}, c) { // these record themselves
+		w.fault.Host = met
+		w.record(w.fault)
 	}
 }
 
@@ -97,7 +102,27 @@ func (w *world) stop(p *process) {
 	w.mu.Lock()
 	p.stopping = true
 	w.mu.Unlock()
+	w.record(history.Event{Kind: history.Host, Op: history.Stopping, Host: p.name, Owner: p.owner})
 	p.end()
+}
+
+// stopSoon lets chance stop a host that has just started.
+func (w *world) stopSoon(p *process) {
+	d := w.swarm.dice(string(stopSoon) + "/" + p.name)
+	if w.recovering || !d.chance("is", w.swarm.rates[stopSoon]) || !w.swarm.allows(stopSoon, p.name) {
+		return
+	}
+	w.later(d.duration("after", 100*time.Millisecond, 2*time.Minute), d.id, func() {
+		if w.alive[p.name] == nil || p.stopping || w.recovering {
+			return
+		}
+		w.swarm.happened(stopSoon, p.name)
+		w.mu.Lock()
+		w.figures.Faults[string(stopSoon)]++
+		w.mu.Unlock()
+		w.stop(p)
+		w.restart(p)
+	})
 }
 
 func (w *world) scaleOut(d dice) string {
@@ -118,6 +143,7 @@ func (w *world) pauseOne(d dice) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.frozen = time.Now().Add(d.duration("for", w.swarm.limits().Expiration, 6*w.swarm.limits().Expiration))
+	w.fault.Until = p.frozen
 	return p.name
 }
 
@@ -131,6 +157,7 @@ func (w *world) isolate(d dice, containers ...string) string {
 	defer w.mu.Unlock()
 	for _, c := range containers {
 		p.unheard[c] = time.Now().Add(d.duration("for", 5*time.Second, 5*time.Minute))
+		w.fault.Until = p.unheard[c]
 	}
 	return p.name
 }
@@ -140,6 +167,44 @@ func (w *world) isolateAll(d dice) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slowDown = time.Now().Add(d.duration("for", 5*time.Second, 5*time.Minute))
+	w.fault.Until = w.slowDown
+	return "all"
+}
+
+// throttleFeed makes the monitored container refuse feed reads of all hosts.
+func (w *world) throttleFeed(d dice) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	length := d.duration("for", 5*time.Second, 10*time.Minute)
+	w.feedSlow = time.Now().Add(length)
+	w.feedRefusal = fate{
+		class: feedSlow, status: one(d, "status", status{code: 429, sub: 3200, wait: true}, status{code: 503, wait: true}),
+		retryAfter: d.duration("retry after", 50*time.Millisecond, 10*time.Second),
+	}
+	w.fault.Until, w.fault.Wait = w.feedSlow, w.feedRefusal.retryAfter
+	w.items = append(w.items, item{d.id + " ends", w.feedSlow.Add(1), w.expectReads})
+	return "all"
+}
+
+// expectReads has the next feed read of each owner recorded.
+func (w *world) expectReads() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.leases {
+		for _, p := range w.alive {
+			if p.owner == l.owner {
+				p.unread[l.token] = leaseSpan{l.min, l.max}
+			}
+		}
+	}
+}
+
+// slowLeaseWrites makes all writes of leases slow.
+func (w *world) slowLeaseWrites(d dice) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slowWrites = time.Now().Add(d.duration("for", 10*time.Second, 10*time.Minute))
+	w.fault.Until = w.slowWrites.Add(slowestWrite)
 	return "all"
 }
 
@@ -154,7 +219,9 @@ func (w *world) stepClock(d dice) string {
 		by = -by
 	}
 	w.setShift(p, by)
-	w.later(d.duration("for", time.Minute, time.Hour), d.id+" ends", func() { w.setShift(p, 0) })
+	length := d.duration("for", time.Minute, time.Hour)
+	w.fault.Until = time.Now().Add(length)
+	w.later(length, d.id+" ends", func() { w.setShift(p, 0) })
 	return p.name
 }
 
@@ -168,6 +235,7 @@ func (w *world) breakSink(d dice) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sinkOut = time.Now().Add(d.duration("for", 10*time.Second, 5*time.Minute))
+	w.fault.Until = w.sinkOut
 	return "all"
 }
 
@@ -187,6 +255,7 @@ func (w *world) split(d dice) string {
 		return "" // another split or merge is in progress
 	}
 	w.figures.Splits++
+	w.fault.Until = time.Now().Add(w.swarm.splitting + time.Minute)
 	return "range " + r.ID
 }
 
@@ -204,5 +273,6 @@ func (w *world) merge(d dice) string {
 		return ""
 	}
 	w.figures.Merges++
+	w.fault.Until = time.Now().Add(w.swarm.splitting + time.Minute)
 	return "ranges " + strings.Join(ids, "+")
 }

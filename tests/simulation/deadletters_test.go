@@ -71,7 +71,7 @@ func (w *world) storeLetter(d trigger.DeadLetter) {
 	}
 	event := history.Event{
 		Kind: history.End, Verdict: history.DeadLettered, Range: d.Range, Epoch: d.Epoch,
-		Failed: []history.Ref{{Key: doc.Key, Seq: doc.Seq}},
+		Failed: []history.Ref{{Key: doc.Key, Seq: doc.Seq}}, Attempt: d.Attempts,
 	}
 	if d.Blocked {
 		event.Op = history.BlockedKey

@@ -18,17 +18,19 @@ type class string
 
 const (
 	// To a request.
-	refused      class = "refused"        // an error status, the request is not applied
-	denied       class = "denied"         // an error status that ends the work of a range or a host
-	lost         class = "request lost"   // connection reset before the request arrives
-	silent       class = "no answer"      // not applied, no answer
-	answerLost   class = "answer lost"    // applied, then connection reset
-	answerSilent class = "answer silent"  // applied, no answer
-	lateRequest  class = "late request"   // applied late, often when its sender has given up
-	lateAnswer   class = "late answer"    // applied at once, answered late
-	truncated    class = "truncated body" // the answer ends in the middle
-	killedBefore class = "killed before"  // the host dies, the write is not applied
-	killedAfter  class = "killed after"   // the write is applied, the host dies
+	refused      class = "refused"                // an error status, the request is not applied
+	denied       class = "denied"                 // an error status that ends the work of a range or a host
+	lost         class = "request lost"           // connection reset before the request arrives
+	silent       class = "no answer"              // not applied, no answer
+	answerLost   class = "answer lost"            // applied, then connection reset
+	answerSilent class = "answer silent"          // applied, no answer
+	lateRequest  class = "late request"           // applied late, often when its sender has given up
+	lateAnswer   class = "late answer"            // applied at once, answered late
+	truncated    class = "truncated body"         // the answer ends in the middle
+	olderEtag    class = class(history.OlderEtag) // a feed read is answered with an etag before its continuation
+	wrongDate    class = class(history.WrongDate) // the answer's Date is ten minutes wrong
+	killedBefore class = "killed before"          // the host dies, the write is not applied
+	killedAfter  class = "killed after"           // the write is applied, the host dies
 
 	// To a handler call.
 	failing   class = "handler fails"
@@ -47,15 +49,19 @@ const (
 	split       class = "split"
 	merge       class = "merge"
 	kill        class = "kill"
-	stop        class = "stop"      // gracefully; another one starts later
-	scale       class = "scale out" // one more host for a while
-	pause       class = "pause"     // of a host
-	partition   class = "partition" // a host reaches nothing
-	noLeases    class = "no leases" // a host does not reach the lease container
-	noFeed      class = "no feed"   // a host does not reach the feed
-	throttled   class = "throttled" // lease container answers 429 to all
+	stop        class = "stop"                       // gracefully; another one starts later
+	stopSoon    class = "stop soon"                  // gracefully, soon after its start; the rate is per host
+	scale       class = "scale out"                  // one more host for a while
+	pause       class = "pause"                      // of a host
+	partition   class = "partition"                  // a host reaches nothing
+	noLeases    class = "no leases"                  // a host does not reach the lease container
+	noFeed      class = "no feed"                    // a host does not reach the feed
+	throttled   class = "throttled"                  // lease container answers 429 to all
+	feedSlow    class = class(history.FeedThrottled) // monitored container answers 429 or 503 to all
+	slowWrites  class = "slow lease writes"          // each write of a lease takes seconds
 	clockStep   class = class(history.ClockStep)
 	leaseDelete class = "lease deleted"
+	allDeleted  class = "all leases deleted"
 	leaseBroken class = "lease corrupted"
 	leaseOld    class = "lease restored"
 	leaseTwice  class = "lease duplicated"
@@ -104,11 +110,14 @@ type fate struct {
 	retryAfter time.Duration
 	before     time.Duration // until it is applied
 	after      time.Duration // from then until it is answered
+	shift      time.Duration // of the Date header of this answer
+	older      string        // etag of this answer
 }
 
 // requestClasses in the order in which a share of 1 is divided among them.
 var requestClasses = []class{
 	refused, denied, lost, silent, answerLost, answerSilent, lateRequest, lateAnswer, truncated, killedBefore, killedAfter,
+	olderEtag, wrongDate,
 }
 
 // weight scales the rate of a class to a kind of request: kills belong to
@@ -147,6 +156,17 @@ func weight(c class, k kind) float64 {
 		}
 	case denied:
 		return 0.05
+	case olderEtag:
+		if k != readFeed {
+			return 0
+		}
+	case wrongDate:
+		if k.serial() {
+			return 0
+		}
+		if k == listLeases { // its date tells which leases have expired
+			return 10
+		}
 	}
 	return 1
 }
@@ -191,11 +211,23 @@ func (s *swarm) detail(d dice, c class, k kind) fate {
 		f.after = d.duration("after", 10*time.Millisecond, 2*time.Minute)
 	case lost, answerLost:
 		f.after = d.duration("after", time.Millisecond, 5*time.Second)
+	case wrongDate:
+		f.shift = one(d, "by", -10*time.Minute, 10*time.Minute)
+		f.after = d.duration("after", time.Millisecond, time.Second) // no other answer comes at that instant
 	}
 	if k.serial() {
 		f.after = 0
 	}
 	return f
+}
+
+// until returns when the fault of a request ends, zero if that is unknown.
+func (f fate) until(now time.Time) time.Time {
+	switch f.class {
+	case denied, silent, answerSilent: // the end depends on the host
+		return time.Time{}
+	}
+	return now.Add(f.before + f.after + f.retryAfter)
 }
 
 func (f fate) String() string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"halley/tests/history"
 )
 
 // Figures count the events of runs.
@@ -24,6 +26,8 @@ type Figures struct {
 	Kills       int
 	Exits       int // hosts that ended by themselves
 	Violations  int
+	Tallies     history.Tallies
+	Examples    map[history.Rule]string // of violations of pending rules
 	Faults      map[string]int
 
 	Wall, Processor time.Duration // of a campaign
@@ -44,6 +48,12 @@ func (f *Figures) add(run *Run) {
 	f.Kills += o.Kills
 	f.Exits += o.Exits
 	f.Violations += len(run.Violations)
+	f.Tallies.Add(run.Report.Tallies)
+	for _, v := range run.Pending {
+		if f.Examples[v.Rule] == "" {
+			f.Examples[v.Rule] = fmt.Sprintf("seed %d: %s", run.Seed, v.Text)
+		}
+	}
 	for c, n := range o.Faults {
 		f.Faults[c] += n
 	}
@@ -55,6 +65,10 @@ func (f Figures) String() string {
 	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d dead letters, %d violations\n",
 		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.DeadLetters, f.Violations)
 	fmt.Fprintf(&b, "%d kills, %d hosts gave up, %d splits, %d merges\n", f.Kills, f.Exits, f.Splits, f.Merges)
+	for _, rule := range f.Tallies.Rules() {
+		n := f.Tallies[rule]
+		fmt.Fprintf(&b, "  %-18s %5d judged, %4d broken%s\n", rule, n.Judged, n.Broken, f.pending(rule))
+	}
 	for _, c := range slices.Sorted(maps.Keys(f.Faults)) {
 		fmt.Fprintf(&b, "  %-18s %d\n", c, f.Faults[c])
 	}
@@ -63,6 +77,21 @@ func (f Figures) String() string {
 			f.Wall.Round(time.Second), f.Processor.Round(time.Second), f.Virtual.Seconds()/f.Processor.Seconds(), f.LeaseHours/f.Processor.Seconds())
 	}
 	return b.String()
+}
+
+func newFigures() Figures {
+	return Figures{Faults: map[string]int{}, Tallies: history.Tallies{}, Examples: map[history.Rule]string{}}
+}
+
+// pending describes a rule that the runtime does not keep yet.
+func (f Figures) pending(rule history.Rule) string {
+	switch {
+	case !rule.IsPending():
+		return ""
+	case f.Examples[rule] == "":
+		return " (pending)"
+	}
+	return " (pending), " + f.Examples[rule]
 }
 
 // processorTime returns the processor time of this process so far.

@@ -108,6 +108,9 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
+// quickest is the longest call of a handler that is not slow.
+const quickest = 50 * time.Millisecond
+
 // duration returns the time that the handler works.
 func (c *call) duration() time.Duration {
 	d := c.p.w.swarm.dice(c.id)
@@ -117,10 +120,10 @@ func (c *call) duration() time.Duration {
 	case outliving:
 		return d.duration("takes", 30*time.Second, 10*time.Minute)
 	}
-	if d.chance("slower", 0.02) {
+	if !c.p.w.swarm.quick && d.chance("slower", 0.02) {
 		return d.duration("takes", 100*time.Millisecond, 20*time.Second)
 	}
-	return d.duration("takes", 50*time.Microsecond, 50*time.Millisecond)
+	return d.duration("takes", 50*time.Microsecond, quickest)
 }
 
 // end is the end of the work; the scheduler calls it. A frozen host's handlers

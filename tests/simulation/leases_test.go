@@ -72,6 +72,11 @@ func (w *world) observe(p *process, r *request, got result) {
 		release: history.Release, tombstone: history.Tombstone, handoverRequest: history.Request, retire: history.Retire,
 	}[r.kind]
 	w.record(event)
+	if r.kind == acquire {
+		w.mu.Lock()
+		p.unread[r.doc.token] = leaseSpan{r.doc.min, r.doc.max}
+		w.mu.Unlock()
+	}
 }
 
 // keep remembers the current form of a lease document.

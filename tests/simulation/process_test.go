@@ -33,6 +33,7 @@ type process struct {
 	frozen    time.Time            // held until then
 	unheard   map[string]time.Time // container: unreachable until then
 	shift     time.Duration        // of the Date header
+	unread    map[string]leaseSpan // leases whose next feed read is recorded, by token
 }
 
 // start starts a new process of an owner.
@@ -40,7 +41,7 @@ func (w *world) start(owner string) *process {
 	w.lives[owner]++
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
-		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{},
+		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
 	}
 	client := w.client(p)
 	f := w.swarm.function
@@ -56,6 +57,7 @@ func (w *world) start(owner string) *process {
 	ctx, p.end = context.WithCancel(context.Background())
 	w.alive[p.name] = p
 	w.record(history.Event{Kind: history.Host, Op: history.Started, Host: p.name, Owner: owner})
+	w.stopSoon(p)
 	w.processes.Go(func() {
 		err := w.swarm.work(ctx, host)
 		w.later(0, "exit/"+p.name, func() { w.exited(p, err) })
@@ -185,6 +187,7 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 			req = copied(req, body)
 		}
 		resp, err := p.w.serve(req, r)
+		p.pageRead(r, resp, err)
 		return shifted(resp, r.shift), err
 	}
 	late := copied(req, body) // it may outlive its sender, which uses req again for retries
@@ -273,6 +276,7 @@ func (p *process) admit(r *request) (fate, how) {
 		return f, queued
 	}
 	w.log.sum(r.id)
+	p.firstRead(r)
 	return f, atOnce
 }
 
@@ -281,17 +285,25 @@ func (w *world) fateOf(p *process, r *request, now time.Time) fate {
 	if r.container == "leases" && now.Before(w.slowDown) {
 		return fate{class: throttled, status: refusals[0], retryAfter: w.swarm.dice(r.id).duration("retry after", time.Millisecond, 5*time.Second)}
 	}
+	if f, slow := w.outage(r, now); slow {
+		return f
+	}
 	if w.calm {
 		return fate{}
 	}
 	f := w.swarm.decide(r)
-	switch f.class {
-	case "":
-		return f
-	case killedBefore, killedAfter:
+	if f.class == olderEtag {
+		f.older = w.olderThan(r)
+	}
+	switch {
+	case f.class == "", f.class == olderEtag && f.older == "":
+		return fate{}
+	case f.class == killedBefore, f.class == killedAfter:
 		w.noted(r.id + ": " + f.String()) // a kill records itself
+	case f.class == olderEtag:
+		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.OlderEtag, Host: p.name, Range: r.physical, Until: now})
 	default:
-		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.resource})
+		w.noted(r.id+": "+f.String(), history.Event{Kind: history.Fault, Op: history.Op(f.class), Host: p.name, Range: r.resource, Until: f.until(now)})
 	}
 	w.figures.Faults[string(f.class)]++
 	w.swarm.happened(f.class, r.id)
@@ -332,6 +344,12 @@ func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- re
 		got = result{err: errReset}
 	case truncated:
 		got.resp = cut(got.resp)
+	case wrongDate:
+		got.resp = shifted(got.resp, f.shift)
+	case olderEtag:
+		if got.resp != nil && got.resp.StatusCode < 400 {
+			got.resp.Header.Set("Etag", f.older)
+		}
 	}
 	p.reply(r, f.after, got, reply)
 }

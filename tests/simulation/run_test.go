@@ -23,8 +23,9 @@ type Run struct {
 	Figures    Figures
 	Report     history.Report
 	Violations []history.Violation
-	Faults     []string // that occurred, sorted
-	Digest     uint64   // of the decision log
+	Pending    []history.Violation // of rules that the runtime does not keep yet
+	Faults     []string            // that occurred, sorted
+	Digest     uint64              // of the decision log
 	Steps      int
 	LogEnd     []string
 }
@@ -64,7 +65,15 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 
 	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
-	run.Violations = append(w.violations, run.Report.Violations...)
+	var waiting []history.Violation
+	run.Violations, waiting = history.Split(append(w.violations, run.Report.Violations...))
+	for _, v := range append(waiting, run.Report.Pending...) {
+		if string(v.Rule) == *strictFlag {
+			run.Violations = append(run.Violations, v)
+		} else {
+			run.Pending = append(run.Pending, v)
+		}
+	}
 	run.Faults = slices.Sorted(maps.Keys(s.applied))
 	if o.after != nil {
 		o.after(w)
@@ -103,7 +112,7 @@ func (w *world) recover() {
 	w.repair()
 	w.mu.Lock()
 	w.calm = true
-	w.sinkOut, w.slowDown = time.Time{}, time.Time{}
+	w.sinkOut, w.slowDown, w.slowWrites, w.feedSlow = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for _, p := range w.alive {
 		p.shift = 0
 		clear(p.unheard)

@@ -25,6 +25,7 @@ var (
 	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
 	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
 	hostsFlag    = flag.Bool("hosts", false, "with -seed: show what the hosts log, too")
+	strictFlag   = flag.String("strict", "", "name of a pending rule that fails the test, as those that are not pending do")
 	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
@@ -59,7 +60,7 @@ func TestSimulation(t *testing.T) {
 // campaign runs seed after seed, as many at a time as there are processors.
 func campaign(t *testing.T, first uint64, hours float64) Figures {
 	var mu sync.Mutex
-	total := Figures{Faults: map[string]int{}}
+	total := newFigures()
 	var next atomic.Uint64
 	next.Store(first)
 	began, used := time.Now(), processorTime()
@@ -119,7 +120,7 @@ func TestSeed(t *testing.T) {
 		o.log = f
 	}
 	run := simulate(t, *seedFlag, o)
-	total := Figures{Faults: map[string]int{}}
+	total := newFigures()
 	total.add(run)
 	t.Logf("%s%s\ndigest %x of %d decisions", run, total, run.Digest, run.Steps)
 	judge(t, run)

@@ -29,6 +29,7 @@ type swarm struct {
 	function               trigger.Function
 	deadLetters            bool
 	incurable              bool // poison still fails when all other faults have ended
+	quick                  bool // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
 	retry                  policy.RetryOptions
@@ -55,6 +56,8 @@ var menu = []struct {
 	{lateRequest, []float64{0.002, 0.01}},
 	{lateAnswer, []float64{0.002, 0.01, 0.03}},
 	{truncated, []float64{0.002, 0.02}},
+	{olderEtag, []float64{0.001, 0.01}},
+	{wrongDate, []float64{0.0005, 0.005}},
 	{killedBefore, []float64{0.001, 0.005}},
 	{killedAfter, []float64{0.001, 0.005}},
 
@@ -74,14 +77,18 @@ var menu = []struct {
 	{merge, []float64{0.5, 2, 6}},
 	{kill, []float64{1, 4, 15}},
 	{stop, []float64{1, 4}},
+	{stopSoon, []float64{0.1, 0.5}},
 	{scale, []float64{0.5, 2}},
 	{pause, []float64{1, 4}},
 	{partition, []float64{0.5, 3}},
 	{noLeases, []float64{0.5, 3}},
 	{noFeed, []float64{0.5, 3}},
 	{throttled, []float64{0.5, 2}},
+	{feedSlow, []float64{0.5, 2}},
+	{slowWrites, []float64{0.5, 2}},
 	{clockStep, []float64{0.5, 2}},
 	{leaseDelete, []float64{0.5, 2}},
+	{allDeleted, []float64{0.3, 1}},
 	{leaseBroken, []float64{0.3, 1}},
 	{leaseOld, []float64{0.5, 2}},
 	{leaseTwice, []float64{0.3, 1}},
@@ -90,7 +97,7 @@ var menu = []struct {
 // mild classes have no effects that excuse a late takeover. Some seeds have only
 // these.
 var mild = map[class]bool{
-	killedBefore: true, killedAfter: true, kill: true, stop: true, scale: true,
+	killedBefore: true, killedAfter: true, kill: true, stop: true, stopSoon: true, scale: true,
 	failing: true, panicking: true, mutating: true, poison: true, partly: true, skipping: true,
 }
 
@@ -137,13 +144,35 @@ func newSwarm(seed uint64) *swarm {
 		s.tick, s.drain = time.Minute+19, one(d, "drain", 48*time.Second+23, 270*time.Second+23)
 	}
 	gentle := d.chance("gentle", 0.15)
+	few := map[class]bool{}
+	if d.chance("few", 0.25) {
+		// Some transitions are judged only on a host that no other fault affects.
+		for _, q := range []string{"first of few", "second of few", "third of few"} {
+			few[menu[d.pick(q, len(menu))].class] = true
+		}
+	}
 	for _, m := range menu {
 		q := string(m.class)
-		if d.chance(q+" on", 0.4) && (!gentle || mild[m.class]) {
+		if d.chance(q+" on", 0.4) && len(few) == 0 && (!gentle || mild[m.class]) || few[m.class] {
 			s.rates[m.class] = one(d, q+" rate", m.rates...)
 		}
 	}
+	if d.chance("only poison", 0.06) {
+		s.drawPoison(d)
+	}
 	return s
+}
+
+// drawPoison makes a run of busy ranges in which nothing fails but single changes,
+// so that the delays of the others show.
+func (s *swarm) drawPoison(d dice) {
+	s.quick, s.deadLetters, s.tick, s.hours = true, true, 0, 2*time.Hour
+	s.ranges, s.writes = d.between("poisoned ranges", 1, 3), one(d, "poisoned writes", 1000, 3000, 6000)
+	s.keys, s.documents = 60, max(s.documents, 4)
+	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01, 0.03)}
+	f := &s.function
+	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
+	f.MaxAttempts = max(f.MaxAttempts, 0)
 }
 
 // dice returns the dice of one event, named by id, in this run.
@@ -194,11 +223,25 @@ func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
 
 // limits returns the options that the checker needs.
 func (s *swarm) limits() history.Limits {
-	return history.Limits{
+	l := history.Limits{
 		Expiration:      cmp.Or(s.expiration, time.Minute),
 		AcquireInterval: cmp.Or(s.acquire, 13*time.Second),
 		Drains:          s.tick > 0,
+		StopGrace:       cmp.Or(s.grace, 10*time.Second),
+		Poll:            cmp.Or(s.poll, 5*time.Second),
+		Window:          1000 + cmp.Or(s.function.MaxItemsPerInvocation, 100),
 	}
+	if s.deadLetters && s.function.MaxAttempts >= 0 {
+		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
+		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
+	}
+	if s.quick {
+		l.Poison = history.Poison{
+			Call: quickest, RetryMin: 100 * time.Millisecond, RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
+			BatchItems: cmp.Or(s.function.BatchItems, s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
+		}
+	}
+	return l
 }
 
 // fault returns the name of one fault of a run.
@@ -288,7 +331,7 @@ func (s *swarm) String() string {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 	}
 	for word, on := range map[string]bool{
-		", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

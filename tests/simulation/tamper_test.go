@@ -38,6 +38,15 @@ func (w *world) deleteLease(d dice) string {
 	return w.remove(l)
 }
 
+// deleteLeases deletes all leases at once, as an operator may by mistake.
+func (w *world) deleteLeases(dice) string {
+	met := ""
+	for _, key := range slices.Sorted(maps.Keys(w.leases)) {
+		met = w.remove(w.leases[key])
+	}
+	return met
+}
+
 func (w *world) remove(l leaseDocument) string {
 	_, err := w.leaseContainer().Delete(context.Background(), l.id, l.partitionKey(), "")
 	w.must(err)

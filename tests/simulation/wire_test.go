@@ -59,8 +59,11 @@ func (k kind) serial() bool { return k == readAccount || k == readRanges }
 // request is one request of a host on the wire.
 type request struct {
 	kind      kind
-	container string // "" if it is for none
-	resource  string // the resource: a range, a lease token, a document
+	container string    // "" if it is for none
+	resource  string    // the resource: a range, a lease token, a document
+	physical  string    // of a feed read: the range
+	keys      leaseSpan // of a feed read: the part of the range, zero for all of it
+	after     string    // of a feed read: the continuation
 	body      []byte
 	doc       leaseDocument // of a write of a lease
 	id        string        // its identity within the run
@@ -85,6 +88,8 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 	case len(segments) == 5 && req.Header.Get("A-Im") != "":
 		h := req.Header
 		r.kind = readFeed
+		r.physical, r.after = h.Get("X-Ms-Documentdb-Partitionkeyrangeid"), h.Get("If-None-Match")
+		r.keys = leaseSpan{h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")}
 		r.resource = segments[3] + ":" + h.Get("X-Ms-Documentdb-Partitionkeyrangeid") +
 			"[" + h.Get("X-Ms-Start-Epk") + "-" + h.Get("X-Ms-End-Epk") + ")" + h.Get("If-None-Match")
 	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):

@@ -41,16 +41,20 @@ type world struct {
 	written   map[string]int64 // last Seq by key
 	hashes    map[string]string
 
-	alive      map[string]*process // by name
-	lives      map[string]int      // by owner
-	processes  sync.WaitGroup
-	sinkOut    time.Time // until then every handler call fails
-	slowDown   time.Time // until then the lease container answers 429
-	recovering bool      // no more faults are begun
-	ending     bool      // no more restarts
-	silent     bool      // no more writes
-	history    []history.Event
-	figures    Figures
+	alive       map[string]*process // by name
+	lives       map[string]int      // by owner
+	processes   sync.WaitGroup
+	sinkOut     time.Time     // until then every handler call fails
+	slowDown    time.Time     // until then the lease container answers 429
+	slowWrites  time.Time     // until then writes of leases are slow
+	feedSlow    time.Time     // until then the monitored container refuses feed reads
+	feedRefusal fate          // of a feed read until then
+	fault       history.Event // that is beginning
+	recovering  bool          // no more faults are begun
+	ending      bool          // no more restarts
+	silent      bool          // no more writes
+	history     []history.Event
+	figures     Figures
 
 	bootstrapped bool
 	violations   []history.Violation // those that the history cannot show

@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"halley/tests/history"
+	"halley/trigger/cosmos"
+)
+
+// leaseSpan is the keys of a lease, [min, max).
+type leaseSpan struct{ min, max string }
+
+// slowestWrite is the longest write of a lease while writes are slow.
+const slowestWrite = 20 * time.Second
+
+// outage returns the fate of a request that a slow container decides. The caller
+// holds w.mu.
+func (w *world) outage(r *request, now time.Time) (fate, bool) {
+	switch {
+	case r.kind == readFeed && now.Before(w.feedSlow):
+		return w.feedRefusal, true
+	case r.container == "leases" && r.kind.writes() && now.Before(w.slowWrites):
+		return fate{class: slowWrites, after: w.swarm.dice(r.id).duration("slow", time.Second, slowestWrite)}, true
+	}
+	return fate{}, false
+}
+
+// olderThan returns an etag before the continuation of a feed read, or "" if there
+// is none, or if the numbers of the range are not those of the lease.
+func (w *world) olderThan(r *request) string {
+	n, err := strconv.ParseInt(strings.Trim(r.after, `"`), 10, 64)
+	if err != nil || n < 2 || r.keys != (leaseSpan{}) {
+		return ""
+	}
+	for _, l := range w.leases {
+		if l.token == r.physical {
+			back := int64(w.swarm.dice(r.id).between("back", 1, int(min(n-1, 50))))
+			return strconv.Quote(strconv.FormatInt(n-back, 10))
+		}
+	}
+	return ""
+}
+
+// firstRead records a feed read if it is the first one with a lease, or after a
+// throttle. The caller holds w.mu.
+func (p *process) firstRead(r *request) {
+	if r.kind != readFeed {
+		return
+	}
+	for token, keys := range p.unread {
+		if p.w.readsRange(r, token, keys) {
+			delete(p.unread, token)
+			p.w.noted(r.id+" is the first", history.Event{Kind: history.Reading, Host: p.name, Range: token})
+		}
+	}
+}
+
+// readsRange reports whether a feed read is for the range of a lease.
+func (w *world) readsRange(r *request, token string, keys leaseSpan) bool {
+	switch {
+	case r.physical == token:
+		return true
+	case r.keys != (leaseSpan{}):
+		return cosmos.CompareKeys(r.keys.min, keys.min) == 0
+	case !strings.Contains(token, "-"):
+		return false
+	}
+	for _, physical := range w.ranges() {
+		if physical.ID == r.physical {
+			return cosmos.CompareKeys(physical.Min, keys.min) == 0
+		}
+	}
+	return false
+}
+
+// pageRead records the page that a feed read returned, if the delays of its changes
+// are judged.
+func (p *process) pageRead(r *request, resp *http.Response, err error) {
+	if !p.w.swarm.quick || r.kind != readFeed || err != nil || resp.StatusCode != http.StatusOK {
+		return
+	}
+	upTo, err := strconv.ParseInt(strings.Trim(resp.Header.Get("Etag"), `"`), 10, 64)
+	if err != nil {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.noted(r.id+" has changes", history.Event{Kind: history.Reading, Host: p.name, Range: r.physical, Position: upTo})
+}
