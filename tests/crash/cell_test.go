@@ -171,6 +171,7 @@ func (c *cell) servePage(l *life, q request, w http.ResponseWriter, r *http.Requ
 		a.send(w)
 		return
 	}
+	l.readPage()
 	t := c.springs(page)
 	if t == nil {
 		a.send(w)

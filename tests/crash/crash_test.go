@@ -174,6 +174,7 @@ func (r *run) replace(dead *life, p point) {
 
 func (r *run) renew(dead *life) {
 	dead.close()
+	r.measure(dead)
 	r.alive[slices.Index(r.alive, dead)] = r.start(r.binary)
 }
 
@@ -202,16 +203,49 @@ func (r *run) judge() {
 	}
 	for _, l := range r.alive {
 		l.stop()
+		r.measure(l)
 	}
 	r.late.Wait()
 	report := r.report()
 	r.figures.report(report)
+	for _, v := range report.Pending {
+		r.figures.pending[v.Rule]++
+	}
 	for i, v := range report.Violations {
 		if i == 10 {
 			r.t.Errorf("%s: and %d more", r.name, len(report.Violations)-i)
 			break
 		}
 		r.t.Errorf("%s: %s", r.name, v)
+	}
+}
+
+// Limits of the transitions of a process.
+const (
+	stopLimit = 10*time.Second + time.Second + 2*time.Second // the default StopGrace, a second, and the process
+	// Its predecessor's leases expire, it finds and acquires them, and the process
+	// starts.
+	startLimit = expiration + 2*acquiring + 10*time.Second
+)
+
+// measure judges how long a host took to stop and to start.
+func (r *run) measure(l *life) {
+	stop, start := l.times()
+	r.judgeTime(history.PromptStop, l, &r.figures.stops, stop, stopLimit)
+	r.judgeTime(history.PromptAfterStart, l, &r.figures.starts, start, startLimit)
+}
+
+func (r *run) judgeTime(rule history.Rule, l *life, all *[]time.Duration, took, limit time.Duration) {
+	if took < 0 {
+		return
+	}
+	*all = append(*all, took)
+	switch {
+	case took <= limit:
+	case rule.IsPending():
+		r.figures.pending[rule]++
+	default:
+		r.t.Errorf("%s: %s took %s, at most %s are allowed", rule, l.name, took, limit)
 	}
 }
 
@@ -246,9 +280,14 @@ type figures struct {
 	splits, merges                    int
 	written, delivered, again, unseen int
 	lost, takeovers                   int
+
+	stops, starts []time.Duration      // from the signal to the exit; from the start to the first page with changes
+	pending       map[history.Rule]int // violations of rules that the runtime does not keep yet
 }
 
-func newFigures() figures { return figures{killedAt: map[point]int{}} }
+func newFigures() figures {
+	return figures{killedAt: map[point]int{}, pending: map[history.Rule]int{}}
+}
 
 func (f *figures) kills() (n int) {
 	for _, k := range f.killedAt {
@@ -277,6 +316,19 @@ func (f *figures) add(o figures) {
 	f.splits, f.merges = f.splits+o.splits, f.merges+o.merges
 	f.written, f.delivered, f.again, f.unseen = f.written+o.written, f.delivered+o.delivered, f.again+o.again, f.unseen+o.unseen
 	f.lost, f.takeovers = f.lost+o.lost, f.takeovers+o.takeovers
+	f.stops, f.starts = append(f.stops, o.stops...), append(f.starts, o.starts...)
+	for rule, n := range o.pending {
+		f.pending[rule] += n
+	}
+}
+
+// spread describes some durations.
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%d, median %s, longest %s", len(all), all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond))
 }
 
 func (f figures) String() string {
@@ -288,5 +340,9 @@ func (f figures) String() string {
 	fmt.Fprintf(&b, "\n%d splits, %d merges, %d takeovers\n", f.splits, f.merges, f.takeovers)
 	fmt.Fprintf(&b, "%d changes written, %d delivered, %d superseded before anybody saw them, %d delivered again, %d lost",
 		f.written, f.delivered, f.unseen, f.again, f.lost)
+	fmt.Fprintf(&b, "\nfrom the stop signal to the exit: %s\nfrom the start to the first page: %s", spread(f.stops), spread(f.starts))
+	for _, rule := range slices.Sorted(maps.Keys(f.pending)) {
+		fmt.Fprintf(&b, "\n%s (pending): %d broken", rule, f.pending[rule])
+	}
 	return b.String()
 }

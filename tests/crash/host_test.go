@@ -40,6 +40,12 @@ type life struct {
 
 	ending sync.Once
 	killed bool // set by ending
+
+	mu        sync.Mutex
+	started   time.Time
+	asked     time.Time // to stop; zero if it was not
+	ended     time.Time
+	firstPage time.Time // with changes; zero if it has read none
 }
 
 // start starts a host process.
@@ -61,15 +67,19 @@ func (c *cell) start(binary string) *life {
 	must(c.t, err)
 	l.cmd = exec.Command(binary,
 		"-connection", fmt.Sprintf("AccountEndpoint=http://%s/;AccountKey=%s;", listener.Addr(), emulator.Key),
-		"-database", database, "-container", c.monitored, "-leases", c.leases, "-history", c.path, "-owner", name,
+		"-database", database, "-container", c.monitored, "-leases", c.leases, "-prefix", "crash", "-history", c.path, "-owner", name,
 		"-poll", poll.String(), "-acquire", acquiring.String(), "-renew", renewing.String(), "-expiration", expiration.String(),
 		"-delay", handling.String())
 	l.cmd.Env = []string{"HOME=" + os.Getenv("HOME")}
 	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
-	c.record(history.Event{Kind: history.Host, Op: history.Started, Host: name, Time: time.Now()})
+	l.started = time.Now()
+	c.record(history.Event{Kind: history.Host, Op: history.Started, Host: name, Time: l.started})
 	must(c.t, l.cmd.Start())
 	go func() {
 		_ = l.cmd.Wait()
+		l.mu.Lock()
+		l.ended = time.Now()
+		l.mu.Unlock()
 		close(l.exited)
 	}()
 	return l
@@ -93,6 +103,9 @@ func (l *life) stop() {
 func (l *life) end(signal os.Signal, op history.Op) {
 	l.ending.Do(func() {
 		l.killed = op == history.Killed
+		if !l.killed && !l.dead() {
+			l.askToStop()
+		}
 		_ = l.cmd.Process.Signal(signal)
 		<-l.exited
 		l.cell.record(history.Event{Kind: history.Host, Op: op, Host: l.name, Time: time.Now()})
@@ -100,7 +113,44 @@ func (l *life) end(signal os.Signal, op history.Op) {
 }
 
 // terminate sends SIGTERM and does not wait, because a trap may kill the process.
-func (l *life) terminate() { _ = l.cmd.Process.Signal(syscall.SIGTERM) }
+func (l *life) terminate() {
+	l.askToStop()
+	_ = l.cmd.Process.Signal(syscall.SIGTERM)
+}
+
+// askToStop records that the process gets SIGTERM.
+func (l *life) askToStop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked.IsZero() {
+		l.asked = time.Now()
+	}
+}
+
+// readPage records that the process gets a page with changes.
+func (l *life) readPage() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.firstPage.IsZero() {
+		l.firstPage = time.Now()
+	}
+}
+
+// times returns how long the process took to stop, and how long from its start to
+// its first page with changes. They are negative if it did not stop by itself, or has
+// read no page.
+func (l *life) times() (stop, start time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stop, start = -1, -1
+	if !l.killed && !l.asked.IsZero() {
+		stop = l.ended.Sub(l.asked)
+	}
+	if !l.firstPage.IsZero() {
+		start = l.firstPage.Sub(l.started)
+	}
+	return stop, start
+}
 
 func (l *life) dead() bool {
 	select {

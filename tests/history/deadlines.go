@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// promptly is the limit of transitions that wait for nothing but requests.
-const promptly = time.Second
+// promptly is the limit of transitions that wait for nothing but requests: a
+// second, and a tenth for the requests.
+const promptly = 1100 * time.Millisecond
 
 // deadlines are the transitions that have begun and must end in time.
 type deadlines struct {

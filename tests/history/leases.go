@@ -24,6 +24,7 @@ type lease struct {
 	tampered  int       // how often; afterwards earlier epochs may be repeated
 	requested time.Time // when the pending handover request was first written; zero if there is none
 	requester string    // the host that wrote it
+	resisted  bool      // its owner has renewed it for an expiration since
 	written   time.Time // when its owner last wrote it
 	orderly   bool      // its last owner released it
 }
@@ -215,8 +216,12 @@ func (c *checker) replace(e Event) {
 	if e.Op == Request && l.requested.IsZero() {
 		l.requested, l.requester = e.Time, e.Host
 	}
-	if e.Op == Release {
+	switch {
+	case e.Op == Release:
 		c.released(e, l)
+	case e.Op != Request && e.Op != Acquire && !l.resisted && !l.requested.IsZero() && e.Time.Sub(l.requested) >= c.limits.Expiration:
+		l.resisted = true
+		c.report.count(NoRobbery, 1, 0)
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
@@ -260,7 +265,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	c.acquiredWhileStopping(e)
 	c.takenOver(e, l)
 	c.newPages(e)
-	l.host, l.requested, l.requester = e.Host, time.Time{}, ""
+	l.host, l.requested, l.requester, l.resisted = e.Host, time.Time{}, "", false
 }
 
 // rounding is the error of times that leases keep in whole seconds.

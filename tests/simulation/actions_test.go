@@ -173,17 +173,20 @@ func (w *world) isolateAll(d dice) string {
 
 // throttleFeed makes the monitored container refuse feed reads of all hosts.
 func (w *world) throttleFeed(d dice) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	length := d.duration("for", 5*time.Second, 10*time.Minute)
-	w.feedSlow = time.Now().Add(length)
-	w.feedRefusal = fate{
+	w.refuseFeed(d.id, d.duration("for", 5*time.Second, 10*time.Minute), fate{
 		class: feedSlow, status: one(d, "status", status{code: 429, sub: 3200, wait: true}, status{code: 503, wait: true}),
 		retryAfter: d.duration("retry after", 50*time.Millisecond, 10*time.Second),
-	}
+	})
 	w.fault.Until, w.fault.Wait = w.feedSlow, w.feedRefusal.retryAfter
-	w.items = append(w.items, item{d.id + " ends", w.feedSlow.Add(1), w.expectReads})
 	return "all"
+}
+
+// refuseFeed answers all feed reads in the same way for a while.
+func (w *world) refuseFeed(id string, length time.Duration, with fate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.feedSlow, w.feedRefusal = time.Now().Add(length), with
+	w.items = append(w.items, item{id + " ends", w.feedSlow.Add(1), w.expectReads})
 }
 
 // expectReads has the next feed read of each owner recorded.

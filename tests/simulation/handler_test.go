@@ -29,6 +29,7 @@ type call struct {
 	batch   trigger.Batch
 	changes []history.Event
 	class   class
+	calm    bool // it began when all faults had ended
 	ends    chan error
 }
 
@@ -75,6 +76,7 @@ func (c *call) begin() bool {
 	for i := range c.changes {
 		c.changes[i].Call = c.number
 	}
+	c.calm = w.calm
 	c.class = w.swarm.decideCall(d, c.changes, c.batch.Attempt, time.Now().Before(w.sinkOut), w.calm)
 	if c.class != "" {
 		w.figures.Faults[string(c.class)]++
@@ -119,6 +121,9 @@ func (c *call) duration() time.Duration {
 		return d.duration("takes", time.Minute, 4*time.Minute)
 	case outliving:
 		return d.duration("takes", 30*time.Second, 10*time.Minute)
+	}
+	if fixed := c.p.w.swarm.callTime; fixed > 0 && !c.calm {
+		return fixed + time.Duration(d.pick("ns", 997))
 	}
 	if !c.p.w.swarm.quick && d.chance("slower", 0.02) {
 		return d.duration("takes", 100*time.Millisecond, 20*time.Second)

@@ -122,6 +122,9 @@ func (w *world) exited(p *process, err error) {
 
 // restart restarts an owner, as a platform does, or starts another one instead.
 func (w *world) restart(p *process) {
+	if w.swarm.lasting {
+		return
+	}
 	d := w.swarm.dice("revive/" + p.name)
 	owner := p.owner
 	if d.chance("renamed", 0.3) {

@@ -33,6 +33,7 @@ type Run struct {
 // options of a run beyond its seed.
 type options struct {
 	swarm  *swarm          // instead of the seed's own
+	script func(*world)    // called with the world before it begins
 	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
 	log    io.Writer       // of decisions
@@ -57,6 +58,9 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	}
 	w := newWorld(t, s, o.logger)
 	w.log.whole = o.log
+	if o.script != nil {
+		o.script(w)
+	}
 	w.injectFaults()
 	w.recover()
 	w.finishWork()

@@ -28,8 +28,10 @@ type swarm struct {
 	writes                 int // per hour, on the average
 	function               trigger.Function
 	deadLetters            bool
-	incurable              bool // poison still fails when all other faults have ended
-	quick                  bool // no handler call takes more than 50 ms, and nothing but poison fails
+	incurable              bool          // poison still fails when all other faults have ended
+	lasting                bool          // killed hosts are not replaced
+	callTime               time.Duration // of each handler call; 0: drawn
+	quick                  bool          // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
 	retry                  policy.RetryOptions
