@@ -38,6 +38,7 @@ type delays struct {
 	decided []decision
 	first   map[Ref]decision // changes that have failed and are not given up
 	dead    map[string]time.Time
+	waited  map[string]time.Time // by key: when one of its changes that had failed was last handled
 }
 
 // page is one page that was read: the changes up to an LSN.
@@ -59,6 +60,7 @@ type sample struct {
 	by             holder
 	read           time.Time
 	began, handled time.Time // its first delivery by this owner
+	waited         bool      // behind an earlier change of its key that failed with others
 }
 
 // decision is the way of one poison change to the dead letter store.
@@ -72,6 +74,7 @@ type decision struct {
 func newDelays() delays {
 	return delays{
 		pages: map[holder][]page{}, calls: map[holder][]interval{}, first: map[Ref]decision{}, dead: map[string]time.Time{},
+		waited: map[string]time.Time{},
 	}
 }
 
@@ -113,9 +116,10 @@ func (c *checker) callEnded(e Event, changes []Event) {
 			continue
 		}
 		if read, found := c.readAt(by, d.LSN); found {
-			s := sample{d.Key, by, read, began, e.Time}
+			s := sample{d.Key, by, read, began, e.Time, c.waited[d.Key].After(read)}
 			if tried {
 				s.began = attempt.began
+				c.waited[d.Key] = e.Time
 			}
 			c.samples = append(c.samples, s)
 		}
@@ -148,7 +152,9 @@ func (c *checker) finishDelays() {
 			continue
 		}
 		all = append(all, s.handled.Sub(s.read))
-		c.judgeStart(s)
+		if !s.waited {
+			c.judgeStart(s)
+		}
 	}
 	c.report.OtherKeys = summary(all)
 	if limit := p.BatchWindow + otherKeysDelay; len(all) >= enoughSamples {

@@ -99,6 +99,26 @@ func TestDelaysOfOtherKeys(t *testing.T) {
 			p.fails()
 			p.deadLetter()
 		}, nil},
+		{"delivered behind an earlier change of its own key", func(p *poisonStory) {
+			p.fails()
+			p.add(Event{Kind: Write, Key: "good1", Seq: 1, ID: "one", LSN: 2, Hash: "80"})
+			p.lsn, p.good = 2, 1
+			p.readPage()
+			p.calls++
+			p.wait(-time.Second).add(Event{Kind: Delivery, Key: "good1", Seq: 1, ID: "one", LSN: 2, Host: "x", Range: "0", Epoch: 1, Attempt: 1, Call: p.calls})
+			p.end("x", Failed) // with the poison
+			p.add(Event{Kind: Write, Key: "good1", Seq: 2, ID: "two", LSN: 3, Hash: "80"})
+			p.lsn = 3
+			p.readPage()
+			p.wait(time.Second)
+			p.fails()
+			for seq := int64(1); seq <= 2; seq++ {
+				p.calls++
+				p.add(Event{Kind: Delivery, Key: "good1", Seq: seq, ID: []string{"one", "two"}[seq-1], LSN: seq + 1, Host: "x", Range: "0", Epoch: 1, Attempt: 2, Call: p.calls})
+				p.end("x", Handled)
+			}
+			p.deadLetter()
+		}, []Rule{PoisonDecided}},
 		{"no other key waits", func(p *poisonStory) {
 			for range 3 {
 				p.fails()

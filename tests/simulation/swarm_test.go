@@ -174,7 +174,7 @@ func (s *swarm) drawPoison(d dice) {
 	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01, 0.03)}
 	f := &s.function
 	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
-	f.MaxAttempts = max(f.MaxAttempts, 0)
+	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), 0
 }
 
 // dice returns the dice of one event, named by id, in this run.
@@ -200,6 +200,7 @@ func drawFunction(d dice) trigger.Function {
 		NoBisection:    d.chance("no bisection", 0.3),
 		MaxAttempts:    one(d, "attempts", 0, 0, 1, 3, -1),
 		RetryMaxAge:    one(d, "age", 0, 0, 2*time.Minute+809),
+		MaxAhead:       one(d, "ahead", 0, 0, 0, 5, 50),
 		BlockKeys:      d.chance("park keys", 0.3),
 		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
 		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
@@ -231,7 +232,7 @@ func (s *swarm) limits() history.Limits {
 		Drains:          s.tick > 0,
 		StopGrace:       cmp.Or(s.grace, 10*time.Second),
 		Poll:            cmp.Or(s.poll, 5*time.Second),
-		Window:          1000 + cmp.Or(s.function.MaxItemsPerInvocation, 100),
+		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
@@ -323,9 +324,9 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 
 func (s *swarm) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
+	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, ahead %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
 		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.MaxItemsPerInvocation, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting,
-		s.function.Lanes, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
+		s.function.Lanes, s.function.MaxAhead, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
 	if s.expiration > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
 	}
