@@ -38,7 +38,7 @@ const (
 	DeadRequest      Rule = "dead request"      // a handover request does not extend the lease of a dead owner
 	BusyRangePrompt  Rule = "busy range prompt" // changes of a busy range are delivered at once
 	IdleRangePolls   Rule = "idle range polls"  // an idle range is polled no more often than its setting
-	PromptAfterStart Rule = "prompt start"      // a host that replaces a killed one delivers soon after it has started
+	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 )
 
 // pending are the promises that the runtime does not keep yet. Their violations

@@ -171,7 +171,7 @@ func (s *swarm) drawPoison(d dice) {
 	s.quick, s.deadLetters, s.tick, s.hours = true, true, 0, 2*time.Hour
 	s.ranges, s.writes = d.between("poisoned ranges", 1, 3), one(d, "poisoned writes", 1000, 3000, 6000)
 	s.keys, s.documents = 60, max(s.documents, 4)
-	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01, 0.03)}
+	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01)}
 	f := &s.function
 	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
 	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), 0
