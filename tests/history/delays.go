@@ -212,10 +212,11 @@ func (c *checker) judgeStart(s sample) {
 		if i.failed {
 			failed++
 		}
-		if i.again {
-			retries++
-		} else {
+		switch {
+		case !i.again:
 			fresh++
+		case !i.began.Before(s.read.Add(c.limits.Poison.BatchWindow)): // before that, the batch need not be ready
+			retries++
 		}
 		if i.began.After(reached) {
 			idle += i.began.Sub(reached)
