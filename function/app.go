@@ -173,14 +173,12 @@ func (a *application) runTelling(ctx context.Context, every time.Duration) error
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a.started()
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		a.tellProgress(ctx, every)
-	}()
+	var telling sync.WaitGroup
+	telling.Go(func() { a.tellUnreachable(ctx) })
+	telling.Go(func() { a.tellProgress(ctx, every) })
 	err := a.Run(ctx)
 	stop()
-	<-told
+	telling.Wait()
 	return err
 }
 

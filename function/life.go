@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/url"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // progressEvery is the time between two lines about a function's progress.
@@ -67,6 +69,36 @@ func (a *application) started() {
 			zap.String("leases", f.LeaseDatabaseName+"/"+f.LeaseContainerName), zap.String("prefix", f.LeaseContainerPrefix),
 			zap.Stringer("start", f.StartFrom), zap.Stringer("deadLetters", f.DeadLetters))
 	}
+}
+
+// tellUnreachable logs which accounts the functions wait for: the runtime tries for a
+// while before it tells of a failure. It returns when each account has answered once, or
+// is known not to.
+func (a *application) tellUnreachable(ctx context.Context) {
+	var asking sync.WaitGroup
+	asked := map[*cosmos.Client]bool{}
+	for _, f := range a.settings.Functions {
+		at, err := a.accounts.open(f)
+		if err != nil {
+			return // it was opened before
+		}
+		for client, name := range map[*cosmos.Client]connectionName{at.leases.Client(): f.LeaseConnection, at.monitored.Client(): f.Connection} {
+			if asked[client] {
+				continue
+			}
+			asked[client] = true
+			asking.Go(func() {
+				notice := time.AfterFunc(reachNotice, func() {
+					a.log.Warn("waiting for an account", zap.Stringer("connection", name), zap.String("endpoint", client.Endpoint()))
+				})
+				defer notice.Stop()
+				if _, err := reachAccount(ctx, client, name, io.Discard); err != nil && ctx.Err() == nil {
+					a.log.Error("account does not answer; trying again", zap.Error(err))
+				}
+			})
+		}
+	}
+	asking.Wait()
 }
 
 // tellProgress logs a line for each function in each interval, until ctx ends.

@@ -173,6 +173,21 @@ func TestOnCallStory(t *testing.T) {
 	})
 }
 
+// A host that waits for its account says so at once.
+func TestRunNamesTheAccountItWaitsFor(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	began := time.Now()
+	p := start(t, "host", binaries.halley, (&board{url: "redis://127.0.0.1:1", prefix: "nowhere:"}).settings(&account{endpoint: "http://" + address + "/"}), "run")
+	eventually(t, "the log names the account", func() bool { return strings.Contains(p.output.String(), `"waiting for an account"`) })
+	if took := time.Since(began); took > 5*time.Second || !strings.Contains(p.output.String(), address) {
+		t.Errorf("after %v the log says\n%s", took, p.output)
+	}
+	if code := p.terminate(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // dropContainer deletes a container.
 func (a *account) dropContainer(t *testing.T, name string) {
 	t.Helper()

@@ -216,6 +216,39 @@ func TestStallIsInherited(t *testing.T) {
 	})
 }
 
+// A life without failures is told at info, without warnings: handovers, splits and lost
+// races are normal.
+func TestOrderlyLifeIsNotAWarning(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		core, log := observer.New(zap.InfoLevel)
+		logged := func(_ *Function, o *Options) { o.Logger = zap.New(core) }
+		stopA := w.running(w.host("a", w.record("a"), logged))
+		w.fill("one", 20)
+		time.Sleep(time.Minute)
+		stopB := w.running(w.host("b", w.record("b"), logged))
+		w.fill("two", 20)
+		time.Sleep(2 * time.Minute)
+		_, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		w.fill("three", 20)
+		time.Sleep(time.Minute)
+		stopA()
+		time.Sleep(time.Minute)
+		stopB()
+		w.complete(0)
+		for _, message := range []string{"lease acquired", "lease handed over", "range split; its children continue", "range caught up", "lease released"} {
+			if log.FilterMessage(message).Len() == 0 {
+				t.Errorf("the log lacks %q", message)
+			}
+		}
+		for _, line := range log.All() {
+			if line.Level > zap.InfoLevel {
+				t.Errorf("%s: %s %v", line.Level, line.Message, line.ContextMap())
+			}
+		}
+	})
+}
+
 func TestTokensAreSortedByNumber(t *testing.T) {
 	tokens := []string{"10", "05C1-FF", "9", "-05C1", "100", "2"}
 	slices.SortFunc(tokens, compareTokens)
