@@ -73,7 +73,6 @@ func run(ctx context.Context) error {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", version()))
 	}
 	if err := a.runTelling(ctx, progressEvery); err != nil {
-		log.Error("run failed", zap.Error(err))
 		return withAdvice(s, err)
 	}
 	log.Info("stopped in good order")

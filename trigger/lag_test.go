@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,20 @@ func (w *world) lag(change ...func(*Function)) map[string]Lag {
 		found[l.Range] = l
 	}
 	return found
+}
+
+// What is not known is null in JSON, and not a number.
+func TestUnknownLagIsNull(t *testing.T) {
+	for want, l := range map[string]Lag{
+		`"changes":null,"seconds":null}`: {Changes: 1, Problem: "no lease"},
+		`"changes":0`:                    {Known: true},
+	} {
+		b, err := json.Marshal(l)
+		must(t, err)
+		if !strings.Contains(string(b), want) || l.Known != !strings.Contains(string(b), "null") {
+			t.Errorf("%+v is %s, want %s", l, b, want)
+		}
+	}
 }
 
 func TestLagOfIdleAndBusyRanges(t *testing.T) {

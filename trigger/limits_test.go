@@ -45,6 +45,7 @@ func TestFunctionsThatCannotWork(t *testing.T) {
 			"Container: set":                      func(f *Function) { f.Container = nil },
 			"Handler: set":                        func(f *Function) { f.Handler = nil },
 			"Lanes=-1: must":                      func(f *Function) { f.Lanes = -1 },
+			"StallAfter=-1ns: must":               func(f *Function) { f.StallAfter = -1 },
 			"BreakerPause=-1ns: must":             func(f *Function) { f.BreakerPause = -1 },
 			"MaxAttempts=-2":                      func(f *Function) { f.MaxAttempts = -2 },
 			"MaxAttempts=3: without a store":      func(f *Function) { f.MaxAttempts = 3 },
