@@ -9,6 +9,7 @@ import (
 	webpush "github.com/SherClockHolmes/webpush-go"
 	"go.uber.org/zap"
 
+	"halley/trigger"
 	"halley/trigger/emulator"
 )
 
@@ -90,5 +91,44 @@ func TestAppRefusesWhatCannotOpen(t *testing.T) {
 				t.Errorf("error %v, want one that names %s", err, test.says)
 			}
 		})
+	}
+}
+
+// Functions of one host that cannot continue do not end those of another; if all
+// cannot, the run ends with the reason.
+func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	a := openTestApp(t, account.env())
+	results := account.client.Container(sampleDatabase, sampleResults)
+	broken, err := trigger.New(account.client.Container(sampleDatabase, "missing"), []trigger.Function{{
+		Name: "broken", Container: results, Handler: func(context.Context, trigger.Batch) error { return nil },
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := a.hosts
+	a.hosts = append([]*trigger.Host{broken}, good...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	account.write(t, 0, 3)
+	for account.onBoard(t) < 3 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the run ended: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("the run ended with %v, want the reason of the broken function", err)
+	}
+	a.hosts = []*trigger.Host{broken}
+	ctx, cancel = context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	if err := a.Run(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("a run without a working function ended with %v", err)
 	}
 }

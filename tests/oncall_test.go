@@ -3,8 +3,10 @@ package tests
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,22 +53,16 @@ func (o *oncall) logged(message string) map[string]any {
 func (o *oncall) status(t *testing.T, code int, says ...string) {
 	t.Helper()
 	var out, errs string
-	deadline := time.Now().Add(patience)
-	for {
+	defer func() {
+		if t.Failed() {
+			t.Logf("halley status:\n%s%s", out, errs)
+		}
+	}()
+	eventually(t, fmt.Sprintf("halley status ends with %d and shows %q", code, says), func() bool {
 		var got int
 		out, errs, got = command(t, o.settings, "status")
-		missing := got != code
-		for _, text := range says {
-			missing = missing || !strings.Contains(out, text)
-		}
-		if !missing {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("halley status ends with %d and lacks some of %q:\n%s%s", got, says, out, errs)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return got == code && !slices.ContainsFunc(says, func(text string) bool { return !strings.Contains(out, text) })
+	})
 }
 
 // stalled waits for the log line about a stalled range, which names the cause.
