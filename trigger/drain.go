@@ -205,6 +205,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.In
 		return
 	}
 	w.drain, w.firstPage = true, first
+	if first != nil {
+		w.rangeDelivery.PageRead()
+	}
 	if d.callLimit > 0 {
 		w.callTimeout = min(w.callTimeout, d.callLimit)
 		w.rangeDelivery.LeaveAsideAt(d.leaveAsideAt)

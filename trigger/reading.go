@@ -85,7 +85,12 @@ func (w *rangeWorker) observePage(page *feed.Page) {
 	if w.rangeStats.countPage(page) {
 		w.emitEvent(Event{Kind: CaughtUpFirst, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})
 	}
-	w.rangeDelivery.CaughtUp(page.NotModified)
+	if page.NotModified {
+		w.rangeDelivery.CaughtUp()
+	}
+	if len(page.Items) > 0 {
+		w.rangeDelivery.PageRead()
+	}
 	if len(page.Items) > 0 {
 		w.watchRetention(page.Items[0].Timestamp)
 	}

@@ -340,8 +340,9 @@ func (r *functionRunner) verifyMissing(listed []*lease.Lease) {
 	}
 }
 
-// worksOn reports whether this host works on a range or is acquiring its lease. The range is then its own,
-// even if the list is older than the acquisition or a renewal is late.
+// worksOn reports whether this host works on a range or is acquiring its lease. The
+// range is then its own, even if the list is older than the acquisition or a renewal
+// is late.
 func (r *functionRunner) worksOn(token string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

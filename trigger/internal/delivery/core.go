@@ -24,7 +24,8 @@ type laneShared struct {
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
-	caughtUp    atomic.Bool   // the reader has read everything
+	pagesRead   atomic.Int64  // pages with changes that the reader has read
+	pagesTaken  atomic.Int64  // and of these: those that Run has taken in
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
 	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
 	changed     chan struct{} // capacity 1: a limit of reading may have cleared
@@ -37,6 +38,9 @@ const maxAsideBytes = 4 << 20
 // takePage takes in a page and numbers its changes.
 func (s *laneShared) takePage(page *feed.Page) []Item {
 	items := s.progress.addPage(page)
+	if len(items) > 0 {
+		s.pagesTaken.Add(1)
+	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
 			s.keyOf(&items[i])

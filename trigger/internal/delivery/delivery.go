@@ -243,8 +243,16 @@ func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
 // is left and everything but the changes that wait aside is finished.
 func (d *Delivery) LeaveAsideAt(t time.Time) { d.leaveAside.Store(&t) }
 
-// CaughtUp says whether the reader has read everything that was in the feed.
-func (d *Delivery) CaughtUp(caughtUp bool) { d.caughtUp.Store(caughtUp) }
+// PageRead is called before a page with changes is sent to Run.
+func (d *Delivery) PageRead() { d.pagesRead.Add(1) }
+
+// CaughtUp is called when the reader has read everything that was in the feed. If
+// everything is finished as well, the owner before cannot have read more.
+func (d *Delivery) CaughtUp() {
+	if d.pagesRead.Load() == d.pagesTaken.Load() && d.progress.ahead() == 0 {
+		d.isolation.passed(d.progress.finished(), true)
+	}
+}
 
 // LoadBlockedKeys reads which keys earlier owners have blocked. It returns once the
 // store has answered, or the cause when ctx ends.

@@ -78,10 +78,12 @@ func (s *isolation) passed(seq int64, caughtUp bool) {
 // tryEnter requests the suspect slot. If it is taken, it returns when to ask again.
 // The caller must call leave after the call. A group that has waited for slotWait
 // enters without the slot: alone is then false.
-func (s *isolation) tryEnter(g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
-	if g.suspectSince.IsZero() { // ranges that ask at one moment get an order by hash, so that a simulated run repeats
+func (s *isolation) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
+	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
+	again = now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...) + time.Duration(lane)*time.Microsecond)
+	if g.suspectSince.IsZero() {
 		g.suspectSince = now
-		return false, false, nil, now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...))
+		return false, false, nil, again
 	}
 	select {
 	case s.suspectSlot <- struct{}{}:
@@ -89,7 +91,7 @@ func (s *isolation) tryEnter(g *group, now time.Time) (alone, entered bool, leav
 		if now.Sub(g.suspectSince) >= slotWait {
 			return false, true, func() {}, now
 		}
-		return false, false, nil, now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...))
+		return false, false, nil, again
 	}
 	release := sync.OnceFunc(func() { <-s.suspectSlot })
 	hold := time.AfterFunc(slotHold, release)

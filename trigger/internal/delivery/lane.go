@@ -109,9 +109,6 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 		defer timer.Stop()
 		over = timer.C
 	}
-	if l.isolation.isAnnouncing() && l.aside.empty() && len(l.freshItems) == 0 {
-		l.isolation.passed(l.progress.finished(), l.caughtUp.Load() && l.progress.ahead() == 0)
-	}
 	if err := l.receive(ctx, from, over); err != nil && !errors.Is(err, errTimeOver) {
 		return err
 	}
@@ -297,7 +294,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
 	case Isolate:
 		var entered bool
 		var again time.Time
-		if alone, entered, leave, again = l.isolation.tryEnter(g, time.Now()); !entered {
+		if alone, entered, leave, again = l.isolation.tryEnter(l.laneIndex, g, time.Now()); !entered {
 			l.putAside(g, again)
 			return nil
 		}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,6 +113,7 @@ func (o *lostLeases) due(period time.Duration) (leases []*Lease, newest time.Tim
 			newest = lost.since
 		}
 	}
+	slices.SortFunc(leases, func(a, b *Lease) int { return strings.Compare(a.token, b.token) }) // so that a run repeats
 	return leases, newest
 }
 

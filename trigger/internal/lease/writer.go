@@ -127,18 +127,9 @@ func (w *leaseWriter) Flush(ctx context.Context) error { return w.waitStored(ctx
 
 // ConfirmOwnership returns nil after a write that began after the call has
 // succeeded, with every position passed to [Held.Advance]: the lease was this
-// host's at that moment. It first waits for a write that is due or under way, so
-// that the number of writes does not depend on timing and simulations repeat.
+// host's at that moment.
 func (w *leaseWriter) ConfirmOwnership(ctx context.Context) error {
-	for {
-		idle, next, written := w.writeState.nextWrite()
-		if idle {
-			return w.waitStored(ctx, next)
-		}
-		if err := w.waitWritten(ctx, written); err != nil {
-			return err
-		}
-	}
+	return w.waitStored(ctx, w.writeState.nextWrite())
 }
 
 // waitStored returns nil once the write of that number, or a later one, has
@@ -192,11 +183,22 @@ func (w *leaseWriter) WriteProblem() error {
 	return fmt.Errorf("lease writes refused since %s: %w", since.UTC().Format(time.RFC3339), err)
 }
 
+// coalesceWrites is the time from the request of a write to its start. Requests of one
+// moment, such as those of several lanes, share one write.
+const coalesceWrites = 50 * time.Microsecond
+
 // Run writes the lease until stop is closed or the lease is lost. ctx bounds the
 // requests and outlives stop.
 func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
 	defer w.store.writeGate.forget(w.acquiredLease.token)
 	for w.waitDue(stop) {
+		coalesce := time.NewTimer(coalesceWrites)
+		select {
+		case <-coalesce.C:
+		case <-stop: // the release includes the write
+			coalesce.Stop()
+			return
+		}
 		err := w.writeLease(ctx, stop, nil)
 		switch {
 		case errors.Is(err, errDeferred):

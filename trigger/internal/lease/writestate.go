@@ -14,7 +14,6 @@ type writeState struct {
 	writeDue                 bool          // a write is due before the next renewal
 	madeProgress             bool          // the next write resets the count of unclean exits
 	lastSent                 time.Time     // when the last successful write left
-	isWriting                bool          // a write is under way, or has failed and will be repeated
 	writesBegun              int           // begun so far
 	lastSuccess              int           // number of the last successful write
 	writtenSignal            chan struct{} // closed and replaced at each successful write
@@ -73,7 +72,7 @@ func (s *writeState) refusal() (since time.Time, err error) {
 func (s *writeState) beginWrite() (position string, madeProgress bool, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writeDue, s.isWriting = false, true
+	s.writeDue = false
 	s.writesBegun++
 	return s.acknowledgedContinuation, s.madeProgress, s.writesBegun
 }
@@ -82,7 +81,7 @@ func (s *writeState) beginWrite() (position string, madeProgress bool, number in
 func (s *writeState) writeSucceeded(stored string, sent time.Time, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastSent, s.storedContinuation, s.lastSuccess, s.isWriting, s.refusedErr = sent, stored, number, false, nil
+	s.lastSent, s.storedContinuation, s.lastSuccess, s.refusedErr = sent, stored, number, nil
 	close(s.writtenSignal)
 	s.writtenSignal = make(chan struct{})
 }
@@ -117,12 +116,11 @@ func (s *writeState) isTrusted(limit time.Duration) (trusted bool, written <-cha
 	return now.Sub(s.lastSent) < limit && wall < limit && wall > -limit, s.writtenSignal
 }
 
-// nextWrite returns the number of the next write, and whether none is due or under
-// way before it.
-func (s *writeState) nextWrite() (idle bool, number int, written <-chan struct{}) {
+// nextWrite returns the number of the next write that begins.
+func (s *writeState) nextWrite() (number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.writeDue && !s.isWriting, s.writesBegun + 1, s.writtenSignal
+	return s.writesBegun + 1
 }
 
 // storedBy reports whether the write of that number, or a later one, has stored
