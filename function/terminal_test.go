@@ -45,7 +45,7 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 	for name, print := range map[string]func(out *bytes.Buffer){
 		"table":       func(out *bytes.Buffer) { _ = printTable(out, found) },
 		"lines":       func(out *bytes.Buffer) { _ = printLines(out, found) },
-		"dead letter":      func(out *bytes.Buffer) { _ = printDeadLetter(out, storedLetter{d, functionStore{function: "f"}}) },
+		"dead letter": func(out *bytes.Buffer) { _ = printDeadLetter(out, storedLetter{d, functionStore{function: "f"}}) },
 		"status":      func(out *bytes.Buffer) { _ = statusOptions{}.print(out, seen) },
 		"status JSON": func(out *bytes.Buffer) { _ = statusOptions{json: true}.print(out, seen) },
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },

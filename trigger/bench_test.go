@@ -14,10 +14,10 @@ import (
 	"halley/trigger/emulator"
 )
 
-// BenchmarkDrain is what leases, lanes, batches and checkpoints cost: the time
-// to drain a function, from the creation of its leases to their release, as a
-// multiple of the floor, which reads the same pages of the same account in the
-// same run and looks at nothing.
+// BenchmarkDrain measures the cost of leases, lanes, batches and checkpoints: the
+// time to drain a function, from the creation of its leases to their release, as a
+// multiple of the floor. The floor is the time to read the same pages of the same
+// account in the same run without using them.
 func BenchmarkDrain(b *testing.B) {
 	const changes = 20_000
 	for _, ranges := range []int{1, 8} {
@@ -57,7 +57,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// benchAccount is an account with changes in a container of some ranges.
+// benchAccount makes an account with changes in a container of some ranges.
 func benchAccount(b *testing.B, ranges, changes int) (items, leases *cosmos.Container) {
 	account, err := emulator.New(nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func benchAccount(b *testing.B, ranges, changes int) (items, leases *cosmos.Cont
 	return items, client.Container("db", "leases")
 }
 
-// readAll is the floor: the ranges one page after the other.
+// readAll is the floor: it reads the ranges page by page.
 func readAll(b *testing.B, items *cosmos.Container, want int) {
 	ranges, err := items.Ranges(b.Context())
 	if err != nil {

@@ -41,8 +41,7 @@ func TestChangeNamesItsDocumentAndKey(t *testing.T) {
 	}
 }
 
-// TestKeptChangesStayIntact: a handler may keep changes; with ReuseBuffers it
-// keeps their clones.
+// A handler may keep changes. With ReuseBuffers it keeps their clones.
 func TestKeptChangesStayIntact(t *testing.T) {
 	for _, reuse := range []bool{false, true} {
 		t.Run(fmt.Sprint("reuse ", reuse), func(t *testing.T) {
@@ -59,7 +58,7 @@ func TestKeptChangesStayIntact(t *testing.T) {
 				}
 				h := w.host("a", keep, func(f *Function, _ *Options) { f.ReuseBuffers, f.MaxItemsPerInvocation = reuse, 3 })
 				for round := range 5 { // so that buffers of the first pages are used again
-					w.fill(fmt.Sprint("doc", round, "-"), 10)
+					w.writeMany(fmt.Sprint("doc", round, "-"), 10)
 					_, err := h.Drain(t.Context())
 					must(t, err)
 				}
@@ -79,15 +78,15 @@ func TestKeptChangesStayIntact(t *testing.T) {
 	}
 }
 
-// TestHungCallKeepsItsBuffers: with ReuseBuffers, a call that was left behind still
-// reads the page of its batch, so the page is not used again.
+// With ReuseBuffers, a call that was left behind still reads the page of its batch, so
+// the page is not used again.
 func TestHungCallKeepsItsBuffers(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 5)
+		w.writeMany("doc", 5)
 		release := make(chan struct{})
 		var mu sync.Mutex
 		var held []Change
-		record := w.record("a")
+		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			mu.Lock()
 			first := held == nil
@@ -100,9 +99,9 @@ func TestHungCallKeepsItsBuffers(t *testing.T) {
 			}
 			return record(ctx, b)
 		}, func(f *Function, _ *Options) { f.ReuseBuffers, f.HandlerTimeout = true, time.Second })
-		stop := w.running(h)
+		stop := w.startHost(h)
 		time.Sleep(time.Minute)
-		w.fill("more", 50)
+		w.writeMany("more", 50)
 		time.Sleep(5 * time.Minute)
 		for _, c := range held {
 			if !json.Valid(c.Document) || !strings.HasPrefix(c.ID(), "doc") {
@@ -111,25 +110,5 @@ func TestHungCallKeepsItsBuffers(t *testing.T) {
 		}
 		stop()
 		close(release)
-	})
-}
-
-// TestCallbackThatPanicsIsReported: Opened, Closed and observers have no verdict;
-// their panics neither end the process nor the range.
-func TestCallbackThatPanicsIsReported(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 10)
-		h := w.host("a", w.record("a"), func(f *Function, o *Options) {
-			f.Opened = func(RangeInfo) { panic("opened") }
-			f.Closed = func(RangeInfo, CloseReason, error) { panic("closed") }
-			o.Observers = append([]func(Event){func(Event) { panic("observer") }}, o.Observers...)
-			o.Logger = nil
-		})
-		_, err := h.Drain(t.Context())
-		must(t, err)
-		w.complete(0)
-		if w.happened(Delivered) == 0 {
-			t.Error("the observer after the one that panics saw nothing")
-		}
 	})
 }

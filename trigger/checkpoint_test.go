@@ -13,43 +13,176 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-func manually(f *Function, _ *Options) { f.Checkpoint = Checkpoint{Manual: true} }
-
-// unnamed makes all writes of a range one transaction as far as positions go:
-// after a merge nothing inside a page can be named.
-func unnamed(t *testing.T, w *world) {
-	t.Helper()
-	_, err := w.host("x", w.record("x")).Drain(t.Context())
-	must(t, err)
-	_, err = w.account.Merge("db", "items", "0", "1")
-	must(t, err)
-	w.fill("first", 1)
-	_, err = w.host("x", w.record("x")).Drain(t.Context())
-	must(t, err)
-	w.delivered, w.written = nil, map[string]int{}
+func TestUnhandledChangesAreNotCheckpointed(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 10)
+		stop := w.startHost(w.host("a", func(context.Context, Batch) error { return errors.New("never") }))
+		time.Sleep(5 * time.Minute)
+		w.writeMany("more", 10)
+		stop()
+		l := w.leaseDocuments()["0"]
+		if l.continuation != "" || l.owner != "" {
+			t.Errorf("lease after the stop: owner %q, continuation %q", l.owner, l.continuation)
+		}
+	})
 }
 
-// A handler that buffers asks for what it has flushed. A position inside a page
-// that cannot be named is not replaced by a later one that it did not ask for.
-func TestManualCheckpointIsNeverPastWhatWasAskedFor(t *testing.T) {
+func TestPositionInsidePageIsCheckpointed(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 50)
+		calls := 0
+		record := w.recorder("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := w.host("a", func(ctx context.Context, b Batch) error {
+			if calls++; calls == 3 {
+				cancel()
+				return errors.New("stopping")
+			}
+			return record(ctx, b)
+		}, func(f *Function, _ *Options) { f.BatchItems = 10 }).Drain(ctx)
+		must(t, err)
+		if w.deliveryCount() != 20 {
+			t.Fatalf("%d delivered", w.deliveryCount())
+		}
+		_, err = w.host("b", w.recorder("b")).Drain(t.Context())
+		must(t, err)
+		w.checkComplete(0) // the 20 of the same page are not redelivered
+	})
+}
+
+func TestCheckpointEvery(t *testing.T) {
+	tests := []struct {
+		name    string
+		setting Checkpoint
+		most    int
+	}{
+		{"every 50 changes", Checkpoint{Every: 50}, 3},
+		{"every minute", Checkpoint{Interval: time.Minute}, 6},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				stop := w.startHost(w.host("a", w.recorder("a"), func(f *Function, o *Options) {
+					f.Checkpoint = test.setting
+					o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 20*time.Minute
+				}))
+				for i := range 100 {
+					w.write("k", fmt.Sprint("doc", i))
+					time.Sleep(3 * time.Second)
+				}
+				time.Sleep(10 * time.Second)
+				if n := w.eventCount(Checkpointed); n == 0 || n > test.most {
+					t.Errorf("%d checkpoints", n)
+				}
+				stop()
+				w.checkComplete(0)
+				if l := w.leaseDocuments()["0"]; l.continuation != w.newestContinuation() {
+					t.Errorf("the release saved %s, newest %s", l.continuation, w.newestContinuation())
+				}
+			})
+		})
+	}
+}
+
+// Changes count for Every when the acknowledged prefix passes them, no matter which
+// lane or page finished them.
+func TestCheckpointEveryCountsPrefix(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		unnamed(t, w)
-		w.fill("doc", 40)
+		mergeRanges(t, w)
+		w.events = nil
+		for i := range 12 {
+			w.writeMany(fmt.Sprint("doc", i, "-"), 20)
+		}
+		stop := w.startHost(w.host("a", w.recorder("a"), func(f *Function, o *Options) {
+			f.Checkpoint, f.BatchItems, f.MaxItemsPerInvocation = Checkpoint{Every: 20}, 2, 20
+			o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 29*time.Minute
+		}))
+		time.Sleep(time.Minute)
+		if n := w.eventCount(Checkpointed); n < 2 {
+			t.Errorf("%d checkpoints", n)
+		}
+		stop()
+		w.checkComplete(0)
+	})
+}
+
+// A lane that makes no progress causes no lease writes, even if the other lanes finish
+// many batches.
+func TestNoCheckpointWithoutProgress(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("blocked", "first")
+		w.write("blocked", "doc")
+		var waited atomic.Bool
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			if b.Changes[0].ID() == "first" {
+				return nil
+			}
+			if key := b.Changes[0].PartitionKey(); string(key) == `["blocked"]` && waited.CompareAndSwap(false, true) {
+				return backoff.Sleep(ctx, 4*time.Minute)
+			}
+			return backoff.Sleep(ctx, time.Second)
+		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 2, 1 })
+		w.writeMany("other", 60)
+		var writes atomic.Int64
+		w.onRequest = func(r *http.Request) {
+			if r.Method == http.MethodPut {
+				writes.Add(1)
+			}
+		}
+		stop := w.startHost(h)
+		time.Sleep(2 * time.Minute)
+		if n := writes.Load(); n > 12 { // acquisition, the first two, and renewals
+			t.Errorf("%d lease writes in two minutes without progress", n)
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+	})
+}
+
+func manualCheckpoints(f *Function, _ *Options) { f.Checkpoint = Checkpoint{Manual: true} }
+
+func TestManualCheckpoint(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		manual := func(f *Function, _ *Options) { f.Checkpoint, f.BatchItems = Checkpoint{Manual: true}, 10 }
+		w.writeMany("doc", 50)
+		calls := 0
+		_, err := w.host("a", func(_ context.Context, b Batch) error {
+			if calls++; calls == 3 {
+				b.Checkpoint()
+			}
+			return nil
+		}, manual).Drain(t.Context())
+		must(t, err)
+		_, err = w.host("b", w.recorder("b"), manual).Drain(t.Context())
+		must(t, err)
+		if got := w.deliveryCount(); got != 20 {
+			t.Errorf("%d redelivered, want the 20 after the checkpoint", got)
+		}
+	})
+}
+
+// A handler that buffers requests a checkpoint after each flush. If that position is
+// inside a page and cannot be named, a position that it did not request is not saved
+// instead.
+func TestManualCheckpointIsNotPastRequestedPosition(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		mergeRanges(t, w)
+		w.writeMany("doc", 40)
 		var mu sync.Mutex
 		flushed := map[string]bool{}
 		_, err := w.host("a", func(_ context.Context, b Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if b.Changes[0].LSN%2 == 0 { // some
+			if b.Changes[0].LSN%2 == 0 { // flush only some batches
 				for _, c := range b.Changes {
 					flushed[c.ID()] = true
 				}
 				b.Checkpoint()
 			}
 			return nil
-		}, manually, func(f *Function, _ *Options) { f.BatchItems = 3 }).Drain(t.Context())
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.BatchItems = 3 }).Drain(t.Context())
 		must(t, err)
-		_, err = w.host("b", w.record("b"), manually).Drain(t.Context())
+		_, err = w.host("b", w.recorder("b"), manualCheckpoints).Drain(t.Context())
 		must(t, err)
 		for _, d := range w.delivered {
 			flushed[d.doc.ID] = true
@@ -60,11 +193,11 @@ func TestManualCheckpointIsNeverPastWhatWasAskedFor(t *testing.T) {
 	})
 }
 
-// A request counts for the batch of the handler that made it, whichever lane
-// ends first, and only if that batch was accepted.
+// A request is for the batch of the handler that made it, in whatever order the lanes
+// finish, and it counts only if the handler accepted the batch.
 func TestManualCheckpointWithLanes(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 60)
+		w.writeMany("doc", 60)
 		var calls atomic.Int64
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			b.Checkpoint()
@@ -73,84 +206,29 @@ func TestManualCheckpointWithLanes(t *testing.T) {
 				return errors.New("not now")
 			}
 			return backoff.Sleep(ctx, time.Duration(n*3%7)*time.Second)
-		}, manually, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 3 })
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 3 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
-		if l := w.leaseDocuments()["0"]; l.continuation != w.head() {
-			t.Errorf("checkpoint %s, though every batch asked; head %s", l.continuation, w.head())
+		if l := w.leaseDocuments()["0"]; l.continuation != w.newestContinuation() {
+			t.Errorf("checkpoint %s, though every batch requested one; newest %s", l.continuation, w.newestContinuation())
 		}
 	})
 }
 
-func TestManualCheckpointOfARefusedBatchDoesNotCount(t *testing.T) {
+func TestManualCheckpointOfFailedBatchDoesNotCount(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 20)
+		w.writeMany("doc", 20)
 		_, err := w.host("a", func(_ context.Context, b Batch) error {
 			if b.Attempt == 1 {
 				b.Checkpoint()
-				return errors.New("refused")
+				return errors.New("failed")
 			}
 			return nil
-		}, manually).Drain(t.Context())
+		}, manualCheckpoints).Drain(t.Context())
 		must(t, err)
 		if l := w.leaseDocuments()["0"]; l.continuation != "" {
-			t.Errorf("checkpoint %s, though no accepted batch asked for one", l.continuation)
+			t.Errorf("checkpoint %s, though no accepted batch requested one", l.continuation)
 		}
-	})
-}
-
-// A lane that makes no progress costs no lease writes, however many batches the
-// other lanes finish.
-func TestNoCheckpointWithoutProgress(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.write("blocked", "first")
-		w.write("blocked", "doc")
-		var held atomic.Bool
-		h := w.host("a", func(ctx context.Context, b Batch) error {
-			if b.Changes[0].ID() == "first" {
-				return nil
-			}
-			if key := b.Changes[0].PartitionKey(); string(key) == `["blocked"]` && held.CompareAndSwap(false, true) {
-				return backoff.Sleep(ctx, 4*time.Minute)
-			}
-			return backoff.Sleep(ctx, time.Second)
-		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 2, 1 })
-		w.fill("other", 60)
-		var writes atomic.Int64
-		w.before = func(r *http.Request) {
-			if r.Method == http.MethodPut {
-				writes.Add(1)
-			}
-		}
-		stop := w.running(h)
-		time.Sleep(2 * time.Minute)
-		if n := writes.Load(); n > 12 { // acquisition, the first two, and renewals
-			t.Errorf("%d lease writes in two minutes without progress", n)
-		}
-		time.Sleep(10 * time.Minute)
-		stop()
-	})
-}
-
-// Changes count for Every when the prefix passes them, whichever lane or page
-// finished them.
-func TestCheckpointEveryCountsWhatWasPassed(t *testing.T) {
-	inWorld(t, 2, func(t *testing.T, w *world) {
-		unnamed(t, w)
-		w.events = nil
-		for i := range 12 {
-			w.fill(fmt.Sprint("doc", i, "-"), 20)
-		}
-		stop := w.running(w.host("a", w.record("a"), func(f *Function, o *Options) {
-			f.Checkpoint, f.BatchItems, f.MaxItemsPerInvocation = Checkpoint{Every: 20}, 2, 20
-			o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 29*time.Minute
-		}))
-		time.Sleep(time.Minute)
-		if n := w.happened(Checkpointed); n < 2 {
-			t.Errorf("%d checkpoints", n)
-		}
-		stop()
-		w.complete(0)
 	})
 }
 
@@ -158,7 +236,7 @@ func TestCheckpointEveryCountsWhatWasPassed(t *testing.T) {
 // lanes and without a request.
 func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 30)
+		w.writeMany("doc", 30)
 		var first atomic.Int64
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			if b.Changes[0].ID() != "doc0" {
@@ -167,11 +245,11 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 			first.Store(b.Changes[0].LSN)
 			b.Checkpoint()
 			return backoff.Sleep(ctx, time.Minute)
-		}, manually, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 1 })
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 1 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		if got, want := w.leaseDocuments()["0"].continuation, fmt.Sprintf("%q", fmt.Sprint(first.Load())); got != want {
-			t.Errorf("checkpoint %s, the batch with the request ends at %s; head %s", got, want, w.head())
+			t.Errorf("checkpoint %s, the batch with the request ends at %s; head %s", got, want, w.newestContinuation())
 		}
 	})
 }

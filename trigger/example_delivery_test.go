@@ -14,8 +14,8 @@ import (
 	"halley/trigger/deadletter"
 )
 
-// Failed names the changes that failed. They come again alone; the rest of the
-// batch is done.
+// Failed names the changes that failed. Only these are delivered again; the rest of
+// the batch is handled.
 func ExampleFailed() {
 	games := openGames()
 	defer games.close()
@@ -53,14 +53,14 @@ func ExampleFailed() {
 	// attempt 2 bob
 }
 
-// Skip gives up at once what no further attempt can help. Around Failed it
-// gives up exactly those changes.
+// Skip gives changes up without another attempt. Around Failed it gives up exactly
+// the changes named there.
 func ExampleSkip() {
 	games := openGames()
 	defer games.close()
 	games.write(result{"1", "ada", 1200}, result{"2", "bob", -1})
 
-	letters, err := deadletter.NewContainer(games.leases, nil)
+	store, err := deadletter.NewContainer(games.leases, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,17 +68,17 @@ func ExampleSkip() {
 		Name:        "leaderboard",
 		Container:   games.results,
 		StartFrom:   trigger.FromBeginning(),
-		DeadLetters: letters,
+		DeadLetters: store,
 		Handler: func(_ context.Context, b trigger.Batch) error {
-			var senseless []trigger.Change
+			var invalid []trigger.Change
 			for _, c := range b.Changes {
 				var r result
 				if err := c.Decode(&r); err != nil || r.Score < 0 {
-					senseless = append(senseless, c)
+					invalid = append(invalid, c)
 				}
 			}
-			if senseless != nil {
-				return trigger.Skip(trigger.Failed(errors.New("no score"), senseless...))
+			if invalid != nil {
+				return trigger.Skip(trigger.Failed(errors.New("no score"), invalid...))
 			}
 			return nil
 		},
@@ -87,14 +87,14 @@ func ExampleSkip() {
 	// Output: 1 call failed, 1 change dead-lettered
 }
 
-// Lanes let several calls run for one range; one partition key stays in one
-// lane. A poison document is isolated and kept, and the others go on.
+// Lanes let several calls run for one range; all changes of one partition key are
+// in one lane. A poison document is dead-lettered, and the others are handled.
 func ExampleFunction_lanes() {
 	games := openGames()
 	defer games.close()
 	games.write(result{"1", "ada", 1200}, result{"2", "bob", -1}, result{"3", "cid", 700}, result{"4", "ada", 1300})
 
-	letters, err := deadletter.NewContainer(games.leases, nil)
+	store, err := deadletter.NewContainer(games.leases, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func ExampleFunction_lanes() {
 		MaxAttempts: 3,
 		RetryMin:    time.Millisecond,
 		RetryMax:    5 * time.Millisecond,
-		DeadLetters: letters,
+		DeadLetters: store,
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				if r.Score < 0 {
@@ -126,7 +126,7 @@ func ExampleFunction_lanes() {
 	games.drain(function)
 	fmt.Println("ada:", strings.Join(slices.Compact(scores["ada"]), ", then "))
 	fmt.Println("cid:", strings.Join(slices.Compact(scores["cid"]), ", then "))
-	for d, err := range letters.List(context.Background(), function.DeadLetterSource()) {
+	for d, err := range store.List(context.Background(), function.DeadLetterSource()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -138,14 +138,13 @@ func ExampleFunction_lanes() {
 	// dead: ["bob"] bob has no score
 }
 
-// Replay gives dead letters to the handler again, when it or what it needs is
-// repaired.
+// Replay delivers dead letters to the handler again, once the cause is repaired.
 func ExampleReplay() {
 	games := openGames()
 	defer games.close()
 	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900})
 
-	letters, err := deadletter.NewContainer(games.leases, nil)
+	store, err := deadletter.NewContainer(games.leases, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -160,13 +159,13 @@ func ExampleReplay() {
 		return nil
 	})
 	function := trigger.Function{
-		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(), Handler: handler, DeadLetters: letters,
+		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(), Handler: handler, DeadLetters: store,
 	}
 	summary := games.drain(function)
 	fmt.Println(summary.DeadLetters, "dead letters")
 
 	down = false
-	done, err := trigger.Replay(context.Background(), letters, function.DeadLetterSource(), handler, nil)
+	done, err := trigger.Replay(context.Background(), store, function.DeadLetterSource(), handler, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

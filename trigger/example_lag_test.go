@@ -8,7 +8,7 @@ import (
 	"halley/trigger"
 )
 
-// EstimateLag tells how far a function is behind, from a process of its own.
+// EstimateLag returns how far a function is behind. It may run in a separate process.
 func ExampleEstimateLag() {
 	games := openGames()
 	defer games.close()

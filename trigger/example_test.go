@@ -134,7 +134,7 @@ func ExampleHandler() {
 	// Output: upsert ada in range 0 attempt 1 epoch known: true
 }
 
-// Documents decodes: the handler is a function of typed documents.
+// Documents decodes the changes: the handler gets typed documents.
 func ExampleDocuments() {
 	games := openGames()
 	defer games.close()

@@ -10,9 +10,9 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// In all-versions mode every version is a change of its own, and so are
-// deletes, with the image before where the service has it. The container needs a
-// change feed policy, and the feed begins now.
+// In all-versions mode every version and every delete is a change. It has the
+// previous image if the service has it. The container needs a change feed policy,
+// and the feed begins now.
 func ExampleVersions() {
 	games := openGames()
 	defer games.close()
@@ -42,7 +42,7 @@ func ExampleVersions() {
 			return nil
 		}),
 	}
-	games.drain(function) // fixes the position: now
+	games.drain(function) // saves the position: now
 	games.write(result{"1", "ada", 1200}, result{"1", "ada", 1300})
 	if _, err := games.results.Delete(ctx, "1", cosmos.NewPartitionKey("ada"), ""); err != nil {
 		log.Fatal(err)

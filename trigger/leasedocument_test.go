@@ -16,14 +16,13 @@ import (
 
 // Names of lease properties, as they are stored.
 const (
-	epochProperty       = "halley.epoch"
-	incarnationProperty = "halley.incarnation"
-	tombstoneProperty   = "halley.tombstone"
-	deathsProperty      = "halley.deaths"
-	handoverProperty    = "halley.handover"
+	epochProperty        = "halley.epoch"
+	incarnationProperty  = "halley.incarnation"
+	uncleanExitsProperty = "halley.deaths"
+	handoverProperty     = "halley.handover"
 )
 
-// leaseDocument is a lease as it is stored, for tests that look at it or play
+// leaseDocument is a lease as it is stored, for tests that inspect it or act as
 // another host.
 type leaseDocument struct {
 	id, token, owner, continuation, mode string
@@ -56,9 +55,9 @@ func parseLeaseDocument(t testing.TB, raw []byte) *leaseDocument {
 	return l
 }
 
-// newLeaseDocument is a lease that does not exist yet, over a range or, if the
-// token has the form min-max, over a span of keys. The span of a range is unknown
-// if max is "".
+// newLeaseDocument makes a lease that is not stored yet, for a range or, if the token
+// has the form min-max, for a span of keys. If hi is "", the span of a range is not
+// known.
 func newLeaseDocument(prefix, token, lo, hi string) *leaseDocument {
 	version := 0
 	if strings.Contains(token, "-") {
@@ -99,10 +98,7 @@ func (l *leaseDocument) clone() *leaseDocument {
 	return &c
 }
 
-// requestedBy is the host that requests the lease, or "".
-func (l *leaseDocument) requestedBy() string { return l.properties[handoverProperty] }
-
-// requestHandover has a host request the lease from its owner.
+// requestHandover requests the lease from its owner for another host.
 func (w *world) requestHandover(l *leaseDocument, by string) {
 	w.t.Helper()
 	next := l.clone()
@@ -112,7 +108,8 @@ func (w *world) requestHandover(l *leaseDocument, by string) {
 	w.replaceLease(next)
 }
 
-// leasePrefix begins the ids of the leases of the function "test".
+// leasePrefix returns the text with which the ids of the leases of function "test"
+// begin.
 func (w *world) leasePrefix() string {
 	w.t.Helper()
 	properties, err := w.items.Properties(w.t.Context())
@@ -141,6 +138,15 @@ func (w *world) leaseDocuments() map[string]*leaseDocument {
 	return found
 }
 
+// leasesByOwner counts the leases of each owner.
+func (w *world) leasesByOwner() map[string]int {
+	n := map[string]int{}
+	for _, l := range w.leaseDocuments() {
+		n[l.owner]++
+	}
+	return n
+}
+
 func (w *world) createLease(l *leaseDocument) {
 	w.t.Helper()
 	_, err := w.leases.Create(w.t.Context(), cosmos.NewPartitionKey(l.id), l.encode())
@@ -154,13 +160,7 @@ func (w *world) replaceLease(l *leaseDocument) {
 	l.etag = resp.ETag
 }
 
-func (w *world) deleteLease(l *leaseDocument) {
-	w.t.Helper()
-	_, err := w.leases.Delete(w.t.Context(), l.id, cosmos.NewPartitionKey(l.id), l.etag)
-	must(w.t, err)
-}
-
-// createStamp creates the marker (".info") or the lock (".lock") of bootstrap.
+// createStamp creates the marker (".info") or the lock (".lock") of a bootstrap.
 func (w *world) createStamp(suffix string) {
 	w.t.Helper()
 	id := w.leasePrefix() + suffix
@@ -181,7 +181,15 @@ func (w *world) coverageGaps() (gaps []string) {
 	return gaps
 }
 
-// lsnOf is the LSN that a continuation names; 0 for "".
+// checkNoGaps checks that the leases cover every key.
+func (w *world) checkNoGaps() {
+	w.t.Helper()
+	if found := w.coverageGaps(); len(found) > 0 {
+		w.t.Errorf("coverage gaps: %v", found)
+	}
+}
+
+// lsnOf returns the LSN that a continuation names, 0 for "".
 func lsnOf(t *testing.T, continuation string) int64 {
 	t.Helper()
 	if continuation == "" {

@@ -16,16 +16,16 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// regions is an account with two write regions, the first of which can change.
+// twoRegions is an account with two write regions, the first of which can change.
 // Requests are answered by the one embedded account.
-type regions struct {
+type twoRegions struct {
 	w        *world
 	swapped  atomic.Bool
 	written  atomic.Pointer[string] // host of the last write of a lease
 	newWrite atomic.Int64           // writes of leases in the second region
 }
 
-func (r *regions) Do(req *http.Request) (*http.Response, error) {
+func (r *twoRegions) Do(req *http.Request) (*http.Response, error) {
 	base, err := url.Parse(r.w.account.Endpoint())
 	must(r.w.t, err)
 	host := req.URL.Host
@@ -60,26 +60,26 @@ func (r *regions) Do(req *http.Request) (*http.Response, error) {
 func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		core, log := observer.New(zap.WarnLevel)
-		account := &regions{w: w}
+		account := &twoRegions{w: w}
 		var early atomic.Int64
 		h := w.hostOn(account, "a", func(ctx context.Context, b Batch) error {
 			if account.swapped.Load() && b.Changes[0].LSN > 11 && account.newWrite.Load() == 0 {
 				early.Add(1)
 			}
-			return w.record("a")(ctx, b)
+			return w.recorder("a")(ctx, b)
 		}, func(_ *Function, o *Options) { o.Logger = zap.New(core) })
-		stop := w.running(h)
-		w.fill("before", 10)
+		stop := w.startHost(h)
+		w.writeMany("before", 10)
 		time.Sleep(time.Minute)
 		if at := account.written.Load(); at == nil || !strings.HasPrefix(*at, "first") {
 			t.Errorf("leases are written in %v", at)
 		}
 		account.swapped.Store(true)
 		time.Sleep(6 * time.Minute) // until the account is read again
-		w.fill("after", 10)
+		w.writeMany("after", 10)
 		time.Sleep(time.Minute)
 		stop()
-		w.complete(0)
+		w.checkComplete(0)
 		if early.Load() > 0 || account.newWrite.Load() == 0 {
 			t.Errorf("%d deliveries before the lease was confirmed; %d writes in the new region", early.Load(), account.newWrite.Load())
 		}

@@ -25,7 +25,7 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 		{ReplayOptions{Wanted: func(d DeadLetter) bool { return d.LSN > 15 }}, Replayed{Handled: 5}, 5 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store, of := &letters{}, DeadLetterSource{Function: "f", Container: "c"}
+			store, of := &memoryStore{}, DeadLetterSource{Function: "f", Container: "c"}
 			for i := range 20 {
 				d := DeadLetter{ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i%4), LSN: int64(i + 1)}
 				must(t, store.Put(t.Context(), d))
@@ -56,7 +56,7 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 					t.Errorf("key %s: %v", key, lsns)
 				}
 			}
-			if left := store.ids(); !slices.Contains(left, "other") {
+			if left := store.documentIDs(); !slices.Contains(left, "other") {
 				t.Error("the dead letter of another container was replayed")
 			}
 		})

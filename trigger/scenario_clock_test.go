@@ -10,26 +10,26 @@ import (
 func TestOneWrongDateTakesNoLease(t *testing.T) {
 	inWorld(t, 8, func(t *testing.T, w *world) {
 		var wrong atomic.Int64 // answers left
-		stopA := w.running(w.hostOn(network{w: w}, "a", w.record("a")))
+		stopA := w.startHost(w.hostOn(hostNetwork{w: w}, "a", w.recorder("a")))
 		time.Sleep(time.Second)
-		stopB := w.running(w.hostOn(network{w, func(r *http.Request) (*http.Response, error, bool) {
+		stopB := w.startHost(w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 			resp, err := w.account.Do(r)
 			if err == nil && wrong.Add(-1) >= 0 {
 				resp.Header.Set("Date", time.Now().Add(10*time.Minute).UTC().Format(http.TimeFormat))
 			}
 			return resp, err, true
-		}}, "b", w.record("b")))
+		}}, "b", w.recorder("b")))
 		time.Sleep(5 * time.Minute)
-		before := w.happened(Acquired)
+		before := w.eventCount(Acquired)
 		for range 20 {
 			wrong.Store(1)
 			time.Sleep(14*time.Second + 300*time.Millisecond)
 		}
-		if n := w.happened(Acquired) - before; n > 0 {
+		if n := w.eventCount(Acquired) - before; n > 0 {
 			t.Errorf("%d leases changed their owner", n)
 		}
 		stopA()
 		stopB()
-		w.complete(0)
+		w.checkComplete(0)
 	})
 }

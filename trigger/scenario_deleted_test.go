@@ -37,15 +37,15 @@ func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
 		t.Run(fmt.Sprint("marker deleted ", marker), func(t *testing.T) {
 			inWorld(t, 8, func(t *testing.T, w *world) {
 				core, logged := observer.New(zap.ErrorLevel)
-				stopA := w.running(w.host("a", w.record("a"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				stopA := w.startHost(w.host("a", w.recorder("a"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
 				time.Sleep(time.Minute)
-				stopB := w.running(w.host("b", w.record("b"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				stopB := w.startHost(w.host("b", w.recorder("b"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
 				time.Sleep(2*time.Minute + 3*time.Second)
-				w.fill("before", 80)
+				w.writeMany("before", 80)
 				time.Sleep(time.Minute)
 				before := w.leaseDocuments()
 				w.deleteLeases(marker)
-				w.fill("meanwhile", 80)
+				w.writeMany("meanwhile", 80)
 				time.Sleep(26 * time.Second)
 				after := w.leaseDocuments()
 				for token, l := range before {
@@ -57,10 +57,10 @@ func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Minute)
-				if got := w.owners(); got[""] > 0 {
+				if got := w.leasesByOwner(); got[""] > 0 {
 					t.Errorf("owners %v", got)
 				}
-				w.complete(80) // what was delivered after the last answered checkpoint
+				w.checkComplete(80) // what was delivered after the last answered checkpoint
 				if n := logged.FilterMessageSnippet("lease document was deleted").Len(); n != 8 {
 					t.Errorf("%d restored leases logged", n)
 				}
@@ -83,7 +83,7 @@ func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
 		t.Run(fmt.Sprint(second, " s"), func(t *testing.T) {
 			inWorld(t, 4, func(t *testing.T, w *world) {
 				slow := func(owner string) Handler {
-					record := w.record(owner)
+					record := w.recorder(owner)
 					return func(ctx context.Context, b Batch) error {
 						select {
 						case <-time.After(9 * time.Second):
@@ -93,15 +93,15 @@ func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
 						}
 					}
 				}
-				stopA := w.running(w.host("a", slow("a"), quietFromNow, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }))
+				stopA := w.startHost(w.host("a", slow("a"), quietFromNow, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }))
 				time.Sleep(30*time.Second + 300*time.Millisecond)
-				w.fill("doc", 80)
+				w.writeMany("doc", 80)
 				time.Sleep(5 * time.Second)
 				w.deleteLeases(true)
 				time.Sleep(time.Duration(second) * time.Second)
-				stopF := w.running(w.host("f", slow("f"), quietFromNow))
+				stopF := w.startHost(w.host("f", slow("f"), quietFromNow))
 				time.Sleep(6 * time.Minute)
-				w.lossless()
+				w.checkNothingLost()
 				stopA()
 				stopF()
 			})
@@ -109,8 +109,8 @@ func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
 	}
 }
 
-// lossless checks that the newest version of every document was delivered.
-func (w *world) lossless() {
+// checkNothingLost checks that the newest version of every document was delivered.
+func (w *world) checkNothingLost() {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *world) lossless() {
 
 func TestRestoredMarkerKeepsTheTimeOfTheFirst(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		stop := w.running(w.host("a", w.record("a"), quietFromNow))
+		stop := w.startHost(w.host("a", w.recorder("a"), quietFromNow))
 		time.Sleep(time.Minute)
 		w.deleteLeases(true)
 		time.Sleep(time.Minute)
@@ -140,7 +140,7 @@ func TestRestoredMarkerKeepsTheTimeOfTheFirst(t *testing.T) {
 		must(t, err)
 		var doc map[string]any
 		must(t, json.Unmarshal(resp.Body, &doc))
-		if since, _ := doc["halley.since"].(float64); int64(since) != bootEpoch {
+		if since, _ := doc["halley.since"].(float64); int64(since) != firstEpoch {
 			t.Errorf("marker %s", resp.Body)
 		}
 		stop()

@@ -37,13 +37,13 @@ func TestDrainThatReachedNothingFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(t *testing.T, w *world) {
 				quiet := func(_ *Function, o *Options) { o.Logger = zap.NewNop() }
-				_, err := w.host("a", w.record("a"), quiet).Drain(t.Context())
+				_, err := w.host("a", w.recorder("a"), quiet).Drain(t.Context())
 				must(t, err)
-				w.fill("doc", 20)
+				w.writeMany("doc", 20)
 				defer w.account.Inject(test.fault)()
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				summary, err := w.host("b", w.record("b"), quiet).Drain(ctx)
+				summary, err := w.host("b", w.recorder("b"), quiet).Drain(ctx)
 				if (err != nil) != test.fails {
 					t.Errorf("summary %+v, error %v", summary, err)
 				}
@@ -57,9 +57,9 @@ func TestDrainThatReachedNothingFails(t *testing.T) {
 
 func TestDrainOfOthersRangesIsNoError(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		stop := w.running(w.host("a", w.record("a")))
+		stop := w.startHost(w.host("a", w.recorder("a")))
 		time.Sleep(time.Minute)
-		summary, err := w.host("b", w.record("b")).Drain(t.Context())
+		summary, err := w.host("b", w.recorder("b")).Drain(t.Context())
 		if err != nil || summary.Skipped != 2 {
 			t.Errorf("summary %+v, error %v", summary, err)
 		}
@@ -77,7 +77,7 @@ func TestLeaseContainerWithDefaultTTLIsRefused(t *testing.T) {
 				ID: "expiring", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}, DefaultTTL: &test.ttl,
 			}))
 			leases := w.client().Container("db", "expiring")
-			h, err := New(leases, []Function{{Name: "test", Container: w.items, Handler: w.record("a")}}, &Options{Owner: "a"})
+			h, err := New(leases, []Function{{Name: "test", Container: w.items, Handler: w.recorder("a")}}, &Options{Owner: "a"})
 			must(t, err)
 			_, err = h.Drain(t.Context())
 			if errors.Is(err, lease.ErrSetup) != test.refused || test.refused && !strings.Contains(err.Error(), "defaultTtl to -1") {

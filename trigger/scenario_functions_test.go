@@ -16,8 +16,8 @@ import (
 func (w *world) brokenAndHealthy() *Host {
 	client := w.client()
 	h, err := New(client.Container("db", "leases"), []Function{
-		{Name: "broken", Container: client.Container("db", "missing"), Handler: w.record("a"), StartFrom: FromBeginning()},
-		{Name: "test", Container: client.Container("db", "items"), Handler: w.record("a"), StartFrom: FromBeginning()},
+		{Name: "broken", Container: client.Container("db", "missing"), Handler: w.recorder("a"), StartFrom: FromBeginning()},
+		{Name: "test", Container: client.Container("db", "items"), Handler: w.recorder("a"), StartFrom: FromBeginning()},
 	}, &Options{Owner: "a", Logger: zap.NewNop()})
 	must(w.t, err)
 	return h
@@ -26,16 +26,16 @@ func (w *world) brokenAndHealthy() *Host {
 func TestFatalErrorEndsOneFunctionAlone(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		h := w.brokenAndHealthy()
-		stop := w.running(h)
-		w.fill("doc", 5)
+		stop := w.startHost(h)
+		w.writeMany("doc", 5)
 		time.Sleep(10 * time.Minute)
-		w.complete(0)
+		w.checkComplete(0)
 		status := h.Status().Functions
 		if !strings.Contains(status[0].Problem, "missing") || status[1].Problem != "" {
 			t.Errorf("problems %q and %q", status[0].Problem, status[1].Problem)
 		}
 		stop() // in good order, although one function is ended
-		stop = w.running(h)
+		stop = w.startHost(h)
 		must(t, w.client().CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
 			ID: "missing", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}},
 		}))
@@ -54,8 +54,8 @@ func TestRunFailsWhenAllFunctionsHaveFailedForAMinute(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		client := w.client()
 		h, err := New(client.Container("db", "leases"), []Function{
-			{Name: "one", Container: client.Container("db", "missing"), Handler: w.record("a")},
-			{Name: "two", Container: client.Container("db", "absent"), Handler: w.record("a")},
+			{Name: "one", Container: client.Container("db", "missing"), Handler: w.recorder("a")},
+			{Name: "two", Container: client.Container("db", "absent"), Handler: w.recorder("a")},
 		}, &Options{Owner: "a", Logger: zap.NewNop()})
 		must(t, err)
 		began := time.Now()

@@ -14,9 +14,9 @@ import (
 // that joins waits for its end and then has its share at once.
 func TestBusyOwnerKeepsItsLease(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		w.fill("doc", 40)
+		w.writeMany("doc", 40)
 		slow := func(owner string) Handler {
-			record := w.record(owner)
+			record := w.recorder(owner)
 			return func(ctx context.Context, b Batch) error {
 				select {
 				case <-time.After(100 * time.Second):
@@ -26,9 +26,9 @@ func TestBusyOwnerKeepsItsLease(t *testing.T) {
 				}
 			}
 		}
-		stopA := w.running(w.host("a", slow("a"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
+		stopA := w.startHost(w.host("a", slow("a"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
 		time.Sleep(10 * time.Second)
-		stopB := w.running(w.host("b", slow("b"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
+		stopB := w.startHost(w.host("b", slow("b"), func(_ *Function, o *Options) { o.StopGrace = 5 * time.Minute }))
 		time.Sleep(85 * time.Second)
 		for token, l := range w.leaseDocuments() {
 			if l.owner != "a" {
@@ -39,14 +39,14 @@ func TestBusyOwnerKeepsItsLease(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * time.Second)
-		if got := w.owners(); got["a"] != 1 || got["b"] != 1 {
+		if got := w.leasesByOwner(); got["a"] != 1 || got["b"] != 1 {
 			t.Errorf("owners %v after a's calls", got)
 		}
-		w.fill("more", 20)
+		w.writeMany("more", 20)
 		time.Sleep(5 * time.Minute)
 		stopA()
 		stopB()
-		w.complete(0)
+		w.checkComplete(0)
 		for _, e := range w.eventsOf(Released) {
 			if e.Reason != HandedOver && e.Reason != Stopped {
 				t.Errorf("range %s ended: %s", e.Range, e.Reason)
@@ -72,12 +72,12 @@ func TestHandoverLeavesNoGap(t *testing.T) {
 	inWorld(t, 8, func(t *testing.T, w *world) {
 		var mu sync.Mutex
 		firstRead := map[string]time.Time{} // b's, by range
-		delayed := network{w, func(*http.Request) (*http.Response, error, bool) {
+		delayed := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
 			time.Sleep(request)
 			return nil, nil, false
 		}}
-		watched := network{w, func(r *http.Request) (*http.Response, error, bool) {
-			if id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid"); isFeed(r) {
+		watched := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			if id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid"); isFeedRead(r) {
 				mu.Lock()
 				if firstRead[id].IsZero() {
 					firstRead[id] = time.Now()
@@ -87,9 +87,9 @@ func TestHandoverLeavesNoGap(t *testing.T) {
 			time.Sleep(request)
 			return nil, nil, false
 		}}
-		stopA := w.running(w.hostOn(delayed, "a", w.record("a")))
+		stopA := w.startHost(w.hostOn(delayed, "a", w.recorder("a")))
 		time.Sleep(time.Minute)
-		stopB := w.running(w.hostOn(watched, "b", w.record("b")))
+		stopB := w.startHost(w.hostOn(watched, "b", w.recorder("b")))
 		time.Sleep(2 * time.Minute)
 		handed := 0
 		for _, e := range w.eventsOf(Released) {
@@ -112,7 +112,7 @@ func TestHandoverLeavesNoGap(t *testing.T) {
 func TestIdleFleetReadsNoLeaseDocuments(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		var reads atomic.Int64
-		stop := w.twoHosts(func(r *http.Request) (*http.Response, error, bool) {
+		stop := w.runTwoHosts(func(r *http.Request) (*http.Response, error, bool) {
 			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/colls/leases/docs/") && strings.Contains(r.URL.Path, "..") {
 				reads.Add(1)
 			}

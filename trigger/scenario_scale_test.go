@@ -14,11 +14,11 @@ import (
 func TestColdStartOfManyRangesIsQuick(t *testing.T) {
 	const ranges = 1000
 	inWorld(t, ranges, func(t *testing.T, w *world) {
-		w.fill("doc", 8*ranges)
+		w.writeMany("doc", 8*ranges)
 		var mu sync.Mutex
 		delivered := map[string]time.Duration{}
 		began := time.Now()
-		transport := network{w, func(*http.Request) (*http.Response, error, bool) {
+		transport := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
 			time.Sleep(15 * time.Millisecond)
 			return nil, nil, false
 		}}
@@ -32,7 +32,7 @@ func TestColdStartOfManyRangesIsQuick(t *testing.T) {
 			delivered[b.Range.ID] = time.Since(began)
 			return nil
 		}, func(_ *Function, o *Options) { o.Logger = zap.NewNop() })
-		stop := w.running(h)
+		stop := w.startHost(h)
 		time.Sleep(5 * time.Second)
 		mu.Lock()
 		got := len(delivered)

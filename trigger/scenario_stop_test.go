@@ -67,19 +67,19 @@ func TestStopIsPromptInEveryState(t *testing.T) {
 		"dead letter store hangs": {1, time.Minute, func(w *world, f *Function, _ *Options) func() {
 			store := hungStore{make(chan struct{})}
 			f.DeadLetters, f.Handler = store, func(context.Context, Batch) error { return Skip(errors.New("refused")) }
-			w.fill("doc", 3)
+			w.writeMany("doc", 3)
 			return func() { close(store.closed) }
 		}, grace + time.Second},
 		"handler hangs": {2, time.Minute, func(w *world, f *Function, o *Options) func() {
 			end := make(chan struct{})
 			f.Handler = func(context.Context, Batch) error { <-end; return nil }
 			o.StuckGrace = time.Hour
-			w.fill("doc", 20)
+			w.writeMany("doc", 20)
 			return func() { close(end) }
 		}, grace + time.Second},
 		"handler obeys its context": {2, time.Minute, func(w *world, f *Function, _ *Options) func() {
 			f.Handler = func(ctx context.Context, _ Batch) error { <-ctx.Done(); return ctx.Err() }
-			w.fill("doc", 20)
+			w.writeMany("doc", 20)
 			return func() {}
 		}, grace},
 		"bootstrap lock held by another host": {2, 5 * time.Second, func(w *world, _ *Function, _ *Options) func() {
@@ -97,7 +97,7 @@ func TestStopIsPromptInEveryState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, test.ranges, func(t *testing.T, w *world) {
 				var cleanUp func()
-				h := w.host("a", w.record("a"), func(f *Function, o *Options) {
+				h := w.host("a", w.recorder("a"), func(f *Function, o *Options) {
 					o.StopGrace, o.Logger = grace, zap.NewNop()
 					cleanUp = test.script(w, f, o)
 				})
@@ -112,10 +112,10 @@ func TestStopIsPromptInEveryState(t *testing.T) {
 
 func TestNothingIsAcquiredAfterStop(t *testing.T) {
 	inWorld(t, 64, func(t *testing.T, w *world) {
-		w.fill("doc", 64)
+		w.writeMany("doc", 64)
 		var stopped atomic.Bool
 		var late atomic.Int64
-		transport := network{w, func(r *http.Request) (*http.Response, error, bool) {
+		transport := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 			if isLeaseReplace(r) {
 				if stopped.Load() && !strings.Contains(bodyOf(t, r), `"Owner":null`) {
 					late.Add(1)
@@ -141,7 +141,7 @@ func TestNothingIsAcquiredAfterStop(t *testing.T) {
 		if late.Load() > 0 || calls.Load() > 0 {
 			t.Errorf("%d leases acquired and %d handler calls begun after the stop", late.Load(), calls.Load())
 		}
-		if n := w.owners()["a"]; n > 0 {
+		if n := w.leasesByOwner()["a"]; n > 0 {
 			t.Errorf("%d leases not released", n)
 		}
 	})
@@ -151,7 +151,7 @@ func TestDrainStopsWithinItsGrace(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		end := make(chan struct{})
 		defer close(end)
-		w.fill("doc", 20)
+		w.writeMany("doc", 20)
 		h := w.host("a", func(context.Context, Batch) error { <-end; return nil }, func(_ *Function, o *Options) {
 			o.Logger = zap.NewNop()
 		})
@@ -169,7 +169,7 @@ func TestDrainStopsWithinItsGrace(t *testing.T) {
 func TestCallLeftBehindAtStopIsNamedAndCounted(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		end := make(chan struct{})
-		w.fill("doc", 1)
+		w.writeMany("doc", 1)
 		core, logged := observer.New(zap.InfoLevel)
 		h := w.host("a", func(context.Context, Batch) error { <-end; return nil }, func(_ *Function, o *Options) {
 			o.Logger, o.StuckGrace = zap.New(core), time.Hour

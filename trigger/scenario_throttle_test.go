@@ -19,10 +19,10 @@ func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 	for _, status := range []int{429, 449, 503} {
 		inWorld(t, 4, func(t *testing.T, w *world) {
 			core, logged := observer.New(zap.InfoLevel)
-			h := w.host("a", w.record("a"), func(_ *Function, o *Options) { o.Logger = zap.New(core) })
-			stop := w.running(h)
+			h := w.host("a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+			stop := w.startHost(h)
 			time.Sleep(time.Minute)
-			acquired := w.happened(Acquired)
+			acquired := w.eventCount(Acquired)
 			remove := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/docs/", Status: status, RetryAfter: 2 * time.Second})
 			time.Sleep(20 * time.Second)
 			for _, r := range h.Status().Functions[0].Ranges {
@@ -31,15 +31,15 @@ func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 				}
 			}
 			time.Sleep(70 * time.Second)
-			w.fill("doc", 40)
+			w.writeMany("doc", 40)
 			time.Sleep(9 * time.Minute)
-			if w.count() > 0 {
-				t.Errorf("%d: %d delivered without trust", status, w.count())
+			if w.deliveryCount() > 0 {
+				t.Errorf("%d: %d delivered without trust", status, w.deliveryCount())
 			}
 			remove()
 			time.Sleep(15 * time.Second)
-			w.complete(0)
-			if n := w.happened(Acquired) - acquired; n > 0 {
+			w.checkComplete(0)
+			if n := w.eventCount(Acquired) - acquired; n > 0 {
 				t.Errorf("%d: %d new acquisitions", status, n)
 			}
 			for message, most := range map[string]int{"lease writes refused": 1, "lease writes accepted": 1, "lease write failed": 0} {
@@ -65,7 +65,7 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 		var limited bool
 		var window time.Time
 		written := map[string]time.Time{} // by path of the lease
-		transport := network{w, func(r *http.Request) (*http.Response, error, bool) {
+		transport := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !isLeaseReplace(r) {
@@ -79,9 +79,9 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 			window, written[r.URL.Path] = time.Now(), time.Now()
 			return nil, nil, false
 		}}
-		stop := w.running(w.hostOn(transport, "a", w.record("a"), func(_ *Function, o *Options) { o.Logger = zap.NewNop() }))
+		stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.NewNop() }))
 		time.Sleep(time.Minute)
-		acquired := w.happened(Acquired)
+		acquired := w.eventCount(Acquired)
 		mu.Lock()
 		limited = true
 		mu.Unlock()
@@ -101,10 +101,28 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 		limited = false
 		mu.Unlock()
 		time.Sleep(time.Minute)
-		w.complete(0)
-		if n := w.happened(Acquired) - acquired; n > 0 {
+		w.checkComplete(0)
+		if n := w.eventCount(Acquired) - acquired; n > 0 {
 			t.Errorf("%d new acquisitions", n)
 		}
 		stop()
+	})
+}
+
+func TestThrottledFeedKeepsItsRanges(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a"), withoutLogger))
+		time.Sleep(time.Minute)
+		acquired := w.eventCount(Acquired)
+		remove := w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 429, RetryAfter: 2 * time.Second})
+		w.writeMany("doc", 20)
+		time.Sleep(30 * time.Minute)
+		remove()
+		time.Sleep(20 * time.Second)
+		stop()
+		w.checkComplete(0)
+		if n := w.eventCount(Acquired) - acquired; n > 0 {
+			t.Errorf("%d new acquisitions", n)
+		}
 	})
 }

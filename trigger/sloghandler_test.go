@@ -81,7 +81,7 @@ func TestHostLogsToItsHandlerUnlessItHasALogger(t *testing.T) {
 	for _, logger := range []*zap.Logger{nil, zap.NewNop()} {
 		var out bytes.Buffer
 		inWorld(t, 1, func(t *testing.T, w *world) {
-			w.fill("doc", 1)
+			w.writeMany("doc", 1)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, _ = w.host("a", func(context.Context, Batch) error { return errPoison }, func(_ *Function, o *Options) {

@@ -35,7 +35,7 @@ func (w *world) stallsOf(token string) (kinds []StallKind, l Lag) {
 }
 
 // brokenStore is a dead letter store that cannot store.
-type brokenStore struct{ letters }
+type brokenStore struct{ memoryStore }
 
 func (*brokenStore) Put(context.Context, DeadLetter) error { return errors.New("disk full") }
 
@@ -52,11 +52,11 @@ func TestEveryStallIsNamed(t *testing.T) {
 		here    bool // another machine sees a silent owner instead
 	}{
 		{kind: HandlerFails, says: "no limit, next in", handler: failing},
-		{kind: HandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &letters{}, 100 }},
+		{kind: HandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &memoryStore{}, 100 }},
 		{kind: CallRuns, says: "handler call running for", handler: func(ctx context.Context, _ Batch) error { <-ctx.Done(); return nil }},
 		{kind: StorePending, says: "disk full", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &brokenStore{}, 1 }},
 		{kind: Paused, says: "paused by the circuit breaker", handler: failing, change: func(f *Function, _ *Options) {
-			f.DeadLetters, f.MaxAttempts, f.BreakerLimit, f.BreakerPause = &letters{}, 1, 1, time.Hour
+			f.DeadLetters, f.MaxAttempts, f.BreakerLimit, f.BreakerPause = &memoryStore{}, 1, 1, time.Hour
 		}},
 		{kind: RangeWaits, says: "no dead letter store", handler: func(context.Context, Batch) error { return Skip(errPoison) }},
 		{kind: FeedThrottled, says: "feed throttled for", breaks: func(w *world) func() {
@@ -71,7 +71,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 				core, log := observer.New(zap.InfoLevel)
 				handler := test.handler
 				if handler == nil {
-					handler = w.record("a")
+					handler = w.recorder("a")
 				}
 				h := w.host("a", handler, func(f *Function, o *Options) {
 					o.Logger = zap.New(core)
@@ -79,13 +79,13 @@ func TestEveryStallIsNamed(t *testing.T) {
 						test.change(f, o)
 					}
 				})
-				stop := w.running(h)
+				stop := w.startHost(h)
 				time.Sleep(30 * time.Second)
 				mend := func() {}
 				if test.breaks != nil {
 					mend = test.breaks(w)
 				}
-				w.fill("doc", 3)
+				w.writeMany("doc", 3)
 				found := func() bool {
 					return slices.ContainsFunc(h.Status().Functions[0].Ranges, func(r RangeStatus) bool {
 						return slices.ContainsFunc(r.Stalls, func(s Stall) bool { return s.Kind == test.kind }) && strings.Contains(r.Problem, test.says)
@@ -125,15 +125,15 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		core, log := observer.New(zap.InfoLevel)
 		var mended bool
-		record := w.record("a")
+		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			if !mended {
 				return errors.New("redis is down")
 			}
 			return record(ctx, b)
 		}, func(_ *Function, o *Options) { o.Logger = zap.New(core) })
-		stop := w.running(h)
-		w.fill("doc", 5)
+		stop := w.startHost(h)
+		w.writeMany("doc", 5)
 		time.Sleep(time.Hour)
 		if failed := log.FilterMessage("handler failed").Len(); failed < 5 || failed > 70 {
 			t.Errorf("%d lines about one failure in an hour", failed)
@@ -145,33 +145,33 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 		mended = true
 		time.Sleep(time.Minute)
 		stop()
-		if w.happened(Stalled) != 1 || w.happened(Recovered) != 1 {
-			t.Errorf("%d times stalled, %d times recovered", w.happened(Stalled), w.happened(Recovered))
+		if w.eventCount(Stalled) != 1 || w.eventCount(Recovered) != 1 {
+			t.Errorf("%d times stalled, %d times recovered", w.eventCount(Stalled), w.eventCount(Recovered))
 		}
-		w.complete(0)
+		w.checkComplete(0)
 	})
 }
 
 func TestSlowRangeStallsAfterItsTime(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		record := w.record("a")
+		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			time.Sleep(2 * time.Minute)
 			return record(ctx, b)
 		}, func(f *Function, _ *Options) { f.StallAfter = 90 * time.Second })
-		stop := w.running(h)
-		w.fill("doc", 1)
+		stop := w.startHost(h)
+		w.writeMany("doc", 1)
 		time.Sleep(80 * time.Second)
-		if n := w.happened(Stalled); n != 0 {
+		if n := w.eventCount(Stalled); n != 0 {
 			t.Errorf("stalled %d times after 80 s", n)
 		}
 		time.Sleep(20 * time.Second)
-		if n := w.happened(Stalled); n != 1 {
+		if n := w.eventCount(Stalled); n != 1 {
 			t.Errorf("stalled %d times after 100 s", n)
 		}
 		time.Sleep(time.Minute)
 		stop()
-		if n := w.happened(Recovered); n != 1 {
+		if n := w.eventCount(Recovered); n != 1 {
 			t.Errorf("recovered %d times", n)
 		}
 	})
@@ -180,7 +180,7 @@ func TestSlowRangeStallsAfterItsTime(t *testing.T) {
 // The owner of a lease dies: other machines see how long it has been silent.
 func TestSilentOwnerIsNamed(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 1)
+		w.writeMany("doc", 1)
 		dead := newLeaseDocument(w.leasePrefix(), "0", "", "FF")
 		dead.owner = "gone"
 		w.createLease(dead)
@@ -201,11 +201,11 @@ func TestSilentOwnerIsNamed(t *testing.T) {
 // A stall lasts since its first failure, also if that was an earlier owner's.
 func TestStallIsInherited(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 3)
+		w.writeMany("doc", 3)
 		failing := func(context.Context, Batch) error { return errors.New("redis is down") }
 		began := time.Now()
 		for _, owner := range []string{"a", "b"} {
-			stop := w.running(w.host(owner, failing))
+			stop := w.startHost(w.host(owner, failing))
 			time.Sleep(5 * time.Minute)
 			stop()
 		}
@@ -222,20 +222,20 @@ func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		core, log := observer.New(zap.InfoLevel)
 		logged := func(_ *Function, o *Options) { o.Logger = zap.New(core) }
-		stopA := w.running(w.host("a", w.record("a"), logged))
-		w.fill("one", 20)
+		stopA := w.startHost(w.host("a", w.recorder("a"), logged))
+		w.writeMany("one", 20)
 		time.Sleep(time.Minute)
-		stopB := w.running(w.host("b", w.record("b"), logged))
-		w.fill("two", 20)
+		stopB := w.startHost(w.host("b", w.recorder("b"), logged))
+		w.writeMany("two", 20)
 		time.Sleep(2 * time.Minute)
 		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
-		w.fill("three", 20)
+		w.writeMany("three", 20)
 		time.Sleep(time.Minute)
 		stopA()
 		time.Sleep(time.Minute)
 		stopB()
-		w.complete(0)
+		w.checkComplete(0)
 		for _, message := range []string{"lease acquired", "lease handed over", "range split; its children continue", "range caught up", "lease released"} {
 			if log.FilterMessage(message).Len() == 0 {
 				t.Errorf("the log lacks %q", message)

@@ -4,10 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
-func TestJudgeErrorsOfSeveralParts(t *testing.T) {
+func TestJudgeBatch(t *testing.T) {
+	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
+	c := func(ordinals ...int64) (changes []Change) {
+		for _, o := range ordinals {
+			changes = append(changes, Change{seq: o})
+		}
+		return changes
+	}
+	bad := errors.New("bad")
+	tests := []struct {
+		name           string
+		err            error
+		handled, fails int
+		giveUp         bool
+	}{
+		{"nil", nil, 3, 0, false},
+		{"plain", bad, 0, 3, false},
+		{"skip", Skip(bad), 0, 3, true},
+		{"skip of nil", Skip(nil), 3, 0, false},
+		{"one failed", Failed(bad, c(2)...), 2, 1, false},
+		{"skip one", Skip(Failed(bad, c(2)...)), 2, 1, true},
+		{"one failed for good", Failed(Skip(bad), c(2)...), 2, 1, true},
+		{"none named", Failed(bad), 0, 3, false},
+		{"a change that was not in the batch", Failed(bad, c(2, 9)...), 0, 3, false},
+		{"from the second", FailedFrom(bad, c(2)[0]), 1, 2, false},
+		{"wrapped", fmt.Errorf("write: %w", Failed(bad, c(3)...)), 2, 1, false},
+		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
+	}
+	for _, test := range tests {
+		failed, final := judgeBatch(batch, test.err)
+		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
+			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
+		}
+		if test.err != nil && !errors.Is(test.err, bad) {
+			t.Errorf("%s hides its cause", test.name)
+		}
+	}
+}
+
+func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
 	c := func(seq int64) Change { return Change{seq: seq} }
 	bad, worse := errors.New("bad"), errors.New("worse")
@@ -26,7 +66,7 @@ func TestJudgeErrorsOfSeveralParts(t *testing.T) {
 		{"one given up, one to be tried again", errors.Join(Skip(Failed(bad, c(1))), Failed(worse, c(2))), 1, 2, false},
 		{"given up, and something else", errors.Join(Skip(bad), worse), 0, 3, false},
 		{"a panic with one failed", &PanicError{Value: Failed(bad, c(1))}, 0, 3, false},
-		{"a panic with what was given up", &PanicError{Value: Skip(bad)}, 0, 3, false},
+		{"a panic with a final error", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
 		failed, final := judgeBatch(batch, test.err)
@@ -36,11 +76,64 @@ func TestJudgeErrorsOfSeveralParts(t *testing.T) {
 	}
 }
 
-// A handler that collects an error for each change that failed.
-func TestJoinedFailuresAllComeAgain(t *testing.T) {
+func TestPartialFailureRedeliversOnlyFailedChanges(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.fill("doc", 10)
-		record := w.record("a")
+		w.writeMany("doc", 10)
+		var calls []string
+		h := func(_ context.Context, b Batch) error {
+			var ids []string
+			var odd []Change
+			for i, c := range b.Changes {
+				ids = append(ids, strings.TrimPrefix(c.ID(), "doc"))
+				if b.Attempt == 1 && i%2 == 1 {
+					odd = append(odd, c)
+				}
+			}
+			calls = append(calls, fmt.Sprint(b.Attempt, ":", strings.Join(ids, "")))
+			return Failed(errIf(len(odd) > 0), odd...)
+		}
+		summary, err := w.host("a", h, withoutBisection).Drain(t.Context())
+		must(t, err)
+		if fmt.Sprint(calls) != "[1:0123456789 2:13579]" {
+			t.Errorf("calls %v", calls)
+		}
+		if summary.Behind != 0 {
+			t.Errorf("summary %+v", summary)
+		}
+	})
+}
+
+func errIf(failed bool) error {
+	if failed {
+		return errors.New("failed")
+	}
+	return nil
+}
+
+func TestFailedFromRedeliversTheRest(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 6)
+		var calls []string
+		h := func(_ context.Context, b Batch) error {
+			calls = append(calls, fmt.Sprint(b.Attempt, ":", len(b.Changes), b.Changes[0].ID()))
+			if b.Attempt == 1 {
+				return FailedFrom(errors.New("stopped"), b.Changes[4])
+			}
+			return nil
+		}
+		_, err := w.host("a", h, withoutBisection).Drain(t.Context())
+		must(t, err)
+		if fmt.Sprint(calls) != "[1:6doc0 2:2doc4]" {
+			t.Errorf("calls %v", calls)
+		}
+	})
+}
+
+// The handler joins one error for each change that failed.
+func TestJoinedFailuresAreAllRedelivered(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 10)
+		record := w.recorder("a")
 		_, err := w.host("a", func(ctx context.Context, b Batch) error {
 			var failures []error
 			good := b
@@ -55,6 +148,6 @@ func TestJoinedFailuresAllComeAgain(t *testing.T) {
 			return errors.Join(record(ctx, good), errors.Join(failures...))
 		}).Drain(t.Context())
 		must(t, err)
-		w.complete(0)
+		w.checkComplete(0)
 	})
 }

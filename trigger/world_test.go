@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -20,10 +22,11 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/backoff"
 )
 
-// world is an embedded account with a monitored container and a lease
-// container, inside a synctest bubble: time is virtual.
+// world is an embedded account with a monitored container and a lease container,
+// inside a synctest bubble: time is virtual.
 type world struct {
 	t       *testing.T
 	account *emulator.Account
@@ -31,14 +34,14 @@ type world struct {
 	leases  *cosmos.Container
 
 	mu        sync.Mutex
-	before    func(*http.Request) // sees each request ahead of the account; or nil
-	sent      traffic
+	onRequest func(*http.Request) // gets each request before the account does; may be nil
+	sent      requestCounts
 	written   map[string]int // newest version of each document
 	delivered []delivered
 	events    []Event
 }
 
-// delivery is one change as a handler saw it.
+// delivered is one change as a handler got it.
 type delivered struct {
 	owner   string
 	token   string
@@ -54,7 +57,7 @@ type document struct {
 	Version int    `json:"version"`
 }
 
-// inWorld runs test in a bubble, on a container with n ranges.
+// inWorld runs test in a bubble, on a container with a number of ranges.
 func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		account, err := emulator.New(nil)
@@ -82,8 +85,8 @@ func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
 	})
 }
 
-// client is a connection of its own to the account.
-func (w *world) client() *cosmos.Client { return w.clientOn(counted{w}) }
+// client returns a new connection to the account.
+func (w *world) client() *cosmos.Client { return w.clientOn(countingTransport{w}) }
 
 func (w *world) clientOn(t policy.Transporter) *cosmos.Client {
 	cred, err := cosmos.KeyCredential(emulator.Key)
@@ -116,8 +119,8 @@ func (w *world) write(player, id string) {
 	w.mu.Unlock()
 }
 
-// fill writes one version of n documents, each with a key of its own.
-func (w *world) fill(prefix string, n int) {
+// writeMany writes one version of n documents, each with its own partition key.
+func (w *world) writeMany(prefix string, n int) {
 	w.t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("%s%d", prefix, i)
@@ -125,8 +128,8 @@ func (w *world) fill(prefix string, n int) {
 	}
 }
 
-// record is a handler that writes down what it gets.
-func (w *world) record(owner string) Handler {
+// recorder returns a handler that records the changes it gets.
+func (w *world) recorder(owner string) Handler {
 	return func(_ context.Context, b Batch) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -141,23 +144,17 @@ func (w *world) record(owner string) Handler {
 	}
 }
 
-// host makes a host with short names and the default intervals.
+// host makes a host with one function and the default intervals.
 func (w *world) host(owner string, handler Handler, change ...func(*Function, *Options)) *Host {
-	return w.hostOn(counted{w}, owner, handler, change...)
+	return w.hostOn(countingTransport{w}, owner, handler, change...)
 }
 
-// observe records an event.
-func (w *world) observe(e Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
-}
-
+// hostOn makes a host that sends its requests through a transport.
 func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
 	w.t.Helper()
 	client := w.clientOn(t)
 	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning()}
-	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){w.observe}}
+	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){w.recordEvent}}
 	for _, c := range change {
 		c(&f, &o)
 	}
@@ -166,8 +163,32 @@ func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, chan
 	return h
 }
 
-// running starts a host; stop ends it in good order and waits for it.
-func (w *world) running(h *Host) (stop func()) {
+// hostOf makes a host of several functions. Functions without a container read the
+// monitored container.
+func (w *world) hostOf(t *testing.T, o Options, functions ...Function) *Host {
+	t.Helper()
+	client := w.client()
+	for i := range functions {
+		if functions[i].Container == nil {
+			functions[i].Container = client.Container("db", "items")
+		}
+		functions[i].StartFrom = FromBeginning()
+	}
+	o.Owner = "a"
+	h, err := New(client.Container("db", "leases"), functions, &o)
+	must(t, err)
+	return h
+}
+
+// recordEvent records an event.
+func (w *world) recordEvent(e Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+// startHost starts a host; stop stops it and waits until it has returned.
+func (w *world) startHost(h *Host) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
@@ -180,15 +201,15 @@ func (w *world) running(h *Host) (stop func()) {
 	}
 }
 
-// count is how many deliveries there were so far.
-func (w *world) count() int {
+// deliveryCount returns the number of changes delivered so far.
+func (w *world) deliveryCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.delivered)
 }
 
-// documents is how many documents were delivered, however often.
-func (w *world) documents() int {
+// deliveredDocuments returns the number of different documents delivered so far.
+func (w *world) deliveredDocuments() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ids := map[string]bool{}
@@ -198,7 +219,8 @@ func (w *world) documents() int {
 	return len(ids)
 }
 
-func (w *world) happened(kind EventKind) (n int) {
+// eventCount returns the number of events of a kind.
+func (w *world) eventCount(kind EventKind) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {
@@ -209,10 +231,10 @@ func (w *world) happened(kind EventKind) (n int) {
 	return n
 }
 
-// complete checks that the newest version of every document was delivered,
-// that the first deliveries of each document come in the order of its
-// versions, and that no more than allowed came twice.
-func (w *world) complete(allowed int) {
+// checkComplete checks that the newest version of every document was delivered,
+// that the first deliveries of each document are in the order of its versions, and
+// that at most allowed changes were delivered twice.
+func (w *world) checkComplete(allowed int) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,13 +268,24 @@ func (w *world) complete(allowed int) {
 	}
 }
 
-// source is that of the dead letters of a host's function.
+// source returns the source of the dead letters of a host's function.
 func (w *world) source() DeadLetterSource {
 	return Function{Name: "test", Container: w.items}.DeadLetterSource()
 }
 
-// recreate deletes a container and creates another of its name.
-func (w *world) recreate(container, keyPath string) {
+// newestContinuation returns the continuation after the last change of the only range.
+func (w *world) newestContinuation() string {
+	w.t.Helper()
+	ranges, err := w.items.Ranges(w.t.Context())
+	must(w.t, err)
+	page, err := w.items.ReadFeed(w.t.Context(), cosmos.FeedRequest{Range: ranges[0], Start: cosmos.StartNow})
+	must(w.t, err)
+	defer page.Release()
+	return page.Continuation
+}
+
+// recreateContainer deletes a container and creates another one with its name.
+func (w *world) recreateContainer(container, keyPath string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, w.account.Endpoint()+"/dbs/db/colls/"+container, nil)
 	must(w.t, err)
@@ -268,44 +301,67 @@ func (w *world) recreate(container, keyPath string) {
 	}))
 }
 
-// emulatorToken is an Entra ID token as the official emulator takes it: its
+// sendTransaction sends a transactional batch for the documents of one player.
+func (w *world) sendTransaction(player, operations string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.account.Endpoint()+"/dbs/db/colls/items/docs", strings.NewReader(operations))
+	must(w.t, err)
+	r.Header.Set("Authorization", emulatorToken())
+	r.Header.Set("X-Ms-Cosmos-Is-Batch-Request", "true")
+	r.Header.Set("X-Ms-Documentdb-Partitionkey", fmt.Sprintf("[%q]", player))
+	resp, err := w.account.Do(r)
+	must(w.t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		w.t.Fatalf("batch: %s", resp.Status)
+	}
+}
+
+// emulatorToken is an Entra ID token that the official emulator accepts: its
 // signature is the text of the master key.
 func emulatorToken() string {
 	part := base64.RawURLEncoding.EncodeToString
 	return url.QueryEscape("type=aad&ver=1.0&sig=" + part([]byte(`{"alg":"RS256"}`)) + "." + part([]byte(`{}`)) + "." + part([]byte(emulator.Key)))
 }
 
-// bootEpoch is what a lease that is created when a bubble begins counts its
-// epochs from: the service's clock.
-const bootEpoch = 946684800
+// firstEpoch is the epoch of a lease that is created when a bubble begins: the Unix
+// time of the service's clock.
+const firstEpoch = 946684800
 
-// traffic counts requests by what they are for.
-type traffic struct{ feed, writes int }
+// failAlways is a handler that always fails.
+func failAlways(context.Context, Batch) error { return errors.New("sink is down") }
 
-func (t traffic) minus(o traffic) traffic { return traffic{t.feed - o.feed, t.writes - o.writes} }
-
-func (w *world) requests() traffic {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sent
+// withDelay wraps a handler so that each call takes d longer.
+func withDelay(d time.Duration, h Handler) Handler {
+	return func(ctx context.Context, b Batch) error {
+		if err := backoff.Sleep(ctx, d); err != nil {
+			return err
+		}
+		return h(ctx, b)
+	}
 }
 
-// counted is the account as a transport that counts.
-type counted struct{ w *world }
+func isPoison(c *Change) bool { return c.ID() == "poison" }
 
-func (c counted) Do(r *http.Request) (*http.Response, error) {
-	c.w.mu.Lock()
-	switch {
-	case r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/colls/items/docs"):
-		c.w.sent.feed++
-	case strings.Contains(r.URL.Path, "/colls/leases/docs/") && r.Method != http.MethodGet,
-		strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && r.Header.Get("Content-Type") == "application/json":
-		c.w.sent.writes++
-	}
-	before := c.w.before
-	c.w.mu.Unlock()
-	if before != nil {
-		before(r)
-	}
-	return c.w.account.Do(r)
+// withoutBisection keeps failing batches together.
+func withoutBisection(f *Function, _ *Options) { f.NoBisection = true }
+
+// withoutLogger removes the logger from tests that expect errors.
+func withoutLogger(_ *Function, o *Options) { o.Logger = nil }
+
+// fromNow starts a function with the changes written after its bootstrap.
+func fromNow(f *Function, _ *Options) { f.StartFrom = FromNow() }
+
+// mergeRanges merges the two ranges of a container and gives the leases positions in
+// the merged range. In a merged range no position inside a page can be named.
+func mergeRanges(t *testing.T, w *world) {
+	t.Helper()
+	_, err := w.host("x", w.recorder("x")).Drain(t.Context())
+	must(t, err)
+	_, err = w.account.Merge("db", "items", "0", "1")
+	must(t, err)
+	w.writeMany("first", 1)
+	_, err = w.host("x", w.recorder("x")).Drain(t.Context())
+	must(t, err)
+	w.delivered, w.written = nil, map[string]int{}
 }

@@ -7,256 +7,297 @@ var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, pr
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
-		{"trigger/store.go", "doc, l.etag)", `doc, "")`},
+		{"trigger/internal/lease/store.go", "doc, l.etag)", `doc, "")`},
 	}},
 	{"delete-without-if-match", "only the owner retires a lease", []edit{
-		{"trigger/store.go", "l.partitionKey, l.etag)\n\treturn err", "l.partitionKey, \"\")\n\treturn err"},
+		{"trigger/internal/lease/store.go", "l.partitionKey, l.etag)\n\treturn err", "l.partitionKey, \"\")\n\treturn err"},
 	}},
 	{"owner-by-name", "two processes with the same owner name are two owners", []edit{
-		{"trigger/lease.go", "return l.owner == id.owner && l.properties[incarnationProperty] == id.incarnation && l.epoch() == id.epoch", "return l.owner == id.owner"},
+		{"trigger/internal/lease/document.go", "return ownership{owner: l.owner, incarnation: l.properties[incarnationProperty], epoch: l.Epoch()}", "return ownership{owner: l.owner}"},
 	}},
 	{"adopt-any-etag", "after a conflict, a host gives up a lease that another host owns", []edit{
-		{"trigger/keeper.go", "if !fresh.heldBy(k.id) {", "if fresh.heldBy(identity{}) {"},
+		{"trigger/internal/lease/writer.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
-		{"trigger/store.go", "me.epoch = l.epoch() + 1", "me.epoch = max(l.epoch(), 1)"},
+		{"trigger/internal/lease/store.go", "fmt.Sprint(l.Epoch() + 1)", "fmt.Sprint(max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
-		{"trigger/keeper.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
+		{"trigger/internal/lease/writer.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
 	}},
 	{"no-self-fence", "no delivery begins on a lease that may have expired", []edit{
-		{"trigger/keeper.go", "ok, written := k.trusted()\n\t\tif ok {", "ok, written := k.trusted()\n\t\tif ok || true {"},
+		{"trigger/internal/lease/writer.go", "\t\tif trusted {", "\t\tif trusted || true {"},
+	}},
+	{"loss-not-noticed", "no delivery begins after the lease is lost", []edit{
+		{"trigger/internal/lease/writer.go", "\t\tif loss := w.Err(); loss != nil {\n\t\t\treturn loss\n\t\t}\n\t\tif trusted {", "\t\tif trusted {"},
 	}},
 	{"trust-from-the-answer", "trust in a lease begins when its write is sent", []edit{
-		{"trigger/keeper.go", "k.adopt(next, sent, write)", "_ = sent\n\t\tk.adopt(next, time.Now(), write)"},
+		{"trigger/internal/lease/writer.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
 	}},
 	{"trust-after-reading-back", "if the answer to an acquisition is lost, the lease is trusted after the next write", []edit{
-		{"trigger/store.go", "return fresh, me, time.Time{}, nil", "return fresh, me, sent, nil"},
+		{"trigger/internal/lease/store.go", "return fresh, time.Time{}, nil", "return fresh, sent, nil"},
 	}},
 	{"trust-without-margin", "trust ends before the expiration does", []edit{
-		{"trigger/keeper.go", "o.Expiration - o.Expiration/10", "2 * o.Expiration"},
+		{"trigger/internal/lease/writer.go", "trustedFor: expiration - expiration/10", "trustedFor: 2 * expiration"},
 	}},
 	{"duplicate-lease-not-released", "a range has one owner, even if it has two lease documents", []edit{
-		{"trigger/function.go", "\t\tf.vacate(ctx, l)", "\t\t_ = l"},
+		{"trigger/internal/lease/set.go", "\t\ts.requestDuplicate(ctx, l)", "\t\t_ = l"},
 	}},
 	{"duplicate-lease-by-position", "if a range has two lease documents, all hosts use the one acquired last", []edit{
-		{"trigger/function.go", "cmp.Compare(b.epoch(), a.epoch()), ", ""},
+		{"trigger/internal/lease/duplicate.go", "cmp.Compare(b.Epoch(), a.Epoch()), ", ""},
 	}},
 	{"unclaimed-lease-not-taken", "leases that under-loaded hosts do not take may be taken by any host", []edit{
-		{"trigger/balance.go", "if s.free && s.left &&", "if false &&"},
+		{"trigger/internal/lease/balance.go", "if v.Free && v.Unclaimed &&", "if false &&"},
 	}},
 	{"write-without-etag", "a lease is never written without If-Match", []edit{
-		{"trigger/store.go", "if resp.ETag == \"\" {", "if false {"},
+		{"trigger/internal/lease/store.go", "if resp.ETag == \"\" {", "if false {"},
 	}},
-	{"write-waits-for-ever", "a lease survives if one answer does not come", []edit{
-		{"trigger/keeper.go", "context.WithTimeout(outer, k.trust/2)", "context.WithTimeout(outer, time.Hour)"},
+	{"write-waits-forever", "a lease survives if one answer does not come", []edit{
+		{"trigger/internal/lease/writer.go", "context.WithTimeout(ctx, w.trustedFor/2)", "context.WithTimeout(ctx, time.Hour)"},
 	}},
 	{"suspend-not-noticed", "after its machine was suspended, a host confirms its lease before it delivers", []edit{
-		{"trigger/keeper.go", "&& wall < k.trust && wall > -k.trust", "|| wall < 0"},
+		{"trigger/internal/lease/writestate.go", "&& wall < limit && wall > -limit", "|| wall < 0"},
 	}},
 	{"wall-clock-expiry", "no host's clock decides who owns a lease", []edit{
-		{"trigger/store.go", "func (s *leaseStore) now() time.Time { return s.container.Client().Now() }", "func (s *leaseStore) now() time.Time { return time.Now() }"},
+		{"trigger/internal/lease/store.go", "func (s *leaseStore) serviceNow() time.Time { return s.container.Client().Now() }", "func (s *leaseStore) serviceNow() time.Time { return time.Now() }"},
+		{"trigger/internal/lease/set.go", "return s.cfg.Leases.Client().Now()", "return time.Now()"},
 	}},
 	{"expiry-ignores-rounding", "a lease is not taken early although its time has whole seconds", []edit{
-		{"trigger/lease.go", "l.written.Add(expiration + time.Second)", "l.written.Add(expiration - time.Second)"},
+		{"trigger/internal/lease/document.go", "l.written.Add(expiration + time.Second)", "l.written.Add(expiration - time.Second)"},
 	}},
 	{"announced-expiration-ignored", "if owner and reader have different expirations, the longer one holds", []edit{
-		{"trigger/lease.go", "expiration = max(expiration, d)", "_ = d"},
+		{"trigger/internal/lease/document.go", "expiration = max(expiration, d)", "_ = d"},
 	}},
 	{"handover-in-mid-batch", "a handover happens after the running batch", []edit{
-		{"trigger/keeper.go", "k.yield(errHandedOver)", "k.lose(errHandedOver)"},
+		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
 	}},
-	{"stuck-handler-keeps-the-lease", "a host gives up a range if its handler does not return", []edit{
-		{"trigger/delivery.go", "grace := time.NewTimer(w.f.host.opts.StuckGrace)", "grace := time.NewTimer(100 * w.f.host.opts.StuckGrace)"},
+	{"busy-owner-robbed", "a lease is not taken from a busy owner that renews it", []edit{
+		{"trigger/internal/lease/balance.go", "Free: l.Free(now, expiration), Halley", "Free: l.Free(now, expiration) || l.properties[busyProperty] != \"\", Halley"},
+	}},
+	{"lease-acquired-after-a-stop", "nothing is acquired after a stop", []edit{
+		{"trigger/acquiring.go", "\t\tif ctx.Err() != nil {\n\t\t\treturn\n\t\t}\n\t\tworking.Go(", "\t\tworking.Go("},
+		{"trigger/internal/lease/set.go", "\tif cause := context.Cause(ctx); cause != nil {\n\t\treturn nil, cause\n\t}\n\tfinish", "\tfinish"},
+	}},
+	{"hung-handler-keeps-the-lease", "a host gives up a range if its handler does not return", []edit{
+		{"trigger/invoke.go", "late := time.NewTimer(grace)", "late := time.NewTimer(100 * grace)"},
 	}},
 }
 
 var checkpoints = []mutant{
 	{"checkpoint-before-handling", "a checkpoint covers only handled changes", []edit{
-		{"trigger/lane.go", "v, err := l.attempt(held, g)", "l.worker.finish(g.changes)\n\t\tv, err := l.attempt(held, g)"},
+		{"trigger/internal/delivery/lane.go", "v := l.calls.CallHandler(", "l.finishItems(g.items)\n\tv := l.calls.CallHandler("},
 	}},
 	{"read-position-is-saved", "a checkpoint covers only handled changes", []edit{
-		{"trigger/reader.go", "\t\tposition = page.Continuation\n", "\t\tposition = page.Continuation\n\t\tw.keeper.advance(position, true)\n"},
+		{"trigger/reading.go", "w.rangeDelivery.CaughtUp(page.NotModified)\n", "w.rangeDelivery.CaughtUp(page.NotModified)\n\tw.held.Advance(page.Continuation, true)\n"},
 	}},
 	{"empty-page-acknowledged-at-once", "a checkpoint does not pass changes that are read but not handled", []edit{
-		{"trigger/reader.go", "\t\tposition = page.Continuation\n", "\t\tposition = page.Continuation\n\t\tif idle {\n\t\t\tw.keeper.advance(position, true)\n\t\t}\n"},
+		{"trigger/reading.go", "w.rangeDelivery.CaughtUp(page.NotModified)\n", "w.rangeDelivery.CaughtUp(page.NotModified)\n\tif page.NotModified {\n\t\tw.held.Advance(page.Continuation, true)\n\t}\n"},
 	}},
 	{"etag-of-304-ignored", "an answer without changes also moves the position", []edit{
-		{"trigger/reader.go", "if !idle || moved {", "if !idle && moved {"},
+		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/progress.go", "quotedLSN(items[end-1].LSN)", "quotedLSN(items[end].LSN)"},
+		{"trigger/internal/delivery/progress.go", "quotedLSN(o.changes[n-1].lsn)", "quotedLSN(o.changes[n].lsn)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
-		{"trigger/progress.go", "for end > 0 && items[end-1].LSN == items[first].LSN {", "for false {"},
+		{"trigger/internal/delivery/progress.go", "for n > 0 && o.changes[n-1].lsn == o.changes[n].lsn {", "for false {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/progress.go", "inside: !byKeys && namesLSNs(page),", "inside: len(page.Items) > 0,"},
+		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && namesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
+	}},
+	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
+		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
-		{"trigger/keeper.go", "next.continuation = k.acknowledged", "if change == nil {\n\t\tnext.continuation = k.acknowledged\n\t}"},
+		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
 	}},
 	{"drain-stops-after-a-page", "a drain ends when it has caught up", []edit{
-		{"trigger/reader.go", "if idle && w.drain {", "if w.drain {"},
+		{"trigger/internal/feed/reader.go", "if idle && r.UntilCaughtUp {", "if r.UntilCaughtUp {"},
 	}},
 	{"drain-calls-behind-idle", "a range that cannot be read is not caught up", []edit{
 		{"trigger/drain.go", "return nil, false, err\n", "return nil, true, nil\n"},
 	}},
 	{"end-of-context-is-success", "a cancelled call has not handled its changes", []edit{
-		{"trigger/delivery.go", "err := w.call(held, b)", "err := w.call(held, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
+		{"trigger/handling.go", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
 	}},
 }
 
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
-		{"trigger/worker.go", "readErr = w.read(reader, pages)", "readErr = w.read(reader, pages)\n\t\t\tif errors.Is(readErr, errSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
-		{"trigger/worker.go", "w.split(reader, held)", "w.split(held, held)"},
-		{"trigger/worker.go", "parent.continuation = w.keeper.position()", "parent.continuation = w.tally.snapshot().Continuation"},
+		{"trigger/worker.go", "readErr = w.newReader().Run(reading, pages)", "readErr = w.newReader().Run(reading, pages)\n\t\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
+		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, true)\n\t\tchildren, err = w.held.Split(held, held,"},
 	}},
 	{"split-without-confirmation", "a host that lost the lease creates no children", []edit{
-		{"trigger/worker.go", "if err := w.keeper.prove(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
+		{"trigger/internal/lease/held.go", "if err := h.ConfirmOwnership(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
 	}},
 	{"ancestor-counts-as-child", "only leases inside the parent cover its children", []edit{
-		{"trigger/worker.go", "inside, highest, err := w.f.inside(reader, parent)", "inside, highest, err := w.f.inside(reader, newLease(\"\", \"\", span{\"\", \"FF\"}, true))"},
+		{"trigger/internal/lease/held.go", "NewIndex(all).leasesInside(parent)", `NewIndex(all).leasesInside(newKeysLease(Span{"", "FF"}, ""))`},
 	}},
 	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
-		{"trigger/worker.go", "inside, highest, err := w.f.inside(reader, parent)", "_ = w.f.store.delete(held, w.keeper.lease)\n\tinside, highest, err := w.f.inside(reader, parent)"},
+		{"trigger/internal/lease/held.go", "inside, highest := NewIndex(all).leasesInside(parent)", "_ = h.store.deleteLease(ctx, h.lease)\n\tinside, highest := NewIndex(all).leasesInside(parent)"},
 	}},
 	{"child-epoch-of-its-parent", "a sink that fences by epoch accepts children and refuses late writes of their parent", []edit{
-		{"trigger/worker.go", "strconv.FormatInt(highest+1, 10)", "strconv.FormatInt(highest-1, 10)"},
+		{"trigger/internal/lease/held.go", "setEpoch(missing, highest+1)", "setEpoch(missing, highest-1)"},
 	}},
 	{"child-overwrites", "the first creation of a child is not overwritten", []edit{
-		{"trigger/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
+		{"trigger/internal/lease/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
 	}},
 	{"retired-child-created-again", "a retired child is not created again", []edit{
-		{"trigger/worker.go", "range missing(parent, children, inside, w.f.store.prefix) {", "range children {"},
+		{"trigger/internal/lease/held.go", "missing = missingChildren(parent, children, inside, h.store.idPrefix)", "missing = children"},
 	}},
 	{"child-next-to-its-parts", "children cover each key once", []edit{
-		{"trigger/worker.go", "if gap.equals(c.span) {", "if gap.known() {"},
+		{"trigger/internal/lease/split.go", "if gap.equalTo(c.span) {", "if gap.isKnown() {"},
 	}},
 	{"child-not-fenced", "no child is created on a lease that may have expired", []edit{
-		{"trigger/worker.go", "if err := w.keeper.await(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
+		{"trigger/internal/lease/held.go", "if err := h.WaitTrusted(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
 	}},
 	{"child-epoch-not-raised", "an epoch rises from parent to child", []edit{
-		{"trigger/topology.go", "fmt.Sprint(l.epoch() + 1)", "fmt.Sprint(0)"},
+		{"trigger/internal/lease/split.go", "fmt.Sprint(parent.Epoch() + 1)", "fmt.Sprint(0)"},
 	}},
 	{"merged-range-read-whole", "after a merge a lease reads its own keys", []edit{
-		{"trigger/reader.go", "return l.span.intersect(spanOf(r))", "return spanOf(r)"},
+		{"trigger/internal/lease/split.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
 	}},
 	{"completing-split-is-final", "410/1007 means that a split is in progress", []edit{
-		{"trigger/outcome.go", "substatus == 1002 || substatus == 1007", "substatus == 1002"},
-		{"trigger/outcome.go", "status == 410 && substatus == 1000,", "status == 410 && (substatus == 1000 || substatus == 1007),"},
+		{"trigger/cosmos/outcome.go", "substatus == 1002 || substatus == 1007", "substatus == 1002"},
+		{"trigger/cosmos/outcome.go", "status == 410 && substatus == 1000,", "status == 410 && (substatus == 1000 || substatus == 1007),"},
 	}},
 	{"recreated-container-not-noticed", "a position is not used on another container", []edit{
-		{"trigger/reader.go", "ResourceID: f.store.monitoredRID,", ""},
+		{"trigger/internal/feed/source.go", "ResourceID: s.ResourceID,", ""},
 	}},
 }
 
 var bootstraps = []mutant{
 	{"marker-first", "when the marker exists, leases cover every key", []edit{
-		{"trigger/bootstrap.go", "\t\tlock, err := f.lock(ctx)", "\t\tif _, err := f.store.createStamp(ctx, f.store.markerID(), nil); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlock, err := f.lock(ctx)"},
+		{"trigger/internal/lease/bootstrap.go", "\tlock, err := c.takeLock(ctx)", "\tif _, err := c.store.createStamp(ctx, c.store.markerID(), nil); err != nil {\n\t\treturn err\n\t}\n\tlock, err := c.takeLock(ctx)"},
 	}},
 	{"bootstrap-outlasts-its-lock", "two bootstraps do not create leases together", []edit{
-		{"trigger/bootstrap.go", "taken.Add(lockTTL-lockMargin)", "taken.Add(time.Hour)"},
+		{"trigger/internal/lease/bootstrap.go", "taken.Add(lockTTL-lockMargin)", "taken.Add(time.Hour)"},
 	}},
 	{"gap-filled-at-once", "a coverage gap is filled when two passes have seen it", []edit{
-		{"trigger/bootstrap.go", "\t\treturn f.suspects[p.span]\n", "\t\treturn true\n"},
+		{"trigger/internal/lease/audit.go", "\t\treturn a.gapsSeen[p.Span]\n", "\t\treturn true\n"},
 	}},
 	{"gap-filled-from-now", "if a lease was deleted, its range is read again from the function's start", []edit{
-		{"trigger/bootstrap.go", "f.createMissing(ctx, f.begin(),", "f.createMissing(ctx, f.Start,"},
+		{"trigger/internal/lease/audit.go", "c.fillGaps(ctx, since,", "c.fillGaps(ctx, time.Time{},"},
 	}},
 	{"epoch-of-a-filled-gap-restarts", "an epoch never decreases", []edit{
-		{"trigger/bootstrap.go", "strconv.FormatInt(f.store.now().Unix(), 10)", "strconv.FormatInt(0, 10)"},
+		{"trigger/internal/lease/bootstrap.go", "strconv.FormatInt(c.store.serviceNow().Unix(), 10)", "strconv.FormatInt(0, 10)"},
 	}},
 	{"start-now-not-saved", "\"now\" is the time of the bootstrap", []edit{
-		{"trigger/bootstrap.go", "return page.Continuation, nil", "return \"\", nil"},
+		{"trigger/internal/feed/source.go", "return page.Continuation, nil", `return "", nil`},
+	}},
+	{"deleted-lease-from-now", "a deleted lease is created again at its acknowledged position", []edit{
+		{"trigger/internal/lease/restore.go", "next.setMode(lost.mode)\n", "next.setMode(lost.mode)\n\tif at, err := s.Locate(ctx, lost); err == nil {\n\t\tnext.continuation, _ = s.cfg.StartToken(ctx, at, s.Now())\n\t}\n"},
+	}},
+	{"deleted-lease-from-the-start", "a deleted lease is created again at its acknowledged position", []edit{
+		{"trigger/internal/lease/restore.go", "next.owner, next.continuation = \"\", l.continuation", "next.owner, next.continuation = \"\", \"\""},
 	}},
 	{"unreadable-lease-is-a-gap", "an invalid lease document is ignored, but its keys are not a gap", []edit{
-		{"trigger/bootstrap.go", "for _, b := range bad {", "for _, b := range bad[:0] {"},
+		{"trigger/internal/lease/audit.go", "for _, i := range invalid {", "for _, i := range invalid[:0] {"},
 	}},
 }
 
 var delivery = []mutant{
 	{"bisection-drops-a-half", "every change is handled", []edit{
-		{"trigger/lane.go", "return []*group{second, first}, sleep", "_ = second\n\t\treturn []*group{first}, sleep"},
+		{"trigger/internal/delivery/lane.go", "for _, part := range parts {\n\t\tpart.retry", "for _, part := range parts[:1] {\n\t\tpart.retry"},
 	}},
 	{"bisection-second-half-first", "order per key", []edit{
-		{"trigger/lane.go", "return []*group{second, first}, sleep", "return []*group{first, second}, sleep"},
+		{"trigger/internal/delivery/group.go", "rest := &group{items: g.items[half:],", "rest := &group{items: g.items[:half:half],"},
+		{"trigger/internal/delivery/group.go", "{{items: g.items[:half:half],", "{{items: g.items[half:],"},
+	}},
+	{"queued-change-overtakes", "order per key, although other keys continue while one is retried", []edit{
+		{"trigger/internal/delivery/lane.go", "if l.aside.enqueue(l.keyOf(c), c) {", "if false && l.aside.enqueue(l.keyOf(c), c) {"},
+	}},
+	{"later-change-retried-first", "order per key, although other keys continue while one is retried", []edit{
+		{"trigger/internal/delivery/lane.go", "return int(a.Seq - b.Seq)", "return int(b.Seq - a.Seq)"},
+	}},
+	{"success-resets-other-keys", "the retries of a failing key wait longer each time, although other keys succeed", []edit{
+		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
+	}},
+	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
+		{"trigger/internal/delivery/progress.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
+	}},
+	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
+		{"trigger/internal/delivery/sink.go", "return s.failedGroups >= outageGroups && len(s.commonKeys) == 0", "return false"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
-		{"trigger/verdict.go", "if named[p.ordinal] ||", "if partial[0].which != nil && !named[p.ordinal] ||"},
+		{"trigger/verdict.go", "if named[c.seq] ||", "if partial[0].failedSeqs != nil && !named[c.seq] ||"},
 	}},
 	{"panic-is-success", "a panic is a failed attempt", []edit{
-		{"trigger/delivery.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
+		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
 	}},
 	{"dead-letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/bury.go", "if err := l.put(ctx, d); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tw.finish", "go func() { _ = l.put(ctx, d) }()\n\t\tw.finish"},
+		{"trigger/internal/delivery/deadletter.go", "err := l.untilStored(ctx, l.laneIndex, func() error {\n\t\treturn withStoreTimeout(ctx, func(ctx context.Context) error {", "var err error\n\tgo l.untilStored(ctx, l.laneIndex, func() error {\n\t\treturn withStoreTimeout(ctx, func(ctx context.Context) error {"},
 	}},
 	{"failed-put-is-a-success", "while the dead letter store fails, the range waits", []edit{
-		{"trigger/bury.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
+		{"trigger/internal/delivery/core.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/lane.go", "return []*group{g}, sleep(ctx, wait)\n\t}\n\tif !g.paused", "l.worker.finish(g.changes)\n\t\treturn nil, nil\n\t}\n\tif !g.paused"},
+		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/bury.go", "return l.waitForStore(ctx, changes, cause)", "w.finish(changes)\n\t\treturn nil"},
+		{"trigger/internal/delivery/deadletter.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil"},
 	}},
 	{"breaker-never-opens", "when every change fails, the range pauses", []edit{
-		{"trigger/bury.go", "return b.limit > 0 && b.inARow >= b.limit", "return false"},
+		{"trigger/internal/delivery/decide.go", "lane.GivenUp >= p.BreakerLimit", "lane.GivenUp < 0"},
 	}},
 	{"blocked-key-forgotten", "if a change is dead-lettered, later changes of its key follow it", []edit{
-		{"trigger/bury.go", "\tif w.f.ParkKeys {\n\t\tw.parked.add", "\tif false {\n\t\tw.parked.add"},
+		{"trigger/internal/delivery/deadletter.go", "\tif l.config.BlockKeys {\n\t\tl.blockedKeys.addChange", "\tif false {\n\t\tl.blockedKeys.addChange"},
 	}},
 	{"blocked-keys-from-listing-only", "a new dead letter blocks its key even if the store does not list it yet", []edit{
-		{"trigger/bury.go", "return maybe, maybe && time.Since(key.put) < storeLag", "return maybe, false"},
+		{"trigger/internal/delivery/blocked.go", "return maybe, maybe && time.Since(key.lastPut) < storeLag", "return maybe, false"},
 	}},
 	{"damaged-dead-letter-ends-the-list", "a damaged dead letter does not stop a range", []edit{
-		{"trigger/bury.go", "case errors.Is(err, ErrDamaged):", "case false:"},
+		{"trigger/deadlettering.go", "case errors.Is(err, ErrDamaged):", "case false:"},
 	}},
 	{"crashes-not-counted", "a change that crashes its process is dead-lettered", []edit{
-		{"trigger/store.go", "next.properties[deathsProperty] = fmt.Sprint(l.deaths() + 1)", "next.properties[deathsProperty] = fmt.Sprint(min(l.deaths()+1, 1))"},
+		{"trigger/internal/lease/store.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
 	}},
 	{"suspect-not-recorded-first", "a suspect is recorded in the lease before it is delivered", []edit{
-		{"trigger/lane.go", "if err := w.keeper.prove(ctx); err != nil {\n\t\tdone()\n\t\treturn nil, err\n\t}\n", ""},
+		{"trigger/internal/delivery/isolation.go", "return s.confirmOwnership(ctx)", "return nil"},
+	}},
+	{"suspect-without-announcement", "a process that crashes between calls makes no change a suspect", []edit{
+		{"trigger/internal/delivery/lane.go", "earlier == nil || !earlier.InFlight {", "!l.isolation.isAnnouncing() && (earlier == nil || !earlier.InFlight) {"},
 	}},
 	{"concurrent-suspects", "a crash is attributed to one change", []edit{
 		{"trigger/host.go", "make(chan struct{}, 1)", "make(chan struct{}, 1000)"},
 	}},
-	{"suspect-until-the-page-is-over", "isolation mode lasts until the changes recorded in the lease are processed", []edit{
-		{"trigger/delivery.go", "w.cautious = w.keeper.position() == w.lease.continuation", "w.cautious = false"},
+	{"crash-charged-to-all-suspects", "a crash is charged only to a change that was alone in the process", []edit{
+		{"trigger/internal/delivery/isolation.go", "if alone && len(g.items) == 1 {", "if len(g.items) == 1 {"},
+	}},
+	{"announcing-ends-too-early", "an owner announces its calls until it has finished all changes that the owner before it can have read", []edit{
+		{"trigger/internal/delivery/delivery.go", "endsAt: int64(c.MaxAhead + c.PageItems),", "endsAt: 1,"},
 	}},
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
-		{"trigger/trouble.go", "if c.item.Operation != \"\" {", "if false {"},
+		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
 	}},
 	{"later-changes-charged", "a later change is not charged with failures of a group", []edit{
-		{"trigger/lane.go", "p.left != nil, left != nil && !left.holds(p):", "p.left != nil:"},
+		{"trigger/internal/delivery/lane.go", "c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {", "c.resumedRecord != nil {"},
 	}},
-	{"half-of-hanging-group-is-stuck", "only the hanging change is dead-lettered for it", []edit{
-		{"trigger/lane.go", "g.stuck = false // of the half", "g.stuck = true"},
+	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
+		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},
 	}},
-	{"suspect-blamed-for-a-stop", "a change is not dead-lettered because its owners were stopped", []edit{
-		{"trigger/trouble.go", "one.Deaths--", "_ = one.Deaths"},
+	{"suspect-charged-for-a-stop", "a change is not dead-lettered because its owners were stopped", []edit{
+		{"trigger/internal/delivery/retrystate.go", "case !r.announced:", "case true:"},
 	}},
 	{"attempts-forgotten", "attempts of one owner count for the next one", []edit{
-		{"trigger/function.go", "w.troubles.load(held.properties[troubleProperty])", "w.troubles.load(\"\")"},
+		{"trigger/worker.go", "SavedRetries: l.Property(retriesProperty),", `SavedRetries: "",`},
 	}},
 	{"interrupted-is-a-failure", "a call that was interrupted by its owner's end is not an attempt", []edit{
-		{"trigger/lane.go", "if cause := context.Cause(held); cause != nil {\n\t\tl.interrupted", "if cause := context.Cause(held); cause != nil && false {\n\t\tl.interrupted"},
+		{"trigger/internal/delivery/lane.go", "if len(failed) > 0 && cause != nil && v.Outcome != Hung {", "if false {"},
 	}},
-	{"stuck-is-no-attempt", "a change is dead-lettered if its calls never return", []edit{
-		{"trigger/lane.go", "\t\tl.stuck(g)\n\t\treturn nil, err", "\t\treturn nil, err"},
+	{"hung-call-is-not-an-attempt", "a change is dead-lettered if its calls never return", []edit{
+		{"trigger/internal/delivery/lane.go", "l.retries.saveGroup(first, a.Retry)", "if v.Outcome != Hung {\n\t\t\tl.retries.saveGroup(first, a.Retry)\n\t\t}"},
 	}},
 	{"blocked-keys-not-loaded", "a new owner knows the blocked keys", []edit{
-		{"trigger/bury.go", "w.parked.add(d, time.Time{})", "_ = d"},
+		{"trigger/internal/delivery/blocked.go", "b.addChange(d, time.Time{})", "_ = d"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
-		{"trigger/delivery.go", "h.Write([]byte(c.key))", "h.Write(c.item.Document)"},
+		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
 	}},
 	{"shared-bytes", "each attempt gets unmodified bytes of the feed", []edit{
-		{"trigger/versions.go", "return json.RawMessage((*buffer)[from:len(*buffer):len(*buffer)])", "return json.RawMessage(raw[: len(*buffer)-from : len(*buffer)-from])"},
+		{"trigger/change.go", "*part = json.RawMessage(buffer[from:len(buffer):len(buffer)])", "*part = (*part)[: len(buffer)-from : len(buffer)-from]"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
-		{"trigger/reader.go", "if of.bytes == 0 || b.used+size <= b.limit {", "if b.used >= 0 {"},
+		{"trigger/internal/feed/budget.go", "if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {", "if b.usedBytes >= 0 {"},
 	}},
 	{"checksum-not-checked", "a damaged dead letter is detected", []edit{
 		{"trigger/deadletter/frame.go", "castagnoli, f.payload) != sum {", "castagnoli, f.payload) != sum && f.end < 0 {"},
@@ -265,7 +306,7 @@ var delivery = []mutant{
 		{"trigger/deadletter/journal.go", "return errors.Join(err, j.file.Truncate(end))", "return err"},
 	}},
 	{"replay-removes-first", "a replay removes a dead letter only when its change is handled", []edit{
-		{"trigger/deadletter.go", "if err := protect(ctx, handler, batch); err != nil {", "_ = store.Delete(ctx, d)\n\t\tif err := protect(ctx, handler, batch); err != nil {"},
+		{"trigger/replay.go", "if err := recoverPanic(ctx, r.handler, batch); err != nil {", "_ = r.store.Delete(ctx, d)\n\t\tif err := recoverPanic(ctx, r.handler, batch); err != nil {"},
 	}},
 }
 
@@ -282,8 +323,17 @@ var protocol = []mutant{
 	{"wrong-count-accepted", "an incomplete page is discarded", []edit{
 		{"trigger/cosmos/scan.go", "s.count >= 0 && s.count != int64(len(s.items))", "s.count < -1"},
 	}},
-	{"position-standing-still", "a feed whose position does not move is not read for ever", []edit{
-		{"trigger/reader.go", "if !page.NotModified && page.Continuation == position {", "if false {"},
+	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
+		{"trigger/internal/feed/reader.go", "IsThrottled(err); throttled {", "IsThrottled(err); throttled && failures < maxReadFailures {"},
+	}},
+	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
+		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
+	}},
+	{"older-position-read", "an answer from an older position is not delivered", []edit{
+		{"trigger/internal/feed/reader.go", "after < before\n", "after < min(before, 0)\n"},
+	}},
+	{"position-does-not-advance", "a feed whose position does not move is not read forever", []edit{
+		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},
 	}},
 }
 
@@ -302,6 +352,6 @@ var edges = []mutant{
 		{"trigger/validate.go", "o.LeaseRenewInterval >= o.LeaseExpirationInterval/2", "o.LeaseRenewInterval > o.LeaseExpirationInterval"},
 	}},
 	{"lambda-failure-is-success", "if a Lambda function fails, its changes are redelivered", []edit{
-		{"trigger/awslambda/awslambda.go", "return describeError(err)", "_ = failed(err)\n\treturn nil"},
+		{"trigger/awslambda/awslambda.go", "return describeError(err)", "_ = describeError(err)\n\treturn nil"},
 	}},
 }

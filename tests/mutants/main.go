@@ -134,21 +134,13 @@ func (b *bench) layers(m mutant) []layer {
 	if b.cheap {
 		return l
 	}
-	for _, p := range m.packages() {
-		for _, user := range users[p] {
-			l = append(l, layer{"users", []string{user}})
-		}
+	for _, user := range m.users() {
+		l = append(l, layer{"users", []string{user}})
 	}
 	return append(l,
 		layer{"simulation", []string{"-short", "./tests/simulation"}},
 		layer{"processes", []string{"-run", "TestFleet|TestHosted|TestBrokenAnswers", "./tests"}},
 	)
-}
-
-// users are packages with quick tests that also run the packages they import.
-var users = map[string][]string{
-	"./trigger/cosmos": {"./trigger"},
-	"./trigger":        {"./trigger/awslambda", "./function"},
 }
 
 // try plants a mutant and runs the layers until one fails. If none fails, the

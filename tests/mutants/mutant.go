@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -58,6 +59,31 @@ func (m mutant) packages() []string {
 		if dir := "./" + filepath.Dir(e.file); !seen[dir] {
 			seen[dir] = true
 			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// users are packages with quick tests that also run the packages they import, the
+// cheapest first.
+var users = map[string][]string{
+	"./trigger/cosmos":            {"./trigger/internal/lease", "./trigger"},
+	"./trigger/internal/lease":    {"./trigger"},
+	"./trigger/internal/delivery": {"./trigger"},
+	"./trigger/internal/feed":     {"./trigger"},
+	"./trigger":                   {"./trigger/awslambda", "./function"},
+}
+
+// users returns the users of the edited packages that are not edited themselves,
+// each once.
+func (m mutant) users() []string {
+	var dirs []string
+	edited := m.packages()
+	for _, p := range edited {
+		for _, user := range users[p] {
+			if !slices.Contains(edited, user) && !slices.Contains(dirs, user) {
+				dirs = append(dirs, user)
+			}
 		}
 	}
 	return dirs

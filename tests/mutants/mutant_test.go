@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -39,8 +40,8 @@ func TestEveryMutantApplies(t *testing.T) {
 
 func TestChangeFailsIfTextIsNotUnique(t *testing.T) {
 	for _, e := range []edit{
-		{"trigger/keeper.go", "no such text", ""},
-		{"trigger/keeper.go", "return", ""},
+		{"trigger/worker.go", "no such text", ""},
+		{"trigger/worker.go", "return", ""},
 		{"trigger/nowhere.go", "x", "y"},
 	} {
 		if _, _, err := (mutant{edits: []edit{e}}).change(root); err == nil {
@@ -53,6 +54,28 @@ func TestPackagesAreListedOnce(t *testing.T) {
 	m := mutant{edits: []edit{{file: "trigger/a.go"}, {file: "trigger/cosmos/b.go"}, {file: "trigger/c.go"}}}
 	if got := fmt.Sprint(m.packages()); got != "[./trigger ./trigger/cosmos]" {
 		t.Error(got)
+	}
+}
+
+func TestUsersAreListedOnce(t *testing.T) {
+	m := mutant{edits: []edit{{file: "trigger/internal/lease/a.go"}, {file: "trigger/internal/feed/b.go"}}}
+	if got := fmt.Sprint(m.users()); got != "[./trigger]" {
+		t.Error(got)
+	}
+	m.edits = append(m.edits, edit{file: "trigger/c.go"})
+	if got := fmt.Sprint(m.users()); got != "[./trigger/awslambda ./function]" {
+		t.Error(got)
+	}
+}
+
+// A package that no longer exists would silently be left out of the layers.
+func TestUsersExist(t *testing.T) {
+	for p, of := range users {
+		for _, dir := range append(of, p) {
+			if tests, err := filepath.Glob(filepath.Join(root, dir, "*_test.go")); err != nil || len(tests) == 0 {
+				t.Errorf("%s has no tests: %v", dir, err)
+			}
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func TestFullDiskKeepsEarlierDeadLetters(t *testing.T) {
 		fillDisk(t, path)
 		return
 	}
-	p := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$")
+	p := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	p.Env = append(os.Environ(), "HALLEY_TEST_FULL="+t.TempDir())
 	if out, err := p.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -11,11 +11,9 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// TestTakesOverAndHandsBackDotNetLeases puts leases of each .NET schema into a
-// container, has a host continue them and give them back, and compares what is
-// stored with what was: only fields that .NET knows, and that an owner may
-// change, have changed.
-func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
+// A host continues leases of each .NET schema and releases them. Of the stored
+// documents, only fields that .NET knows, and that an owner may change, have changed.
+func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 	const v0, v1, v2 = "v0", "v1", "v2"
 	tests := []struct {
 		name     string
@@ -28,7 +26,7 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 		{"v0 with a random partitionKey", "/partitionKey", v0, map[string]any{"partitionKey": "5b2f2a9e-7a59-4c0f"}},
 		{"v0 with an unknown property", "/id", v0, map[string]any{"auditedBy": map[string]any{"team": "blue", "n": 12.50}}},
 		{"v1 over the whole key space", "/id", v1, nil},
-		{"v2 PartitionId alone", "/id", v2, nil},
+		{"v2 with only a PartitionId", "/id", v2, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -37,8 +35,8 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 					ID: "shared", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{test.keyedBy}},
 				}))
 				w.leases = w.client().Container("db", "shared")
-				w.fill("seen", 10)
-				continuation := w.head()
+				w.writeMany("seen", 10)
+				continuation := w.newestContinuation()
 
 				doc := map[string]any{
 					"Owner": nil, "ContinuationToken": continuation, "properties": map[string]any{"own": "kept"},
@@ -70,22 +68,22 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				w.createStamp(".info")
 
 				w.written = map[string]int{}
-				w.fill("new", 5)
-				h, err := New(w.leases, []Function{{Name: "test", Container: w.items, Handler: w.record("a")}}, &Options{Owner: "a"})
+				w.writeMany("new", 5)
+				h, err := New(w.leases, []Function{{Name: "test", Container: w.items, Handler: w.recorder("a")}}, &Options{Owner: "a"})
 				must(t, err)
 				summary, err := h.Drain(t.Context())
 				must(t, err)
 				if summary.Changes != 5 {
 					t.Errorf("continued with %+v, want 5 changes", summary)
 				}
-				w.complete(0)
+				w.checkComplete(0)
 
 				resp, err := w.leases.Read(t.Context(), doc["id"].(string), cosmos.NewPartitionKey(key))
 				must(t, err)
 				var after map[string]any
 				must(t, json.Unmarshal(resp.Body, &after))
 				if after["Owner"] != nil || after["ContinuationToken"] == continuation || !strings.HasPrefix(after["ContinuationToken"].(string), `"`) {
-					t.Errorf("handed back as %v", after)
+					t.Errorf("released as %v", after)
 				}
 				properties := after["properties"].(map[string]any)
 				if properties["own"] != "kept" || properties[epochProperty] != "1" {
@@ -102,22 +100,11 @@ func TestTakesOverAndHandsBackDotNetLeases(t *testing.T) {
 				raw, _ := json.Marshal(doc)
 				must(t, json.Unmarshal(raw, &before))
 				if diff := cmp.Diff(before, after); diff != "" {
-					t.Errorf("changed besides: %s", diff)
+					t.Errorf("other changes: %s", diff)
 				}
 			})
 		})
 	}
-}
-
-// head is the newest continuation of the one range.
-func (w *world) head() string {
-	w.t.Helper()
-	ranges, err := w.items.Ranges(w.t.Context())
-	must(w.t, err)
-	page, err := w.items.ReadFeed(w.t.Context(), cosmos.FeedRequest{Range: ranges[0], Start: cosmos.StartNow})
-	must(w.t, err)
-	defer page.Release()
-	return page.Continuation
 }
 
 func TestJavaLeasesAreRefusedByName(t *testing.T) {
@@ -131,7 +118,7 @@ func TestJavaLeasesAreRefusedByName(t *testing.T) {
 		must(t, err)
 		before, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
 		must(t, err)
-		err = w.host("a", w.record("a")).Run(t.Context())
+		err = w.host("a", w.recorder("a")).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "Java") || !strings.Contains(err.Error(), "prefix") {
 			t.Errorf("run ended with %v", err)
 		}
@@ -143,13 +130,13 @@ func TestJavaLeasesAreRefusedByName(t *testing.T) {
 	})
 }
 
-func TestUnreadableLeaseIsLeftAlone(t *testing.T) {
+func TestInvalidLeaseDocumentIsIgnored(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		id := w.leasePrefix() + "..0"
 		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
 		must(t, err)
-		w.fill("doc", 20)
-		h := w.host("a", w.record("a"))
+		w.writeMany("doc", 20)
+		h := w.host("a", w.recorder("a"))
 		summary, err := h.Drain(t.Context())
 		must(t, err)
 		if summary.Ranges != 1 || summary.Drained != 1 {

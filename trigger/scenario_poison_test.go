@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// TestPoisonAmongThousands is the promise of the delivery policy as a whole:
-// one document in a thousand is poison, one handler call in twenty fails, four
-// hosts come and share, ranges split. Every good change is handled, every poison
-// one is dead-lettered once, no range is blocked for longer than the policy
-// allows, and a replay with a cured handler empties the store.
+// This tests the delivery policy as a whole: one document in a thousand is poison, one
+// handler call in twenty fails, four hosts share the leases, and ranges split. Every
+// good change is handled, every poison change is dead-lettered once, no range is
+// blocked for longer than the policy allows, and a replay with a fixed handler
+// empties the store.
 func TestPoisonAmongThousands(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		const documents = 6000
-		store := &letters{}
+		store := &memoryStore{}
 		var mu sync.Mutex
 		calls := map[string]int{}
 		flaky := func(next Handler) Handler {
@@ -30,16 +30,16 @@ func TestPoisonAmongThousands(t *testing.T) {
 				fmt.Fprint(h, b.Range.ID, b.Epoch, calls[b.Range.ID])
 				mu.Unlock()
 				if h.Sum32()%20 == 0 {
-					return errors.New("weather")
+					return errors.New("sink failed")
 				}
 				return next(ctx, b)
 			}
 		}
-		policy := withLetters(store, func(f *Function) { f.MaxAttempts, f.RetryMax = 6, 2*time.Second })
+		policy := withStore(store, func(f *Function) { f.MaxAttempts, f.RetryMax = 6, 2*time.Second })
 		var stops []func()
 		for i := range 4 {
 			owner := fmt.Sprint("h", i)
-			stops = append(stops, w.running(w.host(owner, flaky(allergic(w.record(owner))), policy)))
+			stops = append(stops, w.startHost(w.host(owner, flaky(failOnPoison(w.recorder(owner))), policy)))
 		}
 		poison := 0
 		for i := range documents {
@@ -59,35 +59,35 @@ func TestPoisonAmongThousands(t *testing.T) {
 				must(t, err)
 			}
 		}
-		// A poison change costs its halvings and six attempts, each with a wait of
+		// A poison change takes its halvings and six attempts, each after a wait of
 		// at most two seconds.
 		time.Sleep(time.Minute)
 		for _, stop := range stops {
 			stop()
 		}
-		if got := len(store.ids()); got != poison {
-			t.Errorf("%d dead letters of %d poison documents: %v", got, poison, store.ids())
+		if got := len(store.documentIDs()); got != poison {
+			t.Errorf("%d dead letters of %d poison documents: %v", got, poison, store.documentIDs())
 		}
-		for _, id := range store.ids() {
+		for _, id := range store.documentIDs() {
 			if !strings.HasPrefix(id, "poison") {
 				t.Errorf("%s was dead-lettered", id)
 			}
 			delete(w.written, id)
 		}
-		w.complete(1000 * w.happened(Released)) // MaxAhead at each change of owner
-		if blocked := w.longestSilence(); blocked > 40*time.Second {
+		w.checkComplete(1000 * w.eventCount(Released)) // MaxAhead at each change of owner
+		if blocked := w.longestStall(); blocked > 40*time.Second {
 			t.Errorf("a range made no progress for %s", blocked)
 		}
-		done, err := Replay(t.Context(), store, w.source(), w.record("replay"), nil)
+		done, err := Replay(t.Context(), store, w.source(), w.recorder("replay"), nil)
 		must(t, err)
-		if done.Handled != poison || len(store.ids()) != 0 {
-			t.Errorf("replay: %+v, left %v", done, store.ids())
+		if done.Handled != poison || len(store.documentIDs()) != 0 {
+			t.Errorf("replay: %+v, remaining %v", done, store.documentIDs())
 		}
 	})
 }
 
-// longestSilence is the longest time in which a range only refused.
-func (w *world) longestSilence() (longest time.Duration) {
+// longestStall returns the longest time in which the calls of a range only failed.
+func (w *world) longestStall() (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := map[string]time.Time{}

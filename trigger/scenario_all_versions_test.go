@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -18,9 +17,9 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// inVersions runs test in a bubble, on a container that keeps all versions for
-// an hour and lets documents bring a ttl.
-func inVersions(t *testing.T, ranges int, opts *emulator.Options, test func(t *testing.T, w *world)) {
+// inVersionsWorld runs test in a bubble, on a container that keeps all versions for an
+// hour and allows a ttl in documents.
+func inVersionsWorld(t *testing.T, ranges int, opts *emulator.Options, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		account, err := emulator.New(opts)
 		must(t, err)
@@ -45,38 +44,38 @@ func allVersions(f *Function, _ *Options) {
 	f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromNow()
 }
 
-// history is what a handler of versions saw, and what was done to the documents.
-type history struct {
+// versionHistory records the versions that a handler got, and those that were written.
+type versionHistory struct {
 	mu   sync.Mutex
-	seen []string // per change: "id: operation before→after", with "-" for no image
+	seen []string // per change: "id: operation before→after"; "-" is a missing image
 	done []string // the same, as it was written
 }
 
-func (h *history) handler() Handler {
+func (h *versionHistory) handler() Handler {
 	return Versions(func(_ context.Context, versions []Version[document]) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, v := range versions {
-			h.seen = append(h.seen, line(v.Change.ID(), v.Operation, number(v.Previous), number(v.Current)))
+			h.seen = append(h.seen, describeVersion(v.Change.ID(), v.Operation, versionText(v.Previous), versionText(v.Current)))
 		}
 		return nil
 	})
 }
 
-func line(id string, operation Operation, before, after string) string {
+func describeVersion(id string, operation Operation, before, after string) string {
 	return fmt.Sprintf("%s: %s %s→%s", id, operation, before, after)
 }
 
-func number(d *document) string {
+func versionText(d *document) string {
 	if d == nil {
 		return "-"
 	}
 	return fmt.Sprint(d.Version)
 }
 
-// put writes the next version of a document, remove deletes it: both by the
-// player of its id. A ttl other than 0 ends the document after so many seconds.
-func (h *history) put(w *world, id string, ttl int) {
+// put writes the next version of a document, with its id as the player. A ttl other
+// than 0 expires the document after that number of seconds.
+func (h *versionHistory) put(w *world, id string, ttl int) {
 	w.t.Helper()
 	version := w.written[id] + 1
 	doc := map[string]any{"id": id, "player": id, "version": version}
@@ -90,21 +89,22 @@ func (h *history) put(w *world, id string, ttl int) {
 	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(id), doc)
 	must(w.t, err)
 	w.written[id] = version
-	h.done = append(h.done, line(id, operation, before, fmt.Sprint(version)))
+	h.done = append(h.done, describeVersion(id, operation, before, fmt.Sprint(version)))
 	if ttl > 0 {
-		h.done = append(h.done, line(id, Expire, fmt.Sprint(version), "-"))
+		h.done = append(h.done, describeVersion(id, Expire, fmt.Sprint(version), "-"))
 	}
 }
 
-func (h *history) remove(w *world, id string) {
+// remove deletes a document.
+func (h *versionHistory) remove(w *world, id string) {
 	w.t.Helper()
 	_, err := w.items.Delete(w.t.Context(), id, cosmos.NewPartitionKey(id), "")
 	must(w.t, err)
-	h.done = append(h.done, line(id, Delete, fmt.Sprint(w.written[id]), "-"))
+	h.done = append(h.done, describeVersion(id, Delete, fmt.Sprint(w.written[id]), "-"))
 }
 
-// complete checks that what was done was seen, once, and in order per document.
-func (h *history) complete(t *testing.T) {
+// checkComplete checks that every version was delivered once, and in order per document.
+func (h *versionHistory) checkComplete(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,10 +128,10 @@ func (h *history) complete(t *testing.T) {
 }
 
 func TestAllVersionsArriveInOrder(t *testing.T) {
-	inVersions(t, 2, nil, func(t *testing.T, w *world) {
-		h := &history{}
-		w.fill("before", 10) // is no change to somebody who begins now
-		stop := w.running(w.host("a", h.handler(), allVersions))
+	inVersionsWorld(t, 2, nil, func(t *testing.T, w *world) {
+		h := &versionHistory{}
+		w.writeMany("before", 10) // written before the start
+		stop := w.startHost(w.host("a", h.handler(), allVersions))
 		time.Sleep(30 * time.Second)
 		for i := range 12 {
 			id := fmt.Sprint("doc", i)
@@ -146,7 +146,7 @@ func TestAllVersionsArriveInOrder(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		h.complete(t)
+		h.checkComplete(t)
 		for token, l := range w.leaseDocuments() {
 			if l.mode != "Full-Fidelity Feed" || l.continuation == "" {
 				t.Errorf("lease %s has mode %q at %s", token, l.mode, l.continuation)
@@ -157,22 +157,22 @@ func TestAllVersionsArriveInOrder(t *testing.T) {
 }
 
 func TestAllVersionsThroughSplitsAndRestarts(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		h := &history{}
-		_, err := w.host("a", h.handler(), allVersions).Drain(t.Context()) // makes the leases
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		h := &versionHistory{}
+		_, err := w.host("a", h.handler(), allVersions).Drain(t.Context()) // creates the leases
 		must(t, err)
 		stop := func() {}
 		for round := range 8 {
 			switch round % 4 {
 			case 0:
-				stop = w.running(w.host(fmt.Sprint("host", round), h.handler(), allVersions))
+				stop = w.startHost(w.host(fmt.Sprint("host", round), h.handler(), allVersions))
 			case 1, 3:
 				ranges, err := w.items.Ranges(t.Context())
 				must(t, err)
 				_, err = w.account.Split("db", "items", ranges[round%len(ranges)].ID)
 				must(t, err)
 			case 2:
-				stop() // and nobody is there when the next range splits
+				stop() // no host runs when the next range splits
 			}
 			for i := range 15 {
 				id := fmt.Sprint("doc", i)
@@ -187,9 +187,9 @@ func TestAllVersionsThroughSplitsAndRestarts(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 		}
-		stop = w.running(w.host("last", h.handler(), allVersions))
+		stop = w.startHost(w.host("last", h.handler(), allVersions))
 		time.Sleep(5 * time.Minute)
-		h.complete(t)
+		h.checkComplete(t)
 		leases := w.leaseDocuments()
 		if len(leases) != 5 {
 			t.Errorf("%d leases after four splits", len(leases))
@@ -213,31 +213,31 @@ func TestModeOfLeasesCannotBeSwitched(t *testing.T) {
 		{"to latest version", allVersions, latest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inVersions(t, 1, nil, func(t *testing.T, w *world) {
-				_, err := w.host("a", w.record("a"), tt.first).Drain(t.Context())
+			inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+				_, err := w.host("a", w.recorder("a"), tt.first).Drain(t.Context())
 				must(t, err)
-				w.fill("doc", 3)
-				err = w.host("b", w.record("b"), tt.second).Run(t.Context())
+				w.writeMany("doc", 3)
+				err = w.host("b", w.recorder("b"), tt.second).Run(t.Context())
 				if !errors.Is(err, lease.ErrSetup) || !strings.Contains(err.Error(), "Full-Fidelity Feed") || !strings.Contains(err.Error(), "reset the leases") {
 					t.Errorf("run in the other mode: %v", err)
 				}
-				if _, err = w.host("b", w.record("b"), tt.second).Drain(t.Context()); !errors.Is(err, lease.ErrSetup) {
+				if _, err = w.host("b", w.recorder("b"), tt.second).Drain(t.Context()); !errors.Is(err, lease.ErrSetup) {
 					t.Errorf("drain in the other mode: %v", err)
 				}
-				_, err = w.host("a", w.record("a"), tt.first).Drain(t.Context())
+				_, err = w.host("a", w.recorder("a"), tt.first).Drain(t.Context())
 				must(t, err)
-				w.complete(0)
-				discard := func(f *Function, o *Options) { tt.second(f, o); f.ResetLeases = true }
-				_, err = w.host("b", w.record("b"), discard).Drain(t.Context())
+				w.checkComplete(0)
+				reset := func(f *Function, o *Options) { tt.second(f, o); f.ResetLeases = true }
+				_, err = w.host("b", w.recorder("b"), reset).Drain(t.Context())
 				must(t, err)
 			})
 		})
 	}
 }
 
-func TestAllVersionsNeedAPolicy(t *testing.T) {
+func TestAllVersionsNeedRetentionPolicy(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		h := w.host("a", w.record("a"), allVersions)
+		h := w.host("a", w.recorder("a"), allVersions)
 		if _, err := h.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), "changeFeedPolicy") {
 			t.Errorf("drain without a policy: %v", err)
 		}
@@ -250,95 +250,8 @@ func TestAllVersionsNeedAPolicy(t *testing.T) {
 	}
 }
 
-func TestRetentionAlert(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		var mu sync.Mutex
-		broken, history := true, &history{}
-		good := history.handler()
-		host := w.host("a", func(ctx context.Context, b Batch) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if broken {
-				return errors.New("the sink is down")
-			}
-			return good(ctx, b)
-		}, allVersions, quiet)
-		stop := w.running(host)
-		defer stop()
-		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
-		time.Sleep(time.Minute)
-		history.put(w, "doc", 0)
-		time.Sleep(20 * time.Minute)
-		if got := problem(); !strings.Contains(got, "the sink is down") || strings.Contains(got, "behind") {
-			t.Errorf("after 20 of 60 minutes: %q", got)
-		}
-		time.Sleep(20 * time.Minute)
-		if got := problem(); !strings.Contains(got, "the sink is down") || !strings.Contains(got, "40m0s behind") || !strings.Contains(got, "in 20m0s the first will be lost") {
-			t.Errorf("after 40 of 60 minutes: %q", got)
-		}
-		time.Sleep(30 * time.Minute)
-		if got := problem(); !strings.Contains(got, "lost unless this host") {
-			t.Errorf("after the retention: %q", got)
-		}
-		mu.Lock()
-		broken = false
-		mu.Unlock()
-		time.Sleep(time.Minute)
-		if got := problem(); got != "" {
-			t.Errorf("after all is well: %q", got)
-		}
-		history.complete(t)
-	})
-}
-
-// quiet takes the logger away from tests whose errors are meant.
-func quiet(_ *Function, o *Options) { o.Logger = nil }
-
-func TestPositionBeforeTheRetention(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		_, err := w.host("a", w.record("a"), allVersions).Drain(t.Context())
-		must(t, err)
-		w.fill("doc", 3)
-		time.Sleep(2 * time.Hour)
-		f := Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions}
-		lags, err := EstimateLag(t.Context(), w.leases, f)
-		must(t, err)
-		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {
-			t.Errorf("the lag says %+v", lags)
-		}
-		before := w.leaseDocuments()["0"].continuation
-		summary, err := w.host("a", w.record("a"), allVersions, quiet).Drain(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "retention") {
-			t.Errorf("drain of a range that cannot be read: %v", err)
-		}
-		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != before {
-			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, before)
-		}
-	})
-}
-
-func TestLagOfAllVersions(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		h := &history{}
-		_, err := w.host("a", h.handler(), allVersions).Drain(t.Context())
-		must(t, err)
-		h.put(w, "doc", 0)
-		h.put(w, "doc", 0)
-		h.remove(w, "doc")
-		time.Sleep(time.Minute)
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions})
-		must(t, err)
-		if len(lags) != 1 || lags[0].Changes != 3 || lags[0].Seconds != 60 {
-			t.Errorf("lag %+v", lags)
-		}
-		_, err = w.host("a", h.handler(), allVersions).Drain(t.Context())
-		must(t, err)
-		h.complete(t)
-	})
-}
-
 func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
 		var seen []string
 		h := w.host("a", func(_ context.Context, b Batch) error {
 			for _, c := range b.Changes {
@@ -346,7 +259,7 @@ func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
 				if err := c.Decode(&d); err != nil {
 					return err
 				}
-				seen = append(seen, line(d.ID, c.Operation, "", fmt.Sprint(d.Version)))
+				seen = append(seen, describeVersion(d.ID, c.Operation, "", fmt.Sprint(d.Version)))
 			}
 			return nil
 		}, func(f *Function, _ *Options) { f.SoftDeleteProperty = "deleted" })
@@ -354,18 +267,18 @@ func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
 			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey("p"), json.RawMessage(doc))
 			must(t, err)
 		}
-		stop := w.running(h)
+		stop := w.startHost(h)
 		time.Sleep(time.Minute)
 		write(`{"id":"a","player":"p","version":1}`)
 		write(`{"id":"b","player":"p","version":1,"deleted":false}`)
 		write(`{"id":"c","player":"p","version":1,"deleted":"yes"}`)
 		time.Sleep(10 * time.Second)
-		write(`{"id":"a","player":"p","version":2,"deleted":true,"ttl":60}`) // seen, and then gone by itself
+		write(`{"id":"a","player":"p","version":2,"deleted":true,"ttl":60}`) // read, and expired later
 		time.Sleep(10 * time.Second)
-		_, err := w.items.Delete(t.Context(), "b", cosmos.NewPartitionKey("p"), "") // never seen
+		_, err := w.items.Delete(t.Context(), "b", cosmos.NewPartitionKey("p"), "") // not in this mode of the feed
 		must(t, err)
 		time.Sleep(2 * time.Second)                                         // the host polls every five
-		write(`{"id":"d","player":"p","version":1,"deleted":true,"ttl":1}`) // ends between two reads
+		write(`{"id":"d","player":"p","version":1,"deleted":true,"ttl":1}`) // expires between two reads
 		time.Sleep(2 * time.Minute)
 		stop()
 		want := []string{"a: upsert →1", "b: upsert →1", "c: upsert →1", "a: delete →2"}
@@ -379,8 +292,8 @@ func TestSoftDeletesAndExpiriesInLatestVersionMode(t *testing.T) {
 }
 
 func TestDocumentsRefuseDeletes(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		store, versions := &letters{}, []int{}
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		store, versions := &memoryStore{}, []int{}
 		handler := Documents(func(_ context.Context, docs []document) error {
 			for _, d := range docs {
 				versions = append(versions, d.Version)
@@ -388,18 +301,18 @@ func TestDocumentsRefuseDeletes(t *testing.T) {
 			return nil
 		})
 		host := func() *Host {
-			return w.host("a", handler, allVersions, quiet, withLetters(store, func(f *Function) { f.MaxAttempts = 2 }))
+			return w.host("a", handler, allVersions, withoutLogger, withStore(store, func(f *Function) { f.MaxAttempts = 2 }))
 		}
 		_, err := host().Drain(t.Context())
 		must(t, err)
-		h := &history{}
+		h := &versionHistory{}
 		h.put(w, "doc", 0)
 		h.remove(w, "doc")
 		h.put(w, "doc", 0)
 		_, err = host().Drain(t.Context())
 		must(t, err)
-		if !slices.Equal(versions, []int{1, 2}) || len(store.all) != 1 || !strings.Contains(store.all[0].Error, "use Versions") {
-			t.Errorf("documents %v, letters %+v", versions, store.all)
+		if !slices.Equal(versions, []int{1, 2}) || len(store.deadLetters) != 1 || !strings.Contains(store.deadLetters[0].Error, "use Versions") {
+			t.Errorf("documents %v, dead letters %+v", versions, store.deadLetters)
 		}
 	})
 }
@@ -407,11 +320,11 @@ func TestDocumentsRefuseDeletes(t *testing.T) {
 func TestDeadLetteredDeletesReplay(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		t.Run(fmt.Sprint("without previous images ", without), func(t *testing.T) {
-			inVersions(t, 1, &emulator.Options{WithoutPrevious: without}, func(t *testing.T, w *world) {
-				store, h := &letters{}, &history{}
-				refuse := func(_ context.Context, b Batch) error { return errPoison }
-				park := func(f *Function) { f.MaxAttempts, f.BlockKeys, f.Lanes = 1, true, 3 }
-				_, err := w.host("a", refuse, allVersions).Drain(t.Context())
+			inVersionsWorld(t, 1, &emulator.Options{WithoutPrevious: without}, func(t *testing.T, w *world) {
+				store, h := &memoryStore{}, &versionHistory{}
+				fail := func(_ context.Context, b Batch) error { return errPoison }
+				block := func(f *Function) { f.MaxAttempts, f.BlockKeys, f.Lanes = 1, true, 3 }
+				_, err := w.host("a", fail, allVersions).Drain(t.Context())
 				must(t, err)
 				h.put(w, "doc", 0)
 				h.remove(w, "doc")
@@ -419,20 +332,20 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 				h.put(w, "other", 0)
 				h.remove(w, "other")
 				time.Sleep(10 * time.Second)
-				_, err = w.host("a", refuse, allVersions, quiet, withLetters(store, park)).Drain(t.Context())
+				_, err = w.host("a", fail, allVersions, withoutLogger, withStore(store, block)).Drain(t.Context())
 				must(t, err)
-				if len(store.all) != 6 {
-					t.Fatalf("%d letters: %+v", len(store.all), store.all)
+				if len(store.deadLetters) != 6 {
+					t.Fatalf("%d dead letters: %+v", len(store.deadLetters), store.deadLetters)
 				}
-				for _, d := range store.all {
+				for _, d := range store.deadLetters {
 					id := strings.Trim(d.Key, `[]"`)
 					if id != d.DocumentID || (d.Operation == Delete || d.Operation == Expire) != (d.Document == nil) || without && d.Previous != nil {
-						t.Errorf("letter %+v", d)
+						t.Errorf("dead letter %+v", d)
 					}
 				}
 				done, err := Replay(t.Context(), store, w.source(), h.handler(), nil)
 				must(t, err)
-				if done != (Replayed{Handled: 6}) || len(store.all) != 0 {
+				if done != (Replayed{Handled: 6}) || len(store.deadLetters) != 0 {
 					t.Errorf("replay %+v", done)
 				}
 				if without {
@@ -441,47 +354,31 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 						h.done[i] = head[:strings.LastIndexByte(head, ' ')] + " -→" + images
 					}
 				}
-				h.complete(t)
+				h.checkComplete(t)
 			})
 		})
 	}
 }
 
-// One transaction may make several versions of a document, all at one LSN.
-func TestEachVersionOfATransactionHasALetter(t *testing.T) {
-	inVersions(t, 1, nil, func(t *testing.T, w *world) {
-		store, h := &letters{}, &history{}
-		refuse := func(context.Context, Batch) error { return Skip(errPoison) }
-		_, err := w.host("a", refuse, allVersions).Drain(t.Context())
+// One transaction may create several versions of a document, all with one LSN.
+func TestEachVersionOfTransactionIsDeadLettered(t *testing.T) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		store, h := &memoryStore{}, &versionHistory{}
+		giveUp := func(context.Context, Batch) error { return Skip(errPoison) }
+		_, err := w.host("a", giveUp, allVersions).Drain(t.Context())
 		must(t, err)
-		w.batch("doc", `[
+		w.sendTransaction("doc", `[
 			{"operationType":"Create","resourceBody":{"id":"doc","player":"doc","version":1}},
 			{"operationType":"Upsert","resourceBody":{"id":"doc","player":"doc","version":2}},
 			{"operationType":"Delete","id":"doc"},
 			{"operationType":"Create","resourceBody":{"id":"doc","player":"doc","version":3}}]`)
 		h.done = []string{"doc: create -→1", "doc: replace 1→2", "doc: delete 2→-", "doc: create -→3"}
-		_, err = w.host("a", refuse, allVersions, quiet, withLetters(store)).Drain(t.Context())
+		_, err = w.host("a", giveUp, allVersions, withoutLogger, withStore(store)).Drain(t.Context())
 		must(t, err)
 		_, err = Replay(t.Context(), store, w.source(), h.handler(), nil)
 		must(t, err)
-		h.complete(t)
+		h.checkComplete(t)
 	})
-}
-
-// batch sends a transaction on the documents of one player.
-func (w *world) batch(player, operations string) {
-	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.account.Endpoint()+"/dbs/db/colls/items/docs", strings.NewReader(operations))
-	must(w.t, err)
-	r.Header.Set("Authorization", emulatorToken())
-	r.Header.Set("X-Ms-Cosmos-Is-Batch-Request", "true")
-	r.Header.Set("X-Ms-Documentdb-Partitionkey", fmt.Sprintf("[%q]", player))
-	resp, err := w.account.Do(r)
-	must(w.t, err)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		w.t.Fatalf("batch: %s", resp.Status)
-	}
 }
 
 func TestVersionsReportImagesThatDoNotDecode(t *testing.T) {

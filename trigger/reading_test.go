@@ -1,0 +1,112 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
+)
+
+func TestIdleHostPollsAtPollDelay(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		time.Sleep(time.Minute)
+		before := w.countRequests()
+		time.Sleep(10 * time.Minute)
+		got := w.countRequests().minus(before)
+		if most := 4 * (10*60/5 + 1); got.feed > most {
+			t.Errorf("%d feed reads, at most %d", got.feed, most)
+		}
+		if most := 4 * (10*60/17 + 1); got.writes > most {
+			t.Errorf("%d lease writes, at most %d", got.writes, most)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// All ranges together read ahead at most the budget and one page for each range.
+func TestReadAheadStaysWithinBudget(t *testing.T) {
+	const limit, page = 20_000, 4_000
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		padding := strings.Repeat("x", 1_000)
+		for i := range 200 {
+			id := "doc" + strings.Repeat("i", i)
+			doc := map[string]any{"id": id, "player": id, "version": 1, "padding": padding}
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), doc)
+			must(t, err)
+			w.written[id] = 1
+		}
+		record := w.recorder("a")
+		h := w.host("a", func(ctx context.Context, b Batch) error {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			return record(ctx, b)
+		}, func(f *Function, o *Options) { f.MaxItemsPerInvocation, o.ReadAhead = 2, limit })
+		stop := w.startHost(h)
+		most := int64(0)
+		for w.deliveryCount() < len(w.written) {
+			time.Sleep(100 * time.Millisecond)
+			most = max(most, h.host.pageBudget.UsedBytes())
+		}
+		stop()
+		w.checkComplete(0)
+		if most > limit+4*page || most < limit/2 {
+			t.Errorf("%d bytes read ahead, want most of %d, and at most one page of each range more", most, limit)
+		}
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are never released", used)
+		}
+	})
+}
+
+// Ranges whose handler fails keep the pages that they have read. The other ranges of
+// the host still read.
+func TestFailingRangesLeaveMemoryToOthers(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		for i := range 200 {
+			id := fmt.Sprint("doc", i)
+			doc := map[string]any{"id": id, "player": id, "version": 1, "padding": strings.Repeat("x", 1000)}
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), doc)
+			must(t, err)
+			w.written[id] = 1
+		}
+		h := w.hostOf(t, Options{ReadAhead: 20_000},
+			Function{Name: "broken", Handler: failAlways, MaxItemsPerInvocation: 2},
+			Function{Name: "working", Handler: func(ctx context.Context, b Batch) error {
+				if err := backoff.Sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
+					return err
+				}
+				return w.recorder("a")(ctx, b)
+			}, MaxItemsPerInvocation: 2})
+		stop := w.startHost(h)
+		time.Sleep(10 * time.Minute)
+		stop()
+		w.checkComplete(0)
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are never released", used)
+		}
+	})
+}
+
+func TestFeedThatDoesNotAdvanceIsNotReadForever(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 150) // a page and a half
+		feed := &repeatingFeed{w: w}
+		stop := w.startHost(w.hostThrough("a", feed, w.recorder("a")))
+		time.Sleep(10 * time.Minute)
+		if reads := feed.answers.Load(); reads >= maxAnswers || w.deliveryCount() != 100 {
+			t.Errorf("%d reads and %d deliveries of a feed that does not advance after 100 changes", reads, w.deliveryCount())
+		}
+		feed.isFixed.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(0)
+	})
+}

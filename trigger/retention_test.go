@@ -1,0 +1,76 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+func TestRetentionAlert(t *testing.T) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		isBroken, history := true, &versionHistory{}
+		good := history.handler()
+		host := w.host("a", func(ctx context.Context, b Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if isBroken {
+				return errors.New("the sink is down")
+			}
+			return good(ctx, b)
+		}, allVersions, withoutLogger)
+		stop := w.startHost(host)
+		defer stop()
+		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
+		time.Sleep(time.Minute)
+		history.put(w, "doc", 0)
+		time.Sleep(20 * time.Minute)
+		if got := problem(); !strings.Contains(got, "the sink is down") || strings.Contains(got, "behind") {
+			t.Errorf("after 20 of 60 minutes: %q", got)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := problem(); !strings.Contains(got, "the sink is down") || !strings.Contains(got, "40m0s behind") || !strings.Contains(got, "in 20m0s the first will be lost") {
+			t.Errorf("after 40 of 60 minutes: %q", got)
+		}
+		time.Sleep(30 * time.Minute)
+		if got := problem(); !strings.Contains(got, "lost unless this host") {
+			t.Errorf("after the retention: %q", got)
+		}
+		mu.Lock()
+		isBroken = false
+		mu.Unlock()
+		time.Sleep(time.Minute)
+		if got := problem(); got != "" {
+			t.Errorf("after the changes were handled: %q", got)
+		}
+		history.checkComplete(t)
+	})
+}
+
+func TestPositionOlderThanRetention(t *testing.T) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		_, err := w.host("a", w.recorder("a"), allVersions).Drain(t.Context())
+		must(t, err)
+		w.writeMany("doc", 3)
+		time.Sleep(2 * time.Hour)
+		f := Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions}
+		lags, err := EstimateLag(t.Context(), w.leases, f)
+		must(t, err)
+		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {
+			t.Errorf("the lag says %+v", lags)
+		}
+		before := w.leaseDocuments()["0"].continuation
+		summary, err := w.host("a", w.recorder("a"), allVersions, withoutLogger).Drain(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "retention") {
+			t.Errorf("drain of a range that cannot be read: %v", err)
+		}
+		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != before {
+			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, before)
+		}
+	})
+}
