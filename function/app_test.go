@@ -94,8 +94,7 @@ func TestAppRefusesWhatCannotOpen(t *testing.T) {
 	}
 }
 
-// Functions of one host that cannot continue do not end those of another; if all
-// cannot, the run ends with the reason.
+// Functions of one host that cannot continue do not end those of another.
 func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	a := openTestApp(t, account.env())
@@ -122,13 +121,7 @@ func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
 	default:
 	}
 	cancel()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("the run ended with %v, want the reason of the broken function", err)
-	}
-	a.hosts = []*trigger.Host{broken}
-	ctx, cancel = context.WithTimeout(t.Context(), 90*time.Second)
-	defer cancel()
-	if err := a.Run(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("a run without a working function ended with %v", err)
+	if err := <-done; err != nil { // the broken function was to be tried again
+		t.Errorf("the run was stopped and ended with %v", err)
 	}
 }

@@ -227,8 +227,8 @@ func TestLossIsAnError(t *testing.T) {
 	}
 }
 
-// TestHostThatFailsEndsTheRun: dev does not wait for handlers that are no longer called.
-func TestHostThatFailsEndsTheRun(t *testing.T) {
+// TestRunWithoutContainersFails: the hosts try again, and the end of the run says why.
+func TestRunWithoutContainersFails(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	world, err := openSample("")
 	if err != nil {
@@ -244,9 +244,9 @@ func TestHostThatFailsEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := s.run(ctx); err == nil || !strings.Contains(err.Error(), "dev-1") || ctx.Err() != nil {
-		t.Errorf("error %v, want the host's at once", err)
+	if err := s.run(ctx); err == nil || !strings.Contains(err.Error(), "NotFound") {
+		t.Errorf("error %v, want the missing container's", err)
 	}
 }

@@ -90,8 +90,6 @@ func (w *rangeWorker) observePage(page *feed.Page) {
 	}
 	if len(page.Items) > 0 {
 		w.rangeDelivery.PageRead()
-	}
-	if len(page.Items) > 0 {
 		w.watchRetention(page.Items[0].Timestamp)
 	}
 }

@@ -176,7 +176,11 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 			return err
 		}
 		r.log.Error("function ended by an error, trying again later", zap.Error(err), zap.Int("failures", failures))
-		if backoff.Sleep(ctx, backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)) != nil {
+		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
+		if left := r.untilHopeless(); left > 0 {
+			wait = min(wait, left)
+		}
+		if backoff.Sleep(ctx, wait) != nil {
 			return r.endedByHost(ctx)
 		}
 	}
@@ -215,6 +219,13 @@ func (r *functionRunner) hasHope() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endedErr == nil || time.Since(r.endedSince) < endPeriod
+}
+
+// untilHopeless is the time until the function has not worked for endPeriod.
+func (r *functionRunner) untilHopeless() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.endedSince.Add(endPeriod))
 }
 
 // endedBy returns err, or nil if the caller's context ended.

@@ -87,10 +87,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/lane.go", "v := l.calls.CallHandler(", "l.finishItems(g.items)\n\tv := l.calls.CallHandler("},
 	}},
 	{"read-position-is-saved", "a checkpoint covers only handled changes", []edit{
-		{"trigger/reading.go", "w.rangeDelivery.CaughtUp(page.NotModified)\n", "w.rangeDelivery.CaughtUp(page.NotModified)\n\tw.held.Advance(page.Continuation, true)\n"},
+		{"trigger/reading.go", "\tif w.rangeStats.countPage(page) {\n", "\tw.held.Advance(page.Continuation, true)\n\tif w.rangeStats.countPage(page) {\n"},
 	}},
 	{"empty-page-acknowledged-at-once", "a checkpoint does not pass changes that are read but not handled", []edit{
-		{"trigger/reading.go", "w.rangeDelivery.CaughtUp(page.NotModified)\n", "w.rangeDelivery.CaughtUp(page.NotModified)\n\tif page.NotModified {\n\t\tw.held.Advance(page.Continuation, true)\n\t}\n"},
+		{"trigger/reading.go", "\t\tw.rangeDelivery.CaughtUp()\n", "\t\tw.rangeDelivery.CaughtUp()\n\t\tw.held.Advance(page.Continuation, true)\n"},
 	}},
 	{"etag-of-304-ignored", "an answer without changes also moves the position", []edit{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},

@@ -127,7 +127,7 @@ func TestConfirmOwnershipWritesAfterTheCall(t *testing.T) {
 		}
 		held.Advance(`"7"`, true)
 		must(t, held.ConfirmOwnership(t.Context()))
-		if writes != 3 || held.Position() != `"7"` {
+		if writes != 2 || held.Position() != `"7"` {
 			t.Errorf("%d writes in all, position %s", writes, held.Position())
 		}
 		stop()
