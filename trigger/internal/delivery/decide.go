@@ -32,7 +32,7 @@ type Group struct {
 // LaneState is the state that all groups of a lane, or of its range, share.
 type LaneState struct {
 	Failures  int       // failures of the sink: those since the last success of the lane that no group accounts for
-	Succeeded bool      // the lane had a success since its previous failure
+	Succeeded bool      // the sink works: the lane had a success since its previous failure, or only this group fails
 	GivenUp   int       // changes of the range that were dead-lettered since its last success
 	GaveUpAt  time.Time // when the last of them was
 }
@@ -99,7 +99,8 @@ const minCrashes = 5
 //   - A failed group waits aside and is halved until the failing key, and then the
 //     failing change, is alone. Halving uses up no attempts.
 //   - A failure counts for the group if the lane had a success since its previous
-//     failure: then the sink works. Otherwise it counts for the sink. The wait
+//     failure, or if only this group fails: then the sink works. Otherwise it counts
+//     for the sink. The wait
 //     doubles with the failures of the group and with those of the sink, and the
 //     longer of the two holds.
 //   - A group that has spent its attempts or its age is dead-lettered. If

@@ -343,10 +343,14 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 	if len(handled) > 0 && v.Outcome == Failed { // the others are a new group
 		g.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
 	}
-	a := Decide(g.policyView(), v, l.laneState(), l.config.Policy, time.Now())
-	g.retry = a.Retry
 	if v.Outcome == Failed {
 		l.setFailedKeys(g, len(handled) > 0)
+	}
+	state := l.laneState()
+	state.Succeeded = l.sink.worksFor(g.keys)
+	a := Decide(g.policyView(), v, state, l.config.Policy, time.Now())
+	g.retry = a.Retry
+	if v.Outcome == Failed {
 		l.sink.failed(g.keys, !l.retryNext, a.Failures, time.Now(), l.config.Policy)
 	}
 	if a.Reason != nil && a.Step != GiveUp {
@@ -441,7 +445,7 @@ func (l *lane) succeeded() {
 
 func (l *lane) laneState() LaneState {
 	givenUp, last := l.breaker.inARow()
-	return LaneState{Failures: l.sink.failures, Succeeded: l.sink.hasSucceeded, GivenUp: givenUp, GaveUpAt: last}
+	return LaneState{Failures: l.sink.failures, GivenUp: givenUp, GaveUpAt: last}
 }
 
 // mayDeliver returns once a delivery may begin, or the reason why none may.

@@ -2,22 +2,22 @@ package delivery
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
 // sinkHealth tells failures of the sink from failures of single keys. The lane owns
 // it.
 //
-// In an outage, after outageGroups groups without a common key have failed in a row,
-// more calls would only fail as well: then one retry and one fresh batch are tried
-// after each wait, until one succeeds.
+// In an outage, after outageGroups groups without a common key have failed with no
+// success between, more calls would only fail as well: then one retry and one fresh
+// batch are tried after each wait, until one succeeds.
 type sinkHealth struct {
-	failures     int             // failures in a row that count for the sink
-	hasSucceeded bool            // there was a success since the previous failure
-	failedGroups int             // groups that failed since the last success
-	commonKeys   map[uint64]bool // keys that all of them had
-	pauseUntil   time.Time       // in an outage: end of the wait after the last failure
-	tried        probes          // calls since the wait before that ended
+	failures     int               // failures in a row that count for the sink
+	hasSucceeded bool              // there was a success since the previous failure
+	failedKeys   []map[uint64]bool // of the groups that failed since the last success, without a common key
+	pauseUntil   time.Time         // in an outage: end of the wait after the last failure
+	tried        probes            // calls since the wait before that ended
 }
 
 // probes says which kinds of call were made, or may be made.
@@ -31,17 +31,12 @@ func (s *sinkHealth) succeeded() { *s = sinkHealth{hasSucceeded: true} }
 // failed counts a failed group, which was a retry or a fresh batch. failures is the
 // count of the sink after it.
 func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now time.Time, p Policy) {
-	inOutage := s.isOutage()
 	s.failures, s.hasSucceeded = failures, false
-	if s.failedGroups++; s.failedGroups == 1 {
-		s.commonKeys = maps.Clone(keys)
-	}
-	maps.DeleteFunc(s.commonKeys, func(key uint64, _ bool) bool { return !keys[key] })
+	s.failedKeys = slices.DeleteFunc(s.failedKeys, func(before map[uint64]bool) bool { return haveCommonKey(before, keys) })
+	s.failedKeys = append(s.failedKeys, maps.Clone(keys))
 	switch {
 	case !s.isOutage():
 		return
-	case !inOutage:
-		s.tried = probes{true, true}
 	case retry:
 		s.tried.retry = true
 	default:
@@ -50,7 +45,24 @@ func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now 
 	s.pauseUntil = now.Add(p.wait(failures))
 }
 
-func (s *sinkHealth) isOutage() bool { return s.failedGroups >= outageGroups && len(s.commonKeys) == 0 }
+// haveCommonKey reports whether two groups have a key in common.
+func haveCommonKey(a, b map[uint64]bool) bool {
+	for key := range b {
+		if a[key] {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sinkHealth) isOutage() bool { return len(s.failedKeys) >= outageGroups }
+
+// worksFor reports whether a failure of a group counts for the group: the sink has
+// accepted other changes since the previous failure, or the same keys have failed
+// before and there is no outage.
+func (s *sinkHealth) worksFor(keys map[uint64]bool) bool {
+	return s.hasSucceeded || !s.isOutage() && slices.ContainsFunc(s.failedKeys, func(before map[uint64]bool) bool { return maps.Equal(before, keys) })
+}
 
 // mayCall returns the kinds of call that may be made now.
 func (s *sinkHealth) mayCall(now time.Time) probes {
