@@ -100,6 +100,12 @@ func (p *process) ended() bool {
 // command runs the binary to its end and returns its output and exit code.
 func command(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return commandWithin(t, patience, env, args...)
+}
+
+// commandWithin is command with a bound of its own.
+func commandWithin(t *testing.T, patience time.Duration, env map[string]string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.Command(binaries.halley, args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environ(env), t.TempDir(), &out, &errs

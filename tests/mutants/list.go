@@ -216,7 +216,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/progress.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
-		{"trigger/internal/delivery/sink.go", "return s.failedGroups >= outageGroups && len(s.commonKeys) == 0", "return false"},
+		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
 		{"trigger/verdict.go", "if named[c.seq] ||", "if partial[0].failedSeqs != nil && !named[c.seq] ||"},
