@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,10 +125,10 @@ func TestEveryStallIsNamed(t *testing.T) {
 func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		core, log := observer.New(zap.InfoLevel)
-		var mended bool
+		var mended atomic.Bool
 		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
-			if !mended {
+			if !mended.Load() {
 				return errors.New("redis is down")
 			}
 			return record(ctx, b)
@@ -142,7 +143,7 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 		if first["documentId"] != "doc0" || first["key"] != `["doc0"]` || first["attempt"] != int64(1) {
 			t.Errorf("a failed handler's line: %v", first)
 		}
-		mended = true
+		mended.Store(true)
 		time.Sleep(time.Minute)
 		stop()
 		if w.eventCount(Stalled) != 1 || w.eventCount(Recovered) != 1 {

@@ -63,14 +63,10 @@ func (r *testRange) run(pages []*feed.Page) error {
 		ChargeBytes:     func(n int) { r.mu.Lock(); r.charged += n; r.mu.Unlock() },
 		MadeProgress:    func() {},
 		ReleasePage:     func(*feed.Page) { r.mu.Lock(); r.released++; r.mu.Unlock() },
-		DeadLettered: func(_ int, c *Item, l DeadLetter) {
-			r.finish(c, "dead")
-			r.dead = append(r.dead, l)
-			r.deadIDs = append(r.deadIDs, c.DocumentID())
-		},
-		ReportProblem: func(int, error) {},
-		PlanRetry:     func(int, []*Item, int, time.Duration) {},
-		ServiceNow:    time.Now,
+		DeadLettered:    r.deadLettered,
+		ReportProblem:   func(int, error) {},
+		PlanRetry:       func(int, []*Item, int, time.Duration) {},
+		ServiceNow:      time.Now,
 	}
 	store := &Store{
 		Put:   func(context.Context, *Item, DeadLetter) error { return nil },
@@ -156,6 +152,14 @@ func (r *testRange) finish(c *Item, how string) {
 	defer r.mu.Unlock()
 	r.finished[c.Seq] = how
 	r.lastKey[keyText(c)] = c.Seq
+}
+
+func (r *testRange) deadLettered(_ int, c *Item, l DeadLetter) {
+	r.finish(c, "dead")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = append(r.dead, l)
+	r.deadIDs = append(r.deadIDs, c.DocumentID())
 }
 
 func (r *testRange) advance(position string, _ bool) {
