@@ -199,7 +199,7 @@ func (c *checker) replace(e Event) {
 		l = &lease{token: e.Range}
 		c.byToken[e.lid()] = l
 	}
-	if e.Epoch < l.epoch || e.Position < l.position {
+	if e.Epoch < l.epoch || e.Position < l.position && !c.restores(e) {
 		rule := Monotone
 		if e.Epoch == l.epoch {
 			rule = c.forward(Monotone, e.Host, e.Range)
