@@ -32,7 +32,7 @@ type DeadLetter struct {
 	Written     time.Time       `json:"written"`               // when the document was written or deleted
 	Error       string          `json:"error"`                 // of the last attempt
 	Stack       string          `json:"stack,omitempty"`       // of a panic
-	Attempts    int             `json:"attempts"`              // handler calls with it; 0 if it is only blocked
+	Attempts    int             `json:"attempts"`              // failed calls with exactly this change, or crashes; 0 if it is only blocked
 	Blocked     bool            `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
 	Time        time.Time       `json:"time"`                  // when it was given up
 }

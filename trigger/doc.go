@@ -11,9 +11,9 @@
 //     one store that is not durable.
 //   - Order per logical partition key. Changes of one key reach the handler in
 //     feed order. A redelivery starts at an earlier position and has no gaps.
-//   - At least once. After a crash or a handover, changes delivered after the last
-//     durable checkpoint are delivered again: at most the current batch and the
-//     changes covered by a checkpoint that was under way.
+//   - At least once. After a crash, a handover or a stop, changes after the last
+//     durable checkpoint are delivered again: at most [Function.MaxAhead] of them
+//     and a page, and with manual checkpoints everything after the last one.
 //   - One owner at a time, as far as clocks and networks allow. No delivery begins
 //     if the last successful lease write is older than nine tenths of the
 //     expiration. A running handler cannot be stopped from outside after its host
@@ -50,19 +50,21 @@
 // interrupted, and the next owner repeats it. After a merge a lease keeps its own
 // span of keys and reads the merged range through it.
 //
-// A Halley host that lacks leases requests them from their owner, by its name in
-// the document; the owner hands over after the current batch. From a .NET host it
-// takes one lease, as .NET does. A host that fails on a range leaves it to others
-// for a cooldown. A lease that under-loaded hosts do not take within one acquire
-// interval may be taken by any host.
+// A Halley host that lacks leases requests them from their owner, by its name in the
+// document. The owner starts no further call, says in its renewals until when it is
+// busy, and releases the lease when its calls have returned. From a .NET host it takes
+// one lease, as .NET does. A host that fails on a range leaves it to others for a
+// cooldown. A lease that under-loaded hosts do not take within one acquire interval
+// may be taken by any host.
 //
 // At the end the lease is released in one write with the last checkpoint. A release
 // is a courtesy to the next owner; correctness rests on expiry and etags.
 //
 // # When a handler fails
 //
-// The changes are delivered again after a wait that doubles with each failure in a
-// row. A batch is halved each time until the failing change is alone; halving uses
+// The changes wait aside with the later changes of their keys, twice as long with each
+// failure, while the other keys of the lane continue. A batch is halved, first by keys,
+// until the failing change is alone; halving uses
 // up no attempts. When a change has spent its attempts or its age, or the handler
 // returns [Skip], it is put into the function's [DeadLetters] store, and counts as
 // handled only once it is durable there. Without a store the range waits, and
@@ -71,10 +73,11 @@
 // each further one. [Replay] delivers dead letters again.
 //
 // Attempts are stored in the lease with each write, so the limit also holds across
-// short drains and replaced hosts. After two consecutive owners vanish without
-// releasing the lease (probably crashes), the next one delivers one change per call
-// and first records in the lease which one. If it crashes too, its successor knows
-// the culprit, and gives it up after enough crashes.
+// short drains and replaced hosts. After an owner has vanished without releasing the
+// lease (probably a crash), the next one names the changes of each call in the lease
+// before the call. If it vanishes during a call, exactly these changes are suspects:
+// they wait aside until they can be delivered alone, and a change that ends the
+// process often enough is given up.
 //
 // Lanes are ordered queues inside a range, by logical partition key; the saved
 // position is the low-water mark over all of them. If a handler does not return
