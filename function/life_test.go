@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +37,30 @@ func TestRunTellsItsLife(t *testing.T) {
 		return out.String()
 	}
 	want := []string{
-		"function started", `"container": "halley/results"`, `"start": "beginning"`, "lease acquired", "range caught up", "progress", `"changes": 5`, `"behind": 0`,
+		"function started", `"container": "halley/results"`, `"start": "beginning"`, "lease acquired", "range caught up", "progress", `"behind": 0`,
+	}
+	counts := regexp.MustCompile(`"changes": (\d+)`)
+	counted := func() int { // in all lines
+		total := 0
+		for _, match := range counts.FindAllStringSubmatch(text(), -1) {
+			n, _ := strconv.Atoi(match[1])
+			total += n
+		}
+		return total
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for missing := want; len(missing) > 0; {
-		if missing = nil; time.Now().After(deadline) {
-			t.Fatalf("the log lacks lines:\n%s", text())
+		if time.Now().After(deadline) {
+			t.Fatalf("the log lacks %q:\n%s", missing, text())
 		}
+		missing = nil
 		for _, says := range want {
 			if !strings.Contains(text(), says) {
 				missing = append(missing, says)
 			}
+		}
+		if n := counted(); n != 5 {
+			missing = append(missing, fmt.Sprintf("5 changes, not %d", n))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

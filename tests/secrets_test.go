@@ -78,7 +78,7 @@ func TestNoCommandShowsSecrets(t *testing.T) {
 	}
 	commands := map[string][]string{
 		"check": {"check"}, "status": {"status"}, "run": {"run"}, "version": {"--version"}, "tick": nil,
-		"list": {"deadletters", "list"}, "replay": {"deadletters", "replay", "--yes"},
+		"list": {"deadletters", "list"}, "replay": {"deadletters", "replay", "--yes"}, "dev": {"dev", "--for", "1s"},
 	}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 24)
@@ -104,6 +104,9 @@ func TestNoCommandShowsSecrets(t *testing.T) {
 	services := failingServices(t)
 	for failure, service := range services {
 		for command := range commands {
+			if command == "dev" {
+				continue // it has an account of its own
+			}
 			try("Cosmos DB "+failure, command, 5*time.Second, map[string]string{
 				"CosmosDB":                     "AccountEndpoint=" + service + ";AccountKey=" + plantedKey,
 				"HALLEY_LEADERBOARD_REDIS_URL": "redis://:" + planted + "@" + strings.TrimPrefix(service, "http://"),
@@ -136,7 +139,6 @@ func TestNoCommandShowsSecrets(t *testing.T) {
 			"HALLEY_PUSH_VAPID_SUBJECT":     "ops@example.com",
 		})
 	}
-	commands["dev"] = []string{"dev", "--for", "1s"}
 	try("sample application", "dev", 25*time.Second, nil)
 	running.Wait()
 }
