@@ -272,9 +272,9 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease) (first *c
 		return nil, false, nil // the worker creates the children
 	case err != nil:
 		return nil, false, err
-	case first.NotModified:
+	case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):
 		first.Release()
-		return nil, true, nil
+		return nil, first.NotModified, nil // a replica that lags has answered: the worker reads again
 	}
 	return first, false, nil
 }

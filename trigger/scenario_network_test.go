@@ -137,3 +137,37 @@ func TestAnswersFromOlderPositionAreNotDelivered(t *testing.T) {
 		}
 	})
 }
+
+// The page that a drain reads before it acquires a lease may come from a replica
+// that lags, too.
+func TestDrainIgnoresFirstPageFromOlderPosition(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		var isLagging atomic.Bool
+		var older atomic.Int64
+		host := w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			if !isFeedRead(r) {
+				return nil, nil, false
+			}
+			resp, err := w.account.Do(r)
+			if err == nil && resp.StatusCode == http.StatusOK && isLagging.CompareAndSwap(true, false) {
+				resp.Header.Set("Etag", `"2"`)
+				older.Add(1)
+			}
+			return resp, err, true
+		}}, "a", w.recorder("a"), withoutLogger)
+		drain := func() {
+			if _, err := host.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.writeMany("doc", 20)
+		drain()
+		w.writeMany("late", 3)
+		isLagging.Store(true)
+		drain()
+		w.checkComplete(0)
+		if older.Load() != 1 {
+			t.Errorf("%d answers from an older position", older.Load())
+		}
+	})
+}

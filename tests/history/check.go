@@ -234,14 +234,15 @@ func (c *checker) end(e Event) {
 	}
 }
 
-// attempted judges the number of attempts in a dead letter.
+// attempted judges the number of attempts in a dead letter. A change that ends the
+// process has an attempt for each death.
 func (c *checker) attempted(ref Ref, e Event) {
 	limit := c.limits.Attempts
 	if limit <= 0 || e.Op == BlockedKey {
 		return
 	}
 	c.report.count(ExactAttempts, 1, 0)
-	if e.Attempt > limit || e.Attempt < limit && !c.limits.AttemptsVary {
+	if e.Attempt > max(limit, c.deaths[ref]) || e.Attempt < limit && !c.limits.AttemptsVary {
 		c.violate(ExactAttempts, "%s/%d was dead-lettered after %d attempts, %d are configured", ref.Key, ref.Seq, e.Attempt, limit)
 	}
 }

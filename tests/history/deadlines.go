@@ -196,14 +196,23 @@ func (c *checker) deleted(e Event) {
 
 // returned judges a lease that was deleted under a running owner.
 func (c *checker) returned(lid string, v vanished) {
-	delete(c.vanished, lid)
-	if !c.works(v.owner) || c.changed.After(v.since) || !c.undisturbed(v.owner, v.since) || c.throttled(v.since) {
+	if !c.mustReturn(lid, v) {
 		return
 	}
-	c.report.count(LeaseReturns, 1, 0)
 	if !c.covers(v.span) {
 		c.violate(LeaseReturns, "lease %q was deleted under %q, and %s later no lease covers its keys", lid, v.owner, c.now.Sub(v.since).Round(time.Second))
 	}
+}
+
+// mustReturn reports whether the owner of a deleted lease was able to restore it. It
+// ends the deadline.
+func (c *checker) mustReturn(lid string, v vanished) bool {
+	delete(c.vanished, lid)
+	if !c.works(v.owner) || c.changed.After(v.since) || !c.undisturbed(v.owner, v.since) || c.throttled(v.since) {
+		return false
+	}
+	c.report.count(LeaseReturns, 1, 0)
+	return true
 }
 
 // covers reports whether leases cover all keys of a span.
@@ -222,12 +231,13 @@ func (c *checker) createdAgain(e Event) {
 		if !v.overlaps(span{e.Min, e.Max}) {
 			continue
 		}
-		if e.Position < v.position {
-			c.report.count(LeaseReturns, 1, 0)
+		switch {
+		case e.Position >= v.position:
+			if c.covers(v.span) {
+				c.returned(lid, v)
+			}
+		case c.mustReturn(lid, v):
 			c.violate(LeaseReturns, "lease %q was deleted at %d and created again at %d", lid, v.position, e.Position)
-			delete(c.vanished, lid)
-		} else if c.covers(v.span) {
-			c.returned(lid, v)
 		}
 	}
 }

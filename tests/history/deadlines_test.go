@@ -143,6 +143,17 @@ func TestAttemptsOfDeadLettersAreExact(t *testing.T) {
 	}
 }
 
+func TestChangeThatEndsItsProcessHasAnAttemptForEachDeath(t *testing.T) {
+	for attempts, want := range map[int][]Rule{2: nil, 3: {ExactAttempts}} {
+		s := begun().write(1, "a").host(Started, "x").begin("x", 1, 1).host(Killed, "x")
+		s.host(Started, "y").lease(Acquire, "y", 2, 0).begin("y", 2, 1).host(Killed, "y")
+		s.add(Event{Kind: End, Verdict: DeadLettered, Failed: []Ref{{"k", 1}}, Attempt: attempts})
+		if diff := cmp.Diff(want, rulesOf(Limits{Attempts: 1}.judge(s.events))); diff != "" {
+			t.Errorf("%d attempts: %s", attempts, diff)
+		}
+	}
+}
+
 func TestPendingRulesDoNotFailARun(t *testing.T) {
 	was := pending
 	defer func() { pending = was }()

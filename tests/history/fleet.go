@@ -19,6 +19,7 @@ type fleet struct {
 	stopping map[string]time.Time // since when, by host
 	troubled map[string]time.Time // until when, by host; "" is all hosts
 	resumed  time.Time            // the end of the last throttle of the feed that is over
+	deaths   map[Ref]int          // hosts that were killed during a call with the change
 }
 
 // orphan is a lease whose owner was killed.
@@ -30,7 +31,7 @@ type orphan struct {
 func newFleet() fleet {
 	return fleet{
 		up: map[string]bool{}, orphans: map[string]orphan{},
-		known: map[string]bool{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{},
+		known: map[string]bool{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{}, deaths: map[Ref]int{},
 	}
 }
 
@@ -47,6 +48,7 @@ func (c *checker) host(e Event) {
 	case Killed:
 		delete(c.up, e.Host)
 		delete(c.stopping, e.Host)
+		c.diedIn(e.Host)
 		var lastWrite time.Time
 		for _, l := range c.byToken {
 			if l.host == e.Host {
@@ -58,6 +60,19 @@ func (c *checker) host(e Event) {
 				c.orphans[token] = orphan{e.Time, lastWrite}
 			}
 		}
+	}
+}
+
+// diedIn counts the death of a host for the changes of its calls.
+func (c *checker) diedIn(host string) {
+	for call, changes := range c.calls {
+		if changes[0].Host != host {
+			continue
+		}
+		for _, d := range changes {
+			c.deaths[Ref{d.Key, d.Seq}]++
+		}
+		delete(c.calls, call)
 	}
 }
 

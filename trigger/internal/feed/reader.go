@@ -37,7 +37,7 @@ const maxReadFailures = 5
 type Reader struct {
 	Source        *Source
 	LeaseToken    string // of the lease, for errors
-	FirstPage     *Page  // read before the lease was acquired, or nil
+	FirstPage     *Page  // read before the lease was acquired and not stale, or nil
 	MergedRange   bool   // the lease covers a part of a physical range
 	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
 	PollDelay     time.Duration
@@ -88,7 +88,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		}
 		failures = 0
 		r.ObservePage(page)
-		idle, moved := page.NotModified, page.Continuation != continuation && !r.isStale(page, continuation)
+		idle, moved := page.NotModified, page.Continuation != continuation && !IsStale(page, continuation, r.MergedRange)
 		if moved {
 			continuation = page.Continuation
 		}
@@ -141,17 +141,17 @@ func (r *Reader) readPage(ctx context.Context, continuation string) (*Page, erro
 		page.Release()
 		return nil, errNotAdvancing
 	}
-	if !page.NotModified && r.isStale(page, continuation) {
+	if !page.NotModified && IsStale(page, continuation, r.MergedRange) {
 		page.Release()
 		return nil, errStale
 	}
 	return page, nil
 }
 
-// isStale reports whether a page is from before the continuation. Only LSNs can be
+// IsStale reports whether a page is from before the continuation. Only LSNs can be
 // compared, and those of a merged range may have started again.
-func (r *Reader) isStale(page *Page, continuation string) bool {
-	if r.MergedRange {
+func IsStale(page *Page, continuation string, mergedRange bool) bool {
+	if mergedRange {
 		return false
 	}
 	before, beforeErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
