@@ -295,7 +295,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 // balanceLeases acquires the leases that the plan names and starts their workers.
 // After ctx has ended it acquires nothing more.
 func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) error {
-	if err := r.leases.AuditIfDue(ctx); err != nil {
+	if err := r.leases.AuditNextToOwners(ctx); err != nil {
 		r.log.Warn("audit failed", zap.Error(err))
 	}
 	if err := r.leases.RestoreLost(ctx); err != nil {

@@ -45,7 +45,7 @@ const (
 // are counted and printed, but do not fail a run. A rule that is removed from the
 // list is strict.
 var pending = map[Rule]bool{
-	PromptStop: true, NoRobbery: true, PromptHandover: true, LeaseReturns: true, ForwardOnly: true, OtherKeysPrompt: true,
+	OtherKeysPrompt: true,
 }
 
 // IsPending reports whether the runtime does not keep the promise yet.

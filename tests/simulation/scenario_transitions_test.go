@@ -75,6 +75,11 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"the feed is throttled for 10 min", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Minute, time.Second)},
 		{"all leases are deleted", history.LeaseReturns, func(*swarm) {},
 			func(w *world) { w.after(5*time.Minute, "deletes", func() { w.begins(allDeleted) }) }},
+		{"all leases are deleted as a host joins", history.LeaseReturns, func(*swarm) {},
+			func(w *world) {
+				w.after(5*time.Minute, "deletes", func() { w.begins(allDeleted) })
+				w.after(5*time.Minute+time.Second, "joins", func() { w.start("second") })
+			}},
 		{"some feed answers have an older etag", history.ForwardOnly, func(s *swarm) { s.rates[olderEtag] = 0.05 }, func(*world) {}},
 		{"some answers have a wrong date", history.ForwardOnly, func(s *swarm) { s.hosts, s.rates[wrongDate] = 2, 0.005 }, func(*world) {}},
 		{"one change in a hundred always fails", history.OtherKeysPrompt,

@@ -13,9 +13,9 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// secondAuditDelay is the time from an audit that saw a gap to the next one. Two
-// audits have to see a gap before it is filled: leases that change while they are
-// listed may show a gap that never existed.
+// secondAuditDelay is the least time from an audit that saw a gap to the next one.
+// Two audits have to see a gap before it is filled: leases that change while they
+// are listed may show a gap that never existed.
 const secondAuditDelay = 5 * time.Second
 
 // auditor finds parts of the key space that have no lease although the leases
@@ -27,14 +27,16 @@ type auditor struct {
 	gapsSeen      map[Span]bool // gaps that the last audit saw
 }
 
-// waitDue reports whether an audit is due. If the last one saw gaps, it waits
-// until the second one is.
-func (a *auditor) waitDue(ctx context.Context) (bool, error) {
+// waitDue reports whether an audit is due. If the last one saw gaps, the next one is
+// due after second; waitDue waits for it if second is not longer than secondAuditDelay.
+func (a *auditor) waitDue(ctx context.Context, second time.Duration) (bool, error) {
 	due := a.lastAudit.Add(a.auditInterval)
 	if len(a.gapsSeen) > 0 {
-		due = a.lastAudit.Add(secondAuditDelay)
-		if err := backoff.Sleep(ctx, time.Until(due)); err != nil {
-			return false, err
+		due = a.lastAudit.Add(second)
+		if second <= secondAuditDelay {
+			if err := backoff.Sleep(ctx, time.Until(due)); err != nil {
+				return false, err
+			}
 		}
 	}
 	return !time.Now().Before(due), nil
