@@ -161,10 +161,11 @@ func (c *checker) inCall(host, token string) bool {
 	return false
 }
 
-// handedOver judges the time from a release to the requester's first read.
+// handedOver judges the time from a release to the requester's first read. A host
+// with a wrong clock may take a request for one that has expired.
 func (c *checker) handedOver(lid string, h handover) {
 	delete(c.handovers, lid)
-	if !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
+	if c.stepped || !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
 		return
 	}
 	c.report.count(PromptHandover, 1, 0)

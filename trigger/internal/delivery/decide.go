@@ -32,7 +32,8 @@ type Group struct {
 // LaneState is the state that all groups of a lane, or of its range, share.
 type LaneState struct {
 	Failures  int       // failures of the sink: those since the last success of the lane that no group accounts for
-	Succeeded bool      // the sink works: the lane had a success since its previous failure, or only this group fails
+	Succeeded bool      // the failure is the group's: the lane had a success since its previous failure, or only this group fails
+	Repeated  bool      // otherwise: the group is a part of one that has failed since the last success
 	GivenUp   int       // changes of the range that were dead-lettered since its last success
 	GaveUpAt  time.Time // when the last of them was
 }
@@ -99,9 +100,9 @@ const minCrashes = 5
 //   - A failed group waits aside and is halved until the failing key, and then the
 //     failing change, is alone. Halving uses up no attempts.
 //   - A failure counts for the group if the lane had a success since its previous
-//     failure, or if only this group fails: then the sink works. Otherwise it counts
-//     for the sink. The wait
-//     doubles with the failures of the group and with those of the sink, and the
+//     failure, if only this group fails, or if it has failed before while the sink
+//     worked. Otherwise it counts for the sink, once for a group and its halves. The
+//     wait doubles with the failures of the group and with those of the sink, and the
 //     longer of the two holds.
 //   - A group that has spent its attempts or its age is dead-lettered. If
 //     everything fails, the breaker lets BreakerPause pass before each further one.
@@ -114,9 +115,7 @@ func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action 
 	case NotCalled:
 		return beforeCall(g, lane, p, now)
 	case GivenUp:
-		r := g.Retry
-		r.Attempts++
-		return Action{Step: GiveUp, Retry: r, Failures: lane.Failures, Reason: v.Err}
+		return Action{Step: GiveUp, Retry: g.Retry.countAttempt(p), Failures: lane.Failures, Reason: v.Err}
 	case Interrupted:
 		return Action{Step: Release, Retry: g.Retry, Failures: lane.Failures}
 	case Hung:
@@ -152,19 +151,19 @@ func afterHungCall(g Group, lane LaneState, p Policy, now time.Time) Action {
 	r := g.Retry.failedFirst(now)
 	r.Hung = !p.splitsGroup(g.Size)
 	if r.Hung {
-		r.Attempts++
+		r = r.countAttempt(p)
 	}
 	return Action{Step: Release, Retry: r, Failures: lane.Failures}
 }
 
 func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) Action {
-	r := g.Retry.failedFirst(now)
-	r.Attempts++
+	r := g.Retry.failedFirst(now).countAttempt(p)
 	r.Hung, r.Crashes = false, 0
 	a := Action{Step: Deliver, Failures: lane.Failures}
-	if lane.Succeeded {
+	switch {
+	case lane.Succeeded:
 		r.Failures++
-	} else {
+	case !lane.Repeated:
 		a.Failures++
 	}
 	if p.splitsGroup(g.Size) {

@@ -347,10 +347,12 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 		l.setFailedKeys(g, len(handled) > 0)
 	}
 	state := l.laneState()
-	state.Succeeded = l.sink.worksFor(g.keys)
+	known := l.sink.knowsFailing(g.retry)
+	state.Succeeded = known || l.sink.worksFor(g.keys)
+	state.Repeated = l.sink.repeats(g.keys)
 	a := Decide(g.policyView(), v, state, l.config.Policy, time.Now())
 	g.retry = a.Retry
-	if v.Outcome == Failed {
+	if v.Outcome == Failed && !known {
 		l.sink.failed(g.keys, !l.retryNext, a.Failures, time.Now(), l.config.Policy)
 	}
 	if a.Reason != nil && a.Step != GiveUp {

@@ -16,7 +16,7 @@ import (
 // change up, and a poison change would otherwise block its key forever.
 type RetryState struct {
 	Tries    int       // calls so far, over all sizes of the group; the next is attempt Tries+1
-	Attempts int       // calls that failed with exactly this group
+	Attempts int       // calls that failed with exactly this group, at most Policy.MaxAttempts
 	Failures int       // of these: calls that failed although the sink worked, for the backoff
 	Since    time.Time // of the first failure, on this process's clock; zero if there was none
 	Hung     bool      // the last call did not return
@@ -27,6 +27,16 @@ type RetryState struct {
 func (r RetryState) failedFirst(now time.Time) RetryState {
 	if r.Since.IsZero() {
 		r.Since = now
+	}
+	return r
+}
+
+// countAttempt counts a failed call. A group that has had all attempts is called
+// again if the breaker pauses, or if its owner ends before the store has it; these
+// calls are no attempts.
+func (r RetryState) countAttempt(p Policy) RetryState {
+	if p.MaxAttempts <= 0 || r.Attempts < p.MaxAttempts {
+		r.Attempts++
 	}
 	return r
 }

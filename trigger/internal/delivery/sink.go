@@ -16,6 +16,7 @@ type sinkHealth struct {
 	failures     int               // failures in a row that count for the sink
 	hasSucceeded bool              // there was a success since the previous failure
 	failedKeys   []map[uint64]bool // of the groups that failed since the last success, without a common key
+	allFailed    map[uint64]bool   // all keys of groups that failed since the last success
 	pauseUntil   time.Time         // in an outage: end of the wait after the last failure
 	tried        probes            // calls since the wait before that ended
 }
@@ -24,6 +25,18 @@ type sinkHealth struct {
 type probes struct{ retry, fresh bool }
 
 const outageGroups = 3
+
+// repeats reports whether the failure of a group says nothing new about the sink,
+// because its keys have failed before in a larger group. In an outage each failure
+// counts.
+func (s *sinkHealth) repeats(keys map[uint64]bool) bool {
+	return !s.isOutage() && haveCommonKey(s.allFailed, keys)
+}
+
+// knowsFailing reports whether a group has failed while the sink worked, so that a
+// further failure says nothing about the sink. On a quiet range the retries of a few
+// poison keys would otherwise look like an outage, and delay the other keys.
+func (s *sinkHealth) knowsFailing(r RetryState) bool { return r.Failures > 0 && !s.isOutage() }
 
 // succeeded says that the sink accepts changes.
 func (s *sinkHealth) succeeded() { *s = sinkHealth{hasSucceeded: true} }
@@ -34,6 +47,10 @@ func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now 
 	s.failures, s.hasSucceeded = failures, false
 	s.failedKeys = slices.DeleteFunc(s.failedKeys, func(before map[uint64]bool) bool { return haveCommonKey(before, keys) })
 	s.failedKeys = append(s.failedKeys, maps.Clone(keys))
+	if s.allFailed == nil {
+		s.allFailed = map[uint64]bool{}
+	}
+	maps.Copy(s.allFailed, keys)
 	switch {
 	case !s.isOutage():
 		return
