@@ -190,6 +190,9 @@ var bootstraps = []mutant{
 	{"deleted-lease-from-the-start", "a deleted lease is created again at its acknowledged position", []edit{
 		{"trigger/internal/lease/restore.go", "next.owner, next.continuation = \"\", l.continuation", "next.owner, next.continuation = \"\", \"\""},
 	}},
+	{"audit-before-owners", "the owner of a deleted lease restores it before an audit fills the gap", []edit{
+		{"trigger/internal/lease/set.go", "return s.auditAfter(ctx, s.cfg.AcquireInterval+2*secondAuditDelay)", "return s.auditAfter(ctx, secondAuditDelay)"},
+	}},
 	{"unreadable-lease-is-a-gap", "an invalid lease document is ignored, but its keys are not a gap", []edit{
 		{"trigger/internal/lease/audit.go", "for _, i := range invalid {", "for _, i := range invalid[:0] {"},
 	}},
@@ -217,6 +220,15 @@ var delivery = []mutant{
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
 		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
+	}},
+	{"poison-keys-look-like-an-outage", "a failing key delays the other keys of its range only a little", []edit{
+		{"trigger/internal/delivery/sink.go", "return r.Failures > 0 && !s.isOutage()", "return false"},
+	}},
+	{"halves-count-as-new-failures", "a failing key delays the other keys of its range only a little", []edit{
+		{"trigger/internal/delivery/sink.go", "return !s.isOutage() && haveCommonKey(s.allFailed, keys)", "return false"},
+	}},
+	{"attempt-after-the-last", "a dead letter has had the configured number of attempts", []edit{
+		{"trigger/internal/delivery/retrystate.go", "if p.MaxAttempts <= 0 || r.Attempts < p.MaxAttempts {", "if true {"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
 		{"trigger/verdict.go", "if named[c.seq] ||", "if partial[0].failedSeqs != nil && !named[c.seq] ||"},
@@ -331,6 +343,9 @@ var protocol = []mutant{
 	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
 		{"trigger/internal/feed/reader.go", "after < before\n", "after < min(before, 0)\n"},
+	}},
+	{"older-first-page-delivered", "an answer from an older position is not delivered", []edit{
+		{"trigger/drain.go", "case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):", "case first.NotModified:"},
 	}},
 	{"position-does-not-advance", "a feed whose position does not move is not read forever", []edit{
 		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},
