@@ -6,18 +6,15 @@ import (
 	"fmt"
 
 	"halley/handlers"
-	"halley/handlers/app"
 	"halley/trigger"
 )
 
-func ExampleAll() {
-	for _, e := range handlers.All() {
-		if e.Name == "push" {
-			fmt.Printf("%s: %s; settings %s*\n", e.Name, e.Summary, e.Prefix())
-		}
-	}
+// The line of a handler in the list of an app.
+func ExampleNew() {
+	e := handlers.New("greet", "greets new people", Open)
+	fmt.Printf("%s %s; settings %s*\n", e.Name, e.Summary, e.Prefix())
 	// Output:
-	// push: sends a Web Push notification to a player who is overtaken; settings HALLEY_PUSH_*
+	// greet greets new people; settings HALLEY_GREET_*
 }
 
 // Settings of a handler greet would be read from HALLEY_GREET_GREETING.
@@ -29,10 +26,8 @@ type Person struct {
 	Name string `json:"name"`
 }
 
-// Open is all that a handler's package must have. Its line in All would be
-//
-//	entry("greet", "greets new people", greet.Open),
-func Open(_ context.Context, _ app.Env, s Settings) (trigger.Handler, func() error, error) {
+// Open is all that a handler's package must have.
+func Open(_ context.Context, _ handlers.Env, s Settings) (trigger.Handler, func() error, error) {
 	return trigger.Documents(func(_ context.Context, people []Person) error {
 		for _, p := range people {
 			fmt.Println(s.Greeting, p.Name)
@@ -44,7 +39,7 @@ func Open(_ context.Context, _ app.Env, s Settings) (trigger.Handler, func() err
 // A handler package in a few lines.
 func Example() {
 	ctx := context.Background()
-	greet, _, err := Open(ctx, app.Env{}, Settings{Greeting: "hello"})
+	greet, _, err := Open(ctx, handlers.Env{}, Settings{Greeting: "hello"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,21 +1,26 @@
-// Package handlers lists the functions that Halley calls with changes.
+// Package handlers has the types that a handler and an application share: the [Env]
+// that a handler is opened with, its [Entry] in the app's list, and types of settings.
 //
-// A handler is one package and one line in [All]. The package exports a
+// A handler is one package and one line in the list of an app. The package exports a
 // Settings struct and
 //
-//	func Open(ctx context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error)
+//	func Open(ctx context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error)
 //
 // Open checks the settings and prepares connections without waiting for them.
 // If the returned function is not nil, it is called after the last call of the
-// handler and closes the connections.
+// handler and closes the connections. The line in the list is
+//
+//	handlers.New("greet", "greets new people", greet.Open)
 //
 // Settings are environment variables, read with envconfig: a field RedisURL
 // tagged `split_words:"true"` of a handler named leaderboard is
 // HALLEY_LEADERBOARD_REDIS_URL. The tags `desc`, `default` and `required` are
-// envconfig's; every field has a desc. When fields of type [app.Secret] and
-// [app.RedisURL] are printed, secrets are redacted. Fields of type
-// [app.Interval], [app.Count] and [app.Toggle] are parsed like all settings of
-// Halley; if the variable is empty, they keep their default.
+// envconfig's; every field has a desc. When a field of type [Secret] is printed, it
+// is redacted. Fields of type [Interval], [Count] and [Toggle] are parsed like all
+// settings of Halley; if the variable is empty, they keep their default.
+//
+// The package links no client of any sink; [halley/handlers/redisurl] has the setting
+// of handlers that write to Redis.
 package handlers
 
 import (
@@ -27,23 +32,9 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
-	"halley/handlers/app"
-	"halley/handlers/leaderboard"
-	"halley/handlers/push"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
-
-// All lists the handlers in the order in which they are documented.
-func All() []Entry {
-	return []Entry{
-		entry("leaderboard", "keeps the best score per player and game in a Redis sorted set", leaderboard.Open),
-		entry("push", "sends a Web Push notification to a player who is overtaken", push.Open),
-	}
-}
-
-// Env is passed to [Entry.Open] by the application.
-type Env = app.Env
 
 // Entry is one handler of the list.
 type Entry struct {
@@ -52,6 +43,24 @@ type Entry struct {
 
 	newSettings func() any
 	open        func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error)
+}
+
+// New makes the entry of one handler. S is the handler's Settings struct; open is its
+// package's Open, see the package documentation. An app refuses a name or a struct of
+// settings that does not keep the rules when it starts.
+func New[S any](name, summary string, open func(context.Context, Env, S) (trigger.Handler, func() error, error)) Entry {
+	return Entry{
+		Name:        name,
+		Summary:     summary,
+		newSettings: func() any { return new(S) },
+		open: func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error) {
+			s, ok := settings.(*S)
+			if !ok {
+				return nil, nil, fmt.Errorf("settings are a %T, not a %T", settings, s)
+			}
+			return open(ctx, env, *s)
+		},
+	}
 }
 
 // Prefix begins the names of the handler's settings, such as
@@ -78,7 +87,7 @@ func (e Entry) Load() (any, error) {
 }
 
 // setDefaults sets the defaults of fields with a Decode method. If a variable is
-// set to an empty value, the methods of package app leave the field as it is.
+// set to an empty value, the methods of this package leave the field as it is.
 func setDefaults(settings any) error {
 	for field, v := range reflect.ValueOf(settings).Elem().Fields() {
 		value, ok := field.Tag.Lookup("default")
@@ -115,20 +124,4 @@ func (e Entry) Open(ctx context.Context, env Env, settings any) (handle trigger.
 		closer = func() error { return nil }
 	}
 	return handle, closer, nil
-}
-
-// entry erases the type of a handler's settings.
-func entry[S any](name, summary string, open func(context.Context, Env, S) (trigger.Handler, func() error, error)) Entry {
-	return Entry{
-		Name:        name,
-		Summary:     summary,
-		newSettings: func() any { return new(S) },
-		open: func(ctx context.Context, env Env, settings any) (trigger.Handler, func() error, error) {
-			s, ok := settings.(*S)
-			if !ok {
-				return nil, nil, fmt.Errorf("settings are a %T, not a %T", settings, s)
-			}
-			return open(ctx, env, *s)
-		},
-	}
 }

@@ -4,115 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/SherClockHolmes/webpush-go"
-	"github.com/google/go-cmp/cmp"
-	"github.com/kelseyhightower/envconfig"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"halley/handlers/app"
-	"halley/handlers/leaderboard"
-	"halley/handlers/push"
 	"halley/trigger"
-	"halley/trigger/cosmos"
 )
 
-func TestEntriesAreWellFormed(t *testing.T) {
-	name := regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-	seen := map[string]bool{}
-	for _, e := range All() {
-		if !name.MatchString(e.Name) || seen[e.Name] {
-			t.Errorf("name %q is not lower-case letters and digits, or not unique", e.Name)
-		}
-		seen[e.Name] = true
-		if e.Summary == "" || strings.Contains(e.Summary, "\n") {
-			t.Errorf("%s: summary is %q", e.Name, e.Summary)
-		}
-		fields := reflect.TypeOf(e.Settings()).Elem()
-		for f := range fields.Fields() {
-			if f.Tag.Get("desc") == "" {
-				t.Errorf("%s: setting %s has no desc", e.Name, f.Name)
-			}
-			if f.Tag.Get("envconfig") != "" { // read without the prefix, too
-				t.Errorf("%s: setting %s has another name", e.Name, f.Name)
-			}
-		}
-	}
+// limits are settings of a handler with each type that this package has.
+type limits struct {
+	Key     Secret   `desc:"key"`
+	MaxWait Interval `split_words:"true" default:"10s" desc:"wait"`
+	Most    Count    `default:"3" desc:"most"`
+	On      Toggle   `desc:"on"`
 }
 
-// If a name of a setting changes, the apps of users break.
-func TestSettingNamesAreStable(t *testing.T) {
-	want := map[string][]string{
-		"leaderboard": {"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_LEADERBOARD_KEY_PREFIX"},
-		"push": {"HALLEY_PUSH_REDIS_URL", "HALLEY_PUSH_KEY_PREFIX", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "HALLEY_PUSH_VAPID_PRIVATE_KEY",
-			"HALLEY_PUSH_VAPID_SUBJECT", "HALLEY_PUSH_SUBSCRIPTIONS_CONTAINER_NAME", "HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME",
-			"HALLEY_PUSH_TOP", "HALLEY_PUSH_MAX_AGE", "HALLEY_PUSH_TTL", "HALLEY_PUSH_SEND_TIMEOUT", "HALLEY_PUSH_ENDPOINT_HOSTS", "HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS"},
-	}
-	got := map[string][]string{}
-	for name := range want {
-		e := find(t, name)
-		var listed strings.Builder
-		err := envconfig.Usagef(strings.TrimSuffix(e.Prefix(), "_"), e.Settings(), &listed, "{{range .}}{{usage_key .}} {{end}}")
-		if err != nil {
-			t.Fatal(err)
+func limited() Entry {
+	return New("limited", "has limits", func(_ context.Context, env Env, s limits) (trigger.Handler, func() error, error) {
+		if s.MaxWait < Interval(time.Second) {
+			return nil, nil, fmt.Errorf("setting %sMAX_WAIT is %v; it must be at least 1s", env.Prefix, s.MaxWait)
 		}
-		got[name] = strings.Fields(listed.String())
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+		return func(context.Context, trigger.Batch) error { return nil }, nil, nil
+	})
 }
 
-func find(t *testing.T, name string) Entry {
-	t.Helper()
-	for _, e := range All() {
-		if e.Name == name {
-			return e
-		}
-	}
-	t.Fatalf("no handler %s", name)
-	return Entry{}
-}
-
-func TestLoadReadsSettings(t *testing.T) {
-	t.Setenv("HALLEY_PUSH_REDIS_URL", "redis://:hunter2@cache")
-	t.Setenv("HALLEY_PUSH_VAPID_PUBLIC_KEY", "public")
-	t.Setenv("HALLEY_PUSH_VAPID_PRIVATE_KEY", "hunter2")
-	t.Setenv("HALLEY_PUSH_VAPID_SUBJECT", "ops@example.com")
-	t.Setenv("HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME", "people")
-	t.Setenv("HALLEY_PUSH_TOP", "25")
-	t.Setenv("HALLEY_PUSH_MAX_AGE", "90s")
-	t.Setenv("HALLEY_PUSH_TTL", "1500")
-	t.Setenv("HALLEY_PUSH_SEND_TIMEOUT", "") // the default
-	t.Setenv("HALLEY_PUSH_ENDPOINT_HOSTS", "fcm.googleapis.com,.push.apple.com")
-	t.Setenv("HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS", "true")
-	got, err := find(t, "push").Load()
+func TestLoadReadsSettingsAndDefaults(t *testing.T) {
+	t.Setenv("HALLEY_LIMITED_KEY", "hunter2")
+	t.Setenv("HALLEY_LIMITED_MAX_WAIT", "1500")
+	t.Setenv("HALLEY_LIMITED_MOST", "") // the default
+	t.Setenv("HALLEY_LIMITED_ON", "true")
+	got, err := limited().Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &push.Settings{
-		RedisURL:                   "redis://:hunter2@cache",
-		KeyPrefix:                  "push:",
-		VAPIDPublicKey:             "public",
-		VAPIDPrivateKey:            "hunter2",
-		VAPIDSubject:               "ops@example.com",
-		SubscriptionsContainerName: "subscriptions",
-		SubscriptionsDatabaseName:  "people",
-		Top:                        25,
-		MaxAge:                     app.Interval(90 * time.Second),
-		TTL:                        app.Interval(1500 * time.Millisecond),
-		SendTimeout:                app.Interval(10 * time.Second),
-		EndpointHosts:              []string{"fcm.googleapis.com", ".push.apple.com"},
-		AllowPrivateEndpoints:      true,
-	}
-	if !reflect.DeepEqual(want, got) {
-		t.Errorf("got %+v, want %+v", got, want)
+	if s := *got.(*limits); s != (limits{"hunter2", Interval(1500 * time.Millisecond), 3, true}) {
+		t.Errorf("settings %+v", s)
 	}
 	if text := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(text, "hunter2") {
 		t.Errorf("settings print secrets: %s", text)
@@ -120,71 +49,22 @@ func TestLoadReadsSettings(t *testing.T) {
 }
 
 func TestBadSettingsAreNamed(t *testing.T) {
-	private, public, err := webpush.GenerateVAPIDKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := map[string]string{
-		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://cache",
-		"HALLEY_PUSH_REDIS_URL":         "redis://cache",
-		"HALLEY_PUSH_VAPID_PUBLIC_KEY":  public,
-		"HALLEY_PUSH_VAPID_PRIVATE_KEY": private,
-		"HALLEY_PUSH_VAPID_SUBJECT":     "ops@example.com",
-	}
-	tests := []struct{ handler, key, value, want string }{
-		{"leaderboard", "HALLEY_LEADERBOARD_REDIS_URL", "", "open handler leaderboard: setting HALLEY_LEADERBOARD_REDIS_URL is empty; set it to a URL"},
-		{"push", "HALLEY_PUSH_REDIS_URL", "cache:6379", "open handler push: setting HALLEY_PUSH_REDIS_URL is not a Redis URL"},
-		{"push", "HALLEY_PUSH_TOP", "ten", `read settings of handler push: setting HALLEY_PUSH_TOP is "ten": not a whole number above 0`},
-		{"push", "HALLEY_PUSH_MAX_AGE", "one", `setting HALLEY_PUSH_MAX_AGE is "one": not a duration: write "5s"`},
-		{"push", "HALLEY_PUSH_MAX_AGE", "1", "open handler push: setting HALLEY_PUSH_MAX_AGE is 1ms; it must be at least 1s"},
-		{"push", "HALLEY_PUSH_TOP", "1001", "open handler push: setting HALLEY_PUSH_TOP is 1001; it must be 1 to 1000"},
-		{"push", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "AAAA", "setting HALLEY_PUSH_VAPID_PUBLIC_KEY is not the public key of VAPID_PRIVATE_KEY"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.key+" "+tt.value, func(t *testing.T) {
-			for key, value := range good {
-				t.Setenv(key, value)
-			}
-			t.Setenv(tt.key, tt.value)
-			e := find(t, tt.handler)
-			settings, err := e.Load()
+	for _, test := range []struct{ key, value, want string }{
+		{"HALLEY_LIMITED_MOST", "ten", `read settings of handler limited: setting HALLEY_LIMITED_MOST is "ten": not a whole number above 0`},
+		{"HALLEY_LIMITED_MAX_WAIT", "one", `setting HALLEY_LIMITED_MAX_WAIT is "one": not a duration: write "5s"`},
+		{"HALLEY_LIMITED_ON", "yes", `setting HALLEY_LIMITED_ON is "yes": neither true nor false`},
+		{"HALLEY_LIMITED_MAX_WAIT", "1", "open handler limited: setting HALLEY_LIMITED_MAX_WAIT is 1ms; it must be at least 1s"},
+	} {
+		t.Run(test.key+" "+test.value, func(t *testing.T) {
+			t.Setenv(test.key, test.value)
+			settings, err := limited().Load()
 			if err == nil {
-				_, _, err = e.Open(t.Context(), Env{Container: noContainer}, settings)
+				_, _, err = limited().Open(t.Context(), Env{}, settings)
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error is %v, want %s", err, tt.want)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-func noContainer(string, string) *cosmos.Container { return nil }
-
-func TestEveryHandlerOpensWithoutConnecting(t *testing.T) {
-	private, public, err := webpush.GenerateVAPIDKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const nowhere = app.RedisURL("redis://127.0.0.1:1")
-	for _, e := range All() {
-		settings, err := e.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch s := settings.(type) {
-		case *leaderboard.Settings:
-			s.RedisURL = nowhere
-		case *push.Settings:
-			s.RedisURL, s.VAPIDPublicKey, s.VAPIDPrivateKey, s.VAPIDSubject = nowhere, push.PublicKey(public), app.Secret(private), "ops@example.com"
-		}
-		handle, closer, err := e.Open(t.Context(), Env{Container: noContainer}, settings)
-		if err != nil || handle == nil {
-			t.Errorf("%s: %v", e.Name, err)
-			continue
-		}
-		if err := closer(); err != nil {
-			t.Errorf("close %s: %v", e.Name, err)
-		}
 	}
 }
 
@@ -192,7 +72,7 @@ func TestEveryHandlerOpensWithoutConnecting(t *testing.T) {
 func TestOpenPreparesEnv(t *testing.T) {
 	type Settings struct{ N int }
 	errHandled := errors.New("handled")
-	e := entry("hello", "says hello", func(_ context.Context, env Env, s Settings) (trigger.Handler, func() error, error) {
+	e := New("hello", "says hello", func(_ context.Context, env Env, s Settings) (trigger.Handler, func() error, error) {
 		env.Log().Info("opened")
 		if env.Prefix != "HALLEY_HELLO_" || s.N != 7 {
 			return nil, nil, fmt.Errorf("opened with %q, %d", env.Prefix, s.N)

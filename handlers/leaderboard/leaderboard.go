@@ -15,24 +15,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/game"
+	"halley/handlers/redisurl"
 	"halley/trigger"
 )
 
 // Settings of the handler, read with the prefix HALLEY_LEADERBOARD_.
 type Settings struct {
-	RedisURL  app.RedisURL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
+	RedisURL  redisurl.URL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
 }
 
 // Open returns the handler. It does not connect, so Redis may start later.
-func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error) {
+func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
 	client, err := s.RedisURL.Client()
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sREDIS_URL %w", env.Prefix, err)
 	}
-	env.OfferProbe(app.RedisProbe(env.Prefix, client))
+	env.OfferProbe(redisurl.Probe(env.Prefix, client))
 	board := New(client, s.KeyPrefix)
 	return board.Handler(), client.Close, nil
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/game"
+	"halley/handlers/redisurl"
 	"halley/trigger"
 )
 
@@ -22,18 +23,18 @@ import (
 // HALLEY_TEST_REDIS_URL. Keys begin with a prefix of their own.
 func eachRedis(t *testing.T, test func(t *testing.T, b *Boards)) {
 	t.Run("embedded", func(t *testing.T) {
-		test(t, boards(t, app.RedisURL("redis://"+miniredis.RunT(t).Addr())))
+		test(t, boards(t, redisurl.URL("redis://"+miniredis.RunT(t).Addr())))
 	})
 	t.Run("real", func(t *testing.T) {
 		url := os.Getenv("HALLEY_TEST_REDIS_URL")
 		if url == "" {
 			t.Skip("HALLEY_TEST_REDIS_URL is not set: no real Redis to test with")
 		}
-		test(t, boards(t, app.RedisURL(url)))
+		test(t, boards(t, redisurl.URL(url)))
 	})
 }
 
-func boards(t *testing.T, url app.RedisURL) *Boards {
+func boards(t *testing.T, url redisurl.URL) *Boards {
 	t.Helper()
 	client, err := url.Client()
 	if err != nil {
@@ -190,7 +191,7 @@ func TestPoisonFailsBatchBeforeRecording(t *testing.T) {
 
 func TestRedisFailure(t *testing.T) {
 	server := miniredis.RunT(t)
-	b := boards(t, app.RedisURL("redis://"+server.Addr()+"?max_retries=-1"))
+	b := boards(t, redisurl.URL("redis://"+server.Addr()+"?max_retries=-1"))
 	results := []game.Result{{ID: "1", Game: "chess", Player: "ada", Score: 5}}
 
 	server.SetError("LOADING Redis is loading the dataset in memory")
@@ -211,7 +212,7 @@ func TestRedisFailure(t *testing.T) {
 }
 
 func TestCancelledContextEndsTheCall(t *testing.T) {
-	b := boards(t, app.RedisURL("redis://"+miniredis.RunT(t).Addr()))
+	b := boards(t, redisurl.URL("redis://"+miniredis.RunT(t).Addr()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.Handler()(ctx, batch(document("1", "chess", "ada", 5))); err == nil {
@@ -220,14 +221,14 @@ func TestCancelledContextEndsTheCall(t *testing.T) {
 }
 
 func TestOpenChecksSettings(t *testing.T) {
-	env := app.Env{Prefix: "HALLEY_LEADERBOARD_"}
+	env := handlers.Env{Prefix: "HALLEY_LEADERBOARD_"}
 	_, _, err := Open(t.Context(), env, Settings{RedisURL: "tcp://cache"})
 	if err == nil || !strings.HasPrefix(err.Error(), "setting HALLEY_LEADERBOARD_REDIS_URL is not a Redis URL (tcp://cache") {
 		t.Errorf("error is %v", err)
 	}
 
 	server := miniredis.RunT(t)
-	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: app.RedisURL("redis://" + server.Addr()), KeyPrefix: "lb/"})
+	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: redisurl.URL("redis://" + server.Addr()), KeyPrefix: "lb/"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,32 +76,33 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/game"
 	"halley/handlers/outbound"
+	"halley/handlers/redisurl"
 	"halley/trigger"
 	"halley/trigger/awslambda"
 )
 
 // Settings of the handler, read with the prefix HALLEY_PUSH_.
 type Settings struct {
-	RedisURL  app.RedisURL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
+	RedisURL  redisurl.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
 
-	VAPIDPublicKey  PublicKey  `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
-	VAPIDPrivateKey app.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
-	VAPIDSubject    Contact    `split_words:"true" desc:"contact for push services: an e-mail address or an https URL; required"`
+	VAPIDPublicKey  PublicKey       `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
+	VAPIDPrivateKey handlers.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
+	VAPIDSubject    Contact         `split_words:"true" desc:"contact for push services: an e-mail address or an https URL; required"`
 
 	SubscriptionsContainerName string `split_words:"true" default:"subscriptions" desc:"container of the subscriptions, partitioned by /player"`
 	SubscriptionsDatabaseName  string `split_words:"true" desc:"its database; if empty, the monitored container's"`
 
-	Top         app.Count    `default:"10" desc:"number of a game's best players that are notified when they are overtaken, 1 to 1000"`
-	MaxAge      app.Interval `split_words:"true" default:"1h" desc:"no notification is sent about an older result"`
-	TTL         app.Interval `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
-	SendTimeout app.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service; a device that takes longer is given up"`
+	Top         handlers.Count    `default:"10" desc:"number of a game's best players that are notified when they are overtaken, 1 to 1000"`
+	MaxAge      handlers.Interval `split_words:"true" default:"1h" desc:"no notification is sent about an older result"`
+	TTL         handlers.Interval `default:"24h" desc:"how long a push service keeps a notification for a device that is offline"`
+	SendTimeout handlers.Interval `split_words:"true" default:"10s" desc:"time for one request to a push service; a device that takes longer is given up"`
 
-	EndpointHosts         []string   `split_words:"true" default:"fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com" desc:"hosts of push services to send to, separated by commas (a leading dot: all hosts below; *: any public host)"`
-	AllowPrivateEndpoints app.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses with any port, http:// on loopback"`
+	EndpointHosts         []string        `split_words:"true" default:"fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com" desc:"hosts of push services to send to, separated by commas (a leading dot: all hosts below; *: any public host)"`
+	AllowPrivateEndpoints handlers.Toggle `split_words:"true" desc:"for development: endpoints on private and loopback addresses with any port, http:// on loopback"`
 }
 
 // validate checks the settings that have no other check. Its error begins with
@@ -112,7 +113,7 @@ func (s Settings) validate() error {
 		return errors.New("SUBSCRIPTIONS_CONTAINER_NAME is empty; name the container of the subscriptions")
 	case s.Top < 1 || s.Top > 1000:
 		return fmt.Errorf("TOP is %d; it must be 1 to 1000", s.Top)
-	case s.MaxAge < app.Interval(time.Second):
+	case s.MaxAge < handlers.Interval(time.Second):
 		return fmt.Errorf("MAX_AGE is %v; it must be at least 1s", s.MaxAge)
 	case s.TTL < 0:
 		return fmt.Errorf("TTL is %v; it must not be negative", s.TTL)
@@ -151,7 +152,7 @@ func (s Settings) rules() outbound.Rules {
 
 // Open returns the handler. It does not connect: Redis and the container are
 // first used when the first batch is delivered.
-func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() error, error) {
+func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
 	n, err := open(env, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
@@ -163,7 +164,7 @@ func Open(_ context.Context, env app.Env, s Settings) (trigger.Handler, func() e
 	return handle, n.Close, nil
 }
 
-func open(env app.Env, s Settings) (*Notifier, error) {
+func open(env handlers.Env, s Settings) (*Notifier, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
@@ -175,13 +176,13 @@ func open(env app.Env, s Settings) (*Notifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL %w", err)
 	}
-	env.OfferProbe(app.RedisProbe(env.Prefix, client))
+	env.OfferProbe(redisurl.Probe(env.Prefix, client))
 	database := s.SubscriptionsDatabaseName
 	if database == "" {
 		database = env.Database
 	}
 	container := env.Container(database, s.SubscriptionsContainerName)
-	env.OfferProbe(app.Probe{What: "container of the subscriptions " + database + "/" + s.SubscriptionsContainerName, Try: func(ctx context.Context) error {
+	env.OfferProbe(handlers.Probe{What: "container of the subscriptions " + database + "/" + s.SubscriptionsContainerName, Try: func(ctx context.Context) error {
 		if _, err := container.Properties(ctx); err != nil {
 			return fmt.Errorf("%w: create it, or correct %sSUBSCRIPTIONS_CONTAINER_NAME", err, env.Prefix)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/push/pushservice"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -319,7 +319,7 @@ func TestOldOvertakingsAreDropped(t *testing.T) {
 	expect(t, received)
 	refused(t, err)
 
-	w.settings.MaxAge = app.Interval(time.Minute) // instead of waiting
+	w.settings.MaxAge = handlers.Interval(time.Minute) // instead of waiting
 	w.open()
 	received, err = w.deliver(t.Context(), batch(t, written, "bob 120"))
 	w.check(err)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/outbound"
 	"halley/handlers/push/pushservice"
 )
@@ -94,7 +94,7 @@ func TestAnotherVAPIDKey(t *testing.T) {
 // If a push service does not answer, the batch is held up no longer than
 // SEND_TIMEOUT.
 func TestSendTimeout(t *testing.T) {
-	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = app.Interval(50 * time.Millisecond) })
+	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = handlers.Interval(50 * time.Millisecond) })
 	err := from.send(t.Context(), sample, device)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/push/") {
 		t.Errorf("error is %v", err)
@@ -203,7 +203,7 @@ func TestBadSettings(t *testing.T) {
 	}{
 		{"no private key", func(s *Settings) { s.VAPIDPrivateKey = "" }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
 		{"private key of another form", func(s *Settings) { s.VAPIDPrivateKey = "-----BEGIN hunter2" }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
-		{"zero private key", func(s *Settings) { s.VAPIDPrivateKey = app.Secret(strings.Repeat("A", 43)) }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
+		{"zero private key", func(s *Settings) { s.VAPIDPrivateKey = handlers.Secret(strings.Repeat("A", 43)) }, "VAPID_PRIVATE_KEY is not a P-256 key of 32 bytes"},
 		{"no public key", func(s *Settings) { s.VAPIDPublicKey = "" }, "VAPID_PUBLIC_KEY is not a key in base64url"},
 		{"private key as subject", func(s *Settings) { s.VAPIDSubject = "hunter2" }, "VAPID_SUBJECT is"},
 		{"garbled public key", func(s *Settings) { s.VAPIDPublicKey = "!" }, "VAPID_PUBLIC_KEY is not a key in base64url"},
@@ -226,7 +226,7 @@ func TestBadSettings(t *testing.T) {
 			s := settings(t)
 			s.RedisURL = "redis://cache"
 			tt.change(&s)
-			_, _, err := Open(t.Context(), app.Env{Prefix: "HALLEY_PUSH_"}, s)
+			_, _, err := Open(t.Context(), handlers.Env{Prefix: "HALLEY_PUSH_"}, s)
 			if err == nil || !strings.HasPrefix(err.Error(), "setting HALLEY_PUSH_"+tt.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error is %v, want %s", err, tt.want)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/SherClockHolmes/webpush-go"
 
-	"halley/handlers/app"
+	"halley/handlers"
 )
 
 // tarpit accepts requests and never answers them. It counts them.
@@ -49,7 +49,7 @@ func (w *world) subscribeTo(player, server string, n int) {
 // get their notifications.
 func TestTarpitIsGivenUpAlone(t *testing.T) {
 	const timeout = 300 * time.Millisecond
-	w := newWorld(t, func(s *Settings) { s.SendTimeout = app.Interval(timeout) })
+	w := newWorld(t, func(s *Settings) { s.SendTimeout = handlers.Interval(timeout) })
 	endpoint, requests := tarpit(t)
 	w.subscribeTo("mallory", endpoint, maxDevices)
 	w.subscribe("ada")
@@ -104,7 +104,7 @@ func TestTarpitFitsIntoDeadlineOfCall(t *testing.T) {
 // each request is a little faster than the timeout.
 func TestPlayerHasTimeBudget(t *testing.T) {
 	const timeout = 200 * time.Millisecond
-	w := newWorld(t, func(s *Settings) { s.SendTimeout, s.Top = app.Interval(timeout), 10 })
+	w := newWorld(t, func(s *Settings) { s.SendTimeout, s.Top = handlers.Interval(timeout), 10 })
 	slow := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(timeout * 3 / 4):
@@ -175,7 +175,7 @@ func TestSwappedVAPIDKeysAreNotPrinted(t *testing.T) {
 		t.Errorf("valid values print as %q", got)
 	}
 	for name, secret := range map[string]string{"private key": private, "padded": private + "=", "public key with a typing error": public[:86] + "!", "point off the curve": strings.Repeat("B", 87)} {
-		s := Settings{VAPIDPublicKey: PublicKey(secret), VAPIDPrivateKey: app.Secret(public), VAPIDSubject: Contact(secret)}
+		s := Settings{VAPIDPublicKey: PublicKey(secret), VAPIDPrivateKey: handlers.Secret(public), VAPIDSubject: Contact(secret)}
 		encoded, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

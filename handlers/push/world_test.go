@@ -18,8 +18,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"halley/handlers/app"
+	"halley/handlers"
 	"halley/handlers/push/pushservice"
+	"halley/handlers/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -49,7 +50,7 @@ func eachRedis(t *testing.T, test func(t *testing.T, w *world)) {
 		if url == "" {
 			t.Skip("HALLEY_TEST_REDIS_URL is not set: no real Redis to test with")
 		}
-		test(t, newWorld(t, func(s *Settings) { s.RedisURL = app.RedisURL(url) }))
+		test(t, newWorld(t, func(s *Settings) { s.RedisURL = redisurl.URL(url) }))
 	})
 }
 
@@ -65,7 +66,7 @@ func newWorld(t *testing.T, change func(*Settings)) *world {
 	}
 	if w.settings.RedisURL == "" {
 		w.redis = miniredis.RunT(t)
-		w.settings.RedisURL = app.RedisURL("redis://" + w.redis.Addr() + "?max_retries=-1")
+		w.settings.RedisURL = redisurl.URL("redis://" + w.redis.Addr() + "?max_retries=-1")
 	}
 	w.client = w.connect()
 	w.open()
@@ -82,13 +83,13 @@ func settings(t *testing.T) Settings {
 	return Settings{
 		KeyPrefix:                  "push:",
 		VAPIDPublicKey:             PublicKey(public),
-		VAPIDPrivateKey:            app.Secret(private),
+		VAPIDPrivateKey:            handlers.Secret(private),
 		VAPIDSubject:               "mailto:ops@example.com",
 		SubscriptionsContainerName: "subscriptions",
 		Top:                        3,
-		MaxAge:                     app.Interval(time.Hour),
-		TTL:                        app.Interval(2 * time.Hour),
-		SendTimeout:                app.Interval(5 * time.Second),
+		MaxAge:                     handlers.Interval(time.Hour),
+		TTL:                        handlers.Interval(2 * time.Hour),
+		SendTimeout:                handlers.Interval(5 * time.Second),
 		AllowPrivateEndpoints:      true,
 	}
 }
@@ -163,8 +164,8 @@ func (w *world) open() {
 	w.t.Cleanup(func() { w.check(closer()) })
 }
 
-func (w *world) env(logger *zap.Logger) app.Env {
-	return app.Env{
+func (w *world) env(logger *zap.Logger) handlers.Env {
+	return handlers.Env{
 		Logger:    logger,
 		Container: w.subscriptions.Client().Container,
 		Database:  "games",

@@ -354,14 +354,14 @@ var protocol = []mutant{
 
 var edges = []mutant{
 	{"empty-answer", "every invocation is answered with JSON", []edit{
-		{"function/invocation.go", "_, _ = w.Write(data)", "if status != http.StatusOK {\n\t\t_, _ = w.Write(data)\n\t}"},
-		{"function/invocation.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
+		{"function/app/invocation.go", "_, _ = w.Write(data)", "if status != http.StatusOK {\n\t\t_, _ = w.Write(data)\n\t}"},
+		{"function/app/invocation.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
 	}},
 	{"any-host", "only this machine can invoke", []edit{
-		{"function/invocation.go", "if !loopbackHost(r.Host) {", "if !loopbackHost(r.Host) && r.Host == \"\" {"},
+		{"function/app/invocation.go", "if !connection.IsLoopback(r.Host) {", "if !connection.IsLoopback(r.Host) && r.Host == \"\" {"},
 	}},
 	{"failed-drain-is-success", "a timer invocation without progress fails", []edit{
-		{"function/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
+		{"function/app/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
 	}},
 	{"renewal-as-long-as-the-lease", "intervals that cannot work are refused", []edit{
 		{"trigger/validate.go", "o.LeaseRenewInterval >= o.LeaseExpirationInterval/2", "o.LeaseRenewInterval > o.LeaseExpirationInterval"},

@@ -71,7 +71,7 @@ var users = map[string][]string{
 	"./trigger/internal/lease":    {"./trigger"},
 	"./trigger/internal/delivery": {"./trigger"},
 	"./trigger/internal/feed":     {"./trigger"},
-	"./trigger":                   {"./trigger/awslambda", "./function"},
+	"./trigger":                   {"./trigger/awslambda", "./function/app"},
 }
 
 // users returns the users of the edited packages that are not edited themselves,

@@ -1,0 +1,301 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"go.uber.org/zap"
+
+	"halley/function/app/internal/connection"
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// App holds the enabled functions and their hosts. Functions share a host if
+// they keep their leases in the same container and want the same options.
+type App struct {
+	settings *settings
+	options  appOptions
+	log      *zap.Logger
+	accounts accounts
+	groups   []group
+	opened   map[string]trigger.Function // by the name in the handlers' list
+	hosts    []*trigger.Host
+	closers  []func() error
+	life     *lifeLog
+	leftover atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
+}
+
+// group holds the functions of one host.
+type group struct {
+	leases    *cosmos.Container
+	at        place
+	regions   string
+	options   trigger.Options
+	functions []trigger.Function
+}
+
+// appOptions say how the app is wired. Commands and hosts of production
+// set the grace alone; the command dev sets the others to run on an embedded account
+// and to observe the same app.
+type appOptions struct {
+	grace     time.Duration           // for a running handler at a stop
+	transport policy.Transporter      // of requests to Cosmos DB; nil is the network
+	wrap      func(*trigger.Function) // changes an opened function; may be nil
+	observe   func(trigger.Event)     // sees the events of all hosts; may be nil
+}
+
+// openApp opens the handlers and makes the hosts; it makes no request. Close the
+// app after use.
+func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logger) (*App, error) {
+	a := &App{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
+	for _, f := range s.Functions {
+		if err := a.open(ctx, f); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	if err := a.makeHosts(options.grace); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// open opens one handler and puts its function into its group.
+func (a *App) open(ctx context.Context, f functionSettings) error {
+	at, err := a.accounts.open(f)
+	if err != nil {
+		return err
+	}
+	fn := f.function(at.monitored)
+	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
+		return err
+	}
+	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName}, f.Own)
+	if err != nil {
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
+	}
+	a.closers = append(a.closers, closer)
+	fn.Handler = handler
+	if a.options.wrap != nil {
+		a.options.wrap(&fn)
+	}
+	a.opened[f.Name] = fn
+	g := a.groupOf(f, at.leases)
+	g.functions = append(g.functions, fn)
+	return nil
+}
+
+func (a *App) groupOf(f functionSettings, leases *cosmos.Container) *group {
+	g := group{leases: leases, at: f.leases(), regions: f.PreferredLocations.String(), options: f.options(&a.settings.App)}
+	for i, other := range a.groups {
+		if other.at == g.at && other.regions == g.regions && reflect.DeepEqual(other.options, g.options) {
+			return &a.groups[i]
+		}
+	}
+	a.groups = append(a.groups, g)
+	return &a.groups[len(a.groups)-1]
+}
+
+// makeHosts replaces the hosts, none of which may be running.
+func (a *App) makeHosts(grace time.Duration) error {
+	a.hosts = nil
+	for _, g := range a.groups {
+		o := g.options
+		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe, a.life.observe}
+		if a.options.observe != nil {
+			o.Observers = append(o.Observers, a.options.observe)
+		}
+		host, err := trigger.New(g.leases, g.functions, &o)
+		if err != nil {
+			return err
+		}
+		a.hosts = append(a.hosts, host)
+	}
+	return nil
+}
+
+// observe counts handler calls that were left behind. Only the end of the process
+// ends them.
+func (a *App) observe(e trigger.Event) {
+	if e.Kind == trigger.Released && e.Reason == trigger.Stuck {
+		a.leftover.Add(1)
+	}
+}
+
+// Close closes the resources of the handlers. Call it when the hosts have stopped.
+func (a *App) Close() error {
+	var errs []error
+	for _, closer := range a.closers {
+		errs = append(errs, closer())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+// retryHost is the wait before a host whose functions all failed is tried again.
+const retryHost = 30 * time.Second
+
+// Run runs all hosts until ctx ends and they have stopped. A host whose functions all
+// fail is tried again while another host runs; Run returns an error when all fail.
+func (a *App) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var failing atomic.Int64
+	return a.each(func(h *trigger.Host) error {
+		for {
+			err := h.Run(ctx)
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			if failing.Add(1) == int64(len(a.hosts)) {
+				stop()
+				return err
+			}
+			a.log.Error("functions cannot continue; trying again later", zap.Error(err), zap.Duration("wait", retryHost))
+			if !pause(ctx, retryHost) {
+				return err
+			}
+			failing.Add(-1)
+		}
+	})
+}
+
+// pause reports whether d passed before ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// runTelling runs all hosts like Run, and tells in the log what they do.
+func (a *App) runTelling(ctx context.Context, every time.Duration) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	a.started()
+	var telling sync.WaitGroup
+	telling.Go(func() { a.tellUnreachable(ctx) })
+	telling.Go(func() { a.tellProgress(ctx, every) })
+	err := a.Run(ctx)
+	stop()
+	telling.Wait()
+	return err
+}
+
+// Drain drains all hosts. If one fails, the summary still counts the others.
+func (a *App) Drain(ctx context.Context) (trigger.Summary, error) {
+	var mu sync.Mutex
+	var total trigger.Summary
+	err := a.each(func(h *trigger.Host) error {
+		s, err := h.Drain(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		total.Add(s)
+		return err
+	})
+	return total, err
+}
+
+func (a *App) each(do func(*trigger.Host) error) error {
+	errs := make([]error, len(a.hosts))
+	var running sync.WaitGroup
+	for i, h := range a.hosts {
+		running.Go(func() { errs[i] = do(h) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// health describes the state of each function. It returns an error if a function
+// makes no progress at all.
+func (a *App) health() (lines []string, err error) {
+	var problems []error
+	for _, h := range a.hosts {
+		for _, f := range h.Status().Functions {
+			if f.Problem != "" {
+				problems = append(problems, fmt.Errorf("function %q makes no progress: %s", f.Name, f.Problem))
+			}
+			lines = append(lines, describe(f))
+		}
+	}
+	return lines, errors.Join(problems...)
+}
+
+// describe returns one line about a function on this host.
+func describe(f trigger.FunctionStatus) string {
+	var b strings.Builder
+	changes := 0
+	for _, r := range f.Ranges {
+		changes += r.Changes
+		if r.Problem != "" {
+			fmt.Fprintf(&b, "; range %s: %s", r.Range, r.Problem)
+		}
+	}
+	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition%s", f.Name, len(f.Ranges), changes, b.String())
+}
+
+// containers are the monitored container and the lease container of a function.
+type containers struct{ monitored, leases *cosmos.Container }
+
+func (a accounts) open(f functionSettings) (at containers, err error) {
+	monitored, err := a.client(f.Connection, f.PreferredLocations)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
+	}
+	leases, err := a.client(f.LeaseConnection, f.PreferredLocations)
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
+	}
+	return containers{
+		monitored: monitored.Container(f.DatabaseName, f.ContainerName),
+		leases:    leases.Container(f.LeaseDatabaseName, f.LeaseContainerName),
+	}, nil
+}
+
+// accounts shares the clients of an app, by connection and regions. The zero
+// value shares none.
+type accounts struct {
+	transport policy.Transporter // nil is the network
+	retry     policy.RetryOptions
+	clients   map[string]*cosmos.Client
+	reached   map[*cosmos.Client]error // of accounts that a command has tried
+}
+
+func newAccounts(transport policy.Transporter) accounts {
+	return accounts{transport: transport, clients: map[string]*cosmos.Client{}}
+}
+
+// commandAccounts are the accounts of a command that somebody watches.
+func commandAccounts() accounts {
+	return accounts{retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
+}
+
+func (a accounts) client(name connectionName, regions list) (*cosmos.Client, error) {
+	key := string(name) + "\n" + regions.String()
+	if client, ok := a.clients[key]; ok {
+		return client, nil
+	}
+	c, err := connection.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport, Retry: a.retry}})
+	if err != nil {
+		return nil, fmt.Errorf("connection %s: %w", name, err)
+	}
+	if a.clients != nil {
+		a.clients[key] = client
+	}
+	return client, nil
+}

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// exitHosted is the exit code of a process that the Functions host started. If a
+// handler exits with 0 the host never restarts it, and after three exits with
+// other codes the host gives up; 200 requests a restart that is not counted
+// (azure-functions-host, HttpWorkerProcess).
+const exitHosted = 200
+
+// functionName is the directory of function.json, whose timer is the tick.
+const functionName = "function"
+
+// functionsPort returns the port on which the Functions host expects its custom
+// handler, and whether that host started this process.
+func functionsPort() (port string, hosted bool) {
+	return os.LookupEnv("FUNCTIONS_CUSTOMHANDLER_PORT")
+}
+
+// serveFunctions is the custom handler: it serves the Functions host until a
+// signal. If settings are refused, it logs the reason and returns 1.
+func (o Options) serveFunctions(ctx context.Context, port string) int {
+	log := newLogger("info")
+	listener, err := listen(port)
+	if err != nil {
+		log.Error("could not serve the Functions host", zap.Error(err))
+		return 1
+	}
+	defer listener.Close()
+	s, err := loadSettings(o)
+	if err == nil {
+		err = s.durable("the Functions host")
+	}
+	if err != nil {
+		log.Error("settings refused", zap.Error(err))
+		return 1
+	}
+	s.warnOfDisks("the Functions host", log)
+	return exitCode(o.serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
+}
+
+// exitCode returns the exit code of a process that served the Functions host.
+func exitCode(err error, log *zap.Logger) int {
+	if err != nil && !errors.Is(err, errReplace) {
+		log.Error("custom handler failed", zap.Error(err))
+		return 1
+	}
+	return exitHosted
+}
+
+// errReplace ends a process that holds handler calls which never return. The host
+// then starts another.
+var errReplace = errors.New("the process holds handler calls that do not return")
+
+// listen opens the port of the Functions host, which dials 127.0.0.1 only.
+func listen(port string) (net.Listener, error) {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("FUNCTIONS_CUSTOMHANDLER_PORT=%q is not a port: the Functions host sets it, unset it elsewhere", port)
+	}
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+}
+
+// serveApp opens the app, which makes no request yet, and answers the host until
+// ctx ends and everything has stopped. It returns errReplace if another process is
+// needed. The resources of the handlers then stay open for calls that still run.
+func (o Options) serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
+	limit, source, err := functionTimeout()
+	if err != nil {
+		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
+	}
+	a, err := openApp(ctx, s, appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}, log)
+	if err != nil {
+		return err
+	}
+	log.Info("custom handler started", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
+		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", o.Version))
+	err = a.serve(ctx, listener, limit)
+	if !errors.Is(err, errReplace) {
+		err = errors.Join(err, a.Close())
+	}
+	return err
+}
+
+// serve answers the host until ctx ends, or until another process is needed, when
+// it returns errReplace. If it returns another error, goroutines that it started
+// may still run.
+func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Duration) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	call, wait := a.ticks(ctx, limit, func() { stop(errReplace) })
+	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: a.log})
+	if err != nil {
+		return err // waiting could take for ever: a request was not answered in time
+	}
+	wait()
+	if errors.Is(context.Cause(ctx), errReplace) {
+		return errReplace
+	}
+	return nil
+}
+
+// ticks returns the function that answers timer invocations in the app's mode. Work
+// in the background ends with ctx, and wait returns when it has ended. replace is
+// called if the app needs another process.
+func (a *App) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
+	if a.settings.App.Mode == modeTimer {
+		d := &drainer{limit: limit, drain: a.Drain}
+		return a.replacing(d.tick, replace), d.wait
+	}
+	leftover := func() bool { return a.leftover.Load() > 0 }
+	c := &continuous{run: func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }, health: a.health, log: a.log, leftover: leftover, replace: replace}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	return c.tick, func() { <-done }
+}
+
+// replacing wraps call, which drains. If drains have left more than MaxStuck handler
+// calls behind, it calls replace.
+func (a *App) replacing(call function, replace func()) function {
+	return func(ctx context.Context, in invocation, log *zap.Logger) ([]string, error) {
+		defer func() {
+			if n := a.leftover.Load(); n > int64(a.settings.App.MaxStuck) {
+				log.Error("too many handler calls do not return; replacing the process", zap.Int64("stuck", n))
+				replace()
+			}
+		}()
+		return call(ctx, in, log)
+	}
+}
+
+// serveHTTP serves until ctx ends and every request is answered. Requests get ctx,
+// so that their work stops in good order when it ends. A write timeout would cut a
+// long drain, so there is none. Idle connections live longer than on the host's
+// side: if this side closed one first, a request could fail on it.
+func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler:        h,
+		ReadTimeout:    requestTimeout,
+		IdleTimeout:    5 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		// Without it, net/http answers OPTIONS * itself: 200 with an empty body.
+		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the Functions host: %w", err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	err := server.Shutdown(last)
+	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

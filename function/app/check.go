@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// checkTime limits the probes of one function.
+const checkTime = 30 * time.Second
+
+func (o Options) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check settings, accounts, permissions and packaging",
+		Long: `Check prints the effective settings with their source, then tries what the
+enabled functions need: the accounts, the containers, the partition key of the
+lease container, reading the feed, creating, replacing and deleting a lease by
+means of a probe document, and storing and deleting a probe dead
+letter. It also tries what the handlers offer, such as whether their Redis answers.
+A queue keeps the message about that dead letter. If there is a
+host.json, check examines the Functions app around it. Each line that fails says
+what to change, and the exit code is then 1.
+
+Secrets are not printed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.check(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// check prints a report to out. Its error says only how many checks failed.
+func (o Options) check(ctx context.Context, out io.Writer) error {
+	r := &report{out: out}
+	s, err := loadSettings(o)
+	if err == nil {
+		r.settings(s.Values)
+	}
+	r.line("settings", err)
+	r.packaging(appRoot())
+	if s != nil {
+		for _, f := range s.Functions {
+			r.function(ctx, f)
+		}
+	}
+	if r.failed > 0 {
+		return fmt.Errorf("%d checks failed", r.failed)
+	}
+	return nil
+}
+
+// report prints the outcome of checks, a line each.
+type report struct {
+	out    io.Writer
+	failed int
+}
+
+// line prints one outcome. If the error joins several, each gets a line.
+func (r *report) line(what string, err error) {
+	if err == nil {
+		fmt.Fprintf(r.out, "ok    %s\n", printableLine(what))
+		return
+	}
+	r.failed++
+	for text := range strings.SplitSeq(errorText(err), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", printableLine(what), text)
+	}
+}
+
+func (r *report) settings(values []value) {
+	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	for _, v := range values {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(printableLine(v.Value)), v.Source)
+	}
+	_ = t.Flush()
+	fmt.Fprintln(r.out)
+}
+
+func quoteBlank(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// function probes the needs of one function, in an order in which each step builds
+// on the earlier ones. It stops when one fails.
+func (r *report) function(ctx context.Context, f functionSettings) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	p := probe{f: f}
+	if !r.step(ctx, &p, "connection "+f.Connection.String(), p.connect) {
+		return
+	}
+	if r.step(ctx, &p, "handler", p.handler) {
+		defer func() {
+			if err := p.closeHandler(); err != nil {
+				r.line(f.Name+": close the handler", err)
+			}
+		}()
+	}
+	if !r.step(ctx, &p, "account of "+f.Connection.String(), p.account) {
+		return
+	}
+	for _, offered := range p.offered {
+		r.step(ctx, &p, offered.What, offered.Try)
+	}
+	for _, step := range []struct {
+		what string
+		try  func(context.Context) error
+	}{
+		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
+		{"its change feed", p.feed},
+		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
+		{"create, replace and delete a lease", p.lease},
+		{"dead letters to " + f.DeadLetters.String(), p.deadLetters},
+	} {
+		if !r.step(ctx, &p, step.what, step.try) {
+			return
+		}
+	}
+}
+
+// step reports whether one step worked.
+func (r *report) step(ctx context.Context, p *probe, what string, try func(context.Context) error) bool {
+	p.note = ""
+	err := try(ctx)
+	if err == nil && p.note != "" {
+		what += " (" + p.note + ")"
+	}
+	r.line(p.f.Name+": "+what, err)
+	return err == nil
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/deadletter"
+)
+
+func TestOpenDeadLetters(t *testing.T) {
+	t.Setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+	dir := t.TempDir()
+	for value, want := range map[string]func(any) bool{
+		"container":        is[*deadletter.Container],
+		"container:dead":   is[*deadletter.Container],
+		"directory:" + dir: is[*deadletter.Directory],
+		"blob:dead":        is[*deadletter.Blob],
+		"queue:dead":       is[*deadletter.Queue],
+		"none":             func(v any) bool { return v == nil },
+		"drop":             func(v any) bool { return v != nil },
+	} {
+		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value, "CosmosDB", "emulator"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := accounts{}.openDeadLetters(s.Functions[0], zap.NewNop())
+		if err != nil || !want(store) {
+			t.Errorf("%s: store %T, %v", value, store, err)
+		}
+	}
+	s, err := load(t, complete("HALLEY_DEAD_LETTERS", "blob:dead", "HALLEY_DEAD_LETTERS_CONNECTION", "Nowhere"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (accounts{}).openDeadLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
+		t.Errorf("error %v, want one that names the connection", err)
+	}
+}
+
+func is[T any](v any) bool { _, ok := v.(T); return ok }

@@ -1,0 +1,253 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger"
+)
+
+func runDev(t *testing.T, o devOptions) (summary devSummary, stdout, stderr string) {
+	t.Helper()
+	cleanEnv(t, nil)
+	var out, errs bytes.Buffer
+	o.JSON = true
+	if err := devApp().devMain(t.Context(), o, &out, &errs); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
+	}
+	if err := json.Unmarshal(out.Bytes(), &summary); err != nil {
+		t.Fatalf("stdout is not the summary alone: %v\n%s", err, out.String())
+	}
+	return summary, out.String(), errs.String()
+}
+
+func TestDevLosesNothing(t *testing.T) {
+	s, out, progress := runDev(t, devOptions{For: 3 * time.Second, Rate: 200, SplitAfter: time.Second, Hosts: 3})
+	if s.Lost != 0 || s.Written < 400 || s.Delivered < s.Written || s.Hosts != 3 || s.FailedWrites != 0 {
+		t.Errorf("summary %s", out)
+	}
+	if s.Splits == 0 || !strings.Contains(progress, "a range was split") || !strings.Contains(progress, "written") {
+		t.Errorf("%d splits, progress:\n%s", s.Splits, progress)
+	}
+	if s.Figures["commands received"] == 0 {
+		t.Errorf("figures %v", s.Figures)
+	}
+	ranges := map[string]int{}
+	changes := 0
+	for _, r := range s.Ranges {
+		ranges[r.Function]++
+		changes += r.Changes
+		if r.Host == "" || r.Continuation == "" {
+			t.Errorf("position %+v says too little", r)
+		}
+	}
+	for _, f := range s.Functions {
+		if ranges[f.Name] < 4 {
+			t.Errorf("%s: %d ranges, want the four or more", f.Name, ranges[f.Name])
+		}
+	}
+	if changes == 0 || changes > s.Delivered+s.Redelivered {
+		t.Errorf("%d changes in the ranges, %d delivered", changes, s.Delivered+s.Redelivered)
+	}
+}
+
+// TestDevDeadLettersAndReplaysPoison: a poison document blocks no other, is stored,
+// and is handled when it is cured.
+func TestDevDeadLettersAndReplaysPoison(t *testing.T) {
+	s, out, _ := runDev(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
+	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.DeadLettersLeft != 0 {
+		t.Errorf("summary %s", out)
+	}
+	for _, f := range s.Functions {
+		if f.DeadLettered == 0 || f.Delivered < s.Written/2 {
+			t.Errorf("%+v, want dead letters and all the rest delivered", f)
+		}
+	}
+}
+
+// openSession opens a run with the environment's settings.
+func openSession(t *testing.T, o devOptions) *session {
+	t.Helper()
+	world, err := openWorld(t.Context(), devApp(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = world.Close() })
+	settings, err := world.settings(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := world.newRun(settings, o.Rate)
+	if err := world.populate(t.Context(), settings, run); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSession(t.Context(), o, world, settings, run, newProgress(&bytes.Buffer{}, false), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// TestDevReadsSettings: settings override the defaults of a development run, and
+// group functions onto hosts as everywhere.
+func TestDevReadsSettings(t *testing.T) {
+	dead := t.TempDir()
+	cleanEnv(t, map[string]string{
+		"HALLEY_OWNER":                         "here",
+		"HALLEY_DATABASE_NAME":                 "games",
+		"HALLEY_WEEKLY_CONTAINER_NAME":         "scores",
+		"HALLEY_WEEKLY_LEASE_CONTAINER_NAME":   "leases2",
+		"HALLEY_LEADERBOARD_DEAD_LETTERS":      "directory:" + dead,
+		"HALLEY_WEEKLY_DEAD_LETTERS":           "container:dead",
+		"HALLEY_RETRY_MAX":                     "5s",
+		"HALLEY_WEEKLY_LEASE_ACQUIRE_INTERVAL": "500ms",
+	})
+	s := openSession(t, devOptions{Rate: 50, Hosts: 2, For: 500 * time.Millisecond})
+	if len(s.hosts()) != 4 || s.hosts()[0].Owner() != "here-1" || len(s.load.Monitored()) != 2 {
+		t.Errorf("%d hosts, the first %s, %d containers written", len(s.hosts()), s.hosts()[0].Owner(), len(s.load.Monitored()))
+	}
+	if f := s.apps[0].opened["weekly"]; f.RetryMax != 5*time.Second || f.RetryMin != time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
+		t.Errorf("weekly reads %s/%s, retries from %v to %v", f.Container.Database(), f.Container.Name(), f.RetryMin, f.RetryMax)
+	}
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sum := s.summary(time.Second); sum.Lost != 0 || sum.Written == 0 || sum.FailedWrites != 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+func TestDevRefusesAnotherAccount(t *testing.T) {
+	cleanEnv(t, map[string]string{
+		"HALLEY_LEASE_CONNECTION": "CosmosDB",
+		"CosmosDB":                "AccountEndpoint=https://games.example:443/;AccountKey=c2VjcmV0;",
+	})
+	err := devApp().devMain(t.Context(), devOptions{Rate: 1, Hosts: 1}, &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "HALLEY_LEASE_CONNECTION=CosmosDB is another account") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestDevReplaysDeadLettersOfEarlierRuns: if a run could not replay its dead
+// letters, the next one does.
+func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
+	of := s.apps[0].opened["leaderboard"].DeadLetterSource()
+	old := trigger.DeadLetter{ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
+	if err := s.apps[0].opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sum := s.summary(0); sum.Replayed != 1 || sum.DeadLettersLeft != 0 || sum.Lost != 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+// TestDevContinuesOnItsDirectory: a second run on the same directory finds the first one's
+// leases and loses nothing.
+func TestDevContinuesOnItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		s, out, _ := runDev(t, devOptions{For: time.Second, Rate: 50, Hosts: 1, Data: dir})
+		if s.Lost != 0 || s.Written < 25 {
+			t.Errorf("summary %s", out)
+		}
+		for _, f := range s.Functions {
+			if f.Delivered > s.Written {
+				t.Errorf("%s accepted %d of %d: the run before was delivered again", f.Name, f.Delivered, s.Written)
+			}
+		}
+	}
+}
+
+func TestDevEndsWithItsContext(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	var out bytes.Buffer
+	if err := devApp().devMain(ctx, devOptions{Rate: 50, Hosts: 2}, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"documents written", "leaderboard", "lost"} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("summary lacks %q:\n%s", says, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "weekly") {
+		t.Errorf("a function ran that HALLEY_FUNCTIONS does not name:\n%s", out.String())
+	}
+}
+
+func TestDevRefusesFlags(t *testing.T) {
+	good := devOptions{Rate: 1, Hosts: 1}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for flag, change := range map[string]func(*devOptions){
+		"--for":         func(o *devOptions) { o.For = -1 },
+		"--rate":        func(o *devOptions) { o.Rate = 0 },
+		"--rate 200000": func(o *devOptions) { o.Rate = 200_000 },
+		"--split-after": func(o *devOptions) { o.For, o.SplitAfter = time.Second, time.Second },
+		"--poison":      func(o *devOptions) { o.Poison = -1 },
+		"--hosts":       func(o *devOptions) { o.Hosts = 65 },
+	} {
+		o := good
+		change(&o)
+		if err := o.check(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: error %v", flag, err)
+		}
+	}
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTION": "weekly"})
+	if err := devApp().devMain(t.Context(), good, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HALLEY_FUNCTIONS") {
+		t.Errorf("an unknown setting: error %v", err)
+	}
+}
+
+func TestLossIsAnError(t *testing.T) {
+	books := newLedger([]string{"a"})
+	books.wrote("x", 1)
+	run := &session{options: devOptions{Hosts: 1}, books: books, load: &DevRun{books: books}, at: newPositions(), world: &devWorld{services: &DevServices{}}}
+	s := run.summary(time.Second)
+	if s.Lost != 1 {
+		t.Errorf("%d lost, want 1", s.Lost)
+	}
+	var out bytes.Buffer
+	if err := s.print(&out); err != nil || !strings.Contains(out.String(), fmt.Sprint(s.Lost)) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestRunWithoutContainersFails: the hosts try again, and the end of the run says why.
+func TestRunWithoutContainersFails(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	world, err := openWorld(t.Context(), devApp(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer world.Close()
+	settings, err := world.settings(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSession(t.Context(), devOptions{Rate: 10, Hosts: 1}, world, settings, world.newRun(settings, 10), newProgress(&bytes.Buffer{}, false), zap.NewNop()) // no container exists
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.run(ctx); err == nil || !strings.Contains(err.Error(), "NotFound") {
+		t.Errorf("error %v, want the missing container's", err)
+	}
+}

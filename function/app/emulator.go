@@ -1,0 +1,124 @@
+//go:build !nodev
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/connection"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+func emulatorCommand() *cobra.Command {
+	var account emulator.Options
+	var serve emulator.ServeOptions
+	var containers []string
+	c := &cobra.Command{
+		Use:   "emulator",
+		Short: "Serve an embedded Cosmos DB account",
+		Long: `Emulator serves an Azure Cosmos DB account from this process, for any client
+of the REST API, until a signal. The account is in memory unless --data names a
+directory. It listens on loopback only, unless --allow-remote is given.
+
+Clients address it as localhost or by an IP address; --allow-host permits another
+name, such as that of a container. Requests of web pages are refused: those with
+an Origin header, or with another name as their Host.
+
+POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
+script faults; GET /_emulator/state shows all of it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serveEmulator(cmd.Context(), account, serve, containers, cmd.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
+	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
+	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
+	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
+	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
+	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
+	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
+	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
+	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
+	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n] at start; may be repeated")
+	return c
+}
+
+// serveEmulator serves an account until ctx ends.
+func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
+	switch {
+	case serve.CertOut != "" && !serve.TLS:
+		return errors.New("--cert-out needs --tls: without it there is no certificate")
+	case !serve.AllowRemote && !connection.IsLoopback(serve.Addr):
+		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
+	}
+	account, err := emulator.New(&options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, account.Close()) }()
+	if err := createContainers(ctx, account, containers); err != nil {
+		return err
+	}
+	serve.Ready = func(endpoint string) {
+		fmt.Fprintf(out, "endpoint: %s\nconnection string: %s\n", endpoint, account.ConnectionString())
+	}
+	return account.Serve(ctx, serve)
+}
+
+// createContainers creates the containers of --container that do not exist yet.
+func createContainers(ctx context.Context, account *emulator.Account, specs []string) error {
+	client, err := embeddedClient(account)
+	if err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		database, definition, err := parseContainer(spec)
+		if err != nil {
+			return fmt.Errorf("--container %s: %w", spec, err)
+		}
+		if err := createContainer(ctx, client, database, definition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// embeddedClient makes a client of the account in this process.
+func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
+	key, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		return nil, err
+	}
+	return cosmos.NewClient(account.Endpoint(), key, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
+}
+
+// parseContainer reads database/container:/key[:ranges=n]; a hierarchical key
+// is /a,/b.
+func parseContainer(spec string) (database string, definition cosmos.ContainerDefinition, err error) {
+	name, rest, _ := strings.Cut(spec, ":")
+	key, ranges, _ := strings.Cut(rest, ":")
+	database, definition.ID, _ = strings.Cut(name, "/")
+	if database == "" || definition.ID == "" || !strings.HasPrefix(key, "/") {
+		return "", definition, errors.New("write database/container:/key or database/container:/key:ranges=16")
+	}
+	definition.PartitionKey.Paths = strings.Split(key, ",")
+	if ranges != "" {
+		n, err := strconv.Atoi(strings.TrimPrefix(ranges, "ranges="))
+		if err != nil || n < 1 {
+			return "", definition, fmt.Errorf("%q is not ranges=n with a number above 0", ranges)
+		}
+		definition.Throughput = n * ruPerRange
+	}
+	return database, definition, nil
+}

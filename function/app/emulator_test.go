@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+func TestParseContainer(t *testing.T) {
+	for spec, want := range map[string]struct {
+		database, container string
+		paths               []string
+		throughput          int
+	}{
+		"halley/results:/player":           {"halley", "results", []string{"/player"}, 0},
+		"halley/results:/player:ranges=16": {"halley", "results", []string{"/player"}, 160_000},
+		"d/c:/tenant,/user,/session":       {"d", "c", []string{"/tenant", "/user", "/session"}, 0},
+		"d/c:/address/city:ranges=2":       {"d", "c", []string{"/address/city"}, 20_000},
+	} {
+		database, d, err := parseContainer(spec)
+		if err != nil || database != want.database || d.ID != want.container || d.Throughput != want.throughput || !slices.Equal(d.PartitionKey.Paths, want.paths) {
+			t.Errorf("%s: %s %+v %v", spec, database, d, err)
+		}
+	}
+	for _, spec := range []string{"", "results:/player", "halley/results", "halley/results:player", "halley/:/p", "/results:/p", "a/b:/c:ranges=0", "a/b:/c:ranges=x", "a/b:/c:16x"} {
+		if database, d, err := parseContainer(spec); err == nil {
+			t.Errorf("%q is taken for %s %+v", spec, database, d)
+		}
+	}
+}
+
+// TestEmulatorCommand reads the connection string as a person would, and uses it.
+func TestEmulatorCommand(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	command := testApp().rootCommand([]string{"emulator", "--addr", "127.0.0.1:0", "--container", "games/results:/player:ranges=3", "--container", "games/leases:/id"})
+	command.SetOut(out)
+	go func() {
+		done <- command.ExecuteContext(ctx)
+		out.Close()
+	}()
+	connection := ""
+	text := make([]byte, 4096)
+	for printed := ""; connection == ""; {
+		n, err := in.Read(text)
+		if err != nil {
+			t.Fatalf("%v; it printed %q and ended with %v", err, printed, <-done)
+		}
+		printed += string(text[:n])
+		if _, after, ok := strings.Cut(printed, "connection string: "); ok && strings.HasSuffix(after, "\n") {
+			connection = strings.TrimSpace(after)
+		}
+	}
+	endpoint, credential, err := cosmos.ParseConnectionString(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := cosmos.NewClient(endpoint, credential, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges, err := client.Container("games", "results").Ranges(t.Context())
+	if err != nil || len(ranges) != 3 {
+		t.Errorf("%d ranges, %v, want 3", len(ranges), err)
+	}
+	client.CloseIdleConnections()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEmulatorRefusesFlags(t *testing.T) {
+	for says, args := range map[string][]string{
+		"--allow-remote":     {"--addr", "0.0.0.0:0"},
+		"--tls":              {"--cert-out", "cert.pem"},
+		"RU":                 {"--ru", "-1"},
+		"database/container": {"--container", "results"},
+		"--data":             {"--addr", "127.0.0.1:0", "--data"},
+	} {
+		command := testApp().rootCommand(append([]string{"emulator"}, args...))
+		command.SetOut(io.Discard)
+		command.SetErr(io.Discard)
+		if err := command.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("emulator %q: error %v, want one that says %q", args, err, says)
+		}
+	}
+}
+
+// TestEmulatorKeepsContainers: --container with --data finds its container again.
+func TestEmulatorKeepsContainers(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		account, err := emulator.New(&emulator.Options{Data: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := createContainers(t.Context(), account, []string{"games/results:/player"}); err != nil {
+			t.Error(err)
+		}
+		if err := account.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// FuzzInvocation posts any body. The answer must be JSON with its type, the function
+// must be called if and only if the status is 200, and its input must be the body.
+func FuzzInvocation(f *testing.F) {
+	const kind = "application/json; charset=utf-8"
+	f.Add("POST", "/function", kind, "127.0.0.1:7071", []byte(timerBody))
+	f.Add("POST", "/function", "application/json", "localhost", []byte(`"{\"Data\":{\"timer\":\"\\\"{}\\\"\"}}"`))
+	f.Add("GET", "/", "", "[::1]:80", []byte{})
+	f.Add("POST", "/x/..%2ffunction", kind, "rebound.example", []byte(`{"data":null,"METADATA":{"sys":1}}`))
+	f.Add("PUT", "//function", "text/plain;;", "127.1", []byte(`{"Data":{"a":1},"Data":[]}`))
+	f.Fuzz(func(t *testing.T, method, path, contentType, host string, body []byte) {
+		r, err := http.NewRequest(method, "http://127.0.0.1"+path, bytes.NewReader(body))
+		if err != nil || !strings.HasPrefix(path, "/") {
+			return
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", contentType)
+		called := &calls{}
+		h, _ := newHandler(called.function)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Type"); got != "application/json" || !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("answer %d of type %q: %q", w.Code, got, w.Body)
+		}
+		invoked := w.Code == http.StatusOK && r.URL.EscapedPath() != "/"
+		if (called.n == 1) != invoked || called.n > 1 {
+			t.Fatalf("answer %d after %d calls", w.Code, called.n)
+		}
+		if !invoked {
+			return
+		}
+		if method != http.MethodPost || len(body) > maxInvocation {
+			t.Fatalf("%s of %d bytes was let through", method, len(body))
+		}
+		for name, raw := range called.last.Data {
+			if !json.Valid(raw) || !json.Valid(unwrap(raw)) {
+				t.Fatalf("binding %q is %q", name, raw)
+			}
+		}
+		timerOf(called.last)
+	})
+}
+
+// FuzzSettings wants settings to be refused with the name of a variable, or to
+// be such as the runtime takes. Each value goes to a setting of the app
+// and to the same of one function.
+func FuzzSettings(f *testing.F) {
+	f.Add("LEASE_RENEW_INTERVAL", "17s", "20000")
+	f.Add("LEASE_EXPIRATION_INTERVAL", "1m", "")
+	f.Add("MODE", "continuous", "timer")
+	f.Add("START_FROM", "2026-01-31T09:00:00Z", "beginning")
+	f.Add("FUNCTIONS", "leaderboard, leaderboard", "")
+	f.Add("LEASE_CONTAINER_PREFIX", "a..b", "\xff")
+	f.Add("MAX_ITEMS_PER_INVOCATION", "0", "2147483648")
+	f.Add("REDIS_URL", "redis://:p@/0", "\x00")
+	f.Add("LEASE_CONTAINER", "x", "y")
+	f.Add("DEAD_LETTERS", "container:dead", "none")
+	f.Add("DEAD_LETTERS", "queue:dead-letters", "directory:a/../b")
+	f.Add("MAX_ATTEMPTS", "unlimited", "3")
+	f.Add("CHANGE_FEED_MODE", "all-versions", "LatestVersion")
+	f.Add("CHECKPOINT_MANUAL", "true", "0")
+	f.Add("MAX_LEASES", "0", "4294967296")
+	f.Add("RETRY_MIN", "40s", "1ns")
+	account, err := emulator.New(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer account.Close()
+	client, err := embeddedClient(account)
+	if err != nil {
+		f.Fatal(err)
+	}
+	clean(f)
+	f.Add("LEASE_CONTAINER_PREFIX", "0", "#000")
+	f.Fuzz(func(t *testing.T, name, app, own string) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(app+own, "\x00") || strings.ToUpper(name) != name {
+			return // the system takes no such variable
+		}
+		env := complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_"+name, app, "HALLEY_LEADERBOARD_"+name, own)
+		for variable, value := range env {
+			if err := os.Setenv(variable, value); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Unsetenv(variable)
+		}
+		s, err := loadSettings(testApp())
+		if err != nil {
+			if !strings.Contains(err.Error(), "HALLEY_") {
+				t.Fatalf("%s=%q and %q: %v names no setting", name, app, own, err)
+			}
+			return
+		}
+		for _, fn := range s.Functions {
+			expiration, renew := time.Duration(fn.LeaseExpirationInterval), time.Duration(fn.LeaseRenewInterval)
+			if fn.ContainerName == "" || fn.DatabaseName == "" || fn.MaxItemsPerInvocation < 1 || fn.FeedPollDelay <= 0 ||
+				renew <= 0 || renew >= expiration/2 || s.App.StopGrace < 0 {
+				t.Fatalf("%s=%q and %q are accepted: %+v", name, app, own, fn)
+			}
+		}
+		if err := takes(s, client); err != nil {
+			t.Fatalf("%s=%q and %q are accepted here and refused by the runtime: %v", name, app, own, err)
+		}
+		for _, v := range s.Values {
+			if strings.Contains(v.Value, "hunter2") {
+				t.Fatalf("%s shows a secret: %s", v.Name, v.Value)
+			}
+		}
+	})
+}
+
+// takes returns an error if the runtime refuses the settings.
+func takes(s *settings, client *cosmos.Client) error {
+	a := &App{settings: s, log: zap.NewNop()}
+	for _, f := range s.Functions {
+		fn := f.function(client.Container(f.DatabaseName, f.ContainerName))
+		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
+		if f.DeadLetters.kind != "none" {
+			fn.DeadLetters = trigger.DropDeadLetters
+		}
+		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))
+		g.functions = append(g.functions, fn)
+	}
+	return a.makeHosts(time.Duration(s.App.StopGrace))
+}
+
+// clean removes the settings of this process's own environment.
+func clean(f *testing.F) {
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(strings.ToUpper(name), prefix+"_") {
+			os.Unsetenv(name)
+			f.Cleanup(func() { os.Setenv(name, value) })
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"go.uber.org/zap"
+
+	"halley/trigger"
+	"halley/trigger/redact"
+)
+
+// lambdaFunction drains once per invocation and ignores the event: a schedule of
+// EventBridge is enough.
+type lambdaFunction struct {
+	app     *App
+	log     *zap.Logger
+	drainer *drainer
+
+	first sync.Once
+	err   error // of fit, in the first invocation
+}
+
+// lambdaResult is the answer to an invocation, as JSON.
+type lambdaResult struct {
+	trigger.Summary
+	Note string `json:"note,omitempty"` // time was up, or another drain was running
+}
+
+// serveLambda is the Lambda function. It returns an exit code only if it cannot
+// serve, for example when settings are refused before the first invocation.
+func (o Options) serveLambda(ctx context.Context) int {
+	log := newLogger("info")
+	s, err := loadSettings(o)
+	if err == nil {
+		err = s.durable("AWS Lambda")
+	}
+	if err == nil && s.App.Mode != modeTimer {
+		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, which runs nothing between invocations: remove it")
+	}
+	if err != nil {
+		log.Error("settings refused", zap.Error(err))
+		return 1
+	}
+	log = newLogger(s.App.LogLevel)
+	s.warnOfDisks("AWS Lambda", log)
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	if err != nil {
+		log.Error("could not open the functions", zap.Error(err))
+		return 1
+	}
+	log.Info("Lambda function started", zap.String("version", o.Version))
+	lambda.StartWithOptions(newLambdaFunction(a, log).invoke, lambda.WithContext(ctx))
+	return 1
+}
+
+func newLambdaFunction(a *App, log *zap.Logger) *lambdaFunction {
+	return &lambdaFunction{app: a, log: log, drainer: &drainer{drain: a.Drain}}
+}
+
+// invoke drains until a margin before the invocation's deadline.
+func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
+	limit := assumedTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	l.first.Do(func() { l.err = l.fit(limit) })
+	if l.err != nil {
+		return lambdaResult{}, l.err
+	}
+	log := l.log
+	if c, ok := lambdacontext.FromContext(ctx); ok {
+		log = log.With(zap.String("invocation", c.AwsRequestID))
+	}
+	r := l.drainer.run(ctx, limit)
+	if err := r.failure(); err != nil {
+		log.Error("invocation failed", zap.Error(err))
+		return lambdaResult{}, redact.Error(err)
+	}
+	log.Info("invocation answered", zap.Any("summary", r.summary), zap.String("note", r.note()))
+	return lambdaResult{r.summary, r.note()}, nil
+}
+
+// fit shortens the grace of running handlers if the function's timeout demands it.
+// Only an invocation knows that timeout.
+func (l *lambdaFunction) fit(limit time.Duration) error {
+	if grace := margin(limit) / 3; grace < time.Duration(l.app.settings.App.StopGrace) {
+		return l.app.makeHosts(grace)
+	}
+	return nil
+}

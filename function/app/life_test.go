@@ -1,0 +1,74 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/emulator"
+)
+
+// The log of a run at info tells its life, as text for people.
+func TestRunTellsItsLife(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	s, err := load(t, account.env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	show := newProgress(&out, false) // safe for concurrent use
+	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, textLogger(show, "info"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	account.write(t, 0, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.runTelling(ctx, 50*time.Millisecond) }()
+	text := func() string {
+		show.mu.Lock()
+		defer show.mu.Unlock()
+		return out.String()
+	}
+	want := []string{
+		"function started", `"container": "halley/results"`, `"start": "beginning"`, "lease acquired", "range caught up", "progress", `"behind": 0`,
+	}
+	counts := regexp.MustCompile(`"changes": (\d+)`)
+	counted := func() int { // in all lines
+		total := 0
+		for _, match := range counts.FindAllStringSubmatch(text(), -1) {
+			n, _ := strconv.Atoi(match[1])
+			total += n
+		}
+		return total
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for missing := want; len(missing) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log lacks %q:\n%s", missing, text())
+		}
+		missing = nil
+		for _, says := range want {
+			if !strings.Contains(text(), says) {
+				missing = append(missing, says)
+			}
+		}
+		if n := counted(); n != 5 {
+			missing = append(missing, fmt.Sprintf("5 changes, not %d", n))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(text(), "lease released") || strings.Contains(text(), "WARN") || strings.Contains(text(), "ERROR") {
+		t.Errorf("an orderly life is logged as\n%s", text())
+	}
+}

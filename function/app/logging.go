@@ -1,0 +1,68 @@
+package app
+
+import (
+	"io"
+	"os"
+
+	"github.com/mattn/go-isatty"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"halley/trigger/redact"
+)
+
+// newLogger logs JSON lines to stdout and redirects Go's log package there as well:
+// if a line went to stderr, the Functions host would report it as an error. The
+// watcher of signals uses it as well.
+func newLogger(level logLevel) *zap.Logger { return processLogger(jsonLogger(os.Stdout, level)) }
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// newRunLogger logs to stdout like newLogger, in the format of the settings.
+func newRunLogger(s appSettings) *zap.Logger { return processLogger(logger(os.Stdout, s)) }
+
+// logger writes to w in the format of the settings.
+func logger(w io.Writer, s appSettings) *zap.Logger {
+	if s.LogFormat == formatText || s.LogFormat == formatAuto && isTerminal(w) {
+		return textLogger(w, s.LogLevel)
+	}
+	return jsonLogger(w, s.LogLevel)
+}
+
+func processLogger(log *zap.Logger) *zap.Logger {
+	zap.RedirectStdLog(log)
+	zap.ReplaceGlobals(log)
+	return log
+}
+
+// jsonLogger writes one JSON object per line to w, without the secrets of URLs and
+// without characters that control a terminal.
+func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
+	config := zap.NewProductionEncoderConfig()
+	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
+	config.MessageKey = "message"
+	return loggerTo(w, level, zapcore.NewJSONEncoder(config))
+}
+
+// textLogger writes one line for people to w: time, level, message and the fields.
+func textLogger(w io.Writer, level logLevel) *zap.Logger {
+	config := zap.NewDevelopmentEncoderConfig()
+	config.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+	config.EncodeLevel = zapcore.CapitalLevelEncoder
+	config.CallerKey, config.StacktraceKey = "", ""
+	config.ConsoleSeparator = "  "
+	return loggerTo(w, level, zapcore.NewConsoleEncoder(config))
+}
+
+func loggerTo(w io.Writer, level logLevel, encoder zapcore.Encoder) *zap.Logger {
+	least, err := zapcore.ParseLevel(string(level))
+	if err != nil {
+		least = zapcore.InfoLevel
+	}
+	out := zapcore.Lock(zapcore.AddSync(redact.Writer(terminalSafe{w})))
+	return zap.New(zapcore.NewCore(encoder, out, least), zap.ErrorOutput(out))
+}

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"halley/function/app/internal/connection"
+)
+
+// functionNames are the directories whose function.json the custom handler serves.
+var functionNames = []string{functionName}
+
+// packaging checks the Functions app in dir, if there is one.
+func (r *report) packaging(dir string) {
+	file := filepath.Join(dir, "host.json")
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	executable := ""
+	if err == nil {
+		executable, err = checkHostJSON(data)
+	}
+	r.line("packaging: "+file, err)
+	r.line("packaging: functions of the app", checkFunctions(dir))
+	if executable != "" {
+		r.line("packaging: executable "+executable, checkExecutable(filepath.Join(dir, filepath.FromSlash(executable))))
+	}
+}
+
+// checkHostJSON returns the path of the executable that host.json names, below its
+// directory; "" if it names none that a package can have.
+func checkHostJSON(data []byte) (executable string, err error) {
+	var host struct {
+		Version         string
+		FunctionTimeout string
+		CustomHandler   struct {
+			EnableForwardingHTTPRequest bool `json:"enableForwardingHttpRequest"`
+			Description                 struct {
+				DefaultExecutablePath string
+				Arguments             []string
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &host); err != nil {
+		return "", fmt.Errorf("not valid JSON: %w", err)
+	}
+	var errs []error
+	if host.Version != "2.0" {
+		errs = append(errs, fmt.Errorf(`version is %q: write "2.0"`, host.Version))
+	}
+	d := host.CustomHandler.Description
+	if executable = d.DefaultExecutablePath; !isPlainPath(executable) {
+		errs = append(errs, fmt.Errorf("customHandler.description.defaultExecutablePath is %q: write the path of the binary in the package, without ./", executable))
+		executable = ""
+	}
+	if len(d.Arguments) > 0 {
+		errs = append(errs, errors.New("customHandler.description.arguments turn the handler into a command: remove them"))
+	}
+	if host.FunctionTimeout != "" {
+		_, _, err := limitOf(host.FunctionTimeout, "host.json")
+		errs = append(errs, err)
+	}
+	return executable, errors.Join(errs...)
+}
+
+// isPlainPath reports whether a path is below the directory of host.json and written
+// as the entries of a zip are, so that Core Tools finds the entry and sets its run bit.
+func isPlainPath(name string) bool {
+	return name == path.Clean(name) && name != "." && filepath.IsLocal(filepath.FromSlash(name))
+}
+
+// checkFunctions compares the directories that hold a function.json with the
+// functions of the custom handler.
+func checkFunctions(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "function.json"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var found []string
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		found = append(found, name)
+		if !slices.Contains(functionNames, name) {
+			errs = append(errs, fmt.Errorf("%s: the handler serves no function %q, only %s: rename or remove the directory", file, name, strings.Join(functionNames, ", ")))
+			continue
+		}
+		errs = append(errs, checkFunctionJSON(file))
+	}
+	for _, name := range functionNames {
+		if !slices.Contains(found, name) {
+			errs = append(errs, fmt.Errorf("%s is missing: the Functions host would never call the handler", filepath.Join(dir, name, "function.json")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkFunctionJSON(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var function struct {
+		Bindings []struct{ Type, Direction, Name, Schedule string }
+	}
+	if err := json.Unmarshal(data, &function); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if len(function.Bindings) != 1 || function.Bindings[0].Type != "timerTrigger" {
+		return fmt.Errorf("%s: its only binding must be a timerTrigger", file)
+	}
+	schedule := function.Bindings[0].Schedule
+	if name, ok := settingReference(schedule); ok && connection.Variable(name) == "" {
+		return fmt.Errorf("%s: schedule %s names a setting that is not set here: the Functions host would not load the function", file, schedule)
+	}
+	if schedule == "" {
+		return fmt.Errorf(`%s: no schedule: write one such as "*/10 * * * * *"`, file)
+	}
+	return nil
+}
+
+// settingReference returns NAME if s is %NAME%.
+func settingReference(s string) (name string, ok bool) {
+	if len(s) > 2 && strings.HasPrefix(s, "%") && strings.HasSuffix(s, "%") {
+		return s[1 : len(s)-1], true
+	}
+	return "", false
+}
+
+// checkExecutable checks the binary next to host.json. A source tree has no binary,
+// which is not an error.
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable: chmod +x it, or package on Linux or macOS", path)
+	}
+	return nil
+}

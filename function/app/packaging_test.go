@@ -1,0 +1,130 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"halley/function/app/internal/connection"
+)
+
+// functionsApp writes a Functions app and gives its directory. A file with the content
+// "-" is left out.
+func functionsApp(t *testing.T, change map[string]string) string {
+	t.Helper()
+	files := map[string]string{
+		"host.json":              `{"version":"2.0","functionTimeout":"00:05:00","customHandler":{"description":{"defaultExecutablePath":"halley"}}}`,
+		"function/function.json": `{"bindings":[{"type":"timerTrigger","direction":"in","name":"timer","schedule":"*/10 * * * * *"}]}`,
+		"halley":                 "#!",
+	}
+	maps.Copy(files, change)
+	dir := t.TempDir()
+	for name, content := range files {
+		if content == "-" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o644)
+		if name == "halley" && content == "#!" {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestPackaging(t *testing.T) {
+	cleanEnv(t, nil)
+	for name, test := range map[string]struct {
+		change map[string]string
+		says   string // "": all is well
+	}{
+		"good":               {nil, ""},
+		"source tree":        {map[string]string{"halley": "-"}, ""},
+		"no app":             {map[string]string{"host.json": "-", "function/function.json": "-"}, ""},
+		"not JSON":           {map[string]string{"host.json": "{"}, "host.json"},
+		"version":            {map[string]string{"host.json": `{"customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, `"2.0"`},
+		"no handler":         {map[string]string{"host.json": `{"version":"2.0"}`}, "defaultExecutablePath"},
+		"dot slash":          {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"./halley"}}}`}, "without ./"},
+		"another name":       {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"bin/shop"}}}`, "bin/shop": "text"}, "chmod"},
+		"outside":            {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"../halley"}}}`}, "in the package"},
+		"arguments":          {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"halley","arguments":["run"]}}}`}, "arguments"},
+		"timeout":            {map[string]string{"host.json": `{"version":"2.0","functionTimeout":"5m","customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, "hh:mm:ss"},
+		"no function":        {map[string]string{"function/function.json": "-"}, "function.json is missing"},
+		"unknown function":   {map[string]string{"poll/function.json": "{}"}, "poll"},
+		"other trigger":      {map[string]string{"function/function.json": `{"bindings":[{"type":"cosmosDBTrigger","name":"t"}]}`}, "timerTrigger"},
+		"broken function":    {map[string]string{"function/function.json": "["}, "function.json"},
+		"no schedule":        {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t"}]}`}, "schedule"},
+		"unresolved setting": {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t","schedule":"%NO_SUCH_SETTING%"}]}`}, "%NO_SUCH_SETTING%"},
+		"no run bit":         {map[string]string{"halley": "text"}, "chmod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := &report{out: &out}
+			r.packaging(functionsApp(t, test.change))
+			if (r.failed > 0) != (test.says != "") || !strings.Contains(out.String(), test.says) {
+				t.Errorf("%d failed, want %q:\n%s", r.failed, test.says, out.String())
+			}
+		})
+	}
+}
+
+// TestPackagingOfThisApp checks the files that are deployed.
+func TestPackagingOfThisApp(t *testing.T) {
+	var out bytes.Buffer
+	r := &report{out: &out}
+	r.packaging("../..")
+	if r.failed > 0 || !strings.Contains(out.String(), "ok") {
+		t.Error(out.String())
+	}
+}
+
+// TestExampleSettings: local.settings.example.json holds every setting of
+// Halley and of its own handlers, each of which is accepted.
+func TestExampleSettings(t *testing.T) {
+	data, err := os.ReadFile("../../local.settings.example.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Values map[string]string }
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	s, err := load(t, file.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Functions) == 0 {
+		t.Error("the example runs no function")
+	}
+	all := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
+	for _, e := range testApp().Handlers {
+		all = append(all, keys(ownPrefix(e), e.Settings())...)
+	}
+	all = slices.DeleteFunc(all, func(name string) bool { return name == "HALLEY_LEASE_CONTAINER_PREFIX" }) // two functions cannot share it
+	for _, name := range all {
+		if _, ok := file.Values[name]; !ok {
+			t.Errorf("the example lacks %s", name)
+		}
+	}
+	if _, err := connection.Resolve(s.Functions[0].Connection); err != nil {
+		t.Error(err)
+	}
+	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(&bytes.Buffer{}, "error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}

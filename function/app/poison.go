@@ -1,0 +1,83 @@
+//go:build !nodev
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync/atomic"
+
+	"halley/trigger"
+)
+
+// poison makes every handler fail on one in so many documents, until they are
+// cured. The ids select them; 0 is none.
+type poison struct {
+	oneIn int
+	cured atomic.Bool
+}
+
+func (p *poison) in(id string) bool {
+	if p.oneIn == 0 || p.cured.Load() {
+		return false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return h.Sum64()%uint64(p.oneIn) == 0
+}
+
+// into fails batches that hold a poison document, before they reach the handler.
+func (p *poison) into(handle trigger.Handler) trigger.Handler {
+	return func(ctx context.Context, b trigger.Batch) error {
+		for _, c := range b.Changes {
+			if d := versionedOf(c.Document); p.in(d.ID) {
+				return fmt.Errorf("document %s is poison", d.ID)
+			}
+		}
+		return handle(ctx, b)
+	}
+}
+
+// notedDeadLetters is a store whose dead letters count as handled in the ledger,
+// for its function i.
+type notedDeadLetters struct {
+	trigger.DeadLetters
+	books *ledger
+	i     int
+}
+
+// Put implements [trigger.DeadLetters].
+func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
+	err := n.DeadLetters.Put(ctx, d)
+	if err == nil {
+		n.books.deadLettered(n.i, d.ID, versionedOf(d.Document))
+	}
+	return err
+}
+
+// replay cures the poison and gives every dead letter to its handler again, oldest
+// first. After that, the dead letters that are still stored, and no others, count
+// as handled although the handler did not accept them.
+func (s *session) replay(ctx context.Context) error {
+	s.poison.cured.Store(true)
+	for i, f := range s.settings.Functions {
+		if !f.DeadLetters.row().keeps {
+			continue
+		}
+		fn := s.apps[0].opened[f.Name]
+		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.DeadLetterSource(), fn.Handler, nil)
+		if err != nil {
+			return err
+		}
+		var left []versioned
+		for d, err := range fn.DeadLetters.List(ctx, fn.DeadLetterSource()) {
+			if err != nil {
+				return fmt.Errorf("dead letters of %s: %w", fn.Name, err)
+			}
+			left = append(left, versionedOf(d.Document))
+		}
+		s.books.replayed(i, done.Handled, left)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+//go:build !nodev
+
+package app
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"halley/trigger"
+)
+
+// position is the progress of one function in one range.
+type position struct {
+	Function     string `json:"function"`
+	Range        string `json:"range"` // lease token
+	Host         string `json:"host"`  // its last owner
+	Changes      int    `json:"changes"`
+	LastLSN      int64  `json:"lastLsn"`      // of the last change that was accepted
+	Continuation string `json:"continuation"` // in the lease
+}
+
+// positions follows the hosts' events.
+type positions struct {
+	mu     sync.Mutex
+	known  map[[2]string]*position
+	splits int // leases that were replaced at a split or merge
+}
+
+func newPositions() *positions { return &positions{known: map[[2]string]*position{}} }
+
+// of returns the observer of one host.
+func (p *positions) of(host string) func(trigger.Event) {
+	return func(e trigger.Event) { p.observe(host, e) }
+}
+
+func (p *positions) observe(host string, e trigger.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := [2]string{e.Function, e.Range}
+	if e.Kind == trigger.Split {
+		p.splits++
+		delete(p.known, key)
+		return
+	}
+	at, ok := p.known[key]
+	if !ok {
+		if e.Kind == trigger.Released {
+			return // the end of a range that split
+		}
+		at = &position{Function: e.Function, Range: e.Range}
+		p.known[key] = at
+	}
+	at.Host = host
+	at.Changes += e.Changes * delivered(e)
+	at.LastLSN = max(at.LastLSN, e.LastLSN)
+	at.Continuation = cmp.Or(e.Continuation, at.Continuation)
+}
+
+// delivered is 1 for a delivery and 0 for other events: a failed delivery carries a
+// number of changes as well.
+func delivered(e trigger.Event) int {
+	if e.Kind == trigger.Delivered {
+		return 1
+	}
+	return 0
+}
+
+// list returns the positions sorted by function and range.
+func (p *positions) list() []position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]position, 0, len(p.known))
+	for _, at := range p.known {
+		out = append(out, *at)
+	}
+	slices.SortFunc(out, func(a, b position) int {
+		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range))
+	})
+	return out
+}

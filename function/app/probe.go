@@ -1,0 +1,200 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"go.uber.org/zap"
+
+	"halley/function/app/internal/connection"
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// probe tries the operations that one function needs.
+type probe struct {
+	f       functionSettings
+	client  *cosmos.Client // of the monitored container
+	keptIn  *cosmos.Container
+	keyPath string // of the lease container
+	note    string // about the current step
+
+	offered      []handlers.Probe // by the handler
+	closeHandler func() error
+}
+
+// probing allows one retry, so that a failure shows soon.
+var probing = policy.RetryOptions{MaxRetries: 1}
+
+func (p *probe) open(name connectionName) (*cosmos.Client, error) {
+	c, err := connection.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	p.note = c.Endpoint + ", " + c.Kind
+	return c.Client(cosmos.ClientOptions{PreferredRegions: p.f.PreferredLocations, ClientOptions: azcore.ClientOptions{Retry: probing}})
+}
+
+func (p *probe) connect(context.Context) (err error) {
+	if p.client, err = p.open(p.f.Connection); err != nil {
+		return fmt.Errorf("%s=%s: %w", p.f.setting("CONNECTION"), p.f.Connection, err)
+	}
+	leases := p.client
+	if p.f.LeaseConnection != p.f.Connection {
+		if leases, err = p.open(p.f.LeaseConnection); err != nil {
+			return fmt.Errorf("%s=%s: %w", p.f.setting("LEASE_CONNECTION"), p.f.LeaseConnection, err)
+		}
+	}
+	p.keptIn = leases.Container(p.f.LeaseDatabaseName, p.f.LeaseContainerName)
+	return nil
+}
+
+// handler opens the function's handler, which tries its own settings.
+func (p *probe) handler(ctx context.Context) error {
+	env := handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName, Probe: func(t handlers.Probe) { p.offered = append(p.offered, t) }}
+	_, closer, err := p.f.Open(ctx, env, p.f.Own)
+	if err != nil {
+		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
+	}
+	p.closeHandler = closer
+	return nil
+}
+
+func (p *probe) account(ctx context.Context) error {
+	a, err := reachAccount(ctx, p.client, p.f.Connection, os.Stderr)
+	if err == nil {
+		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
+	}
+	return err
+}
+
+func (p *probe) monitored(ctx context.Context) error {
+	properties, err := p.container().Properties(ctx)
+	if err != nil {
+		return p.missing(err, "DATABASE_NAME", "CONTAINER_NAME")
+	}
+	if cosmos.Mode(p.f.ChangeFeedMode) == cosmos.AllVersions && properties.Retention == 0 {
+		return fmt.Errorf("it has no change feed policy, which %s=all-versions needs: create it with one, or read latest versions", p.f.setting("CHANGE_FEED_MODE"))
+	}
+	p.note = "partition key " + strings.Join(properties.PartitionKey.Paths, ", ")
+	return nil
+}
+
+func (p *probe) container() *cosmos.Container {
+	return p.client.Container(p.f.DatabaseName, p.f.ContainerName)
+}
+
+// missing names the settings to correct if a container does not exist.
+func (p *probe) missing(err error, database, container string) error {
+	if cosmos.IsNotFound(err) {
+		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.setting(database), p.f.setting(container), err)
+	}
+	return err
+}
+
+// feed reads one page that begins now. It changes nothing.
+func (p *probe) feed(ctx context.Context) error {
+	ranges, err := p.container().Ranges(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := p.container().ReadFeed(ctx, cosmos.FeedRequest{Mode: cosmos.Mode(p.f.ChangeFeedMode), Range: ranges[0], Start: cosmos.StartNow, MaxItems: 1})
+	if err != nil {
+		return err
+	}
+	page.Release()
+	p.note = fmt.Sprintf("%d ranges", len(ranges))
+	return nil
+}
+
+func (p *probe) leases(ctx context.Context) error {
+	properties, err := p.keptIn.Properties(ctx)
+	if err != nil {
+		return p.missing(err, "LEASE_DATABASE_NAME", "LEASE_CONTAINER_NAME")
+	}
+	p.keyPath = strings.Join(properties.PartitionKey.Paths, ", ")
+	if p.keyPath != "/id" && p.keyPath != "/partitionKey" {
+		return fmt.Errorf("its partition key is %s: create a lease container with partition key /id and name it in %s", p.keyPath, p.f.setting("LEASE_CONTAINER_NAME"))
+	}
+	if properties.DefaultTTL != nil && *properties.DefaultTTL > 0 {
+		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: set its defaultTtl to -1, or remove it", *properties.DefaultTTL)
+	}
+	p.note = "partition key " + p.keyPath
+	return nil
+}
+
+// lease creates, replaces and deletes a probe document as a lease. Its id has no
+// lease prefix, so that hosts ignore it.
+func (p *probe) lease(ctx context.Context) error {
+	id := "halley-check-" + rand.Text()
+	key := cosmos.NewPartitionKey(id)
+	doc := map[string]any{"id": id, "partitionKey": id, "ttl": 300}
+	created, err := p.keptIn.Create(ctx, key, doc)
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	doc["version"] = 2
+	replaced, err := p.keptIn.Replace(ctx, id, key, doc, created.ETag)
+	if err != nil {
+		_, undo := p.keptIn.Delete(ctx, id, key, "")
+		return errors.Join(fmt.Errorf("replace: %w", err), left(id, undo))
+	}
+	if _, err := p.keptIn.Delete(ctx, id, key, replaced.ETag); err != nil {
+		return fmt.Errorf("delete: %w", left(id, err))
+	}
+	return nil
+}
+
+// deadLetters stores a probe dead letter and deletes it.
+func (p *probe) deadLetters(ctx context.Context) error {
+	if row := p.f.DeadLetters.row(); !row.keeps {
+		p.note = row.note
+		return nil
+	}
+	store, err := accounts{}.openDeadLetters(p.f, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	d := trigger.DeadLetter{
+		ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
+		Operation: trigger.Upsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
+	}
+	if err := store.Put(ctx, d); err != nil {
+		return p.storeMissing(fmt.Errorf("store a probe dead letter: %w", err))
+	}
+	there, err := store.Holds(ctx, d.Source(), d.Key)
+	if err == nil && !there {
+		err = errors.New("the probe dead letter was stored and is not there")
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("look for the probe dead letter: %w", err), left(d.ID, store.Delete(ctx, d)))
+	}
+	if err := store.Delete(ctx, d); err != nil {
+		return fmt.Errorf("delete the probe dead letter: %w", left(d.ID, err))
+	}
+	return nil
+}
+
+// storeMissing names the setting to correct if a store does not exist.
+func (p *probe) storeMissing(err error) error {
+	if cosmos.IsNotFound(err) {
+		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
+	}
+	return err
+}
+
+// left names a probe that could not be deleted; it is nil if err is.
+func left(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("probe %s is left behind: %w", id, err)
+}

@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"halley/trigger/cosmos"
+)
+
+const (
+	reachNotice = 700 * time.Millisecond // after it, a command names the account that it waits for
+	reachTime   = 4 * time.Second        // after it, the account counts as unreachable
+)
+
+// commandRetries are those of a command that somebody watches: a moment's throttling
+// is waited out, and a lasting failure shows soon.
+var commandRetries = policy.RetryOptions{MaxRetries: 3}
+
+// reachAccount reads the account, so that a command fails soon if it is unreachable,
+// and says what it waits for.
+func reachAccount(ctx context.Context, client *cosmos.Client, name connectionName, notes io.Writer) (cosmos.Account, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	notice := time.AfterFunc(reachNotice, func() { fmt.Fprintf(notes, "waiting for the account of %s at %s\n", name, client.Endpoint()) })
+	defer notice.Stop()
+	account, err := client.Account(ctx)
+	if err == nil {
+		return account, nil
+	}
+	if status, _ := cosmos.Status(err); status != 0 {
+		return account, err // an answer
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %v", reachTime)
+	}
+	return account, fmt.Errorf("account of %s not reachable: %w: check the endpoint %s, the network and the account's firewall", name, err, client.Endpoint())
+}
+
+// reach reads the accounts of a function, each once.
+func (a accounts) reach(ctx context.Context, f functionSettings) error {
+	at, err := a.open(f)
+	if err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		client *cosmos.Client
+		name   connectionName
+	}{{at.monitored.Client(), f.Connection}, {at.leases.Client(), f.LeaseConnection}} {
+		err, known := a.reached[one.client]
+		if !known {
+			_, err = reachAccount(ctx, one.client, one.name, os.Stderr)
+			if a.reached != nil {
+				a.reached[one.client] = err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+func (o Options) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the enabled functions until a signal",
+		Long: `Run takes a share of the leases of the enabled functions and calls their
+handlers with changes as they arrive, until SIGTERM or Ctrl-C. Then it stops in
+good order and exits with 0: running handlers may finish, their progress is
+checkpointed, and the leases are released. A signal that comes more than a
+second after the first ends the process at once; its leases then expire.
+
+If a function cannot continue, for example because its container was deleted, it
+is tried again while others can. Run ends with the exit code 1, and with what
+the command check says, when none can.
+
+Settings are environment variables; the command check prints them. The log goes to
+stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+}
+
+// withAdvice adds the findings of the command check to the error of a failed run.
+func (o Options) withAdvice(s *settings, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
+	defer cancel()
+	var out strings.Builder
+	r := &report{out: &out}
+	for _, f := range s.Functions {
+		r.function(ctx, f)
+	}
+	var advice []string
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "FAIL") {
+			advice = append(advice, strings.TrimSpace(line))
+		}
+	}
+	if advice == nil {
+		return err
+	}
+	return fmt.Errorf("%w\n%s check says:\n%s", err, o.Name, strings.Join(advice, "\n"))
+}
+
+// adviceTime bounds the check after a failed run.
+const adviceTime = 10 * time.Second
+
+// run is the continuous host: it runs the enabled functions until ctx ends.
+func (o Options) run(ctx context.Context) error {
+	s, err := loadSettings(o)
+	if err != nil {
+		return err
+	}
+	log := newRunLogger(s.App)
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	for _, h := range a.hosts {
+		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", o.Version))
+	}
+	if err := a.runTelling(ctx, progressEvery); err != nil {
+		return o.withAdvice(s, err)
+	}
+	log.Info("stopped in good order")
+	return nil
+}

@@ -1,0 +1,337 @@
+package app
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kelseyhightower/envconfig"
+
+	"halley/function/app/azurestorage"
+	"halley/handlers"
+	"halley/handlers/leaderboard"
+	"halley/handlers/push"
+	"halley/trigger"
+)
+
+// cleanEnv removes every setting that the test's own environment may hold, and
+// sets env.
+func cleanEnv(t *testing.T, env map[string]string) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		upper := strings.ToUpper(name)
+		if strings.HasPrefix(upper, prefix+"_") || strings.HasPrefix(upper, "COSMOSDB") {
+			t.Setenv(name, "") // restores it afterwards
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
+// complete is the least environment that works.
+func complete(more ...string) map[string]string {
+	env := map[string]string{
+		"HALLEY_DATABASE_NAME":          "games",
+		"HALLEY_CONTAINER_NAME":         "results",
+		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://user:hunter2@127.0.0.1:6379/0",
+		"HALLEY_PUSH_VAPID_PRIVATE_KEY": "very-secret",
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		env[more[i]] = more[i+1]
+	}
+	return env
+}
+
+func load(t *testing.T, env map[string]string) (*settings, error) {
+	t.Helper()
+	cleanEnv(t, env)
+	return loadSettings(testApp())
+}
+
+// testApp has the handlers that Halley comes with, of which documents speak, and all
+// stores.
+func testApp() Options {
+	return Options{
+		Name: "halley",
+		Handlers: []handlers.Entry{
+			handlers.New("leaderboard", "keeps the best score per player and game in a Redis sorted set", leaderboard.Open),
+			handlers.New("push", "sends a Web Push notification to a player who is overtaken", push.Open),
+		},
+		DeadLetterStores: azurestorage.DeadLetterStores(),
+	}.withDefaults()
+}
+
+func function1(t *testing.T, s *settings, name string) functionSettings {
+	t.Helper()
+	for _, f := range s.Functions {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("function %s is not enabled", name)
+	return functionSettings{}
+}
+
+func TestDefaults(t *testing.T) {
+	s, err := load(t, complete())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.App.Mode != modeTimer || len(s.Functions) != len(testApp().Handlers) {
+		t.Errorf("mode %s with %d functions, want timer with all", s.App.Mode, len(s.Functions))
+	}
+	want := feedSettings{
+		Connection: "CosmosDB", DatabaseName: "games", ContainerName: "results",
+		LeaseConnection: "CosmosDB", LeaseDatabaseName: "games", LeaseContainerName: "leases", LeaseContainerPrefix: "push",
+		FeedPollDelay:           interval(5 * time.Second),
+		LeaseAcquireInterval:    interval(13 * time.Second),
+		LeaseExpirationInterval: interval(time.Minute),
+		LeaseRenewInterval:      interval(17 * time.Second),
+		MaxItemsPerInvocation:   100,
+	}
+	if diff := cmp.Diff(want, function1(t, s, "push").feedSettings, cmp.AllowUnexported(startFrom{}, trigger.Start{})); diff != "" {
+		t.Errorf("push (-want +got):\n%s", diff)
+	}
+}
+
+func TestFunctionOverridesApp(t *testing.T) {
+	s, err := load(t, complete(
+		"HALLEY_FUNCTIONS", "leaderboard",
+		"HALLEY_CONTAINER_NAME", "results",
+		"HALLEY_LEADERBOARD_CONTAINER_NAME", "scores",
+		"HALLEY_FEED_POLL_DELAY", "1500",
+		"HALLEY_LEADERBOARD_LEASE_CONTAINER_PREFIX", "",
+		"HALLEY_LEADERBOARD_START_FROM", "2026-01-31T09:00:00Z",
+		"HALLEY_PREFERRED_LOCATIONS", "West Europe, North Europe",
+		"HALLEY_LEADERBOARD_KEY_PREFIX", "board:",
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := function1(t, s, "leaderboard")
+	if len(s.Functions) != 1 || f.ContainerName != "scores" || f.LeaseContainerPrefix != "" {
+		t.Errorf("%d functions, container %q, prefix %q", len(s.Functions), f.ContainerName, f.LeaseContainerPrefix)
+	}
+	if f.FeedPollDelay != interval(1500*time.Millisecond) {
+		t.Errorf("poll delay %v, want 1.5 s of plain milliseconds", f.FeedPollDelay)
+	}
+	if got := f.StartFrom.String(); got != "2026-01-31T09:00:00Z" {
+		t.Errorf("start %s", got)
+	}
+	if got := f.PreferredLocations; len(got) != 2 || got[1] != "North Europe" {
+		t.Errorf("locations %q", got)
+	}
+	if own := f.Own.(*leaderboard.Settings); own.KeyPrefix != "board:" {
+		t.Errorf("own settings %+v", own)
+	}
+}
+
+func TestSettingsAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		env  []string
+		says []string
+	}{
+		"unknown":              {[]string{"HALLEY_FEED_POL_DELAY", "5s"}, []string{"HALLEY_FEED_POL_DELAY", "HALLEY_FEED_POLL_DELAY"}},
+		"lower case":           {[]string{"halley_mode", "timer"}, []string{"halley_mode", "HALLEY_MODE"}},
+		"nothing near":         {[]string{"HALLEY_XYZZY", "1"}, []string{"HALLEY_XYZZY", "command check"}},
+		"unknown of a handler": {[]string{"HALLEY_LEADERBOARD_REDIS_UR", "x"}, []string{"HALLEY_LEADERBOARD_REDIS_URL"}},
+		"mode":                 {[]string{"HALLEY_MODE", "fast"}, []string{"HALLEY_MODE", "timer", "continuous"}},
+		"duration":             {[]string{"HALLEY_FEED_POLL_DELAY", "five"}, []string{"HALLEY_FEED_POLL_DELAY", "five", "5s"}},
+		"negative":             {[]string{"HALLEY_FEED_POLL_DELAY", "-1s"}, []string{"HALLEY_FEED_POLL_DELAY", "above 0"}},
+		"zero poll":            {[]string{"HALLEY_FEED_POLL_DELAY", "0"}, []string{"HALLEY_FEED_POLL_DELAY", "above 0"}},
+		"handler timeout":      {[]string{"HALLEY_HANDLER_TIMEOUT", "0s"}, []string{"HALLEY_HANDLER_TIMEOUT"}},
+		"stop grace":           {[]string{"HALLEY_STOP_GRACE", "-5s"}, []string{"HALLEY_STOP_GRACE"}},
+		"count":                {[]string{"HALLEY_MAX_ITEMS_PER_INVOCATION", "0"}, []string{"HALLEY_MAX_ITEMS_PER_INVOCATION", "above 0"}},
+		"level":                {[]string{"HALLEY_LOG_LEVEL", "loud"}, []string{"HALLEY_LOG_LEVEL", "debug"}},
+		"start":                {[]string{"HALLEY_START_FROM", "yesterday"}, []string{"HALLEY_START_FROM", "beginning"}},
+		"function":             {[]string{"HALLEY_FUNCTIONS", "leaderbord"}, []string{"HALLEY_FUNCTIONS", "leaderboard"}},
+		"function twice":       {[]string{"HALLEY_FUNCTIONS", "push,push"}, []string{"HALLEY_FUNCTIONS", "twice"}},
+		"renewal too slow":     {[]string{"HALLEY_LEASE_RENEW_INTERVAL", "30s"}, []string{"HALLEY_LEASE_RENEW_INTERVAL", "half", "HALLEY_LEASE_EXPIRATION_INTERVAL"}},
+		"renewal by function":  {[]string{"HALLEY_PUSH_LEASE_EXPIRATION_INTERVAL", "20s"}, []string{"HALLEY_PUSH_LEASE_EXPIRATION_INTERVAL"}},
+		"acquire too slow":     {[]string{"HALLEY_LEASE_ACQUIRE_INTERVAL", "60s"}, []string{"HALLEY_LEASE_ACQUIRE_INTERVAL"}},
+		"seconds for millis":   {[]string{"HALLEY_LEASE_EXPIRATION_INTERVAL", "60"}, []string{"HALLEY_LEASE_EXPIRATION_INTERVAL", "milliseconds", "60s"}},
+		"no database":          {[]string{"HALLEY_DATABASE_NAME", ""}, []string{"HALLEY_DATABASE_NAME", "HALLEY_PUSH_DATABASE_NAME"}},
+		"no container":         {[]string{"HALLEY_CONTAINER_NAME", ""}, []string{"HALLEY_CONTAINER_NAME"}},
+		"own connection empty": {[]string{"HALLEY_PUSH_CONNECTION", ""}, []string{"HALLEY_PUSH_CONNECTION"}},
+		"shared prefix":        {[]string{"HALLEY_LEASE_CONTAINER_PREFIX", "p"}, []string{"leaderboard and push", "HALLEY_PUSH_LEASE_CONTAINER_PREFIX"}},
+		"leases are monitored": {[]string{"HALLEY_LEASE_CONTAINER_NAME", "results"}, []string{"HALLEY_LEASE_CONTAINER_NAME", "monitored"}},
+		"all versions from":    {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_PUSH_START_FROM", "beginning"}, []string{"HALLEY_PUSH_START_FROM=beginning", "HALLEY_CHANGE_FEED_MODE"}},
+		"soft and real delete": {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_SOFT_DELETE_PROPERTY", "deleted"}, []string{"HALLEY_SOFT_DELETE_PROPERTY=deleted", "HALLEY_CHANGE_FEED_MODE"}},
+		"feed mode":            {[]string{"HALLEY_CHANGE_FEED_MODE", "full"}, []string{"HALLEY_CHANGE_FEED_MODE", "latest-version", "all-versions"}},
+		"minimum of leases":    {[]string{"HALLEY_MIN_LEASES", "5", "HALLEY_PUSH_MAX_LEASES", "4"}, []string{"HALLEY_MIN_LEASES=5", "HALLEY_PUSH_MAX_LEASES=4"}},
+		"bound":                {[]string{"HALLEY_MAX_LEASES", "-1"}, []string{"HALLEY_MAX_LEASES", "0 or more"}},
+		"max stuck":            {[]string{"HALLEY_MAX_STUCK", "0"}, []string{"HALLEY_MAX_STUCK", "above 0"}},
+		"own setting":          {[]string{"HALLEY_PUSH_TOP", "many"}, []string{"HALLEY_PUSH_TOP", "many"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, complete(test.env...))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, says := range test.says {
+				if !strings.Contains(err.Error(), says) {
+					t.Errorf("error does not say %q:\n%v", says, err)
+				}
+			}
+		})
+	}
+}
+
+func TestRenamedSettingsNameTheirSuccessor(t *testing.T) {
+	for _, test := range [][3]string{
+		{"HALLEY_DISCARD_LEASES", "true", "HALLEY_DISCARD_LEASES is now HALLEY_RESET_LEASES"},
+		{"HALLEY_PARK_KEYS", "true", "HALLEY_PARK_KEYS is now HALLEY_BLOCK_KEYS"},
+		{"HALLEY_PUSH_PARK_KEYS", "", "HALLEY_PUSH_PARK_KEYS is now HALLEY_PUSH_BLOCK_KEYS"},
+		{"HALLEY_BISECTION", "false", "HALLEY_BISECTION is now HALLEY_NO_BISECTION, with the opposite value"},
+		{"HALLEY_DEAD_LETTERS", "discard", "discard is now drop"},
+	} {
+		if _, err := load(t, complete(test[0], test[1])); err == nil || !strings.Contains(err.Error(), test[2]) {
+			t.Errorf("%s=%s: error %v, want %q", test[0], test[1], err, test[2])
+		}
+	}
+}
+
+func TestEverythingWrongAtOnce(t *testing.T) {
+	_, err := load(t, complete("HALLEY_DATABASE_NAME", "", "HALLEY_FEED_POLL_DELAY", "0", "HALLEY_STOP_GRACE", "-1s"))
+	for _, name := range []string{"HALLEY_DATABASE_NAME", "HALLEY_FEED_POLL_DELAY", "HALLEY_STOP_GRACE"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not reported beside the others: %v", name, err)
+		}
+	}
+}
+
+func TestSettingOfDisabledFunctionIsKnown(t *testing.T) {
+	if _, err := load(t, complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_PUSH_TOP", "5")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
+	s, err := load(t, complete("HALLEY_PUSH_FEED_POLL_DELAY", "2s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]value{}
+	for _, v := range s.Values {
+		got[v.Name] = v
+		if strings.Contains(v.Value, "hunter2") || strings.Contains(v.Value, "very-secret") {
+			t.Errorf("%s shows a secret: %s", v.Name, v.Value)
+		}
+	}
+	for _, want := range []value{
+		{"HALLEY_MODE", "timer", "default"},
+		{"HALLEY_FUNCTIONS", names(testApp().Handlers).String(), "default"},
+		{"HALLEY_PUSH_FEED_POLL_DELAY", "2s", "environment HALLEY_PUSH_FEED_POLL_DELAY"},
+		{"HALLEY_PUSH_DATABASE_NAME", "games", "environment HALLEY_DATABASE_NAME"},
+		{"HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "push", "default"},
+		{"HALLEY_PUSH_START_FROM", "now", "default"},
+		{"HALLEY_PUSH_VAPID_PRIVATE_KEY", "[redacted]", "environment HALLEY_PUSH_VAPID_PRIVATE_KEY"},
+		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://[redacted]@127.0.0.1:6379/0", "environment HALLEY_LEADERBOARD_REDIS_URL"},
+	} {
+		if got[want.Name] != want {
+			t.Errorf("got %+v, want %+v", got[want.Name], want)
+		}
+	}
+}
+
+// TestKeysMatchEnvconfig sets each key that keys names and sees that envconfig
+// reads it: the two spell alike, also for names such as VAPIDPublicKey.
+func TestKeysMatchEnvconfig(t *testing.T) {
+	specs := map[string]func() any{
+		"HALLEY_TEST":  func() any { return &feedSettings{} },
+		"HALLEY_TEST2": func() any { return &appSettings{} },
+		"HALLEY_TEST3": func() any { return &deliverySettings{} },
+	}
+	specs["HALLEY_TEST4"] = func() any {
+		return &struct {
+			MaxLength int
+			RedisURL  string `split_words:"false"`
+			VAPIDKey  string `split_words:"true"`
+		}{}
+	}
+	for _, e := range testApp().Handlers {
+		specs[ownPrefix(e)] = e.Settings
+	}
+	for prefix, make := range specs {
+		fields := reflect.TypeOf(make()).Elem()
+		for i, key := range keys(prefix, make()) {
+			t.Run(key, func(t *testing.T) {
+				cleanEnv(t, map[string]string{key: settable(fields.Field(i).Type)})
+				spec, plain := make(), make()
+				if err := envconfig.Process(prefix, spec); err != nil {
+					t.Fatal(err)
+				}
+				os.Unsetenv(key)
+				if err := envconfig.Process(prefix, plain); err != nil {
+					t.Fatal(err)
+				}
+				if reflect.DeepEqual(spec, plain) {
+					t.Errorf("envconfig does not read %s", key)
+				}
+			})
+		}
+	}
+}
+
+// settable is a value that is no type's default.
+func settable(t reflect.Type) string {
+	switch reflect.New(t).Interface().(type) {
+	case *mode:
+		return "continuous"
+	case *logLevel:
+		return "debug"
+	case *logFormat:
+		return "text"
+	case *startFrom:
+		return "beginning"
+	case *interval, *time.Duration:
+		return "7s"
+	case *feedMode:
+		return "all-versions"
+	case *storeSetting:
+		return "drop"
+	case *bool, *toggle:
+		return "true"
+	case *count, *bound, *limit, *int:
+		return "7"
+	}
+	return "x"
+}
+
+// TestHandlerSettingsDoNotCollide: a handler's setting must not have the name of
+// one that every function has.
+func TestHandlerSettingsDoNotCollide(t *testing.T) {
+	seen := map[string]string{}
+	add := func(of string, names []string) {
+		for _, name := range names {
+			if other, ok := seen[name]; ok {
+				t.Errorf("%s is a setting of %s and of %s", name, other, of)
+			}
+			seen[name] = of
+		}
+	}
+	add("the app", keys(prefix, &appSettings{}))
+	add("every function", keys(prefix, &feedSettings{}))
+	add("every function's delivery", keys(prefix, &deliverySettings{}))
+	for _, e := range testApp().Handlers {
+		add(e.Name+"'s feed", keys(ownPrefix(e), &feedSettings{}))
+		add(e.Name+"'s delivery", keys(ownPrefix(e), &deliverySettings{}))
+		add(e.Name, keys(ownPrefix(e), e.Settings()))
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for pair, want := range map[[2]string]int{
+		{"", ""}: 0, {"a", ""}: 1, {"", "abc"}: 3, {"kitten", "sitting"}: 3, {"FEED_POL", "FEED_POLL"}: 1, {"ab", "ba"}: 2,
+	} {
+		if got := editDistance(pair[0], pair[1]); got != want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", pair[0], pair[1], got, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger"
+	"halley/trigger/emulator"
+)
+
+// TestStuckHandlersReplaceTheProcess: when too many handlers ignore the end of
+// their context, the custom handler stops serving, so that the process ends
+// with the code for a restart that is not counted.
+func TestStuckHandlersReplaceTheProcess(t *testing.T) {
+	for _, mode := range []string{"timer", "continuous"} {
+		t.Run(mode, func(t *testing.T) { stuckUntilReplaced(t, mode) })
+	}
+}
+
+func stuckUntilReplaced(t *testing.T, mode string) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	account.write(t, 0, 16)
+	a := openTestApp(t, account.env("HALLEY_MODE", mode, "HALLEY_MAX_STUCK", "1",
+		"HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"))
+	release := make(chan struct{})
+	defer close(release)
+	a.groups[0].functions[0].Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
+	if err := a.makeHosts(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- a.serve(ctx, listener, time.Minute) }()
+	answers(t, "http://"+listener.Addr().String(), done)
+	if err := <-done; !errors.Is(err, errReplace) {
+		t.Errorf("error %v, want errReplace", err)
+	}
+}
+
+// answers invokes the function until the server is gone: every tick that
+// begins is answered.
+func answers(t *testing.T, url string, done chan error) {
+	t.Helper()
+	for {
+		resp, err := http.Post(url+"/function", "application/json", strings.NewReader(timerBody))
+		if err != nil {
+			return // nobody listens any more
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || len(body) < 2 {
+			t.Errorf("a tick was answered with %q, %v", body, err)
+		}
+		select {
+		case err := <-done:
+			done <- err
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for want, err := range map[int]error{exitHosted: nil, 1: errors.New("port in use")} {
+		if got := exitCode(err, zap.NewNop()); got != want {
+			t.Errorf("%v ends with %d, want %d", err, got, want)
+		}
+	}
+	if got := exitCode(errReplace, zap.NewNop()); got != exitHosted {
+		t.Errorf("a process to be replaced ends with %d", got)
+	}
+}

@@ -1,0 +1,208 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// untilCtx drains until its context ends and then takes stop to release.
+func untilCtx(stop time.Duration) func(context.Context) (trigger.Summary, error) {
+	return func(ctx context.Context) (trigger.Summary, error) {
+		<-ctx.Done()
+		time.Sleep(stop)
+		return trigger.Summary{Ranges: 4, Behind: 1, Changes: 9}, nil
+	}
+}
+
+func TestInvocationIsAnsweredBeforeTheLimit(t *testing.T) {
+	for _, limit := range []time.Duration{10 * time.Second, 5 * time.Minute, 30 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &drainer{limit: limit, drain: untilCtx(margin(limit) / 2)}
+			began := time.Now()
+			logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+			if err != nil {
+				t.Errorf("time that is up fails the tick: %v", err)
+			}
+			if all := strings.Join(logs, "\n"); !strings.Contains(all, "1 behind") || !strings.Contains(all, "next one") {
+				t.Errorf("logs %q tell neither the summary nor that time was up", logs)
+			}
+			if took := time.Since(began); took >= limit || took < limit/2 {
+				t.Errorf("answered after %v of %v", took, limit)
+			}
+			d.wait()
+		})
+	}
+}
+
+// TestStuckDrainIsAnsweredBeforeTheLimit: a handler that ignores its context must not
+// make the host kill the process.
+func TestStuckDrainIsAnsweredBeforeTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 5 * time.Minute
+		d := &drainer{limit: limit, drain: untilCtx(time.Hour)}
+		began := time.Now()
+		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "ignores the end of its context") {
+			t.Errorf("error %v, want one about a handler that ignores the end of its context", err)
+		}
+		if took := time.Since(began); took >= limit {
+			t.Errorf("answered after %v of %v", took, limit)
+		}
+		logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+		if err != nil || !strings.Contains(strings.Join(logs, " "), "running since") {
+			t.Errorf("next tick: %q %v, want success that names the running drain", logs, err)
+		}
+		d.wait()
+	})
+}
+
+func TestOverlappingInvocationsDrainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drains := 0
+		d := &drainer{limit: time.Minute, drain: func(context.Context) (trigger.Summary, error) {
+			drains++
+			time.Sleep(20 * time.Second)
+			return trigger.Summary{}, nil
+		}}
+		first := make(chan error, 1)
+		go func() {
+			_, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+			first <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
+		if err != nil || time.Since(began) != 0 || !strings.Contains(strings.Join(logs, ""), "running since") {
+			t.Errorf("second tick: %q, %v after %v; want success at once", logs, err, time.Since(began))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err != nil {
+			t.Error(err)
+		}
+		if drains != 2 {
+			t.Errorf("%d drains, want the first and the third tick's", drains)
+		}
+		d.wait()
+	})
+}
+
+func TestDrainFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		drain func(context.Context) (trigger.Summary, error)
+		says  string
+	}{
+		"error": {func(context.Context) (trigger.Summary, error) {
+			return trigger.Summary{}, errors.New("read leases: 403")
+		}, "403"},
+		"panic": {func(context.Context) (trigger.Summary, error) { panic("boom") }, "boom"},
+		"error at the deadline": {func(ctx context.Context) (trigger.Summary, error) {
+			<-ctx.Done()
+			return trigger.Summary{}, errors.New("release lease: 412")
+		}, "412"},
+		"handlers refuse all": {func(ctx context.Context) (trigger.Summary, error) {
+			<-ctx.Done()
+			return trigger.Summary{Ranges: 1, Behind: 1, Retries: 7}, nil
+		}, "7 retries"},
+		"a range fails": {func(context.Context) (trigger.Summary, error) {
+			return trigger.Summary{Ranges: 2, Drained: 1, Behind: 1, Changes: 3}, nil
+		}, "1 behind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &drainer{limit: time.Minute, drain: test.drain}
+				if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("error %v, want %q", err, test.says)
+				}
+				d.wait()
+				if !d.begin().IsZero() {
+					t.Error("the failed drain still counts as running")
+				}
+			})
+		})
+	}
+}
+
+// slowFunction is a host in the test's bubble whose handler takes its time for
+// each of n documents.
+func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
+	t.Helper()
+	account, err := emulator.New(&emulator.Options{Latency: 3 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { account.Close() })
+	client, err := embeddedClient(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Container{{Database: testDatabase, Name: testResults, PartitionKey: []string{"/player"}}, {Database: testDatabase, Name: testLeases}} {
+		if err := createContainer(t.Context(), client, c.Database, c.definition()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results := client.Container(testDatabase, testResults)
+	for i := range n {
+		if _, err := results.Upsert(t.Context(), cosmos.NewPartitionKey("ada"), []byte(scored(strconv.Itoa(i), "ada", 1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host, err := trigger.New(client.Container(testDatabase, testLeases), []trigger.Function{{
+		Name: "slow", Container: results, StartFrom: trigger.FromBeginning(), MaxItemsPerInvocation: 1,
+		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
+	}}, &trigger.Options{StopGrace: margin(5*time.Minute) / 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// TestNextDrainContinuesAfterTimeIsUp: a drain of the runtime that is cut by the time limit
+// is a success, and the next one continues at the checkpoint.
+func TestNextDrainContinuesAfterTimeIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const documents, takes, limit = 40, 9 * time.Second, 5 * time.Minute
+		d := &drainer{limit: limit, drain: slowFunction(t, documents, takes).Drain}
+		began := time.Now()
+		first := d.run(t.Context(), limit)
+		if err := first.failure(); err != nil || first.note() == "" || first.summary.Behind != 1 {
+			t.Errorf("first: %+v, %q, %v", first.summary, first.note(), err)
+		}
+		if took := time.Since(began); took >= limit || took < limit-2*margin(limit) {
+			t.Errorf("answered after %v of %v", took, limit)
+		}
+		second := d.run(t.Context(), limit)
+		if err := second.failure(); err != nil || second.note() != "" || second.summary.Behind != 0 {
+			t.Errorf("second: %+v, %q, %v", second.summary, second.note(), err)
+		}
+		if got := first.summary.Changes + second.summary.Changes; got != documents {
+			t.Errorf("%d changes in both, want %d and none twice", got, documents)
+		}
+		d.wait()
+	})
+}
+
+// TestStoppedDrainIsNotAFailure: a signal stops the drain in good order.
+func TestStoppedDrainIsNotAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &drainer{limit: 5 * time.Minute, drain: slowFunction(t, 40, 9*time.Second).Drain}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Second, stop)
+		r := d.run(ctx, d.limit)
+		if err := r.failure(); err != nil || !strings.Contains(r.note(), "stopped") || r.summary.Changes == 0 {
+			t.Errorf("%+v, %q, %v", r.summary, r.note(), err)
+		}
+		d.wait()
+	})
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// validate refuses settings that are well-formed and cannot work.
+func (s *settings) validate() error {
+	errs := slices.Clone(s.zeros)
+	for _, f := range s.Functions {
+		errs = append(errs, f.complete())
+		errs = append(errs, f.problems(&s.App)...)
+		errs = append(errs, f.storeConnected())
+	}
+	return joinDistinct(append(errs, s.separate(), s.separateDeadLetters()))
+}
+
+// joinDistinct leaves out repeated texts: a setting of the app may be wrong for
+// each of its functions.
+func joinDistinct(errs []error) error {
+	seen := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool {
+		if err == nil || seen[err.Error()] {
+			return true
+		}
+		seen[err.Error()] = true
+		return false
+	})...)
+}
+
+// setting returns the variable that sets name for the function: its own variable if
+// it is set, and the app's if not.
+func (f *functionSettings) setting(name string) string {
+	own := ownPrefix(f.Entry)
+	if source(name, []string{own}) != "default" {
+		return own + "_" + name
+	}
+	return prefix + "_" + name
+}
+
+// complete refuses a function if a name is missing that has no default.
+func (f *functionSettings) complete() error {
+	var errs []error
+	required := func(name, value, what string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is not set: name the %s (for this function alone: %s%s)",
+				f.setting(name), what, f.Prefix(), name))
+		}
+	}
+	required("DATABASE_NAME", f.DatabaseName, "database of the monitored container")
+	required("CONTAINER_NAME", f.ContainerName, "container whose changes "+f.Name+" handles")
+	required("CONNECTION", string(f.Connection), "connection of the account")
+	required("LEASE_CONTAINER_NAME", f.LeaseContainerName, "container of the leases")
+	return errors.Join(errs...)
+}
+
+// durable refuses settings that need a process which an operator starts once. A
+// hosting platform starts processes at any time, and each would reset the progress
+// of the others.
+func (s *settings) durable(host string) error {
+	var errs []error
+	for _, f := range s.Functions {
+		if f.ResetLeases {
+			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes at any time: each would start from the beginning; remove it, and start the command run with it once",
+				f.setting("RESET_LEASES"), host))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// warnOfDisks warns of dead letters on a disk that may be deleted with the instance,
+// unless it is a mounted share.
+func (s *settings) warnOfDisks(host string, log *zap.Logger) {
+	for _, f := range s.Functions {
+		if f.DeadLetters.row().onDisk {
+			log.Warn("dead letters are on a disk of the instance: if it is not a mounted share, they are lost with it; set "+
+				f.setting("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.name))
+		}
+	}
+}
+
+// place identifies a container.
+type place struct {
+	connection          connectionName
+	database, container string
+}
+
+func (f *functionSettings) monitors() place {
+	return place{f.Connection, f.DatabaseName, f.ContainerName}
+}
+
+func (f *functionSettings) leases() place {
+	return place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
+}
+
+// separate refuses functions that would share leases, and a function that would
+// monitor its leases: each checkpoint would be a change.
+func (s *settings) separate() error {
+	type leases struct{ monitored, at, prefix any }
+	taken := map[leases]string{}
+	var errs []error
+	for _, f := range s.Functions {
+		monitored := f.monitors()
+		at := f.leases()
+		if monitored == at && f.ContainerName != "" {
+			errs = append(errs, fmt.Errorf("%s=%s is also the monitored container of %s: keep leases in a container of their own",
+				f.setting("LEASE_CONTAINER_NAME"), f.LeaseContainerName, f.Name))
+		}
+		key := leases{monitored, at, f.LeaseContainerPrefix}
+		if other, ok := taken[key]; ok {
+			errs = append(errs, fmt.Errorf("%s and %s would share leases under the prefix %q: set %sLEASE_CONTAINER_PREFIX to a name of its own",
+				other, f.Name, f.LeaseContainerPrefix, f.Prefix()))
+		}
+		taken[key] = f.Name
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,110 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"halley/handlers/game"
+	"halley/trigger/cosmos"
+)
+
+const (
+	players    = 40
+	writeLanes = 8                // concurrent writes
+	writeTime  = 10 * time.Second // deadline of one write
+	recent     = 50               // results of a lane that are candidates for correction
+)
+
+var games = []string{"chess", "go", "mahjong", "shogi"}
+
+// playerName names one of the players, 0 to players-1.
+func playerName(i int) string { return fmt.Sprintf("player-%02d", i) }
+
+// result is a document of the writer: a game's result that counts its versions.
+type result struct {
+	game.Result
+	Version int `json:"version"`
+}
+
+// writer posts game results at a steady rate and corrects one in ten.
+type writer struct {
+	containers []*cosmos.Container // each gets every result
+	rate       int                 // writes per second
+	run        string              // prefix of every id, unique to this run
+
+	// wrote and failed are told of each write that was acknowledged or not. Any number of
+	// goroutines call them.
+	wrote  func(id string, version int)
+	failed func(error)
+}
+
+// Run writes until ctx ends and all pending writes are answered.
+func (w *writer) Run(ctx context.Context) {
+	var lanes sync.WaitGroup
+	for i := range min(writeLanes, w.rate) {
+		lanes.Go(func() { w.lane(ctx, i, min(writeLanes, w.rate)) })
+	}
+	lanes.Wait()
+}
+
+// lane writes its share, one at a time, so that writes of one document never overlap.
+func (w *writer) lane(ctx context.Context, lane, of int) {
+	began := time.Now()
+	interval := time.Duration(of) * time.Second / time.Duration(w.rate)
+	random := rand.New(rand.NewPCG(uint64(lane), uint64(of)))
+	var written []result
+	for n := 0; ; n++ {
+		due := began.Add(time.Duration(n)*interval + time.Duration(lane)*interval/time.Duration(of))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		r, corrected := next(random, written, fmt.Sprintf("%s-%d-%d", w.run, lane, n))
+		ok := w.write(ctx, r)
+		switch {
+		case ok && corrected >= 0:
+			written[corrected] = r
+		case ok:
+			written = append(written[max(0, len(written)+1-recent):], r)
+		case corrected >= 0:
+			written = slices.Delete(written, corrected, corrected+1) // its version is unknown now
+		}
+	}
+}
+
+// next returns a new result, or a correction of one that was written.
+func next(random *rand.Rand, written []result, id string) (r result, corrected int) {
+	if len(written) > 0 && random.IntN(10) == 0 {
+		i := random.IntN(len(written))
+		r := written[i]
+		r.Version++
+		r.Score++
+		return r, i
+	}
+	return result{Version: 1, Result: game.Result{
+		ID:     id,
+		Game:   games[random.IntN(len(games))],
+		Player: playerName(random.IntN(players)),
+		Score:  float64(random.IntN(100_000)),
+	}}, -1
+}
+
+// write reports whether the write was acknowledged. It does not end with ctx: if a
+// write were cut off, its outcome would be unknown.
+func (w *writer) write(ctx context.Context, r result) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	for _, container := range w.containers {
+		if _, err := container.Upsert(ctx, cosmos.NewPartitionKey(r.Player), r); err != nil {
+			w.failed(err)
+			return false
+		}
+	}
+	w.wrote(r.ID, r.Version)
+	return true
+}

@@ -1,0 +1,56 @@
+package handlers
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// Env is passed to a handler when the application opens it.
+type Env struct {
+	// Logger is named after the handler. If it is nil, nothing is logged.
+	Logger *zap.Logger
+
+	// Container returns a client for a container of the monitored account. The
+	// container must exist when the handler first uses it; Container itself does
+	// no I/O. The function is not nil.
+	Container func(database, container string) *cosmos.Container
+
+	// Database is the monitored container's. A handler uses it for its own
+	// containers if its settings name no other database.
+	Database string
+
+	// Probe, if it is not nil, takes what the command check tries for the handler: see
+	// [Env.OfferProbe].
+	Probe func(Probe)
+
+	// Prefix begins the names of the handler's settings, such as
+	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
+	// settings themselves are already read.
+	Prefix string
+}
+
+// Probe tries one thing that a handler needs, such as a connection to its sink. It
+// changes nothing.
+type Probe struct {
+	What string // for the line of the command check, such as "Redis of HALLEY_LEADERBOARD_REDIS_URL"
+	Try  func(ctx context.Context) error
+}
+
+// OfferProbe gives a probe to the command check. A handler offers it in Open; it is tried
+// before the handler is closed, and never by a host.
+func (e Env) OfferProbe(p Probe) {
+	if e.Probe != nil {
+		e.Probe(p)
+	}
+}
+
+// Log returns Logger, or a logger without output if Logger is nil.
+func (e Env) Log() *zap.Logger {
+	if e.Logger == nil {
+		return zap.NewNop()
+	}
+	return e.Logger
+}
