@@ -258,11 +258,15 @@ func (c *checker) redelivered(e Event) {
 	if change := k.changes[e.Seq-1]; !change.handled || change.by.host == e.Host {
 		return
 	}
-	if t.again++; t.again == 1 {
+	ref := Ref{e.Key, e.Seq}
+	if t.again[ref] {
+		return // a retry of this owner
+	}
+	if t.again[ref] = true; len(t.again) == 1 {
 		c.report.count(Window, 1, 0)
 	}
-	c.report.WidestWindow = max(c.report.WidestWindow, t.again)
-	if t.again == c.limits.Window+1 {
+	c.report.WidestWindow = max(c.report.WidestWindow, len(t.again))
+	if len(t.again) == c.limits.Window+1 {
 		c.violate(Window, "%q redelivers more than %d handled changes in epoch %d of range %q, which was released to it", e.Host, c.limits.Window, e.Epoch, e.Range)
 	}
 }

@@ -21,8 +21,8 @@ type deadlines struct {
 }
 
 type handover struct {
-	to    string // host
-	since time.Time
+	from, to string // hosts
+	since    time.Time
 }
 
 type vanished struct {
@@ -138,7 +138,7 @@ func (c *checker) read(e Event) {
 // released is called before a lease loses its owner.
 func (c *checker) released(e Event, l *lease) {
 	if !l.requested.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
-		c.handovers[e.lid()] = handover{l.requester, e.Time}
+		c.handovers[e.lid()] = handover{e.Host, l.requester, e.Time}
 	}
 	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)
 	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || c.limits.Drains {
@@ -162,10 +162,11 @@ func (c *checker) inCall(host, token string) bool {
 }
 
 // handedOver judges the time from a release to the requester's first read. A host
-// with a wrong clock may take a request for one that has expired.
+// with a wrong clock may take a request for one that has expired. A request for a
+// lease that expires is void, even if its owner renews it after that.
 func (c *checker) handedOver(lid string, h handover) {
 	delete(c.handovers, lid)
-	if c.stepped || !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
+	if c.stepped || !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || !c.undisturbed(h.from, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
 		return
 	}
 	c.report.count(PromptHandover, 1, 0)

@@ -32,11 +32,11 @@ type lease struct {
 // term is one acquisition of one lease by one host.
 type term struct {
 	number   int
-	position int64     // the checkpoint that it began with
-	sent     time.Time // when the newest write that succeeded left the host
-	shared   bool      // another host may have worked on some of its keys at the same time
-	orderly  bool      // the owner before has released the lease
-	again    int       // deliveries of changes that were already handled
+	position int64        // the checkpoint that it began with
+	sent     time.Time    // when the newest write that succeeded left the host
+	shared   bool         // another host may have worked on some of its keys at the same time
+	orderly  bool         // the owner before has released the lease
+	again    map[Ref]bool // delivered changes that were already handled
 }
 
 type holder struct {
@@ -259,7 +259,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	t := &term{number: number, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
+	t := &term{number: number, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
 	t.orderly = l.orderly && !t.shared && l.tampered == 0
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
 	c.acquiredWhileStopping(e)

@@ -36,6 +36,14 @@ func WithoutThrottleRetries(ctx context.Context) context.Context {
 	return context.WithValue(ctx, throttleKey{}, true)
 }
 
+type retriesUntilKey struct{}
+
+// WithRetriesUntil returns a context whose calls are not sent again once until has
+// ended. A request that is under way continues until ctx ends.
+func WithRetriesUntil(ctx, until context.Context) context.Context {
+	return context.WithValue(ctx, retriesUntilKey{}, until)
+}
+
 // retryPolicy sends an operation to a region, reads the answer, and retries if
 // that is safe.
 type retryPolicy struct {
@@ -81,7 +89,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		if !retry || err != nil && ctx.Err() != nil {
 			return resp, failed
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleepBeforeRetry(ctx, wait); err != nil {
 			return nil, fmt.Errorf("%w, while waiting to retry after: %w", err, failed)
 		}
 	}
@@ -218,6 +226,22 @@ func (p *retryPolicy) backoff(retries int) time.Duration {
 	}
 	d = min(d, bound)
 	return d/2 + rand.N(d/2+1)
+}
+
+// sleepBeforeRetry waits for d, or returns an error as soon as ctx, or the context
+// that bounds its retries, ends.
+func sleepBeforeRetry(ctx context.Context, d time.Duration) error {
+	until, bounded := ctx.Value(retriesUntilKey{}).(context.Context)
+	if !bounded {
+		return sleep(ctx, d)
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(until, cancel)()
+	if err := sleep(waiting, d); err != nil {
+		return err
+	}
+	return until.Err()
 }
 
 // sleep waits for d, or returns the error of ctx as soon as it ends.

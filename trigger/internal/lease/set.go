@@ -276,9 +276,9 @@ func (s *Set) readRequested(ctx context.Context, l *Lease) (*Lease, error) {
 
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
 // another host was faster or the lease is not free any more. After ctx has ended
-// nothing is acquired. A request under way continues until the context requests
-// ends: a lease that this host owns without knowing it would be idle until it
-// expires.
+// no request to acquire is sent. One that is under way continues until the context
+// requests ends: a lease that this host owns without knowing it would be idle until
+// it expires.
 //
 // listed are all leases as the pass that chose l has listed them, or nil.
 func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index) (*Held, error) {
@@ -293,7 +293,7 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index) (*
 	}
 	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
-	acquired, sent, err := s.store.acquireLease(finish, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
+	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
 	if err != nil {
 		return nil, err
 	}

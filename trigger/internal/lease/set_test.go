@@ -227,6 +227,26 @@ func TestAcquireFinishesItsRequest(t *testing.T) {
 	})
 }
 
+func TestThrottledAcquisitionIsNotRepeatedAfterStop(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		listed := b.leases(s)["0"]
+		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 429, RetryAfter: time.Second, Count: 1})
+		stopped, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Acquire(stopped, t.Context(), listed, nil); err == nil {
+			t.Error("acquired after the stop")
+		}
+		if took := time.Since(began); took != 500*time.Millisecond {
+			t.Errorf("returned after %v", took)
+		}
+		if l := b.leases(s)["0"]; l.owner != "" {
+			t.Errorf("lease %+v", l)
+		}
+	})
+}
+
 func TestPlanCountsWorkingRangesAsOwn(t *testing.T) {
 	withTestbed(t, 2, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
