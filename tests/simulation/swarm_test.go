@@ -234,6 +234,9 @@ func (s *swarm) limits() history.Limits {
 		Poll:            cmp.Or(s.poll, 5*time.Second),
 		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
 	}
+	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
+		l.Window = 0
+	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
 		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
