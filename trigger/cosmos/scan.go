@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
 )
 
 // scanDocuments finds the documents in the body of a feed page or query page,
@@ -14,10 +13,9 @@ import (
 // them: one scan finds their bounds and, at the first level of each document,
 // _lsn and _ts.
 //
-// The envelope must be valid JSON with exactly one Documents array, and its
-// _count, if any, must equal the length of the array. Inside a document only
-// strings and brackets are checked, so an otherwise invalid document is
-// returned as it is, and its neighbours are not affected.
+// The body must be valid JSON in valid UTF-8 with exactly one Documents array, and
+// its _count, if any, must equal the length of the array. A page that was damaged on
+// its way is therefore an error, and not a page with other documents.
 func scanDocuments(body []byte, items []Item) ([]Item, error) {
 	s := scanner{b: body, items: items, count: -1}
 	if err := s.envelope(); err != nil {
@@ -32,9 +30,6 @@ var (
 	errTooDeep      = fmt.Errorf("it nests deeper than %d levels", maxDepth)
 )
 
-// maxDepth is the limit of encoding/json. Cosmos DB itself stores 128 levels.
-const maxDepth = 10000
-
 // scanner scans b and is at byte i.
 type scanner struct {
 	b     []byte
@@ -42,8 +37,6 @@ type scanner struct {
 	items []Item
 	found bool  // Documents was seen
 	count int64 // _count; -1 until seen
-
-	braces [maxDepth/64 + 1]uint64 // one bit for each open bracket, by depth: 1 is a brace
 }
 
 func (s *scanner) envelope() error {
@@ -90,40 +83,36 @@ func (s *scanner) property() error {
 	if err := s.expect(':'); err != nil {
 		return err
 	}
-	if name == "Documents" {
+	if string(name) == "Documents" {
 		return s.documents()
 	}
 	s.next()
 	from := s.i
-	if err := s.value(nil); err != nil {
+	if err := s.value(1, nil); err != nil || string(name) != "_count" {
 		return err
 	}
-	value := s.b[from:s.i]
-	if !json.Valid(value) {
-		return fmt.Errorf("its property %q is not JSON, at byte %d", printable(name), from)
-	}
-	if name != "_count" {
-		return nil
-	}
-	if s.count, err = strconv.ParseInt(string(value), 10, 64); err != nil || s.count < 0 {
+	if s.count, err = strconv.ParseInt(string(s.b[from:s.i]), 10, 64); err != nil || s.count < 0 {
 		return fmt.Errorf("its _count is not a number of documents, at byte %d", from)
 	}
 	return nil
 }
 
-func (s *scanner) name() (string, error) {
+// name scans the name of a property and returns it unescaped.
+func (s *scanner) name() ([]byte, error) {
 	if s.next() != '"' {
-		return "", s.unexpected()
+		return nil, s.unexpected()
 	}
 	from := s.i
 	if err := s.text(); err != nil {
-		return "", err
+		return nil, err
+	}
+	quoted := s.b[from:s.i]
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], nil
 	}
 	var name string
-	if err := json.Unmarshal(s.b[from:s.i], &name); err != nil {
-		return "", fmt.Errorf("it is not JSON, at byte %d", from)
-	}
-	return name, nil
+	err := json.Unmarshal(quoted, &name)
+	return []byte(name), err
 }
 
 // Property returns the raw value of a property of a JSON object, or nil if
@@ -136,16 +125,16 @@ func Property(document []byte, name string) []byte {
 	}
 	var found []byte
 	for s.next() != '}' {
-		same, err := s.named(name)
+		at, err := s.name()
 		if err != nil || s.expect(':') != nil {
 			return nil
 		}
 		s.next()
 		from := s.i
-		if s.value(nil) != nil {
+		if s.value(1, nil) != nil {
 			return nil
 		}
-		if same {
+		if string(at) == name {
 			found = s.b[from:s.i:s.i]
 		}
 		if s.next() != '}' && s.expect(',') != nil {
@@ -153,24 +142,6 @@ func Property(document []byte, name string) []byte {
 		}
 	}
 	return found
-}
-
-// named scans the name of a property and reports whether it equals name.
-func (s *scanner) named(name string) (bool, error) {
-	if s.next() != '"' {
-		return false, s.unexpected()
-	}
-	from := s.i
-	if err := s.text(); err != nil {
-		return false, err
-	}
-	quoted := s.b[from:s.i]
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1:len(quoted)-1]) == name, nil
-	}
-	var unquoted string
-	err := json.Unmarshal(quoted, &unquoted)
-	return unquoted == name, err
 }
 
 // documents scans the Documents array into items.
@@ -193,7 +164,7 @@ func (s *scanner) documents() error {
 		s.next()
 		from := s.i
 		var item Item
-		if err := s.value(&item); err != nil {
+		if err := s.value(2, &item); err != nil {
 			return err
 		}
 		item.Document = s.b[from:s.i:s.i]
@@ -208,133 +179,37 @@ func (s *scanner) documents() error {
 	}
 }
 
-// value scans any value. If the value is an object, value fills item from its
-// properties.
-func (s *scanner) value(item *Item) error {
-	if s.i >= len(s.b) {
-		return s.unexpected()
+// value scans any value inside depth others. If the value is an object, value fills
+// item from its properties.
+func (s *scanner) value(depth int, item *Item) error {
+	end := skipValue(s.b, s.i, depth, item)
+	if end == tooDeep {
+		return errTooDeep
 	}
-	switch s.b[s.i] {
-	case '{', '[':
-		return s.brackets(item)
-	case '"':
-		return s.text()
-	}
-	return s.scalar()
+	return s.moveTo(end)
 }
-
-// scalar scans a number or a literal without checking its spelling.
-func (s *scanner) scalar() error {
-	from := s.i
-	for ; s.i < len(s.b); s.i++ {
-		switch c := s.b[s.i]; {
-		case c == ',' || c == ']' || c == '}' || isSpace(c):
-			if s.i == from {
-				return s.unexpected()
-			}
-			return nil
-		case c == '"' || c == '{' || c == '[' || c == ':' || c < ' ':
-			return s.unexpected()
-		}
-	}
-	return s.unexpected()
-}
-
-// brackets scans an object or array with all its contents.
-func (s *scanner) brackets(item *Item) error {
-	b, depth := s.b, 0
-	for i := s.i; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			end := closingQuote(b, i+1)
-			if end < 0 {
-				s.i = len(b)
-				return s.unexpected()
-			}
-			if depth == 1 && item != nil {
-				item.property(b, i+1, end)
-			}
-			i = end
-		case '{', '[':
-			if depth++; depth > maxDepth-2 { // the envelope has two levels
-				return errTooDeep
-			}
-			s.open(depth, b[i] == '{')
-		case '}', ']':
-			if s.isBrace(depth) != (b[i] == '}') {
-				s.i = i
-				return s.unexpected()
-			}
-			if depth--; depth == 0 {
-				s.i = i + 1
-				return nil
-			}
-		}
-	}
-	s.i = len(b)
-	return s.unexpected()
-}
-
-func (s *scanner) open(depth int, brace bool) {
-	word, bit := depth/64, uint64(1)<<(depth%64)
-	if brace {
-		s.braces[word] |= bit
-		return
-	}
-	s.braces[word] &^= bit
-}
-
-func (s *scanner) isBrace(depth int) bool { return s.braces[depth/64]>>(depth%64)&1 == 1 }
 
 // text scans a string from its opening quote.
-func (s *scanner) text() error {
-	end := closingQuote(s.b, s.i+1)
+func (s *scanner) text() error { return s.moveTo(skipString(s.b, s.i+1)) }
+
+// moveTo moves to an index that a skip function returned.
+func (s *scanner) moveTo(end int) error {
 	if end < 0 {
-		s.i = len(s.b)
+		s.i = ^end
 		return s.unexpected()
 	}
-	s.i = end + 1
+	s.i = end
 	return nil
 }
 
-// closingQuote returns the index of the quote that ends the string whose text
-// begins at i, or -1.
-func closingQuote(b []byte, i int) int {
-	for from := i; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return -1
-		}
-		i += n
-		if i == from || b[i-1] != '\\' {
-			return i
-		}
-		slashes := 1
-		for j := i - 2; j >= from && b[j] == '\\'; j-- {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return i
-		}
-		i++
-	}
-}
-
-// property sets a field of the item if b[from:end] is the name of one of its
-// properties. If a name occurs more than once, the last one counts, as in
-// encoding/json.
-func (t *Item) property(b []byte, from, end int) {
-	var to *int64
-	switch propertyName(b[from:end]) {
+// property sets a field of the item if a property is one of its own. If a name
+// occurs more than once, the last one counts, as in encoding/json.
+func (t *Item) property(quotedName, value []byte) {
+	switch propertyName(quotedName) {
 	case "_lsn":
-		to = &t.LSN
+		t.LSN = integer(value)
 	case "_ts":
-		to = &t.Timestamp
-	default:
-		return
-	}
-	if i := skipSpace(b, end+1); i < len(b) && b[i] == ':' {
-		*to = integer(b, skipSpace(b, i+1))
+		t.Timestamp = integer(value)
 	}
 }
 
@@ -356,16 +231,9 @@ func propertyName(quoted []byte) string {
 	return name
 }
 
-// integer returns the integer at i, or 0 if there is none.
-func integer(b []byte, i int) int64 {
-	end := i
-	for end < len(b) && (b[end] == '-' || b[end] >= '0' && b[end] <= '9') {
-		end++
-	}
-	if end < len(b) && b[end] != ',' && b[end] != '}' && !isSpace(b[end]) {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(b[i:end]), 10, 64)
+// integer returns a number, or 0 if the value is not an integer.
+func integer(value []byte) int64 {
+	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -396,12 +264,3 @@ func (s *scanner) unexpected() error {
 	}
 	return fmt.Errorf("it is not JSON, at byte %d", s.i)
 }
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && isSpace(b[i]) {
-		i++
-	}
-	return i
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
