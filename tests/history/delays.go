@@ -51,7 +51,8 @@ type page struct {
 type interval struct {
 	began, ended time.Time
 	failed       bool
-	again        bool // all its changes were delivered before
+	again        bool   // all its changes were delivered before
+	key          string // of its first change
 }
 
 // sample is one change that was handled.
@@ -125,7 +126,7 @@ func (c *checker) callEnded(e Event, changes []Event) {
 		}
 		delete(c.first, ref)
 	}
-	c.delays.calls[by] = append(c.delays.calls[by], interval{began, e.Time, e.Verdict == Failed, again})
+	c.delays.calls[by] = append(c.delays.calls[by], interval{began, e.Time, e.Verdict == Failed, again, changes[0].Key})
 }
 
 // givenUp records that a change was dead-lettered.
@@ -202,7 +203,8 @@ func (d *delays) failedWithin(by holder, from, to time.Time) bool {
 
 // judgeStart judges the first delivery of a change of another key. It waits for
 // the batching window, for the calls before it, and for one retry. If the calls
-// before it fail one after the other, the sink may be down, so that does not count.
+// before it fail one after the other, or if the last fresh batch and other keys have
+// failed and no call has succeeded since, the sink may be down, so that does not count.
 func (c *checker) judgeStart(s sample) {
 	calls := c.between(s.by, s.read, s.began)
 	slices.SortFunc(calls, func(a, b interval) int { return a.began.Compare(b.began) })
@@ -224,7 +226,7 @@ func (c *checker) judgeStart(s sample) {
 		reached = later(reached, i.ended)
 	}
 	idle += max(s.began.Sub(reached), 0)
-	if failed > 2 {
+	if failed > 2 || c.looksDown(s.by, s.read) {
 		return
 	}
 	c.report.count(OtherKeysPrompt, 1, 0)
@@ -232,6 +234,18 @@ func (c *checker) judgeStart(s sample) {
 	if idle > limit || retries > fresh+1 {
 		c.violate(OtherKeysPrompt, "a change of key %q waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, idle, limit, retries, fresh-1)
 	}
+}
+
+// looksDown reports whether, since the last call of an owner that succeeded, calls
+// with three keys have failed before a time, and one of them was a fresh batch.
+func (d *delays) looksDown(by holder, before time.Time) bool {
+	calls := d.calls[by] // in the order of their ends
+	keys, fresh := map[string]bool{}, false
+	for i := sort.Search(len(calls), func(i int) bool { return calls[i].ended.After(before) }) - 1; i >= 0 && calls[i].failed; i-- {
+		keys[calls[i].key] = true
+		fresh = fresh || !calls[i].again
+	}
+	return fresh && len(keys) >= 3
 }
 
 // decisionLimit is the time that a poison change may take: the waits between its
