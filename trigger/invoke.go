@@ -1,11 +1,10 @@
 package trigger
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,13 +158,10 @@ func (a *abandonedCalls) addCall(done <-chan error) int64 {
 	return n
 }
 
-// goroutineDump returns the stacks of all goroutines.
+// goroutineDump returns the stacks of all goroutines, as far as maxDump bytes hold them.
 func goroutineDump() []byte {
-	var dump bytes.Buffer
-	if p := pprof.Lookup("goroutine"); p != nil {
-		_ = p.WriteTo(&dump, 2) // to memory
-	}
-	return dump.Bytes()[:min(dump.Len(), maxDump)]
+	dump := make([]byte, maxDump)
+	return dump[:runtime.Stack(dump, true)]
 }
 
 func (a *abandonedCalls) exceedsLimit(limit int) bool { return a.callCount.Load() > int64(limit) }

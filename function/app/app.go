@@ -249,11 +249,11 @@ func describe(f trigger.FunctionStatus) string {
 type containers struct{ monitored, leases *cosmos.Container }
 
 func (a accounts) open(f functionSettings) (at containers, err error) {
-	monitored, err := a.client(f.Connection, f.PreferredLocations)
+	monitored, err := a.client(f, f.Connection)
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
 	}
-	leases, err := a.client(f.LeaseConnection, f.PreferredLocations)
+	leases, err := a.client(f, f.LeaseConnection)
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
 	}
@@ -281,12 +281,14 @@ func commandAccounts() accounts {
 	return accounts{retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
 }
 
-func (a accounts) client(name connectionName, regions list) (*cosmos.Client, error) {
+// client returns the client of one of the function's connections.
+func (a accounts) client(f functionSettings, name connectionName) (*cosmos.Client, error) {
+	regions := f.PreferredLocations
 	key := string(name) + "\n" + regions.String()
 	if client, ok := a.clients[key]; ok {
 		return client, nil
 	}
-	c, err := connection.Resolve(name)
+	c, err := connection.Resolve(name, f.credential)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // hosted serves the app of env as the custom handler; stop ends it and gives
 // its error.
 func hosted(t *testing.T, env map[string]string) (url string, stop func() error, logged *lines) {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/deadletter"
+	"halley/trigger/deadletter/azure"
 )
 
 func TestOpenDeadLetters(t *testing.T) {
@@ -16,8 +17,8 @@ func TestOpenDeadLetters(t *testing.T) {
 		"container":        is[*deadletter.Container],
 		"container:dead":   is[*deadletter.Container],
 		"directory:" + dir: is[*deadletter.Directory],
-		"blob:dead":        is[*deadletter.Blob],
-		"queue:dead":       is[*deadletter.Queue],
+		"blob:dead":        is[*azure.Blob],
+		"queue:dead":       is[*azure.Queue],
 		"none":             func(v any) bool { return v == nil },
 		"drop":             func(v any) bool { return v != nil },
 	} {

@@ -80,7 +80,7 @@ func (w *devWorld) settings(poison bool) (*settings, error) {
 	}
 	for _, f := range loaded.Functions {
 		for name, to := range map[string]connectionName{"CONNECTION": f.Connection, "LEASE_CONNECTION": f.LeaseConnection} {
-			c, err := connection.Resolve(to)
+			c, err := connection.Resolve(to, f.credential)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.setting(name), err)
 			}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -35,6 +36,12 @@ type Options struct {
 	// Handlers lists the functions in the order of the documentation.
 	// [handlers.New] makes an entry.
 	Handlers []handlers.Entry
+
+	// Credential, if not nil, makes the Entra ID credential of connections with neither a
+	// key nor a named identity, such as azidentity.NewDefaultAzureCredential. The default
+	// is the machine's managed identity, else the login of the Azure CLI or of the Azure
+	// Developer CLI. It links neither service principals nor workload identities.
+	Credential func() (azcore.TokenCredential, error)
 
 	// DeadLetterStores are kinds of stores for HALLEY_DEAD_LETTERS besides container,
 	// directory, drop and none, which every app has. Package azurestorage has blob and

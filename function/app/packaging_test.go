@@ -117,7 +117,7 @@ func TestExampleSettings(t *testing.T) {
 			t.Errorf("the example lacks %s", name)
 		}
 	}
-	if _, err := connection.Resolve(s.Functions[0].Connection); err != nil {
+	if _, err := connection.Resolve(s.Functions[0].Connection, nil); err != nil {
 		t.Error(err)
 	}
 	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(&bytes.Buffer{}, "error"))

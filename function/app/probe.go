@@ -35,7 +35,7 @@ type probe struct {
 var probing = policy.RetryOptions{MaxRetries: 1}
 
 func (p *probe) open(name connectionName) (*cosmos.Client, error) {
-	c, err := connection.Resolve(name)
+	c, err := connection.Resolve(name, p.f.credential)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"halley/function/app/internal/connection"
 	"halley/handlers"
 )
 
@@ -26,7 +27,8 @@ type settings struct {
 	Functions []functionSettings // the enabled ones, in the order of the handlers' list
 	Values    []value            // every effective setting, for the command check
 
-	stores   []storeKind       // the kinds that the app links
+	stores   []storeKind // the kinds that the app links
+	unnamed  connection.Credential
 	zeros    []error           // settings that are 0 although 0 stands for a default
 	defaults map[string]string // in place of the usual ones, by the names of variables
 }
@@ -73,7 +75,8 @@ type functionSettings struct {
 	handlers.Entry
 	feedSettings
 	deliverySettings
-	Own any // the handler's own settings, as [handlers.Entry.Open] takes them
+	Own        any                   // the handler's own settings, as [handlers.Entry.Open] takes them
+	credential connection.Credential // of the app, for connections that name none
 }
 
 // value is one effective setting and its source.
@@ -85,7 +88,7 @@ func loadSettings(of Options) (*settings, error) { return loadSettingsOver(nil, 
 
 // loadSettingsOver does the same with other defaults, by the names of variables.
 func loadSettingsOver(defaults map[string]string, of Options) (*settings, error) {
-	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}, defaults: defaults, stores: of.stores()}
+	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}, defaults: defaults, stores: of.stores(), unnamed: of.Credential}
 	functions := of.Handlers
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
@@ -114,6 +117,7 @@ func loadSettingsOver(defaults map[string]string, of Options) (*settings, error)
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
 	f := newFunctionSettings(entry)
+	f.credential = s.unnamed
 	if err := errors.Join(s.preset(prefix, &f.feedSettings), s.preset(prefix, &f.deliverySettings)); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/deadletter/internal/record"
 )
 
 // ContainerOptions are the options of [NewContainer]. The zero value of each
@@ -54,7 +55,7 @@ func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, erro
 	if c == nil {
 		return nil, errors.New("dead letter container: no container given")
 	}
-	s := &Container{container: c, window: defaultWindow, partBytes: 1 << 20}
+	s := &Container{container: c, window: record.DefaultWindow, partBytes: 1 << 20}
 	if opts != nil && opts.Window != 0 {
 		s.window = opts.Window
 	}
@@ -76,7 +77,7 @@ const maxTextBytes = 64 << 10
 // deadLetterDocument is the main document of a dead letter. Integers of 64 bits
 // are stored as text, because Cosmos DB stores numbers with 53 bits.
 type deadLetterDocument struct {
-	record
+	record.Record
 	DocumentID   string    `json:"id"`
 	PartitionKey string    `json:"partitionKey,omitempty"`
 	Kind         string    `json:"kind"`
@@ -93,13 +94,13 @@ type deadLetterDocument struct {
 type sortable struct{ time.Time }
 
 func (t sortable) MarshalJSON() ([]byte, error) {
-	return t.UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
+	return t.UTC().AppendFormat(nil, `"`+record.TimeLayout+`"`), nil
 }
 
 // UnmarshalJSON rejects any other format, because a query would sort it
 // wrongly.
 func (t *sortable) UnmarshalJSON(b []byte) (err error) {
-	t.Time, err = time.Parse(`"`+timeLayout+`"`, string(b))
+	t.Time, err = time.Parse(`"`+record.TimeLayout+`"`, string(b))
 	return err
 }
 
@@ -107,13 +108,13 @@ func (t *sortable) UnmarshalJSON(b []byte) (err error) {
 // neither ".." nor "_", which every lease id and every prefix of lease ids
 // contains, so queries for leases never find it.
 func documentID(of trigger.DeadLetterSource, letter string) string {
-	return "dead-letter:" + digest(of.Function, of.Account, of.Database, of.Container, letter)
+	return "dead-letter:" + record.Digest(of.Function, of.Account, of.Database, of.Container, letter)
 }
 
 func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {
 	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
 	return deadLetterDocument{
-		record: newRecord(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, TTL: -1,
+		Record: record.New(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, TTL: -1,
 		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
 	}
 }
@@ -130,7 +131,7 @@ func shorten(text string) string {
 // deadLetter returns the dead letter of a document, without the data in its
 // parts.
 func (d deadLetterDocument) deadLetter() trigger.DeadLetter {
-	l := d.record.deadLetter()
+	l := d.Record.Letter()
 	l.ID, l.Time, l.Epoch, l.LSN = d.DeadLetterID, d.Time.UTC(), d.Epoch, d.LSN
 	return l
 }
@@ -198,7 +199,7 @@ func (k keys) queryScope(function string) *cosmos.PartitionKey {
 // Put creates the part documents of the dead letter, if any, and then its main
 // document.
 func (s *Container) Put(ctx context.Context, d trigger.DeadLetter) error {
-	err := check(d)
+	err := record.Check(d)
 	if err == nil {
 		err = s.put(ctx, d)
 	}
@@ -215,7 +216,7 @@ func (s *Container) put(ctx context.Context, d trigger.DeadLetter) error {
 	}
 	doc := s.newDocument(d)
 	doc.PartitionKey = k.propertyValue(doc.DocumentID)
-	packed, err := pack(doc.record)
+	packed, err := pack(doc.Record)
 	if err != nil {
 		return err
 	}
@@ -270,7 +271,7 @@ const maxAttempts = 3
 
 // create creates a document; false means that it exists already.
 func (s *Container) create(ctx context.Context, k keys, function, id string, doc any) (bool, error) {
-	body, err := marshal(doc)
+	body, err := record.Marshal(doc)
 	if err != nil {
 		return false, err
 	}
@@ -342,7 +343,7 @@ func (s *Container) remove(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	id := documentID(d.Source(), d.ID)
-	if packed, err := pack(newRecord(d)); err != nil || len(packed) <= s.partBytes {
+	if packed, err := pack(record.New(d)); err != nil || len(packed) <= s.partBytes {
 		return s.delete(ctx, k.partitionKey(d.Function, id), id)
 	}
 	doc, err := s.read(ctx, k, d.Source(), id)
@@ -368,8 +369,8 @@ func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.
 			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
 			return
 		}
-		sorted := oldestFirst(s.window, func(from time.Time) iter.Seq2[position, error] { return s.positions(ctx, k, of, from) })
-		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.at) }) {
+		sorted := record.OldestFirst(s.window, func(from time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, k, of, from) })
+		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.At) }) {
 			if err != nil {
 				err = fmt.Errorf("list dead letters of %v: %w", of, err)
 			}
@@ -383,22 +384,22 @@ func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.
 // positions yields the positions of all dead letters of the given time or
 // later. If a result cannot be decoded, its time is zero, so that document is
 // read first and reported as damaged.
-func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetterSource, from time.Time) iter.Seq2[position, error] {
+func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetterSource, from time.Time) iter.Seq2[record.Position, error] {
 	q := k.query(`c.id, c.time, c.range, c.lsn`, of)
 	if !from.IsZero() { // the comparison would drop documents whose time is not text
 		q.Text += ` AND c.time >= @from`
 		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
 	}
-	return func(yield func(position, error) bool) {
+	return func(yield func(record.Position, error) bool) {
 		for page, err := range s.container.Query(ctx, q) {
 			if err != nil {
-				yield(position{}, err)
+				yield(record.Position{}, err)
 				return
 			}
 			for _, raw := range page.Items {
 				p, err := rowPosition(raw)
 				if err != nil {
-					yield(position{}, fmt.Errorf("result of the query of dead letters: %w", err))
+					yield(record.Position{}, fmt.Errorf("result of the query of dead letters: %w", err))
 					return
 				}
 				if !yield(p, nil) {
@@ -409,18 +410,18 @@ func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetter
 	}
 }
 
-func rowPosition(raw json.RawMessage) (position, error) {
+func rowPosition(raw json.RawMessage) (record.Position, error) {
 	var name struct {
 		DocumentID string `json:"id"`
 	}
 	if err := json.Unmarshal(raw, &name); err != nil {
-		return position{}, err
+		return record.Position{}, err
 	}
 	var doc deadLetterDocument
 	if json.Unmarshal(raw, &doc) != nil {
-		return position{at: name.DocumentID}, nil
+		return record.Position{At: name.DocumentID}, nil
 	}
-	return position{doc.Time.UTC(), doc.Range, doc.LSN, doc.DocumentID}, nil
+	return record.Position{Time: doc.Time.UTC(), Token: doc.Range, LSN: doc.LSN, At: doc.DocumentID}, nil
 }
 
 // query returns a query of the dead letters of a source.

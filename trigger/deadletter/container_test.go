@@ -16,6 +16,8 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/deadletter/internal/contract"
+	"halley/trigger/deadletter/internal/record"
 	"halley/trigger/emulator"
 )
 
@@ -61,7 +63,7 @@ func TestContainerContract(t *testing.T) {
 	} {
 		t.Run(strings.Join(keyed.paths, ","), func(t *testing.T) {
 			_, c := newAccount(t, keyed.paths...)
-			contract(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) },
+			contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) },
 				edit(c, "lsn", "seventeen"), edit(c, "lsn", 17), edit(c, "time", "yesterday"), edit(c, "time", ""), edit(c, "time", 5), edit(c, "time", nil),
 				edit(c, "time", "2026-03-02T05:00:00-07:00"), edit(c, "range", 0), edit(c, "epoch", []int{}), edit(c, "error", false),
 				edit(c, "document", 1), edit(c, "parts", "none"), edit(c, "parts", map[string]int{"count": 1}), edit(c, "letter", "another"))
@@ -76,7 +78,7 @@ func TestContainerContract(t *testing.T) {
 
 // edit changes a property of the main document of a dead letter.
 func edit(c *cosmos.Container, property string, value any) spoiling {
-	return spoiling{name: fmt.Sprintf("%s %#v", property, value), keepsKey: true, do: func(t *testing.T, d trigger.DeadLetter) string {
+	return spoiling{Name: fmt.Sprintf("%s %#v", property, value), KeepsKey: true, Do: func(t *testing.T, d trigger.DeadLetter) string {
 		id := documentID(d.Source(), d.ID)
 		k, err := newContainer(t, c, 0, 0).keys(t.Context())
 		must(t, err)
@@ -194,7 +196,7 @@ func fourParts() trigger.DeadLetter {
 // divided returns the parts that Put writes before the main document.
 func (s *Container) divided(d trigger.DeadLetter, k keys) (*partList, []partDocument, error) {
 	doc := s.newDocument(d)
-	packed, err := pack(doc.record)
+	packed, err := pack(doc.Record)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -361,7 +363,7 @@ func TestForeignDocumentsAreReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		must(t, s.Put(t.Context(), sample("f", "a")))
 		_, err := s.container.Create(t.Context(), cosmos.NewPartitionKey("mine"), map[string]any{
-			"id": "mine", "kind": kindDeadLetter, "function": "f", "account": "games", "database": "db", "container": "results", "time": monday.Format(timeLayout), "lsn": "1", "range": "0",
+			"id": "mine", "kind": kindDeadLetter, "function": "f", "account": "games", "database": "db", "container": "results", "time": monday.Format(record.TimeLayout), "lsn": "1", "range": "0",
 		})
 		must(t, err)
 		if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 1 {
@@ -489,4 +491,13 @@ func TestListReportsUnreadableDeadLetters(t *testing.T) {
 			t.Errorf("dead letters %v, two of which were deleted", seen)
 		}
 	})
+}
+
+func TestShortenTruncatesText(t *testing.T) {
+	for _, text := range []string{"", strings.Repeat("a", maxTextBytes), strings.Repeat("a", maxTextBytes+1), strings.Repeat("é", maxTextBytes), strings.Repeat("\xff", 2*maxTextBytes)} {
+		short := shorten(text)
+		if len(short) > maxTextBytes || shorten(short) != short || len(text) <= maxTextBytes && short != text {
+			t.Errorf("text of %d bytes has %d after it is cut", len(text), len(short))
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/record"
 )
 
 // DirectoryOptions are the options of [NewDirectory]. The zero value of each
@@ -88,7 +89,7 @@ func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
 
 // Put appends the dead letter and returns after fsync.
 func (d *Directory) Put(ctx context.Context, l trigger.DeadLetter) error {
-	if err := check(l); err != nil {
+	if err := record.Check(l); err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
 	}
 	err := d.journal(l.Source()).withLock(ctx, func(j *journal) error { return j.put(l) })
@@ -124,7 +125,7 @@ func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
 // do not count.
 func (d *Directory) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
 	err = d.journal(of).withLock(ctx, func(j *journal) error {
-		holds = j.keys[digest(key)] > 0
+		holds = j.keys[record.Digest(key)] > 0
 		return nil
 	})
 	if err != nil {
@@ -166,7 +167,7 @@ func (d *Directory) List(ctx context.Context, of trigger.DeadLetterSource) iter.
 func (d *Directory) journal(of trigger.DeadLetterSource) *journal {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name := sourceName(of)
+	name := record.SourceName(of)
 	j := d.journals[name]
 	if j == nil {
 		j = newJournal(filepath.Join(d.path, name+".letters"), of, d.options.Report)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/contract"
+	"halley/trigger/deadletter/internal/record"
 )
 
 func newDirectory(t testing.TB, path string, opts *DirectoryOptions) *Directory {
@@ -27,10 +29,10 @@ func newDirectory(t testing.TB, path string, opts *DirectoryOptions) *Directory 
 
 func TestDirectoryContract(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "the", "way")
-	contract(t, func(t *testing.T) trigger.DeadLetters {
+	contract.Test(t, func(t *testing.T) trigger.DeadLetters {
 		return newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(error) {}})
-	}, spoiling{name: "byte", do: func(t *testing.T, d trigger.DeadLetter) string {
-		file := filepath.Join(path, sourceName(d.Source())+".letters")
+	}, spoiling{Name: "byte", Do: func(t *testing.T, d trigger.DeadLetter) string {
+		file := filepath.Join(path, record.SourceName(d.Source())+".letters")
 		b := read(t, file)
 		b[bytes.Index(b, []byte(d.Error))] ^= 0x20
 		must(t, os.WriteFile(file, b, 0o600))
@@ -67,7 +69,7 @@ func TestDirectoryOptions(t *testing.T) {
 }
 
 // fileOf returns the path of the file of function f.
-func fileOf(path string) string { return filepath.Join(path, sourceName(of("f"))+".letters") }
+func fileOf(path string) string { return filepath.Join(path, record.SourceName(of("f"))+".letters") }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
@@ -170,7 +172,7 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 func TestDeadLettersOfAnotherFunctionAreDamage(t *testing.T) {
 	path := t.TempDir()
 	must(t, newDirectory(t, path, nil).Put(t.Context(), sample("g", "a")))
-	must(t, os.Rename(filepath.Join(path, sourceName(of("g"))+".letters"), fileOf(path)))
+	must(t, os.Rename(filepath.Join(path, record.SourceName(of("g"))+".letters"), fileOf(path)))
 	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
 		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}

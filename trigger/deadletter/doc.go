@@ -5,9 +5,8 @@
 //     container. It needs no further resources or permissions.
 //   - [Directory] stores them in files on a local disk, for hosts on one
 //     machine.
-//   - [Blob] stores them in a container of an Azure Storage account.
-//   - [Queue] is a Blob that also sends a queue message for each dead letter, if
-//     a queue-triggered function is to repair them.
+//   - Package [halley/trigger/deadletter/azure] stores them in an Azure Storage
+//     account.
 //
 // # Guarantees
 //

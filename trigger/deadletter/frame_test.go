@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"halley/trigger/deadletter/internal/record"
 )
 
 // frames returns the content of a file with dead letters of the given IDs.
@@ -13,7 +15,7 @@ func frames(t testing.TB, ids ...string) []byte {
 	b, err := appendFrame(nil, frameFile, []byte("NAME"))
 	must(t, err)
 	for _, id := range ids {
-		payload, err := encode(sample("f", id))
+		payload, err := record.Encode(sample("f", id))
 		must(t, err)
 		b, err = appendFrame(b, frameDeadLetter, payload)
 		must(t, err)
@@ -39,7 +41,7 @@ func scanned(t testing.TB, file []byte) (ids []string, damaged int) {
 		if f.kind != frameDeadLetter {
 			return
 		}
-		if l, err := decode(f.payload); err == nil {
+		if l, err := record.Decode(f.payload); err == nil {
 			ids = append(ids, l.ID)
 		}
 	}, func(s span) {
@@ -124,7 +126,7 @@ func TestFrameTextInDocumentIsNotAFrame(t *testing.T) {
 	forged := frames(t, "forged")
 	d := sample("f", "outer")
 	d.Document = append([]byte("x\n"), forged...)
-	payload, err := encode(d)
+	payload, err := record.Encode(d)
 	must(t, err)
 	file, err := appendFrame(frames(t, "a"), frameDeadLetter, payload)
 	must(t, err)

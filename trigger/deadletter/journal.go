@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/record"
 )
 
 // journal is the file of one function and the index of it in this process. The
@@ -37,7 +38,7 @@ type journal struct {
 
 // entry is a dead letter in the file.
 type entry struct {
-	position
+	record.Position
 	in  span
 	key string
 }
@@ -158,13 +159,13 @@ func fileName(file *os.File, size int64) (string, error) {
 func (j *journal) apply(f frame) {
 	switch f.kind {
 	case frameDeadLetter:
-		l, err := decode(f.payload)
+		l, err := record.Decode(f.payload)
 		if err != nil || l.Source() != j.source {
 			j.recordDamage(span{f.at, f.end})
 			return
 		}
 		if _, found := j.entries[l.ID]; !found {
-			e := entry{position: positionOf(l, l.ID), in: span{f.at, f.end}, key: digest(l.Key)}
+			e := entry{Position: record.PositionOf(l, l.ID), in: span{f.at, f.end}, key: record.Digest(l.Key)}
 			j.entries[l.ID] = e
 			j.keys[e.key]++
 			j.liveBytes += f.end - f.at
@@ -202,7 +203,7 @@ func (j *journal) put(l trigger.DeadLetter) error {
 	if _, found := j.entries[l.ID]; found {
 		return j.sync()
 	}
-	payload, err := encode(l)
+	payload, err := record.Encode(l)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ type snapshot struct {
 // lock, even if it is replaced or renamed meanwhile.
 func (j *journal) snapshot() (*snapshot, error) {
 	s := &snapshot{size: j.scanned, entries: slices.Collect(maps.Values(j.entries))}
-	slices.SortFunc(s.entries, func(a, b entry) int { return a.compare(b.position) })
+	slices.SortFunc(s.entries, func(a, b entry) int { return a.Compare(b.Position) })
 	for _, d := range j.damage {
 		s.damage = append(s.damage, j.damageError(d))
 	}
@@ -309,19 +310,19 @@ func (s *snapshot) close() {
 
 func (s *snapshot) deadLetters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
 	var current span
-	positions := func(yield func(position, error) bool) {
+	positions := func(yield func(record.Position, error) bool) {
 		for _, e := range s.entries {
 			current = e.in
 			if ctx.Err() != nil {
-				yield(position{}, context.Cause(ctx))
+				yield(record.Position{}, context.Cause(ctx))
 				return
 			}
-			if !yield(e.position, nil) {
+			if !yield(e.Position, nil) {
 				return
 			}
 		}
 	}
-	return readInOrder(positions, func(position) (trigger.DeadLetter, bool, error) {
+	return record.ReadInOrder(positions, func(record.Position) (trigger.DeadLetter, bool, error) {
 		l, err := s.read(current)
 		return l, true, err
 	})
@@ -331,7 +332,7 @@ func (s *snapshot) read(at span) (trigger.DeadLetter, error) {
 	f, err := readFrame(s.file, at.at, s.size)
 	if err == nil {
 		var l trigger.DeadLetter
-		if l, err = decode(f.payload); err == nil {
+		if l, err = record.Decode(f.payload); err == nil {
 			return l, nil
 		}
 	}
@@ -377,7 +378,7 @@ func (j *journal) copyTo(path string) (err error) {
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
-	for _, e := range slices.SortedFunc(maps.Values(j.entries), func(a, b entry) int { return a.compare(b.position) }) {
+	for _, e := range slices.SortedFunc(maps.Values(j.entries), func(a, b entry) int { return a.Compare(b.Position) }) {
 		old, err := readFrame(j.file, e.in.at, j.scanned)
 		if err != nil {
 			return err

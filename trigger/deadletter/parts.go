@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/deadletter/internal/record"
 )
 
 // partList describes the parts of a dead letter in its main document.
@@ -40,19 +41,19 @@ func partID(of, digest string, i int) string { return fmt.Sprintf("%s:%s:%d", of
 
 // images are the fields that may be too large for one document.
 type images struct {
-	Document image `json:"document,omitzero"`
-	Previous image `json:"previous,omitzero"`
+	Document record.Image `json:"document,omitzero"`
+	Previous record.Image `json:"previous,omitzero"`
 }
 
-func pack(r record) ([]byte, error) { return marshal(images{r.Document, r.Previous}) }
+func pack(r record.Record) ([]byte, error) { return record.Marshal(images{r.Document, r.Previous}) }
 
 // splitParts splits the packed images of a dead letter into parts.
 func (s *Container) splitParts(doc deadLetterDocument, packed []byte, k keys) (*partList, []partDocument, error) {
-	head, err := marshal(doc)
+	head, err := record.Marshal(doc)
 	if err != nil {
 		return nil, nil, err
 	}
-	list := &partList{Digest: digest(string(head)), SHA256: sum(packed)}
+	list := &partList{Digest: record.Digest(string(head)), SHA256: sum(packed)}
 	var parts []partDocument
 	for piece := range slices.Chunk(packed, s.partBytes) {
 		id := partID(doc.DocumentID, list.Digest, list.Count)

@@ -34,7 +34,7 @@ type storage struct {
 // connection string. If not, <name>__accountName, or <name>__blobServiceUri and
 // <name>__queueServiceUri, are used with an Entra ID identity. No error repeats a
 // secret.
-func resolveStorage(name connection.Name) (storage, error) {
+func resolveStorage(name connection.Name, unnamed connection.Credential) (storage, error) {
 	if name.Misplaced() {
 		return storage{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as AzureWebJobsStorage and name that")
 	}
@@ -53,11 +53,11 @@ func resolveStorage(name connection.Name) (storage, error) {
 		s.connectionString = value
 		return s, nil
 	}
-	return s, s.byIdentity()
+	return s, s.byIdentity(unnamed)
 }
 
 // byIdentity reads <name>__accountName and its companions.
-func (s *storage) byIdentity() error {
+func (s *storage) byIdentity(unnamed connection.Credential) error {
 	parts := map[string]string{}
 	for _, part := range []string{"accountName", "blobServiceUri", "queueServiceUri", "tableServiceUri", "credential", "clientId"} {
 		parts[strings.ToLower(part)] = connection.Variable(s.name + "__" + part)
@@ -77,7 +77,7 @@ func (s *storage) byIdentity() error {
 	if s.queues, err = s.serviceURL("queue", account, parts["queueserviceuri"]); err != nil {
 		return err
 	}
-	_, s.identity, err = connection.Identity(s.name, parts["credential"], parts["clientid"])
+	_, s.identity, err = connection.Identity(s.name, parts["credential"], parts["clientid"], unnamed)
 	return err
 }
 

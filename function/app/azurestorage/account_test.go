@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"halley/function/app/internal/connection"
+	"halley/trigger/deadletter"
 )
 
 const someKey = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
@@ -42,7 +43,7 @@ func TestResolveStorage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storageEnv(t, test.env)
-			s, err := resolveStorage(test.connection)
+			s, err := resolveStorage(test.connection, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +81,7 @@ func TestStorageIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storageEnv(t, test.env)
-			_, err := openQueue("dead", string(test.connection))
+			_, err := openQueue("dead", deadletter.Connection{Name: string(test.connection)})
 			if err == nil {
 				t.Fatal("accepted")
 			}

@@ -14,6 +14,7 @@ import (
 	"halley/function/app/internal/connection"
 	"halley/trigger"
 	"halley/trigger/deadletter"
+	"halley/trigger/deadletter/azure"
 )
 
 // DeadLetterStores are blob:CONTAINER, which keeps dead letters in a blob container,
@@ -25,8 +26,8 @@ func DeadLetterStores() []deadletter.Kind {
 	}
 }
 
-func openBlob(name, account string) (trigger.DeadLetters, error) {
-	s, err := resolveStorage(connection.Name(account))
+func openBlob(name string, account deadletter.Connection) (trigger.DeadLetters, error) {
+	s, err := resolveStorage(connection.Name(account.Name), account.Credential)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +35,8 @@ func openBlob(name, account string) (trigger.DeadLetters, error) {
 }
 
 // openQueue stores the dead letters in a blob container of the queue's name.
-func openQueue(name, account string) (trigger.DeadLetters, error) {
-	s, err := resolveStorage(connection.Name(account))
+func openQueue(name string, account deadletter.Connection) (trigger.DeadLetters, error) {
+	s, err := resolveStorage(connection.Name(account.Name), account.Credential)
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +48,15 @@ func openQueue(name, account string) (trigger.DeadLetters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return deadletter.NewQueue(blobs, queue, nil)
+	return azure.NewQueue(blobs, queue, nil)
 }
 
-func (s *storage) blobStore(name string) (*deadletter.Blob, error) {
+func (s *storage) blobStore(name string) (*azure.Blob, error) {
 	container, err := s.blobContainer(name)
 	if err != nil {
 		return nil, err
 	}
-	return deadletter.NewBlob(container, nil)
+	return azure.NewBlob(container, nil)
 }
 
 // storageName matches names that Azure Storage accepts for containers and queues:

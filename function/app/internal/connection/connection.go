@@ -12,14 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-
 	"halley/trigger/cosmos"
 )
 
-// Emulator, as the value or the name of a connection, selects an account on
-// this machine, as halley emulator serves it.
+// Emulator is the value or the name of a connection to an account on this machine, as
+// the command emulator serves it.
 const Emulator = "emulator"
 
 // emulatorKey is the key of every emulator,
@@ -40,9 +37,9 @@ type Account struct {
 // Resolve resolves the name of a connection as Azure Functions does. If
 // the variable of that name is set it is a connection string. If not, the endpoint
 // is in <name>__accountEndpoint, with an Entra ID identity (<name>__credential,
-// <name>__clientId) or <name>__accountKey. Variables match in any case. No error
+// <name>__clientId, or unnamed) or <name>__accountKey. Variables match in any case. No error
 // repeats a secret.
-func Resolve(by Name) (Account, error) {
+func Resolve(by Name, unnamed Credential) (Account, error) {
 	if by.Misplaced() {
 		return Account{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
 	}
@@ -54,7 +51,7 @@ func Resolve(by Name) (Account, error) {
 		return fromString(name, value)
 	}
 	if Variable(name+"__accountEndpoint") != "" {
-		return fromParts(name)
+		return fromParts(name, unnamed)
 	}
 	if name == Emulator {
 		return fromString(name, Emulator)
@@ -87,7 +84,7 @@ func fromString(name, value string) (Account, error) {
 }
 
 // fromParts reads <name>__accountEndpoint and its companions.
-func fromParts(name string) (Account, error) {
+func fromParts(name string, unnamed Credential) (Account, error) {
 	parts := map[string]string{}
 	for _, part := range []string{"accountEndpoint", "accountKey", "credential", "clientId"} {
 		parts[strings.ToLower(part)] = Variable(name + "__" + part)
@@ -107,38 +104,12 @@ func fromParts(name string) (Account, error) {
 		c.Kind, c.credential = "account key in "+name+"__accountKey", credential
 		return c, nil
 	}
-	kind, token, err := Identity(name, parts["credential"], parts["clientid"])
+	kind, token, err := Identity(name, parts["credential"], parts["clientid"], unnamed)
 	if err != nil {
 		return Account{}, err
 	}
 	c.Kind, c.credential = kind, cosmos.TokenCredential(token)
 	return c, nil
-}
-
-// Identity returns the requested managed identity. If none is requested it returns
-// the default chain: environment, workload identity, managed identity, developer
-// tools.
-func Identity(name, credential, clientID string) (kind string, token azcore.TokenCredential, err error) {
-	switch {
-	case strings.EqualFold(credential, "managedidentity"):
-		kind = "system-assigned managed identity"
-		opts := &azidentity.ManagedIdentityCredentialOptions{}
-		if clientID != "" {
-			kind, opts.ID = "managed identity "+clientID, azidentity.ClientID(clientID)
-		}
-		token, err = azidentity.NewManagedIdentityCredential(opts)
-	case credential != "":
-		return "", nil, fmt.Errorf(`%s__credential=%q is not known: write "managedidentity", or leave it out for the default chain`, name, credential)
-	case clientID != "":
-		return "", nil, fmt.Errorf("%s__clientId names a managed identity: set %s__credential=managedidentity as well", name, name)
-	default:
-		kind = "default Azure credential"
-		token, err = azidentity.NewDefaultAzureCredential(nil)
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("identity of connection %s: %w", name, err)
-	}
-	return kind, token, nil
 }
 
 // RefuseUnknownParts reports variables <name>__x that would be ignored. If a client

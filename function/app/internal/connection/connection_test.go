@@ -21,7 +21,7 @@ func connectionEnv(t *testing.T, env map[string]string) {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "COSMOSDB") || upper == "OTHER" || upper == "EMULATOR" {
+		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "COSMOSDB") || strings.HasPrefix(upper, "AZURE_") || upper == "OTHER" || upper == "EMULATOR" {
 			t.Setenv(name, "") // restores it afterwards
 			os.Unsetenv(name)
 		}
@@ -54,13 +54,13 @@ func TestResolveConnection(t *testing.T) {
 		"user-assigned identity": {map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com", "CosmosDB__credential": "managedidentity", "CosmosDB__clientId": "1234"},
 			"CosmosDB", "https://a.documents.azure.com", "managed identity 1234"},
 		"default chain": {map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com"},
-			"CosmosDB", "https://a.documents.azure.com", "default Azure credential"},
+			"CosmosDB", "https://a.documents.azure.com", "managed identity, Azure CLI or Azure Developer CLI"},
 		"key in parts": {map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com", "CosmosDB__accountKey": someKey},
 			"CosmosDB", "https://a.documents.azure.com", "account key in CosmosDB__accountKey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			c, err := Resolve(test.connection)
+			c, err := Resolve(test.connection, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestConnectionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			_, err := Resolve(test.connection)
+			_, err := Resolve(test.connection, nil)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -138,7 +138,7 @@ func TestSelfSignedLoopback(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(account.ServeHTTP))
 	defer server.Close()
 	connectionEnv(t, map[string]string{"CosmosDB": "AccountEndpoint=" + server.URL + ";AccountKey=" + emulator.Key})
-	c, err := Resolve("CosmosDB")
+	c, err := Resolve("CosmosDB", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package deadletter
+// Package record has the format in which dead letters are stored, and their order.
+package record
 
 import (
 	"bytes"
@@ -13,48 +14,50 @@ import (
 	"halley/trigger"
 )
 
-// record is a dead letter whose JSON preserves every byte of the data from the
+// Record is a dead letter whose JSON preserves every byte of the data from the
 // feed.
-type record struct {
+type Record struct {
 	trigger.DeadLetter
-	Document    image `json:"document,omitzero"` // these replace the fields of DeadLetter
-	Previous    image `json:"previous,omitzero"`
-	DocumentKey image `json:"documentKey,omitzero"`
+	Document    Image `json:"document,omitzero"` // these replace the fields of DeadLetter
+	Previous    Image `json:"previous,omitzero"`
+	DocumentKey Image `json:"documentKey,omitzero"`
 }
 
-func newRecord(d trigger.DeadLetter) record {
+// New returns the record of a dead letter.
+func New(d trigger.DeadLetter) Record {
 	d.Time, d.Written = d.Time.UTC(), d.Written.UTC()
-	return record{DeadLetter: d, Document: image(d.Document), Previous: image(d.Previous), DocumentKey: image(d.DocumentKey)}
+	return Record{DeadLetter: d, Document: Image(d.Document), Previous: Image(d.Previous), DocumentKey: Image(d.DocumentKey)}
 }
 
-func (r record) deadLetter() trigger.DeadLetter {
+// Letter returns the dead letter of the record.
+func (r Record) Letter() trigger.DeadLetter {
 	d := r.DeadLetter
 	d.Document, d.Previous, d.DocumentKey = json.RawMessage(r.Document), json.RawMessage(r.Previous), json.RawMessage(r.DocumentKey)
 	return d
 }
 
-// image is JSON from the feed, or any other bytes in its place. Its own JSON is
+// Image is JSON from the feed, or any other bytes in its place. Its own JSON is
 // a string of the text, or an object with the bytes if they are not UTF-8.
-type image []byte
+type Image []byte
 
 type imageBytes struct {
 	Base64 []byte `json:"base64"`
 }
 
-func (i image) MarshalJSON() ([]byte, error) {
+func (i Image) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(i) {
-		return marshal(string(i))
+		return Marshal(string(i))
 	}
-	return marshal(imageBytes{i})
+	return Marshal(imageBytes{i})
 }
 
-func (i *image) UnmarshalJSON(b []byte) error {
+func (i *Image) UnmarshalJSON(b []byte) error {
 	if b[0] == '"' {
 		var text string
 		if err := json.Unmarshal(b, &text); err != nil {
 			return err
 		}
-		*i = image(text)
+		*i = Image(text)
 		return nil
 	}
 	var raw imageBytes
@@ -68,24 +71,25 @@ func (i *image) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encode encodes a dead letter as one line of JSON, without an end of line.
-func encode(d trigger.DeadLetter) ([]byte, error) {
-	return marshal(newRecord(d))
+// Encode encodes a dead letter as one line of JSON, without an end of line.
+func Encode(d trigger.DeadLetter) ([]byte, error) {
+	return Marshal(New(d))
 }
 
-func decode(b []byte) (trigger.DeadLetter, error) {
-	var r record
+// Decode reverses Encode.
+func Decode(b []byte) (trigger.DeadLetter, error) {
+	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
 		return trigger.DeadLetter{}, fmt.Errorf("not a dead letter: %w", err)
 	}
 	if r.ID == "" {
 		return trigger.DeadLetter{}, errors.New("not a dead letter: it has no id")
 	}
-	return r.deadLetter(), nil
+	return r.Letter(), nil
 }
 
-// marshal is json.Marshal without escaping <, > and &.
-func marshal(v any) ([]byte, error) {
+// Marshal is json.Marshal without escaping <, > and &.
+func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -95,8 +99,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// check rejects dead letters that could not be found again.
-func check(d trigger.DeadLetter) error {
+// Check rejects dead letters that could not be found again.
+func Check(d trigger.DeadLetter) error {
 	switch {
 	case d.ID == "":
 		return errors.New("the dead letter has no ID")
@@ -106,9 +110,9 @@ func check(d trigger.DeadLetter) error {
 	return nil
 }
 
-// digest returns 32 hex digits that replace any text in the names of files,
+// Digest returns 32 hex digits that replace any text in the names of files,
 // blobs and documents.
-func digest(parts ...string) string {
+func Digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:%s", len(p), p)
@@ -116,9 +120,9 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// sourceName returns a digest of a source, preceded by the characters of its
+// SourceName returns a digest of a source, preceded by the characters of its
 // function's name that every file system allows, so that an operator can recognise it.
-func sourceName(of trigger.DeadLetterSource) string {
+func SourceName(of trigger.DeadLetterSource) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
@@ -131,5 +135,5 @@ func sourceName(of trigger.DeadLetterSource) string {
 	if len(plain) > 40 {
 		plain = plain[:40]
 	}
-	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+digest(of.Function, of.Account, of.Database, of.Container), "-")
+	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+Digest(of.Function, of.Account, of.Database, of.Container), "-")
 }

@@ -1,8 +1,9 @@
-package deadletter
+package azure
 
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,8 @@ import (
 	"github.com/google/uuid"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/contract"
+	"halley/trigger/deadletter/internal/record"
 )
 
 // developmentStorage is the connection string that UseDevelopmentStorage=true
@@ -71,7 +74,7 @@ func newBlob(t testing.TB, c *container.Client, opts *BlobOptions) *Blob {
 
 func TestBlobContract(t *testing.T) {
 	c := blobs(t)
-	contract(t, func(t *testing.T) trigger.DeadLetters { return newBlob(t, c, &BlobOptions{Prefix: "dead/", Window: 3}) })
+	contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newBlob(t, c, &BlobOptions{Prefix: "dead/", Window: 3}) })
 }
 
 func TestBlobPrefixesSeparate(t *testing.T) {
@@ -87,7 +90,7 @@ func TestBlobReportsForeignBlobs(t *testing.T) {
 	s := newBlob(t, c, nil)
 	must(t, s.Put(t.Context(), sample("f", "whole")))
 	must(t, s.Put(t.Context(), sample("f", "other")))
-	moved, err := encode(sample("g", "moved"))
+	moved, err := record.Encode(sample("g", "moved"))
 	must(t, err)
 	for name, body := range map[string]string{"half.json": `{"id":"ha`, "moved.json": string(moved)} {
 		_, err := c.NewBlockBlobClient(s.sourcePrefix(of("f"))+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
@@ -98,7 +101,7 @@ func TestBlobReportsForeignBlobs(t *testing.T) {
 	for d, err := range s.List(t.Context(), of("f")) {
 		if err == nil {
 			good = append(good, d.ID)
-		} else if isDamage(err) {
+		} else if errors.Is(err, trigger.ErrDamaged) {
 			damaged++
 		} else {
 			t.Error(err)
@@ -118,7 +121,7 @@ func newQueue(t testing.TB, c *container.Client, m *azqueue.QueueClient) *Queue 
 
 func TestQueueContract(t *testing.T) {
 	c, m := blobs(t), messages(t)
-	contract(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
+	contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
 }
 
 // receive removes the next message from a queue and returns it.
@@ -292,13 +295,13 @@ func TestStorageContractInMemory(t *testing.T) {
 			must(t, err)
 			b := newBlob(t, c, &BlobOptions{Window: 2})
 			spoil := func(name string, do func(blob string)) spoiling {
-				return spoiling{name: name, keepsKey: true, do: func(_ *testing.T, d trigger.DeadLetter) string {
+				return spoiling{Name: name, KeepsKey: true, Do: func(_ *testing.T, d trigger.DeadLetter) string {
 					blob := b.blobName(d.Source(), d.Key, d.ID)
 					do(blob)
 					return blob
 				}}
 			}
-			contract(t, func(t *testing.T) trigger.DeadLetters {
+			contract.Test(t, func(t *testing.T) trigger.DeadLetters {
 				if queued {
 					q, err := NewQueue(b, q, nil)
 					must(t, err)

@@ -1,4 +1,4 @@
-package deadletter
+package record
 
 import (
 	"errors"
@@ -10,36 +10,37 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/contract"
 )
 
 // Every window gives the same order in the fewest scans, and each scan begins
 // at the end of the last window.
 func TestOldestFirstSortsWithAnyWindow(t *testing.T) {
 	for _, n := range []int{0, 1, 4, 5, 6, 19, 20, 100} {
-		var want []position
+		var want []Position
 		for i := range n {
-			want = append(want, position{monday.Add(time.Duration(i / 7)), fmt.Sprint(i % 7 / 3), int64(i % 3), fmt.Sprint(i)})
+			want = append(want, Position{contract.Monday.Add(time.Duration(i / 7)), fmt.Sprint(i % 7 / 3), int64(i % 3), fmt.Sprint(i)})
 		}
-		slices.SortFunc(want, position.compare)
+		slices.SortFunc(want, Position.Compare)
 		for _, window := range []int{1, 2, 5, 20, 1000} {
 			shuffled := slices.Clone(want)
 			rand.New(rand.NewPCG(uint64(n), uint64(window))).Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 			scans := 0
-			var got []position
-			for p, err := range oldestFirst(window, func(from time.Time) iter.Seq2[position, error] {
-				if len(got) > 0 && !from.Equal(got[len(got)-1].time) {
-					t.Errorf("scan from %s after %s", from, got[len(got)-1].time)
+			var got []Position
+			for p, err := range OldestFirst(window, func(from time.Time) iter.Seq2[Position, error] {
+				if len(got) > 0 && !from.Equal(got[len(got)-1].Time) {
+					t.Errorf("scan from %s after %s", from, got[len(got)-1].Time)
 				}
 				scans++
-				return func(yield func(position, error) bool) {
+				return func(yield func(Position, error) bool) {
 					for _, p := range shuffled {
-						if !p.time.Before(from) && !yield(p, nil) {
+						if !p.Time.Before(from) && !yield(p, nil) {
 							return
 						}
 					}
 				}
 			}) {
-				must(t, err)
+				contract.Must(t, err)
 				got = append(got, p)
 			}
 			if !slices.Equal(got, want) {
@@ -54,29 +55,29 @@ func TestOldestFirstSortsWithAnyWindow(t *testing.T) {
 
 func TestErrorEndsList(t *testing.T) {
 	broken := errors.New("broken")
-	at := func(names ...string) iter.Seq2[position, error] {
-		return func(yield func(position, error) bool) {
+	at := func(names ...string) iter.Seq2[Position, error] {
+		return func(yield func(Position, error) bool) {
 			for _, n := range names {
 				var err error
 				if n == "" {
 					err = broken
 				}
-				if !yield(position{at: n}, err) {
+				if !yield(Position{At: n}, err) {
 					return
 				}
 			}
 		}
 	}
-	read := func(p position) (trigger.DeadLetter, bool, error) {
-		switch p.at {
+	read := func(p Position) (trigger.DeadLetter, bool, error) {
+		switch p.At {
 		case "damaged":
-			return trigger.DeadLetter{}, false, fmt.Errorf("read: %w", &DamageError{Where: "x", Err: broken})
+			return trigger.DeadLetter{}, false, fmt.Errorf("read: %w", trigger.ErrDamaged)
 		case "unreadable":
 			return trigger.DeadLetter{}, false, broken
 		}
-		return trigger.DeadLetter{ID: p.at}, p.at != "gone", nil
+		return trigger.DeadLetter{ID: p.At}, p.At != "gone", nil
 	}
-	for want, from := range map[string]iter.Seq2[position, error]{
+	for want, from := range map[string]iter.Seq2[Position, error]{
 		"a b ":                       at("a", "gone", "b"),
 		"a read: damage ":            at("damaged", "a"),
 		"a broken ":                  at("a", "", "b"),
@@ -84,7 +85,7 @@ func TestErrorEndsList(t *testing.T) {
 		"read: damage read: damage ": at("damaged", "damaged"),
 	} {
 		got := ""
-		for d, err := range readInOrder(from, read) {
+		for d, err := range ReadInOrder(from, read) {
 			if err != nil {
 				got += fmt.Sprintf("%.12s ", err)
 				continue
@@ -95,10 +96,10 @@ func TestErrorEndsList(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for range readInOrder(at("damaged", "damaged"), read) {
+	for range ReadInOrder(at("damaged", "damaged"), read) {
 		break // a consumer may stop at damage too
 	}
-	for _, err := range oldestFirst(3, func(time.Time) iter.Seq2[position, error] { return at("a", "") }) {
+	for _, err := range OldestFirst(3, func(time.Time) iter.Seq2[Position, error] { return at("a", "") }) {
 		if !errors.Is(err, broken) {
 			t.Errorf("order of a broken scan: %v", err)
 		}

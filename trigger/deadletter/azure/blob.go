@@ -1,4 +1,4 @@
-package deadletter
+package azure
 
 import (
 	"bytes"
@@ -21,6 +21,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"halley/trigger"
+	"halley/trigger/deadletter"
+	"halley/trigger/deadletter/internal/record"
 	"halley/trigger/redact"
 )
 
@@ -59,7 +61,7 @@ func NewBlob(c *container.Client, opts *BlobOptions) (*Blob, error) {
 	if c == nil {
 		return nil, errors.New("dead letter blobs: no container given")
 	}
-	s := &Blob{container: c, window: defaultWindow}
+	s := &Blob{container: c, window: record.DefaultWindow}
 	if opts != nil {
 		s.prefix = opts.Prefix
 		if opts.Window != 0 {
@@ -80,20 +82,20 @@ const (
 )
 
 func (s *Blob) sourcePrefix(of trigger.DeadLetterSource) string {
-	return s.prefix + sourceName(of) + "/"
+	return s.prefix + record.SourceName(of) + "/"
 }
 
 func (s *Blob) keyPrefix(of trigger.DeadLetterSource, key string) string {
-	return s.sourcePrefix(of) + digest(key) + "/"
+	return s.sourcePrefix(of) + record.Digest(key) + "/"
 }
 
 func (s *Blob) blobName(of trigger.DeadLetterSource, key, id string) string {
-	return s.keyPrefix(of, key) + digest(id) + ".json"
+	return s.keyPrefix(of, key) + record.Digest(id) + ".json"
 }
 
 // Put uploads the dead letter unless its blob exists.
 func (s *Blob) Put(ctx context.Context, d trigger.DeadLetter) error {
-	err := check(d)
+	err := record.Check(d)
 	if err == nil {
 		err = s.upload(ctx, d)
 	}
@@ -117,14 +119,14 @@ func (s *Blob) create(ctx context.Context) error {
 }
 
 func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
-	body, err := encode(d)
+	body, err := record.Encode(d)
 	if err != nil {
 		return err
 	}
 	_, err = s.container.NewBlockBlobClient(s.blobName(d.Source(), d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
 		Metadata: map[string]*string{
-			metaTime:  to.Ptr(d.Time.UTC().Format(timeLayout)),
+			metaTime:  to.Ptr(d.Time.UTC().Format(record.TimeLayout)),
 			metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // a header must not be empty
 			metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
 		},
@@ -170,9 +172,9 @@ func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key strin
 
 // List lists the blobs of the source and downloads them one by one.
 func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	sorted := oldestFirst(s.window, func(time.Time) iter.Seq2[position, error] { return s.positions(ctx, of) })
+	sorted := record.OldestFirst(s.window, func(time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, of) })
 	return func(yield func(trigger.DeadLetter, error) bool) {
-		for d, err := range readInOrder(sorted, func(p position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.at) }) {
+		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.At) }) {
 			if err != nil {
 				err = redact.Error(fmt.Errorf("list dead letters of %v: %w", of, err))
 			}
@@ -183,8 +185,8 @@ func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[
 	}
 }
 
-func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[position, error] {
-	return func(yield func(position, error) bool) {
+func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[record.Position, error] {
+	return func(yield func(record.Position, error) bool) {
 		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
 			Prefix: to.Ptr(s.sourcePrefix(of)), Include: container.ListBlobsInclude{Metadata: true},
 		})
@@ -194,7 +196,7 @@ func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.
 				return
 			}
 			if err != nil {
-				yield(position{}, err)
+				yield(record.Position{}, err)
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
@@ -209,19 +211,19 @@ func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.
 // blobPosition returns the position in the metadata of a blob. If the metadata
 // is missing or invalid, the position is zero except for the name; the blob is
 // then read first and, if it is not a dead letter, reported as damaged.
-func blobPosition(item *container.BlobItem) position {
-	p := position{at: *item.Name}
+func blobPosition(item *container.BlobItem) record.Position {
+	p := record.Position{At: *item.Name}
 	for name, value := range item.Metadata {
 		if value == nil {
 			continue
 		}
 		switch strings.ToLower(name) {
 		case metaTime:
-			p.time, _ = time.Parse(timeLayout, *value)
+			p.Time, _ = time.Parse(record.TimeLayout, *value)
 		case metaRange:
-			p.token, _ = url.QueryUnescape(strings.TrimPrefix(*value, "r"))
+			p.Token, _ = url.QueryUnescape(strings.TrimPrefix(*value, "r"))
 		case metaLSN:
-			p.lsn, _ = strconv.ParseInt(*value, 10, 64)
+			p.LSN, _ = strconv.ParseInt(*value, 10, 64)
 		}
 	}
 	return p
@@ -236,7 +238,7 @@ func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, fou
 		case isGone(err):
 			err = nil
 		case bloberror.HasCode(err, bloberror.BlobArchived, bloberror.BlobBeingRehydrated, bloberror.BlobUsesCustomerSpecifiedEncryption):
-			err = &DamageError{Where: "blob " + name, Err: err}
+			err = &deadletter.DamageError{Where: "blob " + name, Err: err}
 		}
 		return trigger.DeadLetter{}, false, err
 	}
@@ -245,11 +247,11 @@ func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, fou
 	if err := errors.Join(err, body.Close()); err != nil {
 		return trigger.DeadLetter{}, false, fmt.Errorf("read blob %s: %w", name, err)
 	}
-	if d, err = decode(b); err == nil && s.blobName(d.Source(), d.Key, d.ID) != name {
+	if d, err = record.Decode(b); err == nil && s.blobName(d.Source(), d.Key, d.ID) != name {
 		err = errors.New("its name belongs to another dead letter")
 	}
 	if err != nil {
-		return trigger.DeadLetter{}, false, &DamageError{Where: "blob " + name, Err: err}
+		return trigger.DeadLetter{}, false, &deadletter.DamageError{Where: "blob " + name, Err: err}
 	}
 	return d, true, nil
 }

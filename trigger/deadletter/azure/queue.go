@@ -1,4 +1,4 @@
-package deadletter
+package azure
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"halley/trigger"
+	"halley/trigger/deadletter/internal/record"
 	"halley/trigger/redact"
 )
 
@@ -38,7 +39,7 @@ const maxMessage = 64 << 10
 // Delete leaves the message in the queue; [Queue.Open] then reports that the
 // dead letter is gone.
 //
-// A message is the JSON of the dead letter (see the package documentation) or,
+// A message is the JSON of the dead letter (see package deadletter) or,
 // if that is too large, of its source, key and id. It is in base64, as the
 // Functions host expects, and never expires. There may be several messages for
 // one dead letter, because a Put is repeated if its answer is lost. If a
@@ -101,14 +102,14 @@ func (q *Queue) notify(ctx context.Context, d trigger.DeadLetter) error {
 }
 
 func (q *Queue) message(d trigger.DeadLetter) (string, error) {
-	packed, err := encode(d)
+	packed, err := record.Encode(d)
 	if err != nil {
 		return "", err
 	}
 	if base64.StdEncoding.EncodedLen(len(packed)) <= q.maxMessage {
 		return base64.StdEncoding.EncodeToString(packed), nil
 	}
-	name, err := marshal(reference{d.ID, d.Function, d.Account, d.Database, d.Container, d.Key, true})
+	name, err := record.Marshal(reference{d.ID, d.Function, d.Account, d.Database, d.Container, d.Key, true})
 	if err != nil {
 		return "", err
 	}
