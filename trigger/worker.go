@@ -108,8 +108,7 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // no page is read and no delivery begins. held outlives it by the time that a
 // stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
-	scope := &callScope{abandoned: w.stop.abandon.Done(), onAbandon: w.rangeStats.markHung, running: &w.runningCalls}
-	held, end := context.WithCancelCause(withCallScope(context.WithoutCancel(ctx), scope))
+	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
 	w.callOpened()

@@ -117,7 +117,7 @@ var checkpoints = []mutant{
 		{"trigger/drain.go", "return nil, false, err\n", "return nil, true, nil\n"},
 	}},
 	{"end-of-context-is-success", "a cancelled call has not handled its changes", []edit{
-		{"trigger/handling.go", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
+		{"trigger/handling.go", "err := w.invokeHandler(held, b)", "err := w.invokeHandler(held, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
 	}},
 }
 
