@@ -23,6 +23,10 @@
 // In latest-version mode the feed shows the last version of each item. It may skip
 // intermediate versions, and it does not show deletes.
 //
+// Under Session consistency, a host never reads a range behind its own earlier reads,
+// or behind writes of handlers that use the same [cosmos.Container]: feed reads carry
+// the session token of the newest answer.
+//
 // # The life of a lease
 //
 // Bootstrap creates one lease document per physical range, then a marker document.

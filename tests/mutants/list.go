@@ -326,6 +326,12 @@ var protocol = []mutant{
 	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
 		{"trigger/internal/feed/reader.go", "IsThrottled(err); throttled {", "IsThrottled(err); throttled && failures < maxReadFailures {"},
 	}},
+	{"session-not-continued", "a host does not read a range behind its own earlier reads", []edit{
+		{"trigger/cosmos/feed.go", "cmp.Or(r.SessionToken, c.sessions.token(r.Range))", "cmp.Or(r.SessionToken, \"\")"},
+	}},
+	{"session-of-parent-forgotten", "the children of a split continue the session of their parent", []edit{
+		{"trigger/cosmos/session.go", "switch parent, found := s.byRange[id]; {", "switch parent, found := s.byRange[r.ID+id]; {"},
+	}},
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
 		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
 	}},
