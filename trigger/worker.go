@@ -35,6 +35,9 @@ type rangeWorker struct {
 	log           *zap.Logger
 	emitEvent     func(Event)
 
+	deadLetterLists *deadLetterLists // of the function
+	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
+
 	superseded  bool          // other leases have taken the lease's place: retire it unread
 	drain       bool          // end when caught up, instead of polling
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil

@@ -246,7 +246,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/blocked.go", "return maybe, maybe && time.Since(key.lastPut) < storeLag", "return maybe, false"},
 	}},
 	{"damaged-dead-letter-ends-the-list", "a damaged dead letter does not stop a range", []edit{
-		{"trigger/deadlettering.go", "case errors.Is(err, ErrDamaged):", "case false:"},
+		{"trigger/deadletterlists.go", "case errors.Is(err, ErrDamaged):", "case errors.Is(err, ErrDamaged) && false:"},
 	}},
 	{"crashes-not-counted", "a change that crashes its process is dead-lettered", []edit{
 		{"trigger/internal/lease/store.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
@@ -288,7 +288,13 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "l.retries.saveGroup(first, a.Retry)", "if v.Outcome != Hung {\n\t\t\tl.retries.saveGroup(first, a.Retry)\n\t\t}"},
 	}},
 	{"blocked-keys-not-loaded", "a new owner knows the blocked keys", []edit{
-		{"trigger/internal/delivery/blocked.go", "b.addChange(d, time.Time{})", "_ = d"},
+		{"trigger/deadletterlists.go", "keys.AddChange(delivery.BlockedChange{", "_ = (delivery.BlockedChange{"},
+	}},
+	{"blocked-keys-loaded-once", "a host that acquires a range knows the keys that its former owner has blocked", []edit{
+		{"trigger/deadletterlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
+	}},
+	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
+		{"trigger/runner.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
