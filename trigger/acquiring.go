@@ -27,7 +27,7 @@ type workStarter struct {
 // balancePass is what the steps of one plan have in common. It does not change once
 // the steps begin.
 type balancePass struct {
-	index   *lease.Index            // of all leases
+	listed  *leaseList
 	byToken map[string]*lease.Lease // those of the plan
 	start   workStarter
 }
@@ -55,11 +55,11 @@ func (r *functionRunner) takeSteps(ctx context.Context, pass *balancePass, steps
 }
 
 func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
-	listed := pass.index
+	listed := pass.listed
 	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		listed = nil // a live owner may split it until it is taken
 	}
-	w, err := r.acquireListed(ctx, l, listed, pass.index.Superseded(l))
+	w, err := r.acquireListed(ctx, l, listed, pass.listed.index.Superseded(l))
 	if err != nil {
 		r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
 		return

@@ -25,19 +25,14 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		Holds: func(ctx context.Context, key string) (bool, error) {
 			return callStore(ctx, w, func() (bool, error) { return store.Holds(ctx, of, key) })
 		},
-		List: func(ctx context.Context, found func(delivery.BlockedChange), damaged func(error)) error {
-			list, err := callStore(ctx, w, func() (deadLetterList, error) {
-				var l deadLetterList
-				err := l.read(ctx, store, of)
-				return l, err
+		List: func(ctx context.Context) (*delivery.BlockedKeys, error) {
+			list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
+				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, of) })
 			})
-			for _, c := range list.found {
-				found(c)
+			if list.err != nil {
+				w.listsBefore = list.number // repeat it
 			}
-			for _, err := range list.damaged {
-				damaged(err)
-			}
-			return err
+			return list.keys, list.err
 		},
 	}
 }
@@ -63,26 +58,6 @@ func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error
 	w.log.Error("dead letter store ignores the end of its context; its call is left behind")
 	var none T
 	return none, fmt.Errorf("dead letter store ignores the end of its context: %w", context.Cause(ctx))
-}
-
-// deadLetterList is what a store lists of one function.
-type deadLetterList struct {
-	found   []delivery.BlockedChange
-	damaged []error
-}
-
-func (l *deadLetterList) read(ctx context.Context, store DeadLetters, of DeadLetterSource) error {
-	for d, err := range store.List(ctx, of) {
-		switch {
-		case errors.Is(err, ErrDamaged):
-			l.damaged = append(l.damaged, err)
-		case err != nil:
-			return err
-		default:
-			l.found = append(l.found, delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
-		}
-	}
-	return nil
 }
 
 // deadLetter makes the dead letter of a change.

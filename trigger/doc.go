@@ -23,6 +23,10 @@
 // In latest-version mode the feed shows the last version of each item. It may skip
 // intermediate versions, and it does not show deletes.
 //
+// Under Session consistency, a host never reads a range behind its own earlier reads,
+// or behind writes of handlers that use the same [cosmos.Container]: feed reads carry
+// the session token of the newest answer.
+//
 // # The life of a lease
 //
 // Bootstrap creates one lease document per physical range, then a marker document.
@@ -110,6 +114,7 @@
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	deadlettering.go invoke.go        dead letters of a range; a call with its deadline
+//	deadletterlists.go                lists of dead letters, which ranges share
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
 //	internal/delivery                 lanes, the retry policy (Decide), progress, isolation

@@ -124,10 +124,11 @@ func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) boo
 		if err != nil {
 			return err
 		}
+		listed := r.listOf(leases)
 		// The lease written last comes last: a range that holds its slot for all of
 		// this drain leaves it to the others in the next one, in any process.
 		slices.SortStableFunc(leases, func(a, b *lease.Lease) int { return a.Written().Compare(b.Written()) })
-		d.drainAll(ctx, leases, func(l *lease.Lease) bool {
+		d.drainAll(ctx, leases, listed, func(l *lease.Lease) bool {
 			if seen[l.Token()] || !wanted(l) {
 				return false
 			}
@@ -145,8 +146,7 @@ func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) boo
 }
 
 // drainAll drains the wanted leases, as many at a time as there are slots.
-func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func(*lease.Lease) bool) {
-	index := lease.NewIndex(leases)
+func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *leaseList, wanted func(*lease.Lease) bool) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for _, l := range leases {
@@ -166,14 +166,14 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, wanted func
 		}
 		working.Go(func() {
 			defer func() { <-d.rangeSlots }()
-			d.drainRange(ctx, l, index)
+			d.drainRange(ctx, l, listed)
 		})
 	}
 }
 
 // drainRange drains one range, if it is free and has changes.
-func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *lease.Index) {
-	r, superseded := d.runner, listed.Superseded(l)
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
+	r, superseded := d.runner, listed.index.Superseded(l)
 	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return

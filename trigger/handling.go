@@ -17,7 +17,7 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	b := w.batch(items, attempt)
 	began := time.Now()
 	w.rangeStats.callBegins(lane)
-	err := invokeHandler(held, w.function.Handler, b, w.callTimeout, w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)
+	err := w.invokeHandler(held, b)
 	w.rangeStats.callEnds(lane)
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {

@@ -22,14 +22,6 @@ var errGoexit = errors.New("handler called runtime.Goexit")
 // was over. It is not an attempt: the call may have been in good order.
 var errLeftBehind = errors.New("handler call was left behind when the host stopped")
 
-// callScope is what the calls of one range have in common. A context carries it
-// from the worker to [invokeHandler].
-type callScope struct {
-	abandoned <-chan struct{} // closed when calls that have not returned are left behind
-	onAbandon func()
-	running   *runningCalls
-}
-
 // runningCalls are the handler calls of one range that have not returned. mu guards
 // the fields, and no other lock is taken under it.
 type runningCalls struct {
@@ -67,34 +59,20 @@ func (c *runningCalls) latestEnd() (latest time.Time, running bool) {
 	return latest, len(c.ends) > 0
 }
 
-type callScopeKey struct{}
-
-func withCallScope(ctx context.Context, s *callScope) context.Context {
-	return context.WithValue(ctx, callScopeKey{}, s)
-}
-
-// callScopeOf returns the scope of a context; without one, no stop leaves the call behind.
-func callScopeOf(ctx context.Context) *callScope {
-	if s, ok := ctx.Value(callScopeKey{}).(*callScope); ok {
-		return s
-	}
-	return &callScope{onAbandon: func() {}, running: &runningCalls{}}
-}
-
-// invokeHandler calls a handler with a deadline. If the handler does not return within
-// the grace after the deadline, it is hung: nothing can end it, so it is left
+// invokeHandler calls the handler with a deadline. If the handler does not return
+// within the grace after the deadline, it is hung: nothing can end it, so it is left
 // behind and counted until it returns. At the end of a stop's grace it is left
 // behind, too, without waiting for the rest of its own.
-func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.Duration, abandoned *abandonedCalls, log *zap.Logger) error {
-	scope, began := callScopeOf(ctx), time.Now()
-	defer scope.running.beginCall(began.Add(timeout + grace))()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (w *rangeWorker) invokeHandler(ctx context.Context, b Batch) error {
+	began, grace := time.Now(), w.host.options.StuckGrace
+	defer w.runningCalls.beginCall(began.Add(w.callTimeout + grace))()
+	ctx, cancel := context.WithTimeout(ctx, w.callTimeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { // ends with the call
 		err := errGoexit
 		defer func() { done <- err }() // also if the handler ends the goroutine
-		err = recoverPanic(ctx, h, b)
+		err = recoverPanic(ctx, w.function.Handler, b)
 	}()
 	select {
 	case err := <-done:
@@ -106,15 +84,15 @@ func invokeHandler(ctx context.Context, h Handler, b Batch, timeout, grace time.
 	select {
 	case err := <-done:
 		return err
-	case <-scope.abandoned:
-		n := abandoned.addCall(done)
-		log.Error("handler call ignores the end of its context and is left behind: the host stops",
+	case <-w.stop.abandon.Done():
+		n := w.host.abandonedCalls.addCall(done)
+		w.log.Error("handler call ignores the end of its context and is left behind: the host stops",
 			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
-		scope.onAbandon()
+		w.rangeStats.markHung()
 		return errLeftBehind
 	case <-late.C:
-		n := abandoned.addCall(done)
-		log.Error("handler call hangs and is left behind; another host may take the range",
+		n := w.host.abandonedCalls.addCall(done)
+		w.log.Error("handler call hangs and is left behind; another host may take the range",
 			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n), zap.ByteString("goroutines", goroutineDump()))
 		return &delivery.HungError{After: grace}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 // memoryStore is a dead letter store in memory.
@@ -160,4 +162,41 @@ func (s *slowStore) Holds(context.Context, DeadLetterSource, string) (bool, erro
 	s.onHolds()
 	time.Sleep(90 * time.Second)
 	return false, nil
+}
+
+// countingStore counts the lists of a store and the dead letters that they load. Each
+// dead letter takes a time to load.
+type countingStore struct {
+	memoryStore
+	loadTime     time.Duration
+	lists, loads atomic.Int64
+}
+
+func (s *countingStore) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
+	s.lists.Add(1)
+	all := s.memoryStore.List(ctx, of)
+	return func(yield func(DeadLetter, error) bool) {
+		for d := range all {
+			if err := backoff.Sleep(ctx, s.loadTime); err != nil {
+				yield(DeadLetter{}, err)
+				return
+			}
+			s.loads.Add(1)
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// withLetters adds dead letters, each with a key of its own.
+func (s *countingStore) withLetters(w *world, n int) *countingStore {
+	of := w.source()
+	for i := range n {
+		s.deadLetters = append(s.deadLetters, DeadLetter{
+			ID: fmt.Sprint("letter ", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container,
+			Key: fmt.Sprintf(`["gone %d"]`, i), LSN: 1, Time: time.Now(),
+		})
+	}
+	return s
 }

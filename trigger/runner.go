@@ -29,6 +29,8 @@ type functionRunner struct {
 	stop       *stopBudget   // set by beginStopBudget
 	watchSlots chan struct{} // bounds the requested leases that are read every second
 
+	deadLetterLists *deadLetterLists
+
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
@@ -55,7 +57,12 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
-	r := &functionRunner{host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()}, rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{}, watchSlots: make(chan struct{}, maxWatched), coolingRanges: map[string]rangeCooldown{}}
+	r := &functionRunner{
+		host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()},
+		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(),
+		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
+		coolingRanges: map[string]rangeCooldown{},
+	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
 		Owner: p.options.Owner, Incarnation: p.incarnation,
@@ -306,7 +313,7 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 		return err
 	}
 	r.verifyMissing(leases)
-	pass := &balancePass{index: lease.NewIndex(leases), byToken: map[string]*lease.Lease{}, start: start}
+	pass := &balancePass{listed: r.listOf(leases), byToken: map[string]*lease.Lease{}, start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, l := range leases {
 		pass.byToken[l.Token()] = l
@@ -386,19 +393,40 @@ func (r *functionRunner) acquireLease(ctx context.Context, l *lease.Lease, super
 	return r.acquireListed(ctx, l, nil, superseded)
 }
 
-// acquireListed is acquireLease for a lease that was free in a list of all leases.
-func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, listed *lease.Index, superseded bool) (*rangeWorker, error) {
+// leaseList is all leases as one request has listed them.
+type leaseList struct {
+	index       *lease.Index
+	listsBefore int64 // lists of dead letters that had begun when the request had ended
+}
+
+// listOf is called as soon as the leases have been listed.
+func (r *functionRunner) listOf(leases []*lease.Lease) *leaseList {
+	return &leaseList{lease.NewIndex(leases), r.deadLetterLists.begun.Load()}
+}
+
+// acquireListed is acquireLease for a lease that was free in a list of all leases. If
+// its owner had released it by then, that owner had put its last dead letter, and a
+// list of dead letters that begins after that of the leases has all of them.
+func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, listed *leaseList, superseded bool) (*rangeWorker, error) {
 	token := l.Token()
 	if !r.beginAcquisition(token) {
 		return nil, fmt.Errorf("acquire lease %q: this host works on it", token)
 	}
 	defer r.endAcquisition(token)
-	held, err := r.leases.Acquire(ctx, r.stop.requests, l, listed)
+	var index *lease.Index
+	if listed != nil {
+		index = listed.index
+	}
+	held, err := r.leases.Acquire(ctx, r.stop.requests, l, index)
 	if err != nil {
 		return nil, err
 	}
 	w := newWorker(r.host, r.function, r.leases, r.feedSource, held, r.stop, r.log, r.emitEvent)
 	w.superseded = superseded
+	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
+	if listed != nil && l.Owner() == "" {
+		w.listsBefore = listed.listsBefore
+	}
 	r.mu.Lock()
 	r.rangeStats[held.Lease().Token()], r.heldLeases[held.Lease().Token()] = w.rangeStats, held
 	r.mu.Unlock()

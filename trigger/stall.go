@@ -47,36 +47,27 @@ const (
 // the reason why its range makes no progress, unless StallAfter is shorter.
 const longCall = 10 * time.Second
 
+// stallTexts begin the description of a stall; its duration follows.
+var stallTexts = map[StallKind]string{
+	HandlerFails:  "handler has failed",
+	CallRuns:      "handler call running",
+	StorePending:  "waiting for the dead letter store",
+	Paused:        "paused by the circuit breaker",
+	FeedFails:     "feed not readable",
+	FeedThrottled: "feed throttled",
+	LeaseFails:    "lease writes refused",
+	OwnerSilent:   "owner silent",
+	NoOwner:       "without an owner",
+}
+
 // Describe says in a line why the range is stalled, at a time of the service's clock.
 func (s Stall) Describe(now time.Time) string {
-	lasting := roundAge(now.Sub(s.Since))
 	var b strings.Builder
-	switch s.Kind {
-	case HandlerFails:
-		fmt.Fprintf(&b, "handler has failed for %s", lasting)
-		if s.Attempts > 0 {
-			fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
-		} else {
-			fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
-		}
-	case CallRuns:
-		fmt.Fprintf(&b, "handler call running for %s", lasting)
-	case StorePending:
-		fmt.Fprintf(&b, "waiting for the dead letter store for %s", lasting)
-	case Paused:
-		fmt.Fprintf(&b, "paused by the circuit breaker for %s", lasting)
-	case FeedFails:
-		fmt.Fprintf(&b, "feed not readable for %s", lasting)
-	case FeedThrottled:
-		fmt.Fprintf(&b, "feed throttled for %s", lasting)
-	case LeaseFails:
-		fmt.Fprintf(&b, "lease writes refused for %s", lasting)
-	case OwnerSilent:
-		fmt.Fprintf(&b, "owner silent for %s", lasting)
-	case NoOwner:
-		fmt.Fprintf(&b, "without an owner for %s", lasting)
-	default:
-		fmt.Fprintf(&b, "waiting for %s", lasting)
+	fmt.Fprintf(&b, "%s for %s", cmp.Or(stallTexts[s.Kind], "waiting"), roundAge(now.Sub(s.Since)))
+	if s.Kind == HandlerFails && s.Attempts > 0 {
+		fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
+	} else if s.Kind == HandlerFails {
+		fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
 	}
 	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == OwnerSilent {
 		if wait > 0 {

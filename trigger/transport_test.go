@@ -88,6 +88,11 @@ func isLeaseReplace(r *http.Request) bool {
 	return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/docs/")
 }
 
+// isLeaseQuery reports whether a request lists the leases.
+func isLeaseQuery(r *http.Request) bool {
+	return r.Header.Get("Content-Type") == "application/query+json" && strings.HasSuffix(r.URL.Path, "/colls/leases/docs")
+}
+
 // isLeaseCreate reports whether a request creates a document in the lease container. A
 // query is a POST as well.
 func isLeaseCreate(r *http.Request) bool {

@@ -35,6 +35,9 @@ type rangeWorker struct {
 	log           *zap.Logger
 	emitEvent     func(Event)
 
+	deadLetterLists *deadLetterLists // of the function
+	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
+
 	superseded  bool          // other leases have taken the lease's place: retire it unread
 	drain       bool          // end when caught up, instead of polling
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil
@@ -108,8 +111,7 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // no page is read and no delivery begins. held outlives it by the time that a
 // stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
-	scope := &callScope{abandoned: w.stop.abandon.Done(), onAbandon: w.rangeStats.markHung, running: &w.runningCalls}
-	held, end := context.WithCancelCause(withCallScope(context.WithoutCancel(ctx), scope))
+	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
 	w.callOpened()

@@ -117,7 +117,7 @@ var checkpoints = []mutant{
 		{"trigger/drain.go", "return nil, false, err\n", "return nil, true, nil\n"},
 	}},
 	{"end-of-context-is-success", "a cancelled call has not handled its changes", []edit{
-		{"trigger/handling.go", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)", "w.host.options.StuckGrace, &w.host.abandonedCalls, w.log)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
+		{"trigger/handling.go", "err := w.invokeHandler(held, b)", "err := w.invokeHandler(held, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
 	}},
 }
 
@@ -258,7 +258,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/blocked.go", "return maybe, maybe && time.Since(key.lastPut) < storeLag", "return maybe, false"},
 	}},
 	{"damaged-dead-letter-ends-the-list", "a damaged dead letter does not stop a range", []edit{
-		{"trigger/deadlettering.go", "case errors.Is(err, ErrDamaged):", "case false:"},
+		{"trigger/deadletterlists.go", "case errors.Is(err, ErrDamaged):", "case errors.Is(err, ErrDamaged) && false:"},
 	}},
 	{"crashes-not-counted", "a change that crashes its process is dead-lettered", []edit{
 		{"trigger/internal/lease/store.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
@@ -300,7 +300,13 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "l.retries.saveGroup(first, a.Retry)", "if v.Outcome != Hung {\n\t\t\tl.retries.saveGroup(first, a.Retry)\n\t\t}"},
 	}},
 	{"blocked-keys-not-loaded", "a new owner knows the blocked keys", []edit{
-		{"trigger/internal/delivery/blocked.go", "b.addChange(d, time.Time{})", "_ = d"},
+		{"trigger/deadletterlists.go", "keys.AddChange(delivery.BlockedChange{", "_ = (delivery.BlockedChange{"},
+	}},
+	{"blocked-keys-loaded-once", "a host that acquires a range knows the keys that its former owner has blocked", []edit{
+		{"trigger/deadletterlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
+	}},
+	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
+		{"trigger/runner.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
@@ -337,6 +343,12 @@ var protocol = []mutant{
 	}},
 	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
 		{"trigger/internal/feed/reader.go", "IsThrottled(err); throttled {", "IsThrottled(err); throttled && failures < maxReadFailures {"},
+	}},
+	{"session-not-continued", "a host does not read a range behind its own earlier reads", []edit{
+		{"trigger/cosmos/feed.go", "cmp.Or(r.SessionToken, c.sessions.token(r.Range))", "cmp.Or(r.SessionToken, \"\")"},
+	}},
+	{"session-of-parent-forgotten", "the children of a split continue the session of their parent", []edit{
+		{"trigger/cosmos/session.go", "switch parent, found := s.byRange[id]; {", "switch parent, found := s.byRange[r.ID+id]; {"},
 	}},
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
 		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},

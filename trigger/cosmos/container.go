@@ -16,8 +16,8 @@ import (
 )
 
 // Container represents one container of an account. Containers of the same
-// client and name share one cache of properties and ranges. It is safe for
-// concurrent use.
+// client and name share one cache of properties and ranges, and one session. It is
+// safe for concurrent use.
 type Container struct {
 	client         *Client
 	database, name string
@@ -30,7 +30,8 @@ type Container struct {
 	properties  *ContainerProperties
 	forgetCount int // calls of Forget
 
-	ranges rangeMap
+	ranges   rangeMap
+	sessions sessions
 }
 
 // Container returns the container of that name. It does no I/O and does not
@@ -158,13 +159,14 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 }
 
 // Forget drops the cached properties and ranges, so that the next calls read
-// them again.
+// them again, and the session tokens.
 func (c *Container) Forget() {
 	c.mu.Lock()
 	c.properties = nil
 	c.forgetCount++
 	c.mu.Unlock()
 	c.ranges.invalid.Store(true)
+	c.sessions.clear()
 }
 
 func (c *Client) readResource(ctx context.Context, name, kind, link, path string, v any) error {

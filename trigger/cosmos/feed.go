@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -100,11 +99,13 @@ type FeedRequest struct {
 	Start Start
 
 	// SessionToken is the [Response].SessionToken of a write to the range, or the
-	// [Page].SessionToken of an earlier page. Under Session consistency the answer
-	// is then not older than that write or page: a region that has not reached it
-	// answers 404/1002, and ReadFeed asks the next one. If it is empty, or the
-	// account's consistency is weaker than Session, the service answers with what
-	// the region has.
+	// [Page].SessionToken of an earlier page, also of another client. Under Session
+	// consistency the answer is then not older than that write or page: a region
+	// that has not reached it answers 404/1002, and ReadFeed asks the next one. If it
+	// is empty, ReadFeed sends the newest token in the answers to this client, from
+	// the range or the ranges that it was split or merged from. If the account's
+	// consistency is weaker than Session, the service answers with what the region
+	// has.
 	// https://learn.microsoft.com/azure/cosmos-db/change-feed lists it.
 	SessionToken string
 
@@ -173,12 +174,19 @@ func (p *Page) Release() {
 // container was deleted and created again, so the continuation is not valid for
 // it. If the answer is truncated or is not a feed page, ReadFeed returns an
 // error and no items.
+//
+// If no region has reached the session after all retries (404/1002), the account
+// may have failed over and lost it. Later reads of the range begin a new session.
 func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) {
+	r.SessionToken = cmp.Or(r.SessionToken, c.sessions.token(r.Range))
 	op, err := c.feedOperation(r)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.client.do(ctx, op)
+	if isStatus(err, http.StatusNotFound, 1002) {
+		c.sessions.forget(r.Range)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -285,24 +293,4 @@ func (r FeedRequest) setBounds(h http.Header) error {
 		h.Set(headerStartEPK, lo)
 	}
 	return nil
-}
-
-// sessionLSN returns the LSN in a session token
-// {range}:{version}#{lsn}[#{region}={lsn}…] or {range}:{lsn}, or 0. There may
-// be several tokens, separated by commas: azure-cosmos-dotnet-v3
-// VectorSessionToken.
-func sessionLSN(token, rangeID string) int64 {
-	for part := range strings.SplitSeq(token, ",") {
-		id, rest, ok := strings.Cut(part, ":")
-		if !ok || strings.TrimSpace(id) != rangeID && strings.Contains(token, ",") {
-			continue
-		}
-		lsn, after, versioned := strings.Cut(rest, "#")
-		if versioned {
-			lsn, _, _ = strings.Cut(after, "#")
-		}
-		n, _ := strconv.ParseInt(lsn, 10, 64)
-		return n
-	}
-	return 0
 }

@@ -111,6 +111,9 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 	resp, err := sent.Next()
 	if resp != nil {
 		p.client.clock.observe(resp)
+		if op.container != nil && op.kind == "docs" { // pkranges and others have tokens of their own
+			op.container.sessions.observe(resp)
+		}
 		err = p.read(op, resp)
 	}
 	if err != nil && attemptCtx.Err() != nil && ctx.Err() == nil {

@@ -15,6 +15,12 @@
 // start at the account's creation time: no two accounts share them, and a run
 // in a synctest bubble repeats them.
 //
+// # Consistency
+//
+// The account's consistency is Strong: it has one replica, and every read sees all
+// writes before it. Its answers carry session tokens. A read gets 404/1002 if it
+// carries a token that is ahead of its range, and 400 if the token is not valid.
+//
 // # Ranges
 //
 // A container has one physical range, or one for each 10,000 RU/s if it was

@@ -15,7 +15,8 @@ const (
 	subOwnerMissing         = 1003
 	subCrossPartition       = 1004
 	subContainerMismatch    = 1024
-	subRangeGone            = 1002
+	subSessionUnavailable   = 1002 // of a 404
+	subRangeGone            = 1002 // of a 410
 	subCompletingSplit      = 1007
 	subConditionFailed      = 1110
 	subBudgetSpent          = 3200

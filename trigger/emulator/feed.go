@@ -86,6 +86,9 @@ func (c *call) readFeed() (*response, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := c.checkSession(req.partition); err != nil {
+			return nil, err
+		}
 		if err := req.partition.budget.admit(c.now); err != nil {
 			return nil, err
 		}

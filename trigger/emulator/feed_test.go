@@ -203,6 +203,38 @@ func TestFeedSession(t *testing.T) {
 	}
 }
 
+// A read that carries a session token is answered only if its range has reached it.
+func TestReadsWithSessionToken(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	c.create("a", "k") // LSN 2
+	for _, test := range []struct{ token, want string }{
+		{"0:-1#2", "200/"},
+		{"0:-1#1", "200/"},
+		{"0:-1#2#1=9#2=1", "200/"},
+		{"0:-1#3", "404/1002"},
+		{"0:0#1", "404/1002"},
+		{"7:-1#1000", "200/"}, // another range's
+		{"7:-1#1000,0:-1#2", "200/"},
+		{"7:-1#1, 0:-1#3", "404/1002"},
+		{"-1#2", "400/0"},
+		{"0:2", "400/0"},
+		{"0:-1#x", "400/0"},
+		{"0:x#1", "400/0"},
+	} {
+		session := []string{"x-ms-session-token", test.token}
+		for name, got := range map[string]answer{
+			"feed":  c.send("GET", items, "", with(session, feedHeader...)...),
+			"item":  c.send("GET", items+"/a", "", with(session, pk("k")...)...),
+			"query": c.send("POST", items, ask("SELECT * FROM c"), with(session, with(pk("k"), "x-ms-documentdb-isquery", "true")...)...),
+		} {
+			if status := fmt.Sprint(got.status, "/", got.header.Get("x-ms-substatus")); status != test.want {
+				t.Errorf("%s with %s: %s, want %s; %s", name, test.token, status, test.want, got.body)
+			}
+		}
+	}
+	c.expect("201", "POST", items, doc("b", "k"), with(pk("k"), "x-ms-session-token", "0:-1#1000")...) // a write is not behind
+}
+
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	for i := range 5 {

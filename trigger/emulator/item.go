@@ -25,7 +25,12 @@ func (c *call) dispatchItem() (*response, error) {
 	}
 	switch c.method {
 	case http.MethodGet:
-		return c.operate(func(t *transaction) (outcome, error) { return t.read(c.target.id, c.header.Get("If-None-Match")) })
+		return c.operate(func(t *transaction) (outcome, error) {
+			if err := c.checkSession(t.partition); err != nil {
+				return outcome{}, err
+			}
+			return t.read(c.target.id, c.header.Get("If-None-Match"))
+		})
 	case http.MethodDelete:
 		return c.operate(func(t *transaction) (outcome, error) { return t.delete(c.target.id, c.header.Get("If-Match")) })
 	case http.MethodPatch:

@@ -2,8 +2,10 @@ package emulator
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"halley/trigger/emulator/epk"
@@ -42,6 +44,42 @@ func (p *partition) holds(key string) bool { return epk.Contains(p.Min, p.Max, k
 // session is the range's session token.
 func (p *partition) session() string {
 	return p.ID + ":" + strconv.FormatInt(p.Version, 10) + "#" + strconv.FormatInt(p.lsn, 10)
+}
+
+// checkSession refuses a read whose session token is ahead of the range, as a replica
+// does that has not reached the session. This account has one replica and is never
+// behind itself, so such a token is not its own, or of a time before its data were
+// lost. Tokens of other ranges do not count, as in azure-cosmos-dotnet-v3
+// (SessionTokenHelper.GetLocalSessionToken).
+func (c *call) checkSession(p *partition) error {
+	header := c.header.Get("X-Ms-Session-Token")
+	if header == "" {
+		return nil
+	}
+	for token := range strings.SplitSeq(header, ",") {
+		id, at, _ := strings.Cut(strings.TrimSpace(token), ":")
+		version, lsn, err := parseSession(at)
+		if err != nil {
+			return badRequest("The session token %q is not valid: %v.", header, err)
+		}
+		if id == p.ID && (version > p.Version || lsn > p.lsn) {
+			return fail(http.StatusNotFound, subSessionUnavailable, "The read session is not available for the input session token %q: the range is at %q.", token, p.session())
+		}
+	}
+	return nil
+}
+
+// parseSession reads {version}#{lsn}[#{region}={lsn}…].
+func parseSession(token string) (version, lsn int64, err error) {
+	parts := strings.Split(token, "#")
+	if len(parts) < 2 {
+		return 0, 0, errors.New("it must be {range}:{version}#{lsn}")
+	}
+	if version, err = strconv.ParseInt(parts[0], 10, 64); err != nil {
+		return 0, 0, err
+	}
+	lsn, err = strconv.ParseInt(parts[1], 10, 64)
+	return version, lsn, err
 }
 
 // stamp adds the headers that tell the range's state.

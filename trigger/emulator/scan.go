@@ -113,6 +113,9 @@ func (s *scan) take() ([]snapshot, error) {
 			return nil, err
 		}
 		for _, p := range partitions {
+			if err := s.call.checkSession(p); err != nil {
+				return nil, err
+			}
 			if err := p.budget.admit(s.call.now); err != nil {
 				return nil, err
 			}

@@ -1,20 +1,37 @@
 package delivery
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"time"
 )
 
-// blockedKeys are the order keys that have a dead letter. Their later changes
-// follow it into the store, untried, until a replay has emptied the store of them.
-// Lanes share it; mu guards it, and no other lock is taken under it.
-type blockedKeys struct {
-	mu         sync.Mutex
-	byKey      map[string]blockedKey
-	hasDamaged bool // some dead letter could not be read: any key may have one
+// BlockedKeys are the keys that have a dead letter, as one list of a store shows them.
+// They do not change once the list is complete, and all ranges of a function share
+// them.
+type BlockedKeys struct {
+	byKey   map[string]blockedKey
+	damaged []error // of dead letters that could not be read: any key may have one
 }
+
+// BlockedChange is a dead letter that the store lists.
+type BlockedChange struct {
+	Key     string
+	LSN     int64
+	Written int64     // Unix seconds
+	Time    time.Time // when it was given up
+}
+
+// AddChange records a dead letter of the list.
+func (b *BlockedKeys) AddChange(d BlockedChange) {
+	if b.byKey == nil {
+		b.byKey = map[string]blockedKey{}
+	}
+	key, blocked := b.byKey[d.Key]
+	b.byKey[d.Key] = key.with(d, blocked)
+}
+
+// AddDamaged records the error about a dead letter that cannot be read.
+func (b *BlockedKeys) AddDamaged(err error) { b.damaged = append(b.damaged, err) }
 
 // blockedKey holds the position of a key's first dead letter, and the times of its
 // last one. The time of a change tells a redelivery of one before the first dead
@@ -24,14 +41,48 @@ type blockedKey struct {
 	firstWritten int64 // Unix seconds
 	lastTime     time.Time
 	lastPut      time.Time // when this worker stored the last one, on its own clock; zero if it stored none
+	isFree       bool      // the store has no dead letter of the key any more
 }
 
-// BlockedChange is a dead letter that the store lists.
-type BlockedChange struct {
-	Key     string
-	LSN     int64
-	Written int64     // Unix seconds
-	Time    time.Time // when it was given up
+// with returns the key with a further dead letter; blocked says that it has one.
+func (k blockedKey) with(d BlockedChange, blocked bool) blockedKey {
+	if !blocked || d.LSN < k.firstLSN && d.Written <= k.firstWritten {
+		k.firstLSN, k.firstWritten = d.LSN, d.Written
+	}
+	if d.Time.After(k.lastTime) {
+		k.lastTime = d.Time
+	}
+	k.isFree = false
+	return k
+}
+
+// blockedKeys are the order keys of a range that have a dead letter. Their later
+// changes follow it into the store, untried, until a replay has emptied the store of
+// them. Lanes share it; mu guards it, and no other lock is taken under it.
+type blockedKeys struct {
+	mu     sync.Mutex
+	listed *BlockedKeys          // when the lease was acquired
+	byKey  map[string]blockedKey // what this worker has learnt since
+}
+
+// findKey returns what is known of a key, and whether it is blocked. mu is held.
+func (b *blockedKeys) findKey(key string) (found blockedKey, blocked bool) {
+	found, blocked = b.byKey[key]
+	if !blocked {
+		found, blocked = b.listed.byKey[key]
+	}
+	if !blocked || found.isFree {
+		return blockedKey{}, false
+	}
+	return found, true
+}
+
+// setKey records what this worker has learnt of a key. mu is held.
+func (b *blockedKeys) setKey(key string, k blockedKey) {
+	if b.byKey == nil {
+		b.byKey = map[string]blockedKey{}
+	}
+	b.byKey[key] = k
 }
 
 // storeLag is the time after which every reader of a store sees a dead letter.
@@ -43,9 +94,9 @@ const storeLag = 10 * time.Second
 func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key, there := b.byKey[c.Key]
-	if !there {
-		return b.hasDamaged, false
+	key, blocked := b.findKey(c.Key)
+	if !blocked {
+		return len(b.listed.damaged) > 0, false
 	}
 	maybe = c.LSN >= key.firstLSN || c.Timestamp > key.firstWritten
 	return maybe, maybe && time.Since(key.lastPut) < storeLag
@@ -56,63 +107,34 @@ func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
 func (b *blockedKeys) nextTime(key string, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if last := b.byKey[key].lastTime; !now.After(last) {
-		return last.Add(1)
+	if k, _ := b.findKey(key); !now.After(k.lastTime) {
+		return k.lastTime.Add(1)
 	}
 	return now
 }
 
-// addChange records a dead letter, and when this worker put it, if it did.
+// addChange records a dead letter that this worker has put.
 func (b *blockedKeys) addChange(d BlockedChange, put time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.byKey == nil {
-		b.byKey = map[string]blockedKey{}
-	}
-	key, there := b.byKey[d.Key]
-	if !there || d.LSN < key.firstLSN && d.Written <= key.firstWritten {
-		key.firstLSN, key.firstWritten = d.LSN, d.Written
-	}
-	if d.Time.After(key.lastTime) {
-		key.lastTime = d.Time
-	}
-	if put.After(key.lastPut) {
-		key.lastPut = put
-	}
-	b.byKey[d.Key] = key
+	key, blocked := b.findKey(d.Key)
+	key = key.with(d, blocked)
+	key.lastPut = put
+	b.setKey(d.Key, key)
 }
 
+// removeKey records that the store has no dead letter of a key.
 func (b *blockedKeys) removeKey(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.byKey, key)
+	if _, listed := b.listed.byKey[key]; listed {
+		b.setKey(key, blockedKey{isFree: true})
+	}
 }
 
-func (b *blockedKeys) blockAll() {
+func (b *blockedKeys) setListed(listed *BlockedKeys) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hasDamaged = true
-}
-
-// errSilentStore ends a list that makes no progress.
-var errSilentStore = fmt.Errorf("no answer for %s", storeTimeout)
-
-// loadKeys lists the dead letters once; each may take as long as a request.
-func (b *blockedKeys) loadKeys(ctx context.Context, store *Store, calls Calls) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silent := time.AfterFunc(storeTimeout, func() { cancel(errSilentStore) })
-	defer silent.Stop()
-	err := store.List(ctx, func(d BlockedChange) {
-		silent.Reset(storeTimeout)
-		b.addChange(d, time.Time{})
-	}, func(err error) {
-		silent.Reset(storeTimeout)
-		calls.ReportProblem(AllLanes, fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err))
-		b.blockAll()
-	})
-	if err != nil {
-		return fmt.Errorf("load blocked keys: %w", err)
-	}
-	return nil
+	b.listed = listed
 }

@@ -14,9 +14,10 @@ type Store struct {
 	Put func(ctx context.Context, c *Item, l DeadLetter) error
 	// Holds reports whether some dead letter of the function has the key.
 	Holds func(ctx context.Context, key string) (bool, error)
-	// List goes through the function's dead letters. damaged is told of those that
-	// cannot be read; any other error ends the list.
-	List func(ctx context.Context, found func(BlockedChange), damaged func(error)) error
+	// List returns the keys of the function's dead letters, at least of those that
+	// earlier owners of the range have put. Each dead letter may take as long as a
+	// request.
+	List func(ctx context.Context) (*BlockedKeys, error)
 }
 
 // DeadLetter is the part of a dead letter that delivery decides.
@@ -29,8 +30,8 @@ type DeadLetter struct {
 // ErrStoreFails is in the problems of a lane that waits for the dead letter store.
 var ErrStoreFails = errors.New("dead letter store fails")
 
-// storeTimeout bounds one request to a dead letter store.
-const storeTimeout = time.Minute
+// StoreTimeout bounds one request to a dead letter store.
+const StoreTimeout = time.Minute
 
 // giveUp gives a group up, in order. A change counts as finished only once it is
 // durable in the store; while the store fails, the lane waits and says why.
@@ -113,7 +114,7 @@ func (l *lane) isBehind(ctx context.Context, c *Item) (bool, error) {
 }
 
 func withStoreTimeout(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return do(ctx)
 }

@@ -24,6 +24,7 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -121,7 +122,7 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 		config: c, calls: calls, deadLetters: store,
 		progress:    newProgress(c.Checkpoint, calls.AdvancePosition, c.MergedRange),
 		retries:     records,
-		blockedKeys: &blockedKeys{},
+		blockedKeys: &blockedKeys{listed: &BlockedKeys{}},
 		breaker:     &breaker{},
 		isolation: &isolation{
 			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
@@ -260,7 +261,17 @@ func (d *Delivery) LoadBlockedKeys(ctx context.Context) error {
 	if !d.config.BlockKeys {
 		return nil
 	}
-	return d.untilStored(ctx, AllLanes, func() error { return d.blockedKeys.loadKeys(ctx, d.deadLetters, d.calls) })
+	return d.untilStored(ctx, AllLanes, func() error {
+		listed, err := d.deadLetters.List(ctx)
+		if err != nil {
+			return fmt.Errorf("load blocked keys: %w", err)
+		}
+		for _, err := range listed.damaged {
+			d.calls.ReportProblem(AllLanes, fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err))
+		}
+		d.blockedKeys.setListed(listed)
+		return nil
+	})
 }
 
 // RetryProperty is the failure history of the range for the next owner, or "" if

@@ -71,7 +71,7 @@ func (r *testRange) run(pages []*feed.Page) error {
 	store := &Store{
 		Put:   func(context.Context, *Item, DeadLetter) error { return nil },
 		Holds: func(context.Context, string) (bool, error) { return true, nil },
-		List:  func(context.Context, func(BlockedChange), func(error)) error { return nil },
+		List:  func(context.Context) (*BlockedKeys, error) { return &BlockedKeys{}, nil },
 	}
 	d := New(r.config, calls, store)
 	source := make(chan *feed.Page)

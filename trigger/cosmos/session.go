@@ -1,0 +1,152 @@
+package cosmos
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// sessions are the newest session tokens of a container's physical ranges, from the
+// answers to all requests for its documents. mu guards them and is never held
+// during I/O.
+type sessions struct {
+	mu      sync.Mutex
+	byRange map[string]sessionToken // by id of the range
+}
+
+// observe adopts the tokens of an answer. A late answer does not set a session back.
+func (s *sessions) observe(resp *http.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range strings.SplitSeq(resp.Header.Get(headerSessionToken), ",") {
+		id, text, _ := strings.Cut(strings.TrimSpace(one), ":")
+		known, found := s.byRange[id]
+		if found && known.text == text { // nothing new, as usual
+			continue
+		}
+		token, err := parseSessionToken(text)
+		if err != nil { // no answer of this version of the API
+			continue
+		}
+		if found {
+			token = known.merge(token)
+		}
+		if s.byRange == nil {
+			s.byRange = map[string]sessionToken{}
+		}
+		s.byRange[id] = token
+	}
+}
+
+// token returns the token to send with a read of a range, "" if there is none. A
+// range that no answer has come from continues the sessions of its parents, as in
+// azure-cosmos-dotnet-v3 (ResolvePartitionLocalSessionTokenForGateway).
+func (s *sessions) token(r Range) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own, found := s.byRange[r.ID]; found {
+		return r.ID + ":" + own.text
+	}
+	var inherited sessionToken
+	for _, id := range r.Parents {
+		switch parent, found := s.byRange[id]; {
+		case found && inherited.text == "":
+			inherited = parent
+		case found:
+			inherited = inherited.merge(parent)
+		}
+	}
+	if inherited.text == "" {
+		return ""
+	}
+	return r.ID + ":" + inherited.text
+}
+
+// forget ends the session of a range.
+func (s *sessions) forget(r Range) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range append(slices.Clone(r.Parents), r.ID) {
+		delete(s.byRange, id)
+	}
+}
+
+// clear ends all sessions.
+func (s *sessions) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.byRange)
+}
+
+// sessionToken is a position in the replicas of a range. It is immutable.
+type sessionToken struct {
+	text    string           // as it is sent
+	version int64            // rises when the replicas or their regions change
+	lsn     int64            // in all regions
+	regions map[string]int64 // LSN in a region, by its number
+}
+
+// parseSessionToken parses {version}#{lsn}[#{region}={lsn}…]:
+// azure-cosmos-dotnet-v3 VectorSessionToken.
+func parseSessionToken(text string) (t sessionToken, err error) {
+	version, rest, _ := strings.Cut(text, "#")
+	lsn, regions, _ := strings.Cut(rest, "#")
+	t.text = text
+	if t.version, err = strconv.ParseInt(version, 10, 64); err != nil {
+		return t, err
+	}
+	if t.lsn, err = strconv.ParseInt(lsn, 10, 64); err != nil || regions == "" {
+		return t, err
+	}
+	t.regions = map[string]int64{}
+	for part := range strings.SplitSeq(regions, "#") {
+		region, lsn, _ := strings.Cut(part, "=")
+		if t.regions[region], err = strconv.ParseInt(lsn, 10, 64); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// merge returns a token that is not behind t or later, as azure-sdk-for-java
+// VectorSessionToken does. LSNs of two versions cannot be compared, because a failover
+// may have lost the newest writes: then that of the newer version counts.
+func (t sessionToken) merge(later sessionToken) sessionToken {
+	older, newer := t, later
+	if t.version > later.version {
+		older, newer = later, t
+	}
+	both := sessionToken{version: newer.version, lsn: newer.lsn, regions: map[string]int64{}}
+	if older.version == newer.version {
+		both.lsn = max(older.lsn, newer.lsn)
+	}
+	both.text = fmt.Sprintf("%d#%d", both.version, both.lsn)
+	for _, region := range slices.Sorted(maps.Keys(newer.regions)) {
+		both.regions[region] = max(older.regions[region], newer.regions[region])
+		both.text += fmt.Sprintf("#%s=%d", region, both.regions[region])
+	}
+	return both
+}
+
+// sessionLSN returns the LSN in a session token
+// {range}:{version}#{lsn}[#{region}={lsn}…] or {range}:{lsn}, or 0. There may
+// be several tokens, separated by commas.
+func sessionLSN(token, rangeID string) int64 {
+	for part := range strings.SplitSeq(token, ",") {
+		id, rest, ok := strings.Cut(part, ":")
+		if !ok || strings.TrimSpace(id) != rangeID && strings.Contains(token, ",") {
+			continue
+		}
+		lsn, after, versioned := strings.Cut(rest, "#")
+		if versioned {
+			lsn, _, _ = strings.Cut(after, "#")
+		}
+		n, _ := strconv.ParseInt(lsn, 10, 64)
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,158 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/deadletter/internal/record"
+)
+
+// List queries the sort order of the dead letters and reads them one by one.
+func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		k, err := s.keys(ctx)
+		if err != nil {
+			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
+			return
+		}
+		sorted := record.OldestFirst(s.window, func(from time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, k, of, from) })
+		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.At) }) {
+			if err != nil {
+				err = fmt.Errorf("list dead letters of %v: %w", of, err)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// positions yields the positions of all dead letters of the given time or
+// later. If a result cannot be decoded, its time is zero, so that document is
+// read first and reported as damaged.
+func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetterSource, from time.Time) iter.Seq2[record.Position, error] {
+	q := k.query(`c.id, c.time, c.range, c.lsn`, of)
+	if !from.IsZero() { // the comparison would drop documents whose time is not text
+		q.Text += ` AND c.time >= @from`
+		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
+	}
+	return func(yield func(record.Position, error) bool) {
+		for page, err := range s.container.Query(ctx, q) {
+			if err != nil {
+				yield(record.Position{}, err)
+				return
+			}
+			for _, raw := range page.Items {
+				p, err := rowPosition(raw)
+				if err != nil {
+					yield(record.Position{}, fmt.Errorf("result of the query of dead letters: %w", err))
+					return
+				}
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func rowPosition(raw json.RawMessage) (record.Position, error) {
+	var name struct {
+		DocumentID string `json:"id"`
+	}
+	if err := json.Unmarshal(raw, &name); err != nil {
+		return record.Position{}, err
+	}
+	var doc deadLetterDocument
+	if json.Unmarshal(raw, &doc) != nil {
+		return record.Position{At: name.DocumentID}, nil
+	}
+	return record.Position{Time: doc.Time.UTC(), Token: doc.Range, LSN: doc.LSN, At: doc.DocumentID}, nil
+}
+
+// query returns a query of the dead letters of a source.
+func (k keys) query(columns string, of trigger.DeadLetterSource) cosmos.Query {
+	return cosmos.Query{
+		Text: `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function` +
+			` AND c["account"] = @account AND c["database"] = @database AND c["container"] = @container`,
+		Parameters: []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: of.Function},
+			{Name: "@account", Value: of.Account}, {Name: "@database", Value: of.Database}, {Name: "@container", Value: of.Container}},
+		PartitionKey: k.queryScope(of.Function),
+	}
+}
+
+// load reads a dead letter with its parts.
+func (s *Container) load(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) (d trigger.DeadLetter, found bool, err error) {
+	doc, err := s.read(ctx, k, of, id)
+	if err != nil {
+		return trigger.DeadLetter{}, false, err
+	}
+	if doc == nil {
+		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
+	}
+	d = doc.deadLetter()
+	if doc.Parts == nil {
+		return d, true, nil
+	}
+	r, damage := s.joinParts(ctx, k, doc.deadLetterDocument)
+	if isDamage(damage) { // or another host is deleting it
+		doc, err := s.read(ctx, k, of, id)
+		if err != nil {
+			return trigger.DeadLetter{}, false, err
+		}
+		if doc == nil {
+			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
+		}
+	}
+	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
+	return d, damage == nil, damage
+}
+
+// confirmDeleted is called if a query has shown a dead letter that a read does
+// not find. It returns nil if a second query does not show it either: it was
+// deleted. Otherwise the read is outdated or the document has a partition key
+// that does not belong to its id; the error is damage, because nothing can read
+// it now.
+func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) error {
+	shown, err := s.anyMatch(ctx, k, of, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
+	if err != nil || !shown {
+		return err
+	}
+	return &DamageError{Where: "document " + id, Err: errors.New("a query shows it, but a read does not find it; if this persists, its partition key is not the one that its id requires")}
+}
+
+// Holds queries one dead letter with the key. A damaged dead letter counts for
+// the key that its document has now: if the key was edited, it does not count
+// for its original key any more.
+func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
+	k, err := s.keys(ctx)
+	if err == nil {
+		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
+	}
+	return holds, nil
+}
+
+// anyMatch reports whether a query finds a dead letter of the source that
+// meets a further condition.
+func (s *Container) anyMatch(ctx context.Context, k keys, of trigger.DeadLetterSource, condition string, p cosmos.Parameter) (bool, error) {
+	q := k.query(`c.id`, of)
+	q.Text, q.Parameters, q.MaxItems = q.Text+condition, append(q.Parameters, p), 1
+	for page, err := range s.container.Query(ctx, q) {
+		if err != nil {
+			return false, err
+		}
+		if len(page.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,79 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"halley/trigger/internal/delivery"
+)
+
+// deadLetterLists are the lists of a function's dead letters. Ranges share them, so
+// that 1,000 ranges that begin together cost one list.
+//
+// The owner before may have put a dead letter until it released the lease, or until
+// the lease was taken from it. A range therefore needs a list that began after that,
+// however often the dead letters were listed for other ranges before.
+type deadLetterLists struct {
+	begun  atomic.Int64   // number of lists that have begun
+	turn   chan struct{}  // holds a token while a range lists
+	newest deadLetterList // for the holder of the token
+}
+
+// deadLetterList is one list, or the error that ended it. It does not change.
+type deadLetterList struct {
+	number int64
+	keys   *delivery.BlockedKeys
+	err    error
+}
+
+func newDeadLetterLists() *deadLetterLists {
+	return &deadLetterLists{turn: make(chan struct{}, 1)}
+}
+
+// listAfter returns a list with a higher number. If another range is listing, it
+// waits for the end, and then lists unless another one has done so meanwhile: all
+// ranges that have waited share one list, or its failure.
+func (l *deadLetterLists) listAfter(ctx context.Context, number int64, read func() (*delivery.BlockedKeys, error)) deadLetterList {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return deadLetterList{number: number, err: context.Cause(ctx)}
+	}
+	if l.newest.number > number {
+		return l.newest
+	}
+	list := deadLetterList{number: l.begun.Add(1)}
+	list.keys, list.err = read()
+	if list.err == nil || ctx.Err() == nil { // the end of one range is no failure of the others
+		l.newest = list
+	}
+	return list
+}
+
+// errSilentStore ends a list that makes no progress.
+var errSilentStore = fmt.Errorf("no answer for %s", delivery.StoreTimeout)
+
+// listBlockedKeys lists the dead letters of a source.
+func listBlockedKeys(ctx context.Context, store DeadLetters, of DeadLetterSource) (*delivery.BlockedKeys, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(delivery.StoreTimeout, func() { cancel(errSilentStore) })
+	defer silent.Stop()
+	keys := &delivery.BlockedKeys{}
+	for d, err := range store.List(ctx, of) {
+		silent.Reset(delivery.StoreTimeout)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			keys.AddDamaged(err)
+		case err != nil:
+			return nil, err
+		default:
+			keys.AddChange(delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
+		}
+	}
+	return keys, nil
+}
