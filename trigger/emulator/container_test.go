@@ -150,9 +150,9 @@ func TestOffers(t *testing.T) {
 		o := list[0].(map[string]any)
 		text, _ := json.Marshal(o["content"])
 		want := map[string]string{
-			"manual": `{"offerIsRUPerMinuteThroughputEnabled":false,"offerThroughput":500}`,
-			"auto":   `{"offerAutopilotSettings":{"maxThroughput":4000}}`,
-			"unsaid": `{"offerIsRUPerMinuteThroughputEnabled":false,"offerThroughput":400}`,
+			"manual": `{"offerIsRUPerMinuteThroughputEnabled":false,` + highest(500) + `,"offerThroughput":500}`,
+			"auto":   `{"offerAutopilotSettings":{"maxThroughput":4000},"offerIsRUPerMinuteThroughputEnabled":false,` + highest(4000) + `,"offerThroughput":400}`,
+			"unsaid": `{"offerIsRUPerMinuteThroughputEnabled":false,` + highest(400) + `,"offerThroughput":400}`,
 		}[id]
 		if string(text) != want {
 			t.Errorf("%s has the offer %s, want %s", id, text, want)
@@ -171,6 +171,27 @@ func TestOffers(t *testing.T) {
 	}
 	c.expect("404", "GET", "/offers/none", "")
 	c.expect("405", "DELETE", "/offers/none", "")
+}
+
+func highest(units int) string {
+	return fmt.Sprintf(`"offerMinimumThroughputParameters":{"maxConsumedStorageEverInKB":0,"maxThroughputEverProvisioned":%d}`, units)
+}
+
+func TestOfferMigratesToAutoscaleAndBack(t *testing.T) {
+	c, _ := newClient(t, nil)
+	c.expect("201", "POST", "/dbs", `{"id":"db"}`)
+	c.expect("201", "POST", "/dbs/db/colls", `{"id":"items","partitionKey":{"paths":["/pk"]}}`, "x-ms-offer-throughput", "1300")
+	offer := c.expect("200", "GET", "/offers", "").decode(t)["Offers"].([]any)[0].(map[string]any)
+	self, body := "/"+offer["_self"].(string), string(encode(offer))
+	toAutoscale, toManual := []string{"x-ms-cosmos-migrate-offer-to-autopilot", "true"}, []string{"x-ms-cosmos-migrate-offer-to-manual-throughput", "true"}
+	c.expect("400", "PUT", self, body, toManual...)
+	if got := c.expect("200", "PUT", self, body, toAutoscale...).body; !strings.Contains(got, `"offerAutopilotSettings":{"maxThroughput":2000}`) || !strings.Contains(got, `"offerThroughput":200`) {
+		t.Errorf("autoscale: %s", got)
+	}
+	c.expect("400", "PUT", self, body, toAutoscale...)
+	if got := c.expect("200", "PUT", self, body, toManual...).body; strings.Contains(got, "Autopilot") || !strings.Contains(got, `"offerThroughput":2000`) || !strings.Contains(got, highest(2000)) {
+		t.Errorf("manual: %s", got)
+	}
 }
 
 func TestSharedThroughput(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type offer struct {
 	Modified  int64           `json:"modified"`
 	Manual    int             `json:"manual,omitempty"` // RU/s
 	Autopilot json.RawMessage `json:"autopilot,omitempty"`
+	Highest   int             `json:"highest,omitempty"` // RU/s ever provisioned
 }
 
 // defaultThroughput is the throughput of a container, in RU/s, if its creator asks
@@ -88,13 +90,18 @@ func (o *offer) place(owner, resource string, number uint32) {
 	o.RID, o.Owner, o.Resource = fmt.Sprintf("%04x", number&0xffff), owner, resource
 	o.Modified = time.Now().Unix()
 	o.ETag = formatETag(number, math.MaxUint32, 0)
+	o.Highest = o.units()
 }
 
 // body is the offer as clients read it.
 func (o *offer) body() []byte {
-	content := map[string]any{"offerThroughput": o.Manual, "offerIsRUPerMinuteThroughputEnabled": false}
+	content := map[string]any{
+		"offerThroughput": o.Manual, "offerIsRUPerMinuteThroughputEnabled": false,
+		"offerMinimumThroughputParameters": map[string]any{"maxThroughputEverProvisioned": o.Highest, "maxConsumedStorageEverInKB": 0},
+	}
 	if o.Autopilot != nil {
-		content = map[string]any{"offerAutopilotSettings": o.Autopilot}
+		content["offerThroughput"] = o.units() / 10 // an idle resource is scaled down to a tenth
+		content["offerAutopilotSettings"] = o.Autopilot
 	}
 	body, _ := json.Marshal(map[string]any{ // its parts came from JSON
 		"id": o.RID, "_rid": o.RID, "_self": "offers/" + o.RID + "/", "_etag": o.ETag, "_ts": o.Modified,
@@ -179,6 +186,26 @@ func (c *call) onOffer(fn func(*offer) error) (*response, error) {
 	return r, err
 }
 
+// migratedOffer returns the offer that a request migrates to autoscale or to manual
+// throughput, nil if it does neither. The throughputs are those of
+// https://learn.microsoft.com/azure/cosmos-db/how-to-provision-autoscale-throughput
+// and its FAQ: autoscale begins at the throughput rounded up to 1000 RU/s, and manual
+// throughput at the maximum of autoscale.
+func (c *call) migratedOffer(o *offer) *offer {
+	if o.Autopilot == nil && strings.EqualFold(c.header.Get("X-Ms-Cosmos-Migrate-Offer-To-Autopilot"), "true") {
+		return &offer{Autopilot: encode(map[string]int{"maxThroughput": (o.Manual + 999) / 1000 * 1000})}
+	}
+	if o.Autopilot != nil && strings.EqualFold(c.header.Get("X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"), "true") {
+		return &offer{Manual: o.units()}
+	}
+	return nil
+}
+
+// migrates reports whether a request migrates an offer.
+func (c *call) migrates() bool {
+	return c.header.Get("X-Ms-Cosmos-Migrate-Offer-To-Autopilot") != "" || c.header.Get("X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput") != ""
+}
+
 // replaceOffer changes a throughput. The number of ranges stays the same: ranges
 // split only when [Account.Split] is called.
 func (c *call) replaceOffer() (*response, error) {
@@ -195,17 +222,26 @@ func (c *call) replaceOffer() (*response, error) {
 	if err := checkAutopilot(next.Autopilot); err != nil {
 		return nil, err
 	}
-	if err := checkThroughput(next.units()); err != nil {
+	if err := checkThroughput(next.units()); err != nil && !c.migrates() { // the body is then the offer as it was read
 		return nil, err
 	}
 	return c.onOffer(func(o *offer) error {
 		if tag := c.header.Get("If-Match"); tag != "" && tag != "*" && !sameETag(tag, o.ETag) {
 			return preconditionFailed()
 		}
+		next := next
+		if c.migrates() {
+			migrated := c.migratedOffer(o)
+			if migrated == nil {
+				return badRequest("The offer of %s cannot be migrated to the kind that it already has.", o.Resource)
+			}
+			next = *migrated
+		}
 		o.Manual, o.Autopilot = next.Manual, next.Autopilot
 		if o.Autopilot != nil {
 			o.Manual = 0
 		}
+		o.Highest = max(o.Highest, o.units())
 		c.account.writes++
 		o.ETag, o.Modified = formatETag(c.account.seed, math.MaxUint32, c.account.writes), c.now.Unix()
 		return nil

@@ -265,6 +265,28 @@ func TestQueryWithKeyConditionNeedsNoKeyHeader(t *testing.T) {
 	}
 }
 
+// Node.js reads headers as Latin-1: a continuation in UTF-8 would come back changed.
+func TestOrderedContinuationIsASCII(t *testing.T) {
+	c := twenty(t, 1)
+	for i, name := range []string{"ü", "ü", "ü", "ü", "z", "z", "a", "😀"} {
+		c.upsert(fmt.Sprintf(`{"id":"name%d","pk":"names","name":%q}`, i, name), "names")
+	}
+	ordered := ask("SELECT VALUE c.name FROM c ORDER BY c.name")
+	for _, size := range []string{"1", "3"} {
+		h := append(pk("names"), "x-ms-max-item-count", size)
+		if got := ofValues(c.query(ordered, h...)); !slices.Equal(got, strings.Fields("a z z ü ü ü ü 😀")) {
+			t.Errorf("pages of %s: %v", size, got)
+		}
+	}
+	h := with(crossHeader, append(pk("names"), "x-ms-max-item-count", "4")...)
+	next := c.expect("200", "POST", items, ordered, h...).header.Get("x-ms-continuation")
+	if i := strings.IndexFunc(next, func(r rune) bool { return r > '~' }); i >= 0 || !strings.Contains(next, `\u00fc`) {
+		t.Errorf("continuation %s", next)
+	}
+	changed := strings.Replace(next, `\u00fc`, "Ã¼", 1)
+	c.expect("400", "POST", items, ordered, with(h, "x-ms-continuation", changed)...)
+}
+
 // Clients resume a query in the middle of a range with a token and a filter of
 // their own, under which there are fewer results before it (ORDER BY with
 // enableQueryControl in @azure/cosmos 4.10.1).

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"halley/trigger/emulator/epk"
 	"halley/trigger/emulator/sql"
@@ -179,7 +182,7 @@ func (s *scan) finish(found results) (*response, error) {
 	r.charge(units)
 	s.container.name(r)
 	if found.next != nil {
-		token := encode(found.next)
+		token := escapeASCII(encode(found.next))
 		if len(token) > maxContinuation {
 			return nil, badRequest("The query cannot be continued: its ORDER BY values make a continuation of %d bytes, at most %d are allowed.", len(token), maxContinuation)
 		}
@@ -190,4 +193,20 @@ func (s *scan) finish(found results) (*response, error) {
 		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
 	}
 	return r, err
+}
+
+// escapeASCII escapes the characters of JSON text that are not ASCII: Node.js and
+// others read headers as Latin-1.
+func escapeASCII(text []byte) []byte {
+	escaped := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r < utf8.RuneSelf {
+			escaped = append(escaped, byte(r))
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+		}
+	}
+	return escaped
 }

@@ -18,6 +18,7 @@ package sql
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 )
 
 // Query is a parsed query. It may be run by several goroutines at once.
@@ -234,6 +235,12 @@ func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Positio
 		yield(Result{}, run.err)
 		return
 	}
+	if from.Keys != nil && slices.ContainsFunc(places, func(p place) bool {
+		return p.document == last.document && p.row == last.row && s.compareKeys(run, p.keys, last.keys) != 0
+	}) {
+		yield(Result{}, errOtherPosition())
+		return
+	}
 	for _, p := range places {
 		if from.Keys != nil && s.compare(run, p, last) <= 0 {
 			continue
@@ -278,9 +285,14 @@ func (p Position) place(n int) (place, error) {
 		}
 	}
 	if !ok || v.kind != kindArray || len(last.keys) != n {
-		return place{}, &Error{Code: codeValue, Message: "The position is not one of this query."}
+		return place{}, errOtherPosition()
 	}
 	return last, nil
+}
+
+// errOtherPosition is the error of a position whose keys are not those of its document.
+func errOtherPosition() *Error {
+	return &Error{Code: codeValue, Message: "The position is not one of this query."}
 }
 
 // cursor keeps the position of a stream.
