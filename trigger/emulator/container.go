@@ -25,6 +25,7 @@ type container struct {
 	rid           string
 	ridBytes      []byte
 	keyDefinition epk.Definition // never changes
+	uniqueKeys    []uniqueKey    // never change
 
 	mu         sync.Mutex      // guards the fields below; never held across waiting
 	Definition json.RawMessage `json:"definition"` // an object without system properties
@@ -39,8 +40,9 @@ type container struct {
 	logging    bool            // versions are kept now
 	logged     uint64          // versions so far
 	items      map[string]*item
-	lastSeq    uint64 // items so far
-	writes     uint64 // documents and definitions so far
+	unique     map[string]*item // by uniqueTexts
+	lastSeq    uint64           // items so far
+	writes     uint64           // documents and definitions so far
 	expiry     expiry
 	reshaping  *reshaping
 	dropped    bool
@@ -208,7 +210,7 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	a.created++
 	o := &container{
 		account: a, database: d, Name: definition.name, Number: a.created, Owner: d.Number, Throughput: throughput,
-		keyDefinition: definition.key, items: make(map[string]*item),
+		keyDefinition: definition.key, uniqueKeys: definition.uniqueKeys, items: make(map[string]*item),
 	}
 	if o.Throughput == nil && d.Throughput == nil {
 		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
@@ -301,6 +303,8 @@ func (c *call) replaceContainer() (*response, error) {
 			return nil, badRequest("The id of container %q cannot be changed.", o.Name)
 		case !slices.Equal(definition.key.Paths, o.keyDefinition.Paths) || definition.key.Kind != o.keyDefinition.Kind || definition.key.Version != o.keyDefinition.Version:
 			return nil, badRequest("The partition key of container %q cannot be changed.", o.Name)
+		case !sameUniqueKeys(definition.uniqueKeys, o.uniqueKeys):
+			return nil, badRequest("The unique keys of container %q cannot be changed.", o.Name)
 		}
 		o.define(definition)
 		o.rescheduleExpiry()

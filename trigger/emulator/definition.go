@@ -11,11 +11,12 @@ import (
 
 // containerDefinition is a container's definition by a client, checked.
 type containerDefinition struct {
-	name      string
-	key       epk.Definition
-	ttl       int64
-	retention time.Duration
-	raw       json.RawMessage
+	name       string
+	key        epk.Definition
+	uniqueKeys []uniqueKey
+	ttl        int64
+	retention  time.Duration
+	raw        json.RawMessage
 }
 
 // Limits of a container's definition. Those of paths and composite indexes are the
@@ -60,7 +61,7 @@ func parseContainer(body []byte) (containerDefinition, error) {
 	if d.retention, err = parseRetention(properties["changeFeedPolicy"]); err != nil {
 		return d, err
 	}
-	if err := checkUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {
+	if d.uniqueKeys, err = parseUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {
 		return d, err
 	}
 	if err := checkIndexing(properties["indexingPolicy"]); err != nil {
@@ -78,16 +79,6 @@ func parseDefaultTTL(raw json.RawMessage) (int64, error) {
 		return 0, badRequest("defaultTtl must be a positive number of seconds or -1, not %s.", raw)
 	}
 	return ttl, nil
-}
-
-func checkUniqueKeys(raw json.RawMessage) error {
-	var policy struct {
-		UniqueKeys []json.RawMessage `json:"uniqueKeys"`
-	}
-	if raw != nil && json.Unmarshal(raw, &policy) == nil && len(policy.UniqueKeys) > 0 {
-		return badRequest("This account does not enforce unique keys: leave uniqueKeyPolicy out.")
-	}
-	return nil
 }
 
 // checkIndexing bounds the indexing policy, which is kept but has no effect.

@@ -91,8 +91,9 @@ func (t *transaction) stage(id string, after *document) {
 	t.note(before, after)
 }
 
-// put stages a draft as the next version of i, or as a new item if i is nil.
-func (t *transaction) put(d draft, i *item) *document {
+// put stages a draft as the next version of i, or as a new item if i is nil. It fails
+// if that breaks a unique key.
+func (t *transaction) put(d draft, i *item) (*document, error) {
 	o := t.container
 	if i == nil {
 		o.lastSeq++
@@ -101,8 +102,11 @@ func (t *transaction) put(d draft, i *item) *document {
 	doc := &document{item: i, etag: o.newETag(), sequence: o.writes, modified: t.now.Unix(), ttl: d.ttl, properties: d.properties}
 	doc.expires = o.deadline(doc)
 	doc.body = d.finish(o.itemRID(i), o.path, doc.etag, doc.modified)
+	if err := t.checkUnique(doc); err != nil {
+		return nil, err
+	}
 	t.stage(d.id, doc)
-	return doc
+	return doc, nil
 }
 
 // checkKey fails if the document's partition key is not the transaction's.
@@ -120,7 +124,10 @@ func (t *transaction) create(d draft) (outcome, error) {
 	if t.get(d.id) != nil {
 		return outcome{}, conflict("item", d.id)
 	}
-	doc := t.put(d, nil)
+	doc, err := t.put(d, nil)
+	if err != nil {
+		return outcome{}, err
+	}
 	return outcome{http.StatusCreated, doc, writeCharge(len(doc.body), d.properties), false}, nil
 }
 
@@ -142,7 +149,10 @@ func (t *transaction) replace(id string, d draft, ifMatch string) (outcome, erro
 	if d.id != old.item.id {
 		return outcome{}, badRequest("The id of an item cannot be changed: the path has %q, the document %q.", old.item.id, d.id)
 	}
-	doc := t.put(d, old.item)
+	doc, err := t.put(d, old.item)
+	if err != nil {
+		return outcome{}, err
+	}
 	return outcome{http.StatusOK, doc, replaceFactor * writeCharge(len(doc.body), d.properties), false}, nil
 }
 
@@ -198,6 +208,7 @@ func (t *transaction) commit() {
 func (ch *change) apply(o *container, p *partition) {
 	if before := ch.before; before != nil {
 		before.superseded = true
+		o.releaseUnique(before)
 		p.log.discard()
 		if ch.after == nil || ch.after.item != before.item {
 			before.item.current = nil
@@ -218,6 +229,7 @@ func (o *container) publish(doc *document, p *partition) {
 		o.items[identity(doc.item.key, doc.item.id)] = doc.item
 	}
 	doc.item.current = doc
+	o.reserveUnique(doc)
 	p.log.push(doc)
 	o.schedule(doc)
 }

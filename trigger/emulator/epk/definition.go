@@ -68,7 +68,7 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 		if len(path) > maxPath {
 			return Definition{}, fmt.Errorf("partitionKey.paths: a path has %d bytes, at most %d are allowed", len(path), maxPath)
 		}
-		segments, err := splitPath(path)
+		segments, err := SplitPath(path)
 		if err != nil {
 			return Definition{}, fmt.Errorf("partitionKey.paths: %w", err)
 		}
@@ -102,9 +102,9 @@ func (d Definition) check() error {
 	return nil
 }
 
-// splitPath splits /a/b and /"a b"/c into their property names. It fails if a name
+// SplitPath splits /a/b and /"a b"/c into their property names. It fails if a name
 // is empty or a quotation mark is not closed.
-func splitPath(path string) ([]string, error) {
+func SplitPath(path string) ([]string, error) {
 	var segments []string
 	for rest := path; rest != ""; {
 		after, ok := strings.CutPrefix(rest, "/")
