@@ -30,7 +30,7 @@ type Change struct {
 	metadataID  string          // of a delete in all-versions mode, from its metadata
 	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
 	keyPaths    []string        // of the container; nil for a change outside of a batch
-	seq         int64           // counts the changes of its range's owner; 0 outside of a batch
+	seq         int64           // counts the changes of its range's owner, or of a NewBatch; 0 outside of a batch
 }
 
 // Operation is the kind of a change.

@@ -87,6 +87,8 @@
 // position is the low-water mark over all of them. If a handler does not return
 // after its deadline and a grace, its host gives up the range.
 //
+// Package triggertest tests handlers against all of this, without a service.
+//
 // # Glossary
 //
 //   - Host: one running process. Owner: its name in a lease.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"halley/trigger/cosmos"
@@ -38,7 +39,18 @@ type Batch struct {
 	Attempt  int          // 1 on the first delivery of these changes
 	Epoch    int64        // acquisitions of the lease so far; a sink may refuse a smaller one
 
-	checkpoint *atomic.Bool // the handler asked for a checkpoint; nil in a replay
+	checkpoint *atomic.Bool // the handler asked for a checkpoint; nil in a replay and in a literal
+}
+
+// NewBatch returns a batch of changes that are made by hand, as a test of a handler
+// needs it: a first delivery in epoch 1. [Failed] and [FailedFrom] know the changes of
+// the batch, not those that were given.
+func NewBatch(changes ...Change) Batch {
+	b := Batch{Changes: slices.Clone(changes), Attempt: 1, Epoch: 1, checkpoint: new(atomic.Bool)}
+	for i := range b.Changes {
+		b.Changes[i].seq = int64(i) + 1
+	}
+	return b
 }
 
 // Checkpoint asks for the position after this batch to be saved, once the handler

@@ -43,12 +43,17 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	return verdictOf(items, b, err)
 }
 
-// verdictOf translates a handler's error.
+// verdictOf translates a handler's error. It goes by the changes that were delivered:
+// the handler may have sorted those of its batch.
 func verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
 		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
 	}
-	failed, final := judgeBatch(b.Changes, err)
+	seqs := make([]int64, len(items))
+	for i, c := range items {
+		seqs[i] = c.Seq
+	}
+	failed, final := judgeBatch(seqs, err)
 	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
 	if final {
 		v.Outcome = delivery.GivenUp

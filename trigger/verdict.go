@@ -27,6 +27,9 @@ func Failed(err error, changes ...Change) error {
 	}
 	f := &failedError{err: err, failedSeqs: make(map[int64]bool, len(changes))}
 	for _, c := range changes {
+		if c.seq == 0 || !f.failedSeqs[c.seq] {
+			f.count++
+		}
 		f.failedSeqs[c.seq] = true
 	}
 	return f
@@ -42,6 +45,50 @@ func FailedFrom(err error, first Change) error {
 	return &failedError{err: err, firstFailed: first.seq}
 }
 
+// Verdict is the meaning of a handler's error for the changes of its batch.
+type Verdict struct {
+	Handled    []Change // in the order of the batch
+	Failed     []Change // likewise; they are delivered again
+	GivenUp    bool     // those that failed are dead-lettered instead, without a further attempt
+	Checkpoint bool     // nothing failed, and the handler called [Batch.Checkpoint]
+	Err        error    // of the handler; a [PanicError] if it panicked
+}
+
+// String tells the verdict in one line.
+func (v Verdict) String() string {
+	if len(v.Failed) == 0 {
+		return fmt.Sprintf("%d handled", len(v.Handled))
+	}
+	ids := make([]string, len(v.Failed))
+	for i, c := range v.Failed {
+		ids[i] = c.ID()
+	}
+	fate := "failed"
+	if v.GivenUp {
+		fate = "given up"
+	}
+	return fmt.Sprintf("%d handled, %d %s %q: %v", len(v.Handled), len(v.Failed), fate, ids, v.Err)
+}
+
+// Judge returns the verdict that err is on the batch, as the runtime reads it. The
+// batch is one that a handler got, or one of [NewBatch].
+func (b Batch) Judge(err error) Verdict {
+	seqs := make([]int64, len(b.Changes))
+	for i, c := range b.Changes {
+		seqs[i] = c.seq
+	}
+	failed, final := judgeBatch(seqs, err)
+	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.Load()}
+	for i, c := range b.Changes {
+		if slices.Contains(failed, i) {
+			v.Failed = append(v.Failed, c)
+		} else {
+			v.Handled = append(v.Handled, c)
+		}
+	}
+	return v
+}
+
 type skipError struct{ err error }
 
 func (e *skipError) Error() string { return e.err.Error() }
@@ -49,43 +96,46 @@ func (e *skipError) Unwrap() error { return e.err }
 
 type failedError struct {
 	err         error
-	failedSeqs  map[int64]bool // sequence numbers; nil if from counts
+	failedSeqs  map[int64]bool // sequence numbers; nil if firstFailed counts
+	count       int            // of the changes in failedSeqs; a change made by hand has no number of its own
 	firstFailed int64
 }
 
 func (e *failedError) Error() string {
 	if e.failedSeqs != nil {
-		return fmt.Sprintf("%d changes failed: %v", len(e.failedSeqs), e.err)
+		return fmt.Sprintf("%d changes failed: %v", e.count, e.err)
 	}
 	return e.err.Error()
 }
 func (e *failedError) Unwrap() error { return e.err }
 
-// judgeBatch reads a handler's error. failed are the indexes of the changes that are
-// not handled, in order, and final says that the handler gives them up. The whole
-// batch failed if some part of the error names no changes, or names a change that
-// was not in the batch.
-func judgeBatch(changes []Change, err error) (failed []int, final bool) {
+// judgeBatch reads a handler's error on changes with these sequence numbers. failed
+// are the indexes of the changes that are not handled, in order, and final says that
+// the handler gives them up. The whole batch failed if some part of the error names
+// no changes, or names a change that was not in the batch.
+func judgeBatch(seqs []int64, err error) (failed []int, final bool) {
 	if err == nil {
 		return nil, false
 	}
 	final = isFinal(err)
 	partial, all := partialFailures(err)
 	if !all {
-		return allIndexes(len(changes)), final
+		return allIndexes(len(seqs)), final
 	}
 	named := map[int64]bool{}
 	for _, f := range partial {
 		maps.Copy(named, f.failedSeqs)
 	}
-	for i, c := range changes {
-		if named[c.seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.failedSeqs == nil && c.seq >= f.firstFailed }) {
+	for i, seq := range seqs {
+		if named[seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.failedSeqs == nil && seq >= f.firstFailed }) {
 			failed = append(failed, i)
 		}
-		delete(named, c.seq)
+	}
+	for _, seq := range seqs {
+		delete(named, seq)
 	}
 	if len(named) > 0 || len(failed) == 0 {
-		failed = allIndexes(len(changes))
+		failed = allIndexes(len(seqs))
 	}
 	return failed, final
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestJudgeBatch(t *testing.T) {
-	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
+	batch := []int64{1, 2, 3}
 	c := func(ordinals ...int64) (changes []Change) {
 		for _, o := range ordinals {
 			changes = append(changes, Change{seq: o})
@@ -48,7 +49,7 @@ func TestJudgeBatch(t *testing.T) {
 }
 
 func TestJudgeBatchWithJoinedErrors(t *testing.T) {
-	batch := []Change{{seq: 1}, {seq: 2}, {seq: 3}}
+	batch := []int64{1, 2, 3}
 	c := func(seq int64) Change { return Change{seq: seq} }
 	bad, worse := errors.New("bad"), errors.New("worse")
 	tests := []struct {
@@ -74,6 +75,58 @@ func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
 		}
 	}
+}
+
+func TestBatchMadeByHandIsJudged(t *testing.T) {
+	bad := errors.New("bad")
+	b := NewBatch(Change{Document: []byte(`{"id":"a"}`)}, Change{Document: []byte(`{"id":"b"}`)}, Change{Document: []byte(`{"id":"c"}`)})
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{nil, `3 handled`},
+		{bad, `0 handled, 3 failed ["a" "b" "c"]: bad`},
+		{Failed(bad, b.Changes[1], b.Changes[2], b.Changes[1]), `1 handled, 2 failed ["b" "c"]: 2 changes failed: bad`},
+		{Skip(Failed(bad, b.Changes[0])), `2 handled, 1 given up ["a"]: 1 changes failed: bad`},
+		{FailedFrom(bad, b.Changes[2]), `2 handled, 1 failed ["c"]: bad`},
+	}
+	for _, test := range tests {
+		if got := b.Judge(test.err).String(); got != test.want {
+			t.Errorf("verdict is %s, want %s", got, test.want)
+		}
+	}
+	b.Checkpoint()
+	if !b.Judge(nil).Checkpoint || b.Judge(bad).Checkpoint {
+		t.Error("the checkpoint of a handled batch counts, and only that")
+	}
+}
+
+// Changes of a literal cannot be told apart: the whole batch has failed.
+func TestFailedOnLiteralChangesFailsWholeBatch(t *testing.T) {
+	b := Batch{Changes: []Change{{LSN: 1}, {LSN: 2}, {LSN: 3}}}
+	err := Failed(errors.New("bad"), b.Changes[1], b.Changes[2])
+	if v := b.Judge(err); len(v.Failed) != 3 || err.Error() != "2 changes failed: bad" {
+		t.Errorf("%v: %d failed", err, len(v.Failed))
+	}
+}
+
+// A handler may sort the changes of its batch: the change that it names is
+// redelivered, not the one that had its place.
+func TestFailedChangeIsFoundInSortedBatch(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 3)
+		var calls []string
+		h := func(_ context.Context, b Batch) error {
+			slices.Reverse(b.Changes)
+			calls = append(calls, fmt.Sprint(b.Attempt, ":", b.Changes[0].ID()))
+			return Failed(errIf(b.Attempt == 1), b.Changes[0])
+		}
+		_, err := w.host("a", h, withoutBisection).Drain(t.Context())
+		must(t, err)
+		if fmt.Sprint(calls) != "[1:doc2 2:doc2]" {
+			t.Errorf("calls %v", calls)
+		}
+	})
 }
 
 func TestPartialFailureRedeliversOnlyFailedChanges(t *testing.T) {

@@ -34,7 +34,7 @@ func eachRedis(t *testing.T, test func(t *testing.T, b *Boards)) {
 	})
 }
 
-func boards(t *testing.T, url redisurl.URL) *Boards {
+func boards(t testing.TB, url redisurl.URL) *Boards {
 	t.Helper()
 	client, err := url.Client()
 	if err != nil {
@@ -50,7 +50,7 @@ func boards(t *testing.T, url redisurl.URL) *Boards {
 	return New(client, prefix)
 }
 
-func clear(t *testing.T, client *redis.Client, prefix string) {
+func clear(t testing.TB, client *redis.Client, prefix string) {
 	ctx := context.Background()
 	keys := client.Scan(ctx, 0, prefix+"*", 0).Iterator()
 	for keys.Next(ctx) {
@@ -73,7 +73,7 @@ func document(id, name, player string, score float64) string {
 	return fmt.Sprintf(`{"id":%q,"game":%q,"player":%q,"score":%v}`, id, name, player, score)
 }
 
-func top(t *testing.T, b *Boards, name string, n int) string {
+func top(t testing.TB, b *Boards, name string, n int) string {
 	t.Helper()
 	standings, err := b.Top(t.Context(), name, n)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 // world is the environment of the handler: an embedded account with the
 // subscriptions, Redis, and a push service with devices.
 type world struct {
-	t             *testing.T
+	t             testing.TB
 	account       *emulator.Account
 	subscriptions *cosmos.Container
 	redis         *miniredis.Miniredis // nil if it is a real one
@@ -54,7 +54,7 @@ func eachRedis(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(t *testing.T, change func(*Settings)) *world {
+func newWorld(t testing.TB, change func(*Settings)) *world {
 	t.Helper()
 	w := &world{t: t, devices: make(map[string]pushservice.Device)}
 	w.startAccount()
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, change func(*Settings)) *world {
 }
 
 // settings are valid except for the Redis URL.
-func settings(t *testing.T) Settings {
+func settings(t testing.TB) Settings {
 	t.Helper()
 	private, public, err := webpush.GenerateVAPIDKeys()
 	if err != nil {
@@ -273,7 +273,7 @@ func (w *world) describe(n pushservice.Notification) string {
 }
 
 // batch holds results that were written at a time.
-func batch(t *testing.T, at time.Time, results ...string) trigger.Batch {
+func batch(t testing.TB, at time.Time, results ...string) trigger.Batch {
 	t.Helper()
 	b := trigger.Batch{Function: "push", Attempt: 1}
 	for i, r := range results {

@@ -71,6 +71,7 @@ type Account struct {
 	faults  faults
 	served  atomic.Pointer[string] // advertised endpoint; nil if the account is not served
 	calls   atomic.Uint64          // activity ids
+	skipped atomic.Int64           // time that Advance has skipped
 	bodies  *semaphore.Weighted    // bytes of request bodies in memory
 	queries *semaphore.Weighted    // queries that are being evaluated
 
@@ -133,6 +134,19 @@ func (a *Account) isClosed() bool {
 	defer a.mu.RUnlock()
 	return a.closed
 }
+
+// Advance moves the account's clock forward: documents expire, leases in the account
+// look older, and the Date header of each answer follows. It is for tests that cannot
+// wait, outside of a testing/synctest bubble. Time that a request waits for, such as
+// [Options.Latency], is not affected. Advance panics if d is negative.
+func (a *Account) Advance(d time.Duration) {
+	if d < 0 {
+		panic(fmt.Sprintf("emulator: advance by %v: the account's time cannot go back", d))
+	}
+	a.skipped.Add(int64(d))
+}
+
+func (a *Account) now() time.Time { return time.Now().Add(time.Duration(a.skipped.Load())) }
 
 // Endpoint returns the account's address: the advertised one if the account is
 // served, else a name that stands for this process.

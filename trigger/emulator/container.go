@@ -216,14 +216,14 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
 	}
 	o.identify()
-	o.Throughput.place(o.rid, o.path, a.seed+a.created)
+	o.Throughput.place(o.rid, o.path, a.seed+a.created, a.now())
 	o.define(definition)
 	bounds := o.keyDefinition.Boundaries(ranges)
 	for i := range ranges {
 		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
 	}
 	o.retain(definition.retention)
-	o.share(time.Now())
+	o.share(o.account.now())
 	d.containers[o.Name] = o
 	a.ticket = a.saveWithCounters(o)
 	o.ticket = a.ticket
@@ -240,7 +240,7 @@ func (o *container) identify() {
 // define takes over a new definition.
 func (o *container) define(d containerDefinition) {
 	o.Definition, o.ttl = d.raw, d.ttl
-	o.Modified = time.Now().Unix()
+	o.Modified = o.account.now().Unix()
 	o.ETag = o.newETag()
 }
 

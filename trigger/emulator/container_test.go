@@ -3,6 +3,8 @@ package emulator
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -245,6 +247,33 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("the state counts %d items", got)
 		}
 	})
+}
+
+// Time that is skipped passes for documents, in answers and over connections alike.
+func TestAdvanceSkipsTime(t *testing.T) {
+	c, a := newClient(t, nil)
+	c.expect("201", "POST", "/dbs", `{"id":"db"}`)
+	c.expect("201", "POST", "/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":60}`)
+	c.upsert(`{"id":"a","pk":"k"}`, "k")
+	served := httptest.NewServer(a)
+	defer served.Close()
+	over := &client{t: t, do: served.Client().Do, endpoint: served.URL}
+	before := time.Now()
+	a.Advance(30 * time.Second)
+	a.Advance(31 * time.Second)
+	for _, c := range []*client{c, over} {
+		gone := c.expect("404/0", "GET", items+"/a", "", pk("k")...)
+		date, err := http.ParseTime(gone.header.Get("Date"))
+		if ahead := date.Sub(before); err != nil || len(gone.header["Date"]) != 1 || ahead < time.Minute {
+			t.Errorf("the answer's Date is %v ahead (%v)", ahead, err)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("the clock went back")
+		}
+	}()
+	a.Advance(-1)
 }
 
 func TestTTLWithoutDefaultIsAnOrdinaryProperty(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -179,9 +178,9 @@ func (a *Account) addDatabase(name string, throughput *offer) *database {
 	a.writes++
 	d := &database{
 		Name: name, Number: a.seed + a.created, Throughput: throughput,
-		ETag: formatETag(a.seed, 0, a.writes), Modified: time.Now().Unix(), containers: make(map[string]*container),
+		ETag: formatETag(a.seed, 0, a.writes), Modified: a.now().Unix(), containers: make(map[string]*container),
 	}
-	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created)
+	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created, a.now())
 	a.databases[name] = d
 	a.ticket = a.saveDatabase(d)
 	return d

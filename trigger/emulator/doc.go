@@ -11,7 +11,7 @@
 //
 // # Time and identity
 //
-// Time is time.Now. Etags, resource ids and activity ids come from counters that
+// Time is time.Now, and [Account.Advance] skips some. Etags, resource ids and activity ids come from counters that
 // start at the account's creation time: no two accounts share them, and a run
 // in a synctest bubble repeats them.
 //

@@ -52,17 +52,17 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.http(req, fault), nil
+	return r.http(req, fault, a.now()), nil
 }
 
 // http is the response as net/http clients see it.
-func (r *response) http(req *http.Request, fault *Fault) *http.Response {
+func (r *response) http(req *http.Request, fault *Fault, now time.Time) *http.Response {
 	header := make(http.Header, len(r.header)+2)
 	for _, f := range r.header {
 		header[canonical(f.name)] = []string{f.value}
 	}
 	header["Content-Length"] = []string{strconv.Itoa(len(r.body))}
-	header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+	header["Date"] = []string{now.UTC().Format(http.TimeFormat)}
 	var body io.Reader = bytes.NewReader(r.body)
 	if fault.truncates() {
 		body = io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{})
@@ -88,6 +88,7 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 // ServeHTTP answers over a real connection. It takes the path as it was sent, so
 // it must not stand behind an [http.ServeMux].
 func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Date", a.now().UTC().Format(http.TimeFormat))
 	if a.isClosed() {
 		write(w, fail(http.StatusServiceUnavailable, 0, "%v", errClosed).response())
 		return
@@ -209,7 +210,7 @@ func (c *call) wait(d time.Duration) error {
 // answer runs the operation, unless reading the request failed with err, and
 // returns when the outcome is on disk.
 func (c *call) answer(err error) *response {
-	c.now = time.Now()
+	c.now = c.account.now()
 	var r *response
 	if err == nil {
 		err = c.authorize()

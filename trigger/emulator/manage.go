@@ -75,7 +75,7 @@ func (d *database) state() DatabaseState {
 func (o *container) state() ContainerState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.advance(time.Now())
+	o.advance(o.account.now())
 	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
 	for _, p := range o.Partitions {
 		r := RangeState{

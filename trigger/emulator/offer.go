@@ -83,12 +83,12 @@ func (o *offer) units() int {
 }
 
 // place ties a new offer to the resource that it pays for.
-func (o *offer) place(owner, resource string, number uint32) {
+func (o *offer) place(owner, resource string, number uint32, now time.Time) {
 	if o == nil {
 		return
 	}
 	o.RID, o.Owner, o.Resource = fmt.Sprintf("%04x", number&0xffff), owner, resource
-	o.Modified = time.Now().Unix()
+	o.Modified = now.Unix()
 	o.ETag = formatETag(number, math.MaxUint32, 0)
 	o.Highest = o.units()
 }

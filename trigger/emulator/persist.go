@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -318,5 +317,5 @@ func (o *container) restore(documents []*document) {
 	for _, p := range o.Partitions {
 		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.seq, b.seq) })
 	}
-	o.share(time.Now())
+	o.share(o.account.now())
 }
