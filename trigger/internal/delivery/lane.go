@@ -16,6 +16,7 @@ type lane struct {
 	laneIndex     int
 	freshItems    []*Item   // in feed order; none of them has a waiting key
 	oldestArrival time.Time // of the fresh changes
+	lastArrival   time.Time // of any changes
 	sourceClosed  bool      // no more changes come in
 	aside         aside
 	sink          sinkHealth
@@ -138,9 +139,9 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 	if err != nil {
 		return err
 	}
-	l.sourceClosed = !open
+	l.sourceClosed, l.lastArrival = !open, time.Now()
 	if len(l.freshItems) == 0 {
-		l.oldestArrival = time.Now()
+		l.oldestArrival = l.lastArrival
 	}
 	l.freshItems = append(l.freshItems, l.withoutWaiting(more)...)
 	return nil
@@ -202,7 +203,7 @@ func (l *lane) cutBatch() *group {
 	n := l.nextBatchSize()
 	batch := l.freshItems[:n:n]
 	l.freshItems = l.freshItems[n:]
-	l.oldestArrival = time.Now()
+	l.oldestArrival = l.lastArrival // changes are received until a batch is full, so the rest came last
 	g := l.resumeGroup(batch)
 	if earlier := batch[0].resumedRecord; earlier == nil || !earlier.InFlight {
 		return g

@@ -142,20 +142,35 @@ func (s *Set) RestoreLost(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore lost leases: %w", err)
 	}
-	byToken := map[string]*Lease{}
-	for _, l := range all {
-		byToken[l.token] = l
-	}
 	index := NewIndex(all)
 	var failed error
 	for _, l := range lost {
-		if err := s.restoreLease(ctx, l, byToken[l.token], index); err != nil {
+		if err := s.restoreLease(ctx, l, s.findStored(all, l), index); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("restore lease %q: %w", l.token, err))
 			continue
 		}
 		s.lost.forget(l.token)
 	}
 	return failed
+}
+
+// findStored returns the document that has the token of a lost lease: the lost one if
+// it is there after all, else the one that hosts use, or nil.
+func (s *Set) findStored(all []*Lease, lost *Lease) *Lease {
+	var same []*Lease
+	for _, l := range all {
+		if l.token == lost.token && !lost.isRecreated(l) {
+			return l
+		}
+		if l.token == lost.token {
+			same = append(same, l)
+		}
+	}
+	used, _ := onePerToken(same, s.Now(), s.cfg.Expiration)
+	if len(used) == 0 {
+		return nil
+	}
+	return used[0]
 }
 
 // restoreMarker creates the marker again if it is gone, with the time of the first

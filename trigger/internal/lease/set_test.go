@@ -362,6 +362,35 @@ func TestCandidatesRequestDuplicates(t *testing.T) {
 	})
 }
 
+// One read may answer 404 although the document is there.
+func TestLeaseThatWasNotDeletedIsNotRestored(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		must(t, b.client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "shared", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/partitionKey"}},
+		}))
+		s := b.set("a", func(c *Config) { c.Leases = b.client.Container("db", "shared") })
+		must(t, s.Prepare(t.Context()))
+		held := b.acquire(s, "0")
+		second := held.Lease().clone()
+		second.rest["partitionKey"], second.owner = quotedJSON("random"), ""
+		second.properties[epochProperty] = "1"
+		doc, err := second.document(timestampJSON(s.Now()))
+		must(t, err)
+		_, err = s.store.container.Create(t.Context(), cosmos.NewPartitionKey("random"), doc)
+		must(t, err)
+
+		s.RecordLost(held.Lease())
+		must(t, s.RestoreLost(t.Context()))
+		list, _, err := s.store.listLeases(t.Context())
+		must(t, err)
+		for _, l := range list {
+			if l.Epoch() != 1 && l.owner != "a" || l.Epoch() > held.Epoch() {
+				t.Errorf("lease %+v", l)
+			}
+		}
+	})
+}
+
 func TestNowIsTheClockOfTheService(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		b.setAfter(func(r *http.Response) {
