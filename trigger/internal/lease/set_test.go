@@ -372,7 +372,7 @@ func TestLeaseThatWasNotDeletedIsNotRestored(t *testing.T) {
 		must(t, s.Prepare(t.Context()))
 		held := b.acquire(s, "0")
 		second := held.Lease().clone()
-		second.rest["partitionKey"], second.owner = quotedJSON("random"), ""
+		second.rest["partitionKey"], second.owner, second.continuation = quotedJSON("random"), "", `"1"`
 		second.properties[epochProperty] = "1"
 		doc, err := second.document(timestampJSON(s.Now()))
 		must(t, err)
