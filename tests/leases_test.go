@@ -28,6 +28,7 @@ func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for leases to expire")
 	}
+	t.Parallel()
 	for _, test := range []struct {
 		fixture, key string
 		merged       bool

@@ -79,10 +79,16 @@ func (p *process) terminate(t *testing.T) int {
 // wait waits until the process ends by itself and returns the exit code.
 func (p *process) wait(t *testing.T) int {
 	t.Helper()
+	return p.waitFor(t, patience)
+}
+
+// waitFor is wait with a bound of its own.
+func (p *process) waitFor(t *testing.T, most time.Duration) int {
+	t.Helper()
 	select {
 	case <-p.exited:
 		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(patience):
+	case <-time.After(most):
 		t.Fatalf("%s did not end", p.name)
 		return 0
 	}
@@ -99,12 +105,6 @@ func (p *process) ended() bool {
 
 // command runs the binary to its end and returns its output and exit code.
 func command(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	return commandWithin(t, patience, env, args...)
-}
-
-// commandWithin is command with a bound of its own.
-func commandWithin(t *testing.T, patience time.Duration, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.Command(binaries.halley, args...)

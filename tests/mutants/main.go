@@ -23,7 +23,7 @@ import (
 func main() {
 	only := flag.String("only", ".", "mutants whose name matches")
 	revision := flag.String("at", "", "a commit to take instead of the working tree")
-	cheap := flag.Bool("cheap", false, "only the tests of the packages that a mutant changes")
+	cheap := flag.Bool("cheap", false, "without the simulation and the processes")
 	list := flag.Bool("list", false, "list the mutants and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -131,11 +131,11 @@ func (b *bench) layers(m mutant) []layer {
 	for _, p := range m.packages() {
 		l = append(l, layer{"package", []string{p}})
 	}
-	if b.cheap {
-		return l
-	}
 	for _, user := range m.users() {
 		l = append(l, layer{"users", []string{user}})
+	}
+	if b.cheap {
+		return l
 	}
 	return append(l,
 		layer{"simulation", []string{"-short", "./tests/simulation"}},

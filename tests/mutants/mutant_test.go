@@ -68,6 +68,19 @@ func TestUsersAreListedOnce(t *testing.T) {
 	}
 }
 
+func TestCheapLeavesOutSimulationAndProcesses(t *testing.T) {
+	m := mutant{edits: []edit{{file: "trigger/internal/lease/a.go"}}}
+	for cheap, want := range map[bool]string{true: "[package users]", false: "[package users simulation processes]"} {
+		var names []string
+		for _, l := range (&bench{cheap: cheap}).layers(m) {
+			names = append(names, l.name)
+		}
+		if got := fmt.Sprint(names); got != want {
+			t.Errorf("cheap %v: %s, want %s", cheap, got, want)
+		}
+	}
+}
+
 // A package that no longer exists would silently be left out of the layers.
 func TestUsersExist(t *testing.T) {
 	for p, of := range users {
