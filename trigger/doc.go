@@ -7,8 +7,8 @@
 // # Guarantees
 //
 //   - No change is lost. A checkpoint never moves past a change that was neither
-//     handled nor put into a durable dead letter store. [DropDeadLetters] is the
-//     one store that is not durable.
+//     handled nor put into a durable dead letter store, unless a [Filter] leaves it
+//     out. [DropDeadLetters] is the one store that is not durable.
 //   - Order per logical partition key. Changes of one key reach the handler in
 //     feed order. A redelivery starts at an earlier position and has no gaps.
 //   - At least once. After a crash, a handover or a stop, changes after the last
@@ -109,6 +109,7 @@
 //
 //	handler.go change.go verdict.go   the code that users write
 //	options.go validate.go start.go   settings, with their rules and defaults
+//	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go                     the store interface, and Replay
 //	host.go                           one process: its functions run at once
@@ -121,5 +122,6 @@
 //	internal/lease                    lease documents and their ownership
 //	internal/delivery                 lanes, the retry policy (Decide), progress, isolation
 //	internal/feed                     pages, positions, the byte budget
+//	internal/filter                   event filter patterns on the bytes of documents
 //	internal/backoff                  waits between attempts
 package trigger

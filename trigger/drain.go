@@ -215,12 +215,12 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	err = w.workRange(ctx)
 	r.workerEnded(w, err)
 	s := w.rangeStats.currentStatus()
-	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 {
+	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 || s.Filtered > 0 {
 		d.noteRead(nil)
 	} else {
 		d.noteRead(err)
 	}
-	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters}, err)
+	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}, err)
 }
 
 // rangeEnded counts the result of the work on a range.

@@ -18,7 +18,7 @@ type Event struct {
 	Range    string // lease token
 	Epoch    int64
 
-	Changes      int           // Delivered, DeliveryFailed: changes in the batch
+	Changes      int           // Delivered, DeliveryFailed: changes in the batch; Filtered: changes of a page
 	Attempt      int           // Delivered, DeliveryFailed
 	LastLSN      int64         // Delivered: of the last change
 	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call
@@ -39,6 +39,7 @@ const (
 	Delivered      EventKind = "delivered"     // the handler accepted a batch
 	DeliveryFailed EventKind = "failed"        // the handler failed; the changes are delivered again
 	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
+	Filtered       EventKind = "filtered"      // changes that were read do not pass the filter
 	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
 	Split          EventKind = "split"         // the lease gave way to children
 	Released       EventKind = "released"      // this host no longer owns the lease

@@ -102,6 +102,12 @@ func (w *rangeWorker) planRetry(lane int, items []*delivery.Item, attempt int, w
 		zap.String("documentId", items[0].DocumentID()), zap.String("key", w.keyOf(items[0])), zap.Int64("lsn", items[0].LSN))
 }
 
+// countFiltered is told of changes that do not pass the filter.
+func (w *rangeWorker) countFiltered(changes int) {
+	w.rangeStats.countFiltered(changes)
+	w.emitEvent(Event{Kind: Filtered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: changes})
+}
+
 // keyOf is the logical partition key of a change, a JSON array.
 func (w *rangeWorker) keyOf(c *delivery.Item) string {
 	if c.Key != "" {

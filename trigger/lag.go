@@ -27,8 +27,9 @@ type Lag struct {
 
 	// Changes is the difference between the newest LSN of the range and the last
 	// one before the next change. It counts transactions, also those that the
-	// feed does not show, such as deletes: an upper bound in most cases, and what
-	// the .NET estimator and KEDA's azure-cosmosdb scaler report.
+	// feed does not show, such as deletes, and changes that a filter leaves out: an
+	// upper bound in most cases, and what the .NET estimator and KEDA's
+	// azure-cosmosdb scaler report.
 	Changes int64 `json:"changes"`
 	// Exact reports whether Changes is the number of changes and not an estimate.
 	Exact bool `json:"exact"`

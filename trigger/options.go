@@ -36,6 +36,8 @@ type Function struct {
 	// after which the service removes the document. The ttl must be longer than
 	// the function is ever behind, as an expired document is not in the feed.
 	SoftDeleteProperty string
+	// Filter selects the changes that the handler is called with; by default all.
+	Filter Filter
 	// StartFrom is the position of a range without a checkpoint; by default now.
 	StartFrom Start
 	// ReuseBuffers lends a batch's bytes to the handler, instead of copying them:
@@ -83,7 +85,7 @@ type Function struct {
 	// MaxAhead is the number of changes, from the first unfinished one of a range, at
 	// which reading pauses; by default 1,000. While a key is being retried the others
 	// continue up to this bound, and after a handover or a stop at most these changes
-	// are delivered again.
+	// are delivered again. Ten changes that do not pass the filter count as one.
 	MaxAhead int
 	// BlockKeys sends later changes of a dead-lettered change's key to the store
 	// as well, without an attempt, until a replay has emptied the store of that

@@ -23,6 +23,7 @@ import (
 type functionRunner struct {
 	host       *hostState
 	function   Function
+	passes     filterTest
 	leases     *lease.Set
 	log        *zap.Logger
 	feedSource *feed.Source  // set by prepare
@@ -57,8 +58,9 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
+	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
-		host: p, function: f, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()},
+		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
@@ -421,7 +423,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, list
 	if err != nil {
 		return nil, err
 	}
-	w := newWorker(r.host, r.function, r.leases, r.feedSource, held, r.stop, r.log, r.emitEvent)
+	w := r.newWorker(held)
 	w.superseded = superseded
 	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
 	if listed != nil && l.Owner() == "" {

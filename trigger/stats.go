@@ -203,6 +203,13 @@ func (s *rangeStats) countDeadLetter(lane int) {
 	s.reportRecovery()
 }
 
+// countFiltered counts changes that do not pass the filter.
+func (s *rangeStats) countFiltered(changes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rangeStatus.Filtered += changes
+}
+
 // setProblem records why a lane, the reader or the lease's writer makes no progress. It
 // reports whether that is news.
 func (s *rangeStats) setProblem(lane int, kind StallKind, err error) bool {

@@ -18,6 +18,7 @@ type Summary struct {
 	Retries int `json:"retries"` // handler calls that failed
 
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
+	Filtered    int `json:"filtered"`    // changes that were read and do not pass the filter
 
 	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up; Drain returned none for it
 }
@@ -33,6 +34,7 @@ func (s *Summary) Add(o Summary) {
 	s.Changes += o.Changes
 	s.Retries += o.Retries
 	s.DeadLetters += o.DeadLetters
+	s.Filtered += o.Filtered
 	s.Problem = cmp.Or(s.Problem, o.Problem)
 }
 
@@ -59,6 +61,7 @@ type RangeStatus struct {
 	Changes      int       `json:"changes"`
 	Retries      int       `json:"retries"`
 	DeadLetters  int       `json:"deadLetters"`
+	Filtered     int       `json:"filtered"`           // changes that were read and do not pass the filter
 	Since        time.Time `json:"since"`              // of the acquisition
 	CaughtUp     time.Time `json:"caughtUp,omitzero"`  // first read since then that found nothing more
 	Cooldown     bool      `json:"cooldown,omitempty"` // failed here; another host, or this one after a while, tries again

@@ -128,6 +128,9 @@ func (f Function) validateSource(p *problems) {
 	if f.StartFrom == FromContinuation("") {
 		p.add("StartFrom", "", "FromContinuation needs a continuation: choose FromNow or FromBeginning")
 	}
+	if _, err := f.Filter.compile(); err != nil {
+		p.add("Filter", f.Filter, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 	if allVersions && f.SoftDeleteProperty != "" {
 		p.add("SoftDeleteProperty", f.SoftDeleteProperty, "all versions show deletes as they are: remove it, or read latest versions (ChangeFeedMode)")
 	}

@@ -26,6 +26,7 @@ const retriesProperty = "halley.retries"
 type rangeWorker struct {
 	host          *hostState
 	function      Function
+	passes        filterTest
 	leases        *lease.Set
 	feedSource    *feed.Source
 	held          *lease.Held
@@ -53,21 +54,22 @@ type rangeWorker struct {
 }
 
 // newWorker puts the parts of a worker together.
-func newWorker(p *hostState, f Function, leases *lease.Set, source *feed.Source, held *lease.Held, stop *stopBudget, log *zap.Logger, emit func(Event)) *rangeWorker {
+func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
-		host: p, function: f, leases: leases, feedSource: source, held: held, callTimeout: f.HandlerTimeout, stop: stop,
-		log: log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: emit,
+		host: r.host, function: r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
+		callTimeout: r.function.HandlerTimeout, stop: r.stop,
+		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 	}
-	region := p.leases.WriteRegion()
+	region := w.host.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)
-	w.rangeStats = newRangeStats(l, &f, leases.Now)
+	w.rangeStats = newRangeStats(l, &w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
-		ChargeBytes: func(n int) { p.pageBudget.ChargeBytes(n, &w.reservedBytes) },
-		ReleasePage: w.releasePage, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: leases.Now,
+		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, &w.reservedBytes) },
+		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
 	held.SetProperty(statusProperty, w.rangeStats.property)
@@ -88,7 +90,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 			BreakerLimit: f.BreakerLimit, BreakerPause: f.BreakerPause, HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
 		Lanes: f.Lanes, LanesByID: f.LanesByID, BatchItems: f.BatchItems, BatchBytes: f.BatchBytes, BatchWindow: f.BatchWindow,
-		BlockKeys: f.BlockKeys, Checkpoint: delivery.Checkpoint(f.Checkpoint),
+		BlockKeys: f.BlockKeys, Passes: w.passes, Checkpoint: delivery.Checkpoint(f.Checkpoint),
 		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
 		MergedRange: l.ByKeys(), SavedRetries: l.Property(retriesProperty),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,

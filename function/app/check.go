@@ -15,7 +15,8 @@ import (
 const checkTime = 30 * time.Second
 
 func (o Options) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var sample string
+	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check settings, accounts, permissions and packaging",
 		Long: `Check prints the effective settings with their source, then tries what the
@@ -27,12 +28,20 @@ A queue keeps the message about that dead letter. If there is a
 host.json, check examines the Functions app around it. Each line that fails says
 what to change, and the exit code is then 1.
 
+With --sample it prints only which documents of a file pass the filter of each
+function, and tries nothing. The file has one document on each line, as JSON.
+
 Secrets are not printed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if sample != "" {
+				return o.checkSample(sample, cmd.OutOrStdout())
+			}
 			return o.check(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+	c.Flags().StringVar(&sample, "sample", "", "show which documents of this file pass the filters")
+	return c
 }
 
 // check prints a report to out. Its error says only how many checks failed.
@@ -49,16 +58,38 @@ func (o Options) check(ctx context.Context, out io.Writer) error {
 			r.function(ctx, f)
 		}
 	}
-	if r.failed > 0 {
-		return fmt.Errorf("%d checks failed", r.failed)
+	return r.err()
+}
+
+// checkSample prints which documents of a file pass the filter of each function.
+func (o Options) checkSample(path string, out io.Writer) error {
+	s, err := loadSettings(o)
+	if err != nil {
+		return err
 	}
-	return nil
+	documents, err := readSample(path)
+	if err != nil {
+		return fmt.Errorf("--sample: %w", err)
+	}
+	r := &report{out: out}
+	for _, f := range s.Functions {
+		r.sample(f, documents)
+	}
+	return r.err()
 }
 
 // report prints the outcome of checks, a line each.
 type report struct {
 	out    io.Writer
 	failed int
+}
+
+// err returns an error if some checks failed.
+func (r *report) err() error {
+	if r.failed > 0 {
+		return fmt.Errorf("%d checks failed", r.failed)
+	}
+	return nil
 }
 
 // line prints one outcome. If the error joins several, each gets a line.

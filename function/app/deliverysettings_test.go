@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,36 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFilterReachesTheRuntime(t *testing.T) {
+	for _, test := range []struct {
+		all, own string
+		want     trigger.Filter
+		printed  string
+	}{
+		{"", "", nil, ""},
+		{` {"a": [1]}`, "", nil, ""},
+		{`{"a": [1]}`, "-", trigger.Filter{`{"a": [1]}`}, `{"a": [1]}`},
+		{`{"a": [1]}`, `[{"b":["="]},{"c":[null]}]`, trigger.Filter{`{"b":["="]}`, `{"c":[null]}`}, `[{"b":["="]}, {"c":[null]}]`},
+		{`{"a": [1]}`, `[]`, trigger.Filter{}, ""},
+	} {
+		env := []string{"HALLEY_FILTER", test.all}
+		if test.own != "-" { // an empty own filter takes the app's back
+			env = append(env, "HALLEY_PUSH_FILTER", test.own)
+		}
+		s, err := load(t, complete(env...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := function1(t, s, "push")
+		if diff := cmp.Diff(test.want, f.function(nil).Filter); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", env, diff)
+		}
+		if !slices.ContainsFunc(s.Values, func(v value) bool { return v.Name == "HALLEY_PUSH_FILTER" && v.Value == test.printed }) {
+			t.Errorf("%q is not printed as %s", env, test.printed)
+		}
 	}
 }
 

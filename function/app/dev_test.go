@@ -125,6 +125,25 @@ func TestDevReadsSettings(t *testing.T) {
 	}
 }
 
+// TestDevWithFilterLosesNothing: documents that a function does not get are not lost.
+func TestDevWithFilterLosesNothing(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_LEADERBOARD_FILTER": `{"score": [{"numeric": ["<", 20]}]}`})
+	s := openSession(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 1})
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	written, functions := s.books.totals()
+	for _, f := range functions {
+		least, most := written/2, written
+		if f.Name == "leaderboard" {
+			least, most = 20, 40 // scores count up from 0; some results are written twice
+		}
+		if f.Lost != 0 || f.Delivered < least || f.Delivered > most {
+			t.Errorf("%d written, %+v", written, f)
+		}
+	}
+}
+
 func TestDevRefusesAnotherAccount(t *testing.T) {
 	cleanEnv(t, map[string]string{
 		"HALLEY_LEASE_CONNECTION": "CosmosDB",

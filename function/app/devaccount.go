@@ -132,7 +132,8 @@ func (w *devWorld) populate(ctx context.Context, of *settings, run *DevRun) erro
 // newRun describes the run to the services of the app.
 func (w *devWorld) newRun(of *settings, rate int) *DevRun {
 	run := &DevRun{Client: w.client, Rate: rate, books: newLedger(of.App.Functions)}
-	for _, f := range of.Functions {
+	for i, f := range of.Functions {
+		run.books.functions[i].filters = len(f.Filter) > 0
 		run.Functions = append(run.Functions, DevFunction{Name: f.Name, Database: f.DatabaseName, Container: f.ContainerName, Settings: f.Own})
 	}
 	return run

@@ -10,7 +10,8 @@ import (
 
 // ledger compares the writer's documents with those that each function accepted or
 // dead-lettered. A document is lost to a function if its newest version is neither:
-// the feed may skip a version that was overwritten, but never the newest.
+// the feed may skip a version that was overwritten, but never the newest. It does not
+// know which documents a function with a filter should get, so these lose none.
 type ledger struct {
 	mu        sync.Mutex
 	documents map[string]*entry
@@ -39,7 +40,12 @@ type accepted struct {
 	Replayed        int    `json:"replayed"`        // dead letters that were accepted at the end
 	DeadLettersLeft int    `json:"deadLettersLeft"` // dead letters that are still stored
 	Lost            int    `json:"lost"`            // documents whose newest version is missing
+
+	filters bool // it does not get all documents
 }
+
+// isMissing reports whether a function lacks the newest version of a document.
+func (a *accepted) isMissing(e *entry, i int) bool { return !a.filters && e.has(i) < e.written }
 
 func newLedger(functions []string) *ledger {
 	l := &ledger{documents: map[string]*entry{}, stored: map[string]bool{}, advanced: make(chan struct{}, 1)}
@@ -68,8 +74,8 @@ func (l *ledger) wrote(id string, version int) {
 	l.writes++
 	e := l.entry(id)
 	for i := range l.functions {
-		if e.has(i) >= e.written && e.has(i) < version {
-			l.functions[i].Lost++
+		if f := &l.functions[i]; !f.filters && !f.isMissing(e, i) && e.has(i) < version {
+			f.Lost++
 		}
 	}
 	e.written = max(e.written, version)
@@ -101,7 +107,7 @@ func (l *ledger) accept(i int, docs []versioned) {
 			continue
 		}
 		f.Delivered++
-		if e.has(i) < e.written && d.Version >= e.written {
+		if f.isMissing(e, i) && d.Version >= e.written {
 			f.Lost--
 		}
 		e.seen[i] = d.Version
@@ -126,7 +132,7 @@ func (l *ledger) deadLettered(i int, id string, d versioned) {
 		l.stored[id] = true
 		f.DeadLettered++
 	}
-	if e.has(i) < e.written && d.Version >= e.written {
+	if f.isMissing(e, i) && d.Version >= e.written {
 		f.Lost--
 	}
 	e.kept[i] = max(e.kept[i], d.Version)
@@ -148,7 +154,7 @@ func (l *ledger) replayed(i, handled int, left []versioned) {
 		e.kept[i] = max(e.kept[i], d.Version)
 	}
 	for _, e := range l.documents {
-		if e.has(i) < e.written {
+		if f.isMissing(e, i) {
 			f.Lost++
 		}
 	}

@@ -42,6 +42,8 @@ func (l *lifeLog) observe(e trigger.Event) {
 		c.Retries++
 	case trigger.DeadLettered:
 		c.DeadLetters++
+	case trigger.Filtered:
+		c.Filtered += e.Changes
 	default:
 		return
 	}
@@ -67,7 +69,7 @@ func (a *App) started() {
 		a.log.Info("function started", zap.String("function", f.Name), zap.String("account", account),
 			zap.String("container", f.DatabaseName+"/"+f.ContainerName), zap.Stringer("mode", f.ChangeFeedMode),
 			zap.String("leases", f.LeaseDatabaseName+"/"+f.LeaseContainerName), zap.String("prefix", f.LeaseContainerPrefix),
-			zap.Stringer("start", f.StartFrom), zap.Stringer("deadLetters", f.DeadLetters))
+			zap.Stringer("start", f.StartFrom), zap.Stringer("deadLetters", f.DeadLetters), zap.Stringer("filter", f.Filter))
 	}
 }
 
@@ -131,5 +133,5 @@ func (l *lifeLog) tell(f trigger.FunctionStatus, every time.Duration) {
 	c := l.take(f.Name)
 	l.log.Info("progress", zap.String("function", f.Name), zap.Duration("last", every), zap.Int("ranges", len(f.Ranges)),
 		zap.Int("changes", c.Changes), zap.Int("batches", c.Batches), zap.Int("failed", c.Retries), zap.Int("deadLettered", c.DeadLetters),
-		lag, zap.Float64("behindSeconds", seconds), zap.Int("withProblem", stalled), zap.String("problem", f.Problem))
+		zap.Int("filtered", c.Filtered), lag, zap.Float64("behindSeconds", seconds), zap.Int("withProblem", stalled), zap.String("problem", f.Problem))
 }

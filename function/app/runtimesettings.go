@@ -133,7 +133,11 @@ func (f *functionSettings) problems(app *appSettings) (errs []error) {
 			errs = append(errs, fmt.Errorf("HALLEY_FUNCTIONS=%s: %v", f.Name, p)) // a field without a setting
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s=%v: %s%s", setting, value, f.reword(app, p.Reason), unitHint(setting)))
+		reason := p.Reason
+		if p.Field != "Filter" { // whose reason names fields of documents
+			reason = f.reword(app, reason) + unitHint(setting)
+		}
+		errs = append(errs, fmt.Errorf("%s=%v: %s", setting, value, reason))
 	}
 	return errs
 }

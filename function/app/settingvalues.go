@@ -127,6 +127,21 @@ func (m feedMode) String() string {
 	return "latest-version"
 }
 
+// filterSetting is a pattern or a JSON list of patterns. The zero value passes all.
+type filterSetting trigger.Filter
+
+// Decode implements [envconfig.Decoder]; an empty value is no filter.
+func (f *filterSetting) Decode(s string) (err error) {
+	*f = nil
+	if strings.TrimSpace(s) == "" {
+		return nil
+	}
+	*(*trigger.Filter)(f), err = trigger.ParseFilter(s)
+	return err
+}
+
+func (f filterSetting) String() string { return trigger.Filter(f).String() }
+
 // logLevel is the lowest level that is logged.
 type logLevel string
 

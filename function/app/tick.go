@@ -151,6 +151,6 @@ func (r drained) note() string {
 }
 
 func summarize(s trigger.Summary) string {
-	return fmt.Sprintf("%d ranges: %d idle, %d drained, %d held elsewhere, %d behind; %d changes in %d batches, %d retries, %d dead-lettered",
-		s.Ranges, s.Idle, s.Drained, s.Skipped, s.Behind, s.Changes, s.Batches, s.Retries, s.DeadLetters)
+	return fmt.Sprintf("%d ranges: %d idle, %d drained, %d held elsewhere, %d behind; %d changes in %d batches, %d retries, %d dead-lettered, %d filtered",
+		s.Ranges, s.Idle, s.Drained, s.Skipped, s.Behind, s.Changes, s.Batches, s.Retries, s.DeadLetters, s.Filtered)
 }

@@ -96,10 +96,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/progress.go", "quotedLSN(o.changes[n-1].lsn)", "quotedLSN(o.changes[n].lsn)"},
+		{"trigger/internal/delivery/progress.go", "quotedLSN(o.changes[n].lsnBefore)", "quotedLSN(o.changes[n].lsn)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
-		{"trigger/internal/delivery/progress.go", "for n > 0 && o.changes[n-1].lsn == o.changes[n].lsn {", "for false {"},
+		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
 		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && namesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
@@ -205,6 +205,18 @@ var delivery = []mutant{
 	{"bisection-second-half-first", "order per key", []edit{
 		{"trigger/internal/delivery/group.go", "rest := &group{items: g.items[half:],", "rest := &group{items: g.items[:half:half],"},
 		{"trigger/internal/delivery/group.go", "{{items: g.items[:half:half],", "{{items: g.items[half:],"},
+	}},
+	{"filtered-changes-keep-failures", "failures of a change that the feed does not show any more are forgotten", []edit{
+		{"trigger/internal/delivery/retrystate.go", "\tif len(t.byName) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.byName) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
+	}},
+	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
+		{"trigger/internal/delivery/progress.go", "p.schedule.isDue(p.endSeq))", "p.schedule.isDue(p.endSeq) || true)"},
+	}},
+	{"unreadable-document-filtered", "nothing is dropped because it cannot be judged", []edit{
+		{"trigger/internal/filter/filter.go", "return end == notJSON || results != 0", "return end != notJSON && results != 0"},
+	}},
+	{"delete-without-image-filtered", "nothing is dropped because it cannot be judged", []edit{
+		{"trigger/filter.go", "return document == nil || compiled.Passes(document)", "return document != nil && compiled.Passes(document)"},
 	}},
 	{"queued-change-overtakes", "order per key, although other keys continue while one is retried", []edit{
 		{"trigger/internal/delivery/lane.go", "if l.aside.enqueue(l.keyOf(c), c) {", "if false && l.aside.enqueue(l.keyOf(c), c) {"},

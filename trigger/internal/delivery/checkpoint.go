@@ -34,3 +34,10 @@ func (s *checkpointSchedule) isDue(seq int64) bool {
 	}
 	return false
 }
+
+// isRequestDue does the same with a position that a handler has asked for.
+func (s *checkpointSchedule) isRequestDue(seq int64) bool {
+	due := seq > s.savedSeq
+	s.savedSeq = max(s.savedSeq, seq)
+	return due
+}

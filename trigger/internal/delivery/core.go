@@ -24,6 +24,8 @@ type laneShared struct {
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
+	passed []int // of filterPage; the goroutine that takes pages owns it
+
 	pagesRead   atomic.Int64  // pages with changes that the reader has read
 	pagesTaken  atomic.Int64  // and of these: those that Run has taken in
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
@@ -35,20 +37,39 @@ type laneShared struct {
 // further page is taken.
 const maxAsideBytes = 4 << 20
 
-// takePage takes in a page and numbers its changes.
+// takePage takes in a page and numbers its changes. Those that do not pass the filter
+// are as if they were not in the page, except for its position.
 func (s *laneShared) takePage(page *feed.Page) []Item {
-	items := s.progress.addPage(page)
-	if len(items) > 0 {
+	items := s.progress.addPage(page, s.filterPage(page))
+	if len(page.Items) > 0 {
 		s.pagesTaken.Add(1)
+		s.retries.matchPage(items, page.Items[len(page.Items)-1].LSN)
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
 			s.keyOf(&items[i])
 		}
 	}
-	s.retries.matchPage(items)
+	if len(items) == 0 {
+		s.calls.ReleasePage(page)
+	}
 	s.finishItems(nil) // a page without changes is finished at once
 	return items
+}
+
+// filterPage returns the places of the changes that pass the filter, until the next call.
+func (s *laneShared) filterPage(page *feed.Page) (passed []int) {
+	passed = s.passed[:0]
+	for i := range page.Items {
+		if s.config.Passes == nil || s.config.Passes(page.Items[i].Document, page.Items[i].Previous) {
+			passed = append(passed, i)
+		}
+	}
+	s.passed = passed
+	if filtered := len(page.Items) - len(passed); filtered > 0 {
+		s.calls.CountFiltered(filtered)
+	}
+	return passed
 }
 
 // keyOf returns the order key of a change. Changes with equal keys are delivered in

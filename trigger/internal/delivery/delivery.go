@@ -5,7 +5,7 @@
 // It knows no lease, no client and no logger: its worker fills in [Calls] and
 // [Store]. The way of a change through the package:
 //
-//	page → dispatch → lane → batch → Calls.CallHandler → Verdict → Decide → finish → acknowledged prefix → Calls.AdvancePosition
+//	page → filter → dispatch → lane → batch → Calls.CallHandler → Verdict → Decide → finish → acknowledged prefix → Calls.AdvancePosition
 //
 // The retry policy is one pure function, [Decide]. A group that fails waits aside
 // with the later changes of its keys, while the other keys of its lane continue
@@ -43,6 +43,10 @@ type Config struct {
 	BlockKeys   bool // later changes of a dead-lettered change's key follow it
 	Checkpoint  Checkpoint
 
+	// Passes reports whether a change passes the filter, by its document and its previous
+	// image, each of which may be nil. If it is nil, all changes pass.
+	Passes func(document, previous []byte) bool
+
 	MaxAhead  int // changes read and not finished, from the first unfinished one, at which reading stops
 	PageItems int // changes in a page, usually at most
 
@@ -76,6 +80,8 @@ type Calls struct {
 	MadeProgress func()
 	// ReleasePage takes back a page whose bytes are not needed any more.
 	ReleasePage func(page *feed.Page)
+	// CountFiltered is told the number of changes of a page that do not pass the filter.
+	CountFiltered func(changes int)
 	// DeadLettered is told of each change that is durable in the store.
 	DeadLettered func(lane int, item *Item, l DeadLetter)
 	// ReportProblem says why a lane, or the range as a whole (AllLanes), makes no progress.

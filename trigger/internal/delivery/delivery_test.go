@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type testRange struct {
 	position string
 	released int
 	charged  int
+	filtered int
 }
 
 func newTestRange(t *testing.T) *testRange {
@@ -50,7 +52,9 @@ func newTestRange(t *testing.T) *testRange {
 var errBad = errors.New("bad change")
 
 // run delivers pages to the end.
-func (r *testRange) run(pages []*feed.Page) error {
+func (r *testRange) run(pages []*feed.Page) error { return r.deliver(r.delivery(), pages) }
+
+func (r *testRange) delivery() *Delivery {
 	calls := Calls{
 		CallHandler: r.callHandler,
 		WaitTrusted: func(ctx context.Context) error { return context.Cause(ctx) },
@@ -63,6 +67,7 @@ func (r *testRange) run(pages []*feed.Page) error {
 		ChargeBytes:     func(n int) { r.mu.Lock(); r.charged += n; r.mu.Unlock() },
 		MadeProgress:    func() {},
 		ReleasePage:     func(*feed.Page) { r.mu.Lock(); r.released++; r.mu.Unlock() },
+		CountFiltered:   func(n int) { r.mu.Lock(); r.filtered += n; r.mu.Unlock() },
 		DeadLettered:    r.deadLettered,
 		ReportProblem:   func(int, error) {},
 		PlanRetry:       func(int, []*Item, int, time.Duration) {},
@@ -73,7 +78,10 @@ func (r *testRange) run(pages []*feed.Page) error {
 		Holds: func(context.Context, string) (bool, error) { return true, nil },
 		List:  func(context.Context) (*BlockedKeys, error) { return &BlockedKeys{}, nil },
 	}
-	d := New(r.config, calls, store)
+	return New(r.config, calls, store)
+}
+
+func (r *testRange) deliver(d *Delivery, pages []*feed.Page) error {
 	source := make(chan *feed.Page)
 	go func() { // ends with the pages, or with the test's bubble
 		defer close(source)
@@ -167,33 +175,41 @@ func (r *testRange) advance(position string, _ bool) {
 }
 
 // changes makes pages of changes with the given keys. Each document says which change
-// of its key came before it.
+// of its key came before it. Those with the key filteredKey do not pass the filter.
 func changes(perPage int, keys ...string) []*feed.Page {
 	var pages []*feed.Page
+	seq := 0
 	last := map[string]int{}
 	for i, key := range keys {
 		if i%perPage == 0 {
 			pages = append(pages, &feed.Page{})
 		}
 		page := pages[len(pages)-1]
-		seq := i + 1
+		if key != filteredKey {
+			seq++
+		}
 		doc := fmt.Sprintf(`{"id":"%d","key":%q,"before":%d}`, seq, key, last[key])
 		last[key] = seq
-		page.Items = append(page.Items, cosmos.Item{LSN: int64(seq), Document: []byte(doc)})
-		page.Continuation = quotedLSN(int64(seq))
+		page.Items = append(page.Items, cosmos.Item{LSN: int64(i + 1), Document: []byte(doc)})
+		page.Continuation = quotedLSN(int64(i + 1))
 	}
 	return pages
 }
+
+const filteredKey = "filtered"
+
+func passes(document, _ []byte) bool { return !bytes.Contains(document, []byte(`"`+filteredKey+`"`)) }
 
 func previousOfKey(c *Item) int64 {
 	n, _ := strconv.ParseInt(string(cosmos.Property(c.Document, "before")), 10, 64)
 	return n
 }
 
+// complete checks that of n changes all were finished that passed the filter.
 func (r *testRange) complete(n int) {
 	r.t.Helper()
-	if len(r.finished) != n {
-		r.t.Errorf("%d of %d changes finished", len(r.finished), n)
+	if len(r.finished) != n-r.filtered {
+		r.t.Errorf("%d of %d changes finished, %d filtered", len(r.finished), n, r.filtered)
 	}
 	if want := quotedLSN(int64(n)); r.position != want {
 		r.t.Errorf("position %s, want %s", r.position, want)
@@ -220,9 +236,15 @@ func TestOrderPerKeyUnderFaults(t *testing.T) {
 				r.config.BatchWindow = time.Duration(random.IntN(3)) * 50 * time.Millisecond
 				r.call = time.Duration(random.IntN(50)) * time.Millisecond
 				poison, flaky := random.Float64()*0.05, random.Float64()*0.3
+				r.config.Passes = passes
+				filtered := max(0, random.Float64()*1.5-0.5)
 				var keys []string
 				for range 50 + random.IntN(200) {
-					keys = append(keys, fmt.Sprint("k", random.IntN(1+random.IntN(30))))
+					key := fmt.Sprint("k", random.IntN(1+random.IntN(30)))
+					if random.Float64() < filtered {
+						key = filteredKey
+					}
+					keys = append(keys, key)
 				}
 				isPoison := map[int64]bool{}
 				for i := range keys {

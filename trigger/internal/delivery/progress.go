@@ -25,6 +25,7 @@ type progress struct {
 	schedule    checkpointSchedule
 	openPages   []*openPage // in feed order, the first with unfinished changes
 	newestSeq   int64       // sequence number of the newest change
+	filtered    int         // changes of the open pages that did not pass the filter
 	endPosition string      // of the prefix; "" before its first change
 	endSeq      int64       // last change in it
 
@@ -32,14 +33,19 @@ type progress struct {
 }
 
 // position is where a change is in the feed.
-type position struct{ lsn, timestamp int64 }
+type position struct {
+	lsn, timestamp int64
+	lsnBefore      int64 // of the last change of its page with a smaller LSN, filtered ones too; 0 if there is none
+}
 
-// openPage is a page with changes that are not finished. Its bytes are released
-// before that if the unfinished changes have bytes of their own.
+// openPage is a page with changes that are not finished. Changes that did not pass the
+// filter are not in it: they are finished from the start. Its bytes are released
+// before its end if the unfinished changes have bytes of their own.
 type openPage struct {
 	feedPage     *feed.Page // nil after its bytes were released
-	continuation string
+	continuation string     // after the page, and after pages behind it of which no change passed the filter
 	changes      []position // of its changes, in order
+	filtered     int        // further changes of the page, and of pages behind it
 	seqBefore    int64      // sequence number of the last change before the page
 	unfinished   int
 	attached     int // unfinished changes that need the page's bytes
@@ -51,21 +57,37 @@ func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *p
 	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}}
 }
 
-// addPage takes in a page and numbers its changes.
-func (p *progress) addPage(page *feed.Page) []Item {
-	n := len(page.Items)
-	o := &openPage{
-		feedPage: page, continuation: page.Continuation, changes: make([]position, n), unfinished: n, attached: n, itemDone: make([]bool, n),
-		innerNamed: !p.isMerged && namesLSNs(page),
-	}
-	items := make([]Item, n)
+// addPage takes in a page and numbers its changes: those at the given places passed the
+// filter. If none did, the page's bytes are not needed.
+func (p *progress) addPage(page *feed.Page, passed []int) []Item {
+	n, filtered := len(passed), len(page.Items)-len(passed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o.seqBefore = p.newestSeq
+	p.filtered += filtered
+	if n == 0 && len(p.openPages) > 0 { // so that pages without changes do not pile up behind a failing one
+		last := p.openPages[len(p.openPages)-1]
+		last.continuation, last.filtered = page.Continuation, last.filtered+filtered
+		return nil
+	}
+	o := &openPage{
+		continuation: page.Continuation, changes: make([]position, n), filtered: filtered, seqBefore: p.newestSeq, unfinished: n, attached: n,
+		itemDone: make([]bool, n), innerNamed: !p.isMerged && namesLSNs(page),
+	}
+	if n > 0 {
+		o.feedPage = page
+	}
 	p.openPages = append(p.openPages, o)
-	for i, item := range page.Items {
+	items := make([]Item, n)
+	before, reached := int64(0), 0
+	for i, at := range passed {
+		for ; reached < at; reached++ {
+			if lsn := page.Items[reached].LSN; lsn != page.Items[reached+1].LSN {
+				before = lsn
+			}
+		}
+		item := page.Items[at]
 		p.newestSeq++
-		o.changes[i] = position{item.LSN, item.Timestamp}
+		o.changes[i] = position{item.LSN, item.Timestamp, before}
 		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
 	}
 	return items
@@ -105,29 +127,27 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 			released = append(released, o.detachOne()...)
 		}
 	}
-	end, seq, requested := p.endPosition, p.endSeq, ""
+	end, seq, requested, requestedSeq := p.endPosition, p.endSeq, "", int64(0)
 	for len(p.openPages) > 0 {
 		o := p.openPages[0]
 		done := o.finishedPrefix()
 		if at, n, named := o.positionWithin(done); named {
 			end, seq = at, o.seqBefore+int64(n)
 		}
-		if at, _, named := o.positionWithin(min(done, int(p.schedule.requestedSeq-o.seqBefore))); named {
-			requested = at
+		if at, n, named := o.positionWithin(min(done, int(p.schedule.requestedSeq-o.seqBefore))); named {
+			requested, requestedSeq = at, o.seqBefore+int64(n)
 		}
 		if o.unfinished > 0 {
 			break
 		}
-		if o.feedPage != nil { // a page without changes
-			released, o.feedPage = append(released, o.feedPage), nil
-		}
 		pageFinished = pageFinished || len(o.changes) > 0
+		p.filtered -= o.filtered
 		p.openPages = p.openPages[1:]
 	}
 	p.endSeq = max(p.endSeq, seq)
 	if end != p.endPosition && !p.isBehind(end) {
 		p.endPosition = end
-		p.savePrefix(requested)
+		p.savePrefix(requested, requestedSeq)
 	}
 	return released, pageFinished
 }
@@ -174,11 +194,16 @@ func (p *progress) detachItems(items []*Item) (released []*feed.Page, copied int
 	return released, copied
 }
 
+// filteredPerChange is the number of filtered changes that count as one in the distance
+// of the reader from the first unfinished change. They only cost the next owner a read;
+// but if they did not count, it might have to read without end.
+const filteredPerChange = 10
+
 // ahead returns the number of changes from the first unfinished one to the newest.
 func (p *progress) ahead() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return int(p.newestSeq - p.finishedSeq())
+	return int(p.newestSeq-p.finishedSeq()) + p.filtered/filteredPerChange
 }
 
 // finished returns the sequence number before the first unfinished change.
@@ -207,19 +232,21 @@ func (p *progress) requestCheckpoint(seq int64) {
 	defer p.mu.Unlock()
 	p.schedule.requestedSeq = max(p.schedule.requestedSeq, seq)
 	if p.schedule.setting.Manual && p.endPosition != "" && p.endSeq <= p.schedule.requestedSeq {
-		p.savePrefix(p.endPosition)
+		p.savePrefix(p.endPosition, p.endSeq)
 	}
 }
 
 // savePrefix passes the end of the prefix on as the checkpoint setting says. requested
-// is the last position that a manual checkpoint may hold, "" if it has not moved.
-func (p *progress) savePrefix(requested string) {
+// is the last position that a manual checkpoint may hold, "" if it has not moved, and
+// requestedSeq the last change before it. If only filtered changes were passed, the
+// position goes with the next write.
+func (p *progress) savePrefix(requested string, requestedSeq int64) {
 	switch {
 	case !p.schedule.setting.Manual:
 		p.advancePosition(p.endPosition, p.schedule.isDue(p.endSeq))
 	case requested != "" && requested != p.requestedEnd:
 		p.requestedEnd = requested
-		p.advancePosition(requested, true)
+		p.advancePosition(requested, p.schedule.isRequestDue(requestedSeq))
 	}
 }
 
@@ -231,8 +258,8 @@ func (o *openPage) finishedPrefix() int {
 	return slices.Index(o.itemDone, false)
 }
 
-// positionWithin names the last position after at most n changes of the page, and
-// counts the changes before it. named is false if there is no such position. A
+// positionWithin names the last position before change n of the page, and counts the
+// changes before it. named is false if there is no such position. A
 // transaction shares one LSN and is never divided.
 func (o *openPage) positionWithin(n int) (position string, changes int, named bool) {
 	if n >= len(o.changes) {
@@ -241,10 +268,10 @@ func (o *openPage) positionWithin(n int) (position string, changes int, named bo
 	for n > 0 && o.changes[n-1].lsn == o.changes[n].lsn {
 		n--
 	}
-	if n <= 0 || !o.innerNamed {
+	if n < 0 || !o.innerNamed || o.changes[n].lsnBefore == 0 {
 		return "", 0, false
 	}
-	return quotedLSN(o.changes[n-1].lsn), n, true
+	return quotedLSN(o.changes[n].lsnBefore), n, true
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.

@@ -12,7 +12,7 @@ func TestPositionDoesNotMoveBack(t *testing.T) {
 	var saved []string
 	p := newProgress(Checkpoint{}, func(position string, _ bool) { saved = append(saved, position) }, false)
 	for _, continuation := range []string{`"9"`, `"7"`, `"10"`} {
-		p.addPage(&feed.Page{NotModified: true, Continuation: continuation})
+		p.addPage(&feed.Page{NotModified: true, Continuation: continuation}, nil)
 		p.finishItems(nil)
 	}
 	if got := fmt.Sprint(saved); got != `["9" "10"]` {

@@ -126,12 +126,12 @@ func (t *retryRecords) encodeProperty() string {
 }
 
 // matchPage links the records of earlier owners with the changes of a page that
-// begin their groups. It drops records that the feed has skipped: their documents
-// have been overwritten.
-func (t *retryRecords) matchPage(page []Item) {
+// begin their groups. It drops records that the feed has skipped up to the page's last
+// LSN: their documents have been overwritten, or do not pass the filter.
+func (t *retryRecords) matchPage(page []Item, reached int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byName) == 0 || len(page) == 0 {
+	if len(t.byName) == 0 {
 		return
 	}
 	for i := range page {
@@ -140,7 +140,6 @@ func (t *retryRecords) matchPage(page []Item) {
 			page[i].resumedRecord = r
 		}
 	}
-	reached := page[len(page)-1].LSN
 	maps.DeleteFunc(t.byName, func(_ string, r *retryRecord) bool { return !r.wasMatched && feed.NameLSN(r.First) <= reached })
 }
 
