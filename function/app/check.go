@@ -15,7 +15,8 @@ import (
 const checkTime = 30 * time.Second
 
 func (o Options) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var dev *bool
+	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check settings, accounts, permissions and packaging",
 		Long: `Check prints the effective settings with their source, then tries what the
@@ -30,15 +31,25 @@ what to change, and the exit code is then 1.
 Secrets are not printed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *dev {
+				return o.checkDev(cmd.Context(), cmd.OutOrStdout())
+			}
 			return o.check(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
+	dev = devFlag(c)
+	return c
 }
 
 // check prints a report to out. Its error says only how many checks failed.
 func (o Options) check(ctx context.Context, out io.Writer) error {
-	r := &report{out: out}
 	s, err := loadSettings(o)
+	return checkLoaded(ctx, s, err, out)
+}
+
+// checkLoaded reports on settings, or on the error of loading them.
+func checkLoaded(ctx context.Context, s *settings, err error, out io.Writer) error {
+	r := &report{out: out}
 	if err == nil {
 		r.settings(s.Values)
 	}
