@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
-	"halley/function/app/internal/connection"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -288,7 +287,7 @@ func (a accounts) client(f functionSettings, name connectionName) (*cosmos.Clien
 	if client, ok := a.clients[key]; ok {
 		return client, nil
 	}
-	c, err := connection.Resolve(name, f.credential)
+	c, err := f.connections.Resolve(name)
 	if err != nil {
 		return nil, err
 	}

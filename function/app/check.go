@@ -16,6 +16,7 @@ const checkTime = 30 * time.Second
 
 func (o Options) checkCommand() *cobra.Command {
 	var sample string
+	var dev *bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check settings, accounts, permissions and packaging",
@@ -37,17 +38,26 @@ Secrets are not printed.`,
 			if sample != "" {
 				return o.checkSample(sample, cmd.OutOrStdout())
 			}
+			if *dev {
+				return o.checkDev(cmd.Context(), cmd.OutOrStdout())
+			}
 			return o.check(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&sample, "sample", "", "show which documents of this file pass the filters")
+	dev = devFlag(c)
 	return c
 }
 
 // check prints a report to out. Its error says only how many checks failed.
 func (o Options) check(ctx context.Context, out io.Writer) error {
-	r := &report{out: out}
 	s, err := loadSettings(o)
+	return checkLoaded(ctx, s, err, out)
+}
+
+// checkLoaded reports on settings, or on the error of loading them.
+func checkLoaded(ctx context.Context, s *settings, err error, out io.Writer) error {
+	r := &report{out: out}
 	if err == nil {
 		r.settings(s.Values)
 	}

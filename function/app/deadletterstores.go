@@ -68,7 +68,7 @@ func containerKind() storeKind {
 func linkedKind(k deadletter.Kind) storeKind {
 	row := storeKind{kind: k.Name, placeholder: k.Placeholder, checkName: k.CheckName, keeps: true, connected: true, placeholderStore: unopened{}}
 	row.open = func(_ accounts, f functionSettings, _ *zap.Logger) (trigger.DeadLetters, error) {
-		store, err := k.Open(f.DeadLetters.name, deadletter.Connection{Name: string(f.DeadLettersConnection), Credential: f.credential})
+		store, err := k.Open(f.DeadLetters.name, deadletter.Connection{Name: string(f.DeadLettersConnection), Credential: f.connections.Unnamed})
 		if err != nil {
 			return nil, fmt.Errorf("%s=%s: %w", f.setting("DEAD_LETTERS_CONNECTION"), f.DeadLettersConnection, err)
 		}

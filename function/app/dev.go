@@ -21,8 +21,11 @@ const (
 // devOptions are the flags of the command dev.
 type devOptions struct {
 	For        time.Duration // 0: until a signal
-	Rate       int           // writes per second
+	Addr       string        // of the account; "" is defaultAddr, or another if that is taken
 	Data       string        // directory of the account; "": memory
+	Seeds      []string      // files of documents; nil: those of seedDir
+	Watch      bool
+	Rate       int           // documents that the app's load writes per second
 	SplitAfter time.Duration // 0: no split
 	Hosts      int
 	Poison     int // one in so many documents; 0: none
@@ -40,23 +43,26 @@ func (o Options) devCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the app on an embedded account",
-		Long: `Dev runs everything in this process: an embedded account with the containers of
-the app, the servers and the load that the app has for this command, the
-handlers, and one or more hosts that share the leases.
+		Long: `Dev runs the app as the command run does, against an embedded account with the
+containers that the app monitors and expects. Other programs can write to the
+account: dev prints its connection string. It ends after --for, or with Ctrl-C:
+the handlers catch up, the hosts release their leases, and a verdict says
+whether each change was handled. If not, the exit code is 1.
 
-It ends after --for, or with Ctrl-C: the load stops, the handlers catch up,
-the hosts release their leases. The summary tells what was written, delivered,
-redelivered and lost. A document is lost if its newest version was neither
-accepted by some function nor stored as its dead letter. If anything was lost,
-the exit code is 1.
+A file dev/NAME.jsonl has documents for the container NAME, one JSON object on
+each line. Dev writes those that the account lacks, and each line that is added
+or changed while it runs. With --seed FILE, or --seed NAME=FILE, it reads these
+files instead.
+
+With --watch dev builds the app again when a Go file of its module changes, and
+replaces the running handlers. The account, its data and its port stay.
 
 With --poison N every handler fails on one in N documents. Such a document is
 isolated and dead-lettered, while the others continue. At the end the poison is
 cured and the dead letters are replayed, which leaves the store empty.
 
-Dev opens the app as the command run does, with shorter intervals and the
-embedded services as defaults. Settings in the environment override these; a
-connection to another account is refused.`,
+Dev presets short intervals; check --dev shows them. Settings in the
+environment override all presets. A connection to another account is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
@@ -67,8 +73,11 @@ connection to another account is refused.`,
 	}
 	f := c.Flags()
 	f.DurationVar(&flags.For, "for", 0, "end after this long (default: at Ctrl-C)")
-	f.IntVar(&flags.Rate, "rate", 100, "documents that the load of the app writes per second")
+	f.StringVar(&flags.Addr, "addr", "", "loopback address of the account (default: "+defaultAddr+", or a free port if that is taken)")
 	f.StringVar(&flags.Data, "data", "", "directory that keeps the account over restarts (default: in memory)")
+	f.StringArrayVar(&flags.Seeds, "seed", nil, "documents to write, as FILE or CONTAINER=FILE; may be repeated (default: the files dev/CONTAINER.jsonl)")
+	f.BoolVar(&flags.Watch, "watch", false, "build and restart the handlers when a Go file changes")
+	f.IntVar(&flags.Rate, "rate", 100, "documents that the load of the app writes per second, if it has one")
 	f.DurationVar(&flags.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
 	f.IntVar(&flags.Hosts, "hosts", 1, "hosts that share the leases")
 	f.IntVar(&flags.Poison, "poison", 0, "make one in so many documents poison for the handlers (default: none)")
@@ -90,22 +99,25 @@ func (o devOptions) check() error {
 		return fmt.Errorf("--hosts %d: run 1 to %d hosts", o.Hosts, maxHosts)
 	case o.Poison < 0:
 		return fmt.Errorf("--poison %d: must not be negative", o.Poison)
+	case o.Watch && o.Hosts > 1:
+		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
+	case o.Watch && o.Poison > 0:
+		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
 	}
 	return nil
 }
 
-// errLost makes the exit code 1; the summary has told the rest.
-var errLost = fmt.Errorf("changes were lost, or not handled within %v of the last write", catchUpTime)
+// errUnhandled makes the exit code 1; the verdict has told the rest.
+var errUnhandled = errors.New("not every change was handled")
 
-// devMain runs dev with its output: nothing but the summary goes to stdout
-// when that is JSON.
+// devMain runs dev with its output: nothing but the summary goes to stdout when that
+// is JSON.
 func (o Options) devMain(ctx context.Context, flags devOptions, stdout, stderr io.Writer) error {
 	out := stdout
 	if flags.JSON {
 		out = stderr
 	}
-	show := newProgress(out, isTerminal(out))
-	s, err := o.dev(ctx, flags, show)
+	s, err := o.dev(ctx, flags, newScreen(out))
 	if err != nil {
 		return err
 	}
@@ -116,35 +128,58 @@ func (o Options) devMain(ctx context.Context, flags devOptions, stdout, stderr i
 	} else {
 		err = s.print(stdout)
 	}
-	if err == nil && s.Lost > 0 {
-		err = errLost
+	if err == nil && !s.handled() {
+		err = errUnhandled
 	}
 	return err
 }
 
 // dev runs the app until flags.For has passed or ctx ends, and sums up.
-func (o Options) dev(ctx context.Context, flags devOptions, show *progress) (result devSummary, err error) {
-	world, err := openWorld(ctx, o, flags.Data)
+func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (result devSummary, err error) {
+	world, err := openWorld(ctx, o, flags)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	settings, err := world.settings(flags.Poison > 0)
+	if err := world.load(ctx, flags); err != nil {
+		return result, err
+	}
+	world.printHeader(show, flags)
+	s := newSession(flags, world, show)
+	if flags.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, flags.For)
+		defer cancel()
+	}
+	if flags.Watch {
+		return s.watch(ctx)
+	}
+	restore, err := show.takeStdout()
 	if err != nil {
 		return result, err
 	}
-	run := world.newRun(settings, flags.Rate)
-	if err := world.populate(ctx, settings, run); err != nil {
-		return result, err
-	}
-	s, err := newSession(ctx, flags, world, settings, run, show, jsonLogger(show, settings.App.LogLevel))
-	if err != nil {
+	defer restore()
+	if err := s.open(context.WithoutCancel(ctx), devLogger(show, world.settings.App)); err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	began := time.Now()
-	if err := s.run(ctx); err != nil {
-		return result, err
+	return s.run(ctx)
+}
+
+// checkDev runs the checks on an app as dev opens it.
+func (o Options) checkDev(ctx context.Context, out io.Writer) (err error) {
+	world, err := openWorld(ctx, o, devOptions{Addr: "127.0.0.1:0"})
+	if err != nil {
+		return err
 	}
-	return s.summary(time.Since(began)), nil
+	defer func() { err = errors.Join(err, world.Close()) }()
+	if err := world.load(ctx, devOptions{Rate: 1, Hosts: 1, Seeds: []string{}}); err != nil {
+		return err
+	}
+	return checkLoaded(ctx, world.settings, nil, out)
+}
+
+// devFlag adds the flag with which the command check looks at dev.
+func devFlag(c *cobra.Command) *bool {
+	return c.Flags().Bool("dev", false, "check the app as the command dev runs it: with its presets, on an embedded account")
 }

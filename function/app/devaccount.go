@@ -8,133 +8,222 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"sync"
 
 	"halley/function/app/internal/connection"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
-// devWorld is the embedded account of a development run and the app's services.
+// defaultAddr is the address of the account, where all local emulators are expected.
+const defaultAddr = "127.0.0.1:8081"
+
+// devWorld is the world of a development run: a served account, the app's services, and
+// the settings that follow from both.
 type devWorld struct {
 	app      Options
 	account  *emulator.Account
 	client   *cosmos.Client
 	services *DevServices
+	settings *settings
+	run      *DevRun
+	seeds    []*seedFile
+
+	stop   context.CancelFunc
+	served sync.WaitGroup
+	failed error // of serving; read it after served
 }
 
-// openWorld opens the account and starts the services. data is the account's
-// directory, "" for memory. Close the world after use.
-func openWorld(ctx context.Context, of Options, data string) (*devWorld, error) {
-	account, err := emulator.New(&emulator.Options{Data: data})
+// openWorld opens the account, serves it and starts the services. Close the world after
+// use.
+func openWorld(ctx context.Context, of Options, flags devOptions) (*devWorld, error) {
+	account, err := emulator.New(&emulator.Options{Data: flags.Data})
 	if err != nil {
 		return nil, err
 	}
-	w := &devWorld{app: of, account: account, services: &DevServices{}}
+	w := &devWorld{app: of, account: account, services: &DevServices{}, stop: func() {}}
+	if err := w.serve(context.WithoutCancel(ctx), flags.Addr); err != nil {
+		return nil, errors.Join(err, account.Close())
+	}
 	if w.client, err = embeddedClient(account); err == nil {
 		var services *DevServices
 		if services, err = of.startServices(ctx); err == nil {
 			w.services = services
-			return w, nil
 		}
 	}
-	return nil, errors.Join(err, account.Close())
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
 }
 
 // Close stops the services, then the account.
 func (w *devWorld) Close() error {
-	return errors.Join(w.services.close(), w.account.Close())
+	err := w.services.close()
+	w.stop()
+	w.served.Wait()
+	return errors.Join(err, w.failed, w.account.Close())
 }
 
-// presets are defaults of settings in a development run: the embedded account, and
-// intervals that show within seconds what takes minutes in production. The app's
-// services override each, and the environment overrides both.
-func (w *devWorld) presets(poison bool) map[string]string {
-	level := "error"
-	if poison {
-		level = "fatal" // else every failure on a poison document would be a line
+// serve opens the account to other programs at addr. If that is "", it is defaultAddr,
+// or a free port if another program has that one.
+func (w *devWorld) serve(ctx context.Context, addr string) error {
+	err := w.serveAt(ctx, cmp.Or(addr, defaultAddr))
+	if err != nil && addr == "" {
+		err = w.serveAt(ctx, "127.0.0.1:0")
 	}
-	presets := map[string]string{
+	return err
+}
+
+// serveAt returns when the account accepts connections, or an error if it cannot.
+func (w *devWorld) serveAt(ctx context.Context, addr string) error {
+	ctx, w.stop = context.WithCancel(ctx)
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	w.served.Go(func() {
+		err := w.account.Serve(ctx, emulator.ServeOptions{Addr: addr, Ready: func(string) { close(ready) }})
+		ended <- err
+		select {
+		case <-ready:
+			w.failed = err
+		default: // the error is returned below
+		}
+	})
+	select {
+	case <-ready:
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+// load reads the settings, creates the containers, and writes the documents.
+func (w *devWorld) load(ctx context.Context, flags devOptions) (err error) {
+	if w.settings, err = w.loadSettings(flags.Poison > 0); err != nil {
+		return err
+	}
+	w.run = &DevRun{Client: w.client, Rate: flags.Rate, books: newLedger(w.settings.App.Functions)}
+	for i, f := range w.settings.Functions {
+		w.run.books.functions[i].filters = len(f.Filter) > 0
+		w.run.Functions = append(w.run.Functions, DevFunction{Name: f.Name, Database: f.DatabaseName, Container: f.ContainerName, Settings: f.Own})
+	}
+	if err := w.createContainers(ctx); err != nil {
+		return err
+	}
+	if w.seeds, err = w.openSeeds(ctx, flags.Seeds); err != nil {
+		return err
+	}
+	for _, seed := range w.seeds {
+		if err := seed.writeMissing(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preset are the defaults of a development run: the embedded account, and intervals
+// that show within seconds what takes minutes in production. The app's services
+// override each.
+func (w *devWorld) preset(poison bool) preset {
+	database, container := w.app.Name, w.app.Handlers[0].Name
+	if len(w.app.Containers) > 0 {
+		first := w.app.Containers[0]
+		database, container = cmp.Or(first.Database, database), first.Name
+	}
+	p := preset{emulator: w.account.Endpoint(), settings: map[string]string{
 		"HALLEY_OWNER":                     "dev",
-		"HALLEY_LOG_LEVEL":                 level,
+		"HALLEY_LOG_LEVEL":                 "warn",
 		"HALLEY_CONNECTION":                connection.Emulator,
-		"HALLEY_DATABASE_NAME":             w.app.Name,
+		"HALLEY_DATABASE_NAME":             database,
+		"HALLEY_CONTAINER_NAME":            container,
 		"HALLEY_START_FROM":                "beginning",
 		"HALLEY_FEED_POLL_DELAY":           "200ms",
 		"HALLEY_LEASE_ACQUIRE_INTERVAL":    "1s",
 		"HALLEY_LEASE_RENEW_INTERVAL":      "2s",
 		"HALLEY_LEASE_EXPIRATION_INTERVAL": "10s",
-		"HALLEY_RETRY_MIN":                 "1ms",
-		"HALLEY_RETRY_MAX":                 "20ms",
+		"HALLEY_RETRY_MAX":                 "1s",
 		"HALLEY_BREAKER_LIMIT":             "unlimited",
+	}}
+	maps.Copy(p.settings, w.services.Settings)
+	if poison {
+		p.settings["HALLEY_LOG_LEVEL"] = "fatal" // else every failure on a poison document would be a line
+		p.settings["HALLEY_RETRY_MIN"], p.settings["HALLEY_RETRY_MAX"] = "1ms", "20ms"
 	}
-	maps.Copy(presets, w.services.Settings)
-	return presets
+	return p
 }
 
-// settings reads the settings of a development run. A connection to another
-// account than the embedded one is refused: its requests would not go there.
-func (w *devWorld) settings(poison bool) (*settings, error) {
-	loaded, err := loadSettingsOver(w.presets(poison), w.app)
+// loadSettings reads the settings. A connection to another account is refused: its
+// requests would not go to this one.
+func (w *devWorld) loadSettings(poison bool) (*settings, error) {
+	loaded, err := loadPreset(w.app, w.preset(poison))
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range loaded.Functions {
 		for name, to := range map[string]connectionName{"CONNECTION": f.Connection, "LEASE_CONNECTION": f.LeaseConnection} {
-			c, err := connection.Resolve(to, f.credential)
+			c, err := f.connections.Resolve(to)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.setting(name), err)
 			}
-			if c.Endpoint != connection.EmulatorEndpoint {
-				return nil, fmt.Errorf("%s=%s is another account: the command dev runs on its embedded account only, so remove the setting or use the command run",
-					f.setting(name), to)
+			if c.Endpoint != w.account.Endpoint() {
+				return nil, fmt.Errorf("%s=%s is another account, %s: the command dev runs on its embedded account only, at %s; remove the setting, or use the command run",
+					f.setting(name), to, c.Endpoint, w.account.Endpoint())
 			}
 		}
 	}
 	return loaded, nil
 }
 
-// populate creates the containers of the app and those that the settings name, and
-// writes the seed.
-func (w *devWorld) populate(ctx context.Context, of *settings, run *DevRun) error {
+// createContainers creates the containers of the services, of the app, and those that
+// the settings name. Containers that exist stay as they are.
+func (w *devWorld) createContainers(ctx context.Context) error {
 	if w.services.Prepare != nil {
-		if err := w.services.Prepare(ctx, run); err != nil {
+		if err := w.services.Prepare(ctx, w.run); err != nil {
 			return err
 		}
 	}
-	for _, c := range w.app.Containers {
-		c.Database = cmp.Or(c.Database, w.app.Name)
-		if err := run.Create(ctx, c); err != nil {
-			return err
-		}
-		for _, document := range c.Seed {
-			if err := seed(ctx, w.client.Container(c.Database, c.Name), c.definition().PartitionKey.Paths, document); err != nil {
-				return err
-			}
-		}
-	}
-	for _, f := range of.Functions {
-		needed := []Container{
-			{Database: f.DatabaseName, Name: f.ContainerName},
-			{Database: f.LeaseDatabaseName, Name: f.LeaseContainerName},
-		}
+	needed := w.expected()
+	for _, f := range w.settings.Functions {
+		needed = append(needed,
+			Container{Database: f.DatabaseName, Name: f.ContainerName},
+			Container{Database: f.LeaseDatabaseName, Name: f.LeaseContainerName})
 		if in, ok := f.deadLetterContainer(); ok {
 			needed = append(needed, Container{Database: in.database, Name: in.container})
 		}
-		for _, c := range needed {
-			if err := run.Create(ctx, c); err != nil {
-				return err
-			}
+	}
+	for _, c := range needed {
+		if err := w.run.Create(ctx, c); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// newRun describes the run to the services of the app.
-func (w *devWorld) newRun(of *settings, rate int) *DevRun {
-	run := &DevRun{Client: w.client, Rate: rate, books: newLedger(of.App.Functions)}
-	for i, f := range of.Functions {
-		run.books.functions[i].filters = len(f.Filter) > 0
-		run.Functions = append(run.Functions, DevFunction{Name: f.Name, Database: f.DatabaseName, Container: f.ContainerName, Settings: f.Own})
+// expected are the containers of the app's options, with their databases.
+func (w *devWorld) expected() []Container {
+	var all []Container
+	for _, c := range w.app.Containers {
+		c.Database = cmp.Or(c.Database, w.app.Name)
+		all = append(all, c)
 	}
-	return run
+	return all
+}
+
+// childEnv is the environment of another process that runs the app in this world, with
+// this format of its log.
+func (w *devWorld) childEnv(format logFormat) []string {
+	env := os.Environ()
+	presets := w.preset(false).settings
+	presets["HALLEY_LOG_FORMAT"] = string(format)
+	for name, value := range presets {
+		if os.Getenv(name) == "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for _, f := range w.settings.Functions {
+		for _, to := range []connectionName{f.Connection, f.LeaseConnection} {
+			env = append(env, string(to)+"="+w.account.ConnectionString())
+		}
+	}
+	return env
 }

@@ -16,54 +16,64 @@ import (
 	"halley/trigger"
 )
 
-// catchUpTime is the time that handlers get after the last write.
-const catchUpTime = 30 * time.Second
+// Handlers get catchUpTime after the last write, and less if they make no progress for
+// standstillTime.
+const (
+	catchUpTime    = 30 * time.Second
+	standstillTime = 10 * time.Second
+)
 
-// session is one development run: hosts of the app, its load, and the records of
+// session is one development run: the hosts of the app, its load, and the records of
 // both.
 type session struct {
-	options  devOptions
-	world    *devWorld
-	settings *settings
-	load     *DevRun
-	show     *progress
-	books    *ledger
-	at       *positions
-	poison   *poison
-	apps     []*App // one for each host, as separate processes would have
+	options devOptions
+	world   *devWorld
+	show    *screen
+	books   *ledger
+	at      *positions
+	poison  *poison
+	lags    accounts // to look at the lag with, as the command status does
+	apps    []*App   // one for each host, as separate processes would have; none if another process has them
+	began   time.Time
+	looked  time.Time // at seen; only the goroutine of the live line uses both
+	seen    []functionLag
 }
 
-// newSession opens the app once for each host, with one ledger between
-// the runtime and the handlers of all. Close the session after use.
-func newSession(ctx context.Context, o devOptions, world *devWorld, of *settings, run *DevRun, show *progress, log *zap.Logger) (*session, error) {
+func newSession(o devOptions, world *devWorld, show *screen) *session {
 	s := &session{
-		options: o, world: world, settings: of, load: run, show: show,
-		books: run.books, at: newPositions(), poison: &poison{oneIn: o.Poison},
+		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
+		poison: &poison{oneIn: o.Poison}, lags: newAccounts(nil), began: time.Now(),
 	}
-	for i := range o.Hosts {
-		own := *of
+	s.books.loose = world.services.Load == nil
+	return s
+}
+
+// open opens the app once for each host, with one ledger between the runtime and the
+// handlers of all. Close the session after use.
+func (s *session) open(ctx context.Context, log *zap.Logger) error {
+	for i := range s.options.Hosts {
+		own := *s.world.settings
 		own.App.Owner += "-" + strconv.Itoa(i+1)
 		a, err := openApp(ctx, &own, appOptions{
-			grace:     time.Duration(of.App.StopGrace),
-			transport: world.account,
-			wrap:      s.watch,
-			observe:   s.at.of(own.App.Owner),
+			grace:   time.Duration(own.App.StopGrace),
+			wrap:    s.observeFunction,
+			observe: s.at.of(own.App.Owner),
 		}, log)
 		if err != nil {
-			return nil, errors.Join(err, s.Close())
+			return errors.Join(err, s.Close())
 		}
 		s.apps = append(s.apps, a)
 	}
-	return s, nil
+	return nil
 }
 
-// watch puts the poison and the ledger before a function's handler, and the
-// ledger before its store. A store that keeps nothing is not watched: a change
-// that it drops is lost.
-func (s *session) watch(fn *trigger.Function) {
-	i := slices.Index(s.settings.App.Functions, fn.Name)
+// observeFunction puts the poison and the ledger before a function's handler, and the
+// ledger before its store. A store that keeps nothing is not observed: a change that it
+// drops is lost.
+func (s *session) observeFunction(fn *trigger.Function) {
+	i := slices.Index(s.world.settings.App.Functions, fn.Name)
 	fn.Handler = s.books.watch(i, s.poison.into(fn.Handler))
-	if s.settings.Functions[i].DeadLetters.row().keeps {
+	if s.world.settings.Functions[i].DeadLetters.row().keeps {
 		fn.DeadLetters = notedDeadLetters{fn.DeadLetters, s.books, i}
 	}
 }
@@ -74,13 +84,14 @@ func (s *session) Close() error {
 	for _, a := range s.apps {
 		errs = append(errs, a.Close())
 	}
+	s.apps = nil
 	return errors.Join(errs...)
 }
 
-// run writes until the time is up, ctx ends or a host fails, lets the handlers
-// catch up, stops the hosts and replays dead letters. The handlers and hosts
-// outlive ctx.
-func (s *session) run(ctx context.Context) error {
+// run lets the load write until ctx ends or a host fails, lets the handlers catch up,
+// stops the hosts, and replays what the poison has put into the stores. The handlers
+// and hosts outlive ctx.
+func (s *session) run(ctx context.Context) (devSummary, error) {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	var running sync.WaitGroup
@@ -92,46 +103,106 @@ func (s *session) run(ctx context.Context) error {
 		})
 	}
 	s.write(ctx, working)
-	s.show.say("writing has ended; waiting for the handlers")
-	catching, cancel := context.WithTimeout(working, catchUpTime)
-	s.books.wait(catching)
-	cancel()
+	lags := s.catchUp(working)
 	failure := context.Cause(working)
 	stop(nil)
 	running.Wait()
 	if failure != nil {
-		return failure
+		return devSummary{}, failure
 	}
-	replaying, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpTime)
-	defer cancel()
-	return s.replay(replaying)
+	if s.poison.oneIn > 0 {
+		replaying, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpTime)
+		defer cancel()
+		if err := s.replay(replaying); err != nil {
+			return devSummary{}, err
+		}
+	}
+	return s.summary(lags), nil
 }
 
-// hosts lists the hosts of all applications.
-func (s *session) hosts() (hosts []*trigger.Host) {
-	for _, a := range s.apps {
-		hosts = append(hosts, a.hosts...)
-	}
-	return hosts
-}
-
-// write runs the load, the splitting and the progress line until either context
-// ends or the time is up.
+// write runs the load, the splitting and the live line until either context ends.
 func (s *session) write(ctx, working context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(working, cancel)()
-	if s.options.For > 0 {
-		defer time.AfterFunc(s.options.For, cancel).Stop()
-	}
 	var around sync.WaitGroup
 	around.Go(func() { s.reshape(ctx) })
-	around.Go(func() { s.show.follow(ctx, s.books, s.hosts()) })
+	around.Go(func() { s.show.follow(ctx, s.state) })
+	for _, seed := range s.world.seeds {
+		around.Go(func() { seed.follow(ctx, s.show.say) })
+	}
 	if load := s.world.services.Load; load != nil {
-		load(ctx, s.load)
+		load(ctx, s.world.run)
 	}
 	<-ctx.Done()
 	around.Wait()
+}
+
+// catchUp waits until the functions have handled all changes, as long as they make
+// progress, and returns the lag of each.
+func (s *session) catchUp(ctx context.Context) []functionLag {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
+	defer cancel()
+	s.show.say("waiting for the handlers; Ctrl-C ends at once")
+	before, since := "", time.Now()
+	for {
+		lags := s.look(context.WithoutCancel(ctx))
+		left := s.books.lost()
+		for _, l := range lags {
+			if left += int(l.Changes); !l.Known {
+				left++
+			}
+		}
+		_, functions := s.books.totals()
+		if now := fmt.Sprint(left, functions); now != before {
+			before, since = now, time.Now()
+		}
+		if left == 0 || time.Since(since) >= standstillTime || !pause(ctx, 50*time.Millisecond) {
+			return lags
+		}
+	}
+}
+
+// look returns the lag of each function.
+func (s *session) look(ctx context.Context) (lags []functionLag) {
+	for _, f := range s.world.settings.Functions {
+		lags = append(lags, lagOf(ctx, f, s.lags))
+	}
+	return lags
+}
+
+// state is what the live line shows. If another process has the handlers, it is what
+// their leases say, at most once a second.
+func (s *session) state() devState {
+	st := devState{After: time.Since(s.began), Loaded: s.world.services.Load != nil, Counted: !s.options.Watch}
+	st.Written, st.Functions = s.books.totals()
+	if s.options.Watch {
+		if time.Since(s.looked) >= time.Second {
+			s.seen, s.looked = s.look(context.Background()), time.Now()
+		}
+		for i, l := range s.seen {
+			st.Functions[i].Behind = l.Changes
+		}
+		return st
+	}
+	ranges := map[string]int64{}
+	for _, a := range s.apps {
+		for _, host := range a.Status() {
+			for _, f := range host.Functions {
+				st.Leases += len(f.Ranges)
+				for _, r := range f.Ranges {
+					ranges[f.Name] += r.Behind
+				}
+			}
+		}
+	}
+	for i := range st.Functions {
+		f := &st.Functions[i]
+		if f.Behind = ranges[f.Name]; st.Loaded {
+			f.Behind = int64(f.Lost)
+		}
+	}
+	return st
 }
 
 // reshape splits the first range after --split-after, and merges its halves after
@@ -141,29 +212,25 @@ func (s *session) reshape(ctx context.Context) {
 	if d == 0 || !pause(ctx, d) {
 		return
 	}
-	children, err := s.split(ctx)
+	container := s.world.run.Monitored()[0]
+	ranges, err := container.Ranges(ctx)
 	if err != nil {
-		show.say(err.Error())
+		show.say(errorText(err))
+		return
+	}
+	children, err := s.world.account.Split(container.Database(), container.Name(), ranges[0].ID)
+	if err != nil {
+		show.say(errorText(err))
 		return
 	}
 	show.say(fmt.Sprintf("a range was split into %s and %s", children[0], children[1]))
 	if !pause(ctx, d) {
 		return
 	}
-	container := s.load.Monitored()[0]
 	child, err := s.world.account.Merge(container.Database(), container.Name(), children...)
 	if err != nil {
-		show.say(err.Error())
+		show.say(errorText(err))
 		return
 	}
 	show.say(fmt.Sprintf("ranges %s and %s were merged into %s", children[0], children[1], child))
-}
-
-func (s *session) split(ctx context.Context) (children []string, err error) {
-	container := s.load.Monitored()[0]
-	ranges, err := container.Ranges(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.world.account.Split(container.Database(), container.Name(), ranges[0].ID)
 }

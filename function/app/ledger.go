@@ -18,7 +18,7 @@ type ledger struct {
 	writes    int // acknowledged, updates included
 	functions []accepted
 	stored    map[string]bool // ids of dead letters
-	advanced  chan struct{}   // signals that a function accepted or stored something
+	loose     bool            // no load counts versions: each accepted change is a delivery
 }
 
 // entry is one document; version 0 is none.
@@ -39,7 +39,9 @@ type accepted struct {
 	DeadLettered    int    `json:"deadLettered"`    // changes that were given up and stored
 	Replayed        int    `json:"replayed"`        // dead letters that were accepted at the end
 	DeadLettersLeft int    `json:"deadLettersLeft"` // dead letters that are still stored
-	Lost            int    `json:"lost"`            // documents whose newest version is missing
+	Lost            int    `json:"lost"`            // documents of the load whose newest version is missing
+	Behind          int64  `json:"behind"`          // changes that are not checkpointed, or transactions
+	Problem         string `json:"problem,omitempty"`
 
 	filters bool // it does not get all documents
 }
@@ -48,7 +50,7 @@ type accepted struct {
 func (a *accepted) isMissing(e *entry, i int) bool { return !a.filters && e.has(i) < e.written }
 
 func newLedger(functions []string) *ledger {
-	l := &ledger{documents: map[string]*entry{}, stored: map[string]bool{}, advanced: make(chan struct{}, 1)}
+	l := &ledger{documents: map[string]*entry{}, stored: map[string]bool{}}
 	for _, name := range functions {
 		l.functions = append(l.functions, accepted{Name: name})
 	}
@@ -99,8 +101,13 @@ func (l *ledger) watch(i int, handle trigger.Handler) trigger.Handler {
 
 func (l *ledger) accept(i int, docs []versioned) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := &l.functions[i]
 	for _, d := range docs {
+		if l.loose || d.Version == 0 { // not written by the load
+			f.Delivered++
+			continue
+		}
 		e := l.entry(d.ID)
 		if d.Version <= e.seen[i] {
 			f.Redelivered++
@@ -112,21 +119,13 @@ func (l *ledger) accept(i int, docs []versioned) {
 		}
 		e.seen[i] = d.Version
 	}
-	l.mu.Unlock()
-	l.advance()
-}
-
-func (l *ledger) advance() {
-	select {
-	case l.advanced <- struct{}{}:
-	default:
-	}
 }
 
 // deadLettered records that a dead letter of function i is durable. If it is stored
 // again, it still counts once.
 func (l *ledger) deadLettered(i int, id string, d versioned) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	f, e := &l.functions[i], l.entry(d.ID)
 	if !l.stored[id] {
 		l.stored[id] = true
@@ -136,8 +135,6 @@ func (l *ledger) deadLettered(i int, id string, d versioned) {
 		f.Lost--
 	}
 	e.kept[i] = max(e.kept[i], d.Version)
-	l.mu.Unlock()
-	l.advance()
 }
 
 // replayed records a replay of function i and the dead letters left in its store.
@@ -185,16 +182,4 @@ func (l *ledger) lost() int {
 		n += f.Lost
 	}
 	return n
-}
-
-// wait returns when every function has accepted or dead-lettered all documents, or
-// when ctx ends.
-func (l *ledger) wait(ctx context.Context) {
-	for l.lost() > 0 {
-		select {
-		case <-l.advanced:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"halley/trigger"
 )
@@ -153,26 +151,4 @@ func TestHandlerMayChangeDocuments(t *testing.T) {
 	if err := handle(t.Context(), batch(versioned{"x", 1})); err != nil || l.lost() != 0 {
 		t.Errorf("error %v, lost %d", err, l.lost())
 	}
-}
-
-func TestLedgerWaitsForAllFunctions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLedger([]string{"a"})
-		l.wrote("x", 1)
-		l.wrote("y", 1)
-		time.AfterFunc(time.Second, func() { l.accept(0, []versioned{{"x", 1}}) })
-		time.AfterFunc(2*time.Second, func() { l.accept(0, []versioned{{"y", 1}}) })
-		began := time.Now()
-		l.wait(t.Context())
-		if time.Since(began) != 2*time.Second || l.lost() != 0 {
-			t.Errorf("waited %v with %d lost, want 2 s and none", time.Since(began), l.lost())
-		}
-		l.wrote("z", 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		l.wait(ctx)
-		if l.lost() != 1 {
-			t.Errorf("%d lost after a wait in vain, want 1", l.lost())
-		}
-	})
 }

@@ -21,7 +21,7 @@ func TestRunTellsItsLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	show := newProgress(&out, false) // safe for concurrent use
+	show := newScreen(&out) // safe for concurrent use
 	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, textLogger(show, "info"))
 	if err != nil {
 		t.Fatal(err)

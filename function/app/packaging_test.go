@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"halley/function/app/internal/connection"
 )
 
 // functionsApp writes a Functions app and gives its directory. A file with the content
@@ -117,7 +115,7 @@ func TestExampleSettings(t *testing.T) {
 			t.Errorf("the example lacks %s", name)
 		}
 	}
-	if _, err := connection.Resolve(s.Functions[0].Connection, nil); err != nil {
+	if _, err := s.Functions[0].connections.Resolve(s.Functions[0].Connection); err != nil {
 		t.Error(err)
 	}
 	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(&bytes.Buffer{}, "error"))

@@ -61,7 +61,7 @@ func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
 // as handled although the handler did not accept them.
 func (s *session) replay(ctx context.Context) error {
 	s.poison.cured.Store(true)
-	for i, f := range s.settings.Functions {
+	for i, f := range s.world.settings.Functions {
 		if !f.DeadLetters.row().keeps {
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
-	"halley/function/app/internal/connection"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -35,7 +34,7 @@ type probe struct {
 var probing = policy.RetryOptions{MaxRetries: 1}
 
 func (p *probe) open(name connectionName) (*cosmos.Client, error) {
-	c, err := connection.Resolve(name, p.f.credential)
+	c, err := p.f.connections.Resolve(name)
 	if err != nil {
 		return nil, err
 	}

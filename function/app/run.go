@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 func (o Options) runCommand() *cobra.Command {
-	return &cobra.Command{
+	var untilStdinEnds bool
+	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the enabled functions until a signal",
 		Long: `Run takes a share of the leases of the enabled functions and calls their
@@ -27,8 +29,32 @@ the command check says, when none can.
 Settings are environment variables; the command check prints them. The log goes to
 stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if untilStdinEnds {
+				ctx = untilEOF(ctx, cmd.InOrStdin())
+			}
+			return o.run(ctx)
+		},
 	}
+	c.Flags().BoolVar(&untilStdinEnds, stdinFlag, false, "")
+	_ = c.Flags().MarkHidden(stdinFlag) // it is defined above
+	return c
+}
+
+// stdinFlag is the flag with which dev --watch ends a run on every system alike: the
+// run stops in good order when its standard input ends.
+const stdinFlag = "until-stdin-ends"
+
+// untilEOF returns a context that ends with ctx or with the input. Its goroutine ends
+// with the input, or with the process.
+func untilEOF(ctx context.Context, in io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	return ctx
 }
 
 // withAdvice adds the findings of the command check to the error of a failed run.

@@ -27,10 +27,10 @@ type settings struct {
 	Functions []functionSettings // the enabled ones, in the order of the handlers' list
 	Values    []value            // every effective setting, for the command check
 
-	stores   []storeKind // the kinds that the app links
-	unnamed  connection.Credential
-	zeros    []error           // settings that are 0 although 0 stands for a default
-	defaults map[string]string // in place of the usual ones, by the names of variables
+	stores      []storeKind // the kinds that the app links
+	connections connection.Defaults
+	presets     map[string]string
+	zeros       []error // settings that are 0 although 0 stands for a default
 }
 
 // appSettings apply to the whole process: HALLEY_<NAME>.
@@ -76,8 +76,8 @@ type functionSettings struct {
 	handlers.Entry
 	feedSettings
 	deliverySettings
-	Own        any                   // the handler's own settings, as [handlers.Entry.Open] takes them
-	credential connection.Credential // of the app, for connections that name none
+	Own         any // the handler's own settings, as [handlers.Entry.Open] takes them
+	connections connection.Defaults
 }
 
 // value is one effective setting and its source.
@@ -85,11 +85,20 @@ type value struct{ Name, Value, Source string }
 
 // loadSettings reads the environment for the functions of the app. Each error names
 // the setting and the fix.
-func loadSettings(of Options) (*settings, error) { return loadSettingsOver(nil, of) }
+func loadSettings(of Options) (*settings, error) { return loadPreset(of, preset{}) }
 
-// loadSettingsOver does the same with other defaults, by the names of variables.
-func loadSettingsOver(defaults map[string]string, of Options) (*settings, error) {
-	s := &settings{App: appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}, defaults: defaults, stores: of.stores(), unnamed: of.Credential}
+// preset are defaults of a development run. The environment overrides each.
+type preset struct {
+	settings map[string]string // by the names of variables
+	emulator string            // endpoint of the account that the connection "emulator" selects
+}
+
+// loadPreset reads the environment, and takes settings that it lacks from p.
+func loadPreset(of Options, p preset) (*settings, error) {
+	s := &settings{
+		App:    appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto},
+		stores: of.stores(), presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
+	}
 	functions := of.Handlers
 	if err := refuseUnknown(functions); err != nil {
 		return nil, err
@@ -103,7 +112,7 @@ func loadSettingsOver(defaults map[string]string, of Options) (*settings, error)
 	}
 	s.App.Functions = names(enabled)
 	s.zeros = s.App.fillDefaults()
-	s.Values = append(s.Values, values(&s.App, prefix)...)
+	s.Values = append(s.Values, s.values(&s.App, prefix)...)
 	var errs []error
 	for _, f := range enabled {
 		errs = append(errs, s.addFunction(f))
@@ -118,13 +127,12 @@ func loadSettingsOver(defaults map[string]string, of Options) (*settings, error)
 func (s *settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
 	f := newFunctionSettings(entry)
-	f.credential = s.unnamed
-	if err := errors.Join(s.preset(prefix, &f.feedSettings), s.preset(prefix, &f.deliverySettings)); err != nil {
-		return err
-	}
-	for _, p := range []string{prefix, own} {
-		if err := errors.Join(process(p, &f.feedSettings), process(p, &f.deliverySettings)); err != nil {
-			return err
+	f.connections = s.connections
+	for _, read := range []func(string, any) error{s.preset, process} {
+		for _, p := range []string{prefix, own} {
+			if err := errors.Join(read(p, &f.feedSettings), read(p, &f.deliverySettings)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := f.DeadLetters.resolve(s.stores); err != nil {
@@ -141,9 +149,9 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
 	s.zeros = append(s.zeros, f.fillDefaults(&s.App)...)
 	s.Functions = append(s.Functions, f)
-	s.Values = append(s.Values, values(&f.feedSettings, own, prefix)...)
-	s.Values = append(s.Values, values(&f.deliverySettings, own, prefix)...)
-	s.Values = append(s.Values, values(f.Own, own)...)
+	s.Values = append(s.Values, s.values(&f.feedSettings, own, prefix)...)
+	s.Values = append(s.Values, s.values(&f.deliverySettings, own, prefix)...)
+	s.Values = append(s.Values, s.values(f.Own, own)...)
 	return nil
 }
 
@@ -163,18 +171,17 @@ func newFunctionSettings(entry handlers.Entry) functionSettings {
 	return f
 }
 
-// preset sets the fields of spec that have a default in s and no value in the
-// environment.
+// preset sets the fields of spec that have a preset and no value in the environment.
 func (s *settings) preset(prefix string, spec any) error {
 	for setting, value := range reflect.ValueOf(spec).Elem().Fields() {
 		name := prefix + "_" + envName(setting)
-		text, ok := s.defaults[name]
+		text, ok := s.presets[name]
 		if !ok || os.Getenv(name) != "" {
 			continue
 		}
 		if decoder, ok := value.Addr().Interface().(envconfig.Decoder); ok {
 			if err := decoder.Decode(text); err != nil {
-				return fmt.Errorf("default %s=%s: %w", name, text, err)
+				return fmt.Errorf("preset %s=%s: %w", name, text, err)
 			}
 			continue
 		}
@@ -315,7 +322,7 @@ func keys(prefix string, spec any) []string {
 
 // values lists spec's fields under the first prefix. If a variable is set under
 // several of the prefixes, the first is the source.
-func values(spec any, prefixes ...string) []value {
+func (s *settings) values(spec any, prefixes ...string) []value {
 	v := reflect.ValueOf(spec).Elem()
 	var out []value
 	for i := range v.NumField() {
@@ -323,16 +330,21 @@ func values(spec any, prefixes ...string) []value {
 		out = append(out, value{
 			Name:   prefixes[0] + "_" + name,
 			Value:  fmt.Sprint(v.Field(i).Interface()),
-			Source: source(name, prefixes),
+			Source: s.source(name, prefixes),
 		})
 	}
 	return out
 }
 
-func source(name string, prefixes []string) string {
+func (s *settings) source(name string, prefixes []string) string {
 	for _, p := range prefixes {
 		if _, ok := os.LookupEnv(p + "_" + name); ok {
 			return "environment " + p + "_" + name
+		}
+	}
+	for _, p := range prefixes {
+		if _, ok := s.presets[p+"_"+name]; ok {
+			return "preset of dev"
 		}
 	}
 	return "default"

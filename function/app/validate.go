@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"go.uber.org/zap"
@@ -36,7 +37,7 @@ func joinDistinct(errs []error) error {
 // it is set, and the app's if not.
 func (f *functionSettings) setting(name string) string {
 	own := ownPrefix(f.Entry)
-	if source(name, []string{own}) != "default" {
+	if _, ok := os.LookupEnv(own + "_" + name); ok {
 		return own + "_" + name
 	}
 	return prefix + "_" + name

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -108,14 +109,16 @@ func (o ServeOptions) endpoint(address *net.TCPAddr) string {
 
 // accept serves until ctx ends.
 func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	var unused unusedConnections
 	server := &http.Server{
-		Handler: a, TLSConfig: config,
+		Handler: a, TLSConfig: config, ConnState: unused.follow,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
+		unused.closeAll()
 		stopped <- errors.Join(server.Shutdown(grace), server.Close())
 	})
 	var err error
@@ -131,6 +134,26 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 		return err
 	}
 	return nil
+}
+
+// unusedConnections are those that have brought no request yet. Clients open them in
+// advance, and [http.Server.Shutdown] would wait five seconds for their first request.
+type unusedConnections struct{ open sync.Map }
+
+// follow keeps the set, as a server's ConnState.
+func (u *unusedConnections) follow(c net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		u.open.Store(c, nil)
+		return
+	}
+	u.open.Delete(c)
+}
+
+func (u *unusedConnections) closeAll() {
+	u.open.Range(func(c, _ any) bool {
+		_ = c.(net.Conn).Close() // no request is lost
+		return true
+	})
 }
 
 // certificateLife is how long a certificate of one start is valid.

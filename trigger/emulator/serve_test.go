@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // serve serves an account until the test ends and returns its endpoint.
@@ -41,6 +42,33 @@ func serve(t *testing.T, a *Account, o ServeOptions) string {
 		t.Fatal(err)
 	}
 	return ""
+}
+
+// A connection that a client opened in advance does not delay the end.
+func TestServeEndsDespiteUnusedConnections(t *testing.T) {
+	_, a := newItems(t, 1, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- a.Serve(ctx, ServeOptions{Addr: "127.0.0.1:0", Ready: func(endpoint string) { ready <- endpoint }})
+	}()
+	address := strings.TrimSuffix(strings.TrimPrefix(<-ready, "http://"), "/")
+	unused, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unused.Close()
+	resp, err := http.Get("http://" + address + "/_emulator/state") // accepted after the other one
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	began := time.Now()
+	cancel()
+	if err := <-done; err != nil || time.Since(began) > stopGrace/2 {
+		t.Errorf("ended after %v: %v", time.Since(began), err)
+	}
 }
 
 func TestServeHTTP(t *testing.T) {

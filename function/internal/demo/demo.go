@@ -110,6 +110,7 @@ func (s *services) settings() (map[string]string, error) {
 		"HALLEY_DATABASE_NAME":        database,
 		"HALLEY_CONTAINER_NAME":       results,
 		"HALLEY_LEASE_CONTAINER_NAME": leases,
+		"HALLEY_LOG_LEVEL":            "error",
 
 		"HALLEY_LEADERBOARD_REDIS_URL":             redis,
 		"HALLEY_PUSH_REDIS_URL":                    redis,

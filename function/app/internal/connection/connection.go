@@ -3,6 +3,7 @@
 package connection
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -34,12 +35,18 @@ type Account struct {
 	credential cosmos.Credential
 }
 
-// Resolve resolves the name of a connection as Azure Functions does. If
-// the variable of that name is set it is a connection string. If not, the endpoint
-// is in <name>__accountEndpoint, with an Entra ID identity (<name>__credential,
-// <name>__clientId, or unnamed) or <name>__accountKey. Variables match in any case. No error
-// repeats a secret.
-func Resolve(by Name, unnamed Credential) (Account, error) {
+// Defaults stand for what the environment does not say.
+type Defaults struct {
+	Emulator string     // endpoint of the account that "emulator" selects; "" is EmulatorEndpoint
+	Unnamed  Credential // of connections with neither a key nor a named identity
+}
+
+// Resolve resolves the name of a connection as Azure Functions does. If the variable of
+// that name is set it is a connection string. If not, the endpoint is in
+// <name>__accountEndpoint, with an Entra ID identity (<name>__credential and
+// <name>__clientId, or d.Unnamed) or <name>__accountKey. Variables match in any case.
+// No error repeats a secret.
+func (d Defaults) Resolve(by Name) (Account, error) {
 	if by.Misplaced() {
 		return Account{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
 	}
@@ -48,13 +55,13 @@ func Resolve(by Name, unnamed Credential) (Account, error) {
 		if err := RefuseSecondForm(name, "accountEndpoint", "accountKey", "credential", "clientId"); err != nil {
 			return Account{}, err
 		}
-		return fromString(name, value)
+		return d.fromString(name, value)
 	}
 	if Variable(name+"__accountEndpoint") != "" {
-		return fromParts(name, unnamed)
+		return fromParts(name, d.Unnamed)
 	}
 	if name == Emulator {
-		return fromString(name, Emulator)
+		return d.fromString(name, Emulator)
 	}
 	return Account{}, fmt.Errorf("connection %s is not set: set %s to a connection string or to %q, or %s__accountEndpoint to the account's URL",
 		name, name, Emulator, name)
@@ -71,10 +78,10 @@ func RefuseSecondForm(name string, parts ...string) error {
 	return nil
 }
 
-func fromString(name, value string) (Account, error) {
+func (d Defaults) fromString(name, value string) (Account, error) {
 	if strings.EqualFold(value, Emulator) {
 		credential, err := cosmos.KeyCredential(emulatorKey)
-		return Account{EmulatorEndpoint, "local emulator", credential}, err
+		return Account{cmp.Or(d.Emulator, EmulatorEndpoint), "local emulator", credential}, err
 	}
 	endpoint, credential, err := cosmos.ParseConnectionString(value)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestResolveConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			c, err := Resolve(test.connection, nil)
+			c, err := Defaults{}.Resolve(test.connection)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestConnectionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			_, err := Resolve(test.connection, nil)
+			_, err := Defaults{}.Resolve(test.connection)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -138,7 +138,7 @@ func TestSelfSignedLoopback(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(account.ServeHTTP))
 	defer server.Close()
 	connectionEnv(t, map[string]string{"CosmosDB": "AccountEndpoint=" + server.URL + ";AccountKey=" + emulator.Key})
-	c, err := Resolve("CosmosDB", nil)
+	c, err := Defaults{}.Resolve("CosmosDB")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,252 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+)
+
+// orders is an app whose handler tells of the documents that it gets. It has no load.
+func orders(handled chan<- string) Options {
+	type settings struct {
+		Sender string `default:"shop" desc:"sender"`
+	}
+	return Options{
+		Name: "shop",
+		Handlers: []handlers.Entry{handlers.New("orders", "tells of orders", func(context.Context, handlers.Env, settings) (trigger.Handler, func() error, error) {
+			return func(ctx context.Context, b trigger.Batch) error {
+				for _, c := range b.Changes {
+					select {
+					case handled <- versionedOf(c.Document).ID:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				return nil
+			}, nil, nil
+		})},
+		Containers: []Container{{Name: "orders", PartitionKey: []string{"/customer"}, Ranges: 2, Seed: []any{map[string]any{"id": "seed", "customer": "ada"}}}},
+	}.withDefaults()
+}
+
+// startDev runs dev until the test ends, and returns its output.
+func startDev(t *testing.T, of Options, o devOptions) *lines {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var out lines
+	done := make(chan error, 1)
+	go func() { done <- of.devMain(ctx, o, &out, &out) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	})
+	return &out
+}
+
+func expect(t *testing.T, handled <-chan string, want ...string) {
+	t.Helper()
+	var got []string
+	for range want {
+		select {
+		case id := <-handled:
+			got = append(got, id)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("handled %v, want %v", got, want)
+		}
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("handled %v, want %v", got, want)
+	}
+}
+
+// TestDevTakesWritesOfOtherPrograms: with the connection string that dev prints, a
+// client writes over the network, and the handler has the document within a second.
+func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
+	cleanEnv(t, nil)
+	t.Chdir(t.TempDir())
+	handled := make(chan string, 10)
+	out := startDev(t, orders(handled), devOptions{Rate: 1, Hosts: 1})
+	expect(t, handled, "seed")
+	found := regexp.MustCompile("AccountEndpoint=http://127.0.0.1:[0-9]+/;AccountKey=.*;").FindString(out.String())
+	endpoint, credential, err := cosmos.ParseConnectionString(found)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	client, err := cosmos.NewClient(endpoint, credential, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took []time.Duration
+	for i := range 5 {
+		began := time.Now()
+		id := fmt.Sprint("posted-", i)
+		if _, err := client.Container("shop", "orders").Create(t.Context(), cosmos.NewPartitionKey("bob"), []byte(fmt.Sprintf(`{"id":%q,"customer":"bob"}`, id))); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, handled, id)
+		took = append(took, time.Since(began))
+	}
+	if slices.Sort(took); took[2] > time.Second {
+		t.Errorf("from the write to the handler: %v", took)
+	}
+}
+
+// TestDevFollowsFiles: documents of files are written once, lines that are added while
+// dev runs are written, too, and a line that is wrong is named.
+func TestDevFollowsFiles(t *testing.T) {
+	cleanEnv(t, nil)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("dev/orders.jsonl", "{\"id\":\"1\",\"customer\":\"ada\"}\n\n{\"id\":\"2\"}\n")
+	handled := make(chan string, 10)
+	t.Run("run", func(t *testing.T) {
+		out := startDev(t, orders(handled), devOptions{Rate: 1, Hosts: 1, Data: filepath.Join(dir, "account")})
+		expect(t, handled, "seed", "1", "2")
+		write("dev/orders.jsonl", "{\"id\":\"1\",\"customer\":\"ada\"}\n{\"id\":\"2\",\"total\":5}\nnonsense\n{\"id\":\"3\"}\n")
+		expect(t, handled, "2", "3")
+		for !strings.Contains(out.String(), "2 documents of dev/orders.jsonl written") {
+			time.Sleep(time.Millisecond) // sleep: waits for the output of another goroutine
+		}
+		if !strings.Contains(out.String(), "dev/orders.jsonl:3: not a JSON object") {
+			t.Errorf("the wrong line is not named:\n%s", out.String())
+		}
+	})
+	t.Run("again", func(t *testing.T) {
+		write("more.jsonl", `{"id":"4"}`)
+		write("dev/orders.jsonl", "{\"id\":\"1\",\"customer\":\"ada\"}\n")
+		startDev(t, orders(handled), devOptions{Rate: 1, Hosts: 1, Data: filepath.Join(dir, "account"), Seeds: []string{"dev/orders.jsonl", "orders=more.jsonl"}})
+		expect(t, handled, "4") // the others are there
+	})
+	for name, test := range map[string]struct {
+		seed, text, says string
+	}{
+		"no container": {"unknown.jsonl", "{}", "the app has no container unknown: name the file after one of orders"},
+		"missing file": {"orders=missing.jsonl", "", "missing.jsonl"},
+		"bad line":     {"orders=bad.jsonl", "{\"id\":\"1\"}\n[]", "bad.jsonl:2: not a JSON object"},
+		"no id":        {"orders=bad.jsonl", "{}", "bad.jsonl:1:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, file, _ := strings.Cut(test.seed, "="); test.text != "" && file != "" {
+				write(file, test.text)
+			}
+			err := orders(handled).devMain(t.Context(), devOptions{Rate: 1, Hosts: 1, Seeds: []string{test.seed}}, &bytes.Buffer{}, &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want %s", err, test.says)
+			}
+		})
+	}
+}
+
+func TestKeyOfDocuments(t *testing.T) {
+	document := []byte(`{"id":"1","n":2,"on":true,"none":null,"deep":{"er":"x"},"list":[1]}`)
+	for paths, want := range map[string]string{
+		"/id": `["1"]`, "/n": `[2]`, "/on": `[true]`, "/none": `[null]`, "/deep/er": `["x"]`, "/missing": `[{}]`, "/id/deeper": `[{}]`, "/deep": `[{}]`, "/list": `[{}]`,
+		"/id,/n": `["1",2]`, `/"id"`: `["1"]`,
+	} {
+		key, err := keyOf(document, strings.Split(paths, ","))
+		if err != nil || key.String() != want {
+			t.Errorf("%s: %s, %v, want %s", paths, key, err, want)
+		}
+	}
+	if _, err := keyOf([]byte("3"), []string{"/id"}); err == nil {
+		t.Error("a number has a key")
+	}
+}
+
+// TestPresetsHaveLowestPrecedence: check --dev shows what dev presets, and the
+// environment overrides it.
+func TestPresetsHaveLowestPrecedence(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_LEASE_RENEW_INTERVAL": "3s", "HALLEY_ORDERS_RETRY_MAX": "7s"})
+	t.Chdir(t.TempDir())
+	var out bytes.Buffer
+	of := orders(make(chan string, 10))
+	of.Stdout, of.Stderr = &out, &out
+	if code := of.Run(t.Context(), []string{"check", "--dev"}); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out.String())
+	}
+	for name, want := range map[string]string{
+		"HALLEY_ORDERS_FEED_POLL_DELAY":        "200ms preset of dev",
+		"HALLEY_ORDERS_LEASE_ACQUIRE_INTERVAL": "1s preset of dev",
+		"HALLEY_ORDERS_CONTAINER_NAME":         "orders preset of dev",
+		"HALLEY_ORDERS_LEASE_RENEW_INTERVAL":   "3s environment HALLEY_LEASE_RENEW_INTERVAL",
+		"HALLEY_ORDERS_RETRY_MAX":              "7s environment HALLEY_ORDERS_RETRY_MAX",
+		"HALLEY_ORDERS_LANES":                  "1 default",
+	} {
+		line := regexp.MustCompile("(?m)^" + name + " +(.*)$").FindStringSubmatch(out.String())
+		if line == nil || strings.Join(strings.Fields(line[1]), " ") != want {
+			t.Errorf("%s is %q, want %s", name, line, want)
+		}
+	}
+	if strings.Contains(out.String(), "FAIL") || !strings.Contains(out.String(), "ok    orders: create, replace and delete a lease") {
+		t.Errorf("check --dev:\n%s", out.String())
+	}
+}
+
+// TestDevListensElsewhereIfItsPortIsTaken: but not if the port was asked for.
+func TestDevListensElsewhereIfItsPortIsTaken(t *testing.T) {
+	cleanEnv(t, nil)
+	t.Chdir(t.TempDir())
+	handled := make(chan string, 10)
+	first, err := openWorld(t.Context(), orders(handled), devOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := openWorld(t.Context(), orders(handled), devOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if first.account.Endpoint() == second.account.Endpoint() {
+		t.Errorf("both listen at %s", first.account.Endpoint())
+	}
+	taken := strings.TrimSuffix(strings.TrimPrefix(second.account.Endpoint(), "http://"), "/")
+	if third, err := openWorld(t.Context(), orders(handled), devOptions{Addr: taken}); err == nil || !strings.Contains(err.Error(), taken) {
+		t.Errorf("a third at %s: %v, %v", taken, third, err)
+	}
+}
+
+// A change that fails in all its attempts is dead-lettered, and the verdict says so.
+func TestDevTellsOfDeadLetters(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "2"})
+	t.Chdir(t.TempDir())
+	of := orders(nil)
+	of.Handlers = []handlers.Entry{handlers.New("orders", "fails", func(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
+		return func(context.Context, trigger.Batch) error { return fmt.Errorf("no customer") }, nil, nil
+	})}
+	var out, log bytes.Buffer
+	if err := of.devMain(t.Context(), devOptions{Rate: 1, Hosts: 1, For: 2 * time.Second, JSON: true}, &out, &log); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), log.String())
+	}
+	var sum devSummary
+	if err := json.Unmarshal(out.Bytes(), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if said := sum.verdict(); sum.DeadLettered != 1 || !strings.Contains(said[len(said)-1], "dead-lettered after its last attempt (1)") || !strings.Contains(log.String(), "no customer") {
+		t.Errorf("verdict %q\n%s", said, log.String())
+	}
+}

@@ -1,0 +1,192 @@
+//go:build !nodev
+
+package app
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// devSummary is the last output of the command dev.
+type devSummary struct {
+	Seconds         float64    `json:"seconds"`
+	Hosts           int        `json:"hosts"`
+	Written         int        `json:"written"`      // writes of the load that were acknowledged, corrections included
+	FailedWrites    int        `json:"failedWrites"` // writes that were not
+	Delivered       int        `json:"delivered"`    // to all functions
+	Redelivered     int        `json:"redelivered"`
+	DeadLettered    int        `json:"deadLettered"`    // by all functions; they count as handled
+	Replayed        int        `json:"replayed"`        // of these, at the end
+	DeadLettersLeft int        `json:"deadLettersLeft"` // in the store after that
+	Lost            int        `json:"lost"`
+	Splits          int        `json:"splits"` // leases that were replaced at a split or merge
+	Functions       []accepted `json:"functions"`
+
+	Figures map[string]int64 `json:"figures,omitempty"` // of the app's services
+	Ranges  []position       `json:"ranges"`
+
+	lastFailure error
+	watched     bool // the handlers ran in another process, so that nothing was counted
+}
+
+// summary sums up the run, after the functions have caught up as far as lags say.
+func (s *session) summary(lags []functionLag) devSummary {
+	sum := devSummary{
+		Seconds: time.Since(s.began).Seconds(), Hosts: s.options.Hosts,
+		Ranges: s.at.list(), Splits: s.at.splits, watched: s.options.Watch,
+	}
+	sum.Written, sum.Functions = s.books.totals()
+	if figures := s.world.services.Figures; figures != nil {
+		sum.Figures = figures()
+	}
+	sum.FailedWrites, sum.lastFailure = s.world.run.failures()
+	for i := range sum.Functions {
+		f := &sum.Functions[i]
+		f.Behind, f.Problem = lags[i].Changes, lags[i].Problem
+		for _, lease := range lags[i].Leases {
+			if f.Problem == "" && (!lease.Known || lease.Changes > 0) {
+				f.Problem = lease.Problem
+			}
+		}
+		if !lags[i].Known && f.Problem == "" {
+			f.Problem = "its lag is not known"
+		}
+		sum.Delivered += f.Delivered
+		sum.Redelivered += f.Redelivered
+		sum.DeadLettered += f.DeadLettered
+		sum.Replayed += f.Replayed
+		sum.DeadLettersLeft += f.DeadLettersLeft
+		sum.Lost += f.Lost
+	}
+	return sum
+}
+
+// handled reports whether every change was handled or dead-lettered.
+func (s devSummary) handled() bool {
+	return !slices.ContainsFunc(s.Functions, func(f accepted) bool { return f.Lost > 0 || f.Behind > 0 || f.Problem != "" })
+}
+
+// print writes the summary as text that fits 80 columns, the verdict last.
+func (s devSummary) print(out io.Writer) error {
+	if !s.watched {
+		if err := s.printRanges(out); err != nil {
+			return err
+		}
+		if err := s.printFunctions(out); err != nil {
+			return err
+		}
+	}
+	for _, paragraph := range s.verdict() {
+		if _, err := fmt.Fprintf(out, "%s\n", wrap(paragraph, defaultColumns)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxRanges is how many ranges the text shows: with the tables and the verdict they fit
+// a terminal of 24 rows.
+const maxRanges = 8
+
+func (s devSummary) printRanges(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "function\trange\thost\tchanges\tlast lsn\tcontinuation\t")
+	for _, r := range s.Ranges[:min(len(s.Ranges), maxRanges)] {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t\n", shortCell(r.Function), shortCell(r.Range), shortCell(r.Host), r.Changes, r.LastLSN, shortCell(r.Continuation))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if more := len(s.Ranges) - maxRanges; more > 0 {
+		fmt.Fprintf(out, "and %d more ranges; --json shows all\n", more)
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}
+
+func (s devSummary) printFunctions(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "function\thandled\tagain\tdead-lettered\tbehind\tlost\t")
+	for _, f := range s.Functions {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t\n", shorten(printableLine(f.Name), 20), f.Delivered, f.Redelivered, f.DeadLettered, f.Behind, f.Lost)
+	}
+	fmt.Fprintln(t)
+	return t.Flush()
+}
+
+// shortCell is text for a narrow column.
+func shortCell(text string) string { return shorten(printableLine(text), 14) }
+
+// verdict lists sentences, the most important one last.
+func (s devSummary) verdict() []string {
+	facts := []string{fmt.Sprintf("%.1f s", s.Seconds), plural(s.Hosts, "host")}
+	if s.Written > 0 {
+		facts = append(facts, plural(s.Written, "document")+" written")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Figures)) {
+		facts = append(facts, fmt.Sprintf("%d %s", s.Figures[name], name))
+	}
+	if s.Splits > 0 {
+		facts = append(facts, plural(s.Splits, "lease")+" replaced by splits and merges")
+	}
+	said := []string{strings.Join(facts, ", ")}
+	if s.FailedWrites > 0 {
+		said = append(said, fmt.Sprintf("%s failed, the last with: %s", plural(s.FailedWrites, "write"), errorText(s.lastFailure)))
+	}
+	if s.Replayed > 0 || s.DeadLettersLeft > 0 {
+		said = append(said, fmt.Sprintf("%s dead-lettered; %s replayed at the end, %d left in the store",
+			plural(s.DeadLettered, "change"), plural(s.Replayed, "dead letter"), s.DeadLettersLeft))
+	}
+	if s.handled() && s.DeadLettered > s.Replayed {
+		return append(said, fmt.Sprintf("every change was handled, or dead-lettered after its last attempt (%d)", s.DeadLettered-s.Replayed))
+	}
+	if s.handled() {
+		return append(said, "every change was handled")
+	}
+	for _, f := range s.Functions {
+		var short []string
+		if f.Lost > 0 {
+			short = append(short, plural(f.Lost, "document")+" lost")
+		}
+		if f.Behind > 0 {
+			short = append(short, plural(int(f.Behind), "change")+" not handled yet")
+		}
+		if f.Problem != "" {
+			short = append(short, printableLine(f.Problem))
+		}
+		if short != nil {
+			said = append(said, "NOT HANDLED: "+f.Name+": "+strings.Join(short, ", "))
+		}
+	}
+	return said
+}
+
+// plural counts things in words.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// wrap breaks text at spaces into lines of so many columns.
+func wrap(text string, columns int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case textWidth(line)+1+textWidth(word) > columns:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
+}
