@@ -56,7 +56,8 @@ cured and the dead letters are replayed, which leaves the store empty.
 
 Dev opens the app as the command run does, with shorter intervals and the
 embedded services as defaults. Settings in the environment override these; a
-connection to another account is refused.`,
+connection to another account is refused. A file dev/NAME.jsonl in the current
+directory has documents for the monitored container NAME, one on each line.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {

@@ -58,6 +58,7 @@ func (w *devWorld) presets(poison bool) map[string]string {
 		"HALLEY_LOG_LEVEL":                 level,
 		"HALLEY_CONNECTION":                connection.Emulator,
 		"HALLEY_DATABASE_NAME":             w.app.Name,
+		"HALLEY_CONTAINER_NAME":            w.app.monitored(),
 		"HALLEY_START_FROM":                "beginning",
 		"HALLEY_FEED_POLL_DELAY":           "200ms",
 		"HALLEY_LEASE_ACQUIRE_INTERVAL":    "1s",
@@ -69,6 +70,16 @@ func (w *devWorld) presets(poison bool) map[string]string {
 	}
 	maps.Copy(presets, w.services.Settings)
 	return presets
+}
+
+// monitored names the container that the functions monitor in a development run unless
+// a setting names another: the first that the app expects, else that of the name of its
+// first function.
+func (o Options) monitored() string {
+	if len(o.Containers) > 0 {
+		return o.Containers[0].Name
+	}
+	return o.Handlers[0].Name
 }
 
 // settings reads the settings of a development run. A connection to another
@@ -126,7 +137,7 @@ func (w *devWorld) populate(ctx context.Context, of *settings, run *DevRun) erro
 			}
 		}
 	}
-	return nil
+	return seedFiles(ctx, run)
 }
 
 // newRun describes the run to the services of the app.
