@@ -2,7 +2,6 @@ package packaging
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +33,7 @@ type licenseText struct{ name, text string }
 // describe writes the licence texts and the list of the modules in a binary to dir.
 // It fails if a module has no licence text; the app itself needs none.
 func (t *toolchain) describe(binary, dir string) error {
-	info, err := buildinfo.ReadFile(binary)
+	info, err := t.buildInfo(binary)
 	if err != nil {
 		return err
 	}
@@ -54,6 +53,20 @@ func (t *toolchain) describe(binary, dir string) error {
 		os.WriteFile(filepath.Join(dir, licenseFile), joinTexts(components), 0o644),
 		os.WriteFile(filepath.Join(dir, sbomFile), list, 0o644),
 	)
+}
+
+// buildInfo reads the modules in a binary. Package debug/buildinfo would do the same, at
+// the price of its readers of every format in the binary of each app.
+func (t *toolchain) buildInfo(binary string) (*debug.BuildInfo, error) {
+	out, err := t.run("version", "-m", "-json", binary)
+	if err != nil {
+		return nil, err
+	}
+	info := &debug.BuildInfo{}
+	if err := json.Unmarshal(out, info); err != nil {
+		return nil, fmt.Errorf("go version: %w", err)
+	}
+	return info, nil
 }
 
 // linked returns the components of the binary with their licence texts, by path.

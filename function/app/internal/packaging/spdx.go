@@ -2,12 +2,12 @@ package packaging
 
 import (
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"unicode"
 )
@@ -65,7 +65,7 @@ const noAssertion = "NOASSERTION"
 
 // spdx returns the list of the binary's components as JSON. Its time is that of the
 // commit, so that equal binaries have equal lists.
-func spdx(binary string, info *buildinfo.BuildInfo, own []licenseText, components []component) ([]byte, error) {
+func spdx(binary string, info *debug.BuildInfo, own []licenseText, components []component) ([]byte, error) {
 	b, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err

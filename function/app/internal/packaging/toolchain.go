@@ -37,7 +37,12 @@ type toolchain struct {
 // newToolchain prepares an environment in which only source, arch and Go itself
 // decide on the bytes of a binary.
 func newToolchain(ctx context.Context, o Options) (*toolchain, error) {
-	t := &toolchain{ctx: ctx, root: o.Root, env: os.Environ(), stderr: o.Stderr}
+	t := &toolchain{ctx: ctx, root: o.Root, stderr: o.Stderr}
+	t.env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
+		ofGo := strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || slices.Contains(compilers, name)
+		return ofGo && name != "GOENV" && !slices.Contains(kept, name)
+	})
 	out, err := t.run(append([]string{"env", "-json"}, kept...)...)
 	if err != nil {
 		return nil, err
@@ -46,10 +51,6 @@ func newToolchain(ctx context.Context, o Options) (*toolchain, error) {
 	if err := json.Unmarshal(out, &settings); err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
 	}
-	t.env = slices.DeleteFunc(t.env, func(variable string) bool {
-		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
-		return strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || slices.Contains(compilers, name)
-	})
 	for _, name := range kept {
 		t.env = append(t.env, name+"="+settings[name])
 	}
