@@ -44,6 +44,12 @@ func unpacked(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return unzip(t, path)
+}
+
+// unzip returns a directory with the files of a package.
+func unzip(t *testing.T, path string) string {
+	t.Helper()
 	z, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func takeOverAndHandBack(t *testing.T, fixture, key string, merged bool) {
 		a.merge(t, 0)
 		a.quiet(t)
 	}
-	before := a.plant(t, container, fixture, ranges)
+	before := a.plant(t, container, fixture, "orders", ranges)
 
 	r := newRecord(t)
 	l := a.load(r)
@@ -80,13 +80,13 @@ func takeOverAndHandBack(t *testing.T, fixture, key string, merged bool) {
 	}
 }
 
-// plant writes the documents of a fixture, adapted to the account, with an extra
-// property that no processor knows. It returns them as they were stored.
-func (a *account) plant(t *testing.T, container, fixture string, ranges []emulator.RangeState) map[string]map[string]any {
+// plant writes the documents of a fixture, adapted to the account and a processor, with
+// an extra property that no processor knows. It returns them as they were stored.
+func (a *account) plant(t *testing.T, container, fixture, processor string, ranges []emulator.RangeState) map[string]map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "leases", fixture+".json"))
 	a.must(t, err)
-	values := map[string]string{"prefix": a.leasePrefix(t, "orders")}
+	values := map[string]string{"prefix": a.leasePrefix(t, processor)}
 	for i, r := range ranges {
 		values[fmt.Sprintf("min%d", i)] = r.Min
 		values[fmt.Sprintf("max%d", i)] = r.Max

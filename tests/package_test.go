@@ -14,15 +14,15 @@ import (
 	"testing"
 )
 
-// packaged runs scripts/package with additional environment variables and returns
-// the zip.
+// packaged packages the demo with additional environment variables and returns the
+// zip.
 func packaged(t *testing.T, env ...string) []byte {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "halley.zip")
-	cmd := exec.Command("../scripts/package", target)
-	cmd.Env = append(os.Environ(), env...)
+	cmd := exec.Command(binaries.halley, "package", "--output", target)
+	cmd.Dir, cmd.Env = "..", append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("scripts/package: %v\n%s", err, out)
+		t.Fatalf("halley package: %v\n%s", err, out)
 	}
 	b, err := os.ReadFile(target)
 	if err != nil {

@@ -121,8 +121,10 @@ func TestDevReadsSettings(t *testing.T) {
 // TestDevWithFilterLosesNothing: documents that a function does not get are not lost.
 func TestDevWithFilterLosesNothing(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_LEADERBOARD_FILTER": `{"score": [{"numeric": ["<", 20]}]}`})
-	s := openSession(t, devOptions{For: 2 * time.Second, Rate: 200, Hosts: 1})
-	sum, err := s.run(t.Context())
+	s := openSession(t, devOptions{Rate: 200, Hosts: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	sum, err := s.run(ctx)
 	if err != nil || !sum.handled() {
 		t.Fatalf("%+v, %v", sum, err)
 	}

@@ -63,9 +63,10 @@ type versioned struct {
 	Version int    `json:"version"`
 }
 
-// versionedOf reads a document; one that is not the writer's is version 0.
+// versionedOf reads a document; one without a version is version 1.
 func versionedOf(document json.RawMessage) (d versioned) {
 	_ = json.Unmarshal(document, &d)
+	d.Version = max(d.Version, 1)
 	return d
 }
 

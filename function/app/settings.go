@@ -55,7 +55,7 @@ type feedSettings struct {
 	LeaseConnection         connectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION if empty"`
 	LeaseDatabaseName       string         `split_words:"true" desc:"database of the leases; DATABASE_NAME if empty"`
 	LeaseContainerName      string         `split_words:"true" desc:"container of the leases, with partition key /id"`
-	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set"`
+	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set, and / for none, as in a Cosmos DB trigger without a prefix"`
 	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of an idle range"`
 	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
 	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease belongs to a host that does not write it"`

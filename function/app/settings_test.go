@@ -160,6 +160,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"no container":         {[]string{"HALLEY_CONTAINER_NAME", ""}, []string{"HALLEY_CONTAINER_NAME"}},
 		"own connection empty": {[]string{"HALLEY_PUSH_CONNECTION", ""}, []string{"HALLEY_PUSH_CONNECTION"}},
 		"shared prefix":        {[]string{"HALLEY_LEASE_CONTAINER_PREFIX", "p"}, []string{"leaderboard and push", "HALLEY_PUSH_LEASE_CONTAINER_PREFIX"}},
+		"two without a prefix": {[]string{"HALLEY_LEADERBOARD_LEASE_CONTAINER_PREFIX", "", "HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "/"}, []string{"leaderboard and push", "HALLEY_PUSH_LEASE_CONTAINER_PREFIX"}},
 		"leases are monitored": {[]string{"HALLEY_LEASE_CONTAINER_NAME", "results"}, []string{"HALLEY_LEASE_CONTAINER_NAME", "monitored"}},
 		"all versions from":    {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_PUSH_START_FROM", "beginning"}, []string{"HALLEY_PUSH_START_FROM=beginning", "HALLEY_CHANGE_FEED_MODE"}},
 		"soft and real delete": {[]string{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_SOFT_DELETE_PROPERTY", "deleted"}, []string{"HALLEY_SOFT_DELETE_PROPERTY=deleted", "HALLEY_CHANGE_FEED_MODE"}},

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 
 	"go.uber.org/zap"
+
+	"halley/trigger"
 )
 
 // validate refuses settings that are well-formed and cannot work.
@@ -111,7 +114,7 @@ func (s *settings) separate() error {
 			errs = append(errs, fmt.Errorf("%s=%s is also the monitored container of %s: keep leases in a container of their own",
 				f.setting("LEASE_CONTAINER_NAME"), f.LeaseContainerName, f.Name))
 		}
-		key := leases{monitored, at, f.LeaseContainerPrefix}
+		key := leases{monitored, at, cmp.Or(f.LeaseContainerPrefix, trigger.NoLeasePrefix)}
 		if other, ok := taken[key]; ok {
 			errs = append(errs, fmt.Errorf("%s and %s would share leases under the prefix %q: set %sLEASE_CONTAINER_PREFIX to a name of its own",
 				other, f.Name, f.LeaseContainerPrefix, f.Prefix()))

@@ -1,0 +1,83 @@
+package packaging
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// BuildTag is the build tag of packaged binaries. It leaves out the commands that a
+// deployed app does not need.
+const BuildTag = "nodev"
+
+// kept are the settings of Go that say how it finds modules and itself.
+var kept = []string{
+	"GOAUTH", "GOCACHE", "GOINSECURE", "GOMODCACHE", "GONOPROXY", "GONOSUMDB", "GOPATH",
+	"GOPRIVATE", "GOPROXY", "GOSUMDB", "GOTMPDIR", "GOTOOLCHAIN", "GOVCS",
+}
+
+// compilers are variables that name other tools to go build.
+var compilers = []string{"CC", "CXX", "AR", "FC", "PKG_CONFIG", "GCCGO"}
+
+// toolchain runs the go command in the app's module.
+type toolchain struct {
+	ctx    context.Context
+	root   string
+	env    []string // of the go command
+	stderr io.Writer
+}
+
+// newToolchain prepares an environment in which only source, arch and Go itself
+// decide on the bytes of a binary.
+func newToolchain(ctx context.Context, o Options) (*toolchain, error) {
+	t := &toolchain{ctx: ctx, root: o.Root, stderr: o.Stderr}
+	t.env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
+		ofGo := strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || slices.Contains(compilers, name)
+		return ofGo && name != "GOENV" && !slices.Contains(kept, name)
+	})
+	out, err := t.run(append([]string{"env", "-json"}, kept...)...)
+	if err != nil {
+		return nil, err
+	}
+	var settings map[string]string
+	if err := json.Unmarshal(out, &settings); err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	for _, name := range kept {
+		t.env = append(t.env, name+"="+settings[name])
+	}
+	t.env = append(t.env, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+cmp.Or(o.Arch, "amd64"))
+	return t, nil
+}
+
+// run runs the go command and returns its output. The command's messages go to stderr.
+func (t *toolchain) run(args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(t.ctx, "go", args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = t.root, t.env, t.stderr
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("the go command is not in PATH: install Go, https://go.dev/doc/install")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w", args[0], err)
+	}
+	return out, nil
+}
+
+// binary builds the main package for deployment. If the app is in a Git repository,
+// the binary has the version of the commit.
+func (t *toolchain) binary(main, target string) error {
+	git := exec.CommandContext(t.ctx, "git", "rev-parse", "-q", "--verify", "HEAD")
+	git.Dir = t.root
+	_, err := t.run("build", "-mod=readonly", "-trimpath", fmt.Sprintf("-buildvcs=%t", git.Run() == nil),
+		"-tags", "lambda.norpc,"+BuildTag, "-ldflags", "-s -w", "-o", target, main)
+	return err
+}

@@ -1,0 +1,121 @@
+package scaffold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// App describes a new app. Dir is required.
+type App struct {
+	Dir      string // where it is written: a new or empty directory
+	Module   string // path of its module; example.com/ and the directory's name if empty
+	Template string // one of [Templates]; minimal if empty
+	Halley   string // directory of Halley's source; if empty, that of the current module's build list
+}
+
+// firstHandler is the handler of a new app.
+const firstHandler = "orders"
+
+// directories are those of an app besides its handlers.
+var directories = []string{"dev", "dist", "function"}
+
+// Templates lists the templates of apps.
+func Templates() []string { return []string{"minimal"} }
+
+// Create writes the app. An error names the fix; then nothing is written, unless
+// writing itself or the go command failed.
+func (a App) Create(ctx context.Context) error {
+	dir, err := emptyDir(a.Dir)
+	if err != nil {
+		return err
+	}
+	halley, err := openSource(ctx, a.Halley)
+	if err != nil {
+		return err
+	}
+	v, err := a.values(dir)
+	if err != nil {
+		return err
+	}
+	if err := halley.checkPath(ctx, v["Module"]); err != nil {
+		return fmt.Errorf("--module: %w", err)
+	}
+	files, err := a.render(v)
+	if err != nil {
+		return err
+	}
+	if err := writeNew(dir, files); err != nil {
+		return err
+	}
+	return halley.writeModule(ctx, v["Module"], dir)
+}
+
+// values are those of the app's templates.
+func (a App) values(dir string) (values, error) {
+	name := appName(dir)
+	if name == "" {
+		return nil, fmt.Errorf("%s: the directory's name becomes the app's: begin it with a letter", dir)
+	}
+	path := cmp.Or(a.Module, "example.com/"+name)
+	if path == modulePath || strings.HasPrefix(path, modulePath+"/") {
+		return nil, fmt.Errorf("--module %s: that path belongs to Halley: choose another", path)
+	}
+	v := handlerValues(firstHandler)
+	v["Name"], v["Module"] = name, path
+	return v, nil
+}
+
+// render returns the files of the app, except those of its module.
+func (a App) render(v values) (map[string][]byte, error) {
+	name := cmp.Or(a.Template, "minimal")
+	if !slices.Contains(Templates(), name) {
+		return nil, fmt.Errorf("no template is called %q: choose from %s", name, strings.Join(Templates(), ", "))
+	}
+	files, err := render(name, v)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := render("handler", v)
+	maps.Copy(files, handler)
+	return files, err
+}
+
+// emptyDir returns the absolute path of a directory that does not exist or is empty.
+func emptyDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return "", err
+	case len(entries) > 0:
+		return "", fmt.Errorf("%s is not empty: name a new directory", dir)
+	}
+	return dir, nil
+}
+
+var unnamable = regexp.MustCompile(`[^a-z0-9]+`)
+
+// appName derives a name from a directory, "" if that is impossible: letters, digits
+// and hyphens, for the executable, which must not have the name of a directory of the
+// app, and for the database.
+func appName(dir string) string {
+	name := unnamable.ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-")
+	name = strings.Trim(strings.TrimLeft(name, "-0123456789"), "-")
+	if name == firstHandler || slices.Contains(directories, name) {
+		name += "-app"
+	}
+	return name
+}
