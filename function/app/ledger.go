@@ -47,7 +47,7 @@ type accepted struct {
 }
 
 // isMissing reports whether a function lacks the newest version of a document.
-func (a *accepted) isMissing(e *entry, i int) bool { return !a.filters && e.has(i) < e.written }
+func (f *accepted) isMissing(e *entry, i int) bool { return !f.filters && e.has(i) < e.written }
 
 func newLedger(functions []string) *ledger {
 	l := &ledger{documents: map[string]*entry{}, stored: map[string]bool{}}

@@ -243,7 +243,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "if p.MaxAttempts <= 0 || r.Attempts < p.MaxAttempts {", "if true {"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
-		{"trigger/verdict.go", "if named[c.seq] ||", "if partial[0].failedSeqs != nil && !named[c.seq] ||"},
+		{"trigger/verdict.go", "if named[seq] ||", "if partial[0].failedSeqs != nil && !named[seq] ||"},
 	}},
 	{"panic-is-success", "a panic is a failed attempt", []edit{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
