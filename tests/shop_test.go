@@ -275,6 +275,43 @@ func TestShopDeliversAsLambdaFunction(t *testing.T) {
 	}
 }
 
+// TestJavaScriptClientReachesTheHandler: what a program in another language posts to
+// dev is in the handler within a second.
+func TestJavaScriptClientReachesTheHandler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an app")
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("the client needs Node.js 18 or later")
+	}
+	t.Parallel()
+	outbox := filepath.Join(t.TempDir(), "outbox")
+	p := start(t, "dev", filepath.Join(shop(t), "shop"), map[string]string{"HALLEY_ORDERS_OUTBOX": outbox}, "dev", "--addr", freeAddress(t))
+	eventually(t, "dev prints its connection string", func() bool { return announced.MatchString(p.output.String()) })
+	var took []time.Duration
+	for n := range 5 {
+		id := fmt.Sprint("js-", n)
+		post := exec.Command(node, "testdata/post.mjs", announced.FindString(p.output.String()), "shop", "orders", "id", `{"id":"`+id+`","customer":"eve"}`)
+		if out, err := post.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		answered := time.Now()
+		eventually(t, "the order is mailed", func() bool { return slices.Contains(mails(t, outbox), "hello eve: order "+id) })
+		took = append(took, time.Since(answered))
+	}
+	t.Logf("from the answer to the handler: %v", took)
+	if slices.Sort(took); took[len(took)/2] > time.Second {
+		t.Errorf("from the answer to the handler: %v", took)
+	}
+	if code := p.terminate(t); code != 0 {
+		t.Errorf("dev ended with %d", code)
+	}
+}
+
+// announced matches the connection string that dev prints.
+var announced = regexp.MustCompile(`AccountEndpoint=(\S+?);AccountKey=.*;`)
+
 // TestShopIsReplacedWhenItsCodeChanges runs dev --watch: a change of a Go file reaches
 // the handlers, code that does not compile leaves the old ones, and the account keeps
 // its data and its port.
@@ -292,7 +329,6 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 		env[name] = goTool(t, dir, nil, "env", name)
 	}
 	p := startIn(t, dir, "dev", program, env, "dev", "--watch", "--addr", freeAddress(t))
-	announced := regexp.MustCompile(`AccountEndpoint=(\S+?);AccountKey=.*;`)
 	eventually(t, "dev prints its connection string", func() bool { return announced.MatchString(p.output.String()) })
 	endpoint, credential, err := cosmos.ParseConnectionString(announced.FindString(p.output.String()))
 	if err != nil {
