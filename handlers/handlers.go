@@ -68,8 +68,13 @@ func New[S any](name, summary string, open func(context.Context, Env, S) (trigge
 func (e Entry) Prefix() string { return "HALLEY_" + strings.ToUpper(e.Name) + "_" }
 
 // Settings returns a pointer to a new zero Settings struct of the handler, for
-// listing its fields.
-func (e Entry) Settings() any { return e.newSettings() }
+// listing its fields. It is nil if the entry was not made by New.
+func (e Entry) Settings() any {
+	if e.newSettings == nil {
+		return nil
+	}
+	return e.newSettings()
+}
 
 // Load reads the handler's settings from the environment and returns a pointer
 // to its Settings struct. A caller may change fields before it passes the

@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	os.RemoveAll(dir)
+	if shopBuilt.Load() != nil {
+		os.RemoveAll(*shopBuilt.Load())
+	}
 	os.Exit(code)
 }
 

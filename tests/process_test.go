@@ -30,9 +30,15 @@ type process struct {
 // HOME.
 func start(t *testing.T, name, path string, env map[string]string, args ...string) *process {
 	t.Helper()
+	return startIn(t, t.TempDir(), name, path, env, args...)
+}
+
+// startIn does the same in a directory.
+func startIn(t *testing.T, dir, name, path string, env map[string]string, args ...string) *process {
+	t.Helper()
 	p := &process{name: name, cmd: exec.Command(path, args...), output: &output{}, exited: make(chan struct{})}
 	p.cmd.Env = environ(env)
-	p.cmd.Dir = t.TempDir()
+	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

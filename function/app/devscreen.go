@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"golang.org/x/term"
-	"golang.org/x/text/width"
 )
 
 // screen shows a development run: lines that stay and, on a terminal, one live line
@@ -190,18 +190,18 @@ func (s devState) line(columns int) string {
 }
 
 // state is the part of a live line about one function.
-func (f accepted) state(counted bool) string {
-	text := fmt.Sprintf("%d handled", f.Delivered)
+func (a accepted) state(counted bool) string {
+	text := fmt.Sprintf("%d handled", a.Delivered)
 	switch {
-	case !counted && f.Behind == 0:
+	case !counted && a.Behind == 0:
 		return "up to date"
 	case !counted:
-		return fmt.Sprintf("%d behind", f.Behind)
-	case f.Behind > 0:
-		text += fmt.Sprintf(", %d behind", f.Behind)
+		return fmt.Sprintf("%d behind", a.Behind)
+	case a.Behind > 0:
+		text += fmt.Sprintf(", %d behind", a.Behind)
 	}
-	if f.DeadLettered > 0 {
-		text += fmt.Sprintf(", %d dead", f.DeadLettered)
+	if a.DeadLettered > 0 {
+		text += fmt.Sprintf(", %d dead", a.DeadLettered)
 	}
 	return text
 }
@@ -244,10 +244,12 @@ func textWidth(text string) (columns int) {
 	return columns
 }
 
-// runeWidth returns the columns of a character: two for wide ones of East Asia.
+// runeWidth returns the columns of a character: two for those of East Asia, for their
+// full-width forms, and for emoji.
 func runeWidth(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
+	wide := unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) ||
+		0x3000 <= r && r <= 0x303f || 0xff01 <= r && r <= 0xff60 || 0xffe0 <= r && r <= 0xffe6 || 0x1f300 <= r && r <= 0x1faff
+	if wide {
 		return 2
 	}
 	return 1

@@ -112,7 +112,7 @@ func createContainer(ctx context.Context, client *cosmos.Client, database string
 	return nil
 }
 
-// start returns the services of the app, which may have none.
+// startServices returns the services of the app, which may have none.
 func (o Options) startServices(ctx context.Context) (*DevServices, error) {
 	s := &DevServices{}
 	if o.Dev != nil {

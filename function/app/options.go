@@ -211,11 +211,14 @@ func (o Options) validate() error {
 
 // checkSettings refuses a handler one of whose variables is also another setting.
 func checkSettings(e handlers.Entry, global []string) error {
-	own := ownPrefix(e)
-	common := slices.Concat(keys(own, &feedSettings{}), keys(own, &deliverySettings{}))
+	if e.Settings() == nil {
+		return fmt.Errorf("handler %s has no Open function: make its entry with handlers.New", e.Name)
+	}
 	if t := reflect.TypeOf(e.Settings()).Elem(); t.Kind() != reflect.Struct {
 		return fmt.Errorf("handler %s: its settings are a %v: Open takes a struct", e.Name, t)
 	}
+	own := ownPrefix(e)
+	common := slices.Concat(keys(own, &feedSettings{}), keys(own, &deliverySettings{}))
 	var errs []error
 	for _, key := range common {
 		if slices.Contains(global, key) {

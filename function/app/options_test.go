@@ -78,6 +78,7 @@ func TestOptionsAreRefused(t *testing.T) {
 		"name of setting": {Options{Handlers: []handlers.Entry{entry("lease")}}, "HALLEY_LEASE_CONTAINER_NAME is also a setting of the app"},
 		"field":           {Options{Handlers: []handlers.Entry{handlers.New("orders", "", func(context.Context, handlers.Env, own) (trigger.Handler, func() error, error) { return nil, nil, nil })}}, "HALLEY_ORDERS_LANES is also a setting of Halley"},
 		"no struct":       {Options{Handlers: []handlers.Entry{handlers.New("orders", "", func(context.Context, handlers.Env, int) (trigger.Handler, func() error, error) { return nil, nil, nil })}}, "takes a struct"},
+		"no Open":         {Options{Handlers: []handlers.Entry{{Name: "orders"}}}, "make its entry with handlers.New"},
 		"store twice":     {Options{Handlers: []handlers.Entry{entry("orders")}, DeadLetterStores: []deadletter.Kind{store, store}}, `kind "table"`},
 		"built-in store":  {Options{Handlers: []handlers.Entry{entry("orders")}, DeadLetterStores: []deadletter.Kind{{Name: "drop"}}}, `kind "drop"`},
 	} {

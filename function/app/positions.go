@@ -4,6 +4,7 @@ package app
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -71,11 +72,10 @@ func (p *positions) list() []position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make([]position, 0, len(p.known))
-	for _, at := range p.known {
+	for _, at := range slices.SortedFunc(maps.Values(p.known), func(a, b *position) int {
+		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range))
+	}) {
 		out = append(out, *at)
 	}
-	slices.SortFunc(out, func(a, b position) int {
-		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range))
-	})
 	return out
 }
