@@ -23,5 +23,6 @@ func demoApp() app.Options {
 		},
 		DeadLetterStores: azurestorage.DeadLetterStores(),
 		Dev:              demo.Start,
+		Commands:         demo.Commands(),
 	}
 }

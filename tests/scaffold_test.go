@@ -101,7 +101,7 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 	s.checkSource(t)
 	s.developed(t)
 
-	said := s.run(t, s.binary, "new", "handler", "refunds")
+	said := s.run(t, "go", "run", "halley/function/new", "handler", "refunds")
 	s.checkSource(t)
 	s.run(t, "go", "run", staticcheck(t), "./...")
 	s.build(t)

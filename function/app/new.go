@@ -16,7 +16,9 @@ import (
 	"halley/trigger"
 )
 
-func newCommand() *cobra.Command {
+// NewCommand returns the command new, which writes an app or a handler. The program
+// halley/function/new has it, and the demo app. Apps need not: Options.Commands adds it.
+func NewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new",
 		Short: "Write a new app or a new handler",
@@ -61,7 +63,8 @@ func newHandlerCommand() *cobra.Command {
 		Short: "Write a handler of this app",
 		Long: `Handler writes a package with a handler and its test, and adds it to the list
 that the main package passes to app.Main or to app.Options. Run it in the
-directory of the main package. NAME has lower-case letters and digits.`,
+directory of the main package, for example with go run halley/function/new.
+NAME has lower-case letters and digits.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return createHandler(cmd.Context(), args[0], cmd.OutOrStdout())

@@ -1,0 +1,12 @@
+//go:build !nodev
+
+package demo
+
+import (
+	"github.com/spf13/cobra"
+
+	"halley/function/app"
+)
+
+// Commands returns the commands that the demo has besides those of every app.
+func Commands() []*cobra.Command { return []*cobra.Command{app.NewCommand()} }
