@@ -169,6 +169,7 @@ func TestReadmeLinks(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	text := readme(t)
 	root := testApp().rootCommand(nil)
+	root.AddCommand(NewCommand()) // as the demo does
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
