@@ -190,18 +190,18 @@ func (s devState) line(columns int) string {
 }
 
 // state is the part of a live line about one function.
-func (a accepted) state(counted bool) string {
-	text := fmt.Sprintf("%d handled", a.Delivered)
+func (f *accepted) state(counted bool) string {
+	text := fmt.Sprintf("%d handled", f.Delivered)
 	switch {
-	case !counted && a.Behind == 0:
+	case !counted && f.Behind == 0:
 		return "up to date"
 	case !counted:
-		return fmt.Sprintf("%d behind", a.Behind)
-	case a.Behind > 0:
-		text += fmt.Sprintf(", %d behind", a.Behind)
+		return fmt.Sprintf("%d behind", f.Behind)
+	case f.Behind > 0:
+		text += fmt.Sprintf(", %d behind", f.Behind)
 	}
-	if a.DeadLettered > 0 {
-		text += fmt.Sprintf(", %d dead", a.DeadLettered)
+	if f.DeadLettered > 0 {
+		text += fmt.Sprintf(", %d dead", f.DeadLettered)
 	}
 	return text
 }
