@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -114,7 +115,7 @@ func recoverPanic(ctx context.Context, h Handler, b Batch) (err error) {
 func guardCallback(log *zap.Logger, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			log.Error(name+" panicked", zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
+			log.Error(name+" panicked", zap.String("panic", fmt.Sprint(v)), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
 	call()

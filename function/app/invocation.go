@@ -66,7 +66,7 @@ func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	log := h.log.With(traceFields(r)...)
 	defer func() {
 		if v := recover(); v != nil {
-			log.Error("invocation panicked", zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
+			log.Error("invocation panicked", zap.String("panic", fmt.Sprint(v)), zap.ByteString("stack", debug.Stack()))
 			answer(w, http.StatusInternalServerError, problem{"the invocation panicked"})
 		}
 	}()

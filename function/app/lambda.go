@@ -81,7 +81,7 @@ func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
 		log.Error("invocation failed", zap.Error(err))
 		return lambdaResult{}, redact.Error(err)
 	}
-	log.Info("invocation answered", zap.Any("summary", r.summary), zap.String("note", r.note()))
+	log.Info("invocation answered", zap.Reflect("summary", r.summary), zap.String("note", r.note()))
 	return lambdaResult{r.summary, r.note()}, nil
 }
 

@@ -51,7 +51,7 @@ func (d *drainer) tick(ctx context.Context, in invocation, log *zap.Logger) ([]s
 	if err := r.failure(); err != nil {
 		return nil, err
 	}
-	log.Info("timer invocation answered", zap.Duration("took", time.Since(began)), zap.Any("summary", r.summary), zap.String("note", r.note()))
+	log.Info("timer invocation answered", zap.Duration("took", time.Since(began)), zap.Reflect("summary", r.summary), zap.String("note", r.note()))
 	if note := r.note(); note != "" {
 		return []string{summarize(r.summary), note}, nil
 	}
