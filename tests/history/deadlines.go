@@ -21,6 +21,7 @@ type deadlines struct {
 }
 
 type handover struct {
+	span
 	from, to string // hosts
 	since    time.Time
 }
@@ -138,7 +139,7 @@ func (c *checker) read(e Event) {
 // released is called before a lease loses its owner.
 func (c *checker) released(e Event, l *lease) {
 	if !l.requested.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
-		c.handovers[e.lid()] = handover{e.Host, l.requester, e.Time}
+		c.handovers[e.lid()] = handover{l.span, e.Host, l.requester, e.Time}
 	}
 	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)
 	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || c.limits.Drains {
@@ -166,20 +167,13 @@ func (c *checker) inCall(host, token string) bool {
 // lease that expires is void, even if its owner renews it after that.
 func (c *checker) handedOver(lid string, h handover) {
 	delete(c.handovers, lid)
-	if c.stepped || !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || !c.undisturbed(h.from, h.since) || c.throttled(h.since) || c.excuses(c.spanOf(lid)) {
+	if c.stepped || !c.works(h.to) || c.changed.After(h.since) || !c.undisturbed(h.to, h.since) || !c.undisturbed(h.from, h.since) || c.throttled(h.since) || c.excuses(h.span) {
 		return
 	}
 	c.report.count(PromptHandover, 1, 0)
 	if took := c.now.Sub(h.since); took > promptly+c.limits.Slack {
 		c.violate(PromptHandover, "%q does not read the range of lease %q, which was released to it %s ago", h.to, lid, took)
 	}
-}
-
-func (c *checker) spanOf(lid string) span {
-	if l := c.byToken[lid]; l != nil {
-		return l.span
-	}
-	return span{}
 }
 
 // returnLimit is the time within which a deleted lease must exist again.
