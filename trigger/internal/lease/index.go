@@ -46,16 +46,18 @@ func (i *Index) overlapping(s Span) (found []*Lease) {
 }
 
 // Superseded reports whether other leases have replaced l: leases of higher
-// epochs cover all of its span. That is so for a parent whose children all exist,
-// and for a retired lease that a late request of a dead host has created again.
-// The other leases have delivered, or will deliver, each change that l has not.
+// epochs inside its span cover all of it. That is so for a parent whose children all
+// exist, and for a retired lease that a late request of a dead host has created again.
+// The other leases have delivered, or will deliver, each change that l has not. A lease
+// beyond the span does not count: it may be the parent of l, acquired again since, and
+// its owner counts on l.
 func (i *Index) Superseded(l *Lease) bool {
 	if !l.span.isKnown() {
 		return false
 	}
 	var spans []Span
 	for _, o := range i.overlapping(l.span) {
-		if o.id != l.id && o.Epoch() > l.Epoch() {
+		if o.id != l.id && o.Epoch() > l.Epoch() && l.span.containsSpan(o.span) {
 			spans = append(spans, o.span)
 		}
 	}
