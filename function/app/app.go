@@ -178,7 +178,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// runTelling runs all hosts like Run, and tells in the log what they do.
+// runTelling runs all hosts like Run, and logs their starts and their progress.
 func (a *App) runTelling(ctx context.Context, every time.Duration) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -275,7 +275,7 @@ func newAccounts(transport policy.Transporter) accounts {
 	return accounts{transport: transport, clients: map[string]*cosmos.Client{}}
 }
 
-// commandAccounts are the accounts of a command that somebody watches.
+// commandAccounts are the accounts of a command that an operator runs.
 func commandAccounts() accounts {
 	return accounts{retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
 }

@@ -122,7 +122,7 @@ func (w *devWorld) load(ctx context.Context, flags devOptions) (err error) {
 }
 
 // preset are the defaults of a development run: the embedded account, and intervals
-// that show within seconds what takes minutes in production. The app's services
+// that show transitions within seconds instead of minutes. The app's services
 // override each.
 func (w *devWorld) preset(poison bool) preset {
 	database, container := w.app.Name, w.app.Handlers[0].Name

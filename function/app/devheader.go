@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// printHeader says where the account is, what runs, and how to end it.
+// printHeader prints the account, the hosts, the functions, and how to end the run.
 func (w *devWorld) printHeader(show *screen, flags devOptions) {
 	ends := "Ctrl-C ends it"
 	if flags.For > 0 {

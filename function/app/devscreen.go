@@ -140,7 +140,7 @@ func devLogger(p *screen, s appSettings) *zap.Logger {
 	return jsonLogger(p, s.LogLevel)
 }
 
-// devState is what the live line shows.
+// devState holds the figures of the live line.
 type devState struct {
 	After     time.Duration
 	Loaded    bool // the app has a load, whose writes are counted

@@ -9,7 +9,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// DevServices are what an app adds to its development run, for [Options].Dev.
+// DevServices are the additions of an app to its development run, for [Options].Dev.
 type DevServices struct {
 	// Settings are defaults of settings by the names of their variables, such as the URL
 	// of an embedded server. The environment overrides each.

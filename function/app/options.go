@@ -43,7 +43,7 @@ type Options struct {
 	// Developer CLI. It links neither service principals nor workload identities.
 	Credential func() (azcore.TokenCredential, error)
 
-	// DeadLetterStores are kinds of stores for HALLEY_DEAD_LETTERS besides container,
+	// DeadLetterStores are kinds of stores for HALLEY_DEAD_LETTERS, next to container,
 	// directory, drop and none, which every app has. Package azurestorage has blob and
 	// queue. An app links the libraries of the stores that it lists, and no others.
 	DeadLetterStores []deadletter.Kind
@@ -52,11 +52,11 @@ type Options struct {
 	// embedded account and writes their seed.
 	Containers []Container
 
-	// Dev, if not nil, starts what a development run needs besides the account, such as
+	// Dev, if not nil, starts what a development run needs next to the account, such as
 	// an embedded server in place of the handlers' sink, and a load.
 	Dev func(context.Context) (*DevServices, error)
 
-	// Commands are the app's own, besides those of Halley.
+	// Commands are the app's own, next to those of Halley.
 	Commands []*cobra.Command
 
 	// Logger is used by [Open]. The default logs as the settings HALLEY_LOG_LEVEL and

@@ -17,7 +17,7 @@ const (
 	reachTime   = 4 * time.Second        // after it, the account counts as unreachable
 )
 
-// commandRetries are those of a command that somebody watches: a moment's throttling
+// commandRetries are those of a command that an operator runs: a moment's throttling
 // is waited out, and a lasting failure shows soon.
 var commandRetries = policy.RetryOptions{MaxRetries: 3}
 

@@ -30,7 +30,7 @@
 //     drain, in a higher epoch.
 //   - A host pauses in a call, its leases expire, and the next host delivers newer changes.
 //     Then the first one continues its call, in its older epoch.
-//   - A call fails when the handler has got a part of the batch. The batch comes again and
+//   - A call fails when the handler has got a part of the batch. The batch is redelivered and
 //     is halved, while changes of other keys pass it.
 //   - With BlockKeys, a change fails until it is dead-lettered, and is replayed at the end.
 //   - The context of a call has ended when the call begins.

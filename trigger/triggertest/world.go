@@ -138,7 +138,7 @@ func (w *World) must(err error) {
 func (w *World) Account() *emulator.Account { return w.account }
 
 // Client returns a client of the account, for a handler that reads or writes other
-// containers there. It goes on working when a host has died.
+// containers there. It continues to work when a host has died.
 func (w *World) Client() *cosmos.Client { return w.client }
 
 // Put writes a document: JSON text or a value that is marshalled, with an id and a

@@ -8,5 +8,5 @@ import (
 	"halley/function/app"
 )
 
-// Commands returns the commands that the demo has besides those of every app.
+// Commands returns the commands that the demo has in addition to those of every app.
 func Commands() []*cobra.Command { return []*cobra.Command{app.NewCommand()} }
