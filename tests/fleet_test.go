@@ -59,6 +59,15 @@ func TestFleetLosesNothing(t *testing.T) {
 	}
 	a.split(t, 7)
 	a.merge(t, 4)
+	eventually(t, "400 changes are written", func() bool {
+		written := 0
+		for _, e := range r.events(t) {
+			if e.Kind == history.Write {
+				written++
+			}
+		}
+		return written >= 400
+	})
 	stop()
 	report := r.settled(t)
 	passes(t, report)
