@@ -25,16 +25,17 @@ func main() {
 	revision := flag.String("at", "", "a commit to take instead of the working tree")
 	cheap := flag.Bool("cheap", false, "without the simulation and the processes")
 	list := flag.Bool("list", false, "list the mutants and run nothing")
+	limit := flag.Duration("timeout", 100*time.Second, "a layer's longest time; more on a busy machine")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *revision, *cheap, *list); err != nil {
+	if err := run(ctx, *only, *revision, *limit, *cheap, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, revision string, cheap, list bool) error {
+func run(ctx context.Context, only, revision string, limit time.Duration, cheap, list bool) error {
 	wanted, err := choose(only)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func run(ctx context.Context, only, revision string, cheap, list bool) error {
 	if err := copyTree(ctx, revision, root); err != nil {
 		return err
 	}
-	b := bench{root: root, cheap: cheap, sound: map[string]error{}}
+	b := bench{root: root, limit: limit, cheap: cheap, sound: map[string]error{}}
 	survivors := 0
 	by := map[string]int{}
 	for _, m := range wanted {
@@ -115,6 +116,7 @@ func copyTree(ctx context.Context, revision, root string) error {
 // bench is a copy of the tree, with the test results without mutants.
 type bench struct {
 	root  string
+	limit time.Duration // longest time of a layer
 	cheap bool
 	sound map[string]error // result of the unchanged tree by arguments of go test
 }
@@ -189,7 +191,7 @@ func (b *bench) checkSound(ctx context.Context, l layer, before files) error {
 }
 
 func (b *bench) test(ctx context.Context, l layer) (string, error) {
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=100s"}, l.args...)
+	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=" + b.limit.String()}, l.args...)
 	return b.tool(ctx, args...)
 }
 
