@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/scaffold"
 	"halley/handlers"
 	"halley/trigger/emulator"
 )
@@ -148,8 +149,12 @@ func bare(code string) string {
 }
 
 func TestReadmeLinks(t *testing.T) {
-	for _, name := range []string{"README.md", "CHANGELOG.md"} {
-		text, err := os.ReadFile("../../" + name)
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, name := range append(documents, "../../README.md", "../../CHANGELOG.md") {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,8 +162,43 @@ func TestReadmeLinks(t *testing.T) {
 			if strings.HasPrefix(link[1], "https://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join("../..", link[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), link[1])); err != nil {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestDeployCommands: Halley's commands in the documents about deployment exist, with
+// their flags and templates.
+func TestDeployCommands(t *testing.T) {
+	documents, err := filepath.Glob("internal/scaffold/templates/*/deploy.md.tmpl")
+	if err != nil || len(documents) != len(scaffold.Templates()) {
+		t.Fatalf("documents %q: %v", documents, err)
+	}
+	line := regexp.MustCompile("(?m)^(?:go run \\./function|go run \\.) ([^#\n]+)")
+	for _, name := range append(documents, "../../docs/deploying.md", "../../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := line.FindAllStringSubmatch(string(text), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s has no command", name)
+		}
+		for _, command := range commands {
+			root := testApp().rootCommand(nil)
+			root.AddCommand(NewCommand()) // as the demo does
+			found, args, err := root.Find(strings.Fields(command[1]))
+			if err == nil {
+				err = found.ParseFlags(args)
+			}
+			if err != nil || found == root {
+				t.Errorf("%s: %s: %v", name, command[0], err)
+				continue
+			}
+			if flag := found.Flags().Lookup("template"); flag != nil && !slices.Contains(scaffold.Templates(), flag.Value.String()) {
+				t.Errorf("%s: %s: no such template", name, command[0])
 			}
 		}
 	}
