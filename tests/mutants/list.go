@@ -96,13 +96,13 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/progress.go", "quotedLSN(o.changes[n].lsnBefore)", "quotedLSN(o.changes[n].lsn)"},
+		{"trigger/internal/delivery/page.go", "quotedLSN(o.items[n].lsnBefore)", "quotedLSN(o.items[n].LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && namesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
+		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && namesLSNs(page)", "n, n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},
@@ -234,7 +234,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
 	}},
 	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
-		{"trigger/internal/delivery/progress.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
+		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
 		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
@@ -329,8 +329,11 @@ var delivery = []mutant{
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
 	}},
-	{"shared-bytes", "each attempt gets unmodified bytes of the feed", []edit{
-		{"trigger/change.go", "*part = json.RawMessage(buffer[from:len(buffer):len(buffer)])", "*part = (*part)[: len(buffer)-from : len(buffer)-from]"},
+	{"kept-bytes-reused", "a handler may keep its changes", []edit{
+		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},
+	}},
+	{"lent-bytes-reused-early", "changes that are lent stay as they are until the handler returns", []edit{
+		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
 		{"trigger/internal/feed/budget.go", "if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {", "if b.usedBytes >= 0 {"},
