@@ -3,11 +3,14 @@ package app
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"halley/function/app/azurestorage"
+	"halley/function/app/internal/scaffold"
 	"halley/handlers"
 )
 
@@ -98,4 +101,39 @@ func platformValue(name, value string) string {
 		return "continuous"
 	}
 	return strings.NewReplacer("'", "", "[[Name]]", "shop", "[[Handler]]", "orders").Replace(value)
+}
+
+// TestDeployCommands: Halley's commands in the documents about deployment exist, with
+// their flags and templates.
+func TestDeployCommands(t *testing.T) {
+	pages, err := filepath.Glob("internal/scaffold/templates/*/deploy.md.tmpl")
+	if err != nil || len(pages) != len(scaffold.Templates()) {
+		t.Fatalf("pages %q: %v", pages, err)
+	}
+	line := regexp.MustCompile("(?m)^(?:go run \\./function|go run \\.) ([^#\n]+)")
+	for _, name := range append(pages, "../../docs/deploying.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := line.FindAllStringSubmatch(string(text), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s has no command", name)
+		}
+		for _, command := range commands {
+			root := testApp().rootCommand(nil)
+			root.AddCommand(NewCommand()) // as the demo does
+			found, args, err := root.Find(strings.Fields(command[1]))
+			if err == nil {
+				err = found.ParseFlags(args)
+			}
+			if err != nil || found == root {
+				t.Errorf("%s: %s: %v", name, command[0], err)
+				continue
+			}
+			if flag := found.Flags().Lookup("template"); flag != nil && !slices.Contains(scaffold.Templates(), flag.Value.String()) {
+				t.Errorf("%s: %s: no such template", name, command[0])
+			}
+		}
+	}
 }
