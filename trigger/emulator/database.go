@@ -38,6 +38,9 @@ func (d *database) name(r *response) {
 
 // dispatch finds the operation that method and path ask for.
 func (c *call) dispatch() (*response, error) {
+	if err := c.checkHeaders(); err != nil {
+		return nil, err
+	}
 	switch c.target.kind {
 	case kindAccount:
 		if c.method == http.MethodGet {
@@ -229,6 +232,9 @@ func (c *call) deleteDatabase() (*response, error) {
 	if !ok {
 		c.ticket = a.ticket
 		return nil, notFound("database", c.target.id)
+	}
+	if err := c.checkMatch(d.ETag); err != nil {
+		return nil, err
 	}
 	for _, container := range d.containers {
 		container.drop()

@@ -9,6 +9,10 @@ import (
 	"testing"
 )
 
+// planHeader asks for a query plan as a client that has all abilities.
+var planHeader = []string{"Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True", "x-ms-cosmos-supported-query-features",
+	"Aggregate, NonValueAggregate, MultipleAggregates, CountIf, ListAndSetAggregate, DCount, GroupBy, Distinct, OrderBy, MultipleOrderBy, NonStreamingOrderBy, OffsetAndLimit, Top"}
+
 var crossHeader = []string{"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True"}
 
 func ask(query string, parameters ...any) string {
@@ -216,7 +220,7 @@ func TestListItems(t *testing.T) {
 
 func TestQueryPlan(t *testing.T) {
 	c := twenty(t, 3)
-	plan := []string{"Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True"}
+	plan := planHeader
 	for query, want := range map[string]string{
 		"SELECT * FROM c WHERE STARTSWITH(c.id, '1')": `"hasSelectValue":false`,
 		"SELECT VALUE c.id FROM c":                    `"hasSelectValue":true`,

@@ -51,6 +51,9 @@ func parseTarget(path string) (target, error) {
 func walk(segments []string) (target, error) {
 	var t target
 	for i := 0; i < len(segments); i += 2 {
+		if f := find(resourceFeatures, segments[i]); f != nil && f.support == refused {
+			return target{}, unsupported("The resource type "+f.name, f.note)
+		}
 		if !contains(children[t.kind], segments[i]) {
 			return target{}, fail(http.StatusNotFound, 0, "This account has no resources of type %q under %q.", segments[i], strings.Join(segments[:i], "/"))
 		}

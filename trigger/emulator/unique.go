@@ -23,7 +23,7 @@ type uniqueKey [][]string
 
 // parseUniqueKeys reads the uniqueKeyPolicy of a container, which may be missing.
 func parseUniqueKeys(raw json.RawMessage) ([]uniqueKey, error) {
-	if raw == nil {
+	if absent(raw) {
 		return nil, nil
 	}
 	var policy struct {

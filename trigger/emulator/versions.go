@@ -98,7 +98,7 @@ func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	var policy struct {
 		Minutes int64 `json:"retentionDuration"`
 	}
-	if raw == nil {
+	if absent(raw) {
 		return 0, nil
 	}
 	const most = int64(maxRetention / time.Minute)

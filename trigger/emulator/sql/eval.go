@@ -83,7 +83,13 @@ func (e *parameter) eval(r *row) value { return r.run.parameters[e.slot] }
 
 func (e *name) eval(r *row) value { return r.slots[e.slot] }
 
-func (e *property) eval(r *row) value { return r.run.property(e.of.eval(r), e.name) }
+func (e *property) eval(r *row) value {
+	of := e.of.eval(r)
+	if e.computed != nil {
+		return e.computed.evaluate(r.run, of)
+	}
+	return r.run.property(of, e.name)
+}
 
 func (e *index) eval(r *row) value {
 	of, by := e.of.eval(r), e.by.eval(r)
@@ -288,7 +294,7 @@ func (e *call) eval(r *row) value {
 	if !r.run.spend(size) {
 		return undefined
 	}
-	v := e.function.apply(r.run, arguments)
+	v := e.function.apply(r.run, append(arguments, e.bound...))
 	if v.kind == kindString && !r.run.produce(len(v.text)) {
 		return undefined
 	}

@@ -60,6 +60,36 @@ func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) 
 	return p, nil
 }
 
+// Features are the abilities that a client needs to follow the plan, by their names in
+// x-ms-cosmos-supported-query-features (QueryFeatures in azure-cosmos-dotnet-v3).
+func (p *Plan) Features() []string {
+	aggregates := len(p.Aggregates)
+	for _, operator := range p.AliasAggregates {
+		aggregates += rank(operator != nil)
+	}
+	var features []string
+	for _, f := range []struct {
+		name string
+		need bool
+	}{
+		{"Aggregate", aggregates > 0},
+		{"NonValueAggregate", aggregates > len(p.Aggregates)},
+		{"MultipleAggregates", aggregates > 1},
+		{"GroupBy", len(p.GroupByExpressions) > 0},
+		{"Distinct", p.Distinct != "None"},
+		{"OrderBy", len(p.OrderBy) > 0},
+		{"MultipleOrderBy", len(p.OrderBy) > 1},
+		{"OffsetAndLimit", p.Limit != nil},
+		{"Top", p.Top != nil},
+		{"NonStreamingOrderBy", p.NonStreaming},
+	} {
+		if f.need {
+			features = append(features, f.name)
+		}
+	}
+	return features
+}
+
 // distinct keeps DISTINCT in the query of the ranges, unless ORDER BY or an aggregate
 // wraps their results.
 func (p *Plan) distinct(s *statement) {
@@ -168,6 +198,9 @@ func (p *Plan) order(s *statement) {
 	}
 	var keys []expr
 	for _, o := range s.orderBy {
+		if c, ok := o.expr.(*call); ok && c.name == vectorDistance {
+			p.NonStreaming = true
+		}
 		keys = append(keys, o.expr)
 		p.OrderBy = append(p.OrderBy, []string{"Ascending", "Descending"}[rank(o.descending)])
 		p.OrderByExpressions = append(p.OrderByExpressions, printed(o.expr))
@@ -274,7 +307,7 @@ func isPath(e expr, slot int, path []string) bool {
 	}
 	p, ok := e.(*property)
 	last := len(path) - 1
-	return ok && p.name == path[last] && isPath(p.of, slot, path[:last])
+	return ok && p.computed == nil && p.name == path[last] && isPath(p.of, slot, path[:last])
 }
 
 func constant(e expr, r *row) value {

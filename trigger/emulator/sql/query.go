@@ -7,10 +7,9 @@
 // a missing property is undefined, an operator or function given a wrong type
 // is undefined, and undefined values are left out of results.
 //
-// Left out, each refused with an [Error]: user-defined, spatial, vector and
-// full-text functions, RAND, DOCUMENTID, the modifier x of RegexMatch, ORDER BY
-// RANK, LET, ALL, FIRST and LAST, ORDER BY together with GROUP BY or aggregates,
-// TOP together with OFFSET LIMIT.
+// Left out, each refused with an [Error]: user-defined functions, those of
+// [Unsupported], the modifier x of RegexMatch, ORDER BY RANK, LET, ORDER BY together
+// with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
 // ORDER BY with several expressions asks for no composite index. Numbers are
 // doubles; those that a query takes from a document unchanged keep their text.
 package sql
@@ -29,16 +28,10 @@ type Query struct {
 }
 
 // Parse reads a query. It returns an [*Error] if the service would refuse the query.
-func Parse(text string) (q *Query, err error) {
-	defer recoverError(&err)
-	p := newParser(text)
-	s := p.statement()
-	p.needEnd()
-	return newQuery(p, s), nil
-}
+func Parse(text string) (*Query, error) { return Container{}.Parse(text) }
 
-func newQuery(p *parser, s *statement) *Query {
-	var r resolver
+func newQuery(p *parser, s *statement, c Container) *Query {
+	r := resolver{container: c, documents: noSlot}
 	r.statement(s, nil, true)
 	return &Query{statement: s, width: r.width, parameters: p.parameters}
 }
@@ -344,7 +337,7 @@ func ParseCondition(text string) (c *Condition, err error) {
 	p.needKeyword("WHERE")
 	s.where = p.expression()
 	p.needEnd()
-	return &Condition{newQuery(p, s)}, nil
+	return &Condition{newQuery(p, s, Container{})}, nil
 }
 
 // Match reports whether a document meets the condition. It returns an [*Error] if
