@@ -139,6 +139,12 @@ func queryExample(f feature) example {
 	}
 	e.body, e.says = ask(queries[f.name][0], "@p", "value"), queries[f.name][1]
 	switch f.name {
+	case "FROM subqueries over several ranges":
+		e.body, e.says = ask("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.n FROM c)"), `"dCountInfo":{"dCountAlias":""}`
+		e.header = planHeader
+	case "ST_DISTANCE and ST_WITHIN of lines, or of two regions":
+		line := `{"type": "LineString", "coordinates": [[0, 0], [1, 1]]}`
+		e.body, e.says = ask("SELECT VALUE ST_DISTANCE("+line+", "+line+") FROM c"), "ST_DISTANCE"
 	case "properties of the body besides query and parameters":
 		e.body, e.says = `{"query":"SELECT * FROM c","language":"x"}`, "language"
 	case "plans for clients that did not announce an ability":

@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -158,6 +159,10 @@ type bookmark struct {
 	// Keys are the ORDER BY values of the last result, whose item and row Item and
 	// Value then name. Clients may continue with another filter.
 	Keys json.RawMessage `json:"keys,omitempty"`
+
+	// Range is the range whose results Count counts, if the query neither streams nor is
+	// ordered and its client puts ranges together. Other ranges have other results.
+	Range string `json:"range,omitempty"`
 }
 
 func (c *call) continuation() (bookmark, error) {
@@ -182,7 +187,9 @@ type results struct {
 func (r *results) full(limit int) bool { return len(r.values) >= limit || r.size >= pageBytes }
 
 // page runs the query from a bookmark until a page is full. If the query streams, a
-// full page always has a next one, which may be empty, as on the service.
+// full page always has a next one, which may be empty, as on the service. The groups or
+// distinct results of a range are in one page whatever its limit, because no bookmark
+// in their middle could be used after a split.
 func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	window, err := q.Limits(q.parameters)
 	if err != nil {
@@ -190,6 +197,16 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	}
 	documents, position := s.documents(), sql.Position{Count: from.Count}
 	properties := q.Properties()
+	rangeID := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+	if properties.Streams || properties.Ordered {
+		rangeID = ""
+	}
+	if rangeID != "" {
+		limit = math.MaxInt
+	}
+	if from.Count > 0 && from.Range != rangeID {
+		return results{}, badRequest("The continuation is one of partition key range %q, which has split or merged, or of another query: run the query again.", from.Range)
+	}
 	switch {
 	case properties.Streams:
 		if position.Value, err = s.begin(from); err != nil {
@@ -206,7 +223,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 			return results{}, queryFailure(err)
 		}
 		if found.full(limit) { // there are more results; only a query that does not stream gets here
-			found.next = &bookmark{Count: position.Count}
+			found.next = &bookmark{Count: position.Count, Range: rangeID}
 			if properties.Ordered {
 				found.next = s.bookmark(position, window)
 			}

@@ -135,7 +135,8 @@ type (
 		name      string // in upper case
 		function  *function
 		aggregate bool
-		slot      int // of an aggregate in the rows of its statement; resolve fills it
+		distinct  bool // COUNT(DISTINCT x)
+		slot      int  // of an aggregate in the rows of its statement; resolve fills it
 		arguments []expr
 		bound     []value // further arguments, from the container's definition; resolve fills them
 		span      span

@@ -305,6 +305,7 @@ func (s *statement) newGroup(slots []value) *group {
 	g := &group{slots: slices.Clone(slots), accumulators: make([]accumulator, len(s.aggregates))}
 	for i, c := range s.aggregates {
 		g.accumulators[i].function = c.name
+		g.accumulators[i].distinct = c.distinct || c.name == "MAKESET"
 	}
 	return g
 }
@@ -312,7 +313,7 @@ func (s *statement) newGroup(slots []value) *group {
 // add returns false if the run must stop.
 func (g *group) add(s *statement, r *row, whole bool) bool {
 	for i, c := range s.aggregates {
-		if g.accumulators[i].add(r.run, c.arguments[0].eval(r)) && !r.run.hold(0, whole) {
+		if bytes, kept := g.accumulators[i].add(r.run, c.arguments[0].eval(r)); kept && !r.run.hold(bytes, whole) {
 			return false
 		}
 	}

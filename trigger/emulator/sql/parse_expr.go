@@ -278,6 +278,7 @@ func (p *parser) call(t token) expr {
 		panic(t.errorf(codeFunction, "The function %s is not supported by the Halley emulator: it has no %s.", t.text, feature))
 	}
 	p.needSymbol("(")
+	c.distinct = c.name == "COUNT" && p.keyword("DISTINCT")
 	if !p.isSymbol(")") {
 		c.arguments = p.expressions()
 	}

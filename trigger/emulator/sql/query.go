@@ -46,8 +46,8 @@ func (q *Query) String() string {
 // Properties describe a query. An account needs them when it routes and plans it.
 type Properties struct {
 	// Streams is true if each document gives its results by itself. It is false if
-	// the query has ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its
-	// input: then the results need all documents of all ranges.
+	// the query has ORDER BY, GROUP BY, an aggregate or DISTINCT, or a subquery with
+	// one of these as its input: then the results need all documents of all ranges.
 	Streams bool
 
 	// Ordered is true if each result comes from one document and ORDER BY alone gives
@@ -106,7 +106,18 @@ func (q *Query) Properties() Properties {
 func (q *Query) streams() bool {
 	s := q.statement
 	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && len(s.from) > 0 && s.from[0].query == nil
+	return !whole && s.byDocument()
+}
+
+// byDocument reports whether each document by itself gives rows of the FROM clause: its
+// input is the container, or a subquery over the container that does not combine
+// documents.
+func (s *statement) byDocument() bool {
+	if len(s.from) == 0 {
+		return false
+	}
+	q := s.from[0].query
+	return q == nil || !q.distinct && !q.grouped() && q.orderBy == nil && q.top == nil && q.limit == nil && q.byDocument()
 }
 
 func (q *Query) ordered() bool {

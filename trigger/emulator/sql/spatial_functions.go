@@ -83,7 +83,7 @@ func spatialDistance(r *run, a []value) value {
 	case !ok:
 		return undefined
 	case x.kind != "Point" || y.kind != "Point":
-		return r.fail(&Error{Code: codeFunction, Message: "ST_DISTANCE is supported between two points, not between " + x.kind + " and " + y.kind + "."})
+		return r.fail(&Error{Code: codeFunction, Message: "ST_DISTANCE between " + x.kind + " and " + y.kind + " is not supported by the Halley emulator: give two points."})
 	case a[2].truth:
 		return number(math.Hypot(x.point[0]-y.point[0], x.point[1]-y.point[1]))
 	}
@@ -97,7 +97,7 @@ func spatialWithin(r *run, a []value) value {
 	case !ok:
 		return undefined
 	case x.kind != "Point" || y.polygons == nil:
-		return r.fail(&Error{Code: codeFunction, Message: "ST_WITHIN is supported for a point in a Polygon or MultiPolygon, not for " + x.kind + " in " + y.kind + "."})
+		return r.fail(&Error{Code: codeFunction, Message: "ST_WITHIN of " + x.kind + " in " + y.kind + " is not supported by the Halley emulator: give a Point, and a Polygon or MultiPolygon."})
 	}
 	for _, rings := range y.polygons {
 		if withinRings(x.point, rings, a[2].truth) {
