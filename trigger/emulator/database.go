@@ -56,6 +56,8 @@ func (c *call) dispatch() (*response, error) {
 		if c.method == http.MethodGet && c.target.id == "" {
 			return c.readRanges()
 		}
+	case kindKey:
+		return c.dispatchKey()
 	case kindOffer:
 		return c.dispatchOffer()
 	}

@@ -63,6 +63,7 @@ var resourceFeatures = []feature{
 	{kindItem, done, "create, upsert, read, replace, patch, delete, list, query, batch, bulk, change feed"},
 	{kindRange, done, "list"},
 	{kindOffer, done, "read, list, query, replace, migrate"},
+	{"operations/partitionkeydelete", done, "delete all items of a partition key"},
 	{"sprocs", refused, "stored procedures"},
 	{"triggers", refused, "triggers"},
 	{"udfs", refused, "user-defined functions"},

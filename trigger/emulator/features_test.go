@@ -34,6 +34,9 @@ type example struct {
 	says               string
 }
 
+// emptyBody is what an answer without a body says.
+const emptyBody = "an empty body"
+
 // TestEachFeature sends a request for each entry of the tables: what is refused says
 // so, and the rest shows in the answer.
 func TestEachFeature(t *testing.T) {
@@ -47,7 +50,7 @@ func TestEachFeature(t *testing.T) {
 				}
 				a := c.send(e.method, e.path, e.body, e.header...)
 				refusal := strings.Contains(a.body, "not supported") || strings.Contains(a.body, "unsupported features")
-				if (f.support == refused) != (a.status == 400 && refusal) || f.support != refused && a.status >= 300 || !strings.Contains(a.body, e.says) {
+				if (f.support == refused) != (a.status == 400 && refusal) || f.support != refused && a.status >= 300 || !strings.Contains(a.body, e.says) && (e.says != emptyBody || a.body != "") {
 					t.Errorf("%s %s %s: %d %s; want %s with %q", e.method, e.path, e.body, a.status, a.body, f.support, e.says)
 				}
 			})
@@ -68,6 +71,8 @@ func resourceExample(f feature) example {
 		return get("/dbs/db/colls/c/pkranges", `"PartitionKeyRanges"`)
 	case kindOffer:
 		return get("/offers", `"Offers"`)
+	case "operations/partitionkeydelete":
+		return example{"POST", "/dbs/db/colls/c/" + f.name, "", pk("1"), emptyBody}
 	case "users", "clientencryptionkeys":
 		return get("/dbs/db/"+f.name, f.note)
 	case "permissions":
