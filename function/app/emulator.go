@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,7 @@ func emulatorCommand() *cobra.Command {
 	var account emulator.Options
 	var serve emulator.ServeOptions
 	var containers []string
+	var check string
 	c := &cobra.Command{
 		Use:   "emulator",
 		Short: "Serve an embedded Cosmos DB account",
@@ -37,6 +39,10 @@ POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
 script faults; GET /_emulator/state shows all of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check != "" {
+				return checkEmulator(check, cmd.OutOrStdout())
+			}
+			account.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			return serveEmulator(cmd.Context(), account, serve, containers, cmd.OutOrStdout())
 		},
 	}
@@ -47,6 +53,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
 	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
+	f.StringVar(&check, "check", "", "check the data in this directory, and end")
 	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
@@ -74,6 +81,16 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		fmt.Fprintf(out, "endpoint: %s\nconnection string: %s\n", endpoint, account.ConnectionString())
 	}
 	return account.Serve(ctx, serve)
+}
+
+// checkEmulator prints what the data in a directory hold.
+func checkEmulator(directory string, out io.Writer) error {
+	report, err := emulator.CheckData(directory)
+	if err != nil {
+		return fmt.Errorf("check emulator data: %w", err)
+	}
+	fmt.Fprintf(out, "%s is sound: %d databases, %d containers and %d items in %d pages\n", directory, report.Databases, report.Containers, report.Items, report.Pages)
+	return nil
 }
 
 // createContainers creates the containers of --container that do not exist yet.

@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type Options struct {
 	// localhost and IP addresses. Requests with another Host header are refused: they
 	// come from web pages whose name was made to resolve to this machine.
 	Hosts []string
+	// Log is told when Data cannot be written, and when it can again; nil = nothing is.
+	Log *slog.Logger
 	// WithoutPrevious leaves the image before a change out of the feed of all
 	// versions, as the service does for some accounts and operations: clients
 	// must not depend on it. If false, every replace, delete and expiry has it.
@@ -101,6 +104,9 @@ func New(opts *Options) (*Account, error) {
 	}
 	if err := a.options.check(); err != nil {
 		return nil, fmt.Errorf("emulator options: %w", err)
+	}
+	if a.options.Log == nil {
+		a.options.Log = slog.New(slog.DiscardHandler)
 	}
 	if a.options.Region == "" {
 		a.options.Region = "South Central US"

@@ -124,6 +124,9 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 // has come, deletes items if they have expired, and trims versions if they are
 // older than the retention. The caller holds o.mu.
 func (o *container) advance(now time.Time) {
+	if o.account.store.failing() {
+		return // nothing changes until it can be stored
+	}
 	o.finishReshaping(now)
 	o.expire(now)
 	o.trim(now)

@@ -41,6 +41,11 @@ func (c *call) dispatch() (*response, error) {
 	if err := c.checkHeaders(); err != nil {
 		return nil, err
 	}
+	if c.writes() {
+		if err := c.account.store.writable(); err != nil {
+			return nil, err
+		}
+	}
 	switch c.target.kind {
 	case kindAccount:
 		if c.method == http.MethodGet {
@@ -83,6 +88,14 @@ func (c *call) dispatchDatabase() (*response, error) {
 		return c.deleteDatabase()
 	}
 	return nil, c.methodNotAllowed()
+}
+
+// writes reports whether the request changes the account.
+func (c *call) writes() bool {
+	if c.method != http.MethodPost {
+		return c.method != http.MethodGet
+	}
+	return !c.isQuery() && c.header.Get("X-Ms-Cosmos-Is-Query-Plan-Request") == ""
 }
 
 // isQuery reports whether a POST is a query. It is one if any of three headers

@@ -176,6 +176,9 @@ func (a *Account) addNamed(databaseID string, definition containerDefinition, ra
 	if _, err := checkName(databaseID); err != nil {
 		return 0, err
 	}
+	if err := a.store.writable(); err != nil {
+		return 0, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d, ok := a.databases[databaseID]

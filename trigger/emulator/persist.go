@@ -204,13 +204,16 @@ func readRecord(key, value []byte) (*document, error) {
 
 // open reads the account in a directory, or begins one if the directory is empty.
 func (a *Account) open(directory string) error {
-	s, err := openStore(directory)
+	s, err := openStore(directory, a.options.Log)
 	if err != nil {
 		return err
 	}
 	a.store = s
 	if err := s.db.View(a.load); err != nil {
 		return errors.Join(err, s.db.Close())
+	}
+	if a.created > 0 {
+		return nil // also on a full disk
 	}
 	return s.wait(s.enqueue(a.metaRecord()))
 }
