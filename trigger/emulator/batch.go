@@ -168,7 +168,7 @@ func (c *call) batchResult(out outcome) batchResult {
 	if out.document == nil {
 		return result
 	}
-	result.ETag = out.document.etag
+	result.ETag = out.document.etag()
 	if out.status != http.StatusNotModified && (out.read || !c.minimal()) {
 		result.Body = out.document.body
 	}

@@ -20,9 +20,9 @@ func (c *call) deleteKey() (*response, error) {
 	return c.operate(func(t *transaction) (outcome, error) {
 		units := readUnits
 		for i := range t.partition.items.all() {
-			if i.key == t.keyText {
-				units += replaceFactor * writeCharge(len(i.current.body), i.current.properties)
-				t.stage(i.id, nil)
+			if i.key() == t.keyText {
+				units += replaceFactor * writeCharge(len(i.current.body), int(i.current.properties))
+				t.stage(i.id(), nil)
 			}
 		}
 		return outcome{http.StatusOK, nil, units, false}, nil

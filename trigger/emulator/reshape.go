@@ -175,12 +175,12 @@ func (p *partition) inherit(parents []*partition) {
 	}
 	documents, all := merge(logs...), merge(items...)
 	for doc := range documents.all() {
-		if p.holds(doc.item.epk) {
+		if p.holds(doc.item.epk()) {
 			p.log.push(doc)
 		}
 	}
 	for i := range all.all() {
-		if p.holds(i.epk) {
+		if p.holds(i.epk()) {
 			p.items.push(i)
 		}
 	}

@@ -56,4 +56,3 @@ func TestFullFileSystem(t *testing.T) {
 		c.expect("200", "GET", items+"/"+id, "", pk("k")...)
 	}
 }
-

@@ -55,7 +55,7 @@ func (l *versionLog) trim(before int64) []*version {
 func (l *versionLog) part(p *partition) versionLog {
 	part := versionLog{trimmed: l.trimmed}
 	for _, v := range l.kept {
-		if p.holds(v.item().epk) {
+		if p.holds(v.item().epk()) {
 			part.kept = append(part.kept, v)
 		}
 	}
