@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -50,6 +52,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
 	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
 	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
+	f.StringVar(&serve.Advertise, "advertise", "", "URL that clients are told to use, such as that of a proxy (default: the host that they have used)")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
 	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
@@ -61,6 +64,10 @@ script faults; GET /_emulator/state shows all of it.`,
 	return c
 }
 
+// accountGC is the GOGC of a process that serves an account only: its documents stay, so
+// that the garbage between two collections should take less room than they.
+const accountGC = 30
+
 // serveEmulator serves an account until ctx ends.
 func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
 	switch {
@@ -68,6 +75,9 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		return errors.New("--cert-out needs --tls: without it there is no certificate")
 	case !serve.AllowRemote && !connection.IsLoopback(serve.Addr):
 		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(accountGC))
 	}
 	account, err := emulator.New(&options)
 	if err != nil {

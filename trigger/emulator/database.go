@@ -126,11 +126,11 @@ func (c *call) readAccount() (*response, error) {
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
 const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
 
-// advertised returns an endpoint that this caller can reach: the account's own if
-// the caller is on this machine, else the host of the request. It is the latter
-// also if the account is the handler of a server that [Account.Serve] did not start.
+// advertised returns an endpoint that this caller can reach: [ServeOptions.Advertise],
+// or the host that the caller has used, which may be that of a proxy.
 func (c *call) advertised() string {
-	if c.request.RemoteAddr == "" || c.account.served.Load() != nil && loopbackName(c.request.RemoteAddr) {
+	served := c.account.served.Load()
+	if c.request.RemoteAddr == "" || c.request.Host == "" || served != nil && served.advertised != "" {
 		return c.account.Endpoint()
 	}
 	scheme := "http"
