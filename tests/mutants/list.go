@@ -130,13 +130,19 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "if err := h.ConfirmOwnership(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
 	}},
 	{"ancestor-counts-as-child", "only leases inside the parent cover its children", []edit{
-		{"trigger/internal/lease/held.go", "NewIndex(all).leasesInside(parent)", `NewIndex(all).leasesInside(newKeysLease(Span{"", "FF"}, ""))`},
+		{"trigger/internal/lease/held.go", "index.leasesInside(parent)", `index.leasesInside(newKeysLease(Span{"", "FF"}, ""))`},
 	}},
 	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
-		{"trigger/internal/lease/held.go", "inside, highest := NewIndex(all).leasesInside(parent)", "_ = h.store.deleteLease(ctx, h.lease)\n\tinside, highest := NewIndex(all).leasesInside(parent)"},
+		{"trigger/internal/lease/held.go", "inside, highest := index.leasesInside(parent)", "_ = h.store.deleteLease(ctx, h.lease)\n\tinside, highest := index.leasesInside(parent)"},
 	}},
 	{"child-epoch-of-its-parent", "a sink that fences by epoch accepts children and refuses late writes of their parent", []edit{
 		{"trigger/internal/lease/held.go", "setEpoch(missing, highest+1)", "setEpoch(missing, highest-1)"},
+	}},
+	{"child-retired-while-its-parent-splits", "a child that its parent's owner counts on is kept", []edit{
+		{"trigger/internal/lease/index.go", " || !o.splitting()", " || true"},
+	}},
+	{"counts-on-a-retiring-child", "a split does not count on a lease that its owner is about to retire", []edit{
+		{"trigger/internal/lease/held.go", "if o := index.retiringInside(parent); o != nil {", "if o := index.retiringInside(parent); o != nil && false {"},
 	}},
 	{"child-overwrites", "the first creation of a child is not overwritten", []edit{
 		{"trigger/internal/lease/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
