@@ -30,6 +30,34 @@ func TestIdleHostPollsAtPollDelay(t *testing.T) {
 	})
 }
 
+// The polls of many idle ranges are spread over the period, and each range polls once
+// in it.
+func TestPollsAreSpreadOverPollDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ranges, period = 1000, 5 * time.Second
+		host := &hostState{startedAt: time.Now()}
+		time.Sleep(time.Hour)
+		slots := map[time.Duration]int{}
+		for i := range ranges {
+			wait := host.untilPoll(fmt.Sprint(i), period)
+			if wait <= 0 || wait > period {
+				t.Fatalf("range %d polls after %v", i, wait)
+			}
+			slots[wait*pollSlots/period]++
+		}
+		for slot, polls := range slots {
+			if most := 3 * ranges / pollSlots; polls > most {
+				t.Errorf("%d polls in slot %d, at most %d", polls, slot, most)
+			}
+		}
+		first := host.untilPoll("7", period)
+		time.Sleep(first)
+		if again := host.untilPoll("7", period); again != period {
+			t.Errorf("next poll after %v", again)
+		}
+	})
+}
+
 // All ranges together read ahead at most the budget and one page for each range.
 func TestReadAheadStaysWithinBudget(t *testing.T) {
 	const limit, page = 20_000, 4_000

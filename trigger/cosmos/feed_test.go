@@ -2,10 +2,14 @@ package cosmos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -235,6 +239,55 @@ func TestStart(t *testing.T) {
 	}
 	if StartAt(time.Unix(0, 0)) == (Start{}) {
 		t.Error("1970 is not the beginning")
+	}
+}
+
+// However many ranges read at a time, their requests need few connections, and other
+// requests do not wait for them.
+func TestFeedReadsUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var underWay, most atomic.Int64
+		s := &service{t: t, answer: func(_ int, req *http.Request) (*http.Response, error) {
+			if req.Header.Get("A-IM") == "" {
+				return reply(200, `{"id":"a"}`, "Etag", `"1"`), nil
+			}
+			most.Store(max(most.Load(), underWay.Add(1)))
+			time.Sleep(time.Second)
+			underWay.Add(-1)
+			return reply(304, "", "Etag", `"1"`), nil
+		}}
+		c := s.container()
+		began := time.Now()
+		var reading sync.WaitGroup
+		for range 3 * maxFeedReads {
+			reading.Go(func() {
+				if page, err := c.ReadFeed(t.Context(), FeedRequest{Range: wholeRange}); err != nil || !page.NotModified {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := c.Read(t.Context(), "a", NewPartitionKey("a")); err != nil || time.Since(began) != 0 {
+			t.Errorf("document read after %v: %v", time.Since(began), err)
+		}
+		ended, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if _, err := c.ReadFeed(ended, FeedRequest{Range: wholeRange}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("read that waits for its turn: %v", err)
+		}
+		reading.Wait()
+		if most.Load() != maxFeedReads || time.Since(began) != 3*time.Second {
+			t.Errorf("%d reads at a time, %v for all", most.Load(), time.Since(began))
+		}
+	})
+}
+
+// An idle range holds no buffer of a page that it has read before.
+func TestNotModifiedTakesNoBuffer(t *testing.T) {
+	s := newService(t, func() *http.Response { return reply(304, "", "Etag", `"1"`) })
+	page, err := s.container().ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+	if err != nil || !page.NotModified || page.buffer != nil {
+		t.Errorf("page %+v: %v", page, err)
 	}
 }
 

@@ -46,6 +46,9 @@ type Reader struct {
 	Budget        *Budget
 	Reserved      *ReservedBytes
 
+	// RunRequest runs a function that reads a page and returns when the function has: an
+	// idle range then needs no stack of its own for it.
+	RunRequest func(func())
 	// FirstPosition returns the continuation to read first. It is called again if it fails.
 	FirstPosition func(ctx context.Context) (string, error)
 	// Locate returns the range that holds the lease's changes now.
@@ -78,7 +81,8 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	}
 	wait := r.PollDelay
 	for failures := 0; ; {
-		page, err := r.readPage(ctx, continuation)
+		var page *Page
+		r.RunRequest(func() { page, err = r.readPage(ctx, continuation) })
 		if err != nil {
 			failures++
 			if err := r.afterFailure(ctx, err, failures); err != nil {
