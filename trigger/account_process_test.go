@@ -18,7 +18,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -181,16 +180,6 @@ func (a *remoteAccount) pollOne(client *http.Client, r cosmos.Range) error {
 		return fmt.Errorf("poll of range %s: %s", r.ID, resp.Status)
 	}
 	return nil
-}
-
-// processorTime returns the processor time of this process so far.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // residentMiB returns the resident memory of this process in MiB.

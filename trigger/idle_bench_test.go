@@ -45,12 +45,12 @@ func BenchmarkIdleTick(b *testing.B) {
 			a.pollBare(b, bare, ranges, 32)
 			var floor, cost time.Duration
 			for b.Loop() {
-				began := processorTime(b)
+				began := processorTime()
 				a.pollBare(b, bare, ranges, 32)
-				middle := processorTime(b)
+				middle := processorTime()
 				tick()
 				floor += middle - began
-				cost += processorTime(b) - middle
+				cost += processorTime() - middle
 			}
 			b.ReportMetric(cost.Seconds()/float64(b.N), "cpu-s/tick")
 			b.ReportMetric(float64(cost)/float64(floor), "x-floor")
@@ -90,9 +90,9 @@ func BenchmarkIdleHost(b *testing.B) {
 		<-caughtUp
 	}
 	await(4 * period) // until polls have their longest wait
-	began := processorTime(b)
+	began := processorTime()
 	await(time.Duration(4*b.N) * period)
-	used := processorTime(b) - began
+	used := processorTime() - began
 	b.ReportMetric(100*used.Seconds()/(time.Duration(4*b.N)*period).Seconds(), "%-core")
 	b.ReportMetric(float64(used)/float64(floor), "x-floor")
 	b.ReportMetric(residentMiB(b)-memory, "MiB-more")
@@ -133,9 +133,9 @@ func (a *remoteAccount) measureBarePolls(b *testing.B, ranges []cosmos.Range, pe
 		}
 	}
 	poll(1)
-	began := processorTime(b)
+	began := processorTime()
 	poll(4 * times)
-	used := processorTime(b) - began
+	used := processorTime() - began
 	close(next)
 	for range 64 {
 		if err := <-done; err != nil {
