@@ -33,7 +33,7 @@ type rangeWorker struct {
 	held          *lease.Held
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
-	reservedBytes feed.ReservedBytes
+	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	log           *zap.Logger
 	emitEvent     func(Event)
 
@@ -70,7 +70,7 @@ func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
-		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, &w.reservedBytes) },
+		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
@@ -118,6 +118,10 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
+	if w.reservedBytes == nil {
+		w.reservedBytes = w.host.pageBudget.Join()
+		defer w.host.pageBudget.Leave()
+	}
 	w.callOpened()
 
 	defer onEnd(ctx, func() { stopReading(errStopping) })()
@@ -243,8 +247,8 @@ func (w *rangeWorker) retireLease(ctx context.Context, children []*lease.Lease) 
 // call that was left behind may still read what was lent to it.
 func (w *rangeWorker) releasePage(page *feed.Page, handedOver bool) {
 	if handedOver && (!w.function.ReuseBuffers || w.rangeStats.hasHungCall()) {
-		w.host.pageBudget.ForgetPage(page, &w.reservedBytes)
+		w.host.pageBudget.ForgetPage(page, w.reservedBytes)
 		return
 	}
-	w.host.pageBudget.ReleasePage(page, &w.reservedBytes)
+	w.host.pageBudget.ReleasePage(page, w.reservedBytes)
 }

@@ -49,7 +49,7 @@ type Client struct {
 	regions  *regions
 	clock    clock
 	idle     func()
-	buffers  sync.Pool
+	buffers  bufferPool
 
 	feedSlots chan struct{} // bounds the feed reads under way; a read holds one from its request to the end of the body
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -315,6 +316,79 @@ func TestFeedReadsUnderWayAreBounded(t *testing.T) {
 			t.Errorf("%d reads at a time, %v for all", most.Load(), time.Since(began))
 		}
 	})
+}
+
+// An answer that is not admitted is not read, and not requested again.
+func TestAnswerThatIsNotAdmittedIsDiscarded(t *testing.T) {
+	body := string(feedPage(100, 1000))
+	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			read := 0
+			s := newService(t, func() *http.Response {
+				resp := reply(200, body, "Etag", `"1"`)
+				resp.ContentLength, resp.Body = length, io.NopCloser(io.TeeReader(resp.Body, countingWriter{&read}))
+				return resp
+			})
+			c := s.container()
+			most := len(body) / 2
+			request := FeedRequest{Range: wholeRange, Admit: func(bytes int) bool { return bytes <= most }}
+			if _, err := c.ReadFeed(t.Context(), request); !errors.Is(err, ErrNotAdmitted) {
+				t.Errorf("error %v", err)
+			}
+			if read > most || len(s.requests) != 1 {
+				t.Errorf("%d of %d bytes read in %d requests", read, len(body), len(s.requests))
+			}
+			most = 3 * len(body)
+			page, err := c.ReadFeed(t.Context(), request)
+			if err != nil || len(page.Items) != 100 || page.Size() < len(body) {
+				t.Errorf("page %+v: %v", page, err)
+			}
+		})
+	}
+}
+
+type countingWriter struct{ bytes *int }
+
+func (w countingWriter) Write(p []byte) (int, error) {
+	*w.bytes += len(p)
+	return len(p), nil
+}
+
+// Ranges that have read large pages and are idle since keep no memory for them, beyond
+// one bound for all.
+func TestIdleBuffersAreBounded(t *testing.T) {
+	body := string(feedPage(1000, 4000))
+	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, func() *http.Response {
+				resp := reply(200, body, "Etag", `"1"`)
+				resp.ContentLength = length
+				return resp
+			})
+			client := s.client(nil)
+			var pages []*Page
+			for range 16 {
+				page, err := client.Container("Games", "High Scores").ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pages = append(pages, page)
+			}
+			for _, page := range pages {
+				page.Release()
+			}
+			kept := 0
+			for _, b := range client.buffers.free {
+				kept += b.size()
+			}
+			for _, spare := range client.buffers.spares {
+				kept += cap(spare)
+			}
+			if kept == 0 || kept > maxPooled || kept != client.buffers.freeBytes {
+				t.Errorf("%d bytes kept of 16 pages of %d, %d counted", kept, len(body), client.buffers.freeBytes)
+			}
+		})
+	}
 }
 
 // An idle range holds no buffer of a page that it has read before.

@@ -142,9 +142,9 @@ func (p *retryPolicy) read(op *operation, resp *http.Response) error {
 	}
 	op.answer = &buffer{}
 	if op.feed {
-		op.answer = newBuffer(&p.client.buffers)
+		op.answer = p.client.buffers.take()
 	}
-	err := op.answer.read(resp)
+	err := op.answer.read(resp, op.admit)
 	if err == nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ const maxReadFailures = 5
 type Reader struct {
 	Source        *Source
 	LeaseToken    string // of the lease, for errors
-	FirstPage     *Page  // read before the lease was acquired and not stale, or nil
+	FirstPage     *Page  // read before the lease was acquired, reserved and not stale, or nil
 	MergedRange   bool   // the lease covers a part of a physical range
 	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
 	PollDelay     time.Duration
@@ -81,8 +81,15 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	}
 	wait := r.PollDelay
 	for failures := 0; ; {
+		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
+		if err != nil {
+			return err
+		}
 		var page *Page
-		r.RunRequest(func() { page, err = r.readPage(ctx, continuation) })
+		r.RunRequest(func() { page, err = r.readPage(ctx, continuation, reading) })
+		if errors.Is(err, cosmos.ErrNotAdmitted) {
+			continue // the next read is smaller, or waits
+		}
 		if err != nil {
 			failures++
 			if err := r.afterFailure(ctx, err, failures); err != nil {
@@ -101,7 +108,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 				return err
 			}
 		} else {
-			page.Release()
+			r.Budget.ReleasePage(page, r.Reserved)
 		}
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
@@ -129,15 +136,22 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 	}
 }
 
-// readPage reads the page after the continuation.
-func (r *Reader) readPage(ctx context.Context, continuation string) (*Page, error) {
+// readPage reads the page after the continuation. It ends the reservation if it fails.
+func (r *Reader) readPage(ctx context.Context, continuation string, reading *Reading) (page *Page, err error) {
+	defer func() {
+		if err != nil {
+			reading.Cancel()
+		} else {
+			reading.Keep(page)
+		}
+	}()
 	at, err := r.Locate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err := r.Source.ReadPage(limited, at, continuation)
+	page, err = r.Source.ReadPage(limited, at, continuation, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +177,8 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	return beforeErr == nil && afterErr == nil && after < before
 }
 
-// sendPage passes a page on as soon as the budget has room for it.
+// sendPage passes a page on, which is reserved.
 func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) error {
-	if err := r.Budget.ReservePage(ctx, page, r.Reserved); err != nil {
-		page.Release()
-		return err
-	}
 	select {
 	case pages <- page:
 		return nil
