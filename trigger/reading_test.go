@@ -94,6 +94,23 @@ func TestReadAheadStaysWithinBudget(t *testing.T) {
 	})
 }
 
+// A drain reads a page of a range before it acquires the lease. If the range's work ends
+// before it delivers the page, the memory comes back.
+func TestDrainReleasesMemoryOfUndeliveredPage(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 5)
+		h := w.host("a", w.recorder("a"), blockKeysIn(&hangingStore{}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s, err := h.Drain(ctx); s.Behind != 1 || w.deliveryCount() != 0 {
+			t.Fatalf("%+v: %v; want a range that waits for the store", s, err)
+		}
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are never released", used)
+		}
+	})
+}
+
 // Ranges whose handler fails keep the pages that they have read. The other ranges of
 // the host still read.
 func TestFailingRangesLeaveMemoryToOthers(t *testing.T) {

@@ -140,8 +140,11 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	var readErr error
 	reader.Go(func() {
 		defer close(pages)
+		feedReader := w.newReader()
 		if readErr = w.rangeDelivery.LoadBlockedKeys(reading); readErr == nil {
-			readErr = w.newReader().Run(reading, pages)
+			readErr = feedReader.Run(reading, pages)
+		} else {
+			feedReader.Discard()
 		}
 		if errors.Is(readErr, lease.ErrSplit) { // the children deliver them: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())

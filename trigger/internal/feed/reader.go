@@ -71,6 +71,7 @@ type Reader struct {
 func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	continuation, err := r.findStart(ctx)
 	if err != nil {
+		r.Discard()
 		return err
 	}
 	if r.FirstPage != nil {
@@ -121,6 +122,13 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
+	}
+}
+
+// Discard releases the first page. It is called instead of Run, if Run cannot begin.
+func (r *Reader) Discard() {
+	if r.FirstPage != nil {
+		r.Budget.ReleasePage(r.FirstPage, r.Reserved)
 	}
 }
 
