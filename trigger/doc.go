@@ -117,6 +117,7 @@
 //	deadletter.go                     the store interface, and Replay
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
+//	requestpool.go                    goroutines that ranges share for their requests
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	deadlettering.go invoke.go        dead letters of a range; a call with its deadline

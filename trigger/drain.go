@@ -181,8 +181,11 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	var first *cosmos.Page
 	var idle bool
 	var err error
+	budget := r.host.pageBudget
+	reserved := budget.Join()
+	defer budget.Leave()
 	if !superseded && !l.Retiring() {
-		first, idle, err = r.peekFeed(ctx, l)
+		first, idle, err = r.peekFeed(ctx, l, reserved)
 	}
 	if idle || first != nil {
 		d.noteRead(nil)
@@ -195,6 +198,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	if err == nil {
 		w, err = r.acquireListed(ctx, l, listed, superseded)
 	}
+	if err != nil && first != nil {
+		budget.ReleasePage(first, reserved)
+	}
 	switch {
 	case errors.Is(err, lease.ErrLost):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
@@ -204,7 +210,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
 		return
 	}
-	w.drain, w.firstPage = true, first
+	w.drain, w.firstPage, w.reservedBytes = true, first, reserved
 	if first != nil {
 		w.rangeDelivery.PageRead()
 	}
@@ -256,8 +262,8 @@ func (d *drain) addCounts(s Summary) {
 
 // peekFeed reads one page of a range before its lease is acquired. idle means that
 // there is nothing to do. Otherwise the page, if it is not nil, is the first that
-// the worker delivers.
-func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease) (first *cosmos.Page, idle bool, err error) {
+// the worker delivers; its bytes are reserved.
+func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved *feed.ReservedBytes) (first *cosmos.Page, idle bool, err error) {
 	if l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
 		return nil, false, nil // the lease needs a position
 	}
@@ -265,7 +271,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease) (first *c
 	if err == nil {
 		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 		defer cancel()
-		first, err = r.feedSource.ReadPage(limited, feedTarget(at), l.Continuation())
+		first, err = r.readReserved(limited, feedTarget(at), l.Continuation(), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
@@ -273,8 +279,29 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease) (first *c
 	case err != nil:
 		return nil, false, err
 	case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):
-		first.Release()
-		return nil, first.NotModified, nil // a replica that lags has answered: the worker reads again
+		idle = first.NotModified
+		r.host.pageBudget.ReleasePage(first, reserved)
+		return nil, idle, nil // a replica that lags has answered: the worker reads again
 	}
 	return first, false, nil
+}
+
+// readReserved reads a page within the budget of the host: one that is larger than the
+// budget permits is read again with fewer changes.
+func (r *functionRunner) readReserved(ctx context.Context, at feed.Target, continuation string, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+	for {
+		reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
+		if err != nil {
+			return nil, err
+		}
+		page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+		if err == nil {
+			reading.Keep(page)
+			return page, nil
+		}
+		reading.Cancel()
+		if !errors.Is(err, cosmos.ErrNotAdmitted) {
+			return nil, err
+		}
+	}
 }

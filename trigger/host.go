@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +29,22 @@ type hostState struct {
 	incarnation    string // the owner's name, "/", and random text: two processes may share a name
 	startedAt      time.Time
 	pageBudget     *feed.Budget
+	requests       *requestPool  // of the running Run or Drain
 	suspectSlot    chan struct{} // capacity 1: held by the one suspected crasher that is in a call
 	abandonedCalls abandonedCalls
 }
 
-// untilTick returns the time to the next multiple of the period. All ranges of a
-// host poll on the same ticks, so that an idle host wakes once for all.
-func (p *hostState) untilTick(period time.Duration) time.Duration {
-	return period - time.Since(p.startedAt)%period
+// pollSlots is the number of moments in each period at which idle ranges poll.
+const pollSlots = 64
+
+// untilPoll returns the time to the next poll of an idle range, once in each period.
+// Ranges are spread over the period, so that the polls of many need few connections.
+// Those of one slot poll together, and a range polls at one time for all functions.
+func (p *hostState) untilPoll(token string, period time.Duration) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(token))
+	slot := time.Duration(h.Sum32() % pollSlots)
+	return period - (time.Since(p.startedAt)+slot*period/pollSlots)%period
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -107,6 +116,8 @@ func (h *Host) Run(ctx context.Context) error {
 
 // eachFunction calls do for every function at once and waits for all.
 func (h *Host) eachFunction(do func(*functionRunner) error) error {
+	h.host.requests = newRequestPool()
+	defer h.host.requests.close()
 	errs := make([]error, len(h.functionRunners))
 	var running sync.WaitGroup
 	for i, r := range h.functionRunners {

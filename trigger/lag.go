@@ -168,7 +168,7 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 	if l.Continuation() == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), l.Continuation())
+	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), l.Continuation(), nil)
 	if cosmos.Classify(err) == cosmos.RangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err

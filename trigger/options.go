@@ -169,8 +169,9 @@ type Options struct {
 	// MinLeases and MaxLeases bound the leases of each function that this host
 	// takes, instead of its equal share; 0 is no bound.
 	MinLeases, MaxLeases int
-	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB. One
-	// page of each range is allowed in any case.
+	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB. They are
+	// reserved before they are read. If little is left, requests ask for fewer changes
+	// than MaxItemsPerInvocation. Above the bound each range may have one transaction.
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int

@@ -21,9 +21,9 @@ func (w *rangeWorker) newReader() *feed.Reader {
 	return &feed.Reader{
 		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
-		Budget: w.host.pageBudget, Reserved: &w.reservedBytes,
+		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
 		FirstPosition: w.firstPosition, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
-		UntilPoll:   func() time.Duration { return w.host.untilTick(pollDelay) },
+		UntilPoll:   func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
 			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)

@@ -30,6 +30,34 @@ func TestIdleHostPollsAtPollDelay(t *testing.T) {
 	})
 }
 
+// The polls of many idle ranges are spread over the period, and each range polls once
+// in it.
+func TestPollsAreSpreadOverPollDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ranges, period = 1000, 5 * time.Second
+		host := &hostState{startedAt: time.Now()}
+		time.Sleep(time.Hour)
+		slots := map[time.Duration]int{}
+		for i := range ranges {
+			wait := host.untilPoll(fmt.Sprint(i), period)
+			if wait <= 0 || wait > period {
+				t.Fatalf("range %d polls after %v", i, wait)
+			}
+			slots[wait*pollSlots/period]++
+		}
+		for slot, polls := range slots {
+			if most := 3 * ranges / pollSlots; polls > most {
+				t.Errorf("%d polls in slot %d, at most %d", polls, slot, most)
+			}
+		}
+		first := host.untilPoll("7", period)
+		time.Sleep(first)
+		if again := host.untilPoll("7", period); again != period {
+			t.Errorf("next poll after %v", again)
+		}
+	})
+}
+
 // All ranges together read ahead at most the budget and one page for each range.
 func TestReadAheadStaysWithinBudget(t *testing.T) {
 	const limit, page = 20_000, 4_000
@@ -59,6 +87,23 @@ func TestReadAheadStaysWithinBudget(t *testing.T) {
 		w.checkComplete(0)
 		if most > limit+4*page || most < limit/2 {
 			t.Errorf("%d bytes read ahead, want most of %d, and at most one page of each range more", most, limit)
+		}
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are never released", used)
+		}
+	})
+}
+
+// A drain reads a page of a range before it acquires the lease. If the range's work ends
+// before it delivers the page, the memory comes back.
+func TestDrainReleasesMemoryOfUndeliveredPage(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 5)
+		h := w.host("a", w.recorder("a"), blockKeysIn(&hangingStore{}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s, err := h.Drain(ctx); s.Behind != 1 || w.deliveryCount() != 0 {
+			t.Fatalf("%+v: %v; want a range that waits for the store", s, err)
 		}
 		if used := h.host.pageBudget.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are never released", used)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -197,12 +198,12 @@ func (s leaseStatus) encode() string {
 	return string(b)
 }
 
-var urlQuery = regexp.MustCompile(`\?[^\s"'<>]*`)
+var urlQuery = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\?[^\s"'<>]*`) })
 
 // cleanText makes an error fit for a lease: one line without control characters and
 // without the queries of URLs, which may hold secrets, of at most maxStallText bytes.
 func cleanText(s string) string {
-	s = urlQuery.ReplaceAllString(s, "?…")
+	s = urlQuery().ReplaceAllString(s, "?…")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '

@@ -21,11 +21,11 @@ const retriesProperty = "halley.retries"
 
 // rangeWorker works on one leased range: it joins the lease, the feed and the delivery.
 // It lives from the acquisition of the lease to its release. The goroutine that
-// calls run delivers; run starts one that reads, one that writes the lease and one
-// that watches for reasons to stop, and waits for them.
+// calls workRange delivers; it starts one that reads and one that writes the lease, and
+// waits for them.
 type rangeWorker struct {
 	host          *hostState
-	function      Function
+	function      *Function
 	passes        filterTest
 	leases        *lease.Set
 	feedSource    *feed.Source
@@ -33,7 +33,7 @@ type rangeWorker struct {
 	held          *lease.Held
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
-	reservedBytes feed.ReservedBytes
+	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	log           *zap.Logger
 	emitEvent     func(Event)
 
@@ -58,19 +58,19 @@ type rangeWorker struct {
 func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
-		host: r.host, function: r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
+		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: r.stop,
 		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 	}
 	region := w.host.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)
-	w.rangeStats = newRangeStats(l, &w.function, w.leases.Now)
+	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
 		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
-		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, &w.reservedBytes) },
+		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
@@ -85,7 +85,7 @@ func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 }
 
 func (w *rangeWorker) deliveryConfig() delivery.Config {
-	f, l := &w.function, w.held.Lease()
+	f, l := w.function, w.held.Lease()
 	return delivery.Config{
 		Policy: delivery.Policy{
 			MaxAttempts: f.MaxAttempts, RetryMaxAge: f.RetryMaxAge, RetryMin: f.RetryMin, RetryMax: f.RetryMax, NoBisection: f.NoBisection,
@@ -118,18 +118,33 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
+	if w.reservedBytes == nil {
+		w.reservedBytes = w.host.pageBudget.Join()
+		defer w.host.pageBudget.Leave()
+	}
 	w.callOpened()
 
-	var watcher, writer, reader sync.WaitGroup
-	watcher.Go(func() { w.watchForEnd(ctx, held, stopReading) })
+	defer onEnd(ctx, func() { stopReading(errStopping) })()
+	defer onEnd(w.stop.calls, func() { end(errStopping) })()
+	w.held.RunRequest = w.host.requests.run
+	w.held.OnHandoverRequest = func() { stopReading(errHandedOver) }
+	var writer, reader sync.WaitGroup
 	stopWriting := make(chan struct{})
-	writer.Go(func() { w.held.Run(held, stopWriting) })
+	writer.Go(func() {
+		w.held.Run(held, stopWriting)
+		if loss := w.held.Err(); loss != nil {
+			end(loss)
+		}
+	})
 	pages := make(chan *feed.Page, 1)
 	var readErr error
 	reader.Go(func() {
 		defer close(pages)
+		feedReader := w.newReader()
 		if readErr = w.rangeDelivery.LoadBlockedKeys(reading); readErr == nil {
-			readErr = w.newReader().Run(reading, pages)
+			readErr = feedReader.Run(reading, pages)
+		} else {
+			feedReader.Discard()
 		}
 		if errors.Is(readErr, lease.ErrSplit) { // the children deliver them: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
@@ -157,30 +172,20 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		err = loss
 	}
 	end(errStopping)
-	watcher.Wait()
 	return w.concludeLease(err, children)
 }
 
-// watchForEnd ends reading when ctx ends or another host requests the lease, and
-// everything when the lease is lost or a stop leaves no more time to calls.
-func (w *rangeWorker) watchForEnd(ctx, held context.Context, stopReading context.CancelCauseFunc) {
-	stop, requested := ctx.Done(), w.held.HandoverRequested()
-	for {
-		select {
-		case <-stop:
-			stopReading(errStopping)
-			stop = nil
-		case <-requested:
-			stopReading(errHandedOver)
-			requested = nil
-		case <-w.stop.calls.Done():
-			w.endWork(errStopping)
-			return
-		case <-w.held.Lost():
-			w.endWork(w.held.Err())
-			return
-		case <-held.Done():
-			return
+// onEnd calls do when ctx ends. The function that it returns takes that back, or waits
+// until do has returned.
+func onEnd(ctx context.Context, do func()) (cancel func()) {
+	done := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		defer close(done)
+		do()
+	})
+	return func() {
+		if !unregister() {
+			<-done
 		}
 	}
 }
@@ -245,8 +250,8 @@ func (w *rangeWorker) retireLease(ctx context.Context, children []*lease.Lease) 
 // call that was left behind may still read what was lent to it.
 func (w *rangeWorker) releasePage(page *feed.Page, handedOver bool) {
 	if handedOver && (!w.function.ReuseBuffers || w.rangeStats.hasHungCall()) {
-		w.host.pageBudget.ForgetPage(page, &w.reservedBytes)
+		w.host.pageBudget.ForgetPage(page, w.reservedBytes)
 		return
 	}
-	w.host.pageBudget.ReleasePage(page, &w.reservedBytes)
+	w.host.pageBudget.ReleasePage(page, w.reservedBytes)
 }

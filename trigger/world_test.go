@@ -198,6 +198,9 @@ func (w *world) startHost(h *Host) (stop func()) {
 		if err := <-done; err != nil {
 			w.t.Errorf("run of %s: %v", h.Owner(), err)
 		}
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			w.t.Errorf("host %s has ended, and %d bytes are never released", h.Owner(), used)
+		}
 	}
 }
 

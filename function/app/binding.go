@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"halley/function/app/internal/connection"
@@ -181,13 +182,13 @@ func readStart(properties map[string]string) error {
 }
 
 // settingToken is a reference to an app setting inside a property.
-var settingToken = regexp.MustCompile(`%[^%\s]+%`)
+var settingToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[^%\s]+%`) })
 
 // translate adds one setting. The value "" leaves Halley's default.
 func (t *translation) translate(setting, text, prefix string, translate func(string) (string, error), lookup func(string) string) {
 	var missing []string
 	if !strings.HasSuffix(setting, "CONNECTION") { // the trigger takes the name of a connection as it is
-		text = settingToken.ReplaceAllStringFunc(text, func(token string) string {
+		text = settingToken().ReplaceAllStringFunc(text, func(token string) string {
 			v := lookup(strings.Trim(token, "%"))
 			if v == "" {
 				missing = append(missing, token)

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
@@ -171,7 +172,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+var majorVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9]+$`) })
 
 // nameOf returns the last element of the main package's path that is not a major
 // version, else the name of the executable.
@@ -179,7 +180,7 @@ func nameOf(info *debug.BuildInfo) string {
 	if info == nil || info.Path == "" || info.Path == "command-line-arguments" {
 		return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	}
-	if base := path.Base(info.Path); !majorVersion.MatchString(base) {
+	if base := path.Base(info.Path); !majorVersion().MatchString(base) {
 		return base
 	}
 	return path.Base(path.Dir(info.Path))

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -158,11 +159,11 @@ func (f *functionSettings) lookup(app *appSettings, field string) (name string, 
 	return "", nil, false
 }
 
-var fieldName = regexp.MustCompile(`[A-Z][A-Za-z]+(?:\.[A-Z][a-z]+)?`)
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Z][A-Za-z]+(?:\.[A-Z][a-z]+)?`) })
 
 // reword replaces names of fields in a reason by those of their settings.
 func (f *functionSettings) reword(app *appSettings, reason string) string {
-	return fieldName.ReplaceAllStringFunc(reason, func(field string) string {
+	return fieldName().ReplaceAllStringFunc(reason, func(field string) string {
 		name, _, ok := f.lookup(app, field)
 		switch {
 		case !ok:

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -87,11 +88,13 @@ func readFunctionTimeout(path string) (string, error) {
 	return host.FunctionTimeout, nil
 }
 
-var timeSpan = regexp.MustCompile(`^(?:(\d{1,5})\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?$`)
+var timeSpan = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(\d{1,5})\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,7}))?)?$`)
+})
 
 // parseTimeSpan parses .NET's constant TimeSpan format, [d.]hh:mm[:ss[.fffffff]].
 func parseTimeSpan(s string) (time.Duration, error) {
-	m := timeSpan.FindStringSubmatch(s)
+	m := timeSpan().FindStringSubmatch(s)
 	if m == nil {
 		return 0, fmt.Errorf("%q is not a time span: write hh:mm:ss, or -1 for none", s)
 	}

@@ -123,7 +123,7 @@ var checkpoints = []mutant{
 
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
-		{"trigger/worker.go", "readErr = w.newReader().Run(reading, pages)", "readErr = w.newReader().Run(reading, pages)\n\t\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
+		{"trigger/worker.go", "readErr = feedReader.Run(reading, pages)", "readErr = feedReader.Run(reading, pages)\n\t\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
 		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, time.Now())\n\t\tchildren, err = w.held.Split(held, held,"},
 	}},
 	{"split-without-confirmation", "a host that lost the lease creates no children", []edit{
@@ -336,10 +336,17 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
-		{"trigger/internal/feed/budget.go", "if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {", "if b.usedBytes >= 0 {"},
+		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(by, most); ok {", "items, bytes := most, int64(0); items > 0 {"},
+		{"trigger/internal/feed/budget.go", "case more <= 0:", "case more != 0:"},
+	}},
+	{"memory-of-others", "ranges that keep their pages do not stop the others", []edit{
+		{"trigger/internal/feed/budget.go", "case by.pages == 0:\n\t\treturn 1, each, true", "case by.pages == 0 && left >= each:\n\t\treturn 1, each, true"},
+	}},
+	{"buffers-without-bound", "idle ranges keep no memory of large pages", []edit{
+		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
 	}},
 	{"checksum-not-checked", "a damaged dead letter is detected", []edit{
-		{"trigger/deadletter/frame.go", "castagnoli, f.payload) != sum {", "castagnoli, f.payload) != sum && f.end < 0 {"},
+		{"trigger/deadletter/frame.go", "castagnoli(), f.payload) != sum {", "castagnoli(), f.payload) != sum && f.end < 0 {"},
 	}},
 	{"partial-dead-letter-stays", "a partly written dead letter is removed", []edit{
 		{"trigger/deadletter/journal.go", "return errors.Join(err, j.file.Truncate(end))", "return err"},

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"sync"
 )
 
 const (
@@ -14,30 +13,27 @@ const (
 	// large transaction, which the service never splits, makes it larger.
 	maxBody = 128 << 20
 
-	// maxPooled bounds the capacity of a buffer that is kept for reuse, in
-	// bytes.
-	maxPooled = 8 << 20
-
 	// minRead is the first capacity for a body of unknown length, in bytes.
 	minRead = 4 << 10
+
+	// itemBytes is the size of an Item, in bytes.
+	itemBytes = 128
 )
 
 // buffer holds the body of an answer. It has one owner at a time: the call that
 // reads it, then the caller that has the page.
 type buffer struct {
 	bytes []byte
-	items []Item     // of a feed page; slices of bytes
-	spare []byte     // receives bodies of unknown length while bytes has no capacity
-	pool  *sync.Pool // to return the buffer to; nil if it is not reused
+	items []Item      // of a feed page; slices of bytes
+	pool  *bufferPool // to return the buffer to; nil if it is not reused
 }
 
-// newBuffer takes a buffer from pool, or allocates one that will return to
-// pool.
-func newBuffer(pool *sync.Pool) *buffer {
-	if b, ok := pool.Get().(*buffer); ok {
-		return b
+// size is the memory that the buffer takes, in bytes.
+func (b *buffer) size() int {
+	if b == nil {
+		return 0
 	}
-	return &buffer{pool: pool}
+	return cap(b.bytes) + itemBytes*cap(b.items)
 }
 
 // releaseItems returns the buffer without its bytes, which stay valid for the documents
@@ -50,17 +46,17 @@ func (b *buffer) releaseItems() {
 }
 
 func (b *buffer) release() {
-	if b == nil || b.pool == nil || cap(b.bytes)+cap(b.spare) > maxPooled {
+	if b == nil || b.pool == nil {
 		return
 	}
 	clear(b.items)
 	b.items, b.bytes = b.items[:0], b.bytes[:0]
-	b.pool.Put(b)
+	b.pool.put(b)
 }
 
 // read reads the whole body of resp. A body that is shorter than its
-// Content-Length is an error.
-func (b *buffer) read(resp *http.Response) error {
+// Content-Length is an error. A nil admit admits all, see [FeedRequest].Admit.
+func (b *buffer) read(resp *http.Response, admit func(int) bool) error {
 	b.bytes = b.bytes[:0]
 	if resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified {
 		return nil
@@ -68,34 +64,53 @@ func (b *buffer) read(resp *http.Response) error {
 	if resp.ContentLength > maxBody {
 		return errTooLarge
 	}
-	if resp.ContentLength >= 0 {
-		b.bytes = slices.Grow(b.bytes, int(resp.ContentLength))[:resp.ContentLength]
-		_, err := io.ReadFull(resp.Body, b.bytes)
-		return err
+	if admit == nil {
+		admit = func(int) bool { return true }
 	}
-	return b.readUnbounded(resp.Body)
+	if resp.ContentLength < 0 {
+		return b.readUnbounded(resp.Body, admit)
+	}
+	n := int(resp.ContentLength)
+	if cap(b.bytes) > 2*n+minRead { // a small page would hold the memory of a large one
+		b.bytes = nil
+	}
+	if !admit(max(n, cap(b.bytes))) {
+		return ErrNotAdmitted
+	}
+	if cap(b.bytes) < n {
+		b.bytes = make([]byte, n)
+	}
+	b.bytes = b.bytes[:n]
+	_, err := io.ReadFull(resp.Body, b.bytes)
+	return err
 }
 
 // readUnbounded reads a body of unknown length. If a feed page has no bytes to reuse,
 // it allocates as many as the body has: documents that are kept hold all of them.
-func (b *buffer) readUnbounded(body io.Reader) (err error) {
+func (b *buffer) readUnbounded(body io.Reader, admit func(int) bool) (err error) {
+	if cap(b.bytes) > 0 && !admit(cap(b.bytes)) {
+		b.bytes = nil
+	}
 	if b.pool == nil || cap(b.bytes) > 0 {
-		b.spare = nil
-		b.bytes, err = appendAll(b.bytes, body)
+		b.bytes, err = appendAll(b.bytes, body, admit)
 		return err
 	}
-	b.spare, err = appendAll(b.spare[:0], body)
-	b.bytes = bytes.Clone(b.spare)
+	spare, err := appendAll(b.pool.takeSpare(), body, func(n int) bool { return admit(2 * n) })
+	b.bytes = bytes.Clone(spare)
+	b.pool.putSpare(spare)
 	return err
 }
 
-func appendAll(to []byte, body io.Reader) ([]byte, error) {
+func appendAll(to []byte, body io.Reader, admit func(int) bool) ([]byte, error) {
 	for {
 		if len(to) > maxBody {
 			return to, errTooLarge
 		}
 		if len(to) == cap(to) {
 			to = slices.Grow(to, max(len(to), minRead)) // doubles it
+			if !admit(cap(to)) {
+				return to[:0], ErrNotAdmitted
+			}
 		}
 		n, err := body.Read(to[len(to):cap(to)])
 		to = to[:len(to)+n]

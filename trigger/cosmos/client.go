@@ -49,7 +49,9 @@ type Client struct {
 	regions  *regions
 	clock    clock
 	idle     func()
-	buffers  sync.Pool
+	buffers  bufferPool
+
+	feedSlots chan struct{} // bounds the feed reads under way; a read holds one from its request to the end of the body
 
 	mu         sync.Mutex
 	containers map[[2]string]*Container
@@ -59,6 +61,12 @@ const (
 	module  = "halley"
 	version = "v0.1.0"
 )
+
+// maxFeedReads bounds the feed reads of a client that are under way, and so its
+// connections: others wait for one of them, in order. Writes of leases and all other
+// requests are not bounded: they must not wait for a feed that does not answer. At
+// 10 ms for an answer, 64 reads are 6,400 pages per second.
+const maxFeedReads = 64
 
 // NewClient returns a client of the account at endpoint, for example
 // https://games.documents.azure.com:443/. It does no I/O.
@@ -76,7 +84,7 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	if opts == nil {
 		opts = &ClientOptions{}
 	}
-	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}}
+	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}, feedSlots: make(chan struct{}, maxFeedReads)}
 	c.regions = newRegions(base, opts.PreferredRegions, c.Account)
 	c.pipeline = c.newPipeline(base, cred, opts)
 	return c, nil
@@ -152,12 +160,12 @@ func newHTTPClient(headerTimeout time.Duration) *http.Client {
 			Protocols:             protocols,
 			DisableCompression:    true,
 			MaxIdleConns:          1000,
-			MaxIdleConnsPerHost:   1000, // all ranges may poll at the same time
+			MaxIdleConnsPerHost:   1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 			ResponseHeaderTimeout: max(cmp.Or(headerTimeout, tryTimeout), 0),
-			ReadBufferSize:        64 << 10,
+			ReadBufferSize:        16 << 10, // that of a TLS record: larger reads fill the page's own buffer
 		},
 		// The service does not redirect, and a signature is valid for one host only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

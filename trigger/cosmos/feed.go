@@ -116,7 +116,15 @@ type FeedRequest struct {
 	// MaxItems is a hint; 0 means the service's own page size. A transaction is
 	// never divided, so a page may have more items.
 	MaxItems int
+
+	// Admit, if set, is called with the bytes that the answer takes in memory, before
+	// they are read, and again as an answer of unknown length grows. If it returns false,
+	// ReadFeed discards the answer, and its error wraps [ErrNotAdmitted].
+	Admit func(bytes int) bool
 }
+
+// ErrNotAdmitted is the error of an answer that [FeedRequest].Admit does not admit.
+var ErrNotAdmitted = errors.New("the answer is larger than admitted")
 
 // Page is one answer of the change feed.
 type Page struct {
@@ -174,6 +182,9 @@ func (p *Page) Release() {
 	p.buffer.release()
 	p.buffer, p.Items = nil, nil
 }
+
+// Size returns the bytes that the page takes in memory until it is released.
+func (p *Page) Size() int { return p.buffer.size() }
 
 // ReleaseItems is Release for a page whose documents were handed on: the slice Items is
 // reused, and the bytes belong to the documents, which stay valid. They keep each other
@@ -248,7 +259,7 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	op := &operation{
 		name: "read feed", kind: "docs", parent: c.link, link: c.link + " range " + r.Range.ID,
 		method: http.MethodGet, path: c.path + "/docs", header: http.Header{},
-		container: c, feed: true,
+		container: c, feed: true, admit: r.Admit,
 	}
 	if r.Range.ID == "" {
 		return nil, fmt.Errorf("%s: the range has no id", op)

@@ -3,10 +3,15 @@ package cosmos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -270,6 +275,128 @@ func TestStart(t *testing.T) {
 	}
 	if StartAt(time.Unix(0, 0)) == (Start{}) {
 		t.Error("1970 is not the beginning")
+	}
+}
+
+// However many ranges read at a time, their requests need few connections, and other
+// requests do not wait for them.
+func TestFeedReadsUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var underWay, most atomic.Int64
+		s := &service{t: t, answer: func(_ int, req *http.Request) (*http.Response, error) {
+			if req.Header.Get("A-IM") == "" {
+				return reply(200, `{"id":"a"}`, "Etag", `"1"`), nil
+			}
+			most.Store(max(most.Load(), underWay.Add(1)))
+			time.Sleep(time.Second)
+			underWay.Add(-1)
+			return reply(304, "", "Etag", `"1"`), nil
+		}}
+		c := s.container()
+		began := time.Now()
+		var reading sync.WaitGroup
+		for range 3 * maxFeedReads {
+			reading.Go(func() {
+				if page, err := c.ReadFeed(t.Context(), FeedRequest{Range: wholeRange}); err != nil || !page.NotModified {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := c.Read(t.Context(), "a", NewPartitionKey("a")); err != nil || time.Since(began) != 0 {
+			t.Errorf("document read after %v: %v", time.Since(began), err)
+		}
+		ended, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if _, err := c.ReadFeed(ended, FeedRequest{Range: wholeRange}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("read that waits for its turn: %v", err)
+		}
+		reading.Wait()
+		if most.Load() != maxFeedReads || time.Since(began) != 3*time.Second {
+			t.Errorf("%d reads at a time, %v for all", most.Load(), time.Since(began))
+		}
+	})
+}
+
+// An answer that is not admitted is not read, and not requested again.
+func TestAnswerThatIsNotAdmittedIsDiscarded(t *testing.T) {
+	body := string(feedPage(100, 1000))
+	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			read := 0
+			s := newService(t, func() *http.Response {
+				resp := reply(200, body, "Etag", `"1"`)
+				resp.ContentLength, resp.Body = length, io.NopCloser(io.TeeReader(resp.Body, countingWriter{&read}))
+				return resp
+			})
+			c := s.container()
+			most := len(body) / 2
+			request := FeedRequest{Range: wholeRange, Admit: func(bytes int) bool { return bytes <= most }}
+			if _, err := c.ReadFeed(t.Context(), request); !errors.Is(err, ErrNotAdmitted) {
+				t.Errorf("error %v", err)
+			}
+			if read > most || len(s.requests) != 1 {
+				t.Errorf("%d of %d bytes read in %d requests", read, len(body), len(s.requests))
+			}
+			most = 3 * len(body)
+			page, err := c.ReadFeed(t.Context(), request)
+			if err != nil || len(page.Items) != 100 || page.Size() < len(body) {
+				t.Errorf("page %+v: %v", page, err)
+			}
+		})
+	}
+}
+
+type countingWriter struct{ bytes *int }
+
+func (w countingWriter) Write(p []byte) (int, error) {
+	*w.bytes += len(p)
+	return len(p), nil
+}
+
+// Ranges that have read large pages and are idle since keep no memory for them, beyond
+// one bound for all.
+func TestIdleBuffersAreBounded(t *testing.T) {
+	body := string(feedPage(1000, 4000))
+	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, func() *http.Response {
+				resp := reply(200, body, "Etag", `"1"`)
+				resp.ContentLength = length
+				return resp
+			})
+			client := s.client(nil)
+			var pages []*Page
+			for range 16 {
+				page, err := client.Container("Games", "High Scores").ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pages = append(pages, page)
+			}
+			for _, page := range pages {
+				page.Release()
+			}
+			kept := 0
+			for _, b := range client.buffers.free {
+				kept += b.size()
+			}
+			for _, spare := range client.buffers.spares {
+				kept += cap(spare)
+			}
+			if kept == 0 || kept > maxPooled || kept != client.buffers.freeBytes {
+				t.Errorf("%d bytes kept of 16 pages of %d, %d counted", kept, len(body), client.buffers.freeBytes)
+			}
+		})
+	}
+}
+
+// An idle range holds no buffer of a page that it has read before.
+func TestNotModifiedTakesNoBuffer(t *testing.T) {
+	s := newService(t, func() *http.Response { return reply(304, "", "Etag", `"1"`) })
+	page, err := s.container().ReadFeed(t.Context(), FeedRequest{Range: wholeRange})
+	if err != nil || !page.NotModified || page.buffer != nil {
+		t.Errorf("page %+v: %v", page, err)
 	}
 }
 

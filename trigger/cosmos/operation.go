@@ -28,9 +28,10 @@ type operation struct {
 	header http.Header
 	body   []byte
 
-	container *Container // nil if the operation does not concern a container
-	write     bool       // changes data: retry only if not applied
-	feed      bool       // reads a physical range by its id
+	container *Container     // nil if the operation does not concern a container
+	write     bool           // changes data: retry only if not applied
+	feed      bool           // reads a physical range by its id
+	admit     func(int) bool // see FeedRequest.Admit; may be nil
 
 	answer *buffer // body of a success; set by retryPolicy
 }

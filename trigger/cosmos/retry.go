@@ -40,7 +40,7 @@ func decideRetry(op *operation, resp *http.Response, err error, token bool) retr
 	switch {
 	case resp == nil:
 		return decideByError(op, err)
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), errors.Is(err, ErrNotAdmitted):
 		return retryDecision{}
 	case err != nil: // reading the body failed, which only reads report
 		return retryDecision{action: backoff, nextRegion: true}

@@ -97,6 +97,14 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 
 // try sends op once. If the answer is a success, try reads it into op.answer.
 func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL) (*http.Response, error) {
+	if op.feed {
+		select {
+		case p.client.feedSlots <- struct{}{}:
+			defer func() { <-p.client.feedSlots }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	attemptCtx := ctx
 	if p.options.TryTimeout > 0 {
 		var cancel context.CancelFunc
@@ -129,11 +137,14 @@ func (p *retryPolicy) read(op *operation, resp *http.Response) error {
 		return nil
 	}
 	defer resp.Body.Close()
+	if op.feed && resp.StatusCode == http.StatusNotModified {
+		return nil // most answers of an idle range: they take no buffer
+	}
 	op.answer = &buffer{}
 	if op.feed {
-		op.answer = newBuffer(&p.client.buffers)
+		op.answer = p.client.buffers.take()
 	}
-	err := op.answer.read(resp)
+	err := op.answer.read(resp, op.admit)
 	if err == nil {
 		return nil
 	}

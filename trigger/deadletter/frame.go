@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"strconv"
+	"sync"
 )
 
 // A file of dead letters is a sequence of frames. Each frame is a line:
@@ -29,7 +30,7 @@ const (
 	maxFrame  = 64 << 20 // of the payload, in bytes; two documents of 2 MB have 24 MB if every character is escaped
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // frame is a complete frame; at and end are its bounds in the file.
 type frame struct {
@@ -44,7 +45,7 @@ func appendFrame(dst []byte, kind byte, payload []byte) ([]byte, error) {
 	}
 	at := len(dst)
 	dst = fmt.Appendf(dst, "%c %08x ", kind, len(payload))
-	sum := crc32.Update(crc32.Checksum(dst[at:], castagnoli), castagnoli, payload)
+	sum := crc32.Update(crc32.Checksum(dst[at:], castagnoli()), castagnoli(), payload)
 	dst = fmt.Appendf(dst, "%08x ", sum)
 	return append(append(dst, payload...), '\n'), nil
 }
@@ -70,7 +71,7 @@ func readFrame(file io.ReaderAt, at, size int64) (frame, error) {
 	if err := readFull(file, f.payload, at+int64(frameHead)); err != nil {
 		return frame{}, err
 	}
-	if crc32.Update(crc32.Checksum(head[:len("L 0000004f ")], castagnoli), castagnoli, f.payload) != sum {
+	if crc32.Update(crc32.Checksum(head[:len("L 0000004f ")], castagnoli()), castagnoli(), f.payload) != sum {
 		return frame{}, errNoFrame
 	}
 	f.end = min(end+1, size) // includes the end of line, even if it is damaged

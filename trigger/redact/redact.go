@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Mark replaces a secret.
@@ -27,7 +28,7 @@ const Mark = "[redacted]"
 // Text may remove more than secrets, but it keeps each line break and, if s is
 // JSON, the quotes: the result is JSON as well. Text(Text(s)) equals Text(s).
 func Text(s string) string {
-	if !strings.Contains(s, "://") && !secretHint.MatchString(s) {
+	if !strings.Contains(s, "://") && !secretHint().MatchString(s) {
 		return s
 	}
 	var out strings.Builder
@@ -44,22 +45,28 @@ func Text(s string) string {
 		out.WriteString(cleanURL(s[begin:at], rest[:end]))
 		s = rest[end:]
 	}
-	text := sasToken.ReplaceAllString(out.String(), "sig="+Mark)
-	text = secretValue.ReplaceAllString(text, "${1}"+Mark)
-	return invalidPort.ReplaceAllString(text, "${1}"+Mark)
+	text := sasToken().ReplaceAllString(out.String(), "sig="+Mark)
+	text = secretValue().ReplaceAllString(text, "${1}"+Mark)
+	return invalidPort().ReplaceAllString(text, "${1}"+Mark)
+}
+
+// onFirstUse returns a function that compiles the pattern when it is first called: a
+// process that starts logs nothing that needs most of them.
+func onFirstUse(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 // Secrets outside of URLs. "%3d" is "=" in the Authorization header of Cosmos DB.
 var (
-	secretHint  = regexp.MustCompile(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
-	secretValue = regexp.MustCompile(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
+	secretHint  = onFirstUse(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
+	secretValue = onFirstUse(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
 
 	// sasToken finds a whole SAS token: parameters before and after the signature.
-	sasToken = regexp.MustCompile(`(?:(?:[\w-]+=[^\s;&"'<>\\]*(?:&amp;|\\+u0026|&))+|\b)sig=[^\s;&"'<>\\\[][^\s;&"'<>\\]*(?:(?:&amp;|\\+u0026|&)[\w-]+=[^\s;&"'<>\\]*)*`)
+	sasToken = onFirstUse(`(?:(?:[\w-]+=[^\s;&"'<>\\]*(?:&amp;|\\+u0026|&))+|\b)sig=[^\s;&"'<>\\\[][^\s;&"'<>\\]*(?:(?:&amp;|\\+u0026|&)[\w-]+=[^\s;&"'<>\\]*)*`)
 
 	// invalidPort finds what net/url quotes of a malformed URL, which may be the
 	// password in a URL whose user info has no "@".
-	invalidPort = regexp.MustCompile(`(invalid port \\*")[^"\\]*`)
+	invalidPort = onFirstUse(`(invalid port \\*")[^"\\]*`)
 )
 
 // schemeStart returns the index in before at which the scheme of a URL begins.
@@ -132,14 +139,14 @@ func cutAny(s, chars string) (before, after string, found bool) {
 
 // authority is a host with an optional port, in words of a pattern or template
 // as well: https://{account}.documents.azure.com:443/.
-var authority = regexp.MustCompile(`^(?:[^\s:/\\]*|\[[0-9A-Fa-f:.%\w]*\])(?::(?:\d{0,5}|\D{0,2}$))?$`)
+var authority = onFirstUse(`^(?:[^\s:/\\]*|\[[0-9A-Fa-f:.%\w]*\])(?::(?:\d{0,5}|\D{0,2}$))?$`)
 
 // plainAuthority reports whether the authority of a URL, which begins rest, is a
 // host with an optional port. In any other authority, a part after the colon
 // may be a password.
 func plainAuthority(rest string) bool {
 	host, _, _ := cutAny(rest, "/")
-	return authority.MatchString(host) || authority.MatchString(strings.TrimRight(host, closing))
+	return authority().MatchString(host) || authority().MatchString(strings.TrimRight(host, closing))
 }
 
 // Error returns err with the text that [Text] makes of its text, nil if err is

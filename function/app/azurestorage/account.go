@@ -101,7 +101,7 @@ func (s *storage) serviceURL(service, account, uri string) (string, error) {
 }
 
 func storageAccountName(s string) bool {
-	return len(s) <= 24 && storageName.MatchString(s) && !strings.Contains(s, "-")
+	return len(s) <= 24 && storageName().MatchString(s) && !strings.Contains(s, "-")
 }
 
 // blobContainer makes a client of a blob container. No I/O.

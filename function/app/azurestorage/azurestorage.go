@@ -10,6 +10,7 @@ package azurestorage
 import (
 	"errors"
 	"regexp"
+	"sync"
 
 	"halley/function/app/internal/connection"
 	"halley/trigger"
@@ -61,10 +62,10 @@ func (s *storage) blobStore(name string) (*azure.Blob, error) {
 
 // storageName matches names that Azure Storage accepts for containers and queues:
 // https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata
-var storageName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
+var storageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`) })
 
 func checkStorageName(name string) error {
-	if !storageName.MatchString(name) || len(name) > 63 {
+	if !storageName().MatchString(name) || len(name) > 63 {
 		return errors.New("not a name of 3 to 63 lower-case letters, digits and single hyphens, as Azure Storage accepts it")
 	}
 	return nil

@@ -1,24 +1,38 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
 
-// Budget bounds the bytes of pages that were read and are not yet handled, over
-// all ranges of a host. A range that has reserved nothing may exceed it with one
-// page, so that ranges which fail, and keep their pages, do not stop the others.
+// Budget bounds the bytes of pages in memory, over all ranges of a host: of those that
+// are being read, and of those whose changes are not all finished. Bytes are reserved
+// before they are read. If little is left, ranges read fewer changes at a time. A range
+// without a page may always read one transaction, even above the limit, so that ranges
+// which are slow or fail, and keep their pages, do not stop the others.
 type Budget struct {
 	byteLimit int64
 
-	mu          sync.Mutex
+	mu          sync.Mutex // guards the fields below, and those of all ReservedBytes
 	usedBytes   int64
+	ranges      int           // that have joined
+	itemBytes   int64         // of one change of the newest page, 0 before the first
+	waiting     bool          // for freedSignal
 	freedSignal chan struct{} // closed and replaced when bytes are released
 }
 
-// ReservedBytes counts the bytes that one range has reserved. The budget's lock
-// guards it.
-type ReservedBytes struct{ bytes int64 }
+// ReservedBytes is what one range has reserved. The budget's lock guards it.
+type ReservedBytes struct {
+	bytes     int64
+	pages     int   // that are being read, or are not released
+	itemBytes int64 // of one change of the newest page, 0 before the first
+	isIdle    bool  // the last read found nothing new
+}
+
+// changeBytes is the size of a change next to the bytes of its document: its state
+// during the delivery, and its place in a batch.
+const changeBytes = 400
 
 // NewBudget returns a budget of limit bytes.
 func NewBudget(limit int64) *Budget {
@@ -32,24 +46,139 @@ func (b *Budget) UsedBytes() int64 {
 	return b.usedBytes
 }
 
-// ReservePage waits until the page fits or its range has reserved nothing else.
-func (b *Budget) ReservePage(ctx context.Context, p *Page, by *ReservedBytes) error {
-	size := pageSize(p)
+// Join makes a place for a range that is worked on. The caller calls Leave at its end.
+func (b *Budget) Join() *ReservedBytes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ranges++
+	return &ReservedBytes{}
+}
+
+// Leave takes the place of a range away. All its pages are released.
+func (b *Budget) Leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ranges--
+}
+
+// Reading is the reservation for one read of a range. One goroutine has it: it ends
+// with Keep or Cancel.
+type Reading struct {
+	// Items is the number of changes to request.
+	Items int
+
+	budget *Budget
+	by     *ReservedBytes
+	bytes  int64
+}
+
+// ReserveRead waits until a range may read a page, of most changes or fewer. A range
+// without a page does not wait.
+func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (*Reading, error) {
 	for {
 		b.mu.Lock()
-		if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {
-			b.usedBytes += size
-			by.bytes += size
+		if items, bytes, ok := b.grant(by, most); ok {
+			b.reserve(by, bytes)
+			by.pages++
 			b.mu.Unlock()
-			return nil
+			return &Reading{Items: items, budget: b, by: by, bytes: bytes}, nil
 		}
+		b.waiting = true
 		freed := b.freedSignal
 		b.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
+	}
+}
+
+// grant returns how many changes a range may read now, and the bytes to reserve for
+// them. The first half of the budget is for every range that comes. Of the rest each
+// range gets its share. The lock is held.
+func (b *Budget) grant(by *ReservedBytes, most int) (items int, bytes int64, ok bool) {
+	left := b.byteLimit - b.usedBytes
+	each := cmp.Or(by.itemBytes, b.itemBytes)
+	if left > 0 && (by.isIdle || each == 0) {
+		return most, 0, true // little is expected, or nothing is known: Admit decides
+	}
+	each = max(each, 1)
+	whole := each * int64(most)
+	share := b.byteLimit/int64(max(b.ranges, 1)) - by.bytes
+	if whole <= left && (b.usedBytes+whole <= b.byteLimit/2 || whole <= share) {
+		return most, whole, true
+	}
+	fitting := min(left, share) / each
+	switch {
+	case fitting >= int64(most):
+		return most, whole, true
+	case fitting > 0 && (by.pages == 0 || 2*fitting >= int64(most)): // no reading ahead in crumbs
+		return int(fitting), fitting * each, true
+	case by.pages == 0:
+		return 1, each, true
+	}
+	return 0, 0, false
+}
+
+// Admit is told how many bytes the answer takes, before they are read, and reserves
+// them. It returns false if there is no room for them: the caller then cancels, and
+// reserves a read of fewer changes. The answer to the smallest read of a range without
+// another page is always admitted.
+func (r *Reading) Admit(bytes int) bool {
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	more := int64(bytes) - r.bytes
+	switch {
+	case more <= 0:
+		return true
+	case b.usedBytes+more <= b.byteLimit, r.Items == 1 && r.by.pages == 1:
+		r.bytes += more
+		b.reserve(r.by, more)
+		return true
+	}
+	r.learn(int64(bytes), r.Items)
+	return false
+}
+
+// learn estimates the size of changes from an answer with so many of them, or more.
+// The lock is held.
+func (r *Reading) learn(bytes int64, items int) {
+	r.by.itemBytes, r.by.isIdle = max(bytes/int64(items), 1), false
+	r.budget.itemBytes = r.by.itemBytes
+}
+
+// Cancel ends a read that brought no page.
+func (r *Reading) Cancel() {
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	r.by.pages--
+	r.budget.reserve(r.by, -r.bytes)
+}
+
+// Keep ends a read that brought a page. The page stays reserved until it is released.
+func (r *Reading) Keep(p *Page) {
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := pageSize(p)
+	b.reserve(r.by, size-r.bytes)
+	if p.NotModified {
+		r.by.isIdle = true
+	} else if len(p.Items) > 0 {
+		r.learn(size, min(len(p.Items), r.Items)) // a transaction is never divided
+	}
+}
+
+// reserve adds bytes, or returns them if the number is negative. The lock is held.
+func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
+	b.usedBytes += bytes
+	by.bytes += bytes
+	if b.waiting && bytes <= 0 { // 0: a page without bytes is released
+		b.waiting = false
+		close(b.freedSignal)
+		b.freedSignal = make(chan struct{})
 	}
 }
 
@@ -67,13 +196,10 @@ func (b *Budget) ForgetPage(p *Page, by *ReservedBytes) {
 }
 
 func (b *Budget) releaseBytes(p *Page, by *ReservedBytes) {
-	size := pageSize(p)
 	b.mu.Lock()
-	b.usedBytes -= size
-	by.bytes -= size
-	close(b.freedSignal)
-	b.freedSignal = make(chan struct{})
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	by.pages--
+	b.reserve(by, -pageSize(p))
 }
 
 // ChargeBytes counts bytes of changes that outlive their pages, or returns them if
@@ -81,17 +207,7 @@ func (b *Budget) releaseBytes(p *Page, by *ReservedBytes) {
 func (b *Budget) ChargeBytes(n int, by *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.usedBytes += int64(n)
-	by.bytes += int64(n)
-	if n < 0 {
-		close(b.freedSignal)
-		b.freedSignal = make(chan struct{})
-	}
+	b.reserve(by, int64(n))
 }
 
-func pageSize(p *Page) (size int64) {
-	for _, item := range p.Items {
-		size += int64(len(item.Document) + len(item.Previous))
-	}
-	return size
-}
+func pageSize(p *Page) int64 { return int64(p.Size() + changeBytes*len(p.Items)) }

@@ -37,7 +37,7 @@ const maxReadFailures = 5
 type Reader struct {
 	Source        *Source
 	LeaseToken    string // of the lease, for errors
-	FirstPage     *Page  // read before the lease was acquired and not stale, or nil
+	FirstPage     *Page  // read before the lease was acquired, reserved and not stale, or nil
 	MergedRange   bool   // the lease covers a part of a physical range
 	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
 	PollDelay     time.Duration
@@ -46,6 +46,9 @@ type Reader struct {
 	Budget        *Budget
 	Reserved      *ReservedBytes
 
+	// RunRequest runs a function that reads a page and returns when the function has: an
+	// idle range then needs no stack of its own for it.
+	RunRequest func(func())
 	// FirstPosition returns the continuation to read first. It is called again if it fails.
 	FirstPosition func(ctx context.Context) (string, error)
 	// Locate returns the range that holds the lease's changes now.
@@ -68,6 +71,7 @@ type Reader struct {
 func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	continuation, err := r.findStart(ctx)
 	if err != nil {
+		r.Discard()
 		return err
 	}
 	if r.FirstPage != nil {
@@ -78,7 +82,15 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	}
 	wait := r.PollDelay
 	for failures := 0; ; {
-		page, err := r.readPage(ctx, continuation)
+		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
+		if err != nil {
+			return err
+		}
+		var page *Page
+		r.RunRequest(func() { page, err = r.readPage(ctx, continuation, reading) })
+		if errors.Is(err, cosmos.ErrNotAdmitted) {
+			continue // the next read is smaller, or waits
+		}
 		if err != nil {
 			failures++
 			if err := r.afterFailure(ctx, err, failures); err != nil {
@@ -97,7 +109,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 				return err
 			}
 		} else {
-			page.Release()
+			r.Budget.ReleasePage(page, r.Reserved)
 		}
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
@@ -113,6 +125,13 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 	}
 }
 
+// Discard releases the first page. It is called instead of Run, if Run cannot begin.
+func (r *Reader) Discard() {
+	if r.FirstPage != nil {
+		r.Budget.ReleasePage(r.FirstPage, r.Reserved)
+	}
+}
+
 func (r *Reader) findStart(ctx context.Context) (string, error) {
 	for failures := 1; ; failures++ {
 		continuation, err := r.FirstPosition(ctx)
@@ -125,15 +144,22 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 	}
 }
 
-// readPage reads the page after the continuation.
-func (r *Reader) readPage(ctx context.Context, continuation string) (*Page, error) {
+// readPage reads the page after the continuation. It ends the reservation if it fails.
+func (r *Reader) readPage(ctx context.Context, continuation string, reading *Reading) (page *Page, err error) {
+	defer func() {
+		if err != nil {
+			reading.Cancel()
+		} else {
+			reading.Keep(page)
+		}
+	}()
 	at, err := r.Locate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err := r.Source.ReadPage(limited, at, continuation)
+	page, err = r.Source.ReadPage(limited, at, continuation, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -159,12 +185,8 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	return beforeErr == nil && afterErr == nil && after < before
 }
 
-// sendPage passes a page on as soon as the budget has room for it.
+// sendPage passes a page on, which is reserved.
 func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) error {
-	if err := r.Budget.ReservePage(ctx, page, r.Reserved); err != nil {
-		page.Release()
-		return err
-	}
 	select {
 	case pages <- page:
 		return nil

@@ -26,17 +26,22 @@ type Source struct {
 	ResourceID  string // of the container: a container created again under its name has another
 }
 
-// ReadPage reads the page after the continuation, or the first page if it is empty.
+// ReadPage reads the page after the continuation, or the first page if it is empty, as
+// far as the reservation permits: otherwise its error wraps [cosmos.ErrNotAdmitted]. A
+// nil reservation permits a page of MaxItems.
 // The start time goes only with the first page, as in azure-cosmos-dotnet-v3: in
 // a merged range the service would otherwise leave out the changes between the
 // continuation and the start time.
-func (s *Source) ReadPage(ctx context.Context, at Target, continuation string) (*Page, error) {
+func (s *Source) ReadPage(ctx context.Context, at Target, continuation string, reading *Reading) (*Page, error) {
 	if continuation == "" && s.Start.Kind == StartContinuation {
 		continuation = s.Start.Continuation
 	}
 	request := cosmos.FeedRequest{
 		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Continuation: continuation, MaxItems: s.MaxItems,
 		ResourceID: s.ResourceID, KeyProperty: s.KeyProperty,
+	}
+	if reading != nil {
+		request.MaxItems, request.Admit = reading.Items, reading.Admit
 	}
 	if continuation == "" {
 		request.Start = s.Start.feedStart()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -71,12 +72,14 @@ func (a *auditor) auditOnce(ctx context.Context, c *leaseCreator, since time.Tim
 // names.
 func coverageGaps(ranges []cosmos.Range, leases []*Lease, invalid []Invalid, prefix string) []Part {
 	spans, tokens := coveredSpans(leases, invalid, prefix)
+	joined := joinSpans(spans)
 	var found []Part
 	for _, r := range ranges {
 		if tokens[r.ID] || slices.ContainsFunc(r.Parents, func(p string) bool { return tokens[p] }) {
 			continue
 		}
-		for _, s := range spanGaps(spanOf(r), spans) {
+		first := sort.Search(len(joined), func(i int) bool { return cosmos.CompareKeys(joined[i].Max, r.Min) > 0 })
+		for _, s := range spanGaps(spanOf(r), joined[first:]) {
 			found = append(found, Part{r, s})
 		}
 	}

@@ -31,6 +31,7 @@ func TestCoverageGaps(t *testing.T) {
 		{"an ancestor by span", []*Lease{known("0", "", "20")}, nil, "3"},
 		{"one v1 over all", []*Lease{known("-FF", "", "FF")}, nil, ""},
 		{"a gap inside a range", []*Lease{known("-20", "", "20"), known("20-30", "20", "30"), known("40-FF", "40", "FF")}, nil, "30-40"},
+		{"a wide lease before a narrow one", []*Lease{known("-28", "", "28"), known("08-10", "08", "10"), known("30-FF", "30", "FF")}, nil, "28-30"},
 		{"a gap at the end", []*Lease{known("1", "", "10"), known("10-18", "10", "18"), known("3", "20", "FF")}, nil, "18-20"},
 		{"an invalid document", []*Lease{bare("1"), bare("2")}, []Invalid{{ID: "p..3"}}, ""},
 		{"a tombstone does not cover", []*Lease{bare("0"), dead}, nil, "3"},

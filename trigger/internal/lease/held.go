@@ -14,8 +14,8 @@ import (
 )
 
 // Held is a lease that this host has acquired. Its owner starts [Held.Run] in one
-// goroutine, watches [Held.Lost] and [Held.HandoverRequested], and ends with
-// [Held.Release] or, for a range that has split, with [Held.Split] before and
+// goroutine, stops when Run has lost the lease or another host requests it, and ends
+// with [Held.Release] or, for a range that has split, with [Held.Split] before and
 // [Held.Retire] after the end of Run.
 type Held struct {
 	*leaseWriter

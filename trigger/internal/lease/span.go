@@ -59,12 +59,29 @@ func sortSpans(spans []Span) {
 	slices.SortFunc(spans, func(a, b Span) int { return cosmos.CompareKeys(a.Min, b.Min) })
 }
 
+// joinSpans joins sorted spans that overlap or touch.
+func joinSpans(sorted []Span) (joined []Span) {
+	for _, s := range sorted {
+		last := len(joined) - 1
+		switch {
+		case last < 0 || cosmos.CompareKeys(s.Min, joined[last].Max) > 0:
+			joined = append(joined, s)
+		case cosmos.CompareKeys(s.Max, joined[last].Max) > 0:
+			joined[last].Max = s.Max
+		}
+	}
+	return joined
+}
+
 // spanGaps returns the parts of s that none of the sorted spans covers.
 func spanGaps(s Span, sorted []Span) []Span {
 	var found []Span
 	reached := s.Min
 	for _, o := range sorted {
-		if cosmos.CompareKeys(o.Max, reached) <= 0 || cosmos.CompareKeys(o.Min, s.Max) >= 0 {
+		if cosmos.CompareKeys(o.Min, s.Max) >= 0 {
+			break
+		}
+		if cosmos.CompareKeys(o.Max, reached) <= 0 {
 			continue
 		}
 		if cosmos.CompareKeys(o.Min, reached) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 
@@ -43,14 +44,17 @@ func (c *rangeCache) current() []cosmos.Range {
 // is none, it returns the children that the lease has to give way to: its range
 // was split, or was merged into one that holds more keys than the lease covers.
 // The rules are those of azure-cosmos-dotnet-v3 (PartitionSynchronizerCore),
-// completed for a split that is followed by a merge.
+// completed for a split that is followed by a merge. The ranges are in the order of
+// their keys and do not overlap.
 func locate(l *Lease, ranges []cosmos.Range, prefix string) (physical cosmos.Range, children []*Lease, err error) {
+	heirs := heirsOf(l, ranges)
 	if !l.byKeys {
-		if i := slices.IndexFunc(ranges, func(r cosmos.Range) bool { return r.ID == l.token }); i >= 0 {
-			return ranges[i], nil, nil
+		for _, named := range [][]cosmos.Range{heirs, ranges} { // all ranges only if its own has not the lease's keys
+			if i := slices.IndexFunc(named, func(r cosmos.Range) bool { return r.ID == l.token }); i >= 0 {
+				return named[i], nil, nil
+			}
 		}
 	}
-	heirs := heirsOf(l, ranges)
 	switch {
 	case len(heirs) == 0:
 		return cosmos.Range{}, nil, fmt.Errorf("lease %q: %w", l.token, ErrRangesChanging)
@@ -68,9 +72,17 @@ func locate(l *Lease, ranges []cosmos.Range, prefix string) (physical cosmos.Ran
 // heirsOf returns the ranges that share keys with the lease. If its span is not
 // known, they are the ranges that name it as a parent.
 func heirsOf(l *Lease, ranges []cosmos.Range) []cosmos.Range {
+	if l.span.isKnown() {
+		first := sort.Search(len(ranges), func(i int) bool { return cosmos.CompareKeys(ranges[i].Max, l.span.Min) > 0 })
+		end := first
+		for end < len(ranges) && l.span.overlapsWith(spanOf(ranges[end])) {
+			end++
+		}
+		return ranges[first:end:end]
+	}
 	var heirs []cosmos.Range
 	for _, r := range ranges {
-		if l.span.isKnown() && l.span.overlapsWith(spanOf(r)) || !l.span.isKnown() && slices.Contains(r.Parents, l.token) {
+		if slices.Contains(r.Parents, l.token) {
 			heirs = append(heirs, r)
 		}
 	}

@@ -23,6 +23,7 @@ func TestLocateFindsRangeOrChildren(t *testing.T) {
 		err      error
 	}{
 		{"v0 as it was", v0("0", Span{"", "20"}), []cosmos.Range{r("0", "", "20"), r("1", "20", "FF")}, "0", "", nil},
+		{"v0 with the span of another range", v0("1", Span{"", "20"}), []cosmos.Range{r("0", "", "20"), r("1", "20", "FF")}, "1", "", nil},
 		{"v0 split", v0("0", Span{"", "20"}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
 		{"v0 split, span unknown", v0("0", Span{}), []cosmos.Range{r("2", "", "10", "0"), r("3", "10", "20", "0"), r("1", "20", "FF")}, "", "2 3", nil},
 		{"v0 merged", v0("0", Span{"", "20"}), []cosmos.Range{r("2", "", "FF", "0", "1")}, "", "-20", nil},

@@ -18,7 +18,7 @@ import (
 // into the next one, so a checkpoint does not delay the handler, and costs the
 // service at most one write per round trip.
 //
-// The goroutine in Run owns the field lease; after Run has returned, its caller
+// The goroutine in Run owns the fields lease and renewAfter; after Run has returned, its caller
 // does. All other methods may be called from any goroutine.
 type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
@@ -27,6 +27,15 @@ type leaseWriter struct {
 	// OnWrite, if set, is called after each attempt to write, with its error. Set it
 	// before Run.
 	OnWrite func(err error)
+
+	// RunRequest, if set, runs a function that writes the lease and returns when the
+	// function has: idle leases then need no stack of their own for it. Set it before Run.
+	RunRequest func(func())
+
+	// OnHandoverRequest, if set, is called once, when another host has requested the
+	// lease. The owner begins no further handler call, and releases the lease when
+	// those that are running have returned. Set it before Run.
+	OnHandoverRequest func()
 
 	// RunningUntil, if set, returns the latest moment at which the handler calls of
 	// the range will have returned or be left behind, and whether any is running. It
@@ -41,12 +50,12 @@ type leaseWriter struct {
 
 	properties map[string]func() string // values at each write; not changed after Run has begun
 	lease      *Lease                   // as last written or read
+	renewAfter time.Duration            // from the last successful write to the renewal
 
-	wakeSignal     chan struct{} // capacity 1: a write is due
-	lostSignal     chan struct{} // closed once the lease is lost
-	handoverSignal chan struct{} // closed once another host has requested the lease
-	requestOnce    sync.Once     // closes handoverSignal
-	renewUntil     time.Time     // of a requested lease: the owner writes no more after it; zero is no limit
+	wakeSignal  chan struct{} // capacity 1: a write is due
+	lostSignal  chan struct{} // closed once the lease is lost
+	requestOnce sync.Once     // calls OnHandoverRequest
+	renewUntil  time.Time     // of a requested lease: the owner writes no more after it; zero is no limit
 
 	writeState *writeState
 }
@@ -54,12 +63,18 @@ type leaseWriter struct {
 func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration time.Duration, log *zap.Logger) *leaseWriter {
 	return &leaseWriter{
 		store: s, acquiredLease: acquired, lease: acquired,
-		renewInterval: renew, trustedFor: expiration - expiration/10,
+		renewInterval: renew, renewAfter: firstRenewal(acquired.token, renew), trustedFor: expiration - expiration/10,
 		log:        log.With(zap.String("range", acquired.token), zap.Int64("epoch", acquired.Epoch())),
 		properties: map[string]func() string{},
-		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}), handoverSignal: make(chan struct{}),
+		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}),
 		writeState: newWriteState(acquired.continuation, sent),
 	}
+}
+
+// firstRenewal is the time from the acquisition of a lease to its first renewal: the
+// leases that a host acquires in one moment are not renewed in one moment ever after.
+func firstRenewal(token string, interval time.Duration) time.Duration {
+	return backoff.Wait(1, interval, interval, token)
 }
 
 // Lease returns the lease as it was acquired.
@@ -72,16 +87,8 @@ func (w *leaseWriter) Epoch() int64 { return w.acquiredLease.Epoch() }
 // returns; "" removes it. Call it before Run.
 func (w *leaseWriter) SetProperty(name string, value func() string) { w.properties[name] = value }
 
-// Lost returns a channel that is closed once the lease is lost. The owner then
-// ends everything that it does for the range; [Held.Err] says why.
-func (w *leaseWriter) Lost() <-chan struct{} { return w.lostSignal }
-
-// HandoverRequested returns a channel that is closed once another host has
-// requested the lease. The owner begins no further handler call, and releases the
-// lease when those that are running have returned.
-func (w *leaseWriter) HandoverRequested() <-chan struct{} { return w.handoverSignal }
-
-// Err returns an error that wraps [ErrLost] once the lease is lost, else nil.
+// Err returns an error that wraps [ErrLost] once the lease is lost, else nil. The
+// owner then ends everything that it does for the range.
 func (w *leaseWriter) Err() error { return w.writeState.lossError() }
 
 // Position returns the continuation that the stored lease holds.
@@ -202,7 +209,13 @@ func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
 			coalesce.Stop()
 			return
 		}
-		err := w.writeLease(ctx, stop, nil)
+		var err error
+		write := func() { err = w.writeLease(ctx, stop, nil) }
+		if w.RunRequest == nil {
+			write()
+		} else {
+			w.RunRequest(write)
+		}
 		switch {
 		case errors.Is(err, errDeferred):
 			w.writeState.setDue()
@@ -233,7 +246,7 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 		}
 		now := time.Now()
 		dueAt, sent := w.writeState.writeSchedule()
-		wait := w.renewInterval - now.Sub(sent)
+		wait := w.renewAfter - now.Sub(sent)
 		var open <-chan struct{}
 		switch {
 		case dueAt.IsZero():
@@ -257,7 +270,7 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 		case <-w.wakeSignal:
 		case <-open:
 		case <-timer.C:
-			if time.Since(sent) >= w.renewInterval {
+			if time.Since(sent) >= w.renewAfter {
 				return true
 			}
 		}
@@ -268,7 +281,7 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 // isRenewalDue reports whether a write cannot wait: the lease has to be renewed.
 func (w *leaseWriter) isRenewalDue() bool {
 	_, sent := w.writeState.writeSchedule()
-	return time.Since(sent) >= w.renewInterval
+	return time.Since(sent) >= w.renewAfter
 }
 
 func (w *leaseWriter) setLost(err error) {
@@ -402,7 +415,9 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 		w.requestOnce.Do(func() {
 			w.log.Info("handover requested by another host", zap.String("by", by))
 			w.renewUntil = time.Now().Add(w.renewInterval) // at least: the worker is given time to end
-			close(w.handoverSignal)
+			if w.OnHandoverRequest != nil {
+				w.OnHandoverRequest()
+			}
 		})
 	}
 	return fmt.Errorf("write lease %q: %w", w.lease.token, ErrChanged)
@@ -441,7 +456,7 @@ func (w *leaseWriter) deletedError() error {
 // adoptLease records a successful write.
 func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 	moved := l.continuation != w.lease.continuation
-	w.lease = l
+	w.lease, w.renewAfter = l, w.renewInterval
 	w.writeState.writeSucceeded(l.continuation, sent, number)
 	w.store.writeGate.forget(l.token)
 	if moved && w.OnCheckpoint != nil {

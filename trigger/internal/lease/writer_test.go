@@ -58,7 +58,7 @@ func TestWaitTrustedReturnsLossAtOnce(t *testing.T) {
 		must(t, held.WaitTrusted(t.Context()))
 		b.steal(s, "0", "dotnet")
 		held.Advance(`"9"`, time.Now())
-		<-held.Lost()
+		<-held.lostSignal
 		for name, wait := range map[string]func(context.Context) error{
 			"WaitTrusted": held.WaitTrusted, "ConfirmOwnership": held.ConfirmOwnership, "Flush": held.Flush,
 		} {
@@ -153,10 +153,12 @@ func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s, other := b.prepared("a"), b.prepared("b")
 		held := b.acquire(s, "0")
+		requested := make(chan struct{})
+		held.OnHandoverRequest = func() { close(requested) }
 		stop := b.run(held)
 		_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
 		must(t, err)
-		<-held.HandoverRequested()
+		<-requested
 		stop()
 		must(t, held.Release(t.Context()))
 		l := b.leases(s)["0"]

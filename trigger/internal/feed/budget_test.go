@@ -1,0 +1,150 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// pageOf returns a page of some changes that takes changeBytes for each.
+func pageOf(items int) *Page { return &Page{Items: make([]cosmos.Item, items)} }
+
+func reserve(t *testing.T, b *Budget, by *ReservedBytes, most int) *Reading {
+	t.Helper()
+	r, err := b.ReserveRead(t.Context(), by, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestReadsAreSmallerIfLittleIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(1000 * changeBytes)
+		first, second, third := b.Join(), b.Join(), b.Join()
+		if r := reserve(t, b, first, 400); r.Items != 400 || !r.Admit(400*changeBytes) {
+			t.Fatalf("first read of %d changes, or not admitted", r.Items)
+		} else {
+			r.Keep(pageOf(400))
+		}
+		if r := reserve(t, b, second, 400); r.Items != 333 {
+			t.Errorf("second range reads %d changes, want a third of the budget", r.Items)
+		} else {
+			r.Keep(pageOf(333))
+		}
+		if r := reserve(t, b, third, 400); r.Items != 267 {
+			t.Errorf("third range reads %d changes, want the rest of the budget", r.Items)
+		}
+		if used := b.UsedBytes(); used != 1000*changeBytes {
+			t.Errorf("%d bytes used", used)
+		}
+	})
+}
+
+func TestRangeWithoutPageReadsOneTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(100 * changeBytes)
+		hungry, other := b.Join(), b.Join()
+		page := pageOf(100)
+		reserve(t, b, hungry, 100).Keep(page)
+		r := reserve(t, b, other, 100)
+		if r.Items != 1 || !r.Admit(5000*changeBytes) {
+			t.Errorf("range without a page reads %d changes, or its transaction is not admitted", r.Items)
+		}
+		r.Keep(pageOf(5000))
+
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := b.ReserveRead(waiting, hungry, 100); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("range with a page reads ahead of a spent budget: %v", err)
+		}
+		began := time.Now()
+		time.AfterFunc(time.Second, func() { b.ReleasePage(page, hungry) })
+		if r := reserve(t, b, hungry, 100); time.Since(began) != time.Second || r.Items != 1 {
+			t.Errorf("%d changes after %v, want one when the page is released", r.Items, time.Since(began))
+		}
+	})
+}
+
+func TestAnswerThatDoesNotFitIsReadAgainInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(1000)
+		other := b.Join()
+		reserve(t, b, other, 10).Keep(pageOf(2)) // 800
+		by, asked := b.Join(), []int{}
+		for {
+			r := reserve(t, b, by, 100)
+			asked = append(asked, r.Items)
+			if r.Admit(50 * r.Items) {
+				break
+			}
+			r.Cancel()
+		}
+		if len(asked) > 2 || asked[len(asked)-1] != 1 && asked[len(asked)-1] != 4 {
+			t.Errorf("reads of %v changes of 50 bytes, with 200 left", asked)
+		}
+		if by.pages != 1 {
+			t.Errorf("%d pages", by.pages)
+		}
+	})
+}
+
+// Whatever ranges read and release, the bytes in memory exceed the budget by at most
+// one transaction of each range, and all of them come back.
+func TestBudgetHoldsForAnySequence(t *testing.T) {
+	const limit, ranges, largest = 100_000, 20, 30 // changes in a transaction at most
+	random := rand.New(rand.NewPCG(1, 2))
+	b := NewBudget(limit)
+	held := make([][]*Page, ranges)
+	by := make([]*ReservedBytes, ranges)
+	for i := range by {
+		by[i] = b.Join()
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20_000 {
+		i := random.IntN(ranges)
+		if random.IntN(3) == 0 && len(held[i]) > 0 {
+			b.ReleasePage(held[i][0], by[i])
+			held[i] = held[i][1:]
+			continue
+		}
+		r, err := b.ReserveRead(done, by[i], 100) // waits for nothing
+		if err != nil {
+			if len(held[i]) == 0 {
+				t.Fatal("range without a page has to wait")
+			}
+			continue
+		}
+		items := r.Items + random.IntN(largest)
+		switch {
+		case random.IntN(4) == 0:
+			page := &Page{NotModified: true}
+			r.Keep(page)
+			b.ReleasePage(page, by[i])
+		case random.IntN(4) == 0 || !r.Admit(items*changeBytes):
+			r.Cancel()
+		default:
+			page := pageOf(items)
+			r.Keep(page)
+			held[i] = append(held[i], page)
+		}
+		if used, most := b.UsedBytes(), int64(limit+ranges*largest*changeBytes); used > most {
+			t.Fatalf("%d bytes used, at most %d", used, most)
+		}
+	}
+	for i, pages := range held {
+		for _, page := range pages {
+			b.ReleasePage(page, by[i])
+		}
+		b.Leave()
+	}
+	if b.UsedBytes() != 0 || b.ranges != 0 {
+		t.Errorf("%d bytes of %d ranges are never released", b.UsedBytes(), b.ranges)
+	}
+}
