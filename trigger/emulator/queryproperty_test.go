@@ -21,7 +21,8 @@ func path(names ...string) term {
 	return term{"c." + strings.Join(names, "."), func(d map[string]any) (any, bool) {
 		var v any = d
 		for _, name := range names {
-			object, ok := v.(map[string]any)
+			object, _ := v.(map[string]any)
+			var ok bool
 			if v, ok = object[name]; !ok {
 				return nil, false
 			}
@@ -75,7 +76,6 @@ var conditions = []struct {
 
 // property holds queries against an evaluation of its own.
 type property struct {
-	t         *testing.T
 	random    *rand.Rand
 	documents []map[string]any
 }
@@ -281,7 +281,7 @@ func TestQueriesEqualANaiveEvaluation(t *testing.T) {
 	for seed := range int64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c, a := newItems(t, int(seed%3)+1, nil)
-			p := &property{t: t, random: rand.New(rand.NewSource(seed))}
+			p := &property{random: rand.New(rand.NewSource(seed))}
 			for i := range 70 {
 				d := p.document(i)
 				p.documents = append(p.documents, d)
