@@ -95,12 +95,3 @@ func unzip(archive, directory string) error {
 	defer files.Close()
 	return os.CopyFS(directory, files)
 }
-
-// fileMiB is the size of a file.
-func fileMiB(name string) (float64, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return 0, err
-	}
-	return float64(info.Size()) / (1 << 20), nil
-}

@@ -30,7 +30,7 @@ const (
 	colAzcosmos   = "azcosmos"
 	colJavaScript = "@azure/cosmos"
 	colJava       = "Java processor"
-	colOfficial   = "official processor"
+	colOfficial   = ".NET processor"
 	colPlain      = "Halley, plain build"
 	colHalley     = "Halley"
 )
@@ -47,7 +47,15 @@ var measures = []measure{
 	{"pipeline", true, (*suite).onePipeline},
 	{"decoding", true, (*suite).decoding},
 	{"checkpoint", true, (*suite).leaseCheckpoint},
+	{"curves", false, (*suite).costCurves},
+	{"latency", false, (*suite).latency},
 	{"units", true, (*suite).requestUnits},
+	{"idle", false, (*suite).idleRanges},
+	{"tick", false, (*suite).timerTick},
+	{"acquisition", false, (*suite).acquisition},
+	{"memory", false, (*suite).memory},
+	{"start", false, (*suite).coldStart},
+	{"balance", false, (*suite).balance},
 }
 
 func main() {

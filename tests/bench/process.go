@@ -169,6 +169,7 @@ type contender struct {
 	name    string
 	command []string
 	setup   func(v *service) ([]string, error) // further environment, nil for none
+	beside  bool                               // it runs on the processor of the service, because another contender is measured
 }
 
 // environment returns the variables of a contender that works against the service.
@@ -182,7 +183,11 @@ func (v *service) environment(set variables) []string {
 
 // start starts a contender; its figures are the result of the returned function.
 func (v *service) start(ctx context.Context, c contender, set variables) (func() (figures, error), error) {
-	cmd := v.suite.command(ctx, 1, c.command[0], c.command[1:]...)
+	processor := 1
+	if c.beside {
+		processor = 0
+	}
+	cmd := v.suite.command(ctx, processor, c.command[0], c.command[1:]...)
 	cmd.Env = v.environment(set)
 	if c.setup != nil {
 		more, err := c.setup(v)

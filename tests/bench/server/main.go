@@ -50,7 +50,7 @@ func serve(s settings) error {
 		return err
 	}
 	defer account.Close()
-	if err := account.CreateContainer("bench", "items", "/pk", s.ranges); err != nil {
+	if err := createItems(account, s.ranges); err != nil {
 		return err
 	}
 	if err := account.CreateContainer("bench", "leases", "/id", 1); err != nil {
@@ -72,6 +72,31 @@ func serve(s settings) error {
 	fmt.Println(server.URL + "/")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// maxCreated is the number of ranges that a new container may have at most.
+const maxCreated = 1000
+
+// createItems creates the container items. If a new container cannot have so many
+// ranges, it begins with a part of them, and all ranges split until there are enough.
+func createItems(account *emulator.Account, ranges int) error {
+	created, halvings := ranges, 0
+	for created > maxCreated {
+		created, halvings = created/2, halvings+1
+	}
+	if err := account.CreateContainer("bench", "items", "/pk", created); err != nil {
+		return err
+	}
+	for range halvings {
+		for _, container := range account.State().Databases[0].Containers {
+			for _, r := range container.Ranges {
+				if _, err := account.Split("bench", "items", r.ID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // handler serves the account, with the prebuilt feed in place of its own if there is
