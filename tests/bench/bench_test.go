@@ -2,8 +2,49 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"halley/tests/bench/report"
 )
+
+// CI fails only if a ratio is beyond its limit with room for noise, not if a target is
+// missed.
+func TestShortFormFailsOnlyBeyondTheRoomForNoise(t *testing.T) {
+	of := func(ratio float64) []report.Section {
+		return []report.Section{{Rows: []report.Row{{Name: "cost", Goals: []report.Goal{{Text: "≤ 1/8", Got: ratio, Limit: 1. / 8, Guard: 1. / 4, Show: report.Fraction}}}}}}
+	}
+	for _, ratio := range []float64{1. / 9, 1. / 5} {
+		if err := brokenRatios(of(ratio)); err != nil {
+			t.Errorf("ratio %v: %v", ratio, err)
+		}
+	}
+	if err := brokenRatios(of(1. / 2)); err == nil || !strings.Contains(err.Error(), "cost: missed: 1/2.00, 4.00 × the limit") || !strings.Contains(err.Error(), "room for noise is 1/4") {
+		t.Errorf("a ratio of a half: %v", err)
+	}
+}
+
+func TestCostRowsCompareWithinRounds(t *testing.T) {
+	found := results{
+		colHalley:   {{"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 20, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}},
+		readOnly:    {{"cpuPerMillion": 1}, {"cpuPerMillion": 10}, {"cpuPerMillion": 1}},
+		colAzcosmos: {{"cpuPerMillion": 10}, {"cpuPerMillion": 100}, {"cpuPerMillion": 10}},
+	}
+	rows := costRows(found, costTargets{page: 100, azcosmos: 1. / 4, read: 1. / 20, overhead: 1.5})
+	var got []string
+	for _, row := range rows[:3] {
+		for _, goal := range row.Goals {
+			got = append(got, goal.String())
+		}
+	}
+	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit", "missed: +100 %, 1.33 × the limit"}
+	if !slices.Equal(got, want) {
+		t.Errorf("results %q, want %q", got, want)
+	}
+	if cells := rows[0].Cells; cells[colAzcosmos] != "10.0" || cells[colHalley] != "2.00" || cells[colJava] != "" {
+		t.Errorf("cells %v", cells)
+	}
+}
 
 func TestProcessorListsAreRead(t *testing.T) {
 	if got := parseProcessors("0-2,5,8-9"); !slices.Equal(got, []string{"0", "1", "2", "5", "8", "9"}) {

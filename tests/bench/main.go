@@ -129,7 +129,7 @@ func brokenRatios(sections []report.Section) error {
 		for _, row := range section.Rows {
 			for _, goal := range row.Goals {
 				if goal.Broken() {
-					broken = append(broken, fmt.Errorf("%s: %v, and the limit with room for noise is %s (target: %s)", row.Name, goal, report.Fraction(goal.Guard), goal.Text))
+					broken = append(broken, fmt.Errorf("%s: %v, and the limit with room for noise is %s (target: %s)", row.Name, goal, report.Limit(goal.Guard), goal.Text))
 				}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"halley/trigger"
+	"halley/trigger/awslambda"
 	"halley/trigger/cosmos"
 )
 
@@ -42,28 +43,22 @@ type order struct {
 	Note string `json:"note"`
 }
 
-// typedHandler compares a handler of trigger.Documents with decoding the same
-// documents with encoding/json. The two take turns.
-func typedHandler(ctx context.Context, s settings) (figures, error) {
-	items, _, err := s.containers()
-	if err != nil {
-		return nil, err
-	}
-	var changes []trigger.Change
-	err = eachPage(ctx, items, s.Page, func(page *cosmos.Page) error {
-		for _, item := range page.Items {
-			changes = append(changes, trigger.Change{Operation: trigger.Upsert, Document: bytes.Clone(item.Document), LSN: item.LSN})
-		}
-		return nil
-	})
+// typedHandlers compares handlers of trigger.Documents and of awslambda.Handler with
+// decoding the same documents with encoding/json. All take turns.
+func typedHandlers(ctx context.Context, s settings) (figures, error) {
+	changes, err := s.readChanges(ctx)
 	if err != nil {
 		return nil, err
 	}
 	batch, decoded := trigger.NewBatch(changes...), 0
-	typed := trigger.Documents(func(_ context.Context, docs []order) error {
+	count := func(_ context.Context, docs []order) error {
 		decoded += len(docs)
 		return nil
-	})
+	}
+	lambda, err := awslambda.Handler(count, nil)
+	if err != nil {
+		return nil, err
+	}
 	reference := func() error {
 		docs := make([]order, len(changes))
 		for i, c := range changes {
@@ -73,22 +68,40 @@ func typedHandler(ctx context.Context, s settings) (figures, error) {
 		}
 		return nil
 	}
-	var ratios []float64
+	ratios := map[string][]float64{}
 	for range s.Windows {
 		want, err := timeOf(s.Window, reference)
 		if err != nil {
 			return nil, err
 		}
-		got, err := timeOf(s.Window, func() error { return typed(ctx, batch) })
-		if err != nil {
-			return nil, err
+		for name, handle := range map[string]trigger.Handler{"typedRatio": trigger.Documents(count), "lambdaRatio": lambda} {
+			decoded = 0
+			got, err := timeOf(s.Window, func() error { return handle(ctx, batch) })
+			if err != nil {
+				return nil, err
+			}
+			if decoded == 0 {
+				return nil, errors.New("the typed handler was not called")
+			}
+			ratios[name] = append(ratios[name], want/got)
 		}
-		ratios = append(ratios, want/got)
 	}
-	if decoded == 0 {
-		return nil, errors.New("the typed handler was not called")
+	return figures{"typedRatio": median(ratios["typedRatio"]), "lambdaRatio": median(ratios["lambdaRatio"])}, nil
+}
+
+// readChanges returns the changes of the whole feed as a handler gets them.
+func (s settings) readChanges(ctx context.Context) (changes []trigger.Change, err error) {
+	items, _, err := s.containers()
+	if err != nil {
+		return nil, err
 	}
-	return figures{"ratio": median(ratios)}, nil
+	err = eachPage(ctx, items, s.Page, func(page *cosmos.Page) error {
+		for _, item := range page.Items {
+			changes = append(changes, trigger.Change{Operation: trigger.Upsert, Document: bytes.Clone(item.Document), LSN: item.LSN})
+		}
+		return nil
+	})
+	return changes, err
 }
 
 // timeOf returns the processor time of one call, over calls for a time.

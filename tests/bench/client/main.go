@@ -57,7 +57,7 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"latency":          busyRange,
 	"write":            writeItems,
 	"checkpoint":       replaceLease,
-	"typed":            typedHandler,
+	"typed":            typedHandlers,
 	"damage":           damagedPages,
 }
 

@@ -30,13 +30,16 @@ func (w *countedWriter) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// chargeHeader is in lower case, as the account writes the names of headers.
+var chargeHeader = "x-ms-request-charge"
+
 // add counts an answer with the request units in its head.
 func (c *counts) add(kind requestKind, w *countedWriter) {
 	if kind == feedRead && w.status == http.StatusNotModified {
 		kind = emptyFeed
 	}
 	units := 0.0
-	if charge := w.Header()["x-ms-request-charge"]; len(charge) > 0 {
+	if charge := w.Header()[chargeHeader]; len(charge) > 0 {
 		units, _ = strconv.ParseFloat(charge[0], 64)
 	}
 	c.mu.Lock()

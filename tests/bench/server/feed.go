@@ -58,20 +58,20 @@ func (f *fixedFeed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := min(from+items, f.count())
 	lsn := strconv.Itoa(firstLSN + to)
 	h := w.Header()
-	h["etag"] = []string{`"` + lsn + `"`}
-	h["lsn"] = []string{lsn}
-	h["x-ms-session-token"] = []string{r.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid") + ":-1#" + strconv.Itoa(firstLSN+f.count())}
-	h["x-ms-item-count"] = []string{strconv.Itoa(to - from)}
-	h["x-ms-request-charge"] = []string{"1"}
-	h["x-ms-activity-id"] = []string{"11111111-2222-3333-4444-555555555555"}
+	h.Set("Etag", `"`+lsn+`"`)
+	h.Set("Lsn", lsn)
+	h.Set("X-Ms-Session-Token", r.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")+":-1#"+strconv.Itoa(firstLSN+f.count()))
+	h.Set("X-Ms-Item-Count", strconv.Itoa(to-from))
+	h[chargeHeader] = []string{"1"}
+	h.Set("X-Ms-Activity-Id", "11111111-2222-3333-4444-555555555555")
 	if from == to {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	head, tail := `{"_rid":"Sl8fALN4sw4=","Documents":[`, `],"_count":`+strconv.Itoa(to-from)+`}`
 	documents := bytes.TrimSuffix(f.documents[from*documentSize:to*documentSize], []byte(","))
-	h["Content-Type"] = []string{"application/json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(head) + len(documents) + len(tail))}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(head)+len(documents)+len(tail)))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write([]byte(head)) // a client that has gone does not want the rest
 	_, _ = w.Write(documents)
