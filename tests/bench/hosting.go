@@ -123,7 +123,7 @@ func (s *suite) latency() (report.Section, error) {
 // idleRanges compares hosts of a thousand ranges without changes. The contenders run
 // at the same time, each with a service of its own.
 func (s *suite) idleRanges() (report.Section, error) {
-	section := report.Section{Title: "1,000 idle ranges", Text: "Each range is polled every 5 s. The floor polls one range after the other over one connection, and azcosmos does the same. Contenders run at the same time."}
+	section := report.Section{Title: "1,000 idle ranges", Text: "Each range is polled every 5 s. In each period the floor polls one range after the other over one connection, and azcosmos does the same. Contenders run at the same time."}
 	set := func(mode string) variables {
 		return variables{"MODE": mode, "RANGES": "1000", "POLL": "5s", "WINDOW": "5s", "WINDOWS": strconv.Itoa(s.rounds), "PAGE": "100", "LIMIT": "60s"}
 	}

@@ -62,37 +62,30 @@ func floorRead(ctx context.Context, s settings) (figures, error) {
 	return m.stop(pages * s.Page), nil
 }
 
-// floorIdle polls ranges that have no changes, one by one and spread over the time
-// between two polls of a range.
+// floorIdle polls ranges that have no changes: in each period all of them, one after
+// the other over one connection.
 func floorIdle(ctx context.Context, s settings) (figures, error) {
 	c := newFloorClient(s)
 	etags := make([]string, s.Ranges)
-	polls := time.NewTicker(s.Poll / time.Duration(s.Ranges))
-	defer polls.Stop()
-	poll := func(id int) (err error) {
-		<-polls.C
-		etag := etags[id]
-		if etag == "" {
-			etag = "*"
-		}
-		etags[id], _, err = c.read(ctx, id, etag)
-		return err
+	for id := range etags {
+		etags[id] = "*"
 	}
-	for id := range s.Ranges { // the first round opens the connection
-		if err := poll(id); err != nil {
-			return nil, err
-		}
-	}
+	periods := time.NewTicker(s.Poll)
+	defer periods.Stop()
 	var shares []float64
-	for range s.Windows {
+	for period := range s.Windows + 1 {
 		m := startMeter()
-		for id := 0; time.Since(m.began) < s.Window; id++ {
-			if err := poll(id % s.Ranges); err != nil {
+		for id := range etags {
+			var err error
+			if etags[id], _, err = c.read(ctx, id, etags[id]); err != nil {
 				return nil, err
 			}
 		}
+		<-periods.C
 		found := m.stop(0)
-		shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
+		if period > 0 { // the first one opens the connection
+			shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
+		}
 	}
 	return figures{"cpuPercent": median(shares), "rssMiB": residentMiB("VmRSS")}, nil
 }
