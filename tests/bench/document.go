@@ -46,10 +46,6 @@ func (s *suite) writeDocument(directory string, sections []report.Section) error
 // writeHead writes the machine, the versions, the method and the number of targets
 // that are met.
 func (s *suite) writeHead(b *bytes.Buffer, sections []report.Section) error {
-	commit, err := output(s.ctx, s.root, "git", "describe", "--always", "--dirty", "--abbrev=12")
-	if err != nil {
-		return err
-	}
 	goVersion, err := output(s.ctx, s.root, "go", "env", "GOVERSION")
 	if err != nil {
 		return err
@@ -76,7 +72,7 @@ func (s *suite) writeHead(b *bytes.Buffer, sections []report.Section) error {
 	if s.pinned {
 		placement = "The service is bound to one processor and the contender to another."
 	}
-	fmt.Fprintf(b, "# Performance\n\n`scripts/bench` wrote this page on %s, at commit %s. %d of %d targets are met.\n\n", time.Now().UTC().Format(time.DateOnly), commit, met, goals)
+	fmt.Fprintf(b, "# Performance\n\n`scripts/bench` wrote this page on %s, at commit %s. %d of %d targets are met.\n\n", time.Now().UTC().Format(time.DateOnly), s.commit, met, goals)
 	fmt.Fprintf(b, "- Machine: %s.\n- Versions: %s.\n", s.machine(), strings.Join(versions, ", "))
 	fmt.Fprintf(b, "- Method: each contender is a process of its own. %s Contenders take turns; figures are medians of %d rounds, and ratios are the medians of the ratios within each round. "+
 		"The service speaks TLS 1.3 and HTTP/1.1 over loopback. Its pages are built once, so that the client is what is measured; sections that say so use the embedded account. %s\n", placement, s.rounds, experiment)

@@ -129,7 +129,7 @@ func (s *suite) leaseCheckpoint() (report.Section, error) {
 // processor's requests, on the same account.
 func (s *suite) requestUnits() (report.Section, error) {
 	section := report.Section{Title: "Request units", Text: "Request units for a million changes of 1 KB on the embedded account, at 100 per page: reads of the feed and all requests for leases. " +
-		"The official pattern checkpoints after each page with three requests: a write that is refused (412), a read, a write. Reads of the feed cost the same in both, and the account charges them by the size of each document: they bound the first ratio from below."}
+		"The official pattern checkpoints after each page with three requests: a write that is refused (412), a read, a write. Reads of the feed cost the same in both; the account charges them by the size of each document."}
 	v, err := s.serve()
 	if err != nil {
 		return section, err
@@ -153,7 +153,8 @@ func (s *suite) requestUnits() (report.Section, error) {
 	leases := func(c counts) float64 { return c.Units["leaseWrite"] + c.Units["leaseRead"] }
 	section.Rows = []report.Row{
 		{Name: "all requests, per million changes", Cells: map[string]string{colOfficial: report.Number(official), colHalley: report.Number(halley)},
-			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: halley / official, Limit: 0.6, Guard: 1.1}}},
+			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: halley / official, Limit: 0.6, Guard: 1.1,
+				Obstacle: fmt.Sprintf("%s of the units are reads of the feed, as many in both", percent(100*(spent.Units["feed"]+spent.Units["emptyFeed"])/spent.units()))}}},
 		{Name: "requests for leases, per million changes", Cells: map[string]string{colOfficial: report.Number(official * leases(pattern) / pattern.units()), colHalley: report.Number(halley * leases(spent) / spent.units())},
 			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: leases(spent) / leases(pattern), Limit: 0.6, Guard: 1.2}}},
 	}

@@ -25,6 +25,7 @@ type suite struct {
 	processors []string
 	pinned     bool
 	servers    int      // started so far
+	commit     string   // that is measured
 	missing    []string // peers that could not be installed, with the reason
 	experiment string   // GOEXPERIMENT of packaged binaries; "" is none
 
@@ -44,6 +45,9 @@ func newSuite(ctx context.Context, short bool, rounds int) (*suite, error) {
 	_, err := exec.LookPath("taskset")
 	s.pinned = err == nil && len(s.processors) >= 2
 	if s.root, err = output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}"); err != nil {
+		return nil, err
+	}
+	if s.commit, err = output(ctx, s.root, "git", "describe", "--always", "--dirty", "--abbrev=12"); err != nil {
 		return nil, err
 	}
 	if s.cache = os.Getenv("OUTSIDE_CACHE"); s.cache == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"halley/tests/bench/report"
 	"halley/trigger"
 	"halley/trigger/awslambda"
 	"halley/trigger/cosmos"
@@ -68,7 +69,7 @@ func typedHandlers(ctx context.Context, s settings) (figures, error) {
 		}
 		return nil
 	}
-	ratios := map[string][]float64{}
+	ratios := map[string]report.Samples{}
 	for range s.Windows {
 		want, err := timeOf(s.Window, reference)
 		if err != nil {
@@ -86,7 +87,7 @@ func typedHandlers(ctx context.Context, s settings) (figures, error) {
 			ratios[name] = append(ratios[name], want/got)
 		}
 	}
-	return figures{"typedRatio": median(ratios["typedRatio"]), "lambdaRatio": median(ratios["lambdaRatio"])}, nil
+	return figures{"typedRatio": ratios["typedRatio"].Median(), "lambdaRatio": ratios["lambdaRatio"].Median()}, nil
 }
 
 // readChanges returns the changes of the whole feed as a handler gets them.

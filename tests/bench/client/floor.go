@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"halley/tests/bench/report"
 )
 
 // floorClient does with net/http alone as little as the protocol admits. It sends no
@@ -72,7 +74,7 @@ func floorIdle(ctx context.Context, s settings) (figures, error) {
 	}
 	periods := time.NewTicker(s.Poll)
 	defer periods.Stop()
-	var shares []float64
+	var shares report.Samples
 	for period := range s.Windows + 1 {
 		m := startMeter()
 		for id := range etags {
@@ -87,7 +89,7 @@ func floorIdle(ctx context.Context, s settings) (figures, error) {
 			shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
 		}
 	}
-	return figures{"cpuPercent": median(shares), "rssMiB": residentMiB("VmRSS")}, nil
+	return figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS")}, nil
 }
 
 // leaseDocument is about as long as a lease.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/tests/bench/report"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -110,14 +111,14 @@ func idleRanges(ctx context.Context, s settings) (figures, error) {
 	}
 	acquired := seen.wait(s.Limit)
 	time.Sleep(s.Poll) // the first poll of each range has its own costs
-	var shares []float64
+	var shares report.Samples
 	for range s.Windows {
 		m := startMeter()
 		time.Sleep(s.Window)
 		found := m.stop(0)
 		shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
 	}
-	found := figures{"cpuPercent": median(shares), "rssMiB": residentMiB("VmRSS"), "goroutines": float64(runtime.NumGoroutine()), "ranges": float64(acquired)}
+	found := figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS"), "goroutines": float64(runtime.NumGoroutine()), "ranges": float64(acquired)}
 	return found, host.stop()
 }
 
@@ -128,7 +129,7 @@ func timerTicks(ctx context.Context, s settings) (figures, error) {
 		return nil, err
 	}
 	f := s.function(items, func(context.Context, trigger.Batch) error { return nil })
-	var used, took []float64
+	var used, took report.Samples
 	for tick := range s.Windows + 1 {
 		host, err := trigger.New(leases, []trigger.Function{f}, nil)
 		if err != nil {
@@ -147,7 +148,7 @@ func timerTicks(ctx context.Context, s settings) (figures, error) {
 			used, took = append(used, found["cpuSeconds"]), append(took, found["seconds"])
 		}
 	}
-	return figures{"cpuSeconds": median(used), "seconds": median(took)}, nil
+	return figures{"cpuSeconds": used.Median(), "seconds": took.Median()}, nil
 }
 
 // liveBytes is what the last collection of garbage found in use.
@@ -232,7 +233,7 @@ func busyRange(ctx context.Context, s settings) (figures, error) {
 	for len(delays) > 0 {
 		<-delays
 	}
-	var middle, late, all []float64
+	var middle, late report.Samples
 	for range s.Windows {
 		time.Sleep(s.Window)
 		window := make([]float64, 0, len(delays))
@@ -240,10 +241,13 @@ func busyRange(ctx context.Context, s settings) (figures, error) {
 			window = append(window, <-delays)
 		}
 		if len(window) > 0 {
-			middle, late, all = append(middle, quantile(window, 0.5)), append(late, quantile(window, 0.99)), append(all, window...)
+			middle, late = append(middle, quantile(window, 0.5)), append(late, quantile(window, 0.99))
 		}
 	}
-	return figures{"p50Millis": median(middle), "p99Millis": median(late), "changes": float64(len(all))}, host.stop()
+	if len(middle) == 0 {
+		return nil, errors.Join(errors.New("no further change has arrived"), host.stop())
+	}
+	return figures{"p50Millis": middle.Median(), "p99Millis": late.Median()}, host.stop()
 }
 
 // writeItems writes documents with the time of the write, at a rate, or as fast as it

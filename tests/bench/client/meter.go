@@ -66,16 +66,9 @@ func residentMiB(field string) float64 {
 	return 0
 }
 
-// median returns the middle of the values, 0 if there is none.
-func median(values []float64) float64 {
-	return quantile(values, 0.5)
-}
-
-// quantile returns the value below which a share q of the values is.
+// quantile returns the value below which a share q of the values is. There must be a
+// value.
 func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }

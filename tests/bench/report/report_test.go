@@ -68,6 +68,8 @@ func TestGoalsSayHowFar(t *testing.T) {
 		{Goal{Got: 2.65, Limit: 2.85, AtLeast: true, Guard: 2}, false, false, "missed: 2.65, 0.93 of the target"},
 		{Goal{Got: 1.5, Limit: 2.85, AtLeast: true, Guard: 2}, false, true, "missed: 1.50, 0.53 of the target"},
 		{Goal{Got: 76}, false, false, "missed: 76.0"},
+		{Goal{Got: 76, Limit: 38, Obstacle: "half are copies"}, false, false, "missed: 76.0, 2.00 × the limit; half are copies"},
+		{Goal{Got: 7, Limit: 38, Obstacle: "half are copies"}, true, false, "**met**: 7.00"},
 		{Goal{Got: math.NaN(), Limit: 1}, false, false, "not measured"},
 	} {
 		if g := test.goal; g.Met() != test.met || g.Broken() != test.broken || g.String() != test.text {

@@ -15,6 +15,8 @@ type Goal struct {
 	AtLeast bool                 // Got must be at least Limit; otherwise at most
 	Guard   float64              // limit of the short form, with room for noise; 0 is none
 	Show    func(float64) string // writes Got; by default Number
+
+	Obstacle string // the measured reason for a miss, if it is known
 }
 
 // Met reports whether the target is met.
@@ -30,8 +32,16 @@ func (g Goal) within(limit float64) bool {
 	return g.Got <= limit
 }
 
-// String returns the result: the figure, and if the target is missed, how far.
+// String returns the result: the figure, and if the target is missed, how far and why.
 func (g Goal) String() string {
+	text := g.result()
+	if g.Obstacle != "" && !g.Met() && !math.IsNaN(g.Got) {
+		text += "; " + g.Obstacle
+	}
+	return text
+}
+
+func (g Goal) result() string {
 	show := g.Show
 	if show == nil {
 		show = Number
