@@ -12,9 +12,9 @@ import (
 	"halley/tests/bench/report"
 )
 
-// writeDocument writes performance.md and its pictures into a directory.
+// writeDocument writes performance.md into a directory, and its pictures into images.
 func (s *suite) writeDocument(directory string, sections []report.Section) error {
-	pictures := filepath.Join(directory, "performance")
+	pictures := filepath.Join(directory, "images")
 	if err := os.MkdirAll(pictures, 0o755); err != nil {
 		return err
 	}
@@ -33,8 +33,8 @@ func (s *suite) writeDocument(directory string, sections []report.Section) error
 			}
 		}
 		for _, chart := range section.Chart {
-			name := chart.File + ".svg"
-			fmt.Fprintf(&b, "\n![%s](performance/%s)\n", chart.Title, name)
+			name := "performance-" + chart.File + ".svg"
+			fmt.Fprintf(&b, "\n![%s](images/%s)\n", chart.Title, name)
 			if err := os.WriteFile(filepath.Join(pictures, name), []byte(chart.SVG()), 0o644); err != nil {
 				return err
 			}
