@@ -14,13 +14,14 @@ func (s *suite) costCurves() (report.Section, error) {
 	section := report.Section{Title: "Cost against ranges and lanes", Text: "CPU-seconds for a million changes of 1 KB at 100 per page. The changes are spread over the ranges of one drain, or over the lanes of one range."}
 	const changes = 100_000
 	set := func(mode string, ranges, lanes int) variables {
-		return variables{"MODE": mode, "RANGES": strconv.Itoa(ranges), "LANES": strconv.Itoa(lanes)}
+		return variables{"MODE": mode, "RANGES": strconv.Itoa(ranges), "LANES": strconv.Itoa(lanes), "PAGE": "100"}
 	}
 	ofRanges := map[string][]report.Point{}
 	for _, ranges := range []int{1, 10, 100, 1000} {
 		found, err := s.withService(func(v *service) (results, error) {
 			return s.interleave([]entrant{
 				{colFloor, s.halley, v, set("floor", ranges, 1)}, {readOnly, s.halley, v, set("read", ranges, 1)}, {colHalley, s.halley, v, set("runtime", ranges, 1)},
+				{colAzcosmos, s.azcosmos, v, set("read", ranges, 1)},
 			})
 		}, "-ranges", strconv.Itoa(ranges), "-changes", strconv.Itoa(changes/ranges))
 		if err != nil {
@@ -57,7 +58,7 @@ func (s *suite) costCurves() (report.Section, error) {
 	section.Rows = []report.Row{flat}
 	section.Chart = []report.Chart{
 		{File: "cost-ranges", Title: "Cost of a change against ranges", XName: "ranges", YName: "CPU-s per million changes", LogX: true, Curves: []report.Curve{
-			{Name: "Halley, whole runtime", Points: ofRanges[colHalley]}, {Name: "Halley, read and split", Points: ofRanges[readOnly]}, {Name: colFloor, Points: ofRanges[colFloor]},
+			{Name: "Halley, whole runtime", Points: ofRanges[colHalley]}, {Name: "Halley, read and split", Points: ofRanges[readOnly]}, {Name: colFloor, Points: ofRanges[colFloor]}, {Name: colAzcosmos, Points: ofRanges[colAzcosmos]},
 		}},
 		{File: "cost-lanes", Title: "Cost of a change against lanes", XName: "lanes of one range", YName: "CPU-s per million changes", Curves: []report.Curve{{Name: colHalley, Points: ofLanes}}},
 	}
