@@ -11,10 +11,11 @@ import (
 func (s *suite) balance() (report.Section, error) {
 	section := report.Section{Title: "Balance of 10,000 leases", Text: "By simulation, with the intervals that are the defaults of both: hosts look for leases every 13 s and renew every 17 s; requests take no time. " +
 		"Acquire intervals are counted from the last start or stop until the shares are equal. Moves are acquisitions, as a multiple of the fewest possible; in the restart each lease has to move once."}
-	found, err := s.goBenchmarks("./trigger/internal/lease", "^BenchmarkBalance$", "1x")
+	rounds, err := s.goBenchmarks("./trigger/internal/lease", "^BenchmarkBalance$", "1x", 1)
 	if err != nil {
 		return section, err
 	}
+	found := rounds[0]
 	for _, scenario := range []struct{ name, benchmark string }{
 		{"1 → 500 hosts", "Balance/1_to_500_hosts/"},
 		{"500 → 50 hosts", "Balance/500_to_50_hosts/"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +76,7 @@ func (s *suite) packageApp() (string, error) {
 	if _, err := output(s.ctx, s.root, "go", "run", "./function", "new", "app", directory); err != nil {
 		return "", err
 	}
-	if _, err := output(s.ctx, directory, "go", "run", ".", "package", "--output", s.binary("shop.zip")); err != nil {
+	if _, err := output(s.ctx, directory, "go", "run", ".", "package", "--arch", runtime.GOARCH, "--output", s.binary("shop.zip")); err != nil {
 		return "", err
 	}
 	if err := unzip(s.binary("shop.zip"), s.binary("shop-package")); err != nil {

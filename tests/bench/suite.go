@@ -25,7 +25,7 @@ type suite struct {
 	processors []string
 	pinned     bool
 	servers    int      // started so far
-	commit     string   // that is measured
+	commit     string   // that is measured; "" in the short form
 	missing    []string // peers that could not be installed, with the reason
 	experiment string   // GOEXPERIMENT of packaged binaries; "" is none
 
@@ -47,8 +47,10 @@ func newSuite(ctx context.Context, short bool, rounds int) (*suite, error) {
 	if s.root, err = output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}"); err != nil {
 		return nil, err
 	}
-	if s.commit, err = output(ctx, s.root, "git", "describe", "--always", "--dirty", "--abbrev=12"); err != nil {
-		return nil, err
+	if !short {
+		if s.commit, err = output(ctx, s.root, "git", "describe", "--always", "--dirty", "--abbrev=12"); err != nil {
+			return nil, err
+		}
 	}
 	if s.cache = os.Getenv("OUTSIDE_CACHE"); s.cache == "" {
 		caches, err := os.UserCacheDir()
@@ -133,8 +135,7 @@ func (s *suite) demoZip() string { return s.binary("demo.zip") }
 // packageDemo packages the demo, and takes the experiments of Go from its binary: the
 // targets are for that build.
 func (s *suite) packageDemo() error {
-	_, err := output(s.ctx, s.root, filepath.Join(s.root, "scripts", "package"), s.demoZip())
-	if err != nil {
+	if _, err := output(s.ctx, s.root, "go", "run", "./function", "package", "--arch", runtime.GOARCH, "--output", s.demoZip()); err != nil {
 		return err
 	}
 	if err := unzip(s.demoZip(), s.binary("demo")); err != nil {
