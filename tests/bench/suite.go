@@ -26,6 +26,7 @@ type suite struct {
 	pinned     bool
 	servers    int      // started so far
 	commit     string   // that is measured; "" in the short form
+	load       string   // average of the machine at the start
 	missing    []string // peers that could not be installed, with the reason
 	experiment string   // GOEXPERIMENT of packaged binaries; "" is none
 
@@ -35,7 +36,7 @@ type suite struct {
 
 // newSuite builds the programs of the benchmark and installs the peers.
 func newSuite(ctx context.Context, short bool, rounds int) (*suite, error) {
-	s := &suite{ctx: ctx, short: short, rounds: rounds, processors: processors()}
+	s := &suite{ctx: ctx, short: short, rounds: rounds, processors: processors(), load: loadAverage()}
 	if rounds == 0 {
 		s.rounds = 5
 		if short {
@@ -253,7 +254,17 @@ func present(entrants ...entrant) []entrant {
 	return installed
 }
 
-// machine describes the machine and the versions.
+// loadAverage is that of the machine over the last minute, on Linux.
+func loadAverage() string {
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	average, _, _ := strings.Cut(string(load), " ")
+	return average
+}
+
+// machine describes the machine, and how busy it was before the first measurement.
 func (s *suite) machine() string {
 	model := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -264,5 +275,5 @@ func (s *suite) machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d processors, %s/%s", model, max(len(s.processors), runtime.NumCPU()), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s, %d processors, %s/%s; load average at the start: %s", model, max(len(s.processors), runtime.NumCPU()), runtime.GOOS, runtime.GOARCH, s.load)
 }
