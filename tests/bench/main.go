@@ -63,6 +63,10 @@ func main() {
 	rounds := flag.Int("rounds", 0, "rounds of each comparison; by default 5, or 3 in the short form")
 	only := flag.String("only", "", "regular expression of the sections to measure; writes no file")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bench: unexpected argument %q: scripts/bench go %s runs the Go benchmarks, --only selects sections\n", flag.Arg(0), flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *short, *rounds, *only); err != nil {
