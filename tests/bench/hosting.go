@@ -180,7 +180,7 @@ func idleRows(found map[string]figures, connections float64) []report.Row {
 	return []report.Row{
 		{Name: "% of a processor", Cells: cells("cpuPercent"), Goals: []report.Goal{{Text: "≤ 1.2 × the floor", Got: halley["cpuPercent"] / found[colFloor]["cpuPercent"], Limit: 1.2}}},
 		{Name: "resident memory, MiB", Cells: cells("rssMiB"), Goals: []report.Goal{{Text: "≤ 48 MiB", Got: halley["rssMiB"], Limit: 48, Show: report.Unit("MiB")}}},
-		{Name: "ranges acquired / goroutines / connections", Cells: map[string]string{
+		{Name: "ranges acquired / goroutines / most connections", Cells: map[string]string{
 			colHalley: report.Number(halley["ranges"]) + " / " + report.Number(halley["goroutines"]) + " / " + report.Number(connections),
 		}},
 	}
