@@ -1,0 +1,78 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"halley/tests/bench/report"
+)
+
+// CI fails only if a ratio is beyond its limit with room for noise, not if a target is
+// missed.
+func TestShortFormFailsOnlyBeyondTheRoomForNoise(t *testing.T) {
+	of := func(ratio float64) []report.Section {
+		return []report.Section{{Rows: []report.Row{{Name: "cost", Goals: []report.Goal{{Text: "≤ 1/8", Got: ratio, Limit: 1. / 8, Guard: 1. / 4, Show: report.Fraction}}}}}}
+	}
+	for _, ratio := range []float64{1. / 9, 1. / 5} {
+		if err := brokenRatios(of(ratio)); err != nil {
+			t.Errorf("ratio %v: %v", ratio, err)
+		}
+	}
+	if err := brokenRatios(of(1. / 2)); err == nil || !strings.Contains(err.Error(), "cost: missed: 1/2.00, 4.00 × the limit") || !strings.Contains(err.Error(), "room for noise is 1/4") {
+		t.Errorf("a ratio of a half: %v", err)
+	}
+}
+
+func TestCostRowsCompareWithinRounds(t *testing.T) {
+	found := results{
+		colHalley:   {{"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 20, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}},
+		readOnly:    {{"cpuPerMillion": 1}, {"cpuPerMillion": 10}, {"cpuPerMillion": 1}},
+		colAzcosmos: {{"cpuPerMillion": 10}, {"cpuPerMillion": 100}, {"cpuPerMillion": 10}},
+	}
+	rows := costRows(found, costTargets{page: 100, azcosmos: 1. / 4, read: 1. / 20, overhead: 1.5})
+	var got []string
+	for _, row := range rows[:3] {
+		for _, goal := range row.Goals {
+			got = append(got, goal.String())
+		}
+	}
+	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit", "missed: +100 %, 1.33 × the limit"}
+	if !slices.Equal(got, want) {
+		t.Errorf("results %q, want %q", got, want)
+	}
+	if cells := rows[0].Cells; cells[colAzcosmos] != "10.0" || cells[colHalley] != "2.00" || cells[colJava] != "" {
+		t.Errorf("cells %v", cells)
+	}
+}
+
+func TestProcessorListsAreRead(t *testing.T) {
+	if got := parseProcessors("0-2,5,8-9"); !slices.Equal(got, []string{"0", "1", "2", "5", "8", "9"}) {
+		t.Errorf("processors %v", got)
+	}
+	if got := parseProcessors("some"); got != nil {
+		t.Errorf("processors %v of a list that cannot be read", got)
+	}
+}
+
+func TestSplitterRatioIsThatOfTheLargestDocuments(t *testing.T) {
+	found := parseBenchmarks(`goos: linux
+BenchmarkPage/225B/cut-2         	   10000	     20000 ns/op	   1 MB/s	       0 B/op	       0 allocs/op
+BenchmarkPage/225B/decode        	   10000	     40000 ns/op	   1 MB/s	    9000 B/op	     119 allocs/op
+BenchmarkPage/1225B/cut-2        	   10000	     50000 ns/op	   1 MB/s	       0 B/op	       1 allocs/op
+BenchmarkPage/1225B/decode-2     	    1000	    500000 ns/op	   1 MB/s	    9000 B/op	     119 allocs/op
+PASS
+`)
+	if ratio, allocations := splitterRatio(found); ratio != 10 || allocations != 1 {
+		t.Errorf("ratio %v with %v allocations", ratio, allocations)
+	}
+}
+
+func TestCountsSinceAnEarlierCount(t *testing.T) {
+	before := counts{Requests: map[string]float64{"feed": 2}, Units: map[string]float64{"feed": 3}}
+	after := counts{Requests: map[string]float64{"feed": 5, "leaseWrite": 1}, Units: map[string]float64{"feed": 7, "leaseWrite": 10}}
+	since := after.since(before)
+	if since.Requests["feed"] != 3 || since.Requests["leaseWrite"] != 1 || since.units() != 14 {
+		t.Errorf("counts %+v", since)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"halley/tests/bench/report"
+)
+
+// floorClient does with net/http alone as little as the protocol admits. It sends no
+// signature, so it can only read the prebuilt feed.
+type floorClient struct {
+	http *http.Client
+	url  string
+	page string
+}
+
+func newFloorClient(s settings) *floorClient {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2, transport.DisableCompression = false, true
+	return &floorClient{&http.Client{Transport: transport}, s.Endpoint + "dbs/bench/colls/items/docs", strconv.Itoa(s.Page)}
+}
+
+// read reads one page and discards it.
+func (c *floorClient) read(ctx context.Context, id int, etag string) (next string, status int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
+	if err != nil {
+		return "", 0, err
+	}
+	request.Header["A-Im"] = []string{"Incremental Feed"}
+	request.Header["X-Ms-Max-Item-Count"] = []string{c.page}
+	request.Header["X-Ms-Documentdb-Partitionkeyrangeid"] = []string{strconv.Itoa(id)}
+	if etag != "" {
+		request.Header["If-None-Match"] = []string{etag}
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return "", 0, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.Header.Get("Etag"), response.StatusCode, err
+}
+
+// floorRead reads all ranges, one after the other, and discards them.
+func floorRead(ctx context.Context, s settings) (figures, error) {
+	c := newFloorClient(s)
+	m, pages := startMeter(), 0
+	for id := range s.Ranges {
+		etag, status, err := "", http.StatusOK, error(nil)
+		for status != http.StatusNotModified {
+			if etag, status, err = c.read(ctx, id, etag); err != nil || status != http.StatusOK && status != http.StatusNotModified {
+				return nil, fmt.Errorf("read range %d: status %d, %w", id, status, err)
+			}
+			pages++
+		}
+		pages--
+	}
+	return m.stop(pages * s.Page), nil
+}
+
+// floorIdle polls ranges that have no changes: in each period all of them, one after
+// the other over one connection.
+func floorIdle(ctx context.Context, s settings) (figures, error) {
+	c := newFloorClient(s)
+	etags := make([]string, s.Ranges)
+	for id := range etags {
+		etags[id] = "*"
+	}
+	periods := time.NewTicker(s.Poll)
+	defer periods.Stop()
+	var shares report.Samples
+	for period := range s.Windows + 1 {
+		m := startMeter()
+		for id := range etags {
+			var err error
+			if etags[id], _, err = c.read(ctx, id, etags[id]); err != nil {
+				return nil, err
+			}
+		}
+		<-periods.C
+		found := m.stop(0)
+		if period > 0 { // the first one opens the connection
+			shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
+		}
+	}
+	return figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS")}, nil
+}
+
+// leaseDocument is about as long as a lease.
+const leaseDocument = `{"id":"bench.localhost_AAAAAA==_AAAAAAAAAAA=..0","version":0,"LeaseToken":"0","FeedRange":{"Range":{"min":"","max":"FF"}},` +
+	`"Owner":"bench-AAAAAAAA","ContinuationToken":"\"%d\"","properties":{"halley.epoch":"1","halley.incarnation":"bench-AAAAAAAA/AAAAAAAAAAAAA"},` +
+	`"timestamp":"2026-01-01T00:00:00.0000000Z","Mode":"Incremental Feed"}`
+
+// floorCheckpoint puts documents of the size of a lease. The account refuses them for
+// want of a signature: the client's part of the exchange is that of a write.
+func floorCheckpoint(ctx context.Context, s settings) (figures, error) {
+	c := newFloorClient(s)
+	m := startMeter()
+	for i := range s.Changes {
+		body := fmt.Appendf(nil, leaseDocument, i)
+		request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.Endpoint+"dbs/bench/colls/leases/docs/lease", bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		response, err := c.http.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if response.Body.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return m.stop(s.Changes), nil
+}

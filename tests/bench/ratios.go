@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"halley/tests/bench/report"
+)
+
+// onePipeline measures how far one range overlaps reads, handler calls and lease
+// writes, against a loop that does one after the other.
+func (s *suite) onePipeline() (report.Section, error) {
+	section := report.Section{Title: "One range, slow service", Text: "Answers of the feed take 5 ms, handler calls 5 ms and lease writes 10 ms. " +
+		"Speed is compared with a loop that reads a page, handles it and writes the checkpoint in turn, as the peers do, and with the handler calls alone."}
+	const pages = 100
+	v, err := s.serve("-changes", strconv.Itoa(pages*100), "-feed-delay", "5ms", "-lease-delay", "10ms")
+	if err != nil {
+		return section, err
+	}
+	defer v.close()
+	const inTurn = "in turn"
+	found, err := s.interleave([]entrant{
+		{inTurn, s.halley, v, variables{"MODE": "inturn", "HANDLER": "5ms"}},
+		{colHalley, s.halley, v, variables{"MODE": "runtime", "HANDLER": "5ms"}},
+	})
+	if err != nil {
+		return section, err
+	}
+	halley := found.of(colHalley, "handlerSeconds")
+	speed := found.of(inTurn, "handlerSeconds").Over(halley).Median()
+	section.Rows = []report.Row{
+		{Name: "speed, the loop in turn = 1", Cells: map[string]string{colHalley: report.Number(speed)},
+			Goals: []report.Goal{{Text: "≥ 2.85", Got: speed, Limit: 2.85, AtLeast: true, Guard: 2}}},
+		{Name: "share of the speed of the handler alone", Goals: []report.Goal{{
+			Text: "≥ 0.92", Got: found.of(inTurn, "aloneSeconds").Over(halley).Median(), Limit: 0.92, AtLeast: true, Guard: 0.5}}},
+	}
+	return section, nil
+}
+
+// decoding measures the splitter of pages and typed handlers.
+func (s *suite) decoding() (report.Section, error) {
+	section := report.Section{Title: "Splitting and decoding", Text: "The splitter is compared with decoding the same page into raw messages with encoding/json, by a Go benchmark of package cosmos. " +
+		"Damaged pages are valid ones with one byte changed, added or removed, so that they are not JSON in UTF-8 any more. Typed handlers are compared with decoding the same documents with json.Unmarshal."}
+	v, err := s.serve("-changes", "100")
+	if err != nil {
+		return section, err
+	}
+	defer v.close()
+	window := "200ms"
+	if s.short {
+		window = "100ms"
+	}
+	damaged, err := v.run(s.halley, variables{"MODE": "damage", "CHANGES": "2000"})
+	if err != nil {
+		return section, err
+	}
+	typed, err := v.run(s.halley, variables{"MODE": "typed", "WINDOW": window, "WINDOWS": strconv.Itoa(s.rounds)})
+	if err != nil {
+		return section, err
+	}
+	section.Rows = []report.Row{
+		{Name: "damaged pages taken", Goals: []report.Goal{{Text: "0 %", Got: damaged["takenPercent"], Show: percent}}},
+		{Name: "typed handlers, × encoding/json", Goals: []report.Goal{{Text: "≥ 1", Got: typed["typedRatio"], Limit: 1, AtLeast: true, Guard: 0.7}}},
+		{Name: "functions for AWS Lambda, × encoding/json", Goals: []report.Goal{{Text: "≥ 1", Got: typed["lambdaRatio"], Limit: 1, AtLeast: true, Guard: 0.5}}},
+	}
+	split, err := s.goBenchmarks("./trigger/cosmos", "^BenchmarkPage$", "50ms", s.rounds)
+	if err != nil {
+		return section, err
+	}
+	var ratios, allocations report.Samples
+	for _, found := range split {
+		ratio, allocated := splitterRatio(found)
+		ratios, allocations = append(ratios, ratio), append(allocations, allocated)
+	}
+	section.Rows = append(section.Rows, report.Row{Name: "splitter, × encoding/json", Goals: []report.Goal{
+		{Text: "≥ 8", Got: ratios.Median(), Limit: 8, AtLeast: true, Guard: 3},
+		{Text: "0 allocations", Got: allocations.Median(), Guard: 0.5},
+	}})
+	return section, nil
+}
+
+// splitterRatio returns the speed of the splitter on the largest documents of
+// BenchmarkPage as a multiple of encoding/json's, and its allocations for a page.
+func splitterRatio(found map[string]figures) (ratio, allocations float64) {
+	ratio, allocations = math.NaN(), math.NaN()
+	largest := 0
+	for name, cut := range found {
+		size, isCut := strings.CutSuffix(name, "/cut")
+		decode := found[size+"/decode"]
+		bytes, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(size, "Page/"), "B"))
+		if isCut && decode != nil && bytes >= largest {
+			largest, ratio, allocations = bytes, decode["ns/op"]/cut["ns/op"], cut["allocs/op"]
+		}
+	}
+	return ratio, allocations
+}
+
+func percent(value float64) string { return report.Number(value) + " %" }
+
+// leaseCheckpoint measures the client's part of a conditional write of a lease.
+func (s *suite) leaseCheckpoint() (report.Section, error) {
+	section := report.Section{Title: "One lease checkpoint", Text: "Processor time of one conditional replace of a document like a lease, in µs. The floor sends the same body with net/http, and the account refuses it for want of a signature."}
+	v, err := s.serve()
+	if err != nil {
+		return section, err
+	}
+	defer v.close()
+	writes := "3000"
+	if s.short {
+		writes = "1500"
+	}
+	found, err := s.interleave([]entrant{
+		{colFloor, s.halley, v, variables{"MODE": "floor-checkpoint", "CHANGES": writes}},
+		{colAzcosmos, s.azcosmos, v, variables{"MODE": "checkpoint", "CHANGES": writes}},
+		{colHalley, s.halley, v, variables{"MODE": "checkpoint", "CHANGES": writes}},
+	})
+	if err != nil {
+		return section, err
+	}
+	row := report.Row{Name: "lease checkpoint, µs CPU", Cells: map[string]string{}}
+	for column := range found {
+		row.Cells[column] = report.Number(found.of(column, "cpuPerMillion").Median())
+	}
+	row.Goals = []report.Goal{{Text: "≤ 0.85 of azcosmos", Limit: 0.85, Guard: 1.3,
+		Got: found.of(colHalley, "cpuPerMillion").Over(found.of(colAzcosmos, "cpuPerMillion")).Median()}}
+	section.Rows = []report.Row{row}
+	return section, nil
+}
+
+// requestUnits compares the request units of a drain with those of the official
+// processor's requests, on the same account.
+func (s *suite) requestUnits() (report.Section, error) {
+	section := report.Section{Title: "Request units", Text: "Request units for a million changes of 1 KB on the embedded account, at 100 per page: reads of the feed and all requests for leases. " +
+		"The official pattern checkpoints after each page with three requests: a write that is refused (412), a read, a write. Reads of the feed cost the same in both; the account charges them by the size of each document."}
+	v, err := s.serve()
+	if err != nil {
+		return section, err
+	}
+	defer v.close()
+	changes := "20000"
+	if s.short {
+		changes = "4000"
+	}
+	if _, err := v.run(s.halley, variables{"MODE": "write", "RATE": "0", "CHANGES": changes}); err != nil {
+		return section, err
+	}
+	official, pattern, err := v.unitsOf(variables{"MODE": "official"})
+	if err != nil {
+		return section, err
+	}
+	halley, spent, err := v.unitsOf(variables{"MODE": "runtime", "CHANGES": changes})
+	if err != nil {
+		return section, err
+	}
+	leases := func(c counts) float64 { return c.Units["leaseWrite"] + c.Units["leaseRead"] }
+	section.Rows = []report.Row{
+		{Name: "all requests, per million changes", Cells: map[string]string{colOfficial: report.Number(official), colHalley: report.Number(halley)},
+			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: halley / official, Limit: 0.6, Guard: 1.1,
+				Obstacle: fmt.Sprintf("%s of the units are reads of the feed, as many in both", percent(100*(spent.Units["feed"]+spent.Units["emptyFeed"])/spent.units()))}}},
+		{Name: "requests for leases, per million changes", Cells: map[string]string{colOfficial: report.Number(official * leases(pattern) / pattern.units()), colHalley: report.Number(halley * leases(spent) / spent.units())},
+			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: leases(spent) / leases(pattern), Limit: 0.6, Guard: 1.2}}},
+	}
+	section.Text += fmt.Sprintf(" A drain of %s changes wrote leases %.0f times.", changes, spent.Requests["leaseWrite"])
+	return section, nil
+}
+
+// unitsOf runs Halley's client and returns its request units for a million changes,
+// with the counts of its requests.
+func (v *service) unitsOf(set variables) (units float64, spent counts, err error) {
+	before, err := v.counts()
+	if err != nil {
+		return 0, spent, err
+	}
+	found, err := v.run(v.suite.halley, set)
+	if err != nil {
+		return 0, spent, err
+	}
+	after, err := v.counts()
+	if err != nil {
+		return 0, spent, err
+	}
+	spent = after.since(before)
+	return spent.units() / found["changes"] * 1e6, spent, nil
+}
