@@ -21,7 +21,7 @@ func (o Options) deadLettersCommand() *cobra.Command {
 	pick := selection{of: o}
 	c := &cobra.Command{
 		Use:   "deadletters",
-		Short: "List, show, replay and discard the changes that functions gave up",
+		Short: "List, show, export, replay and discard the changes that functions gave up",
 		Long: `Deadletters works on the stores of the enabled functions, while hosts run or
 not. Settings are those of the hosts; the command check prints them.`,
 		Args: cobra.NoArgs,
@@ -34,7 +34,7 @@ not. Settings are those of the hosts; the command check prints them.`,
 	f.Var(&pick.since, "since", "dead letters that were given up since then only: an RFC 3339 time, or a duration such as 2h before now")
 	f.StringVar(&pick.text, "error", "", "dead letters whose error contains this text only")
 	f.BoolVar(&pick.json, "json", false, "print JSON")
-	c.AddCommand(listCommand(&pick), showCommand(&pick), replayCommand(&pick), discardCommand(&pick))
+	c.AddCommand(listCommand(&pick), showCommand(&pick), exportCommand(&pick), replayCommand(&pick), discardCommand(&pick))
 	return c
 }
 

@@ -30,6 +30,8 @@ type devOptions struct {
 	Hosts      int
 	Poison     int // one in so many documents; 0: none
 	JSON       bool
+	Page       string // address, on or off; "": on, on a terminal
+	Letters    string // file of dead letters; "": none
 }
 
 // devCommands are the commands of a developer's machine. The build tag nodev leaves
@@ -61,6 +63,16 @@ With --poison N every handler fails on one in N documents. Such a document is
 isolated and dead-lettered, while the others continue. At the end the poison is
 cured and the dead letters are replayed, which leaves the store empty.
 
+On a terminal, or with --page, dev serves a page and prints its address. The page
+shows the life of each change, live, and has actions: deliver a change again,
+also with another document; make a document poison; split and merge ranges; kill
+and start hosts.
+
+With --dead-letters FILE dev calls the handlers with the dead letters of a file
+that the command deadletters export has written elsewhere, each once and without
+a deadline: a failure in production runs in your debugger. If one fails again,
+the exit code is 1.
+
 Dev presets short intervals; check --dev shows them. Settings in the
 environment override all presets. A connection to another account is refused.`,
 		Args: cobra.NoArgs,
@@ -81,6 +93,9 @@ environment override all presets. A connection to another account is refused.`,
 	f.DurationVar(&flags.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
 	f.IntVar(&flags.Hosts, "hosts", 1, "hosts that share the leases")
 	f.IntVar(&flags.Poison, "poison", 0, "make one in so many documents poison for the handlers (default: none)")
+	f.StringVar(&flags.Page, "page", "", "loopback address of the page, or off (default: "+defaultPageAddr+" on a terminal, or a free port if that is taken)")
+	f.Lookup("page").NoOptDefVal = pageOn
+	f.StringVar(&flags.Letters, "dead-letters", "", "file of dead letters to call the handlers with, as deadletters export writes it")
 	f.BoolVar(&flags.JSON, "json", false, "print the summary as JSON on stdout, and progress on stderr")
 	return c
 }
@@ -103,8 +118,10 @@ func (o devOptions) check() error {
 		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
 	case o.Watch && o.Poison > 0:
 		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
+	case o.Watch && o.Letters != "":
+		return errors.New("--dead-letters with --watch: watched handlers run in another process, which dev does not call; leave out one of the flags")
 	}
-	return nil
+	return o.checkPage()
 }
 
 // errUnhandled makes the exit code 1; the verdict has told the rest.
@@ -144,8 +161,18 @@ func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (resul
 	if err := world.load(ctx, flags); err != nil {
 		return result, err
 	}
-	world.printHeader(show, flags)
+	letters, err := readDeadLetters(flags.Letters, world.settings.App.Functions)
+	if err != nil {
+		return result, err
+	}
+	at, err := listenForPage(flags, show.live)
+	if err != nil {
+		return result, err
+	}
+	defer at.close()
+	world.printHeader(show, flags, at)
 	s := newSession(flags, world, show)
+	s.letters.waiting = letters
 	if flags.For > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, flags.For)
@@ -163,6 +190,11 @@ func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (resul
 		return result, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	stopPage, err := s.servePage(ctx, at)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, stopPage()) }()
 	return s.run(ctx)
 }
 

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// printHeader prints the account, the hosts, the functions, and how to end the run.
-func (w *devWorld) printHeader(show *screen, flags devOptions) {
+// printHeader prints the account, the page if there is one, the hosts, the functions,
+// and how to end the run.
+func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener) {
 	ends := "Ctrl-C ends it"
 	if flags.For > 0 {
 		ends = fmt.Sprintf("ends after %v, or with Ctrl-C", flags.For)
@@ -27,6 +28,9 @@ func (w *devWorld) printHeader(show *screen, flags devOptions) {
 	}
 	line("account", w.account.Endpoint()+" "+in+"; connection string:")
 	show.say(w.account.ConnectionString()) // whole, to be copied
+	if at != nil {
+		show.say(fmt.Sprintf("%-10s %s", "page", at.address())) // likewise
+	}
 	owner := w.settings.App.Owner
 	switch {
 	case flags.Watch:

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/page"
 	"halley/trigger"
 )
 
@@ -33,16 +33,27 @@ type session struct {
 	at      *positions
 	poison  *poison
 	lags    accounts // to look at the lag with, as the command status does
-	apps    []*App   // one for each host, as separate processes would have; none if another process has them
+	log     *zap.Logger
 	began   time.Time
 	looked  time.Time // at seen; only the goroutine of the live line uses both
 	seen    []functionLag
+
+	recorder *page.Recorder
+	letters  letterRun
+	working  context.Context
+	fail     context.CancelCauseFunc // ends working
+	running  sync.WaitGroup          // hosts
+
+	mu       sync.Mutex // guards the fields below, and working
+	hosts    []*devHost // none if another process has the handlers
+	numbered int        // hosts that were ever opened
 }
 
 func newSession(o devOptions, world *devWorld, show *screen) *session {
 	s := &session{
 		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
-		poison: &poison{oneIn: o.Poison}, lags: newAccounts(nil), began: time.Now(),
+		poison: &poison{oneIn: o.Poison}, lags: newAccounts(world.account), began: time.Now(),
+		recorder: &page.Recorder{},
 	}
 	s.books.loose = world.services.Load == nil
 	return s
@@ -51,40 +62,35 @@ func newSession(o devOptions, world *devWorld, show *screen) *session {
 // open opens the app once for each host, with one ledger between the runtime and the
 // handlers of all. Close the session after use.
 func (s *session) open(ctx context.Context, log *zap.Logger) error {
-	for i := range s.options.Hosts {
-		own := *s.world.settings
-		own.App.Owner += "-" + strconv.Itoa(i+1)
-		a, err := openApp(ctx, &own, appOptions{
-			grace:   time.Duration(own.App.StopGrace),
-			wrap:    s.observeFunction,
-			observe: s.at.of(own.App.Owner),
-		}, log)
-		if err != nil {
+	s.log = log
+	for range s.options.Hosts {
+		if _, err := s.addHost(ctx, log); err != nil {
 			return errors.Join(err, s.Close())
 		}
-		s.apps = append(s.apps, a)
 	}
 	return nil
 }
 
-// observeFunction puts the poison and the ledger before a function's handler, and the
-// ledger before its store. A store that keeps nothing is not observed: a change that it
-// drops is lost.
-func (s *session) observeFunction(fn *trigger.Function) {
+// observeFunction puts the recorder, the poison and the ledger before a function's
+// handler, and recorder and ledger before its store. A store that keeps nothing is not
+// observed: a change that it drops is lost.
+func (s *session) observeFunction(host string, fn *trigger.Function) {
 	i := slices.Index(s.world.settings.App.Functions, fn.Name)
-	fn.Handler = s.books.watch(i, s.poison.into(fn.Handler))
+	fn.Handler = s.recorder.Watch(host, fn.MaxAttempts, s.books.watch(i, s.poison.into(fn.Handler)))
 	if s.world.settings.Functions[i].DeadLetters.row().keeps {
-		fn.DeadLetters = notedDeadLetters{fn.DeadLetters, s.books, i}
+		fn.DeadLetters = s.recorder.WatchDeadLetters(notedDeadLetters{fn.DeadLetters, s.books, i})
 	}
 }
 
 // Close closes what the handlers opened, after run.
 func (s *session) Close() error {
 	var errs []error
-	for _, a := range s.apps {
-		errs = append(errs, a.Close())
+	for _, h := range s.allHosts() {
+		errs = append(errs, h.Close())
 	}
-	s.apps = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts = nil
 	return errors.Join(errs...)
 }
 
@@ -94,19 +100,16 @@ func (s *session) Close() error {
 func (s *session) run(ctx context.Context) (devSummary, error) {
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
-	var running sync.WaitGroup
-	for _, a := range s.apps {
-		running.Go(func() {
-			if err := a.Run(working); err != nil {
-				stop(fmt.Errorf("host %s: %w", a.settings.App.Owner, err))
-			}
-		})
+	s.begin(working, stop)
+	for _, h := range s.allHosts() {
+		if err := s.startHost(h); err != nil {
+			return devSummary{}, err
+		}
 	}
 	s.write(ctx, working)
 	lags := s.catchUp(working)
 	failure := context.Cause(working)
-	stop(nil)
-	running.Wait()
+	s.stopHosts()
 	if failure != nil {
 		return devSummary{}, failure
 	}
@@ -120,6 +123,13 @@ func (s *session) run(ctx context.Context) (devSummary, error) {
 	return s.summary(lags), nil
 }
 
+// begin lets hosts start.
+func (s *session) begin(working context.Context, fail context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.working, s.fail = working, fail
+}
+
 // write runs the load, the splitting and the live line until either context ends.
 func (s *session) write(ctx, working context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -127,6 +137,7 @@ func (s *session) write(ctx, working context.Context) {
 	defer context.AfterFunc(working, cancel)()
 	var around sync.WaitGroup
 	around.Go(func() { s.reshape(ctx) })
+	around.Go(func() { s.deliverLetters(ctx) })
 	around.Go(func() { s.show.follow(ctx, s.state) })
 	for _, seed := range s.world.seeds {
 		around.Go(func() { seed.follow(ctx, s.show.say) })
@@ -186,8 +197,8 @@ func (s *session) state() devState {
 		return st
 	}
 	ranges := map[string]int64{}
-	for _, a := range s.apps {
-		for _, host := range a.Status() {
+	for _, h := range s.liveHosts() {
+		for _, host := range h.Status() {
 			for _, f := range host.Functions {
 				st.Leases += len(f.Ranges)
 				for _, r := range f.Ranges {

@@ -27,6 +27,9 @@ type devSummary struct {
 	Splits          int        `json:"splits"` // leases that were replaced at a split or merge
 	Functions       []accepted `json:"functions"`
 
+	FileHandled int `json:"fileHandled,omitempty"` // dead letters of --dead-letters
+	FileFailed  int `json:"fileFailed,omitempty"`  // those that failed again, or were not delivered
+
 	Figures map[string]int64 `json:"figures,omitempty"` // of the app's services
 	Ranges  []position       `json:"ranges"`
 
@@ -41,6 +44,7 @@ func (s *session) summary(lags []functionLag) devSummary {
 		Ranges: s.at.list(), Splits: s.at.splits, watched: s.options.Watch,
 	}
 	sum.Written, sum.Functions = s.books.totals()
+	sum.FileHandled, sum.FileFailed = s.letterOutcome()
 	if figures := s.world.services.Figures; figures != nil {
 		sum.Figures = figures()
 	}
@@ -66,9 +70,10 @@ func (s *session) summary(lags []functionLag) devSummary {
 	return sum
 }
 
-// handled reports whether every change was handled or dead-lettered.
+// handled reports whether every change was handled or dead-lettered, and every dead
+// letter of the file handled.
 func (s devSummary) handled() bool {
-	return !slices.ContainsFunc(s.Functions, func(f accepted) bool { return f.Lost > 0 || f.Behind > 0 || f.Problem != "" })
+	return s.FileFailed == 0 && !slices.ContainsFunc(s.Functions, func(f accepted) bool { return f.Lost > 0 || f.Behind > 0 || f.Problem != "" })
 }
 
 // print writes the summary as text that fits 80 columns, the verdict last.
@@ -142,11 +147,17 @@ func (s devSummary) verdict() []string {
 		said = append(said, fmt.Sprintf("%s dead-lettered; %s replayed at the end, %d left in the store",
 			plural(s.DeadLettered, "change"), plural(s.Replayed, "dead letter"), s.DeadLettersLeft))
 	}
+	if s.FileHandled > 0 {
+		said = append(said, plural(s.FileHandled, "dead letter")+" of the file handled")
+	}
 	if s.handled() && s.DeadLettered > s.Replayed {
 		return append(said, fmt.Sprintf("every change was handled, or dead-lettered after its last attempt (%d)", s.DeadLettered-s.Replayed))
 	}
 	if s.handled() {
 		return append(said, "every change was handled")
+	}
+	if s.FileFailed > 0 {
+		said = append(said, "NOT HANDLED: "+plural(s.FileFailed, "dead letter")+" of the file")
 	}
 	for _, f := range s.Functions {
 		var short []string

@@ -6,16 +6,50 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 
+	"halley/function/app/internal/page"
 	"halley/trigger"
 )
 
 // poison makes every handler fail on one in so many documents, until they are
-// cured. The ids select them; 0 is none.
+// cured, and panic on those that the page names. The ids select them; 0 is none.
 type poison struct {
 	oneIn int
 	cured atomic.Bool
+
+	mu    sync.Mutex // guards named
+	named map[string]bool
+}
+
+// name makes a document poison, or cures it.
+func (p *poison) name(id string, isPoison bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !isPoison {
+		delete(p.named, id)
+		return
+	}
+	if p.named == nil {
+		p.named = map[string]bool{}
+	}
+	p.named[id] = true
+}
+
+// names returns the documents that the page has made poison.
+func (p *poison) names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.named))
+}
+
+func (p *poison) isNamed(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.named[id] && !p.cured.Load()
 }
 
 func (p *poison) in(id string) bool {
@@ -27,12 +61,20 @@ func (p *poison) in(id string) bool {
 	return h.Sum64()%uint64(p.oneIn) == 0
 }
 
-// into fails batches that hold a poison document, before they reach the handler.
+// into fails batches that hold a poison document, before they reach the handler. If a
+// viewer has edited a document, it is none any more.
 func (p *poison) into(handle trigger.Handler) trigger.Handler {
 	return func(ctx context.Context, b trigger.Batch) error {
+		if page.IsEdited(ctx) {
+			return handle(ctx, b)
+		}
 		for _, c := range b.Changes {
-			if d := versionedOf(c.Document); p.in(d.ID) {
-				return fmt.Errorf("document %s is poison", d.ID)
+			id := c.ID()
+			if p.in(id) {
+				return fmt.Errorf("document %s is poison", id)
+			}
+			if p.isNamed(id) {
+				panic(fmt.Sprintf("document %s is poison", id))
 			}
 		}
 		return handle(ctx, b)
@@ -65,7 +107,10 @@ func (s *session) replay(ctx context.Context) error {
 		if !f.DeadLetters.row().keeps {
 			continue
 		}
-		fn := s.apps[0].opened[f.Name]
+		fn, err := s.opened(f.Name)
+		if err != nil {
+			return err
+		}
 		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.DeadLetterSource(), fn.Handler, nil)
 		if err != nil {
 			return err

@@ -10,6 +10,9 @@ const [connection, database, container, property, ...documents] = process.argv.s
 const parts = Object.fromEntries(connection.split(';').filter(Boolean).map(p => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)]))
 const link = `dbs/${database}/colls/${container}`
 
+// A header has ASCII only.
+const ascii = text => text.replace(/[^ -~]/g, c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
+
 for (const document of documents) {
   const date = new Date().toUTCString()
   const text = `post\ndocs\n${link}\n${date.toLowerCase()}\n\n`
@@ -20,7 +23,7 @@ for (const document of documents) {
       authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`),
       'x-ms-date': date,
       'x-ms-version': '2020-07-15',
-      'x-ms-documentdb-partitionkey': JSON.stringify([JSON.parse(document)[property]]),
+      'x-ms-documentdb-partitionkey': ascii(JSON.stringify([JSON.parse(document)[property]])),
       'content-type': 'application/json',
     },
     body: document,

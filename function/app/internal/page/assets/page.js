@@ -1,0 +1,646 @@
+// The script of the page. It shows all texts with textContent, so that no document
+// becomes markup, and control characters as \uXXXX. Objects of the API have large
+// numbers as strings.
+
+const $ = id => document.getElementById(id)
+
+// ---- texts ----
+
+const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff]/g
+const pairs = /[\ud800-\udbff][\udc00-\udfff]/g
+const escaped = s => [...Array(s.length).keys()].map(i => '\\u' + s.charCodeAt(i).toString(16).padStart(4, '0')).join('')
+
+// visible keeps characters beyond 16 bits but for tags, which are invisible.
+function visible(text) {
+  let out = '', from = 0
+  const clean = s => s.replace(unsafe, escaped)
+  text = String(text ?? '')
+  for (const m of text.matchAll(pairs)) {
+    const tag = m[0].codePointAt(0) >= 0xe0000 && m[0].codePointAt(0) <= 0xe0fff
+    out += clean(text.slice(from, m.index)) + (tag ? escaped(m[0]) : m[0])
+    from = m.index + 2
+  }
+  return out + clean(text.slice(from))
+}
+
+function el(tag, props = {}, ...children) {
+  const e = document.createElement(tag)
+  for (const [name, value] of Object.entries(props)) {
+    if (name === 'on') e.addEventListener('click', value)
+    else if (name === 'class') e.className = value
+    else if (value !== undefined && value !== false) e.setAttribute(name, value === true ? '' : value)
+  }
+  for (const c of children) if (c !== null && c !== undefined) e.append(c.nodeType ? c : visible(c))
+  return e
+}
+
+const clock = t => new Date(t).toLocaleTimeString([], { hour12: false, hour: '2-digit', minute: '2-digit', second: '2-digit' })
+const exactClock = t => clock(t) + '.' + String(new Date(t).getMilliseconds()).padStart(3, '0')
+const time = (t, text = clock(t)) => el('time', { datetime: t, title: new Date(t).toLocaleString() }, text)
+const millis = n => n < 1 ? n.toFixed(2) + ' ms' : n < 1000 ? Math.round(n) + ' ms' : (n / 1000).toFixed(1) + ' s'
+const age = s => s < 120 ? Math.round(s) + ' s' : s < 7200 ? Math.round(s / 60) + ' min' : Math.round(s / 3600) + ' h'
+const plural = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`
+const behind = r => !r.known ? '?' : (r.exact ? '' : '~') + r.changes
+
+// keyText shows the key of one string without its brackets.
+function keyText(key) {
+  try {
+    const k = JSON.parse(key)
+    return k.length === 1 && typeof k[0] === 'string' ? k[0] : key
+  } catch {
+    return key
+  }
+}
+
+// middle cuts the middle out of a lease token of two keys.
+const middle = text => text.length > 15 ? text.slice(0, 6) + '…' + text.slice(-8) : text
+
+const shapes = {
+  delivering: ['busy', '◔'], failed: ['warn', '▲'], handled: ['good', '✓'], 'dead-lettered': ['bad', '✕'], blocked: ['bad', '■'],
+  running: ['good', '✓'], killed: ['bad', '✕'], problem: ['bad', '▲'], ready: ['good', '✓'], free: ['warn', '○'], working: ['busy', '◔'],
+}
+function badge(state, text = state) {
+  const [kind, shape] = shapes[state] || ['busy', '•']
+  const b = el('span', { class: 'state ' + kind })
+  b.append(el('span', { 'aria-hidden': 'true' }, shape + ' '), visible(text))
+  return b
+}
+
+// ---- requests ----
+
+async function api(path, body) {
+  const answer = await fetch('api/v1/' + path, body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  const value = await answer.json().catch(() => ({}))
+  if (!answer.ok) throw new Error([value.message || answer.statusText, value.next].filter(Boolean).join('; '))
+  return value
+}
+
+const pause = ms => new Promise(done => setTimeout(done, ms))
+
+let noticeEnds
+function tell(text, failed) {
+  $('notice').textContent = visible(text)
+  $('notice').className = failed ? 'bad' : ''
+  $('notice').hidden = false
+  clearTimeout(noticeEnds)
+  noticeEnds = setTimeout(() => { $('notice').hidden = true }, failed ? 15000 : 6000)
+}
+
+// perform does a plan and waits for its end.
+async function perform(plan) {
+  const { operation } = await api('plans/' + plan.plan, {})
+  for (let wait = 100; ; wait = Math.min(wait * 1.5, 1000)) {
+    const o = await api('operations/' + operation)
+    if (o.state !== 'running') return o
+    await pause(wait)
+  }
+}
+
+// act does an action that needs no confirmation.
+async function act(action, select, button) {
+  if (button) button.disabled = true
+  try {
+    const o = await perform(await api('plans', { action, select }))
+    tell(o.text, o.state === 'failed')
+  } catch (e) {
+    tell(`${action}: ${e.message}`, true)
+  } finally {
+    if (button) button.disabled = false
+  }
+}
+
+const can = action => status.canAct && status.actions.includes(action)
+
+// actionButton is null if the viewer cannot do the action.
+function actionButton(action, label, select, about) {
+  return can(action) ? el('button', { type: 'button', 'aria-label': `${label} ${about}`, on: e => act(action, select, e.currentTarget) }, label) : null
+}
+
+// ---- the dialog: the plan of an action, with the document of an edit before it ----
+
+function planLine(text, kind) {
+  const mark = text[0]
+  if (mark === '+' || mark === '-') return el('li', { class: 'line ' + (mark === '+' ? 'added' : 'removed') }, text)
+  return el('li', { class: kind }, kind ? 'Note: ' + text : text)
+}
+
+const dialog = $('dialog')
+let proceed
+function openDialog(title, label, next) {
+  $('dialog-title').textContent = visible(title)
+  $('dialog-do').textContent = label
+  $('dialog-error').textContent = ''
+  $('effects').replaceChildren()
+  $('editor').hidden = true
+  proceed = next
+  dialog.showModal()
+}
+dialog.querySelector('form').addEventListener('submit', async e => {
+  e.preventDefault()
+  $('dialog-do').disabled = true
+  try {
+    await proceed()
+  } catch (error) {
+    $('dialog-error').textContent = visible(error.message)
+  }
+  $('dialog-do').disabled = false
+})
+$('dialog-cancel').addEventListener('click', () => dialog.close())
+
+function showPlan(plan, label) {
+  $('effects').replaceChildren(...plan.effects.map(t => planLine(t, '')), ...plan.warnings.map(t => planLine(t, 'warning')))
+  $('dialog-do').textContent = label
+  proceed = async () => {
+    dialog.close()
+    const o = await perform(plan)
+    tell(o.text, o.state === 'failed')
+  }
+}
+
+// deliver shows the plan of a delivery and does it.
+async function deliver(title, select) {
+  try {
+    const plan = await api('plans', { action: 'deliver', select })
+    openDialog(title, 'Deliver', null)
+    showPlan(plan, 'Deliver')
+    $('dialog-do').focus()
+  } catch (e) {
+    tell(e.message, true)
+  }
+}
+
+function edit(title, select, text) {
+  openDialog(title, 'Review', async () => {
+    const plan = await api('plans', { action: 'edit', select, args: { document: $('editor-text').value } })
+    $('dialog-error').textContent = ''
+    $('editor').hidden = true
+    showPlan(plan, 'Deliver')
+    $('dialog-do').focus()
+  })
+  $('editor').hidden = false
+  $('editor-text').value = visible(text)
+  $('editor-text').focus()
+  $('editor-text').setSelectionRange(0, 0)
+}
+
+// ---- lists whose nodes stay: focus, selection and open details survive updates ----
+
+// reconcile gives parent a child for each item, in order. Children are made again only if
+// their item has changed, and only if they do not hold the focus: then update is called.
+function reconcile(parent, items, keyOf, render) {
+  const old = new Map([...parent.children].map(c => [c.dataset.key, c]))
+  let at = parent.firstElementChild
+  for (const item of items) {
+    const key = keyOf(item), mark = JSON.stringify([item, status.canAct])
+    let node = old.get(key)
+    old.delete(key)
+    if (!node || node.mark !== mark) {
+      const fresh = render(item)
+      fresh.dataset.key = key
+      if (node) {
+        if (at === node) at = node.nextElementSibling
+        keep(node, fresh)
+      } else {
+        node = fresh
+      }
+      node.mark = mark
+    }
+    if (node === at) at = at.nextElementSibling
+    else parent.insertBefore(node, at)
+  }
+  for (const node of old.values()) node.remove()
+}
+
+// keep makes node equal to fresh, and replaces only the parts that differ.
+function keep(node, fresh) {
+  if (node.nodeType !== fresh.nodeType || node.nodeName !== fresh.nodeName || node.childNodes.length !== fresh.childNodes.length && node.nodeName === 'BUTTON') {
+    node.replaceWith(fresh)
+    return
+  }
+  if (node.nodeType === Node.TEXT_NODE) {
+    if (node.data !== fresh.data) node.data = fresh.data
+    return
+  }
+  for (const a of fresh.attributes) if (node.getAttribute(a.name) !== a.value) node.setAttribute(a.name, a.value)
+  for (const a of [...node.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === 'open' || a.name === 'disabled')) node.removeAttribute(a.name)
+  const before = [...node.childNodes], after = [...fresh.childNodes]
+  after.forEach((child, i) => before[i] ? keep(before[i], child) : node.append(child))
+  before.slice(after.length).forEach(child => child.remove())
+}
+
+// ---- state of the page ----
+
+let status = { canAct: false, actions: [], hosts: [], functions: [], poison: [], health: {} }
+const ranges = new Map()
+let changes = new Map(), order = [], waiting = [], next = '', shown = 100, dropped = 0, kept = 0, version = '0', run = ''
+let letters = { items: [], total: 0 }
+let moments = [], moment = '0'
+const form = $('filters')
+const filters = () => Object.fromEntries([...new FormData(form)].filter(([, v]) => v))
+const query = extra => new URLSearchParams({ ...filters(), ...extra }).toString()
+
+function matches(c) {
+  const f = filters()
+  return (!f.function || f.function === c.function) && (!f.range || f.range === c.range) && (!f.state || f.state === c.state) &&
+    (!f.key || c.key.includes(f.key) || c.documentId.includes(f.key))
+}
+
+// ---- health, functions, hosts, ranges ----
+
+let announcedAt = 0, announcedText = ''
+function showStatus() {
+  const h = status.health
+  $('app').textContent = visible(status.app)
+  document.title = (h.problems ? `(${h.problems}) ` : '') + visible(status.app) + ' · Halley'
+  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Dead letters', h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
+  reconcile($('health'), tiles, t => t[0], ([name, value, bad]) => el('div', { class: bad ? 'bad' : '' }, el('dt', {}, name), el('dd', {}, value)))
+  const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(h.letters, 'dead letter')}, ${plural(h.hosts, 'host')}`
+  if (text !== announcedText && Date.now() - announcedAt > 10000) {
+    announcedAt = Date.now()
+    $('announce').textContent = announcedText = text
+  }
+  $('readonly').hidden = status.canAct || !status.actions.length
+  reconcile($('functions'), status.functions, f => f.name, f => el('li', {},
+    el('strong', {}, f.name), el('small', {}, 'of ' + f.container),
+    el('small', {}, f.keeps ? 'dead letters: ' + f.deadLetters : f.deadLetters === 'none' ? 'no store: failures block' : 'dead letters are dropped'),
+    f.problem ? el('span', { class: 'problem' }, '▲ ' + f.problem) : null))
+  reconcile($('hosts'), status.hosts, x => x.name, x => el('li', {}, badge(x.state), el('strong', {}, x.name), el('small', {}, plural(x.leases, 'lease')),
+    x.state === 'running' ? actionButton('kill', 'Kill', { host: x.name }, x.name) : null))
+  reconcile($('host-actions'), can('start') ? ['start'] : [], k => k, () => actionButton('start', 'Start a host', {}, ''))
+  reconcile($('poison'), status.poison, id => id, id => el('li', {}, badge('failed', 'poison'), el('span', { class: 'mono' }, id), actionButton('cure', 'Cure', { document: id }, id)))
+  const select = form.elements.function
+  if (select.options.length !== status.functions.length + 1) {
+    const chosen = select.value || new URLSearchParams(location.search).get('function') || ''
+    select.replaceChildren(el('option', { value: '' }, 'all'), ...status.functions.map(f => el('option', { value: f.name }, f.name)))
+    select.value = chosen
+  }
+}
+
+const svg = (tag, attributes) => {
+  const e = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value)
+  return e
+}
+const sum = numbers => numbers.reduce((a, b) => a + b, 0)
+function spark(rate) {
+  const most = Math.max(...rate, 1)
+  const label = `${plural(sum(rate.slice(-12)), 'change')} in the last minute, ${sum(rate)} in 5 minutes`
+  const s = svg('svg', { class: 'spark', viewBox: '0 0 120 20', role: 'img', 'aria-label': label })
+  const title = svg('title', {})
+  title.textContent = label
+  s.append(title, svg('line', { x1: 0, y1: 19, x2: 120, y2: 19 }), svg('polyline', { points: rate.map((n, i) => `${(i * 120 / 59).toFixed(1)},${(19 - 18 * n / most).toFixed(1)}`).join(' ') }))
+  return s
+}
+
+function rangeState(r) {
+  if (r.problem) {
+    const cell = el('td', { class: 'why' }, badge('problem', 'stalled'), el('div', { class: 'problem' }, r.problem))
+    if (r.advice) cell.append(el('div', { class: 'advice' }, 'Next: ' + r.advice))
+    return cell
+  }
+  if (!r.owner) return el('td', { class: 'why' }, badge('free'))
+  return el('td', { class: 'why' }, r.changes > 0 ? badge('working', 'behind') : badge('ready', 'caught up'))
+}
+
+const rangeOrder = (a, b) => a.function.localeCompare(b.function) || a.range.length - b.range.length || a.range.localeCompare(b.range)
+function showRanges() {
+  const rows = [...ranges.values()].sort(rangeOrder)
+  const acts = can('split') || can('merge')
+  document.querySelector('[data-actions]').hidden = !acts
+  reconcile($('range-rows'), rows, r => r.function + '\n' + r.range, r => el('tr', {},
+    el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, middle(r.range)), el('td', {}, r.owner || '(free)'),
+    el('td', { class: 'number' }, behind(r)), el('td', { class: 'number' }, r.known ? age(r.seconds) : '?'),
+    el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, r.handled), el('td', { class: 'number' }, r.retries),
+    el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-'), rangeState(r),
+    acts ? el('td', {}, el('div', { class: 'actions' }, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
+      actionButton('merge', 'Merge with next', { function: r.function, range: r.range }, 'range ' + r.range))) : null))
+  $('ranges-empty').hidden = rows.length > 0
+}
+
+// ---- changes ----
+
+function attemptText(c) {
+  return !c.attempt ? '' : c.maxAttempts ? `${c.attempt} of ${c.maxAttempts}` : c.attempt
+}
+
+function changeRow(c) {
+  return el('tr', { class: c.id === open.id ? 'open' : '' }, el('td', {}, badge(c.state)),
+    el('td', {}, el('button', { type: 'button', class: 'row', 'data-open': c.id, 'aria-label': 'Show document ' + visible(c.documentId) }, c.documentId)),
+    el('td', { class: 'mono', title: visible(c.key) }, keyText(c.key)), el('td', {}, c.function), el('td', { class: 'mono', title: visible(c.range) }, middle(c.range)),
+    el('td', { class: 'number' }, c.lsn), el('td', { class: 'number' }, attemptText(c)),
+    el('td', { class: 'number' }, c.state === 'delivering' ? 'running' : c.millis ? millis(c.millis) : ''), el('td', {}, time(c.arrived, exactClock(c.arrived))),
+    el('td', { class: 'text', title: visible(c.error) }, c.error || ''))
+}
+
+// held: a viewer is at the rows with the mouse or the keyboard, so that none must move.
+const held = () => $('change-table').matches(':hover') || !!$('change-table').querySelector(':focus-visible')
+
+function showChanges() {
+  if (waiting.length && !held()) insertWaiting()
+  const rows = order.map(id => changes.get(id)).filter(matches).slice(0, shown)
+  reconcile($('change-rows'), rows, c => c.id, changeRow)
+  $('changes-empty').hidden = rows.length > 0
+  $('changes-empty').textContent = Object.keys(filters()).length ? 'No change matches the filter.' : 'No change has arrived yet. Write a document to a monitored container.'
+  $('more').hidden = !next && rows.length < shown
+  const fresh = waiting.filter(id => matches(changes.get(id))).length
+  $('fresh').hidden = !fresh
+  $('fresh').textContent = `Show ${plural(fresh, 'new change')}`
+  $('kept').textContent = `the newest ${kept}` + (dropped ? `, ${dropped} older ones are not kept` : '')
+}
+
+function insertWaiting() {
+  order = [...waiting, ...order]
+  waiting = []
+  for (const id of order.splice(1000)) changes.delete(id)
+}
+$('fresh').addEventListener('click', () => { insertWaiting(); showChanges() })
+
+function takeChanges(l) {
+  version = l.version
+  dropped = l.dropped
+  kept = l.kept
+  const fresh = []
+  for (const c of l.items) {
+    if (!changes.has(c.id)) fresh.push(c.id)
+    changes.set(c.id, c)
+    if (c.id === open.id) refreshDrawer()
+  }
+  waiting = [...fresh, ...waiting]
+  for (const id of waiting.splice(1000)) changes.delete(id)
+  if (l.more) reloadSoon()
+  showChanges()
+}
+
+let reloading
+function reloadSoon() {
+  reloading ??= setTimeout(() => { reloading = undefined; loadChanges().catch(lost) }, 1000)
+}
+
+async function loadChanges() {
+  const l = await api('changes?' + query({ limit: Math.min(shown, 500) }))
+  changes = new Map(l.items.map(c => [c.id, c]))
+  order = l.items.map(c => c.id)
+  waiting = []
+  ;({ next = '', dropped, kept, version } = l)
+  showChanges()
+}
+
+$('more').addEventListener('click', async () => {
+  shown += 100
+  if (next) {
+    const l = await api('changes?' + query({ after: next, limit: 100 }))
+    for (const c of l.items) {
+      if (!changes.has(c.id)) order.push(c.id)
+      changes.set(c.id, c)
+    }
+    next = l.next || ''
+  }
+  showChanges()
+})
+
+// ---- dead letters, timeline, settings ----
+
+let lettersShown = 50
+async function loadLetters() {
+  const f = filters()
+  delete f.state
+  letters = await api('letters?' + new URLSearchParams({ ...f, limit: lettersShown }))
+  reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' }, el('td', {}, time(l.time, exactClock(l.time))),
+    el('td', {}, el('button', { type: 'button', class: 'row', 'data-letter': l.id, 'aria-label': 'Show dead letter of document ' + visible(l.documentId) }, l.documentId)),
+    el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
+    el('td', {}, l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
+  $('letters-empty').hidden = letters.items.length > 0
+  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : letters.total ? `${letters.total} in the store` : ''
+  $('more-letters').hidden = !letters.next
+}
+$('more-letters').addEventListener('click', () => { lettersShown += 100; loadLetters().catch(lost) })
+
+let lettersAt = 0, lettersLater
+function lettersSoon() {
+  clearTimeout(lettersLater)
+  const wait = Math.max(0, lettersAt + 700 - Date.now())
+  lettersLater = setTimeout(() => { lettersAt = Date.now(); loadLetters().catch(lost) }, wait)
+}
+
+function takeMoments(l) {
+  moments = [...l.items.reverse(), ...moments].slice(0, 500)
+  if (moments.length) moment = moments[0].number
+  reconcile($('moments'), moments.slice(0, 200), m => m.number, m => el('li', {}, time(m.time, exactClock(m.time)), el('b', {}, m.kind),
+    el('span', {}, [m.function, m.range && 'range ' + middle(m.range), m.host].filter(Boolean).join(' · ')), el('span', { class: 'quiet' }, m.text)))
+  $('moments-empty').hidden = moments.length > 0
+}
+
+async function loadSettings() {
+  const l = await api('settings')
+  reconcile($('setting-rows'), l.items, s => s.name, s => el('tr', {}, el('td', { class: 'mono' }, s.name), el('td', { class: 'why' }, s.value), el('td', {}, s.source)))
+}
+
+// ---- the drawer: one change or dead letter ----
+
+const open = { id: '', kind: '', from: null }
+
+function facts(list) {
+  reconcile($('facts'), list.filter(([, v]) => v !== '' && v !== undefined), f => f[0], ([name, value]) => el('div', {}, el('dt', {}, name), el('dd', { class: name === 'Error' ? 'problem' : '' }, value)))
+}
+
+function call(a) {
+  const words = a.state === 'delivering' ? 'runs' : a.state
+  const kind = { handled: 'good', failed: 'bad', delivering: 'busy' }[a.state]
+  const item = el('li', { class: kind }, el('div', {}, time(a.began, exactClock(a.began)), ' ', badge(a.state, `attempt ${a.attempt} ${words}`)),
+    el('div', { class: 'quiet' }, [a.direct ? (a.edited ? 'edited, ' : '') + 'delivered from this page' : a.batch > 1 ? `in a batch of ${a.batch}` : 'alone in its batch',
+      a.millis ? (a.state === 'delivering' ? 'for ' : 'after ') + millis(a.millis) : '', a.host ? 'on ' + a.host : '', 'epoch ' + a.epoch].filter(Boolean).join(' · ')))
+  if (a.same) item.append(el('div', { class: 'quiet' }, 'the same error'))
+  else if (a.error) item.append(el('pre', { class: 'error' }, a.error))
+  if (a.stack && !a.same) item.append(el('details', {}, el('summary', {}, 'Stack'), el('pre', {}, a.stack)))
+  if (a.document) item.append(el('details', {}, el('summary', {}, 'Edited document'), el('pre', {}, a.document)))
+  return item
+}
+
+function showDocument(d, path) {
+  $('document').textContent = d.document ? visible(d.document) : 'none: the change is a delete'
+  const note = $('document-note')
+  note.replaceChildren(`${d.size} bytes` + (d.truncated ? ', of which this is the beginning. ' : '. '))
+  if (d.size) note.append(el('a', { href: `api/v1/${path}/document`, download: true }, 'Download'))
+  $('previous-part').hidden = !d.previous
+  $('previous').textContent = visible(d.previous)
+}
+
+function drawerActions(select, d) {
+  const title = 'document ' + d.documentId
+  const buttons = []
+  if (can('deliver')) buttons.push(['deliver', 'Deliver again', () => deliver('Deliver ' + title + ' again', select)])
+  if (can('edit') && d.document && !d.truncated) buttons.push(['edit', 'Edit and deliver', () => edit('Edit and deliver ' + title, select, $('document').textContent)])
+  if (can('poison') && select.change) buttons.push(['poison', 'Poison', e => act('poison', select, e.currentTarget)])
+  reconcile($('drawer-actions'), buttons, b => b[0] + JSON.stringify(select), ([, label, on]) => el('button', { type: 'button', on }, label))
+}
+
+async function showDrawer() {
+  const { id, kind } = open
+  const path = (kind === 'letter' ? 'letters/' : 'changes/') + encodeURIComponent(id)
+  const d = await api(path)
+  if (id !== open.id) return
+  const select = kind === 'letter' ? { letter: id, function: d.function, range: d.range } : { change: id, function: d.function, range: d.range }
+  const title = $('drawer-title')
+  title.replaceChildren(badge(kind === 'letter' ? (d.blocked ? 'blocked' : 'dead-lettered') : d.state), ' ' + visible(d.documentId))
+  drawerActions(select, d)
+  facts([['Function', d.function], ['Key', d.key], ['Operation', d.operation], ['Range', d.range], ['LSN', d.lsn], ['Written', new Date(d.written).toLocaleString()],
+    ['Arrived', d.arrived && d.attempts.some(a => !a.direct) ? exactClock(d.arrived) : ''], ['Given up', d.time ? exactClock(d.time) : ''], ['Attempts', kind === 'letter' ? d.attempts : attemptText(d)], ['Dead letter', d.letter]])
+  const calls = kind === 'letter' ? [] : d.attempts.map((a, i, all) => ({ ...a, i: i + (d.forgotten || 0), same: !!a.error && all[i + 1]?.error === a.error })).reverse()
+  reconcile($('life'), calls, a => String(a.i), call)
+  if (kind === 'letter') $('life').replaceChildren(...(d.text ? [call({ attempt: d.attempts, began: d.time, state: 'failed', error: d.text, stack: d.stack, batch: 1, epoch: '' })] : []))
+  showDocument(d, path)
+}
+
+let drawerLater
+function refreshDrawer() {
+  clearTimeout(drawerLater)
+  drawerLater = setTimeout(() => showDrawer().catch(closeGone), 100)
+}
+function closeGone(e) {
+  tell(e.message, true)
+  closeDrawer()
+}
+
+async function openDrawer(kind, id, from) {
+  Object.assign(open, { kind, id, from })
+  try {
+    await showDrawer()
+  } catch (e) {
+    return closeGone(e)
+  }
+  $('drawer').hidden = false
+  $('drawer').scrollTop = 0
+  $('drawer-title').focus()
+  markOpen()
+}
+
+function closeDrawer() {
+  if (!open.id) return
+  $('drawer').hidden = true
+  const from = document.querySelector(`[data-${open.kind === 'letter' ? 'letter' : 'open'}="${CSS.escape(open.id)}"]`) || open.from
+  open.id = ''
+  markOpen()
+  if (from && from.isConnected) from.focus()
+}
+
+function markOpen() {
+  for (const row of document.querySelectorAll('#change-rows tr, #letter-rows tr')) row.classList.toggle('open', row.dataset.key === open.id)
+}
+
+document.addEventListener('click', e => {
+  const b = e.target.closest('[data-open], [data-letter]')
+  if (b) openDrawer(b.dataset.open ? 'change' : 'letter', b.dataset.open || b.dataset.letter, b)
+})
+document.addEventListener('keydown', e => { if (e.key === 'Escape' && !dialog.open) closeDrawer() })
+$('drawer-close').addEventListener('click', closeDrawer)
+
+// ---- filters in the address ----
+
+for (const [name, value] of new URLSearchParams(location.search)) {
+  const field = form.elements[name]
+  if (!field) continue
+  if (name === 'function') field.append(el('option', { value }, value))
+  field.value = value
+}
+let filterLater
+function filtersChanged() {
+  clearTimeout(filterLater)
+  filterLater = setTimeout(() => {
+    history.replaceState(null, '', location.pathname + (query() ? '?' + query() : '') + location.hash)
+    restart()
+  }, 150)
+}
+form.addEventListener('input', filtersChanged)
+form.addEventListener('reset', () => setTimeout(filtersChanged))
+form.addEventListener('submit', e => e.preventDefault())
+
+// ---- the connection ----
+
+let source, lastEvent = 0, lostAt = null, generation = 0
+
+function connected() {
+  lastEvent = Date.now()
+  lostAt = null
+  $('connection').className = 'live'
+  $('connection').textContent = 'live'
+}
+function lost() {
+  lostAt ??= new Date()
+  $('connection').className = 'lost'
+  $('connection').textContent = `Not connected since ${clock(lostAt)}`
+}
+
+async function load() {
+  const [s, r, t] = await Promise.all([api('status'), api('ranges'), api('timeline')])
+  if (run && run !== s.run) closeDrawer()
+  status = s
+  run = s.run
+  ranges.clear()
+  for (const x of r.items) ranges.set(x.function + '\n' + x.range, x)
+  moments = []
+  takeMoments(t)
+  showStatus()
+  showRanges()
+  await Promise.all([loadChanges(), loadLetters(), loadSettings()])
+}
+
+// restart reads everything and follows the updates. If the server refuses a further
+// stream, the page asks again every few seconds.
+async function restart() {
+  const mine = ++generation
+  source?.close()
+  try {
+    await load()
+    if (mine !== generation) return
+    follow(mine)
+  } catch {
+    lost()
+    await pause(2000)
+    if (mine === generation) restart()
+  }
+}
+
+function follow(mine) {
+  source = new EventSource('api/v1/stream?' + query({ run, since: version, moment }))
+  const on = (name, take) => source.addEventListener(name, e => {
+    if (mine !== generation) return
+    connected()
+    take(JSON.parse(e.data))
+  })
+  on('change', takeChanges)
+  on('range', l => {
+    for (const key of l.gone) ranges.delete(key)
+    for (const r of l.items || []) ranges.set(r.function + '\n' + r.range, r)
+    showRanges()
+  })
+  on('status', s => { status = s; showStatus(); showRanges() })
+  on('letter', lettersSoon)
+  on('timeline', takeMoments)
+  on('reset', () => restart())
+  source.onopen = connected
+  source.onerror = async () => {
+    if (mine !== generation) return
+    if (source.readyState !== EventSource.CLOSED) return lost()
+    await pause(3000)
+    if (mine === generation) restart()
+  }
+}
+
+setInterval(() => {
+  if (document.hidden) return
+  if (source?.readyState === EventSource.OPEN && Date.now() - lastEvent > 35000) {
+    lost()
+    restart()
+  }
+  if (waiting.length && !held()) showChanges()
+}, 1000)
+
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) {
+    generation++
+    source?.close()
+  } else {
+    restart()
+  }
+})
+restart()

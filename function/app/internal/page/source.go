@@ -1,0 +1,203 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"halley/trigger"
+)
+
+const (
+	lookEvery    = 500 * time.Millisecond // between two looks, for all viewers
+	lettersEvery = 5 * time.Second        // between two lists of dead letters, unless the recorder knows of a change
+)
+
+// Source is the part of the page's data that the recorder does not have. The page reads
+// it for viewers only, once for all of them.
+type Source struct {
+	// Look describes the process now, in at most about a second.
+	Look func(context.Context) State
+	// DeadLetters yields those of all functions, the oldest of each function first. An
+	// error is about one of them or about a store, and the iteration continues.
+	DeadLetters func(context.Context) iter.Seq2[trigger.DeadLetter, error]
+	// Settings are the effective settings; secrets are redacted.
+	Settings []Setting
+}
+
+// State is one look at the hosts, functions and ranges.
+type State struct {
+	Hosts     []Host
+	Functions []Function
+	Ranges    []Range
+	Poison    []string // ids of documents on which the handlers of a development run fail
+}
+
+// Host is a host that the page knows.
+type Host struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // running or killed
+	Leases int    `json:"leases"`
+}
+
+// Function is a function of the app.
+type Function struct {
+	Name        string `json:"name"`
+	Container   string `json:"container"` // DATABASE/CONTAINER that it monitors
+	DeadLetters string `json:"deadLetters"`
+	Keeps       bool   `json:"keeps"` // dead letters can be read again
+	Problem     string `json:"problem,omitempty"`
+}
+
+// Range is one lease of a function.
+type Range struct {
+	Function     string `json:"function"`
+	Range        string `json:"range"` // lease token
+	Owner        string `json:"owner"` // "" is free
+	Epoch        int64  `json:"epoch,string"`
+	Continuation string `json:"continuation"`
+	LastLSN      int64  `json:"lastLsn,string"` // of the last change that was handled; 0 is none
+
+	Changes int64   `json:"changes"` // that it is behind
+	Exact   bool    `json:"exact"`
+	Known   bool    `json:"known"` // whether that is known
+	Seconds float64 `json:"seconds"`
+
+	Batches     int `json:"batches"` // since the acquisition, as the counts that follow
+	Handled     int `json:"handled"`
+	Retries     int `json:"retries"`
+	DeadLetters int `json:"deadLetters"`
+
+	Problem string `json:"problem,omitempty"` // why it makes no progress
+	Advice  string `json:"advice,omitempty"`  // the next step of an operator
+	Rate    []int  `json:"rate,omitempty"`    // delivered changes in slots of 5 s, the oldest first; the page adds it
+}
+
+// Setting is one effective setting.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+// health is the line above all others.
+type health struct {
+	Changes  int64   `json:"changes"` // sum of the lag
+	Exact    bool    `json:"exact"`
+	Known    bool    `json:"known"`
+	Seconds  float64 `json:"seconds"`  // the largest
+	Problems int     `json:"problems"` // ranges and functions with one
+	Letters  int     `json:"letters"`
+	Hosts    int     `json:"hosts"` // that run
+}
+
+func healthOf(s State, letters int) health {
+	h := health{Exact: true, Known: true, Letters: letters}
+	for _, r := range s.Ranges {
+		h.Changes += r.Changes
+		h.Exact, h.Known = h.Exact && r.Exact, h.Known && r.Known
+		h.Seconds = max(h.Seconds, r.Seconds)
+		if r.Problem != "" {
+			h.Problems++
+		}
+	}
+	for _, f := range s.Functions {
+		if f.Problem != "" {
+			h.Problems++
+		}
+	}
+	for _, host := range s.Hosts {
+		if host.State == "running" {
+			h.Hosts++
+		}
+	}
+	return h
+}
+
+// letterRow is a dead letter in a list.
+type letterRow struct {
+	ID         string            `json:"id"`
+	Function   string            `json:"function"`
+	Range      string            `json:"range"`
+	LSN        int64             `json:"lsn,string"`
+	Key        string            `json:"key"`
+	DocumentID string            `json:"documentId"`
+	Operation  trigger.Operation `json:"operation"`
+	Error      string            `json:"error"`
+	Attempts   int               `json:"attempts"`
+	Blocked    bool              `json:"blocked,omitempty"`
+	Time       time.Time         `json:"time"`
+}
+
+// letterDetail is a dead letter with its document.
+type letterDetail struct {
+	letterRow
+	Written time.Time `json:"written"`
+	Stack   string    `json:"stack,omitempty"`
+	Text    string    `json:"text"` // the whole error
+	image
+}
+
+// maxLetters is how many dead letters the page keeps in memory, without documents.
+const maxLetters = 1000
+
+// letterList is a list of dead letters. It does not change.
+type letterList struct {
+	rows    []letterRow // the oldest first, maxLetters at most
+	total   int
+	problem string
+}
+
+func rowOf(d trigger.DeadLetter) letterRow {
+	return letterRow{
+		ID: d.ID, Function: d.Function, Range: d.Range, LSN: d.LSN, Key: d.Key, DocumentID: d.DocumentID, Operation: d.Operation,
+		Error: firstLine(d.Error), Attempts: d.Attempts, Blocked: d.Blocked, Time: d.Time,
+	}
+}
+
+func detailOf(d trigger.DeadLetter) letterDetail {
+	return letterDetail{
+		letterRow: rowOf(d), Written: d.Written, Stack: cutText(d.Stack, maxStackText), Text: cutText(d.Error, maxErrorText),
+		image: imageOf(d.Document, d.Previous),
+	}
+}
+
+// listLetters reads the stores.
+func (p *Page) listLetters(ctx context.Context) letterList {
+	var l letterList
+	for d, err := range p.options.Source.DeadLetters(ctx) {
+		if err != nil {
+			l.problem = firstLine(err.Error())
+			continue
+		}
+		if l.total++; l.total <= maxLetters {
+			l.rows = append(l.rows, rowOf(d))
+		}
+	}
+	return l
+}
+
+// findLetter returns the dead letter with an id.
+func (p *Page) findLetter(ctx context.Context, id string) (trigger.DeadLetter, error) {
+	for d, err := range p.options.Source.DeadLetters(ctx) {
+		if err == nil && d.ID == id {
+			return d, nil
+		}
+	}
+	return trigger.DeadLetter{}, fmt.Errorf("no dead letter %s is stored", id)
+}
+
+func (p *Page) state(ctx context.Context) State {
+	return p.states.get(ctx, 0, func(ctx context.Context) State {
+		s := p.options.Source.Look(ctx)
+		for i, r := range s.Ranges {
+			s.Ranges[i].Rate = p.options.Recorder.rateOf(r.Function, r.Range)
+		}
+		return s
+	})
+}
+
+func (p *Page) letterList(ctx context.Context) letterList {
+	return p.letters.get(ctx, p.options.Recorder.letterVersion(), p.listLetters)
+}
