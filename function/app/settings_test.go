@@ -294,7 +294,7 @@ func settable(t reflect.Type) string {
 		return "text"
 	case *startFrom:
 		return "beginning"
-	case *interval, *time.Duration:
+	case *interval, *saveInterval, *time.Duration:
 		return "7s"
 	case *feedMode:
 		return "all-versions"

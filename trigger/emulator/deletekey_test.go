@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"encoding/base64"
+	"net/url"
 	"slices"
 	"testing"
 )
@@ -43,6 +45,16 @@ func TestDeleteAllItemsOfAKey(t *testing.T) {
 
 func TestDeleteAllItemsNeedsAKey(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
+	req := c.request("POST", deletion, "", pk("k"))
+	for kind, want := range map[string]int{"partitionkey": 200, "colls": 200, "docs": 401} {
+		sig := sign("POST", kind, "dbs/db/colls/c", req.Header.Get("x-ms-date"))
+		req.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(sig)))
+		resp, err := c.do(req)
+		if err != nil || resp.StatusCode != want {
+			t.Errorf("signed as %s: %v, %v", kind, resp, err)
+		}
+		resp.Body.Close()
+	}
 	c.expect("400", "POST", deletion, "")
 	c.expect("405", "GET", deletion, "", pk("k")...)
 	c.expect("405", "POST", "/dbs/db/colls/c/operations/others", "", pk("k")...)
