@@ -18,8 +18,8 @@ import (
 // into the next one, so a checkpoint does not delay the handler, and costs the
 // service at most one write per round trip.
 //
-// The goroutine in Run owns the fields lease and renewAfter; after Run has returned, its caller
-// does. All other methods may be called from any goroutine.
+// The goroutine in Run owns the fields lease and renewAfter; after Run has returned,
+// its caller does. All other methods may be called from any goroutine.
 type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
 	// Set it before Run.
