@@ -174,7 +174,8 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 // drainRange drains one range, if it is free and has changes.
 func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
 	r, superseded := d.runner, listed.index.Superseded(l)
-	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
+	_, paused := l.Paused()
+	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
@@ -228,6 +229,8 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 	switch {
 	case errors.Is(err, feed.ErrCaughtUp):
 		s.Drained = 1
+	case errors.Is(err, errPaused):
+		s.Skipped = 1
 	case errors.Is(err, lease.ErrSplit):
 		s.Drained = 1
 		d.mu.Lock()

@@ -37,6 +37,7 @@ type functionRunner struct {
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
+	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
@@ -333,6 +334,16 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
+	before := r.pausedRanges
+	r.pausedRanges = map[string]Stall{}
+	for _, l := range leases {
+		if stall, paused := pauseStall(l); paused {
+			r.pausedRanges[l.Token()] = stall
+			if before[l.Token()] != stall {
+				r.log.Info("range is paused by an operator", zap.String("range", l.Token()), zap.String("reason", stall.Text), zap.Time("since", stall.Since))
+			}
+		}
+	}
 	return leases, nil
 }
 

@@ -11,7 +11,7 @@ type Summary struct {
 	Ranges  int `json:"ranges"`  // leases that were considered
 	Idle    int `json:"idle"`    // of these: nothing new, and no lease write
 	Drained int `json:"drained"` // of these: worked on until caught up
-	Skipped int `json:"skipped"` // of these: held by another host, or cooling down after a failure
+	Skipped int `json:"skipped"` // of these: held by another host, cooling down after a failure, or paused by an operator
 	Behind  int `json:"behind"`  // of these: not caught up, because the drain was ended or the range failed
 	Batches int `json:"batches"` // handler calls that succeeded
 	Changes int `json:"changes"` // changes in them
@@ -48,7 +48,7 @@ type Status struct {
 type FunctionStatus struct {
 	Name    string        `json:"name"`
 	Problem string        `json:"problem,omitempty"` // why the function makes no progress
-	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, by token
+	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, or that are paused, by token
 }
 
 // RangeStatus is a snapshot of one leased range.
@@ -65,6 +65,7 @@ type RangeStatus struct {
 	Since        time.Time `json:"since"`              // of the acquisition
 	CaughtUp     time.Time `json:"caughtUp,omitzero"`  // first read since then that found nothing more
 	Cooldown     bool      `json:"cooldown,omitempty"` // failed here; another host, or this one after a while, tries again
+	Paused       bool      `json:"paused,omitempty"`   // an operator has paused the range, and no host works on it
 	Stalls       []Stall   `json:"stalls,omitempty"`   // why the range makes no progress, one for each lane at most
 	Problem      string    `json:"problem,omitempty"`  // the same in words
 
@@ -94,8 +95,13 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	for _, stats := range r.rangeStats {
 		s.Ranges = append(s.Ranges, stats.currentStatus())
 	}
+	for token, stall := range r.pausedRanges {
+		if r.rangeStats[token] == nil {
+			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Paused: true, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
+		}
+	}
 	for token, c := range r.coolingRanges {
-		if r.rangeStats[token] != nil || c.hasEnded() {
+		if _, paused := r.pausedRanges[token]; paused || r.rangeStats[token] != nil || c.hasEnded() {
 			continue
 		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})

@@ -159,17 +159,22 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	return w.concludeLease(err, children)
 }
 
-// watchForEnd ends reading when ctx ends or another host requests the lease, and
-// everything when the lease is lost or a stop leaves no more time to calls.
+// watchForEnd ends reading when ctx ends, another host requests the lease or an
+// operator pauses it, and everything when the lease is lost or a stop leaves no more
+// time to calls.
 func (w *rangeWorker) watchForEnd(ctx, held context.Context, stopReading context.CancelCauseFunc) {
-	stop, requested := ctx.Done(), w.held.HandoverRequested()
+	stop, requested := ctx.Done(), w.held.ReleaseRequested()
 	for {
 		select {
 		case <-stop:
 			stopReading(errStopping)
 			stop = nil
 		case <-requested:
-			stopReading(errHandedOver)
+			if w.held.SeenPause() != nil {
+				stopReading(errPaused)
+			} else {
+				stopReading(errHandedOver)
+			}
 			requested = nil
 		case <-w.stop.calls.Done():
 			w.endWork(errStopping)
@@ -221,9 +226,14 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	if reason.isOrderly() {
 		cause = nil
 	}
-	w.emitEvent(Event{
+	released := Event{
 		Kind: Released, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Position(), Reason: reason, Err: cause,
-	})
+	}
+	if reason == PausedRange {
+		pause := w.held.SeenPause()
+		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
+	}
+	w.emitEvent(released)
 	if w.function.Closed != nil {
 		guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })
 	}

@@ -96,13 +96,13 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/progress.go", "quotedLSN(o.changes[n].lsnBefore)", "quotedLSN(o.changes[n].lsn)"},
+		{"trigger/internal/delivery/progress.go", "feed.QuotedLSN(o.changes[n].lsnBefore)", "feed.QuotedLSN(o.changes[n].lsn)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && namesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
+		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && feed.NamesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},

@@ -50,7 +50,7 @@ type openPage struct {
 	unfinished   int
 	attached     int // unfinished changes that need the page's bytes
 	itemDone     []bool
-	innerNamed   bool // a position inside the page can be named, see namesLSNs
+	innerNamed   bool // a position inside the page can be named, see feed.NamesLSNs
 }
 
 func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *progress {
@@ -71,7 +71,7 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	}
 	o := &openPage{
 		continuation: page.Continuation, changes: make([]position, n), filtered: filtered, seqBefore: p.newestSeq, unfinished: n, attached: n,
-		itemDone: make([]bool, n), innerNamed: !p.isMerged && namesLSNs(page),
+		itemDone: make([]bool, n), innerNamed: !p.isMerged && feed.NamesLSNs(page),
 	}
 	if n > 0 {
 		o.feedPage = page
@@ -92,22 +92,6 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	}
 	return items
 }
-
-// namesLSNs reports whether the page proves that continuations are LSNs: its own
-// continuation is the LSN of its last change, and LSNs never fall. Then "<lsn>" of
-// an inner change is a continuation too. Merged ranges never prove it.
-func namesLSNs(page *feed.Page) bool {
-	last := int64(0)
-	for _, item := range page.Items {
-		if item.LSN < last || item.LSN <= 0 {
-			return false
-		}
-		last = item.LSN
-	}
-	return page.Continuation == quotedLSN(last)
-}
-
-func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
 
 // finishItems marks changes as handled or dead-lettered, advances the prefix, and
 // returns the pages whose bytes are not needed any more, and whether a page with
@@ -271,7 +255,7 @@ func (o *openPage) positionWithin(n int) (position string, changes int, named bo
 	if n < 0 || !o.innerNamed || o.changes[n].lsnBefore == 0 {
 		return "", 0, false
 	}
-	return quotedLSN(o.changes[n].lsnBefore), n, true
+	return feed.QuotedLSN(o.changes[n].lsnBefore), n, true
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.

@@ -42,11 +42,12 @@ type leaseWriter struct {
 	properties map[string]func() string // values at each write; not changed after Run has begun
 	lease      *Lease                   // as last written or read
 
-	wakeSignal     chan struct{} // capacity 1: a write is due
-	lostSignal     chan struct{} // closed once the lease is lost
-	handoverSignal chan struct{} // closed once another host has requested the lease
-	requestOnce    sync.Once     // closes handoverSignal
-	renewUntil     time.Time     // of a requested lease: the owner writes no more after it; zero is no limit
+	wakeSignal    chan struct{} // capacity 1: a write is due
+	lostSignal    chan struct{} // closed once the lease is lost
+	releaseSignal chan struct{} // closed once another host has requested the lease, or an operator has paused it
+	releaseOnce   sync.Once     // closes releaseSignal
+	pause         *Pause        // of a paused lease; set before releaseSignal is closed
+	renewUntil    time.Time     // of a requested or paused lease: the owner writes no more after it; zero is no limit
 
 	writeState *writeState
 }
@@ -57,7 +58,7 @@ func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration
 		renewInterval: renew, trustedFor: expiration - expiration/10,
 		log:        log.With(zap.String("range", acquired.token), zap.Int64("epoch", acquired.Epoch())),
 		properties: map[string]func() string{},
-		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}), handoverSignal: make(chan struct{}),
+		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}), releaseSignal: make(chan struct{}),
 		writeState: newWriteState(acquired.continuation, sent),
 	}
 }
@@ -76,10 +77,14 @@ func (w *leaseWriter) SetProperty(name string, value func() string) { w.properti
 // ends everything that it does for the range; [Held.Err] says why.
 func (w *leaseWriter) Lost() <-chan struct{} { return w.lostSignal }
 
-// HandoverRequested returns a channel that is closed once another host has
-// requested the lease. The owner begins no further handler call, and releases the
-// lease when those that are running have returned.
-func (w *leaseWriter) HandoverRequested() <-chan struct{} { return w.handoverSignal }
+// ReleaseRequested returns a channel that is closed once another host has requested
+// the lease, or an operator has paused it. The owner begins no further handler call,
+// and releases the lease when those that are running have returned.
+func (w *leaseWriter) ReleaseRequested() <-chan struct{} { return w.releaseSignal }
+
+// SeenPause returns the pause that closed the channel of [Held.ReleaseRequested], or
+// nil. Call it after that.
+func (w *leaseWriter) SeenPause() *Pause { return w.pause }
 
 // Err returns an error that wraps [ErrLost] once the lease is lost, else nil.
 func (w *leaseWriter) Err() error { return w.writeState.lossError() }
@@ -349,7 +354,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 }
 
 // answerRequest says in the next version of the lease how long handler calls run
-// at most, if another host has requested it. After that time the owner stops
+// at most, if another host has requested it or an operator has paused it. After that time the owner stops
 // renewing: the requester must not wait for an owner that does not keep its word.
 func (w *leaseWriter) answerRequest(next *Lease) {
 	next.setBusy(time.Time{})
@@ -390,14 +395,25 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 	if err := w.rereadLease(bounded); err != nil {
 		return err
 	}
-	if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
-		w.requestOnce.Do(func() {
+	if p, paused := w.lease.Paused(); paused {
+		w.releaseOnce.Do(func() {
+			w.log.Info("range paused by an operator", zap.String("reason", p.Reason))
+			w.pause = &p
+			w.endRenewals()
+		})
+	} else if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
+		w.releaseOnce.Do(func() {
 			w.log.Info("handover requested by another host", zap.String("by", by))
-			w.renewUntil = time.Now().Add(w.renewInterval) // at least: the worker is given time to end
-			close(w.handoverSignal)
+			w.endRenewals()
 		})
 	}
 	return fmt.Errorf("write lease %q: %w", w.lease.token, ErrChanged)
+}
+
+// endRenewals tells the worker to end, and gives it a renewal interval at least.
+func (w *leaseWriter) endRenewals() {
+	w.renewUntil = time.Now().Add(w.renewInterval)
+	close(w.releaseSignal)
 }
 
 // rereadLease adopts the stored lease. The error is ErrLost if another acquisition

@@ -156,7 +156,7 @@ func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
 		stop := b.run(held)
 		_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
 		must(t, err)
-		<-held.HandoverRequested()
+		<-held.ReleaseRequested()
 		stop()
 		must(t, held.Release(t.Context()))
 		l := b.leases(s)["0"]
