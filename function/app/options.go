@@ -143,7 +143,7 @@ func (o Options) rootCommand(args []string) *cobra.Command {
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
 	root.AddCommand(o.devCommands()...)
-	root.AddCommand(o.runCommand(), o.checkCommand(), o.statusCommand(), o.deadLettersCommand(), o.importCommand(), o.versionCommand())
+	root.AddCommand(o.runCommand(), o.checkCommand(), o.statusCommand(), o.deadLettersCommand(), o.leasesCommand(), o.importCommand(), o.versionCommand())
 	root.AddCommand(o.Commands...)
 	return root
 }
