@@ -34,7 +34,8 @@ type LeaseControl struct {
 // LeaseControlOptions are the settings of a [LeaseControl]. The zero value has the
 // defaults.
 type LeaseControlOptions struct {
-	// Operator names the operator in leases that it requests; by default "operator".
+	// Operator is the operator's name in leases that it requests or takes. It is unlike
+	// that of every host; by default "operator" with a random suffix.
 	Operator string
 	// Force has changes of positions and releases not wait for the handler calls of a
 	// Halley owner: its next write fails, and its running calls are delivered again.
@@ -55,7 +56,7 @@ func NewLeaseControl(leases *cosmos.Container, of Function, opts *LeaseControlOp
 		c.options = *opts
 	}
 	leases.PinToWriteRegion()
-	c.owner = cmp.Or(c.options.Operator, "operator") + "-" + rand.Text()[:8]
+	c.owner = cmp.Or(c.options.Operator, "operator-"+rand.Text()[:8])
 	return c, nil
 }
 

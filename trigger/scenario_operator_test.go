@@ -191,11 +191,17 @@ func TestSeekForwardsSkips(t *testing.T) {
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		w.writeMany("skipped", 7)
+		l := w.leaseDocuments()["0"]
+		l.properties[retriesProperty] = `{"of":"the old position"}`
+		w.replaceLease(l)
 		c := w.control(nil)
 		plan, err := c.PlanSeek(t.Context(), FromNow(), "0")
 		w.apply(c, plan, err)
 		if s := plan.Steps[0]; s.Skipped != 7 || s.Repeated != 0 || !s.Known {
 			t.Errorf("step %+v", s)
+		}
+		if kept := w.leaseDocuments()["0"].properties[retriesProperty]; kept != "" {
+			t.Errorf("the seek keeps the failure history %q", kept)
 		}
 		w.writeMany("later", 3)
 		_, err = h.Drain(t.Context())

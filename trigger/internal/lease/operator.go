@@ -25,9 +25,19 @@ import (
 //     from each other, holds it until the owner has noticed at its next renewal, and
 //     writes the position and the release in one write.
 
-// noticeTime is how long an operator holds a lease that it has taken from its owner: a
-// .NET owner renews every 17 s (azure-cosmos-dotnet-v3, ChangeFeedLeaseOptions).
+// noticeTime is how long an operator holds a lease that it has taken from its owner, at
+// least: a .NET owner renews every 17 s (azure-cosmos-dotnet-v3, ChangeFeedLeaseOptions).
 const noticeTime = 20 * time.Second
+
+// timeToNotice returns how long it takes an owner to notice that its lease was taken: a
+// Halley owner writes it at least twice in the expiration that it announces.
+func (l *Lease) timeToNotice() time.Duration {
+	announced, err := time.ParseDuration(l.properties[expirationProperty])
+	if err != nil {
+		return noticeTime
+	}
+	return max(noticeTime, announced/2)
+}
 
 // operate makes a change to a lease under its newest etag, in the name of neither its
 // owner nor another host. It repeats if the lease changes meanwhile. change returns
@@ -163,7 +173,7 @@ func (s *Set) claim(ctx context.Context, l *Lease, force bool) (*Lease, error) {
 		if force || !l.answersRequests() {
 			taken, _, err := s.store.acquireLease(ctx, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
 			if err == nil {
-				return taken, backoff.Sleep(ctx, noticeTime)
+				return taken, backoff.Sleep(ctx, l.timeToNotice())
 			}
 			if !errors.Is(err, ErrLost) && !cosmos.Classify(err).Unsure() {
 				return nil, err
@@ -185,12 +195,16 @@ func (s *Set) claim(ctx context.Context, l *Lease, force bool) (*Lease, error) {
 // requestAndAwait requests a lease from its Halley owner and waits until the owner has
 // released it, or the request is not pending any more. The caller looks which.
 func (s *Set) requestAndAwait(ctx context.Context, l *Lease) error {
-	requested, err := s.RequestHandover(ctx, l)
-	switch {
-	case err != nil && cosmos.Classify(err).Unsure():
-		return nil
-	case err != nil:
-		return err
+	requested := l
+	if handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner { // else an earlier request has lost its answer
+		var err error
+		requested, err = s.RequestHandover(ctx, l)
+		if cosmos.Classify(err).Unsure() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for {
 		if err := backoff.Sleep(ctx, handoverPoll); err != nil {
