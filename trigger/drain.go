@@ -221,7 +221,11 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	} else {
 		d.noteRead(err)
 	}
-	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}, err)
+	counts := Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}
+	if s.BehindKnown {
+		counts.Lag, counts.LagSeconds = s.Behind, s.BehindSeconds
+	}
+	d.rangeEnded(l, counts, err)
 }
 
 // rangeEnded counts the result of the work on a range.
@@ -251,7 +255,11 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 	d.addCounts(s)
 }
 
+// addCounts adds the counts of one range.
 func (d *drain) addCounts(s Summary) {
+	if s.Skipped+s.Behind > 0 && s.Lag == 0 {
+		s.LagUnknown = 1
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.summary.Add(s)

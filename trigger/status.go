@@ -20,6 +20,13 @@ type Summary struct {
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
 	Filtered    int `json:"filtered"`    // changes that were read and do not pass the filter
 
+	// Lag is how many transactions the ranges that were worked on are still behind, as
+	// far as their last reads have seen it, and LagSeconds the age of their oldest
+	// change. The lag of LagUnknown ranges is not known.
+	Lag        int64   `json:"lag"`
+	LagSeconds float64 `json:"lagSeconds"`
+	LagUnknown int     `json:"lagUnknown"`
+
 	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up; Drain returned none for it
 }
 
@@ -35,6 +42,9 @@ func (s *Summary) Add(o Summary) {
 	s.Retries += o.Retries
 	s.DeadLetters += o.DeadLetters
 	s.Filtered += o.Filtered
+	s.Lag += o.Lag
+	s.LagSeconds = max(s.LagSeconds, o.LagSeconds)
+	s.LagUnknown += o.LagUnknown
 	s.Problem = cmp.Or(s.Problem, o.Problem)
 }
 
@@ -42,13 +52,23 @@ func (s *Summary) Add(o Summary) {
 type Status struct {
 	Owner     string           `json:"owner"`
 	Functions []FunctionStatus `json:"functions"`
+
+	ReadAheadBytes int64 `json:"readAheadBytes"` // of pages in memory, over all ranges
 }
 
 // FunctionStatus is a snapshot of one function on this host.
 type FunctionStatus struct {
 	Name    string        `json:"name"`
 	Problem string        `json:"problem,omitempty"` // why the function makes no progress
+	Leases  LeaseCounts   `json:"leases"`            // of all hosts, as this host last listed them
 	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, or that are paused, by token
+}
+
+// LeaseCounts counts the leases of a function by their state.
+type LeaseCounts struct {
+	Held   int `json:"held"`   // by a host that renews them
+	Free   int `json:"free"`   // without an owner, or with one that does not renew
+	Paused int `json:"paused"` // by an operator
 }
 
 // RangeStatus is a snapshot of one leased range.
@@ -61,13 +81,16 @@ type RangeStatus struct {
 	Changes      int       `json:"changes"`
 	Retries      int       `json:"retries"`
 	DeadLetters  int       `json:"deadLetters"`
-	Filtered     int       `json:"filtered"`           // changes that were read and do not pass the filter
-	Since        time.Time `json:"since"`              // of the acquisition
-	CaughtUp     time.Time `json:"caughtUp,omitzero"`  // first read since then that found nothing more
-	Cooldown     bool      `json:"cooldown,omitempty"` // failed here; another host, or this one after a while, tries again
-	Paused       bool      `json:"paused,omitempty"`   // an operator has paused the range, and no host works on it
-	Stalls       []Stall   `json:"stalls,omitempty"`   // why the range makes no progress, one for each lane at most
-	Problem      string    `json:"problem,omitempty"`  // the same in words
+	Filtered     int       `json:"filtered"`              // changes that were read and do not pass the filter
+	WaitingKeys  int       `json:"waitingKeys"`           // keys with a change that is being retried
+	BlockedKeys  int       `json:"blockedKeys"`           // keys with a dead letter, whose later changes follow it
+	Checkpointed time.Time `json:"checkpointed,omitzero"` // when the position last moved, on the service's clock
+	Since        time.Time `json:"since"`                 // of the acquisition
+	CaughtUp     time.Time `json:"caughtUp,omitzero"`     // first read since then that found nothing more
+	Cooldown     bool      `json:"cooldown,omitempty"`    // failed here; another host, or this one after a while, tries again
+	Paused       bool      `json:"paused,omitempty"`      // an operator has paused the range, and no host works on it
+	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress, one for each lane at most
+	Problem      string    `json:"problem,omitempty"`     // the same in words
 
 	// Behind is how far the range is behind the newest transaction of the feed that
 	// this host has seen, if BehindKnown. It counts transactions, and 0 is caught up.
@@ -78,7 +101,7 @@ type RangeStatus struct {
 
 // Status reports the ranges that the host works on. It may be called at any time.
 func (h *Host) Status() Status {
-	s := Status{Owner: h.Owner()}
+	s := Status{Owner: h.Owner(), ReadAheadBytes: h.host.pageBudget.UsedBytes()}
 	for _, r := range h.functionRunners {
 		s.Functions = append(s.Functions, r.functionStatus())
 	}
@@ -88,7 +111,7 @@ func (h *Host) Status() Status {
 func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}}
+	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
 	if r.functionProblem != nil {
 		s.Problem = r.functionProblem.Error()
 	}

@@ -71,7 +71,7 @@ func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, &w.reservedBytes) },
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
-	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
+	w.rangeStats.unfinished, w.rangeStats.keyCounts = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts
 	held.SetProperty(statusProperty, w.rangeStats.property)
 	held.OnWrite = w.rangeStats.leaseWritten
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)

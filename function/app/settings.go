@@ -42,6 +42,8 @@ type appSettings struct {
 	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
 	LogLevel  logLevel  `split_words:"true" desc:"debug, info, warn or error"`
 	LogFormat logFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
+
+	MetricsAddress listenAddress `split_words:"true" desc:"address on which run, and the continuous mode under the Functions host, serve /metrics, /healthz and /readyz, such as :9464; none if empty"`
 }
 
 // feedSettings select the monitored container, the leases and their intervals. If
