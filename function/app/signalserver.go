@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 	"go.uber.org/zap"
 
 	"halley/trigger"
@@ -59,7 +59,7 @@ func (a *App) withSignals(ctx context.Context, run func(context.Context) error) 
 // or a document.
 func (a *App) signals() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.Gatherer(), promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /metrics", a.serveMetrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, probeAnswer{OK: true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		problems := a.unready(time.Now())
@@ -70,6 +70,21 @@ func (a *App) signals() http.Handler {
 		answer(w, status, probeAnswer{OK: len(problems) == 0, Problems: problems})
 	})
 	return mux
+}
+
+// serveMetrics writes the metrics in Prometheus' text format. (promhttp would link
+// compressors and further formats, 300 kB, for answers of some kilobytes.)
+func (a *App) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	families, err := a.metrics.Gatherer().Gather()
+	if err != nil {
+		a.log.Warn("metrics not gathered", zap.Error(err))
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
+			return // the reader has gone
+		}
+	}
 }
 
 // probeAnswer is the answer of a probe.
