@@ -33,7 +33,9 @@ type App struct {
 	closers  []func() error
 	life     *lifeLog
 	metrics  *metrics.Metrics
-	leftover atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
+
+	telemetry TelemetryHooks
+	leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
 // group holds the functions of one host.
@@ -61,6 +63,9 @@ func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logg
 	a := &App{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
 	a.accounts.eachAttempt = []policy.Policy{a.metrics.CountRequests()}
+	if err := a.startTelemetry(ctx, s.telemetry); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	for _, f := range s.Functions {
 		if err := a.open(ctx, f); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -88,6 +93,9 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	}
 	a.closers = append(a.closers, closer)
 	fn.Handler = handler
+	if a.telemetry.Wrap != nil {
+		fn.Handler = a.telemetry.Wrap(f.Name, handler)
+	}
 	if a.options.wrap != nil {
 		a.options.wrap(&fn)
 	}
@@ -141,7 +149,8 @@ func (a *App) Close() error {
 	for _, closer := range a.closers {
 		errs = append(errs, closer())
 	}
-	a.closers = nil
+	a.sendTelemetry(context.Background(), "stop", a.telemetry.Stop)
+	a.closers, a.telemetry = nil, TelemetryHooks{}
 	return errors.Join(errs...)
 }
 
@@ -208,6 +217,7 @@ func (a *App) Drain(ctx context.Context) (trigger.Summary, error) {
 		total.Add(s)
 		return err
 	})
+	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
 	return total, err
 }
 

@@ -59,6 +59,10 @@ type Options struct {
 	// Commands are the app's own, next to those of Halley.
 	Commands []*cobra.Command
 
+	// Telemetry, if not nil, starts the export of traces and metrics, such as otel.Export of
+	// package halley/function/app/otel.
+	Telemetry Telemetry
+
 	// Logger is used by [Open]. The default logs as the settings HALLEY_LOG_LEVEL and
 	// HALLEY_LOG_FORMAT say. Commands always log so.
 	Logger *zap.Logger

@@ -28,6 +28,7 @@ type settings struct {
 	Values    []value            // every effective setting, for the command check
 
 	stores      []storeKind // the kinds that the app links
+	telemetry   Telemetry   // of the app, or nil
 	connections connection.Defaults
 	presets     map[string]string
 	zeros       []error // settings that are 0 although 0 stands for a default
@@ -99,7 +100,7 @@ type preset struct {
 func loadPreset(of Options, p preset) (*settings, error) {
 	s := &settings{
 		App:    appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto},
-		stores: of.stores(), presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
+		stores: of.stores(), telemetry: of.Telemetry, presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
 	}
 	functions := of.Handlers
 	if err := refuseUnknown(functions); err != nil {
