@@ -24,7 +24,7 @@ type scaffolded struct {
 }
 
 // newApp writes an app with the command of the demo's binary and builds it.
-func newApp(t *testing.T) *scaffolded {
+func newApp(t *testing.T, template string) *scaffolded {
 	t.Helper()
 	s := &scaffolded{dir: filepath.Join(t.TempDir(), "shop")}
 	s.binary = filepath.Join(s.dir, "shop")
@@ -32,7 +32,7 @@ func newApp(t *testing.T) *scaffolded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := runIn(t, t.TempDir(), nil, binaries.halley, "new", "app", s.dir, "--module", "example.com/shop", "--halley", repository)
+	said := runIn(t, t.TempDir(), nil, binaries.halley, "new", "app", s.dir, "--template", template, "--module", "example.com/shop", "--halley", repository)
 	for _, command := range []string{"cd " + s.dir, "go run . dev", "go test ./..."} {
 		if !strings.Contains(said, command+"\n") {
 			t.Errorf("the next command %s is not named:\n%s", command, said)
@@ -97,7 +97,7 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 		t.Skip("builds an app")
 	}
 	t.Parallel()
-	s := newApp(t)
+	s := newApp(t, "minimal")
 	s.checkSource(t)
 	s.developed(t)
 
@@ -116,6 +116,55 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 		}
 	}
 	s.hosted(t, a, settings, s.packaged(t))
+}
+
+// An app of each further template passes its checks and tests, runs in development, and
+// its package has the files that the template deploys. scripts/templates checks the
+// templates' other files.
+func TestTemplatesFromSourceToPackage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds apps")
+	}
+	t.Parallel()
+	tests := []struct {
+		template string
+		command  string   // makes the package, in README.md and in the workflow
+		args     []string // of package
+		zip      string
+		files    []string // in the package
+	}{
+		{"azd", "go run . package", nil, "shop.zip", []string{"shop", "host.json", "function/function.json"}},
+		{"container", "go run . package", nil, "shop.zip", []string{"shop", "host.json", "THIRD_PARTY_LICENSES.txt", "sbom.spdx.json"}},
+		{"lambda", "go run . package --lambda --arch arm64", []string{"--lambda"}, "shop-lambda.zip", []string{"bootstrap"}},
+	}
+	for _, test := range tests {
+		t.Run(test.template, func(t *testing.T) {
+			t.Parallel()
+			s := newApp(t, test.template)
+			s.checkSource(t)
+			s.developed(t)
+			// The processor of the machine, for which the modules are compiled already.
+			said := s.run(t, s.binary, append([]string{"package", "--arch", runtime.GOARCH}, test.args...)...)
+			if strings.TrimSpace(said) != filepath.Join("dist", test.zip) {
+				t.Errorf("package says %q", said)
+			}
+			root := unzip(t, filepath.Join(s.dir, "dist", test.zip))
+			for _, name := range test.files {
+				if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, file := range []string{"README.md", ".github/workflows/ci.yml"} {
+				text, err := os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(file)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !regexp.MustCompile(regexp.QuoteMeta(test.command) + `( +#.*)?\n`).Match(text) {
+					t.Errorf("%s does not run %s", file, test.command)
+				}
+			}
+		})
+	}
 }
 
 // developed runs the app on the embedded account with its seed.
@@ -213,7 +262,7 @@ func TestNewAppIsBuiltForEverySystem(t *testing.T) {
 		t.Skip("builds an app for each system")
 	}
 	t.Parallel()
-	s := newApp(t)
+	s := newApp(t, "minimal")
 	used := map[string]bool{"example.com/shop": true}
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		env := map[string]string{"GOOS": system, "CGO_ENABLED": "0"}

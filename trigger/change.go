@@ -19,7 +19,8 @@ import (
 //
 // The bytes are read-only, and a handler may keep them, unless the function sets
 // ReuseBuffers: then they are valid until the handler returns, and [Change.Clone]
-// keeps them.
+// keeps them. They are a part of the page that was read: to keep one change of many for
+// long, keep its clone, or the whole page stays in memory.
 type Change struct {
 	Operation Operation
 	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode
@@ -27,10 +28,16 @@ type Change struct {
 	LSN       int64           // position in the feed of its physical range; equal within one transaction
 	Time      time.Time       // when it was written or deleted, in whole seconds
 
+	origin *changeOrigin // nil for a change that is made by hand
+	seq    int64         // counts the changes of its range's owner, or of a NewBatch; 0 outside of a batch
+}
+
+// changeOrigin identifies the document of a change further. It is immutable, and
+// changes that differ in nothing of it share one.
+type changeOrigin struct {
+	keyPaths    []string        // of the container; nil for a change outside of a batch
 	metadataID  string          // of a delete in all-versions mode, from its metadata
 	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
-	keyPaths    []string        // of the container; nil for a change outside of a batch
-	seq         int64           // counts the changes of its range's owner, or of a NewBatch; 0 outside of a batch
 }
 
 // Operation is the kind of a change.
@@ -52,20 +59,33 @@ func (c Change) ID() string { return c.asFeed().DocumentID() }
 // in every mode and operation. Keys that are equal to Cosmos DB are equal bytes; a
 // value that the document lacks is {}.
 func (c Change) PartitionKey() json.RawMessage {
-	if c.keyPaths == nil && c.metadataKey != nil {
-		return json.RawMessage(feed.PartitionKey(cosmos.Item{PartitionKey: c.metadataKey}, nil))
+	origin := c.originOrNone()
+	if origin.keyPaths == nil && origin.metadataKey != nil {
+		return json.RawMessage(feed.PartitionKey(cosmos.Item{PartitionKey: origin.metadataKey}, nil))
 	}
-	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, c.keyPaths))
+	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, origin.keyPaths))
 }
 
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
-	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: c.metadataID, PartitionKey: c.metadataKey}}
+	origin := c.originOrNone()
+	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: origin.metadataID, PartitionKey: origin.metadataKey}}
+}
+
+func (c Change) originOrNone() changeOrigin {
+	if c.origin == nil {
+		return changeOrigin{}
+	}
+	return *c.origin
 }
 
 // Clone returns a copy of the change with bytes of its own.
 func (c Change) Clone() Change {
-	c.Document, c.Previous, c.metadataKey = bytes.Clone(c.Document), bytes.Clone(c.Previous), bytes.Clone(c.metadataKey)
+	c.Document, c.Previous = bytes.Clone(c.Document), bytes.Clone(c.Previous)
+	if origin := c.originOrNone(); origin.metadataKey != nil {
+		origin.metadataKey = bytes.Clone(origin.metadataKey)
+		c.origin = &origin
+	}
 	return c
 }
 
@@ -80,13 +100,15 @@ func (c Change) Decode(v any) error {
 	return nil
 }
 
-// changeOf returns a feed change as a handler gets it. Its bytes are those of the
-// page.
-func (f *Function) changeOf(c *feed.Change, seq int64, keyPaths []string) Change {
+// changeOf returns a feed change as a handler gets it, with the same bytes. origin is
+// that of changes without metadata.
+func (f *Function) changeOf(c *feed.Change, seq int64, origin *changeOrigin) Change {
+	if c.ID != "" || c.Item.PartitionKey != nil {
+		origin = &changeOrigin{keyPaths: origin.keyPaths, metadataID: c.ID, metadataKey: c.Item.PartitionKey}
+	}
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,
-		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(),
-		metadataID: c.ID, metadataKey: c.Item.PartitionKey, keyPaths: keyPaths, seq: seq,
+		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, seq: seq,
 	}
 	if change.Operation == "" {
 		change.Operation = Upsert
@@ -95,18 +117,4 @@ func (f *Function) changeOf(c *feed.Change, seq int64, keyPaths []string) Change
 		}
 	}
 	return change
-}
-
-// copyTo moves the bytes of a change to the end of a buffer, which must have room
-// for them.
-func (c *Change) copyTo(buffer []byte) []byte {
-	for _, part := range []*json.RawMessage{&c.Document, &c.Previous, &c.metadataKey} {
-		if *part == nil {
-			continue
-		}
-		from := len(buffer)
-		buffer = append(buffer, *part...)
-		*part = json.RawMessage(buffer[from:len(buffer):len(buffer)])
-	}
-	return buffer
 }

@@ -39,11 +39,11 @@ type DeadLetter struct {
 
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
-	c := Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, metadataKey: json.RawMessage(d.Key)}
+	origin := &changeOrigin{metadataKey: json.RawMessage(d.Key)}
 	if d.Operation != Upsert && d.Document == nil {
-		c.metadataID = d.DocumentID
+		origin.metadataID = d.DocumentID
 	}
-	return c
+	return Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, origin: origin}
 }
 
 // DeadLetterSource is a function on one monitored container. Functions of one name on

@@ -62,15 +62,14 @@ func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error
 
 // deadLetter makes the dead letter of a change.
 func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
-	keyPaths := w.leases.Monitored().PartitionKey.Paths
 	key := w.keyOf(c)
-	change := w.function.changeOf(&c.Change, c.Seq, keyPaths).Clone()
+	change := w.function.changeOf(&c.Change, c.Seq, w.feedOrigin).Clone()
 	of := w.function.DeadLetterSource()
 	d := DeadLetter{
 		ID:       w.deadLetterID(c, key),
 		Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
-		DocumentID: c.DocumentID(), DocumentKey: change.metadataKey, Written: change.Time,
+		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
 		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,
 	}
 	if l.Cause != nil {

@@ -182,7 +182,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	var first *cosmos.Page
 	var idle bool
 	var err error
-	if !superseded {
+	if !superseded && !l.Retiring() {
 		first, idle, err = r.peekFeed(ctx, l)
 	}
 	if idle || first != nil {

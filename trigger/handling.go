@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 // callHandler calls the handler once with changes of one lane and returns its verdict.
 func (w *rangeWorker) callHandler(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
 	b := w.batch(items, attempt)
+	if w.function.ReuseBuffers {
+		defer w.reuseChanges(b.Changes)
+	}
 	began := time.Now()
 	w.rangeStats.callBegins(lane)
 	err := w.invokeHandler(held, b)
@@ -64,25 +68,38 @@ func verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	return v
 }
 
-// batch makes the argument of a handler call. Unless the function reuses buffers,
-// the bytes are copied, as those of the page are used again after the call.
+// batch makes the argument of a handler call. The bytes are those of the page.
 func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
-	keyPaths := w.leases.Monitored().PartitionKey.Paths
-	changes := make([]Change, len(items))
-	size := 0
+	changes := w.newChanges(len(items))
 	for i, c := range items {
-		changes[i] = w.function.changeOf(&c.Change, c.Seq, keyPaths)
-		size += c.Size()
-	}
-	if !w.function.ReuseBuffers {
-		buffer := make([]byte, 0, size)
-		for i := range changes {
-			buffer = changes[i].copyTo(buffer)
-		}
+		changes[i] = w.function.changeOf(&c.Change, c.Seq, w.feedOrigin)
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),
 		checkpoint: new(atomic.Bool),
+	}
+}
+
+// changeSlices holds slices of batches whose handlers have returned.
+var changeSlices sync.Pool
+
+// newChanges returns n changes to fill in. They are the handler's, which may keep them,
+// unless the function reuses buffers.
+func (w *rangeWorker) newChanges(n int) []Change {
+	if w.function.ReuseBuffers {
+		if reused, _ := changeSlices.Get().(*[]Change); reused != nil && cap(*reused) >= n {
+			return (*reused)[:n]
+		}
+	}
+	return make([]Change, n)
+}
+
+// reuseChanges takes back the changes of a call that has ended, unless a call was left
+// behind: it may still read them.
+func (w *rangeWorker) reuseChanges(changes []Change) {
+	if !w.rangeStats.hasHungCall() {
+		clear(changes)
+		changeSlices.Put(&changes)
 	}
 }
 

@@ -40,8 +40,9 @@ type Function struct {
 	Filter Filter
 	// StartFrom is the position of a range without a checkpoint; by default now.
 	StartFrom Start
-	// ReuseBuffers lends a batch's bytes to the handler, instead of copying them:
-	// they are valid until the handler returns, and [Change.Clone] keeps them.
+	// ReuseBuffers lends a batch to the handler: its changes and their bytes are valid
+	// until the handler returns, then the memory is used for later pages, and
+	// [Change.Clone] keeps a change. By default they are the handler's.
 	ReuseBuffers bool
 	// MaxItemsPerInvocation is the page size in requests, and so the default size
 	// of a batch: 100. A page is longer if a transaction does not fit, because the

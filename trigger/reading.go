@@ -37,7 +37,11 @@ func (w *rangeWorker) newReader() *feed.Reader {
 // no host runs would be skipped.
 func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	if w.superseded {
-		return "", errSuperseded
+		if still, err := w.held.StillSuperseded(ctx); err != nil {
+			return "", err
+		} else if still {
+			return "", errSuperseded
+		}
 	}
 	if begun, err := w.held.SplitBegun(ctx); err != nil {
 		return "", err

@@ -457,7 +457,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, list
 	if listed != nil {
 		index = listed.index
 	}
-	held, err := r.leases.Acquire(ctx, r.stop.requests, l, index)
+	held, err := r.leases.Acquire(ctx, r.stop.requests, l, index, superseded)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type rangeWorker struct {
 	passes        filterTest
 	leases        *lease.Set
 	feedSource    *feed.Source
+	feedOrigin    *changeOrigin // of changes without metadata
 	held          *lease.Held
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
@@ -58,6 +59,7 @@ func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
 		host: r.host, function: r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
+		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: r.stop,
 		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 	}
@@ -139,7 +141,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		stopReading(err)
 	}
 	for page := range pages { // read, but not delivered
-		w.releasePage(page)
+		w.releasePage(page, false)
 	}
 	reader.Wait()
 	if err == nil || errors.Is(err, delivery.ErrLeftAside) && errors.Is(readErr, lease.ErrSplit) {
@@ -249,9 +251,11 @@ func (w *rangeWorker) retireLease(ctx context.Context, children []*lease.Lease) 
 }
 
 // releasePage takes back a page whose changes are finished, or will not be delivered.
-func (w *rangeWorker) releasePage(page *feed.Page) {
-	if w.function.ReuseBuffers && w.rangeStats.hasHungCall() {
-		w.host.pageBudget.ForgetPage(page, &w.reservedBytes) // the call that was left behind may still read the bytes
+// If it was handed over, the handler may keep its bytes, unless they were only lent. A
+// call that was left behind may still read what was lent to it.
+func (w *rangeWorker) releasePage(page *feed.Page, handedOver bool) {
+	if handedOver && (!w.function.ReuseBuffers || w.rangeStats.hasHungCall()) {
+		w.host.pageBudget.ForgetPage(page, &w.reservedBytes)
 		return
 	}
 	w.host.pageBudget.ReleasePage(page, &w.reservedBytes)

@@ -38,6 +38,10 @@ func newAppCommand() *cobra.Command {
 settings and documents for development, and a workflow for GitHub. DIR must be
 new or empty. The name of the directory becomes the name of the app.
 
+The template minimal is all of that. The others add the files of a platform:
+azd those of Azure Functions with its resources, container those of Kubernetes
+and Container Apps, and lambda those of AWS Lambda.
+
 The module of Halley has no public path yet, so go.mod replaces it by the
 directory of its source.`,
 		Args: cobra.ExactArgs(1),

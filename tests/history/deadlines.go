@@ -94,6 +94,10 @@ func (c *checker) works(host string) bool {
 	return c.up[host] && !stops
 }
 
+// sameName reports whether two hosts are different processes of one name. A request
+// names its host, so each of them may take the lease that is released to the other.
+func (c *checker) sameName(a, b string) bool { return c.names[a] != "" && c.names[a] == c.names[b] }
+
 // judgeDeadlines judges the transitions that are late when an event happens.
 func (c *checker) judgeDeadlines() {
 	for lid, h := range c.handovers {
@@ -128,7 +132,7 @@ func (c *checker) read(e Event) {
 		c.pageRead(e)
 		return
 	}
-	if h, found := c.handovers[e.lid()]; found && h.to == e.Host {
+	if h, found := c.handovers[e.lid()]; found && (h.to == e.Host || c.sameName(h.to, e.Host)) {
 		c.handedOver(e.lid(), h)
 	}
 	if r, found := c.resumes[e.lid()]; found && r.owner == e.Host {

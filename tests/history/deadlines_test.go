@@ -49,6 +49,13 @@ func (s *story) later(d time.Duration) *story {
 
 func TestTransitionsArePrompt(t *testing.T) {
 	released := func() *story { return pair().lease(Request, "y", 1, 0).lease(Release, "x", 1, 0) }
+	// Host "y", whose name is "b", requests the lease; "z" acquires it.
+	shared := func(name string) *story {
+		s := newStory().host(Started, "x").add(Event{Kind: Host, Op: Started, Host: "y", Owner: "b"})
+		s.add(Event{Kind: Host, Op: Started, Host: "z", Owner: name})
+		s.lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0).lease(Request, "y", 1, 0).lease(Release, "x", 1, 0)
+		return s.lease(Acquire, "z", 2, 0).at(200 * time.Millisecond)
+	}
 	throttled := func() *story { return pair().fault(FeedThrottled, "all", 20*time.Second) }
 	for _, test := range []struct {
 		name string
@@ -67,6 +74,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"requester never reads", released().later(time.Minute), []Rule{PromptHandover}},
 		{"requester was cut off", pair().fault("partition", "y", 10*time.Second).lease(Request, "y", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
 		{"requester was cut off afterwards", released().fault("partition", "y", 10*time.Second).at(100 * time.Millisecond).later(time.Minute), nil},
+		{"another process of the requester's name reads at once", shared("b").reads("z").at(500 * time.Millisecond).later(time.Minute), nil},
+		{"a host of another name reads at once", shared("c").reads("z").at(500 * time.Millisecond).later(time.Minute), []Rule{PromptHandover}},
 		{"requester died", released().host(Killed, "y").at(100 * time.Millisecond).later(time.Minute), nil},
 		{"released without a request", pair().lease(Release, "x", 1, 0).later(time.Minute), nil},
 

@@ -16,6 +16,7 @@ type fleet struct {
 	calm    bool
 
 	known    map[string]bool      // hosts that have started
+	names    map[string]string    // the owner name of a host
 	stopping map[string]time.Time // since when, by host
 	troubled map[string]time.Time // until when, by host; "" is all hosts
 	resumed  time.Time            // the end of the last throttle of the feed that is over
@@ -31,7 +32,7 @@ type orphan struct {
 func newFleet() fleet {
 	return fleet{
 		up: map[string]bool{}, orphans: map[string]orphan{},
-		known: map[string]bool{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{}, deaths: map[Ref]int{},
+		known: map[string]bool{}, names: map[string]string{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{}, deaths: map[Ref]int{},
 	}
 }
 
@@ -39,7 +40,7 @@ func (c *checker) host(e Event) {
 	c.changed = e.Time
 	switch e.Op {
 	case Started:
-		c.up[e.Host], c.known[e.Host] = true, true
+		c.up[e.Host], c.known[e.Host], c.names[e.Host] = true, true, e.Owner
 	case Stopping:
 		c.stopping[e.Host] = e.Time
 	case Stopped:

@@ -27,6 +27,7 @@ type lease struct {
 	requester string    // the host that wrote it
 	resisted  bool      // its owner has renewed it for an expiration since
 	written   time.Time // when its owner last wrote it
+	acquired  time.Time // when it was last acquired
 	orderly   bool      // its last owner released it
 }
 
@@ -186,7 +187,8 @@ func (c *checker) create(e Event) {
 		}
 	}
 	for token, p := range parents {
-		if !p.tombstone && (p.tampered == 0 && e.Epoch <= p.epoch || !tampered && e.Position < p.position) {
+		// A request of an earlier owner may arrive after the parent was acquired again.
+		if !p.tombstone && !e.Sent.Before(p.acquired) && (p.tampered == 0 && e.Epoch <= p.epoch || !tampered && e.Position < p.position) {
 			c.violate(Monotone, "lease %q was created with epoch %d at %d below %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
 		}
 	}
@@ -251,6 +253,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	if e.Epoch <= l.epoch {
 		c.violate(Monotone, "lease %q was acquired with epoch %d, it had %d", e.Range, e.Epoch, l.epoch)
 	}
+	l.acquired = e.Time
 	if c.calm && !c.limits.Drains {
 		c.violate(Churn, "lease %q was acquired by %q from %q although there were no faults", e.Range, e.Host, l.host)
 	}

@@ -147,6 +147,8 @@ func TestCheckOfLeasesAndCalls(t *testing.T) {
 		{"handled again although checkpointed", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
 			lease(Acquire, "y", 2, 1).call("y", 2, Handled, 1), []Rule{Duplicates}},
 
+		{"child by a request that left before its parent was acquired", begun().lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0).
+			part("1", "", "80", Create, "x", 2, 0).sent(5*time.Second).part("2", "80", "FF", Create, "y", 3, 0).lease(Retire, "y", 2, 0), nil},
 		{"split", begun().part("1", "", "80", Create, "x", 2, 0).part("2", "80", "FF", Create, "x", 2, 0).lease(Retire, "x", 1, 0).
 			add(Event{Kind: Calm}), nil},
 		{"parent first", begun().lease(Retire, "x", 1, 0).part("1", "", "80", Create, "x", 2, 0), []Rule{Coverage, Coverage, Coverage}},

@@ -96,13 +96,13 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/progress.go", "feed.QuotedLSN(o.changes[n].lsnBefore)", "feed.QuotedLSN(o.changes[n].lsn)"},
+		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(o.items[n].lsnBefore)", "feed.QuotedLSN(o.items[n].LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "innerNamed: !p.isMerged && feed.NamesLSNs(page),", "innerNamed: len(page.Items) > 0,"},
+		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && feed.NamesLSNs(page)", "n, n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},
@@ -130,13 +130,19 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "if err := h.ConfirmOwnership(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
 	}},
 	{"ancestor-counts-as-child", "only leases inside the parent cover its children", []edit{
-		{"trigger/internal/lease/held.go", "NewIndex(all).leasesInside(parent)", `NewIndex(all).leasesInside(newKeysLease(Span{"", "FF"}, ""))`},
+		{"trigger/internal/lease/held.go", "index.leasesInside(parent)", `index.leasesInside(newKeysLease(Span{"", "FF"}, ""))`},
 	}},
 	{"parent-deleted-first", "the leases cover every key at every moment", []edit{
-		{"trigger/internal/lease/held.go", "inside, highest := NewIndex(all).leasesInside(parent)", "_ = h.store.deleteLease(ctx, h.lease)\n\tinside, highest := NewIndex(all).leasesInside(parent)"},
+		{"trigger/internal/lease/held.go", "inside, highest := index.leasesInside(parent)", "_ = h.store.deleteLease(ctx, h.lease)\n\tinside, highest := index.leasesInside(parent)"},
 	}},
 	{"child-epoch-of-its-parent", "a sink that fences by epoch accepts children and refuses late writes of their parent", []edit{
 		{"trigger/internal/lease/held.go", "setEpoch(missing, highest+1)", "setEpoch(missing, highest-1)"},
+	}},
+	{"child-retired-while-its-parent-splits", "a child that its parent's owner counts on is kept", []edit{
+		{"trigger/internal/lease/index.go", " || !o.splitting()", " || true"},
+	}},
+	{"counts-on-a-retiring-child", "a split does not count on a lease that its owner is about to retire", []edit{
+		{"trigger/internal/lease/held.go", "if o := index.retiringInside(parent); o != nil {", "if o := index.retiringInside(parent); o != nil && false {"},
 	}},
 	{"child-overwrites", "the first creation of a child is not overwritten", []edit{
 		{"trigger/internal/lease/store.go", "s.container.Create(ctx, s.newKey(id), doc)", "s.container.Upsert(ctx, s.newKey(id), doc)"},
@@ -228,7 +234,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
 	}},
 	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
-		{"trigger/internal/delivery/progress.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
+		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
 		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
@@ -323,8 +329,11 @@ var delivery = []mutant{
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
 	}},
-	{"shared-bytes", "each attempt gets unmodified bytes of the feed", []edit{
-		{"trigger/change.go", "*part = json.RawMessage(buffer[from:len(buffer):len(buffer)])", "*part = (*part)[: len(buffer)-from : len(buffer)-from]"},
+	{"kept-bytes-reused", "a handler may keep its changes", []edit{
+		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},
+	}},
+	{"lent-bytes-reused-early", "changes that are lent stay as they are until the handler returns", []edit{
+		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
 		{"trigger/internal/feed/budget.go", "if by.bytes == 0 || b.usedBytes+size <= b.byteLimit {", "if b.usedBytes >= 0 {"},

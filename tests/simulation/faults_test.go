@@ -40,7 +40,7 @@ const (
 	slow      class = "handler slow"          // longer than the lease expiration
 	poison    class = "poison document"       // fails a number of calls with the document; the rate is per document
 	deadly    class = "deadly document"       // ends the process of each host that delivers it; the rate is per document
-	mutating  class = "handler mutates"       // overwrites the bytes of its batch, then fails
+	keeping   class = "handler keeps"         // keeps its changes, if it may, then fails
 	partly    class = "handler fails in part" // names the changes that failed
 	skipping  class = "handler skips"         // tells Halley to give up the changes
 	sinkDown  class = "sink outage"           // every call of every host fails for a while; per hour

@@ -28,6 +28,7 @@ type call struct {
 	number  int64
 	batch   trigger.Batch
 	changes []history.Event
+	bytes   []string // of the documents, as they were when the call began
 	class   class
 	calm    bool // it began when all faults had ended
 	ends    chan error
@@ -43,6 +44,7 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 			p.w.t.Errorf("seed %d: document %q delivered: %v", p.w.swarm.seed, change.Document, err)
 			return err
 		}
+		c.bytes = append(c.bytes, string(change.Document))
 		c.changes = append(c.changes, history.Event{
 			Kind: history.Delivery, Key: d.Key, Seq: d.Seq, ID: d.ID, LSN: change.LSN,
 			Host: p.name, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
@@ -51,12 +53,20 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 	if !c.begin() {
 		return errCut
 	}
-	if c.class == mutating {
-		for _, change := range b.Changes {
-			clear(change.Document)
+	return c.wait(ctx)
+}
+
+// checkBytes records a violation if a document that the handler has is not as it was when
+// the call began.
+func (c *call) checkBytes() {
+	for i, change := range c.batch.Changes {
+		if string(change.Document) != c.bytes[i] {
+			c.p.w.violations = append(c.p.w.violations, history.Violation{
+				Rule: unchanged, Text: fmt.Sprintf("document %q has become %q (call %s)", c.bytes[i], change.Document, c.id),
+			})
+			return
 		}
 	}
-	return c.wait(ctx)
 }
 
 // begin records the call and decides its end.
@@ -142,6 +152,7 @@ func (c *call) end() {
 	if c.p.killed || c.abandoned() {
 		return
 	}
+	c.checkBytes()
 	if c.class == deadly {
 		w.kill(c.p)
 		return
@@ -149,7 +160,7 @@ func (c *call) end() {
 	verdict, err := history.Handled, error(nil)
 	var refusals []history.Ref
 	switch c.class {
-	case failing, panicking, poison, mutating, sinkDown:
+	case failing, panicking, poison, keeping, sinkDown:
 		verdict, err = history.Failed, errOnPurpose
 	case skipping:
 		verdict, err = history.Failed, trigger.Skip(errOnPurpose)
@@ -159,6 +170,9 @@ func (c *call) end() {
 	}
 	if err == nil && w.swarm.dice(c.id).chance("checkpoint", 0.5) {
 		c.batch.Checkpoint()
+	}
+	if c.class == keeping && !w.swarm.function.ReuseBuffers {
+		w.kept = append(w.kept, c)
 	}
 	ended := c.ended(verdict)
 	ended.Failed = refusals

@@ -140,6 +140,10 @@ const graceful history.Rule = "graceful stop"
 // twice, and when all are replayed, the store is empty.
 const intact history.Rule = "dead letters"
 
+// unchanged is a promise about the changes that a handler gets: they stay as they are until
+// it returns, and for ever unless the function reuses buffers.
+const unchanged history.Rule = "bytes of changes"
+
 // finishWork runs the hosts until all changes are delivered, checks that no lease
 // changes its owner afterwards, and stops the hosts gracefully.
 func (w *world) finishWork() {
@@ -150,6 +154,9 @@ func (w *world) finishWork() {
 		}
 		w.advance(time.Now().Add(time.Minute))
 		w.measure(time.Minute)
+	}
+	for _, c := range w.kept {
+		c.checkBytes()
 	}
 	w.ending = true
 	began := time.Now()

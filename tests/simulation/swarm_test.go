@@ -70,7 +70,7 @@ var menu = []struct {
 	{slow, []float64{0.005, 0.02}},
 	{poison, []float64{0.002, 0.01}},
 	{deadly, []float64{0.0005, 0.002}},
-	{mutating, []float64{0.01, 0.05}},
+	{keeping, []float64{0.01, 0.05}},
 	{partly, []float64{0.01, 0.1}},
 	{skipping, []float64{0.002, 0.01}},
 	{sinkDown, []float64{0.5}},
@@ -111,7 +111,7 @@ var operations = []struct {
 // these.
 var mild = map[class]bool{
 	killedBefore: true, killedAfter: true, kill: true, stop: true, stopSoon: true, scale: true,
-	failing: true, panicking: true, mutating: true, poison: true, partly: true, skipping: true,
+	failing: true, panicking: true, keeping: true, poison: true, partly: true, skipping: true,
 }
 
 // newSwarm draws the configuration of a seed.
@@ -218,6 +218,7 @@ func drawFunction(d dice) trigger.Function {
 		RetryMaxAge:    one(d, "age", 0, 0, 2*time.Minute+809),
 		MaxAhead:       one(d, "ahead", 0, 0, 0, 5, 50),
 		BlockKeys:      d.chance("park keys", 0.3),
+		ReuseBuffers:   d.chance("reuse buffers", 0.4),
 		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
 		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
 			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
@@ -299,7 +300,7 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 }
 
 // callClasses in the order in which a share of 1 is divided among them.
-var callClasses = []class{failing, panicking, hanging, outliving, slow, mutating, partly, skipping}
+var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping}
 
 // poisonous reports whether a change fails in every host: for ever if there is a
 // dead letter store, else for some attempts.

@@ -59,6 +59,7 @@ type world struct {
 	bootstrapped bool
 	violations   []history.Violation // those that the history cannot show
 	letters      []trigger.DeadLetter
+	kept         []*call // their handlers have kept their changes
 
 	mu       sync.Mutex // guards the fields that goroutines of hosts use
 	arrivals []item

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,9 @@ const (
 	// maxPooled bounds the capacity of a buffer that is kept for reuse, in
 	// bytes.
 	maxPooled = 8 << 20
+
+	// minRead is the first capacity for a body of unknown length, in bytes.
+	minRead = 4 << 10
 )
 
 // buffer holds the body of an answer. It has one owner at a time: the call that
@@ -23,6 +27,7 @@ const (
 type buffer struct {
 	bytes []byte
 	items []Item     // of a feed page; slices of bytes
+	spare []byte     // receives bodies of unknown length while bytes has no capacity
 	pool  *sync.Pool // to return the buffer to; nil if it is not reused
 }
 
@@ -35,8 +40,17 @@ func newBuffer(pool *sync.Pool) *buffer {
 	return &buffer{pool: pool}
 }
 
+// releaseItems returns the buffer without its bytes, which stay valid for the documents
+// that were taken from them.
+func (b *buffer) releaseItems() {
+	if b != nil {
+		b.bytes = nil
+		b.release()
+	}
+}
+
 func (b *buffer) release() {
-	if b == nil || b.pool == nil || cap(b.bytes) > maxPooled {
+	if b == nil || b.pool == nil || cap(b.bytes)+cap(b.spare) > maxPooled {
 		return
 	}
 	clear(b.items)
@@ -62,19 +76,34 @@ func (b *buffer) read(resp *http.Response) error {
 	return b.readUnbounded(resp.Body)
 }
 
-func (b *buffer) readUnbounded(body io.Reader) error {
+// readUnbounded reads a body of unknown length. If a feed page has no bytes to reuse,
+// it allocates as many as the body has: documents that are kept hold all of them.
+func (b *buffer) readUnbounded(body io.Reader) (err error) {
+	if b.pool == nil || cap(b.bytes) > 0 {
+		b.spare = nil
+		b.bytes, err = appendAll(b.bytes, body)
+		return err
+	}
+	b.spare, err = appendAll(b.spare[:0], body)
+	b.bytes = bytes.Clone(b.spare)
+	return err
+}
+
+func appendAll(to []byte, body io.Reader) ([]byte, error) {
 	for {
-		if len(b.bytes) > maxBody {
-			return errTooLarge
+		if len(to) > maxBody {
+			return to, errTooLarge
 		}
-		b.bytes = slices.Grow(b.bytes, 64<<10)
-		n, err := body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
-		b.bytes = b.bytes[:len(b.bytes)+n]
+		if len(to) == cap(to) {
+			to = slices.Grow(to, max(len(to), minRead)) // doubles it
+		}
+		n, err := body.Read(to[len(to):cap(to)])
+		to = to[:len(to)+n]
 		if err == io.EOF {
-			return nil
+			return to, nil
 		}
 		if err != nil {
-			return err
+			return to, err
 		}
 	}
 }

@@ -169,6 +169,14 @@ func (p *Page) Release() {
 	p.buffer, p.Items = nil, nil
 }
 
+// ReleaseItems is Release for a page whose documents were handed on: the slice Items is
+// reused, and the bytes belong to the documents, which stay valid. They keep each other
+// in memory.
+func (p *Page) ReleaseItems() {
+	p.buffer.releaseItems()
+	p.buffer, p.Items = nil, nil
+}
+
 // ReadFeed reads one page. 410/1002 and 410/1007 mean that the range was split
 // or merged: call [Container.Ranges]. 410/1000 and 400/1024 mean that the
 // container was deleted and created again, so the continuation is not valid for

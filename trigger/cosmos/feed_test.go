@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -216,6 +217,40 @@ func TestReleasedBufferIsReused(t *testing.T) {
 	}
 	if got := string(kept.Items[3].Document); got != want {
 		t.Errorf("a page that was not released changed to %s", got)
+	}
+}
+
+// After ReleaseItems the bytes belong to the documents, and take no more room than the
+// body, however its length was announced.
+func TestDocumentsOutliveReleasedItems(t *testing.T) {
+	for _, announced := range []bool{false, true} {
+		body := string(feedPage(10, 100))
+		s := newService(t)
+		s.answer = func(int, *http.Request) (*http.Response, error) {
+			answer := ok(body)()
+			if !announced {
+				answer.ContentLength = -1
+			}
+			return answer, nil
+		}
+		c := s.container()
+		var kept []json.RawMessage
+		for range 5 {
+			page, err := c.ReadFeed(context.Background(), FeedRequest{Range: wholeRange})
+			if err != nil || len(page.Items) != 10 {
+				t.Fatal(err)
+			}
+			if room := cap(page.buffer.bytes); room > len(body)+len(body)/4 {
+				t.Errorf("a body of %d bytes has room for %d", len(body), room)
+			}
+			kept = append(kept, page.Items[3].Document)
+			page.ReleaseItems()
+		}
+		for i, document := range kept[1:] {
+			if !json.Valid(document) || &document[0] == &kept[i][0] {
+				t.Errorf("a page whose documents were handed on was used again: %s", document)
+			}
+		}
 	}
 }
 

@@ -37,8 +37,9 @@ type laneShared struct {
 // further page is taken.
 const maxAsideBytes = 4 << 20
 
-// takePage takes in a page and numbers its changes. Those that do not pass the filter
-// are as if they were not in the page, except for its position.
+// takePage takes in a page and numbers its changes, which belong to the progress. Those
+// that do not pass the filter are as if they were not in the page, except for its
+// position.
 func (s *laneShared) takePage(page *feed.Page) []Item {
 	items := s.progress.addPage(page, s.filterPage(page))
 	if len(page.Items) > 0 {
@@ -51,7 +52,7 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 		}
 	}
 	if len(items) == 0 {
-		s.calls.ReleasePage(page)
+		s.calls.ReleasePage(page, false)
 	}
 	s.finishItems(nil) // a page without changes is finished at once
 	return items
@@ -120,7 +121,7 @@ func (s *laneShared) chargeBytes(n int) {
 
 func (s *laneShared) releasePages(pages []*feed.Page) {
 	for _, page := range pages {
-		s.calls.ReleasePage(page)
+		s.calls.ReleasePage(page, true)
 	}
 }
 

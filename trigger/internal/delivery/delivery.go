@@ -78,8 +78,9 @@ type Calls struct {
 	ChargeBytes func(bytes int)
 	// MadeProgress says that a page with changes is finished.
 	MadeProgress func()
-	// ReleasePage takes back a page whose bytes are not needed any more.
-	ReleasePage func(page *feed.Page)
+	// ReleasePage takes back a page whose bytes delivery does not need any more.
+	// handedOver says that the handler may have been called with them.
+	ReleasePage func(page *feed.Page, handedOver bool)
 	// CountFiltered is told the number of changes of a page that do not pass the filter.
 	CountFiltered func(changes int)
 	// DeadLettered is told of each change that is durable in the store.
@@ -96,26 +97,12 @@ type Calls struct {
 // AllLanes stands for the range as a whole in [Calls].
 const AllLanes = -1
 
-// Item is a change on its way through the delivery of its range.
-type Item struct {
-	feed.Change
-	Seq int64 // counts the changes that this owner has read, from 1
-
-	inPage        *openPage
-	pageIndex     int
-	resumedRecord *retryRecord // history of a group of an earlier owner that begins here, or nil
-
-	hasKey      bool   // Key and orderKey are known
-	orderKey    uint64 // see laneShared.keyOf
-	detached    bool   // it is finished, or has bytes of its own
-	copiedBytes int    // size of these bytes
-}
-
 // Delivery delivers the changes of one leased range, from its acquisition to its
 // release. One worker owns it.
 type Delivery struct {
 	*laneShared
-	lanes []*lane
+	lanes    []*lane
+	laneEnds []int // of sortByLane; the goroutine that takes pages owns it
 }
 
 // New returns a delivery. A nil store means that the function has none.
@@ -135,9 +122,11 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 			announcing: c.Announce, endsAt: int64(c.MaxAhead + c.PageItems),
 		},
 		changed: make(chan struct{}, 1),
-	}}
+	}, laneEnds: make([]int, c.Lanes)}
+	alreadyOver := make(chan time.Time)
+	close(alreadyOver)
 	for i := range c.Lanes {
-		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i})
+		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver})
 	}
 	return d
 }
@@ -185,17 +174,38 @@ func (d *Delivery) dispatchNext(ctx context.Context, inboxes []*inbox, pages <-c
 		return false
 	}
 	items := d.takePage(page)
-	shares := make([][]*Item, len(inboxes))
-	for i := range items {
-		at := d.laneOf(&items[i])
-		shares[at] = append(shares[at], &items[i])
+	if len(items) == 0 {
+		return true
 	}
-	for i, share := range shares {
-		if len(share) > 0 {
-			inboxes[i].put(share)
+	begin, pointers := 0, items[0].inPage.pointers
+	for lane, end := range d.sortByLane(items, pointers) {
+		if end > begin {
+			inboxes[lane].put(pointers[begin:end:end])
 		}
+		begin = end
 	}
 	return true
+}
+
+// sortByLane points at the changes of a page, those of each lane together and in order.
+// It returns where the lanes end, until the next call.
+func (d *Delivery) sortByLane(items []Item, pointers []*Item) (ends []int) {
+	ends = d.laneEnds
+	clear(ends)
+	for i := range items {
+		if next := d.laneOf(&items[i]) + 1; next < len(ends) {
+			ends[next]++
+		}
+	}
+	for lane := 1; lane < len(ends); lane++ {
+		ends[lane] += ends[lane-1]
+	}
+	for i := range items { // a lane's end is its beginning so far
+		lane := d.laneOf(&items[i])
+		pointers[ends[lane]] = &items[i]
+		ends[lane]++
+	}
+	return ends
 }
 
 // nextPage receives a page as soon as the limits of reading allow. A value that is
@@ -238,11 +248,14 @@ func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
 			return nil, open, err
 		}
 		items := d.takePage(page)
-		all := make([]*Item, len(items))
+		if len(items) == 0 {
+			return nil, true, nil
+		}
+		all := items[0].inPage.pointers
 		for i := range items {
 			all[i] = &items[i]
 		}
-		return all, true, nil
+		return all[:len(all):len(all)], true, nil
 	}
 }
 

@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -66,7 +67,7 @@ func (r *testRange) delivery() *Delivery {
 		WriteSoon:       func() {},
 		ChargeBytes:     func(n int) { r.mu.Lock(); r.charged += n; r.mu.Unlock() },
 		MadeProgress:    func() {},
-		ReleasePage:     func(*feed.Page) { r.mu.Lock(); r.released++; r.mu.Unlock() },
+		ReleasePage:     r.releasePage,
 		CountFiltered:   func(n int) { r.mu.Lock(); r.filtered += n; r.mu.Unlock() },
 		DeadLettered:    r.deadLettered,
 		ReportProblem:   func(int, error) {},
@@ -92,10 +93,35 @@ func (r *testRange) deliver(d *Delivery, pages []*feed.Page) error {
 	return d.Run(r.t.Context(), r.t.Context(), source)
 }
 
+// releasePage overwrites a page, as the next one that uses its memory would: a change
+// that still needs it is then no document any more.
+func (r *testRange) releasePage(page *feed.Page, _ bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released++
+	for i := range page.Items {
+		for j := range page.Items[i].Document {
+			page.Items[i].Document[j] = '#'
+		}
+	}
+	clear(page.Items)
+}
+
+// checkBytes wants the documents of a call to be whole.
+func (r *testRange) checkBytes(items []*Item) {
+	for _, c := range items {
+		if !json.Valid(c.Document) {
+			r.t.Errorf("the document of change %d is %q", c.Seq, c.Document)
+		}
+	}
+}
+
 func (r *testRange) callHandler(_ context.Context, _ int, items []*Item, attempt int) Verdict {
+	r.checkBytes(items)
 	r.begin(items)
 	time.Sleep(r.call)
 	err := r.handle(items, attempt)
+	r.checkBytes(items)
 	v := Verdict{Outcome: Handled}
 	var partial *partialError
 	switch {

@@ -19,9 +19,14 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
 
+// put passes changes on. The slice must have no room behind them.
 func (b *inbox) put(items []*Item) {
 	b.mu.Lock()
-	b.items = append(b.items, items...)
+	if len(b.items) == 0 {
+		b.items = items
+	} else {
+		b.items = append(b.items, items...)
+	}
 	b.mu.Unlock()
 	b.notify()
 }

@@ -18,6 +18,7 @@ type lane struct {
 	oldestArrival time.Time // of the fresh changes
 	lastArrival   time.Time // of any changes
 	sourceClosed  bool      // no more changes come in
+	alreadyOver   <-chan time.Time
 	aside         aside
 	sink          sinkHealth
 	retryNext     bool // retries and fresh batches alternate: the next call is a retry, if one is due
@@ -80,10 +81,8 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (*group, error) {
 
 // takeArrived takes changes that have arrived, until a batch is full.
 func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
-	over := make(chan time.Time)
-	close(over)
 	for !l.sourceClosed && !l.batchIsFull() {
-		if err := l.receive(ctx, from, over); errors.Is(err, errTimeOver) {
+		if err := l.receive(ctx, from, l.alreadyOver); errors.Is(err, errTimeOver) {
 			return nil
 		} else if err != nil {
 			return err
@@ -143,7 +142,11 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 	if len(l.freshItems) == 0 {
 		l.oldestArrival = l.lastArrival
 	}
-	l.freshItems = append(l.freshItems, l.withoutWaiting(more)...)
+	if free := l.withoutWaiting(more); len(l.freshItems) == 0 {
+		l.freshItems = free
+	} else {
+		l.freshItems = append(l.freshItems, free...)
+	}
 	return nil
 }
 

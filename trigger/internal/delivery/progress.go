@@ -32,27 +32,6 @@ type progress struct {
 	requestedEnd string // position of the last manual checkpoint
 }
 
-// position is where a change is in the feed.
-type position struct {
-	lsn, timestamp int64
-	lsnBefore      int64 // of the last change of its page with a smaller LSN, filtered ones too; 0 if there is none
-}
-
-// openPage is a page with changes that are not finished. Changes that did not pass the
-// filter are not in it: they are finished from the start. Its bytes are released
-// before its end if the unfinished changes have bytes of their own.
-type openPage struct {
-	feedPage     *feed.Page // nil after its bytes were released
-	continuation string     // after the page, and after pages behind it of which no change passed the filter
-	changes      []position // of its changes, in order
-	filtered     int        // further changes of the page, and of pages behind it
-	seqBefore    int64      // sequence number of the last change before the page
-	unfinished   int
-	attached     int // unfinished changes that need the page's bytes
-	itemDone     []bool
-	innerNamed   bool // a position inside the page can be named, see feed.NamesLSNs
-}
-
 func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *progress {
 	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}}
 }
@@ -69,15 +48,13 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 		last.continuation, last.filtered = page.Continuation, last.filtered+filtered
 		return nil
 	}
-	o := &openPage{
-		continuation: page.Continuation, changes: make([]position, n), filtered: filtered, seqBefore: p.newestSeq, unfinished: n, attached: n,
-		itemDone: make([]bool, n), innerNamed: !p.isMerged && feed.NamesLSNs(page),
-	}
+	o := newOpenPage(n)
+	o.continuation, o.filtered, o.seqBefore = page.Continuation, filtered, p.newestSeq
+	o.unfinished, o.attached, o.innerNamed = n, n, !p.isMerged && feed.NamesLSNs(page)
 	if n > 0 {
 		o.feedPage = page
 	}
 	p.openPages = append(p.openPages, o)
-	items := make([]Item, n)
 	before, reached := int64(0), 0
 	for i, at := range passed {
 		for ; reached < at; reached++ {
@@ -85,12 +62,11 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 				before = lsn
 			}
 		}
-		item := page.Items[at]
 		p.newestSeq++
-		o.changes[i] = position{item.LSN, item.Timestamp, before}
-		items[i] = Item{Change: feed.Change{Item: item}, Seq: p.newestSeq, inPage: o, pageIndex: i}
+		c := &o.items[i]
+		c.Item, c.Seq, c.inPage, c.lsnBefore = page.Items[at], p.newestSeq, o, before
 	}
-	return items
+	return o.items
 }
 
 // finishItems marks changes as handled or dead-lettered, advances the prefix, and
@@ -101,10 +77,10 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 	defer p.mu.Unlock()
 	for _, c := range items {
 		o := c.inPage
-		if o.itemDone[c.pageIndex] {
+		if c.isFinished {
 			continue
 		}
-		o.itemDone[c.pageIndex] = true
+		c.isFinished = true
 		o.unfinished--
 		if !c.detached {
 			c.detached = true
@@ -124,9 +100,10 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 		if o.unfinished > 0 {
 			break
 		}
-		pageFinished = pageFinished || len(o.changes) > 0
+		pageFinished = pageFinished || len(o.items) > 0
 		p.filtered -= o.filtered
-		p.openPages = p.openPages[1:]
+		p.openPages = slices.Delete(p.openPages, 0, 1)
+		o.recycle()
 	}
 	p.endSeq = max(p.endSeq, seq)
 	if end != p.endPosition && !p.isBehind(end) {
@@ -145,17 +122,6 @@ func (p *progress) isBehind(position string) bool {
 	old, oldErr := strconv.ParseInt(strings.Trim(p.endPosition, `"`), 10, 64)
 	next, nextErr := strconv.ParseInt(strings.Trim(position, `"`), 10, 64)
 	return oldErr == nil && nextErr == nil && next < old
-}
-
-// detachOne says that one more change does not need the page's bytes. It returns the
-// page if no other change does. The progress's lock is held.
-func (o *openPage) detachOne() (released []*feed.Page) {
-	o.attached--
-	if o.attached > 0 || o.feedPage == nil {
-		return nil
-	}
-	released, o.feedPage = []*feed.Page{o.feedPage}, nil
-	return released
 }
 
 // detachItems gives unfinished changes bytes of their own. It returns the pages
@@ -234,30 +200,6 @@ func (p *progress) savePrefix(requested string, requestedSeq int64) {
 	}
 }
 
-// finishedPrefix counts the finished changes at the start of the page.
-func (o *openPage) finishedPrefix() int {
-	if o.unfinished == 0 {
-		return len(o.itemDone)
-	}
-	return slices.Index(o.itemDone, false)
-}
-
-// positionWithin names the last position before change n of the page, and counts the
-// changes before it. named is false if there is no such position. A
-// transaction shares one LSN and is never divided.
-func (o *openPage) positionWithin(n int) (position string, changes int, named bool) {
-	if n >= len(o.changes) {
-		return o.continuation, len(o.changes), true
-	}
-	for n > 0 && o.changes[n-1].lsn == o.changes[n].lsn {
-		n--
-	}
-	if n < 0 || !o.innerNamed || o.changes[n].lsnBefore == 0 {
-		return "", 0, false
-	}
-	return feed.QuotedLSN(o.changes[n].lsnBefore), n, true
-}
-
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.
 func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	p.mu.Lock()
@@ -265,8 +207,8 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	if len(p.openPages) == 0 || p.openPages[0].unfinished == 0 {
 		return 0, 0, false
 	}
-	first := p.openPages[0].changes[slices.Index(p.openPages[0].itemDone, false)]
-	return first.lsn, first.timestamp, true
+	first := &p.openPages[0].items[p.openPages[0].finishedPrefix()]
+	return first.LSN, first.Timestamp, true
 }
 
 // abandonPages returns all pages whose bytes are still held, when the worker ends.

@@ -55,13 +55,18 @@ func (b *Budget) ReservePage(ctx context.Context, p *Page, by *ReservedBytes) er
 
 // ReleasePage returns the bytes of a page to the budget and releases the page.
 func (b *Budget) ReleasePage(p *Page, by *ReservedBytes) {
-	b.ForgetPage(p, by)
+	b.releaseBytes(p, by)
 	p.Release()
 }
 
-// ForgetPage returns the bytes of a page to the budget, and leaves the page to the
-// garbage collector: a handler call that was left behind may still read it.
+// ForgetPage returns the bytes of a page to the budget, and leaves them to the garbage
+// collector: they belong to the handler that was called with them.
 func (b *Budget) ForgetPage(p *Page, by *ReservedBytes) {
+	b.releaseBytes(p, by)
+	p.ReleaseItems()
+}
+
+func (b *Budget) releaseBytes(p *Page, by *ReservedBytes) {
 	size := pageSize(p)
 	b.mu.Lock()
 	b.usedBytes -= size

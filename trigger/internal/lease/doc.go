@@ -6,7 +6,7 @@
 //	err := set.Prepare(ctx)                 // ensures that the leases exist
 //	leases, err := set.Candidates(ctx)      // one pass of the balancer
 //	for _, step := range set.Plan(leases, working) { … }
-//	held, err := set.Acquire(ctx, ctx, l, nil) // this host owns the range
+//	held, err := set.Acquire(ctx, ctx, l, nil, false) // this host owns the range
 //	go held.Run(ctx, stop)                  // writes checkpoints and renewals
 //	held.Advance(continuation, true)        // changes are handled
 //	err = held.Release(ctx)                 // after Run has returned

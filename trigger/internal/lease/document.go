@@ -49,6 +49,8 @@ const (
 	incarnationProperty  = "halley.incarnation" // owner name, "/", and a random text for each host process
 	expirationProperty   = "halley.expiration"  // expiration interval of the owner, Go syntax
 	tombstoneProperty    = "halley.tombstone"   // set if the account refused to delete the lease of a split range
+	splittingProperty    = "halley.splitting"   // set once the owner begins to create the leases that follow
+	retiringProperty     = "halley.retiring"    // set by an owner that has acquired the lease only to retire it
 	uncleanExitsProperty = "halley.deaths"      // consecutive owners that neither released the lease nor made progress, decimal
 
 	formerRetriesProperty = "halley.trouble" // replaced by RetriesProperty; removed at the next write
@@ -103,6 +105,12 @@ func (l *Lease) Epoch() int64 {
 // Tombstone reports whether the lease only marks a range that has split, because
 // the account refused to delete the document. No host acquires it.
 func (l *Lease) Tombstone() bool { return l.properties[tombstoneProperty] != "" }
+
+// Retiring reports whether an owner took the lease only to retire it, because others
+// had replaced it. Until its next acquisition the split of a lease around it waits.
+func (l *Lease) Retiring() bool { return l.properties[retiringProperty] != "" }
+
+func (l *Lease) splitting() bool { return l.properties[splittingProperty] != "" }
 
 // UncleanExits returns how many consecutive owners neither released the lease nor
 // made progress.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,6 +22,50 @@ type Held struct {
 	ranges    *rangeCache
 	pollDelay time.Duration // upper bound of the wait between attempts of a split
 	listed    *Index        // all leases before the acquisition, nil if they were not listed
+	before    *Lease        // the lease as it was before the acquisition
+	marks     *leaseMarks
+}
+
+// leaseMarks are what the document says of the owner's intention. Two owners read each
+// other's before they act: the owner of a parent marks it as splitting before it
+// looks for children that exist, and the owner of a lease in a larger one marks it as
+// retiring before it looks whether the larger one splits. So the one does not count on a
+// child that the other deletes.
+type leaseMarks struct{ splitting, retiring atomic.Bool }
+
+func (m *leaseMarks) property(mark *atomic.Bool) func() string {
+	return func() string {
+		if mark.Load() {
+			return "1"
+		}
+		return ""
+	}
+}
+
+// newHeld returns a lease that was acquired with the mark of [Lease.Retiring] or
+// without.
+func (s *Set) newHeld(w *leaseWriter, before *Lease, listed *Index) *Held {
+	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: before, marks: &leaseMarks{}}
+	h.marks.splitting.Store(w.acquiredLease.splitting())
+	h.marks.retiring.Store(w.acquiredLease.Retiring())
+	h.SetProperty(splittingProperty, h.marks.property(&h.marks.splitting))
+	h.SetProperty(retiringProperty, h.marks.property(&h.marks.retiring))
+	return h
+}
+
+// StillSuperseded reports whether other leases have replaced the lease, which was
+// acquired to be retired, also after the acquisition. If not, it removes the mark of
+// [Lease.Retiring] from the document, and the caller works on the range.
+func (h *Held) StillSuperseded(ctx context.Context) (bool, error) {
+	all, _, err := h.store.listLeases(ctx)
+	if err != nil {
+		return false, err
+	}
+	if NewIndex(all).Superseded(h.before) {
+		return true, nil
+	}
+	h.marks.retiring.Store(false)
+	return false, h.ConfirmOwnership(ctx)
 }
 
 // SplitBegun reports whether an earlier owner of a lease by keys began to split
@@ -54,6 +99,7 @@ func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
 func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease, error) {
 	// Host A pauses for longer than the expiration; host B acquires the lease and
 	// moves it on. Without a fresh write, A would create children at its old position.
+	h.marks.splitting.Store(true)
 	if err := h.ConfirmOwnership(reader); err != nil {
 		return nil, err
 	}
@@ -71,6 +117,7 @@ func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease
 		report(err)
 		h.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
 		if errors.Is(err, errWhole) {
+			h.marks.splitting.Store(false)
 			return nil, err
 		}
 		wait := backoff.Wait(failures, backoff.Min, h.pollDelay, h.acquiredLease.owner, h.acquiredLease.token)
@@ -119,7 +166,11 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 	if err != nil {
 		return nil, nil, err
 	}
-	inside, highest := NewIndex(all).leasesInside(parent)
+	index := NewIndex(all)
+	if o := index.retiringInside(parent); o != nil {
+		return nil, nil, fmt.Errorf("lease %q: its owner decides whether to retire it", o.token)
+	}
+	inside, highest := index.leasesInside(parent)
 	if children == nil {
 		if len(inside) == 0 {
 			return nil, nil, fmt.Errorf("lease %q: %w", parent.token, errWhole)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -219,4 +220,70 @@ func TestRetireSurvivesHandoverRequest(t *testing.T) {
 			t.Errorf("lease %+v", l)
 		}
 	})
+}
+
+// A parent is acquired three times while one of its children exists, so its epoch is
+// above the child's, and host B takes the child to retire it. If the parent's owner A
+// begins to split before B looks again, B keeps the child. If not, A waits until B has
+// retired it and creates it again.
+func TestChildIsRetiredOrCountedOnByItsParentsOwner(t *testing.T) {
+	for _, first := range []string{"split", "retire"} {
+		t.Run(first, func(t *testing.T) {
+			withTestbed(t, 1, func(t *testing.T, b *testbed) {
+				a, other := b.prepared("a"), b.prepared("b")
+				heirs := b.split("0")
+				_, children, err := locate(b.acquire(a, "0").Lease(), must2(a.ranges.refresh(t.Context())), a.store.idPrefix)
+				must(t, err)
+				must(t, a.store.createLease(t.Context(), children[0])) // and the host crashes
+				b.acquire(a, "0")
+				held := b.acquire(a, "0")
+				child := b.leases(other)[heirs[0]]
+				if !NewIndex([]*Lease{held.Lease(), child}).Superseded(child) {
+					t.Fatal("the epoch of the parent does not show the child as replaced")
+				}
+				retiring, err := other.Acquire(t.Context(), t.Context(), child, nil, true)
+				must(t, err)
+				stop := b.run(retiring)
+				retire := func() bool {
+					superseded, err := retiring.StillSuperseded(t.Context())
+					must(t, err)
+					stop()
+					if superseded {
+						retiring.Retire(t.Context())
+					}
+					return superseded
+				}
+				end := b.run(held)
+				split := func() {
+					_, err := held.Split(t.Context(), t.Context(), func(error) {})
+					must(t, err)
+					end()
+				}
+				if first == "retire" {
+					if children, err := held.createChildren(t.Context(), t.Context()); err == nil {
+						t.Errorf("children %v while the owner of one decides whether to retire it", children)
+					}
+					if !retire() {
+						t.Error("a lease below one that does not split is kept")
+					}
+					split()
+				} else {
+					b.setBefore(func(r *http.Request) {
+						if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/pkranges") { // the parent is marked
+							b.setBefore(nil)
+							if retire() {
+								t.Error("a child of a parent that splits was retired")
+							}
+						}
+					})
+					split()
+				}
+				held.Retire(t.Context())
+				b.checkCoverage(a)
+				if leases := b.leases(a); len(leases) != 2 || leases[heirs[0]].Retiring() {
+					t.Errorf("leases %v", leases)
+				}
+			})
+		})
+	}
 }

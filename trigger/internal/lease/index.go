@@ -45,24 +45,34 @@ func (i *Index) overlapping(s Span) (found []*Lease) {
 	return found
 }
 
-// Superseded reports whether other leases have replaced l: leases of higher
-// epochs inside its span cover all of it. That is so for a parent whose children all
-// exist, and for a retired lease that a late request of a dead host has created again.
-// The other leases have delivered, or will deliver, each change that l has not. A lease
-// beyond the span does not count: it may be the parent of l, acquired again since, and
-// its owner counts on l.
+// Superseded reports whether other leases have replaced l: leases of higher epochs
+// cover all of its span. That is so for a parent whose children all exist, and for a
+// retired lease that a late request of a dead host has created again. The other leases
+// have delivered, or will deliver, each change that l has not. A lease beyond the span
+// that is being split does not count: it may be the parent of l, acquired again since,
+// and its owner counts on l. See [Held.StillSuperseded].
 func (i *Index) Superseded(l *Lease) bool {
 	if !l.span.isKnown() {
 		return false
 	}
 	var spans []Span
 	for _, o := range i.overlapping(l.span) {
-		if o.id != l.id && o.Epoch() > l.Epoch() && l.span.containsSpan(o.span) {
+		if o.id != l.id && o.Epoch() > l.Epoch() && (l.span.containsSpan(o.span) || !o.splitting()) {
 			spans = append(spans, o.span)
 		}
 	}
 	sortSpans(spans)
 	return len(spans) > 0 && len(spanGaps(l.span, spans)) == 0
+}
+
+// retiringInside returns a lease inside the span of l that its owner may retire, or nil.
+func (i *Index) retiringInside(l *Lease) *Lease {
+	for _, o := range i.overlapping(l.span) {
+		if o.id != l.id && l.span.containsSpan(o.span) && o.Retiring() {
+			return o
+		}
+	}
+	return nil
 }
 
 // leasesInside returns the sorted spans of the leases that lie inside the span of

@@ -281,8 +281,10 @@ func (s *Set) readRequested(ctx context.Context, l *Lease) (*Lease, error) {
 // requests ends: a lease that this host owns without knowing it would be idle until
 // it expires.
 //
-// listed are all leases as the pass that chose l has listed them, or nil.
-func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index) (*Held, error) {
+// listed are all leases as the pass that chose l has listed them, or nil. If retire is
+// set, other leases have replaced l, and the caller goes on with
+// [Held.StillSuperseded].
+func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, retire bool) (*Held, error) {
 	if !l.span.isKnown() {
 		if at, err := s.Locate(ctx, l); err == nil {
 			l = l.clone()
@@ -294,14 +296,16 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index) (*
 	}
 	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
-	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
+	next := nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
+	delete(next.properties, retiringProperty)
+	if retire {
+		next.properties[retiringProperty] = "1"
+	}
+	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next)
 	if err != nil {
 		return nil, err
 	}
-	return &Held{
-		leaseWriter: newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log),
-		ranges:      &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed,
-	}, nil
+	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
 }
 
 // Locate returns the keys of a lease and the physical range to read them from.

@@ -159,7 +159,7 @@ func TestStaleWritesAreRefused(t *testing.T) {
 				t.Errorf("%s from an older version: %v", name, err)
 			}
 		}
-		if _, err := s.Acquire(t.Context(), t.Context(), stale, nil); !errors.Is(err, ErrLost) {
+		if _, err := s.Acquire(t.Context(), t.Context(), stale, nil, false); !errors.Is(err, ErrLost) {
 			t.Errorf("acquired with %v", err)
 		}
 		if l := b.leases(s)["0"]; l == nil || l.owner != "b" {
@@ -188,12 +188,12 @@ func TestAcquisitionThatIsReadBackIsTrustedAfterNextWrite(t *testing.T) {
 		listed := b.leases(s)["0"]
 		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
 		remove := b.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/leases/docs/", Status: 400})
-		if _, err := s.Acquire(t.Context(), t.Context(), listed, nil); err == nil {
+		if _, err := s.Acquire(t.Context(), t.Context(), listed, nil, false); err == nil {
 			t.Fatal("acquired without an answer")
 		}
 		remove()
 		time.Sleep(30 * time.Second)
-		held, err := s.Acquire(t.Context(), t.Context(), listed, nil)
+		held, err := s.Acquire(t.Context(), t.Context(), listed, nil, false)
 		must(t, err)
 		if trusted, _ := held.writeState.isTrusted(held.trustedFor); trusted {
 			t.Error("trusted before a write")
@@ -216,9 +216,9 @@ func TestAcquireFinishesItsRequest(t *testing.T) {
 				cancel()
 			}
 		})
-		held, err := s.Acquire(ended, t.Context(), listed, nil)
+		held, err := s.Acquire(ended, t.Context(), listed, nil, false)
 		must(t, err)
-		if _, err := s.Acquire(ended, t.Context(), b.leases(s)["0"], nil); !errors.Is(err, context.Canceled) {
+		if _, err := s.Acquire(ended, t.Context(), b.leases(s)["0"], nil, false); !errors.Is(err, context.Canceled) {
 			t.Errorf("acquired after the end of the context: %v", err)
 		}
 		if l := b.leases(s)["0"]; l.owner != "a" || held.Lease().owner != "a" {
@@ -235,7 +235,7 @@ func TestThrottledAcquisitionIsNotRepeatedAfterStop(t *testing.T) {
 		stopped, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if _, err := s.Acquire(stopped, t.Context(), listed, nil); err == nil {
+		if _, err := s.Acquire(stopped, t.Context(), listed, nil, false); err == nil {
 			t.Error("acquired after the stop")
 		}
 		if took := time.Since(began); took != 500*time.Millisecond {

@@ -113,6 +113,8 @@ func inherit(child, parent *Lease) *Lease {
 	delete(child.properties, incarnationProperty)
 	delete(child.properties, RetriesProperty)
 	delete(child.properties, uncleanExitsProperty)
+	delete(child.properties, splittingProperty)
+	delete(child.properties, retiringProperty)
 	child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)
 	return child
 }

@@ -96,6 +96,8 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 	dead := at(6, Span{"10", "20"})
 	dead.properties[tombstoneProperty] = "1"
 	parent := at(5, Span{"", "20"})
+	parting := at(6, Span{"", "FF"})
+	parting.properties[splittingProperty] = "1"
 	tests := []struct {
 		name   string
 		others []*Lease
@@ -106,7 +108,8 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 		{"one child", []*Lease{at(6, Span{"", "10"})}, false},
 		{"an older lease", []*Lease{at(6, Span{"", "10"}), at(5, Span{"10", "20"})}, false},
 		{"a tombstone", []*Lease{at(6, Span{"", "10"}), dead}, false},
-		{"a parent over more keys", []*Lease{at(6, Span{"", "FF"})}, false},
+		{"one lease over more keys", []*Lease{at(6, Span{"", "FF"})}, true},
+		{"a lease over more keys that is being split", []*Lease{parting}, false},
 	}
 	for _, test := range tests {
 		if got := NewIndex(append(test.others, parent)).Superseded(parent); got != test.want {

@@ -124,7 +124,7 @@ func (b *testbed) leases(s *Set) map[string]*Lease {
 
 func (b *testbed) acquire(s *Set, token string) *Held {
 	b.t.Helper()
-	held, err := s.Acquire(b.t.Context(), b.t.Context(), b.leases(s)[token], nil)
+	held, err := s.Acquire(b.t.Context(), b.t.Context(), b.leases(s)[token], nil, false)
 	must(b.t, err)
 	return held
 }

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,7 +19,7 @@ import (
 type App struct {
 	Dir      string // where it is written: a new or empty directory
 	Module   string // path of its module; example.com/ and the directory's name if empty
-	Template string // one of [Templates]; minimal if empty
+	Template string // one of [Templates]; the first if empty
 	Halley   string // directory of Halley's source; if empty, that of the current module's build list
 }
 
@@ -26,10 +27,30 @@ type App struct {
 const firstHandler = "orders"
 
 // directories are those of an app besides its handlers.
-var directories = []string{"dev", "dist", "function"}
+var directories = []string{"dev", "dist", "function", "infra", "kubernetes"}
 
-// Templates lists the templates of apps.
-func Templates() []string { return []string{"minimal"} }
+// appTemplate is a template of apps.
+type appTemplate struct {
+	name    string
+	layers  []string // directories of templates; a file replaces that of an earlier layer
+	command string   // makes the package
+}
+
+// appTemplates lists the templates, the default first.
+var appTemplates = []appTemplate{
+	{"minimal", []string{"minimal"}, "go run . package"},
+	{"azd", []string{"minimal", "cosmos", "azd"}, "go run . package"},
+	{"container", []string{"minimal", "cosmos", "container"}, "go run . package"},
+	{"lambda", []string{"minimal", "lambda"}, "go run . package --lambda --arch arm64"},
+}
+
+// Templates lists the names of the templates of apps, the default first.
+func Templates() (names []string) {
+	for _, t := range appTemplates {
+		names = append(names, t.name)
+	}
+	return names
+}
 
 // Create writes the app. An error names the fix; then nothing is written, unless
 // writing itself or the go command failed.
@@ -76,17 +97,29 @@ func (a App) values(dir string) (values, error) {
 
 // render returns the files of the app, except those of its module.
 func (a App) render(v values) (map[string][]byte, error) {
-	name := cmp.Or(a.Template, "minimal")
-	if !slices.Contains(Templates(), name) {
+	name := cmp.Or(a.Template, appTemplates[0].name)
+	i := slices.Index(Templates(), name)
+	if i < 0 {
 		return nil, fmt.Errorf("no template is called %q: choose from %s", name, strings.Join(Templates(), ", "))
 	}
-	files, err := render(name, v)
-	if err != nil {
-		return nil, err
+	v["Package"] = appTemplates[i].command
+	files := map[string][]byte{}
+	for _, layer := range append(appTemplates[i].layers, "handler") {
+		rendered, err := render(layer, v)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(files, rendered)
 	}
-	handler, err := render("handler", v)
-	maps.Copy(files, handler)
-	return files, err
+	includeDeploy(files)
+	return files, nil
+}
+
+// includeDeploy moves the text of deploy.md into README.md, which is the same in all
+// templates but for that.
+func includeDeploy(files map[string][]byte) {
+	files["README.md"] = bytes.Replace(files["README.md"], []byte("<!-- deploy.md -->\n"), files["deploy.md"], 1)
+	delete(files, "deploy.md")
 }
 
 // emptyDir returns the absolute path of a directory that does not exist or is empty.

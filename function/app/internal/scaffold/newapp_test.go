@@ -35,8 +35,29 @@ func readFile(t *testing.T, path ...string) []byte {
 	return b
 }
 
+// The files of an app, and of the templates besides those of the first.
+var (
+	filesOfApp = []string{
+		".funcignore", ".github/workflows/ci.yml", ".gitignore", "README.md", "dev/orders.jsonl", "function/function.json",
+		"go.mod", "go.sum", "host.json", "local.settings.example.json", "main.go", "orders/orders.go", "orders/orders_test.go",
+	}
+	filesOfTemplates = map[string][]string{
+		"minimal":   {},
+		"azd":       {"azure.yaml", "infra/app.bicep", "infra/cosmos.bicep", "infra/main.bicep", "infra/main.parameters.json"},
+		"container": {".dockerignore", "Dockerfile", "Dockerfile.functions", "infra/containerapp.bicep", "infra/cosmos.bicep", "kubernetes/app.yaml", "kubernetes/keda.yaml"},
+		"lambda":    {"template.yaml"},
+	}
+)
+
 func TestNewAppHasItsFiles(t *testing.T) {
-	dir := newApp(t, App{})
+	for _, template := range Templates() {
+		t.Run(template, func(t *testing.T) { checkFiles(t, template) })
+	}
+}
+
+func checkFiles(t *testing.T, template string) {
+	t.Helper()
+	dir := newApp(t, App{Template: template})
 	var files []string
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -47,10 +68,8 @@ func TestNewAppHasItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{
-		".funcignore", ".github/workflows/ci.yml", ".gitignore", "README.md", "dev/orders.jsonl", "function/function.json",
-		"go.mod", "go.sum", "host.json", "local.settings.example.json", "main.go", "orders/orders.go", "orders/orders_test.go",
-	}
+	want := slices.Concat(filesOfApp, filesOfTemplates[template])
+	slices.Sort(want)
 	if slices.Sort(files); !slices.Equal(files, want) {
 		t.Errorf("files %q, want %q", files, want)
 	}
@@ -62,6 +81,9 @@ func TestNewAppHasItsFiles(t *testing.T) {
 		if bytes.Contains(content, []byte("[[")) || bytes.Contains(content, []byte("<no value>")) || !bytes.HasSuffix(content, []byte("\n")) || bytes.HasSuffix(content, []byte("\n\n")) {
 			t.Errorf("%s is not rendered, or does not end with one newline:\n%s", name, content)
 		}
+	}
+	if readme := readFile(t, dir, "README.md"); bytes.Contains(readme, []byte("<!--")) {
+		t.Errorf("README.md lacks how the app is deployed:\n%s", readme)
 	}
 	for line := range bytes.Lines(readFile(t, dir, "dev", "orders.jsonl")) {
 		if !json.Valid(line) {
@@ -130,7 +152,7 @@ func TestNewAppThatCannotBeWritten(t *testing.T) {
 		{App{Dir: full}, "is not empty: name a new directory"},
 		{App{Dir: filepath.Join(full, "a")}, "not a directory"},
 		{App{Dir: filepath.Join(full, "42")}, "begin it with a letter"},
-		{App{Dir: filepath.Join(full, "new"), Template: "maximal"}, `no template is called "maximal": choose from minimal`},
+		{App{Dir: filepath.Join(full, "new"), Template: "maximal"}, `no template is called "maximal": choose from minimal, azd, container, lambda`},
 		{App{Dir: filepath.Join(full, "new"), Module: "a b"}, "--module: go mod: go: invalid -module: malformed import path"},
 		{App{Dir: filepath.Join(full, "new"), Module: "halley"}, "belongs to Halley"},
 		{App{Dir: filepath.Join(full, "new"), Module: "halley/new"}, "belongs to Halley"},

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// templates has a directory for each template of an app, and one for a handler. The
-// name of each file ends with .tmpl, and NAME in it is the name of the handler.
+// templates has a directory for each layer of the templates of apps, and one for a
+// handler. The name of each file ends with .tmpl, and NAME in it is the name of the handler.
 // [[Key]] in a file is one of the values.
 //
 // Package text/template is not used: its calls of methods by name make the linker keep

@@ -19,34 +19,56 @@ import (
 	"halley/trigger/emulator"
 )
 
-var update = flag.Bool("update", false, "write the README's table of settings anew")
+var update = flag.Bool("update", false, "write the table of docs/settings.md again")
 
-func readme(t *testing.T) string {
+const settingsPage = "../../docs/settings.md"
+
+// documents returns the README and the pages of docs, by path.
+func documents(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
 	}
-	return string(text)
+	texts := map[string]string{}
+	for _, path := range append(paths, "../../README.md", "../../CHANGELOG.md", "../../CONTRIBUTING.md", "../../tests/README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+	}
+	return texts
 }
 
-// TestReadmeSettings holds the README's tables of settings against the code.
-func TestReadmeSettings(t *testing.T) {
-	text := readme(t)
+// matches returns the submatches of a pattern in all documents, with their paths.
+func matches(t *testing.T, pattern string) (found [][]string, paths []string) {
+	t.Helper()
+	for path, text := range documents(t) {
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found, paths = append(found, match), append(paths, path)
+		}
+	}
+	return found, paths
+}
+
+// The tables of settings are those of the code.
+func TestDocumentedSettings(t *testing.T) {
+	text := documents(t)[settingsPage]
 	before, rest, begins := strings.Cut(text, "-update -->\n")
 	table, after, ends := strings.Cut(rest, "<!-- /settings -->")
 	if !begins || !ends {
-		t.Fatal("the README has no marks around the settings")
+		t.Fatalf("%s has no marks around the settings", settingsPage)
 	}
 	want := settingsTables(t)
 	if *update {
-		if err := os.WriteFile("../../README.md", []byte(before+"-update -->\n"+want+"<!-- /settings -->"+after), 0o644); err != nil {
+		if err := os.WriteFile(settingsPage, []byte(before+"-update -->\n"+want+"<!-- /settings -->"+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if table != want {
-		t.Errorf("the README's settings are not those of the code: go test ./function/app -run TestReadmeSettings -update\ngot:\n%s\nwant:\n%s", table, want)
+		t.Errorf("%s does not have the settings of the code: go test ./function/app -run TestDocumentedSettings -update\ngot:\n%s\nwant:\n%s", settingsPage, table, want)
 	}
 }
 
@@ -101,8 +123,8 @@ func defaultOf(field reflect.StructField, v reflect.Value) string {
 	return "`" + s + "`"
 }
 
-// TestReadmeNamesSettings: every name of a setting that the README mentions is one.
-func TestReadmeNamesSettings(t *testing.T) {
+// Every name of a setting in the documents is one.
+func TestDocumentsNameSettings(t *testing.T) {
 	var known []string
 	for _, spec := range []any{&appSettings{}, &feedSettings{}, &deliverySettings{}} {
 		known = append(known, keys(prefix, spec)...)
@@ -110,28 +132,33 @@ func TestReadmeNamesSettings(t *testing.T) {
 	for _, e := range testApp().Handlers {
 		known = slices.Concat(known, keys(ownPrefix(e), e.Settings()), keys(ownPrefix(e), &feedSettings{}), keys(ownPrefix(e), &deliverySettings{}))
 	}
-	for _, name := range regexp.MustCompile("`(?:HALLEY)?_[A-Z_]+[A-Z]").FindAllString(readme(t), -1) {
-		name = prefix + strings.TrimPrefix(strings.Trim(name, "`"), prefix)
-		if !slices.Contains(known, name) && !strings.HasPrefix(name, "HALLEY_GREET_") {
-			t.Errorf("the README names %s, which is no setting", name)
+	names, paths := matches(t, "`((?:HALLEY)?_[A-Z_]+[A-Z])[`=]")
+	for i, match := range names {
+		name := prefix + strings.TrimPrefix(match[1], prefix)
+		internal := strings.HasSuffix(paths[i], "CHANGELOG.md") || strings.HasPrefix(name, "HALLEY_TEST_")
+		if !internal && !slices.Contains(known, name) && !strings.HasPrefix(name, "HALLEY_GREET_") {
+			t.Errorf("%s names %s, which is not a setting", paths[i], name)
 		}
 	}
 }
 
-// TestReadmeCode: each block of Go is code of the file that is named above it,
-// but for comments.
-func TestReadmeCode(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
-	if len(blocks) != strings.Count(readme(t), "```go\n") || len(blocks) == 0 {
-		t.Fatalf("%d blocks of Go say which file they are from", len(blocks))
+// Each block of Go is code of the file that is named above it, except for comments.
+func TestDocumentedCode(t *testing.T) {
+	blocks, paths := matches(t, "(?s)(?:<!-- code: (\\S+) -->\n)?```go\n(.*?)```")
+	if len(blocks) == 0 {
+		t.Fatal("no block of Go")
 	}
-	for _, block := range blocks {
+	for i, block := range blocks {
+		if block[1] == "" {
+			t.Errorf("%s does not say which file has this code:\n%s", paths[i], block[2])
+			continue
+		}
 		source, err := os.ReadFile("../../" + block[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(bare(string(source)), bare(block[2])) {
-			t.Errorf("not the code of %s:\n%s", block[1], block[2])
+			t.Errorf("%s: not the code of %s:\n%s", paths[i], block[1], block[2])
 		}
 	}
 }
@@ -147,27 +174,42 @@ func bare(code string) string {
 	return b.String()
 }
 
-func TestReadmeLinks(t *testing.T) {
-	for _, name := range []string{"README.md", "CHANGELOG.md"} {
-		text, err := os.ReadFile("../../" + name)
-		if err != nil {
-			t.Fatal(err)
+// Every link leads to a file, and to a heading of it if it names one.
+func TestDocumentedLinks(t *testing.T) {
+	links, paths := matches(t, `\]\(([^)\s]+)\)`)
+	for i, link := range links {
+		if strings.HasPrefix(link[1], "https://") {
+			continue
 		}
-		for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
-			if strings.HasPrefix(link[1], "https://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join("../..", link[1])); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+		file, heading, _ := strings.Cut(link[1], "#")
+		target := paths[i]
+		if file != "" {
+			target = filepath.Join(filepath.Dir(paths[i]), file)
+		}
+		text, err := os.ReadFile(target)
+		if stat, _ := os.Stat(target); stat != nil && stat.IsDir() {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s links to %s: %v", paths[i], link[1], err)
+		} else if heading != "" && !slices.Contains(anchors(string(text)), heading) {
+			t.Errorf("%s links to %s, but the file has no such heading", paths[i], link[1])
 		}
 	}
 }
 
-// TestReadmeCommands: every command is in the README, and every flag of dev and
-// the filters.
-func TestReadmeCommands(t *testing.T) {
-	text := readme(t)
+// anchors returns the fragments that name the headings of a text, as GitHub makes them.
+func anchors(text string) (fragments []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		fragments = append(fragments, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return fragments
+}
+
+// Every command has a row in docs/commands.md, and every flag there exists.
+func TestDocumentedCommands(t *testing.T) {
+	text := documents(t)["../../docs/commands.md"]
 	root := testApp().rootCommand(nil)
 	root.AddCommand(NewCommand()) // as the demo does
 	var walk func(c *cobra.Command)
@@ -181,12 +223,12 @@ func TestReadmeCommands(t *testing.T) {
 				continue
 			}
 			if row := "| `" + sub.CommandPath(); !strings.Contains(text, row) {
-				t.Errorf("the README has no row for %s", sub.CommandPath())
+				t.Errorf("docs/commands.md has no row for %s", sub.CommandPath())
 			}
 		}
 	}
 	walk(root)
-	for _, flag := range regexp.MustCompile("--[a-z][a-z-]*").FindAllString(section(t, text, "## Commands"), -1) {
+	for _, flag := range regexp.MustCompile("--[a-z][a-z-]*").FindAllString(text, -1) {
 		if !hasFlag(root, strings.TrimPrefix(flag, "--")) {
 			t.Errorf("no command has the flag %s", flag)
 		}
@@ -200,22 +242,11 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return slices.ContainsFunc(c.Commands(), func(sub *cobra.Command) bool { return hasFlag(sub, name) })
 }
 
-// section is the text under a heading, up to the next of its level.
-func section(t *testing.T, text, heading string) string {
-	t.Helper()
-	_, rest, ok := strings.Cut(text, heading+"\n")
-	if !ok {
-		t.Fatalf("the README has no %s", heading)
-	}
-	rest, _, _ = strings.Cut(rest, "\n## ")
-	return rest
-}
-
-// TestReadmeFaults: the faults that the README posts are faults.
-func TestReadmeFaults(t *testing.T) {
-	faults := regexp.MustCompile(`curl -d '([^']+)' \S+/_emulator/faults`).FindAllStringSubmatch(readme(t), -1)
+// The faults that the documents post are valid.
+func TestDocumentedFaults(t *testing.T) {
+	faults, _ := matches(t, `curl -d '([^']+)' \S+/_emulator/faults`)
 	if len(faults) == 0 {
-		t.Fatal("the README posts no fault")
+		t.Fatal("no document posts a fault")
 	}
 	for _, fault := range faults {
 		var f emulator.Fault
@@ -227,13 +258,13 @@ func TestReadmeFaults(t *testing.T) {
 	}
 }
 
-// TestReadmeScripts: every script is in the README, and no other.
-func TestReadmeScripts(t *testing.T) {
+// The README names every script, and no other.
+func TestReadmeNamesScripts(t *testing.T) {
 	scripts, err := filepath.Glob("../../scripts/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := section(t, readme(t), "## Scripts and tests")
+	text := documents(t)["../../README.md"]
 	for _, script := range scripts {
 		if name := filepath.Base(script); filepath.Ext(name) == "" && !strings.Contains(text, "`scripts/"+name+"`") {
 			t.Errorf("the README does not name scripts/%s", name)
