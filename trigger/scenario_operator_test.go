@@ -388,6 +388,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}
 		check()
 		l := newLeaseDocument(w.leasePrefix(), "05-0B", "05", "0B")
+		l.properties[epochProperty] = w.leaseDocuments()["0"].properties[epochProperty] // neither has replaced the other
 		w.createLease(l)
 		check("shares keys")
 		must(t, w.deleteLease(w.leaseDocuments()["05-0B"]))
