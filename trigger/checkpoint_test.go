@@ -84,6 +84,48 @@ func TestCheckpointEvery(t *testing.T) {
 	}
 }
 
+// By default a busy range is saved every 200 ms, and a range that was quiet at once. In
+// both cases a crash redelivers no more than the changes of the last 200 ms.
+func TestCheckpointsAreSpaced(t *testing.T) {
+	const interval = 200 * time.Millisecond
+	for _, test := range []struct {
+		setting     Checkpoint
+		least, most int
+	}{
+		{Checkpoint{}, 40, 52},
+		{Checkpoint{Interval: EachBatch}, 150, 500},
+	} {
+		inWorld(t, 1, func(t *testing.T, w *world) {
+			stop := w.startHost(w.host("a", w.recorder("a"), func(f *Function, _ *Options) { f.Checkpoint = test.setting }))
+			time.Sleep(time.Minute)
+			w.write("k", "after a quiet minute")
+			for range 600 { // the poll of an idle range finds it within 5 s
+				if time.Sleep(10 * time.Millisecond); w.deliveryCount() == 1 {
+					break
+				}
+			}
+			time.Sleep(interval / 4)
+			if got := w.leaseDocuments()["0"].continuation; got != w.newestContinuation() {
+				t.Errorf("%+v: the only change is handled, and %s is saved, not %s", test.setting, got, w.newestContinuation())
+			}
+			before := w.eventCount(Checkpointed)
+			for i := range 500 {
+				w.write("k", fmt.Sprint("doc", i))
+				time.Sleep(20 * time.Millisecond)
+			}
+			if n := w.eventCount(Checkpointed) - before; n < test.least || n > test.most {
+				t.Errorf("%+v: %d checkpoints in 10 s", test.setting, n)
+			}
+			time.Sleep(interval + interval/2)
+			if got := w.leaseDocuments()["0"].continuation; got != w.newestContinuation() {
+				t.Errorf("%+v: saved %s, want %s", test.setting, got, w.newestContinuation())
+			}
+			stop()
+			w.checkComplete(0)
+		})
+	}
+}
+
 // Changes count for Every when the acknowledged prefix passes them, no matter which
 // lane or page finished them.
 func TestCheckpointEveryCountsPrefix(t *testing.T) {

@@ -12,8 +12,10 @@
 //   - Order per logical partition key. Changes of one key reach the handler in
 //     feed order. A redelivery starts at an earlier position and has no gaps.
 //   - At least once. After a crash, a handover or a stop, changes after the last
-//     durable checkpoint are delivered again: at most [Function.MaxAhead] of them
-//     and a page, and with manual checkpoints everything after the last one.
+//     durable checkpoint are delivered again. After a handover or a stop these are at
+//     most [Function.MaxAhead] and a page. After a crash the changes that were handled
+//     within the last [Checkpoint].Interval, by default 200 ms, come in addition, and with
+//     manual checkpoints everything after the last one.
 //   - One owner at a time, as far as clocks and networks allow. No delivery begins
 //     if the last successful lease write is older than nine tenths of the
 //     expiration. A running handler cannot be stopped from outside after its host
@@ -41,8 +43,9 @@
 // acquired only if the answer holds changes.
 //
 // While the lease is held, exactly one goroutine, the lease writer, writes the
-// document, one write at a time: a checkpoint as soon as a batch is handled, with
-// all progress made during the last write, and a renewal if there is no progress.
+// document, one write at a time: a checkpoint when batches are handled, by default at
+// most one in 200 ms, with all progress made until then, and a renewal if there is no
+// progress.
 // Each replace carries the newest etag. After a conflict, or if an answer is lost,
 // the writer reads the document. If it still holds this host's owner, incarnation
 // and epoch, the lease is still held; otherwise it is lost, and the worker stops

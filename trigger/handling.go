@@ -134,9 +134,9 @@ func (w *rangeWorker) keyOf(c *delivery.Item) string {
 }
 
 // advancePosition passes the acknowledged position on to the lease's writer.
-func (w *rangeWorker) advancePosition(position string, urgent bool) {
+func (w *rangeWorker) advancePosition(position string, saveAt time.Time) {
 	w.rangeStats.positionMoved()
-	w.held.Advance(position, urgent)
+	w.held.Advance(position, saveAt)
 }
 
 // reportStall tells that the range is stalled, or that it has recovered.

@@ -102,7 +102,7 @@ type Function struct {
 	// StallAfter is how long a range may make no progress before the log and an event
 	// of kind Stalled say so: 1 min. Five equal failures in a row count as well.
 	StallAfter time.Duration
-	// Checkpoint says how often positions are saved; by default continuously.
+	// Checkpoint says how often positions are saved; by default every 200 ms while there is progress.
 	Checkpoint Checkpoint
 	// ResetLeases deletes the function's existing leases when the host first
 	// starts, so that all ranges begin at StartFrom. No other host should run.

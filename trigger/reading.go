@@ -59,7 +59,7 @@ func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	if err != nil || token == "" {
 		return "", err
 	}
-	w.held.Advance(token, true)
+	w.held.Advance(token, time.Now())
 	return token, w.held.Flush(ctx)
 }
 

@@ -301,6 +301,9 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 		return err
 	}
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
+	if r.function.Lanes > 1 || r.function.BlockKeys {
+		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
+	}
 	return nil
 }
 

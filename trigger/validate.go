@@ -91,6 +91,7 @@ func (f Function) WithDefaults() Function {
 	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
 	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
 	f.StallAfter = cmp.Or(f.StallAfter, time.Minute)
+	f.Checkpoint = f.Checkpoint.withDefaults()
 	return f
 }
 
@@ -142,16 +143,13 @@ func (f Function) validateDelivery(p *problems) {
 		field[int]{"MaxAhead", f.MaxAhead})
 	refuseNegative(p, positive, field[time.Duration]{"HandlerTimeout", f.HandlerTimeout},
 		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax})
-	refuseNegative(p, nonNegative, field[time.Duration]{"BatchWindow", f.BatchWindow}, field[time.Duration]{"Checkpoint.Interval", f.Checkpoint.Interval})
-	refuseNegative(p, nonNegative, field[int]{"Checkpoint.Every", f.Checkpoint.Every})
+	refuseNegative(p, nonNegative, field[time.Duration]{"BatchWindow", f.BatchWindow})
+	f.Checkpoint.validate(p)
 	if f.LanesByID && f.Lanes == 1 {
 		p.add("LanesByID", true, "spreads nothing over one lane: set Lanes to 2 or more")
 	}
 	if f.RetryMin > f.RetryMax {
 		p.add("RetryMin", f.RetryMin, "must not be more than RetryMax=%v", f.RetryMax)
-	}
-	if f.Checkpoint.Manual && f.Checkpoint != (Checkpoint{Manual: true}) {
-		p.add("Checkpoint.Manual", true, "leaves nothing for Checkpoint.Every and Checkpoint.Interval: remove these, or it")
 	}
 }
 

@@ -32,6 +32,7 @@ func TestDeliveryDefaults(t *testing.T) {
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: storeSetting{kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit: 10, BreakerPause: interval(time.Minute), StallAfter: interval(time.Minute),
+		CheckpointInterval: saveInterval(200 * time.Millisecond),
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").deliverySettings, byValue); diff != "" {
 		t.Errorf("push (-want +got):\n%s", diff)
@@ -121,6 +122,29 @@ func TestAttemptsFollowTheStore(t *testing.T) {
 	}
 }
 
+func TestCheckpointIntervalReachesTheRuntime(t *testing.T) {
+	for _, test := range []struct {
+		env     []string
+		want    trigger.Checkpoint
+		printed string
+	}{
+		{nil, trigger.Checkpoint{Interval: 200 * time.Millisecond}, "200ms"},
+		{[]string{"HALLEY_CHECKPOINT_INTERVAL", "each-batch"}, trigger.Checkpoint{Interval: trigger.EachBatch}, "each-batch"},
+		{[]string{"HALLEY_CHECKPOINT_EVERY", "5"}, trigger.Checkpoint{Every: 5}, "0s"},
+		{[]string{"HALLEY_CHECKPOINT_EVERY", "5", "HALLEY_CHECKPOINT_INTERVAL", "1s"}, trigger.Checkpoint{Every: 5, Interval: time.Second}, "1s"},
+		{[]string{"HALLEY_CHECKPOINT_MANUAL", "true"}, trigger.Checkpoint{Manual: true}, "0s"},
+	} {
+		s, err := load(t, complete(test.env...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := function1(t, s, "push")
+		if got := f.function(nil).Checkpoint; got != test.want || f.CheckpointInterval.String() != test.printed {
+			t.Errorf("%q: %+v, printed %s, want %+v and %s", test.env, got, f.CheckpointInterval, test.want, test.printed)
+		}
+	}
+}
+
 func TestPoliciesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ env, says []string }{
 		"zero retry":          {[]string{"HALLEY_RETRY_MIN", "0"}, []string{"HALLEY_RETRY_MIN", "above 0"}},
@@ -131,6 +155,9 @@ func TestPoliciesAreRefused(t *testing.T) {
 		"retry bounds":        {[]string{"HALLEY_RETRY_MIN", "1m", "HALLEY_RETRY_MAX", "30s"}, []string{"HALLEY_RETRY_MIN=1m0s", "HALLEY_RETRY_MAX=30s"}},
 		"manual and every":    {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_PUSH_CHECKPOINT_EVERY", "5"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_PUSH_CHECKPOINT_EVERY"}},
 		"manual and interval": {[]string{"HALLEY_CHECKPOINT_MANUAL", "true", "HALLEY_CHECKPOINT_INTERVAL", "5s"}, []string{"HALLEY_CHECKPOINT_MANUAL", "HALLEY_CHECKPOINT_INTERVAL"}},
+		"every and each":      {[]string{"HALLEY_CHECKPOINT_INTERVAL", "each-batch", "HALLEY_CHECKPOINT_EVERY", "5"}, []string{"HALLEY_CHECKPOINT_EVERY=5", "HALLEY_CHECKPOINT_INTERVAL"}},
+		"zero interval":       {[]string{"HALLEY_CHECKPOINT_INTERVAL", "0"}, []string{"HALLEY_CHECKPOINT_INTERVAL=0s", "above 0"}},
+		"negative interval":   {[]string{"HALLEY_CHECKPOINT_INTERVAL", "-5s"}, []string{"HALLEY_CHECKPOINT_INTERVAL=-5s", "negative"}},
 		"one lane by id":      {[]string{"HALLEY_LANES_BY_ID", "true"}, []string{"HALLEY_LANES_BY_ID", "HALLEY_LANES"}},
 		"lanes":               {[]string{"HALLEY_LANES", "0"}, []string{"HALLEY_LANES", "above 0"}},
 		"attempts":            {[]string{"HALLEY_MAX_ATTEMPTS", "0"}, []string{"HALLEY_MAX_ATTEMPTS", "unlimited"}},

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -22,6 +25,7 @@ func emulatorCommand() *cobra.Command {
 	var account emulator.Options
 	var serve emulator.ServeOptions
 	var containers []string
+	var check string
 	c := &cobra.Command{
 		Use:   "emulator",
 		Short: "Serve an embedded Cosmos DB account",
@@ -37,6 +41,10 @@ POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
 script faults; GET /_emulator/state shows all of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check != "" {
+				return checkEmulator(check, cmd.OutOrStdout())
+			}
+			account.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			return serveEmulator(cmd.Context(), account, serve, containers, cmd.OutOrStdout())
 		},
 	}
@@ -44,15 +52,21 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
 	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
 	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
+	f.StringVar(&serve.Advertise, "advertise", "", "URL that clients are told to use, such as that of a proxy (default: the host that they have used)")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
 	f.StringVar(&account.Data, "data", "", "directory that keeps the account over restarts")
+	f.StringVar(&check, "check", "", "check the data in this directory, and end")
 	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
 	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n] at start; may be repeated")
 	return c
 }
+
+// accountGC is the GOGC of a process that serves an account only: its documents stay, so
+// that the garbage between two collections should take less room than they.
+const accountGC = 30
 
 // serveEmulator serves an account until ctx ends.
 func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
@@ -61,6 +75,9 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		return errors.New("--cert-out needs --tls: without it there is no certificate")
 	case !serve.AllowRemote && !connection.IsLoopback(serve.Addr):
 		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(accountGC))
 	}
 	account, err := emulator.New(&options)
 	if err != nil {
@@ -74,6 +91,16 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		fmt.Fprintf(out, "endpoint: %s\nconnection string: %s\n", endpoint, account.ConnectionString())
 	}
 	return account.Serve(ctx, serve)
+}
+
+// checkEmulator prints what the data in a directory hold.
+func checkEmulator(directory string, out io.Writer) error {
+	report, err := emulator.CheckData(directory)
+	if err != nil {
+		return fmt.Errorf("check emulator data: %w", err)
+	}
+	fmt.Fprintf(out, "%s is sound: %d databases, %d containers and %d items in %d pages\n", directory, report.Databases, report.Containers, report.Items, report.Pages)
+	return nil
 }
 
 // createContainers creates the containers of --container that do not exist yet.

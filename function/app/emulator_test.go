@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +76,34 @@ func TestEmulatorCommand(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEmulatorChecksData(t *testing.T) {
+	dir := t.TempDir()
+	account, err := emulator.New(&emulator.Options{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(account.CreateContainer("d", "c", "/id", 1), account.Close()); err != nil {
+		t.Fatal(err)
+	}
+	check := func() (string, error) {
+		var out strings.Builder
+		command := testApp().rootCommand([]string{"emulator", "--check", dir})
+		command.SetOut(&out)
+		command.SetErr(io.Discard)
+		err := command.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	if out, err := check(); err != nil || !strings.Contains(out, "is sound: 1 databases, 1 containers and 0 items") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "account.db"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(); err == nil || !strings.Contains(err.Error(), "account.db is empty") {
+		t.Errorf("an empty file: %q, %v", out, err)
 	}
 }
 

@@ -296,7 +296,7 @@ func settable(t reflect.Type) string {
 		return "beginning"
 	case *listenAddress:
 		return "127.0.0.1:9464"
-	case *interval, *time.Duration:
+	case *interval, *saveInterval, *time.Duration:
 		return "7s"
 	case *feedMode:
 		return "all-versions"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap/zapcore"
 
@@ -60,6 +61,30 @@ func (l limit) String() string {
 		return "unlimited"
 	}
 	return strconv.Itoa(int(l))
+}
+
+// saveInterval is a duration or "each-batch".
+type saveInterval time.Duration
+
+const eachBatch = "each-batch"
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (i *saveInterval) Decode(s string) error {
+	if strings.EqualFold(s, eachBatch) {
+		*i = saveInterval(trigger.EachBatch)
+		return nil
+	}
+	if err := (*interval)(i).Decode(s); err != nil {
+		return fmt.Errorf("%w, or %s", err, eachBatch)
+	}
+	return nil
+}
+
+func (i saveInterval) String() string {
+	if time.Duration(i) == trigger.EachBatch {
+		return eachBatch
+	}
+	return interval(i).String()
 }
 
 // list is a comma-separated setting.

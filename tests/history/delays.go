@@ -232,7 +232,7 @@ func (c *checker) judgeStart(s sample) {
 	c.report.count(OtherKeysPrompt, 1, 0)
 	limit := c.limits.Poison.BatchWindow + promptly/10
 	if idle > limit || retries > fresh+1 {
-		c.violate(OtherKeysPrompt, "a change of key %q waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, idle, limit, retries, fresh-1)
+		c.violate(OtherKeysPrompt, "a change of key %q, read at %s, waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, s.read.Format("15:04:05.000"), idle, limit, retries, fresh-1)
 	}
 }
 

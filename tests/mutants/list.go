@@ -87,10 +87,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/lane.go", "v := l.calls.CallHandler(", "l.finishItems(g.items)\n\tv := l.calls.CallHandler("},
 	}},
 	{"read-position-is-saved", "a checkpoint covers only handled changes", []edit{
-		{"trigger/reading.go", "\tif w.rangeStats.countPage(page) {\n", "\tw.held.Advance(page.Continuation, true)\n\tif w.rangeStats.countPage(page) {\n"},
+		{"trigger/reading.go", "\tif w.rangeStats.countPage(page) {\n", "\tw.held.Advance(page.Continuation, time.Now())\n\tif w.rangeStats.countPage(page) {\n"},
 	}},
 	{"empty-page-acknowledged-at-once", "a checkpoint does not pass changes that are read but not handled", []edit{
-		{"trigger/reading.go", "\t\tw.rangeDelivery.CaughtUp()\n", "\t\tw.rangeDelivery.CaughtUp()\n\t\tw.held.Advance(page.Continuation, true)\n"},
+		{"trigger/reading.go", "\t\tw.rangeDelivery.CaughtUp()\n", "\t\tw.rangeDelivery.CaughtUp()\n\t\tw.held.Advance(page.Continuation, time.Now())\n"},
 	}},
 	{"etag-of-304-ignored", "an answer without changes also moves the position", []edit{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
@@ -124,7 +124,7 @@ var checkpoints = []mutant{
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
 		{"trigger/worker.go", "readErr = w.newReader().Run(reading, pages)", "readErr = w.newReader().Run(reading, pages)\n\t\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
-		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, true)\n\t\tchildren, err = w.held.Split(held, held,"},
+		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, time.Now())\n\t\tchildren, err = w.held.Split(held, held,"},
 	}},
 	{"split-without-confirmation", "a host that lost the lease creates no children", []edit{
 		{"trigger/internal/lease/held.go", "if err := h.ConfirmOwnership(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},
@@ -216,7 +216,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "\tif len(t.byName) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.byName) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
-		{"trigger/internal/delivery/progress.go", "p.schedule.isDue(p.endSeq))", "p.schedule.isDue(p.endSeq) || true)"},
+		{"trigger/internal/delivery/progress.go", "p.schedule.nextSave(p.endSeq, time.Now()))", "time.Now())"},
 	}},
 	{"unreadable-document-filtered", "nothing is dropped because it cannot be judged", []edit{
 		{"trigger/internal/filter/filter.go", "return end == notJSON || results != 0", "return end != notJSON && results != 0"},
@@ -327,7 +327,7 @@ var delivery = []mutant{
 		{"trigger/runner.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
-		{"trigger/internal/feed/change.go", "h.Write([]byte(c.Key))", "h.Write(c.Document)"},
+		{"trigger/internal/feed/change.go", "h := fnvOffset\n", "h := hashText(fnvOffset, c.Document)\n"},
 	}},
 	{"kept-bytes-reused", "a handler may keep its changes", []edit{
 		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},

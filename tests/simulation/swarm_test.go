@@ -220,7 +220,7 @@ func drawFunction(d dice) trigger.Function {
 		BlockKeys:      d.chance("park keys", 0.3),
 		ReuseBuffers:   d.chance("reuse buffers", 0.4),
 		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
-		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{},
+		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{Interval: trigger.EachBatch},
 			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -16,7 +17,7 @@ import (
 // audience means the default scope of the account at base.
 func authorization(cred Credential, base *url.URL, audience string, now func() time.Time) []policy.Policy {
 	if cred.token == nil {
-		return []policy.Policy{&keyPolicy{cred.sign, now}}
+		return []policy.Policy{&keyPolicy{sign: cred.sign, now: now}}
 	}
 	if audience == "" {
 		audience = "https://" + base.Hostname() + "/.default"
@@ -28,23 +29,50 @@ func authorization(cred Credential, base *url.URL, audience string, now func() t
 	return []policy.Policy{bearer, &tokenPolicy{now}}
 }
 
-// keyPolicy signs with the account's key.
+// keyPolicy signs with the account's key. The signatures of a second are kept: they
+// cover the date in whole seconds, and ranges of one container share them.
 type keyPolicy struct {
 	sign func(string) string
 	now  func() time.Time
+
+	mu         sync.Mutex // guards the fields below it
+	second     int64      // since 1970
+	date       string     // of the second
+	signatures map[signedLink]string
 }
+
+// signedLink is the part of a request that a signature covers, except for the date.
+type signedLink struct{ method, kind, parent string }
+
+// maxSignatures bounds the signatures that are kept: those of documents are used once.
+const maxSignatures = 256
 
 func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	var op *operation
 	req.OperationValue(&op)
+	date, signature := p.dateAndSign(signedLink{op.method, op.kind, op.parent})
 	h := req.Raw().Header
+	h.Set(headerDate, date)
+	h.Set("Authorization", signature)
+	return req.Next()
+}
+
+// dateAndSign returns the date of a request and its Authorization header.
+func (p *keyPolicy) dateAndSign(of signedLink) (date, signature string) {
 	// Use the service's time: the service rejects a date that is off by more
 	// than 15 minutes.
-	date := p.now().UTC().Format(http.TimeFormat)
-	h.Set(headerDate, date)
-	signature := p.sign(stringToSign(op.method, op.kind, op.parent, date))
-	h.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+signature))
-	return req.Next()
+	now := p.now().UTC()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.signatures == nil || p.second != now.Unix() || len(p.signatures) >= maxSignatures {
+		p.second, p.date, p.signatures = now.Unix(), now.Format(http.TimeFormat), map[signedLink]string{}
+	}
+	signature, known := p.signatures[of]
+	if !known {
+		signature = url.QueryEscape("type=master&ver=1.0&sig=" + p.sign(stringToSign(of.method, of.kind, of.parent, p.date)))
+		p.signatures[of] = signature
+	}
+	return p.date, signature
 }
 
 // stringToSign returns the text that a key signature covers. The resource link

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -188,5 +189,40 @@ func TestTokenErrorIsNotRetried(t *testing.T) {
 	_, err := tokenClient(t, s, c, ClientOptions{}).Create(t.Context(), onePK, "{}")
 	if !errors.Is(err, errOther) || errors.Is(err, ErrOutcomeUnknown) || len(c.asked) != 1 || len(s.accountReads) != 0 {
 		t.Errorf("asked %d times, %v", len(c.asked), err)
+	}
+}
+
+// A signature is computed once in a second for each kind of request, and is the one
+// that would be computed again.
+func TestSignaturesAreKeptForTheirSecond(t *testing.T) {
+	now, signed := time.Unix(1_700_000_000, 0), 0
+	p := &keyPolicy{
+		sign: func(text string) string { signed++; return text },
+		now:  func() time.Time { return now },
+	}
+	for step, test := range []struct {
+		wait   time.Duration
+		of     signedLink
+		signed int
+	}{
+		{0, signedLink{"GET", "docs", "dbs/db/colls/a"}, 1},
+		{999 * time.Millisecond, signedLink{"GET", "docs", "dbs/db/colls/a"}, 1},
+		{0, signedLink{"GET", "docs", "dbs/db/colls/b"}, 2},
+		{0, signedLink{"POST", "docs", "dbs/db/colls/a"}, 3},
+		{time.Millisecond, signedLink{"GET", "docs", "dbs/db/colls/a"}, 4},
+		{-time.Millisecond, signedLink{"GET", "docs", "dbs/db/colls/a"}, 5},
+	} {
+		now = now.Add(test.wait)
+		date, got := p.dateAndSign(test.of)
+		want := url.QueryEscape("type=master&ver=1.0&sig=" + stringToSign(test.of.method, test.of.kind, test.of.parent, now.UTC().Format(http.TimeFormat)))
+		if got != want || date != now.UTC().Format(http.TimeFormat) || signed != test.signed {
+			t.Errorf("step %d: %s of %s after %d signatures, want %s after %d", step, got, date, signed, want, test.signed)
+		}
+	}
+	for i := range 2 * maxSignatures {
+		p.dateAndSign(signedLink{"PUT", "docs", fmt.Sprint(i)})
+	}
+	if len(p.signatures) > maxSignatures {
+		t.Errorf("%d signatures are kept", len(p.signatures))
 	}
 }

@@ -40,7 +40,7 @@ func TestDecodeEnvelopes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			items, err := scanDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil)
+			items, err := scanDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil, "")
 			if err == nil {
 				err = decodeEnvelopes(items)
 			}

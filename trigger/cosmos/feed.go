@@ -109,6 +109,10 @@ type FeedRequest struct {
 	// https://learn.microsoft.com/azure/cosmos-db/change-feed lists it.
 	SessionToken string
 
+	// KeyProperty names a property of documents, at their first level, that
+	// [Item].KeyValue is to hold; for LatestVersion mode.
+	KeyProperty string
+
 	// MaxItems is a hint; 0 means the service's own page size. A transaction is
 	// never divided, so a page may have more items.
 	MaxItems int
@@ -137,12 +141,14 @@ type Page struct {
 	buffer *buffer
 }
 
-// Item is one change of a page. In LatestVersion mode only the first three
-// fields are set.
+// Item is one change of a page. In LatestVersion mode only the first four fields are
+// set.
 type Item struct {
 	Document  json.RawMessage // the version reported; nil for a delete
 	LSN       int64           // _lsn, or lsn of the metadata; 0 if absent
 	Timestamp int64           // _ts, or crts of the metadata: seconds since 1970; 0 if absent
+
+	KeyValue json.RawMessage // the value of [FeedRequest].KeyProperty, a part of Document; nil if absent or not asked for
 
 	Operation    Operation
 	Previous     json.RawMessage // the version before, if the service has it
@@ -227,7 +233,10 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		return page, nil
 	}
 	var err error
-	body.items, err = scanDocuments(body.bytes, body.items[:0])
+	if r.Mode == AllVersions { // the documents are inside of others
+		r.KeyProperty = ""
+	}
+	body.items, err = scanDocuments(body.bytes, body.items[:0], r.KeyProperty)
 	if err == nil && r.Mode == AllVersions {
 		err = decodeEnvelopes(body.items)
 	}

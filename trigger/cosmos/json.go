@@ -18,9 +18,9 @@ const tooDeep = math.MinInt
 // maxDepth is the limit of encoding/json. Cosmos DB itself stores 128 levels.
 const maxDepth = 10000
 
-// skipValue skips a value that is inside depth others. If it is an object, it fills
-// item, which may be nil, from its properties.
-func skipValue(b []byte, i, depth int, item *Item) int {
+// skipValue skips a value that is inside depth others. If it is an object, it shows its
+// properties to found, which may be nil.
+func skipValue(b []byte, i, depth int, found *foundProperties) int {
 	if i >= len(b) {
 		return ^i
 	}
@@ -28,7 +28,7 @@ func skipValue(b []byte, i, depth int, item *Item) int {
 	case '"':
 		return skipString(b, i+1)
 	case '{':
-		return skipObject(b, i+1, depth+1, item)
+		return skipObject(b, i+1, depth+1, found)
 	case '[':
 		return skipArray(b, i+1, depth+1)
 	case 't':
@@ -42,7 +42,7 @@ func skipValue(b []byte, i, depth int, item *Item) int {
 }
 
 // skipObject skips an object after its opening brace.
-func skipObject(b []byte, i, depth int, item *Item) int {
+func skipObject(b []byte, i, depth int, found *foundProperties) int {
 	if depth > maxDepth {
 		return tooDeep
 	}
@@ -65,8 +65,8 @@ func skipObject(b []byte, i, depth int, item *Item) int {
 		if i = skipValue(b, value, depth, nil); i < 0 {
 			return i
 		}
-		if item != nil {
-			item.property(b[name:nameEnd-1], b[value:i])
+		if found != nil {
+			found.property(b[name:nameEnd-1], b[value:i:i])
 		}
 		i = skipSpace(b, i)
 		switch {

@@ -65,7 +65,7 @@ func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	items, err := scanDocuments(op.answer.bytes, nil)
+	items, err := scanDocuments(op.answer.bytes, nil, "")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}

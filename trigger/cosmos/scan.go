@@ -11,13 +11,13 @@ import (
 // scanDocuments finds the documents in the body of a feed page or query page,
 // {_rid, Documents, _count}, and appends them to items. It does not decode
 // them: one scan finds their bounds and, at the first level of each document,
-// _lsn and _ts.
+// _lsn, _ts and, if keyProperty is not empty, the property of that name.
 //
 // The body must be valid JSON in valid UTF-8 with exactly one Documents array, and
 // its _count, if any, must equal the length of the array. A page that was damaged on
 // its way is therefore an error, and not a page with other documents.
-func scanDocuments(body []byte, items []Item) ([]Item, error) {
-	s := scanner{b: body, items: items, count: -1}
+func scanDocuments(body []byte, items []Item, keyProperty string) ([]Item, error) {
+	s := scanner{b: body, items: items, count: -1, keyProperty: keyProperty}
 	if err := s.envelope(); err != nil {
 		return nil, fmt.Errorf("answer is not a page of documents: %w", err)
 	}
@@ -37,6 +37,8 @@ type scanner struct {
 	items []Item
 	found bool  // Documents was seen
 	count int64 // _count; -1 until seen
+
+	keyProperty string // of documents, see [FeedRequest]
 }
 
 func (s *scanner) envelope() error {
@@ -163,12 +165,12 @@ func (s *scanner) documents() error {
 	for {
 		s.next()
 		from := s.i
-		var item Item
-		if err := s.value(2, &item); err != nil {
+		found := foundProperties{keyProperty: s.keyProperty}
+		if err := s.value(2, &found); err != nil {
 			return err
 		}
-		item.Document = s.b[from:s.i:s.i]
-		s.items = append(s.items, item)
+		found.item.Document = s.b[from:s.i:s.i]
+		s.items = append(s.items, found.item)
 		if s.next() == ']' {
 			s.i++
 			return nil
@@ -179,10 +181,10 @@ func (s *scanner) documents() error {
 	}
 }
 
-// value scans any value inside depth others. If the value is an object, value fills
-// item from its properties.
-func (s *scanner) value(depth int, item *Item) error {
-	end := skipValue(s.b, s.i, depth, item)
+// value scans any value inside depth others. If the value is an object, value shows its
+// properties to found.
+func (s *scanner) value(depth int, found *foundProperties) error {
+	end := skipValue(s.b, s.i, depth, found)
 	if end == tooDeep {
 		return errTooDeep
 	}
@@ -202,15 +204,43 @@ func (s *scanner) moveTo(end int) error {
 	return nil
 }
 
+// foundProperties are the properties of a document that are fields of its item.
+type foundProperties struct {
+	item        Item
+	keyProperty string // name of the property that is the item's KeyValue, or ""
+}
+
 // property sets a field of the item if a property is one of its own. If a name
 // occurs more than once, the last one counts, as in encoding/json.
-func (t *Item) property(quotedName, value []byte) {
+func (f *foundProperties) property(quotedName, value []byte) {
 	switch propertyName(quotedName) {
 	case "_lsn":
-		t.LSN = integer(value)
+		f.item.LSN = integer(value)
 	case "_ts":
-		t.Timestamp = integer(value)
+		f.item.Timestamp = integer(value)
 	}
+	if f.keyProperty != "" && isName(quotedName, f.keyProperty) {
+		f.item.KeyValue = value
+	}
+}
+
+// isName reports whether a property has a name.
+func isName(quoted []byte, name string) bool {
+	if string(quoted) == name {
+		return bytes.IndexByte(quoted, '\\') < 0
+	}
+	if len(quoted) <= len(name) || bytes.IndexByte(quoted, '\\') < 0 { // an escaped character is longer than its own
+		return false
+	}
+	return unquote(quoted) == name
+}
+
+// unquote returns the name that is written between quotes.
+func unquote(quoted []byte) (name string) {
+	if json.Unmarshal(append(append([]byte{'"'}, quoted...), '"'), &name) != nil {
+		return ""
+	}
+	return name
 }
 
 // propertyName returns the name if it may be _ts or _lsn, else "". These have
@@ -224,11 +254,7 @@ func propertyName(quoted []byte) string {
 	case n <= 4 || n > 4*6 || quoted[0] != '_' && quoted[0] != '\\' || bytes.IndexByte(quoted, '\\') < 0:
 		return ""
 	}
-	var name string
-	if json.Unmarshal(append(append([]byte{'"'}, quoted...), '"'), &name) != nil {
-		return ""
-	}
-	return name
+	return unquote(quoted)
 }
 
 // integer returns a number, or 0 if the value is not an integer.

@@ -34,7 +34,7 @@ func TestScanDocuments(t *testing.T) {
 		"other properties": {`{"x":{"Documents":[1]},"Documents":[],"y":[{"_count":5}]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := scanDocuments([]byte(test.body), nil)
+			got, err := scanDocuments([]byte(test.body), nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestScanDocumentsReadsTheDeepestThatTheServiceStores(t *testing.T) {
 	const levels = 128
 	objects := strings.Repeat(`{"v":`, levels-1) + "{}" + strings.Repeat("}", levels-1)
 	arrays := `{"v":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
-	items, err := scanDocuments([]byte(`{"_rid":"r","Documents":[`+objects+`,`+arrays+`],"_count":2}`), nil)
+	items, err := scanDocuments([]byte(`{"_rid":"r","Documents":[`+objects+`,`+arrays+`],"_count":2}`), nil, "")
 	if err != nil || len(items) != 2 || string(items[0].Document) != objects || string(items[1].Document) != arrays {
 		t.Errorf("%d documents, %v", len(items), err)
 	}
@@ -92,7 +92,7 @@ func TestScanDocumentsRejectsInvalidPages(t *testing.T) {
 		"deep":                {`{"Documents":[` + deep + `]}`, "nests deeper than 10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := scanDocuments([]byte(test.body), nil)
+			_, err := scanDocuments([]byte(test.body), nil, "")
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -105,7 +105,7 @@ func TestScanDocumentsRejectsInvalidPages(t *testing.T) {
 func TestScanDocumentsRejectsEveryPrefix(t *testing.T) {
 	body := feedPage(3, 40)
 	for n := range body {
-		if _, err := scanDocuments(body[:n], nil); err == nil {
+		if _, err := scanDocuments(body[:n], nil, ""); err == nil {
 			t.Fatalf("prefix of %d bytes was taken: %s", n, body[:n])
 		}
 	}
@@ -114,7 +114,7 @@ func TestScanDocumentsRejectsEveryPrefix(t *testing.T) {
 func TestScanDocumentsOfAnySize(t *testing.T) {
 	for _, size := range []int{0, 2 << 20} {
 		body := feedPage(20, size)
-		items, err := scanDocuments(body, nil)
+		items, err := scanDocuments(body, nil, "")
 		if err != nil || len(items) != 20 {
 			t.Fatalf("%d items, %v", len(items), err)
 		}
@@ -128,7 +128,7 @@ func TestScanDocumentsOfAnySize(t *testing.T) {
 
 // Appending to a document cannot overwrite its neighbour.
 func TestScannedDocumentsHaveNoSpareCapacity(t *testing.T) {
-	items, err := scanDocuments([]byte(`{"Documents":[{"a":1},{"b":2}]}`), nil)
+	items, err := scanDocuments([]byte(`{"Documents":[{"a":1},{"b":2}]}`), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestScannedDocumentsHaveNoSpareCapacity(t *testing.T) {
 func TestScanDocumentsDoesNotAllocate(t *testing.T) {
 	body := feedPage(100, 1000)
 	items := make([]Item, 0, 100)
-	if n := testing.AllocsPerRun(100, func() { items, _ = scanDocuments(body, items[:0]) }); n > 0 || len(items) != 100 {
+	if n := testing.AllocsPerRun(100, func() { items, _ = scanDocuments(body, items[:0], "") }); n > 0 || len(items) != 100 {
 		t.Errorf("%v allocations for %d documents", n, len(items))
 	}
 }
@@ -175,14 +175,27 @@ func FuzzScanDocuments(f *testing.F) {
 	f.Add([]byte(`{"_count":1,"Documents":[{"\u005flsn":3,"a":"\\\""}],"x":[{"y":null}]}`))
 	f.Add([]byte(`{"Documents":[1,"x",[[]],{"a":tru}],"_count":4}`))
 	f.Add([]byte(`{"Documents":[{"_lsn":1,"_lsn":-0,"_ts":1.5}]} `))
+	f.Add([]byte(`{"Documents":[{"id":1,"\u0069d":{"id":2},"a\"b":[3],"x":{"id":4}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := scanDocuments(body, nil)
+		got, err := scanDocuments(body, nil, "")
 		want, sound := decodeDocuments(body)
 		if (err == nil) != sound {
 			t.Fatalf("error %v, want one: %v", err, !sound)
 		}
 		if diff := cmp.Diff(want, got); sound && diff != "" {
 			t.Fatal(diff)
+		}
+		for _, name := range []string{"id", "_ts", `a"b`, ""} {
+			keyed, _ := scanDocuments(body, nil, name)
+			for _, item := range keyed {
+				want := Property(item.Document, name)
+				if name == "" { // none is asked for
+					want = nil
+				}
+				if string(item.KeyValue) != string(want) {
+					t.Fatalf("%q of %s is %s, want %s", name, item.Document, item.KeyValue, want)
+				}
+			}
 		}
 	})
 }
@@ -263,7 +276,7 @@ func BenchmarkPage(b *testing.B) {
 		}
 		var items []Item
 		run("cut", func() {
-			items, _ = scanDocuments(body, items[:0])
+			items, _ = scanDocuments(body, items[:0], "")
 			if len(items) != 100 {
 				b.Fatal(len(items))
 			}

@@ -116,6 +116,9 @@ func parseSessionToken(text string) (t sessionToken, err error) {
 // VectorSessionToken does. LSNs of two versions cannot be compared, because a failover
 // may have lost the newest writes: then that of the newer version counts.
 func (t sessionToken) merge(later sessionToken) sessionToken {
+	if later.isAhead(t) { // as usual
+		return later
+	}
 	older, newer := t, later
 	if t.version > later.version {
 		older, newer = later, t
@@ -130,6 +133,19 @@ func (t sessionToken) merge(later sessionToken) sessionToken {
 		both.text += fmt.Sprintf("#%s=%d", region, both.regions[region])
 	}
 	return both
+}
+
+// isAhead reports whether a token of the same version is not behind another one.
+func (t sessionToken) isAhead(of sessionToken) bool {
+	if t.version != of.version || t.lsn < of.lsn {
+		return false
+	}
+	for region, lsn := range t.regions {
+		if lsn < of.regions[region] {
+			return false
+		}
+	}
+	return true
 }
 
 // sessionLSN returns the LSN in a session token

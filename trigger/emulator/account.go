@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type Options struct {
 	// localhost and IP addresses. Requests with another Host header are refused: they
 	// come from web pages whose name was made to resolve to this machine.
 	Hosts []string
+	// Log is told when Data cannot be written, and when it can again; nil = nothing is.
+	Log *slog.Logger
 	// WithoutPrevious leaves the image before a change out of the feed of all
 	// versions, as the service does for some accounts and operations: clients
 	// must not depend on it. If false, every replace, delete and expiry has it.
@@ -69,11 +72,11 @@ type Account struct {
 	seed    uint32 // creation time: tells this account's ids from another's
 	store   *store // nil if the account is in memory
 	faults  faults
-	served  atomic.Pointer[string] // advertised endpoint; nil if the account is not served
-	calls   atomic.Uint64          // activity ids
-	skipped atomic.Int64           // time that Advance has skipped
-	bodies  *semaphore.Weighted    // bytes of request bodies in memory
-	queries *semaphore.Weighted    // queries that are being evaluated
+	served  atomic.Pointer[address] // nil if the account is not served
+	calls   atomic.Uint64           // activity ids
+	skipped atomic.Int64            // time that Advance has skipped
+	bodies  *semaphore.Weighted     // bytes of request bodies in memory
+	queries *semaphore.Weighted     // queries that are being evaluated
 
 	mu        sync.RWMutex // guards the fields below; taken before a container's
 	created   uint32       // databases and containers so far
@@ -101,6 +104,9 @@ func New(opts *Options) (*Account, error) {
 	}
 	if err := a.options.check(); err != nil {
 		return nil, fmt.Errorf("emulator options: %w", err)
+	}
+	if a.options.Log == nil {
+		a.options.Log = slog.New(slog.DiscardHandler)
 	}
 	if a.options.Region == "" {
 		a.options.Region = "South Central US"
@@ -152,7 +158,7 @@ func (a *Account) now() time.Time { return time.Now().Add(time.Duration(a.skippe
 // served, else a name that stands for this process.
 func (a *Account) Endpoint() string {
 	if served := a.served.Load(); served != nil {
-		return *served
+		return served.endpoint
 	}
 	return inProcess
 }

@@ -83,7 +83,8 @@ func TestPathTraps(t *testing.T) {
 		"/dbs/db/colls/c/docs//a/":  "200",
 		"/dbs/./colls":              "404/1003",
 		"/colls/c":                  "404/0",
-		"/dbs/db/colls/c/triggers":  "404/0",
+		"/dbs/db/colls/c/triggers":  "400/0",
+		"/dbs/db/colls/c/others":    "404/0",
 		"/dbs/db/pkranges":          "404/0",
 		"/dbs/db/colls/c/pkranges/": "200",
 	} {

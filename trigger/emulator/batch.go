@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxOperations is the service's limit on one batch.
@@ -83,6 +84,9 @@ func (c *call) batchOperations(o *container) ([]batchOperation, error) {
 // decodeOperations stops at the limit: an operation takes more memory than its text.
 func decodeOperations(body []byte) ([]batchOperation, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
+	if len(body) > 0 && body[0] >= utf8.RuneSelf {
+		return nil, unsupported("A batch in the binary format of HybridRow", "send JSON")
+	}
 	if first, err := decoder.Token(); err != nil || first != json.Delim('[') {
 		return nil, badRequest("The batch is not a JSON array of operations.")
 	}
@@ -164,7 +168,7 @@ func (c *call) batchResult(out outcome) batchResult {
 	if out.document == nil {
 		return result
 	}
-	result.ETag = out.document.etag
+	result.ETag = out.document.etag()
 	if out.status != http.StatusNotModified && (out.read || !c.minimal()) {
 		result.Body = out.document.body
 	}

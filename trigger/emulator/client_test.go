@@ -80,6 +80,9 @@ func signature(t testing.TB, req *http.Request) string {
 	kind, link := "", ""
 	if n := len(segments); n > 0 {
 		kind, link = segments[(n-1)&^1], strings.Join(segments[:n&^1], "/")
+		if kind == "operations" {
+			kind, link = "partitionkey", strings.Join(segments[:n-2], "/")
+		}
 	}
 	sig := base64.StdEncoding.EncodeToString(sign(req.Method, kind, link, req.Header.Get("x-ms-date")))
 	return url.QueryEscape("type=master&ver=1.0&sig=" + sig)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/sql"
 )
 
 // container holds items. The store keeps its exported fields; see records.
@@ -37,6 +38,7 @@ type container struct {
 	NextRange  int             `json:"nextRange"`
 	ttl        int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
 	retention  time.Duration   // of all versions; 0 = they are not kept
+	query      sql.Container   // the part of the definition that queries depend on
 	logging    bool            // versions are kept now
 	logged     uint64          // versions so far
 	items      map[string]*item
@@ -122,6 +124,9 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 // has come, deletes items if they have expired, and trims versions if they are
 // older than the retention. The caller holds o.mu.
 func (o *container) advance(now time.Time) {
+	if o.account.store.failing() {
+		return // nothing changes until it can be stored
+	}
 	o.finishReshaping(now)
 	o.expire(now)
 	o.trim(now)
@@ -156,6 +161,20 @@ func (c *call) containerBodies() (string, [][]byte, error) {
 		bodies = append(bodies, d.containers[name].lockedBody())
 	}
 	return d.rid(), bodies, nil
+}
+
+func (o *container) lockedETag() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ETag
+}
+
+// checkMatch fails if the request has an If-Match that is not the etag.
+func (c *call) checkMatch(etag string) error {
+	if tag := c.header.Get("If-Match"); tag != "" && tag != "*" && !sameETag(tag, etag) {
+		return preconditionFailed()
+	}
+	return nil
 }
 
 func (o *container) lockedBody() []byte {
@@ -239,7 +258,7 @@ func (o *container) identify() {
 
 // define takes over a new definition.
 func (o *container) define(d containerDefinition) {
-	o.Definition, o.ttl = d.raw, d.ttl
+	o.Definition, o.ttl, o.query = d.raw, d.ttl, d.query
 	o.Modified = o.account.now().Unix()
 	o.ETag = o.newETag()
 }
@@ -296,9 +315,10 @@ func (c *call) replaceContainer() (*response, error) {
 		return nil, err
 	}
 	return c.locked(o, func() (*response, error) {
-		switch tag := c.header.Get("If-Match"); {
-		case tag != "" && tag != "*" && tag != o.ETag:
-			return nil, preconditionFailed()
+		if err := c.checkMatch(o.ETag); err != nil {
+			return nil, err
+		}
+		switch {
 		case definition.name != o.Name:
 			return nil, badRequest("The id of container %q cannot be changed.", o.Name)
 		case !slices.Equal(definition.key.Paths, o.keyDefinition.Paths) || definition.key.Kind != o.keyDefinition.Kind || definition.key.Version != o.keyDefinition.Version:
@@ -326,6 +346,9 @@ func (c *call) deleteContainer() (*response, error) {
 	o, ok := d.find(c.target.id)
 	if !ok {
 		return nil, notFound("container", c.target.id)
+	}
+	if err := c.checkMatch(o.lockedETag()); err != nil {
+		return nil, err
 	}
 	o.drop()
 	delete(d.containers, o.Name)

@@ -38,6 +38,14 @@ func (d *database) name(r *response) {
 
 // dispatch finds the operation that method and path ask for.
 func (c *call) dispatch() (*response, error) {
+	if err := c.checkHeaders(); err != nil {
+		return nil, err
+	}
+	if c.writes() {
+		if err := c.account.store.writable(); err != nil {
+			return nil, err
+		}
+	}
 	switch c.target.kind {
 	case kindAccount:
 		if c.method == http.MethodGet {
@@ -53,6 +61,8 @@ func (c *call) dispatch() (*response, error) {
 		if c.method == http.MethodGet && c.target.id == "" {
 			return c.readRanges()
 		}
+	case kindKey:
+		return c.dispatchKey()
 	case kindOffer:
 		return c.dispatchOffer()
 	}
@@ -78,6 +88,14 @@ func (c *call) dispatchDatabase() (*response, error) {
 		return c.deleteDatabase()
 	}
 	return nil, c.methodNotAllowed()
+}
+
+// writes reports whether the request changes the account.
+func (c *call) writes() bool {
+	if c.method != http.MethodPost {
+		return c.method != http.MethodGet
+	}
+	return !c.isQuery() && c.header.Get("X-Ms-Cosmos-Is-Query-Plan-Request") == ""
 }
 
 // isQuery reports whether a POST is a query. It is one if any of three headers
@@ -108,11 +126,11 @@ func (c *call) readAccount() (*response, error) {
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
 const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
 
-// advertised returns an endpoint that this caller can reach: the account's own if
-// the caller is on this machine, else the host of the request. It is the latter
-// also if the account is the handler of a server that [Account.Serve] did not start.
+// advertised returns an endpoint that this caller can reach: [ServeOptions.Advertise],
+// or the host that the caller has used, which may be that of a proxy.
 func (c *call) advertised() string {
-	if c.request.RemoteAddr == "" || c.account.served.Load() != nil && loopbackName(c.request.RemoteAddr) {
+	served := c.account.served.Load()
+	if c.request.RemoteAddr == "" || c.request.Host == "" || served != nil && served.advertised != "" {
 		return c.account.Endpoint()
 	}
 	scheme := "http"
@@ -229,6 +247,9 @@ func (c *call) deleteDatabase() (*response, error) {
 	if !ok {
 		c.ticket = a.ticket
 		return nil, notFound("database", c.target.id)
+	}
+	if err := c.checkMatch(d.ETag); err != nil {
+		return nil, err
 	}
 	for _, container := range d.containers {
 		container.drop()

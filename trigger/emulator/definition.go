@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/sql"
 )
 
 // containerDefinition is a container's definition by a client, checked.
@@ -16,6 +17,7 @@ type containerDefinition struct {
 	uniqueKeys []uniqueKey
 	ttl        int64
 	retention  time.Duration
+	query      sql.Container
 	raw        json.RawMessage
 }
 
@@ -49,6 +51,9 @@ func parseContainer(body []byte) (containerDefinition, error) {
 	if err := json.Unmarshal(body, &properties); err != nil {
 		return d, badRequest("The container definition is not a JSON object: %v.", err)
 	}
+	if err := checkProperties(properties); err != nil {
+		return d, err
+	}
 	if properties["partitionKey"] == nil {
 		return d, badRequest("The container %q needs a partitionKey such as {\"paths\":[\"/id\"],\"kind\":\"Hash\",\"version\":2}.", d.name)
 	}
@@ -64,14 +69,14 @@ func parseContainer(body []byte) (containerDefinition, error) {
 	if d.uniqueKeys, err = parseUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {
 		return d, err
 	}
-	if err := checkIndexing(properties["indexingPolicy"]); err != nil {
+	if err := d.parsePolicies(properties); err != nil {
 		return d, err
 	}
 	return d, d.normalize(properties)
 }
 
 func parseDefaultTTL(raw json.RawMessage) (int64, error) {
-	if raw == nil {
+	if absent(raw) {
 		return 0, nil
 	}
 	ttl, err := parseTTL(raw)
@@ -81,11 +86,8 @@ func parseDefaultTTL(raw json.RawMessage) (int64, error) {
 	return ttl, nil
 }
 
-// checkIndexing bounds the indexing policy, which is kept but has no effect.
+// checkIndexing bounds the indexing policy, which is kept but makes no index.
 func checkIndexing(raw json.RawMessage) error {
-	if raw == nil || string(raw) == "null" {
-		return nil
-	}
 	type path struct {
 		Path string `json:"path"`
 	}
@@ -136,7 +138,7 @@ func (d *containerDefinition) normalize(properties map[string]json.RawMessage) e
 		return err
 	}
 	properties["partitionKey"] = key
-	if properties["indexingPolicy"] == nil {
+	if absent(properties["indexingPolicy"]) {
 		properties["indexingPolicy"] = json.RawMessage(defaultIndexing)
 	}
 	for name := range properties {
@@ -172,6 +174,9 @@ func (a *Account) CreateContainer(databaseID, containerID, partitionKeyPath stri
 
 func (a *Account) addNamed(databaseID string, definition containerDefinition, ranges int) (ticket uint64, err error) {
 	if _, err := checkName(databaseID); err != nil {
+		return 0, err
+	}
+	if err := a.store.writable(); err != nil {
 		return 0, err
 	}
 	a.mu.Lock()

@@ -45,7 +45,9 @@
 //
 // Without [Options.Data] everything is in memory. With it, the account answers only
 // when the state behind the answer is on disk: a write that was acknowledged, read
-// or seen in a feed survives a crash.
+// or seen in a feed survives a crash. On a full disk writes get 503, reads continue,
+// nothing expires, and writes resume when there is room; [Options.Log] is told of both.
+// [CheckData] checks a directory.
 //
 // # Limits
 //

@@ -207,14 +207,26 @@ func skipValue(b []byte) int {
 type document struct {
 	item       *item
 	body       []byte // complete, as it is read
-	etag       string
 	lsn        int64
 	sequence   uint64 // order of writes in the container
 	modified   int64  // _ts
 	expires    int64  // seconds since 1970; 0 = never
-	ttl        int64  // as in draft
-	properties int
+	ttl        int32  // as in draft
+	properties int32
 	superseded bool
+}
+
+// etagSize is the length of an etag without its quotation marks.
+const etagSize = 36
+
+// afterETag is what follows the etag in a document's text.
+var afterETag = []byte(`\"","_attachments":`)
+
+// etag is the document's etag, from its text: a copy would take as much memory as many
+// a document.
+func (d *document) etag() string {
+	end := bytes.LastIndex(d.body, afterETag)
+	return `"` + string(d.body[end-etagSize:end]) + `"`
 }
 
 func (d *document) position() int64 { return d.lsn }
@@ -222,10 +234,27 @@ func (d *document) gone() bool      { return d.superseded }
 
 // item is an id within a partition key; documents are its versions.
 type item struct {
-	id, key, epk string // key is the canonical partition key
-	seq          uint64 // order of creation in the container
-	current      *document
+	text    string // epk and identity: one string takes less memory than four
+	epkSize int32
+	keySize int32
+	seq     uint64 // order of creation in the container
+	current *document
 }
+
+func newItem(key, id, epk string, seq uint64) *item {
+	return &item{text: epk + identity(key, id), epkSize: int32(len(epk)), keySize: int32(len(key)), seq: seq}
+}
+
+// name is the item's identity.
+func (i *item) name() string { return i.text[i.epkSize:] }
+
+// epk is the item's effective partition key.
+func (i *item) epk() string { return i.text[:i.epkSize] }
+
+// key is the item's canonical partition key.
+func (i *item) key() string { return i.text[i.epkSize : i.epkSize+i.keySize] }
+
+func (i *item) id() string { return i.text[i.epkSize+i.keySize+1:] }
 
 func (i *item) position() int64 { return int64(i.seq) }
 func (i *item) gone() bool      { return i.current == nil }

@@ -31,7 +31,7 @@ func (e *expiry) Pop() any {
 // (https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live). When a
 // definition changes, documents expire no earlier than the change. 0 = never.
 func (o *container) deadline(doc *document) int64 {
-	ttl := doc.ttl
+	ttl := int64(doc.ttl)
 	if ttl == 0 {
 		ttl = o.ttl
 	}
@@ -66,7 +66,7 @@ func (o *container) expire(now time.Time) {
 			continue
 		}
 		t := &transaction{
-			container: o, partition: o.locate(doc.item.epk), now: time.Unix(doc.expires, 0), expired: true,
+			container: o, partition: o.locate(doc.item.epk()), now: time.Unix(doc.expires, 0), expired: true,
 			order: []*change{{before: doc}},
 		}
 		t.note(doc, nil)

@@ -40,12 +40,16 @@ func badRequest(format string, args ...any) *failure {
 	return fail(http.StatusBadRequest, 0, format, args...)
 }
 
+// resourceTypes are the names of resources in error texts of the service, from which
+// some drivers learn whether the item, the container or the database is missing.
+var resourceTypes = map[string]string{"database": "Database", "container": "Collection", "item": "Document", "offer": "Offer"}
+
 func notFound(what, name string) *failure {
-	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist.", what, name)
+	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist. ResourceType: %s", what, name, resourceTypes[what])
 }
 
 func ownerMissing(what, name string) *failure {
-	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q.", what, name)
+	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", what, name, resourceTypes[what])
 }
 
 func conflict(what, name string) *failure {

@@ -44,9 +44,9 @@ type span struct {
 
 func (s span) holds(i *item) bool {
 	if s.key != "" {
-		return i.key == s.key
+		return i.key() == s.key
 	}
-	return epk.Contains(s.min, s.max, i.epk)
+	return epk.Contains(s.min, s.max, i.epk())
 }
 
 // entry is a change as a feed shows it.

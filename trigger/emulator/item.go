@@ -124,7 +124,7 @@ func (c *call) itemResponse(t *transaction, out outcome) *response {
 	t.partition.budget.spend(out.units)
 	r := reply(out.status, nil).charge(out.units)
 	if doc := out.document; doc != nil {
-		r.etag(doc.etag)
+		r.etag(doc.etag())
 		r.set("x-ms-item-lsn", strconv.FormatInt(doc.lsn, 10))
 		if out.status != http.StatusNotModified && (out.read || !c.minimal()) {
 			r.body = doc.body

@@ -53,7 +53,7 @@ func TestItemStatus(t *testing.T) {
 		{"delete any", "204", "DELETE", items + "/a", "", with(pk("k"), "If-Match", "*")},
 		{"delete again", "404/0", "DELETE", items + "/a", "", pk("k")},
 		{"unknown method", "405", "PUT", items, doc("a", "k"), pk("k")},
-		{"unknown resource", "404", "GET", "/dbs/db/colls/c/sprocs/x", "", nil},
+		{"unknown resource", "404", "GET", "/dbs/db/colls/c/others/x", "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.t = t

@@ -226,8 +226,8 @@ func (c *call) replaceOffer() (*response, error) {
 		return nil, err
 	}
 	return c.onOffer(func(o *offer) error {
-		if tag := c.header.Get("If-Match"); tag != "" && tag != "*" && !sameETag(tag, o.ETag) {
-			return preconditionFailed()
+		if err := c.checkMatch(o.ETag); err != nil {
+			return err
 		}
 		next := next
 		if c.migrates() {

@@ -25,6 +25,9 @@ func (a *Account) checkOrigin(req *http.Request) error {
 // IP address always is allowed: no DNS server can make it another's.
 func (a *Account) hostAllowed(host string) bool {
 	name := hostName(host)
+	if served := a.served.Load(); served != nil && name == served.advertised && name != "" {
+		return true
+	}
 	return name == "localhost" || net.ParseIP(name) != nil || slices.ContainsFunc(a.options.Hosts, func(allowed string) bool {
 		return strings.EqualFold(allowed, name)
 	})

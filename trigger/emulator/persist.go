@@ -149,9 +149,9 @@ func (a *Account) saveChanges(t *transaction) uint64 {
 		r := record{bucket: o.itemBucket()}
 		switch {
 		case ch.after != nil:
-			r.key, r.value = []byte(identity(ch.after.item.key, ch.after.item.id)), ch.after.appendRecord(nil)
+			r.key, r.value = []byte(ch.after.item.name()), ch.after.appendRecord(nil)
 		case ch.before != nil:
-			r.key = []byte(identity(ch.before.item.key, ch.before.item.id))
+			r.key = []byte(ch.before.item.name())
 		default:
 			continue // created and deleted again within the transaction
 		}
@@ -162,10 +162,10 @@ func (a *Account) saveChanges(t *transaction) uint64 {
 
 // appendRecord appends the stored form: six numbers, two strings and the body.
 func (d *document) appendRecord(b []byte) []byte {
-	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.seq), d.modified, d.ttl, int64(d.properties)} {
+	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.seq), d.modified, int64(d.ttl), int64(d.properties)} {
 		b = binary.AppendVarint(b, n)
 	}
-	for _, s := range []string{d.item.epk, d.etag} {
+	for _, s := range []string{d.item.epk(), d.etag()} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return append(b, d.body...)
@@ -195,22 +195,24 @@ func readRecord(key, value []byte) (*document, error) {
 		}
 		texts[i], value = string(value[size:size+int(n)]), value[size+int(n):]
 	}
-	item := &item{id: string(id), key: string(partitionKey), epk: texts[0], seq: uint64(numbers[2])}
 	return &document{
-		item: item, body: bytes.Clone(value), etag: texts[1], lsn: numbers[0], sequence: uint64(numbers[1]),
-		modified: numbers[3], ttl: numbers[4], properties: int(numbers[5]),
+		item: newItem(string(partitionKey), string(id), texts[0], uint64(numbers[2])), body: bytes.Clone(value),
+		lsn: numbers[0], sequence: uint64(numbers[1]), modified: numbers[3], ttl: int32(numbers[4]), properties: int32(numbers[5]),
 	}, nil
 }
 
 // open reads the account in a directory, or begins one if the directory is empty.
 func (a *Account) open(directory string) error {
-	s, err := openStore(directory)
+	s, err := openStore(directory, a.options.Log)
 	if err != nil {
 		return err
 	}
 	a.store = s
 	if err := s.db.View(a.load); err != nil {
 		return errors.Join(err, s.db.Close())
+	}
+	if a.created > 0 {
+		return nil // also on a full disk
 	}
 	return s.wait(s.enqueue(a.metaRecord()))
 }
@@ -267,7 +269,7 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 	if err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}
-	o.keyDefinition, o.uniqueKeys, o.ttl, o.retention = definition.key, definition.uniqueKeys, definition.ttl, definition.retention
+	o.keyDefinition, o.uniqueKeys, o.ttl, o.retention, o.query = definition.key, definition.uniqueKeys, definition.ttl, definition.retention, definition.query
 	o.logging = o.retention > 0 && !o.merged()
 	if err := o.loadItems(tx); err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
@@ -307,12 +309,13 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 
 // restore puts documents back into their ranges when the account is opened.
 func (o *container) restore(documents []*document) {
+	o.items = make(map[string]*item, len(documents))
 	slices.SortFunc(documents, func(a, b *document) int {
 		return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.sequence, b.sequence))
 	})
 	for _, doc := range documents {
 		doc.expires = o.deadline(doc)
-		o.publish(doc, o.locate(doc.item.epk))
+		o.publish(doc, o.locate(doc.item.epk()))
 	}
 	for _, p := range o.Partitions {
 		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.seq, b.seq) })

@@ -40,7 +40,7 @@ func (v *version) appendRecord(b []byte) []byte {
 		expired = 1
 	}
 	b = append(b, expired)
-	b = appendPart(b, []byte(identity(v.item().key, v.item().id)))
+	b = appendPart(b, []byte(v.item().name()))
 	for _, image := range []*document{v.previous, v.current} {
 		var text []byte
 		if image != nil {
@@ -110,7 +110,7 @@ func (o *container) loadVersions(tx *bolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		log := &o.locate(v.item().epk).versions
+		log := &o.locate(v.item().epk()).versions
 		log.kept = append(log.kept, v)
 		o.logged = v.seq + 1
 		return nil

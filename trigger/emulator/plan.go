@@ -24,11 +24,11 @@ type queryRange struct {
 
 // planQuery answers how to run a query range by range.
 func (c *call) planQuery() (*response, error) {
-	q, err := parseQuery(c.body)
+	o, err := c.container()
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.container()
+	q, err := parseQuery(c.body, o.queryDefinition())
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +40,16 @@ func (c *call) planQuery() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkFeatures(plan.Query.Features()); err != nil {
+		return nil, err
+	}
 	return reply(http.StatusOK, encode(plan)).charge(readUnits), nil
 }
 
 func (q queryText) plan(s span) (queryPlan, error) {
 	plan, err := q.Plan(q.parameters)
 	if err != nil {
-		return queryPlan{}, refused(err)
+		return queryPlan{}, queryFailure(err)
 	}
 	r := queryRange{Min: s.min, Max: s.max, MinInclusive: true}
 	if s.key != "" { // one key: a point, as the service says it
@@ -64,7 +67,7 @@ func (c *call) querySpan(q queryText, o *container) (span, error) {
 	}
 	values, err := q.Requires(o.keyDefinition.Segments(), q.parameters)
 	if err != nil || len(values) == 0 {
-		return s, refused(err)
+		return s, queryFailure(err)
 	}
 	key, err := epk.ParseKey(string(encode(values)))
 	if err != nil {

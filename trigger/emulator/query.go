@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,8 +18,9 @@ type queryText struct {
 	parameters map[string]json.RawMessage
 }
 
-// parseQuery reads the body of a query request.
-func parseQuery(body []byte) (queryText, error) {
+// parseQuery reads the body of a query request over a container, or over other
+// resources if its definition is the zero value.
+func parseQuery(body []byte, over sql.Container) (queryText, error) {
 	var posted struct {
 		Query      string
 		Parameters []struct {
@@ -29,17 +31,39 @@ func parseQuery(body []byte) (queryText, error) {
 	if err := json.Unmarshal(body, &posted); err != nil {
 		return queryText{}, badRequest("The query is not a JSON object with \"query\" and \"parameters\": %v.", err)
 	}
+	if err := checkQueryBody(body); err != nil {
+		return queryText{}, err
+	}
 	q := queryText{parameters: make(map[string]json.RawMessage)}
 	for _, p := range posted.Parameters {
 		q.parameters[p.Name] = p.Value
 	}
 	var err error
-	q.Query, err = sql.Parse(posted.Query)
-	return q, refused(err)
+	q.Query, err = over.Parse(posted.Query)
+	return q, queryFailure(err)
 }
 
-// refused makes a bad request of an error in a query, in the words of the service.
-func refused(err error) error {
+// checkQueryBody fails if the body asks for more than a query with parameters.
+func checkQueryBody(body []byte) error {
+	var properties map[string]json.RawMessage
+	_ = json.Unmarshal(body, &properties) // the caller has read it
+	for name := range properties {
+		if !strings.EqualFold(name, "query") && !strings.EqualFold(name, "parameters") {
+			return unsupported("The property "+shortened(name, maxName)+" of a query", "send query and parameters")
+		}
+	}
+	return nil
+}
+
+// queryDefinition is the part of the container's definition that queries depend on.
+func (o *container) queryDefinition() sql.Container {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.query
+}
+
+// queryFailure makes a bad request of an error in a query, in the words of the service.
+func queryFailure(err error) error {
 	var e *sql.Error
 	if !errors.As(err, &e) {
 		return err
@@ -52,11 +76,15 @@ func refused(err error) error {
 
 // queryItems answers a query over the items of a container.
 func (c *call) queryItems() (*response, error) {
-	q, err := parseQuery(c.body)
+	o, err := c.container()
 	if err != nil {
 		return nil, err
 	}
-	return c.runQuery(q)
+	q, err := parseQuery(c.body, o.queryDefinition())
+	if err != nil {
+		return nil, err
+	}
+	return c.runQuery(o, q)
 }
 
 // listItems answers a read of all items.
@@ -65,16 +93,17 @@ func (c *call) listItems() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.runQuery(queryText{Query: all})
-}
-
-// runQuery answers one page.
-func (c *call) runQuery(q queryText) (*response, error) {
 	o, err := c.container()
 	if err != nil {
 		return nil, err
 	}
+	return c.runQuery(o, queryText{Query: all})
+}
+
+// runQuery answers one page.
+func (c *call) runQuery(o *container, q queryText) (*response, error) {
 	s := &scan{call: c, container: o}
+	var err error
 	if s.span, err = c.querySpan(q, o); err != nil {
 		return nil, err
 	}
@@ -130,6 +159,10 @@ type bookmark struct {
 	// Keys are the ORDER BY values of the last result, whose item and row Item and
 	// Value then name. Clients may continue with another filter.
 	Keys json.RawMessage `json:"keys,omitempty"`
+
+	// Range is the range whose results Count counts, if the query neither streams nor is
+	// ordered and its client puts ranges together. Other ranges have other results.
+	Range string `json:"range,omitempty"`
 }
 
 func (c *call) continuation() (bookmark, error) {
@@ -154,14 +187,26 @@ type results struct {
 func (r *results) full(limit int) bool { return len(r.values) >= limit || r.size >= pageBytes }
 
 // page runs the query from a bookmark until a page is full. If the query streams, a
-// full page always has a next one, which may be empty, as on the service.
+// full page always has a next one, which may be empty, as on the service. The groups or
+// distinct results of a range are in one page whatever its limit, because no bookmark
+// in their middle could be used after a split.
 func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	window, err := q.Limits(q.parameters)
 	if err != nil {
-		return results{}, refused(err)
+		return results{}, queryFailure(err)
 	}
 	documents, position := s.documents(), sql.Position{Count: from.Count}
 	properties := q.Properties()
+	rangeID := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+	if properties.Streams || properties.Ordered {
+		rangeID = ""
+	}
+	if rangeID != "" {
+		limit = math.MaxInt
+	}
+	if from.Count > 0 && from.Range != rangeID {
+		return results{}, badRequest("The continuation is one of partition key range %q, which has split or merged, or of another query: run the query again.", from.Range)
+	}
 	switch {
 	case properties.Streams:
 		if position.Value, err = s.begin(from); err != nil {
@@ -175,10 +220,10 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	var found results
 	for r, err := range q.Stream(documents, q.parameters, s.call.env(), position) {
 		if err != nil {
-			return results{}, refused(err)
+			return results{}, queryFailure(err)
 		}
 		if found.full(limit) { // there are more results; only a query that does not stream gets here
-			found.next = &bookmark{Count: position.Count}
+			found.next = &bookmark{Count: position.Count, Range: rangeID}
 			if properties.Ordered {
 				found.next = s.bookmark(position, window)
 			}
@@ -197,7 +242,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 
 // queryBodies answers a query over resources other than items.
 func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error) {
-	q, err := parseQuery(c.body)
+	q, err := parseQuery(c.body, sql.Container{})
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +253,7 @@ func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error)
 	defer c.account.queries.Release(1)
 	found, err := q.Run(slices.Values(bodies), q.parameters, c.env())
 	if err != nil {
-		return nil, refused(err)
+		return nil, queryFailure(err)
 	}
 	members := make([][]byte, len(found))
 	for i, member := range found {
@@ -244,8 +289,8 @@ const conditionWork = 25_000_000
 func matches(condition string, document []byte, now time.Time) (bool, error) {
 	parsed, err := sql.ParseCondition(condition)
 	if err != nil {
-		return false, refused(err)
+		return false, queryFailure(err)
 	}
 	ok, err := parsed.Match(document, sql.Env{Now: now, Work: conditionWork})
-	return ok, refused(err)
+	return ok, queryFailure(err)
 }

@@ -9,6 +9,10 @@ import (
 	"testing"
 )
 
+// planHeader asks for a query plan as a client that has all abilities.
+var planHeader = []string{"Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True", "x-ms-cosmos-supported-query-features",
+	"Aggregate, NonValueAggregate, MultipleAggregates, CountIf, ListAndSetAggregate, DCount, GroupBy, Distinct, OrderBy, MultipleOrderBy, NonStreamingOrderBy, OffsetAndLimit, Top"}
+
 var crossHeader = []string{"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "True"}
 
 func ask(query string, parameters ...any) string {
@@ -216,7 +220,7 @@ func TestListItems(t *testing.T) {
 
 func TestQueryPlan(t *testing.T) {
 	c := twenty(t, 3)
-	plan := []string{"Content-Type", "application/query+json", "x-ms-cosmos-is-query-plan-request", "True"}
+	plan := planHeader
 	for query, want := range map[string]string{
 		"SELECT * FROM c WHERE STARTSWITH(c.id, '1')": `"hasSelectValue":false`,
 		"SELECT VALUE c.id FROM c":                    `"hasSelectValue":true`,
@@ -329,4 +333,51 @@ func TestOrderedContinuationSurvivesDeletedItem(t *testing.T) {
 		t.Errorf("%s gives %v", withoutDocuments, got)
 	}
 	c.expect("400", "POST", items, ask("SELECT * FROM c ORDER BY c.n"), with(crossHeader, "x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-continuation", `{"item":1,"keys":[[1],[2]]}`)...)
+}
+
+// Some drivers learn from the text of a 404 which resource is missing.
+func TestMissingResourcesNameTheirType(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	for path, resourceType := range map[string]string{
+		"/dbs/none":                   "Database",
+		"/dbs/db/colls/none":          "Collection",
+		"/dbs/none/colls/c":           "Database",
+		"/dbs/db/colls/none/docs/1":   "Collection",
+		"/dbs/db/colls/c/docs/none":   "Document",
+		"/offers/none":                "Offer",
+		"/dbs/db/colls/none/pkranges": "Collection",
+	} {
+		if a := c.expect("404", "GET", path, "", pk("k")...); !strings.HasSuffix(a.decode(t)["message"].(string), "ResourceType: "+resourceType) {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+}
+
+// No continuation in the middle of a range's groups could be used after a split.
+func TestGroupsOfARangeAreInOnePage(t *testing.T) {
+	c := twenty(t, 2)
+	for _, query := range []string{"SELECT DISTINCT VALUE c.n FROM c", "SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n"} {
+		count := 0
+		for _, r := range c.ranges() {
+			a := c.expect("200", "POST", items, ask(query), with(crossHeader, append(rangeID(r.ID), "x-ms-max-item-count", "1")...)...)
+			if a.header.Get("x-ms-continuation") != "" {
+				t.Errorf("%s has a second page", query)
+			}
+			var page struct{ Documents []any }
+			if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+				t.Fatal(err)
+			}
+			count += len(page.Documents)
+		}
+		if count != 20 {
+			t.Errorf("%s gives %d results", query, count)
+		}
+		a := c.expect("400", "POST", items, ask(query), with(crossHeader, append(rangeID("1"), "x-ms-continuation", `{"count":1,"range":"0"}`)...)...)
+		if !strings.Contains(a.body, "split or merged") {
+			t.Errorf("%s", a.body)
+		}
+	}
+	if pages := c.query(ask("SELECT DISTINCT VALUE c.n FROM c"), append(pk("1"), "x-ms-max-item-count", "4")...); len(pages) != 3 {
+		t.Errorf("a key has %d pages", len(pages))
+	}
 }

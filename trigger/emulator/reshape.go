@@ -69,6 +69,9 @@ func (a *Account) Merge(databaseID, containerID string, rangeIDs ...string) (chi
 
 // reshape runs fn on a container's ranges and waits until the outcome is on disk.
 func (a *Account) reshape(database, name string, fn func(*container, time.Time) error) error {
+	if err := a.store.writable(); err != nil {
+		return err
+	}
 	c := &call{account: a, now: a.now(), target: target{kind: kindContainer, database: database, container: name}}
 	o, err := c.container()
 	if err != nil {
@@ -172,12 +175,12 @@ func (p *partition) inherit(parents []*partition) {
 	}
 	documents, all := merge(logs...), merge(items...)
 	for doc := range documents.all() {
-		if p.holds(doc.item.epk) {
+		if p.holds(doc.item.epk()) {
 			p.log.push(doc)
 		}
 	}
 	for i := range all.all() {
-		if p.holds(i.epk) {
+		if p.holds(i.epk()) {
 			p.items.push(i)
 		}
 	}

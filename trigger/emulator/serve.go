@@ -14,7 +14,9 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,6 +36,9 @@ type ServeOptions struct {
 	// AllowRemote permits an Addr that other machines reach. The account's key is
 	// public: every machine that reaches the account controls it.
 	AllowRemote bool
+	// Advertise is the URL that clients are told to use, such as that of a proxy before
+	// the account; its host may be in the Host of requests. "" = what each client used.
+	Advertise string
 	// Ready is called once with the endpoint, when the account accepts connections.
 	Ready func(endpoint string)
 }
@@ -69,11 +74,11 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
-	endpoint := o.endpoint(listener.Addr().(*net.TCPAddr))
-	a.served.Store(&endpoint)
+	served := o.address(listener.Addr().(*net.TCPAddr))
+	a.served.Store(&served)
 	defer a.served.Store(nil)
 	if o.Ready != nil {
-		o.Ready(endpoint)
+		o.Ready(served.endpoint)
 	}
 	if err := a.accept(ctx, listener, config); err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
@@ -91,11 +96,28 @@ func (o ServeOptions) check() error {
 	case o.CertOut != "" && !o.TLS:
 		return errors.New("a certificate file is set without TLS: turn TLS on")
 	}
+	if u, err := url.Parse(o.Advertise); o.Advertise != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+		return fmt.Errorf("the URL to advertise, %q, must be http:// or https:// and a host, such as https://cosmos.test:8443", o.Advertise)
+	}
 	return nil
 }
 
-// endpoint returns the address that clients are told. If the server listens on all
-// addresses, it is the loopback address.
+// address is how clients reach a served account.
+type address struct {
+	endpoint   string
+	advertised string // host of the URL that all clients are told; "" = what each client used
+}
+
+func (o ServeOptions) address(listening *net.TCPAddr) address {
+	if o.Advertise == "" {
+		return address{endpoint: o.endpoint(listening)}
+	}
+	u, _ := url.Parse(o.Advertise) // check has read it
+	return address{u.Scheme + "://" + u.Host + "/", hostName(u.Host)}
+}
+
+// endpoint returns the address of the server. If it listens on all addresses, it is the
+// loopback address.
 func (o ServeOptions) endpoint(address *net.TCPAddr) string {
 	scheme, host := "http", address.IP
 	if o.TLS {

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -169,7 +171,7 @@ func TestServeTLS(t *testing.T) {
 			}
 			body, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.ProtoMajor != protocol || !strings.Contains(string(body), endpoint) {
+			if resp.ProtoMajor != protocol || !strings.Contains(string(body), c.endpoint) {
 				t.Errorf("%s over %s: %s", host, resp.Proto, body)
 			}
 			transport.CloseIdleConnections()
@@ -213,4 +215,69 @@ func TestClosedAccount(t *testing.T) {
 	outside := &client{t: t, do: http.DefaultClient.Do, endpoint: strings.TrimSuffix(serve(t, a, ServeOptions{}), "/")}
 	outside.expect("503", "GET", "/", "")
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestProxyStaysInUse asks for the account through a proxy and as localhost: each
+// client is told to go on where it is.
+func TestProxyStaysInUse(t *testing.T) {
+	_, a := newClient(t, nil)
+	endpoint := serve(t, a, ServeOptions{})
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}})
+	defer proxy.Close()
+	for _, at := range []string{proxy.URL, strings.TrimSuffix(strings.Replace(endpoint, "127.0.0.1", "localhost", 1), "/"), strings.TrimSuffix(endpoint, "/")} {
+		if got := tellsEndpoint(t, at, ""); got != at+"/" {
+			t.Errorf("a client of %s is told %s", at, got)
+		}
+	}
+}
+
+// tellsEndpoint is the endpoint that the account tells a client, with a Host unless it
+// is "".
+func tellsEndpoint(t *testing.T, at, host string) string {
+	t.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c := &client{t: t, endpoint: at, do: func(req *http.Request) (*http.Response, error) {
+		req.Host = host
+		return (&http.Client{Transport: transport}).Do(req)
+	}}
+	location := c.expect("200", "GET", "/", "").decode(t)["readableLocations"].([]any)[0]
+	return location.(map[string]any)["databaseAccountEndpoint"].(string)
+}
+
+func TestAdvertisedURL(t *testing.T) {
+	_, a := newClient(t, nil)
+	if got := serve(t, a, ServeOptions{Advertise: "https://cosmos.test:8443"}); got != "https://cosmos.test:8443/" || a.Endpoint() != got {
+		t.Fatalf("the endpoint is %s", got)
+	}
+}
+
+func TestAdvertisedURLIsToldToAll(t *testing.T) {
+	_, a := newClient(t, nil)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := taken.Addr().String()
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, a, ServeOptions{Addr: addr, Advertise: "http://cosmos.test/"})
+	for _, host := range []string{"", "localhost", "cosmos.test"} {
+		if got := tellsEndpoint(t, "http://"+addr, host); got != "http://cosmos.test/" {
+			t.Errorf("with the Host %q: %s", host, got)
+		}
+	}
+	for _, bad := range []string{"cosmos.test", "ftp://cosmos.test", "https://", "https://a/path", "https://a?b"} {
+		if err := a.Serve(t.Context(), ServeOptions{Addr: "127.0.0.1:0", Advertise: bad}); err == nil || !strings.Contains(err.Error(), "advertise") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
 }

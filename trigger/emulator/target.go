@@ -14,6 +14,7 @@ const (
 	kindItem      = "docs"
 	kindRange     = "pkranges"
 	kindOffer     = "offers"
+	kindKey       = "partitionkey" // in signatures; its paths have operations
 )
 
 // target is the resource that a path names. Database, container and id are names
@@ -28,7 +29,7 @@ type target struct {
 var children = map[string][]string{
 	kindAccount:   {kindDatabase, kindOffer},
 	kindDatabase:  {kindContainer},
-	kindContainer: {kindItem, kindRange},
+	kindContainer: {kindItem, kindRange, "operations"},
 }
 
 // parseTarget reads the escaped path itself: http.ServeMux would redirect the
@@ -51,6 +52,9 @@ func parseTarget(path string) (target, error) {
 func walk(segments []string) (target, error) {
 	var t target
 	for i := 0; i < len(segments); i += 2 {
+		if f := find(resourceFeatures, segments[i]); f != nil && f.support == refused {
+			return target{}, unsupported("The resource type "+f.name, f.note)
+		}
 		if !contains(children[t.kind], segments[i]) {
 			return target{}, fail(http.StatusNotFound, 0, "This account has no resources of type %q under %q.", segments[i], strings.Join(segments[:i], "/"))
 		}
@@ -59,6 +63,9 @@ func walk(segments []string) (target, error) {
 		if i+1 < len(segments) {
 			t.name(segments[i+1])
 			t.link = strings.Join(segments[:i+2], "/")
+		}
+		if t.kind == "operations" { // signed as the key of the container
+			t.kind, t.link = kindKey, strings.Join(segments[:i], "/")
 		}
 	}
 	return t, nil

@@ -68,7 +68,7 @@ func (t *transaction) byRID(id string) *document {
 	}
 	seq := binary.LittleEndian.Uint64(rid[8:])
 	for i := range t.partition.items.after(int64(seq) - 1) {
-		if i.seq == seq && i.key == t.keyText {
+		if i.seq == seq && i.key() == t.keyText {
 			return i.current
 		}
 		break // the next item is another one
@@ -97,11 +97,12 @@ func (t *transaction) put(d draft, i *item) (*document, error) {
 	o := t.container
 	if i == nil {
 		o.lastSeq++
-		i = &item{id: d.id, key: t.keyText, epk: t.epk, seq: o.lastSeq}
+		i = newItem(t.keyText, d.id, t.epk, o.lastSeq)
 	}
-	doc := &document{item: i, etag: o.newETag(), sequence: o.writes, modified: t.now.Unix(), ttl: d.ttl, properties: d.properties}
+	etag := o.newETag()
+	doc := &document{item: i, sequence: o.writes, modified: t.now.Unix(), ttl: int32(d.ttl), properties: int32(d.properties)}
 	doc.expires = o.deadline(doc)
-	doc.body = d.finish(o.itemRID(i), o.path, doc.etag, doc.modified)
+	doc.body = d.finish(o.itemRID(i), o.path, etag, doc.modified)
 	if err := t.checkUnique(doc); err != nil {
 		return nil, err
 	}
@@ -146,8 +147,8 @@ func (t *transaction) replace(id string, d draft, ifMatch string) (outcome, erro
 	if err := t.checkKey(d); err != nil {
 		return outcome{}, err
 	}
-	if d.id != old.item.id {
-		return outcome{}, badRequest("The id of an item cannot be changed: the path has %q, the document %q.", old.item.id, d.id)
+	if d.id != old.item.id() {
+		return outcome{}, badRequest("The id of an item cannot be changed: the path has %q, the document %q.", old.item.id(), d.id)
 	}
 	doc, err := t.put(d, old.item)
 	if err != nil {
@@ -161,7 +162,7 @@ func (t *transaction) read(id, ifNoneMatch string) (outcome, error) {
 	if doc == nil {
 		return outcome{}, notFound("item", id)
 	}
-	if ifNoneMatch != "" && sameETag(ifNoneMatch, doc.etag) {
+	if ifNoneMatch != "" && sameETag(ifNoneMatch, doc.etag()) {
 		return outcome{http.StatusNotModified, doc, readUnits, true}, nil
 	}
 	return outcome{http.StatusOK, doc, readCharge(len(doc.body)), true}, nil
@@ -172,8 +173,8 @@ func (t *transaction) delete(id, ifMatch string) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	t.stage(old.item.id, nil)
-	return outcome{http.StatusNoContent, nil, replaceFactor * writeCharge(len(old.body), old.properties), false}, nil
+	t.stage(old.item.id(), nil)
+	return outcome{http.StatusNoContent, nil, replaceFactor * writeCharge(len(old.body), int(old.properties)), false}, nil
 }
 
 // match finds the document with this id. It fails if there is none or if its etag is
@@ -183,7 +184,7 @@ func (t *transaction) match(id, ifMatch string) (*document, error) {
 	if doc == nil {
 		return nil, notFound("item", id)
 	}
-	if ifMatch != "" && ifMatch != "*" && !sameETag(ifMatch, doc.etag) {
+	if ifMatch != "" && ifMatch != "*" && !sameETag(ifMatch, doc.etag()) {
 		return nil, preconditionFailed()
 	}
 	return doc, nil
@@ -213,7 +214,7 @@ func (ch *change) apply(o *container, p *partition) {
 		if ch.after == nil || ch.after.item != before.item {
 			before.item.current = nil
 			p.items.discard()
-			delete(o.items, identity(before.item.key, before.item.id))
+			delete(o.items, before.item.name())
 		}
 	}
 	if ch.after != nil {
@@ -226,7 +227,7 @@ func (ch *change) apply(o *container, p *partition) {
 func (o *container) publish(doc *document, p *partition) {
 	if doc.item.current == nil {
 		p.items.push(doc.item)
-		o.items[identity(doc.item.key, doc.item.id)] = doc.item
+		o.items[doc.item.name()] = doc.item
 	}
 	doc.item.current = doc
 	o.reserveUnique(doc)

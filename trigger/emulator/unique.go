@@ -23,7 +23,7 @@ type uniqueKey [][]string
 
 // parseUniqueKeys reads the uniqueKeyPolicy of a container, which may be missing.
 func parseUniqueKeys(raw json.RawMessage) ([]uniqueKey, error) {
-	if raw == nil {
+	if absent(raw) {
 		return nil, nil
 	}
 	var policy struct {
@@ -58,7 +58,7 @@ func parseUniqueKeys(raw json.RawMessage) ([]uniqueKey, error) {
 func (o *container) uniqueTexts(doc *document) []string {
 	texts := make([]string, len(o.uniqueKeys))
 	for i, key := range o.uniqueKeys {
-		parts := []string{strconv.Itoa(i), doc.item.key}
+		parts := []string{strconv.Itoa(i), doc.item.key()}
 		for _, names := range key {
 			parts = append(parts, valueText(doc.body, names))
 		}
@@ -89,16 +89,16 @@ func (t *transaction) checkUnique(doc *document) error {
 	}
 	for i, text := range t.container.uniqueTexts(doc) {
 		holder := t.container.unique[text]
-		if holder != nil && t.staged[holder.id] != nil { // its next version counts
+		if holder != nil && t.staged[holder.id()] != nil { // its next version counts
 			holder = nil
 		}
 		for id, ch := range t.staged {
-			if id != doc.item.id && ch.after != nil && t.container.uniqueTexts(ch.after)[i] == text {
+			if id != doc.item.id() && ch.after != nil && t.container.uniqueTexts(ch.after)[i] == text {
 				holder = ch.after.item
 			}
 		}
-		if holder != nil && holder.id != doc.item.id {
-			return fail(http.StatusConflict, 0, "Unique index constraint violation: the item %q has the same values at the unique key %d of container %q.", holder.id, i+1, t.container.Name)
+		if holder != nil && holder.id() != doc.item.id() {
+			return fail(http.StatusConflict, 0, "Unique index constraint violation: the item %q has the same values at the unique key %d of container %q.", holder.id(), i+1, t.container.Name)
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func (v *version) appendTo(b []byte, o *container) []byte {
 		b = append(append(b, `,"previous":`...), v.previous.body...)
 	}
 	if v.current == nil {
-		m.Operation, m.Expired, m.ID, m.PartitionKey = "delete", &v.expired, v.previous.item.id, o.keyObject(v.previous.item)
+		m.Operation, m.Expired, m.ID, m.PartitionKey = "delete", &v.expired, v.previous.item.id(), o.keyObject(v.previous.item)
 	}
 	b = append(append(b, `,"metadata":`...), encode(m)...)
 	return append(b, '}')
@@ -99,7 +99,7 @@ func (v *version) appendTo(b []byte, o *container) []byte {
 // keyObject is the part of a document that makes its partition key.
 func (o *container) keyObject(i *item) map[string]any {
 	var values []json.RawMessage
-	_ = json.Unmarshal([]byte(i.key), &values) // the account has written it
+	_ = json.Unmarshal([]byte(i.key()), &values) // the account has written it
 	object := map[string]any{}
 	for at, names := range o.keyDefinition.Segments() {
 		if string(values[at]) == "{}" {

@@ -55,7 +55,7 @@ func (l *versionLog) trim(before int64) []*version {
 func (l *versionLog) part(p *partition) versionLog {
 	part := versionLog{trimmed: l.trimmed}
 	for _, v := range l.kept {
-		if p.holds(v.item().epk) {
+		if p.holds(v.item().epk()) {
 			part.kept = append(part.kept, v)
 		}
 	}
@@ -98,7 +98,7 @@ func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	var policy struct {
 		Minutes int64 `json:"retentionDuration"`
 	}
-	if raw == nil {
+	if absent(raw) {
 		return 0, nil
 	}
 	const most = int64(maxRetention / time.Minute)

@@ -50,6 +50,26 @@ test("throughput", async () => {
   assert.equal((await container.readOffer()).resource.content.offerThroughput, 5000);
 });
 
+test("autoscale", async () => {
+  const { database } = await client.databases.createIfNotExists({ id: "tests" });
+  const { container } = await database.containers.create({ id: "autoscale", partitionKey: "/pk", maxThroughput: 4000 });
+  const { offer, resource } = await container.readOffer();
+  assert.equal(resource.content.offerAutopilotSettings.maxThroughput, 4000);
+  resource.content.offerAutopilotSettings.maxThroughput = 6000;
+  await offer.replace(resource);
+  const { resource: replaced } = await container.readOffer();
+  assert.equal(replaced.content.offerAutopilotSettings.maxThroughput, 6000);
+  assert.equal(replaced.content.offerMinimumThroughputParameters.maxThroughputEverProvisioned, 6000);
+});
+
+test("unique keys", async () => {
+  const container = await newContainer("unique", 2, { uniqueKeyPolicy: { uniqueKeys: [{ paths: ["/email"] }] } });
+  await container.items.create({ id: "1", pk: "a", email: "x" });
+  await rejects(container.items.create({ id: "2", pk: "a", email: "x" }), 409);
+  await rejects(container.items.upsert({ id: "2", pk: "a", email: "x" }), 409);
+  await container.items.create({ id: "2", pk: "b", email: "x" });
+});
+
 test("items", async () => {
   const container = await newContainer("items", 2);
   const { resource, statusCode, item, etag, requestCharge } = await container.items.create({ id: "1", pk: "a", n: 1 });

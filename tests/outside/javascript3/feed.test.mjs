@@ -70,3 +70,28 @@ test("from a time", async () => {
   const more = await write(10);
   assert.deepEqual((await drain(container.items.changeFeed("odd", { startTime }))).found, more);
 });
+
+test("ordered pages with keys that are not ASCII", async () => {
+  const names = ["ü", "ü", "ü", "ü", "z", "z", "a"];
+  await Promise.all(names.map((name, i) => container.items.create({ id: `name${i}`, pk: "names", name })));
+  for (const maxItemCount of [1, 3]) {
+    const found = [];
+    let continuationToken;
+    do {
+      const iterator = container.items.query("SELECT VALUE c.name FROM c ORDER BY c.name", { partitionKey: "names", maxItemCount, continuationToken });
+      const page = await iterator.fetchNext();
+      found.push(...page.resources);
+      continuationToken = page.continuationToken;
+    } while (continuationToken && found.length <= names.length);
+    assert.deepEqual(found, ["a", "z", "z", "ü", "ü", "ü", "ü"]);
+  }
+});
+
+test("groups", async () => {
+  const query = "SELECT c.name, COUNT(1) AS count FROM c WHERE IS_DEFINED(c.name) GROUP BY c.name";
+  const { resources } = await container.items.query(query).fetchAll();
+  assert.deepEqual(
+    resources.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    [{ name: "a", count: 1 }, { name: "z", count: 2 }, { name: "ü", count: 4 }],
+  );
+});

@@ -8,7 +8,7 @@ import urllib.request
 from datetime import datetime, timezone
 
 from azure.core import MatchConditions
-from azure.cosmos import CosmosClient, PartitionKey, exceptions
+from azure.cosmos import CosmosClient, PartitionKey, ThroughputProperties, exceptions
 
 ENDPOINT = os.environ["OUTSIDE_ENDPOINT"]
 
@@ -146,6 +146,54 @@ class Account(unittest.TestCase):
         self.assertEqual(ask("SELECT VALUE MIN(c.n) FROM c WHERE c.n > @n", parameters=[{"name": "@n", "value": 7}]), [8])
         self.assertEqual(sorted(ask("SELECT DISTINCT VALUE c.pk FROM c")), sorted(f"key{i}" for i in range(20)))
         self.assertEqual(sorted(container.query_items("SELECT VALUE c.n FROM c", partition_key="key3")), [3, 23, 43])
+
+    def test_ordered_pages_with_keys_that_are_not_ascii(self):
+        container = self.new_container("names", 2)
+        for i, name in enumerate(["ü", "ü", "ü", "ü", "z", "z", "a"]):
+            container.create_item({"id": str(i), "pk": "names", "name": name})
+        for size in (1, 3):
+            found, token = [], None
+            while len(found) <= 7:
+                pages = container.query_items("SELECT VALUE c.name FROM c ORDER BY c.name", partition_key="names", max_item_count=size).by_page(token)
+                found += list(next(pages))
+                token = pages.continuation_token
+                if not token:
+                    break
+            self.assertEqual(found, ["a", "z", "z", "ü", "ü", "ü", "ü"])
+
+    def test_groups_are_refused_and_not_returned_in_parts(self):
+        container = self.new_container("groups", 2)
+        self.write(container, 0, 20)
+        with self.assertRaisesRegex(exceptions.CosmosHttpResponseError, "GroupBy, which the calling client does not support"):
+            list(container.query_items("SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk", enable_cross_partition_query=True))
+        grouped = "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk"
+        self.assertEqual(list(container.query_items(grouped, partition_key="key3")), [{"pk": "key3", "n": 1}])
+
+    def test_unique_keys(self):
+        policy = {"uniqueKeys": [{"paths": ["/email"]}]}
+        container = self.database.create_container("unique", PartitionKey("/pk"), unique_key_policy=policy)
+        container.create_item({"id": "1", "pk": "a", "email": "x"})
+        with self.assertRaises(exceptions.CosmosResourceExistsError):
+            container.create_item({"id": "2", "pk": "a", "email": "x"})
+        container.create_item({"id": "2", "pk": "b", "email": "x"})
+
+    def test_offers(self):
+        container = self.database.create_container("offers", PartitionKey("/pk"), offer_throughput=ThroughputProperties(auto_scale_max_throughput=5000))
+        offer = container.get_throughput()
+        self.assertEqual(offer.auto_scale_max_throughput, 5000)
+        offer.auto_scale_max_throughput = 7000
+        container.replace_throughput(offer)
+        self.assertEqual(container.get_throughput().auto_scale_max_throughput, 7000)
+        manual = self.new_container("manual", 1)
+        manual.replace_throughput(500)
+        self.assertEqual(manual.get_throughput().offer_throughput, 500)
+
+    def test_all_items_of_a_key_are_deleted(self):
+        container = self.new_container("deletion", 2)
+        self.write(container, 0, 60)
+        container.delete_all_items_by_partition_key("key3")
+        left = list(container.query_items("SELECT VALUE c.n FROM c", enable_cross_partition_query=True))
+        self.assertEqual(sorted(left), [i for i in range(60) if i % 20 != 3])
 
 
 if __name__ == "__main__":

@@ -2,21 +2,48 @@ package sql
 
 // aggregates are the aggregate functions. Undefined values do not take part
 // (AggregateProjectionTransformer in azure-cosmos-dotnet-v3).
-var aggregates = wordSet("AVG COUNT MAX MIN SUM")
+var aggregates = wordSet("AVG COUNT COUNTIF MAKELIST MAKESET MAX MIN SUM")
 
 // accumulator computes one aggregate over the rows of a group.
 type accumulator struct {
 	function string
+	distinct bool // equal values count once
 	count    int
 	sum      float64
 	best     value // so far, of MIN and MAX
-	invalid  bool  // a value had a type that the aggregate does not accept
+	list     []byte
+	seen     map[string]bool
+	invalid  bool // a value had a type that the aggregate does not accept
 }
 
-// add reports whether it keeps v.
-func (a *accumulator) add(r *run, v value) (kept bool) {
+// add returns how many bytes it keeps of v, besides those made for the row. kept is
+// false if it keeps nothing.
+func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 	if !v.defined() {
-		return false
+		return 0, false
+	}
+	if a.distinct {
+		key := string(r.canonical(nil, v))
+		if a.seen[key] {
+			return 0, false
+		}
+		if a.seen == nil {
+			a.seen = make(map[string]bool)
+		}
+		a.seen[key] = true
+		bytes, kept = entryBytes+len(key), true
+	}
+	switch a.function {
+	case "COUNTIF":
+		a.count += rank(v.isTrue())
+		return bytes, kept
+	case "MAKELIST", "MAKESET":
+		before := len(a.list)
+		if !r.fits(before + v.size()) {
+			return bytes, true
+		}
+		a.list = v.append(append(a.list, "[,"[min(before, 1)]))
+		return bytes + len(a.list) - before, true
 	}
 	a.count++
 	switch a.function {
@@ -24,11 +51,11 @@ func (a *accumulator) add(r *run, v value) (kept bool) {
 		a.sum += v.number
 		a.invalid = a.invalid || v.kind != kindNumber
 	case "MIN":
-		return a.choose(v, v.primitive() && r.compare(v, a.best) < 0)
+		kept = a.choose(v, v.primitive() && r.compare(v, a.best) < 0) || kept
 	case "MAX":
-		return a.choose(v, v.primitive() && r.compare(v, a.best) > 0)
+		kept = a.choose(v, v.primitive() && r.compare(v, a.best) > 0) || kept
 	}
-	return false
+	return bytes, kept
 }
 
 func (a *accumulator) choose(v value, better bool) (kept bool) {
@@ -44,8 +71,13 @@ func (a *accumulator) choose(v value, better bool) (kept bool) {
 // minimum or maximum, or if one had a wrong type.
 func (a *accumulator) result() value {
 	switch {
-	case a.function == "COUNT":
+	case a.function == "COUNT" || a.function == "COUNTIF":
 		return integer(a.count)
+	case a.function == "MAKELIST" || a.function == "MAKESET":
+		if a.list == nil {
+			return value{kind: kindArray, raw: []byte("[]")}
+		}
+		return value{kind: kindArray, raw: append(a.list, ']')}
 	case a.invalid:
 		return undefined
 	case a.function == "SUM":
@@ -54,4 +86,15 @@ func (a *accumulator) result() value {
 		return number(a.sum / float64(a.count))
 	}
 	return a.best
+}
+
+// overArray is a function that computes an aggregate over the elements of an array.
+func overArray(aggregate string) *function {
+	return ofArrays(1, 1, func(r *run, a []value) value {
+		total := accumulator{function: aggregate}
+		for raw := range elements(a[0].raw) {
+			total.add(r, parseValue(raw))
+		}
+		return total.result()
+	})
 }

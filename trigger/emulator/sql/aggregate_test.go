@@ -8,6 +8,19 @@ import (
 // TestAggregates runs every aggregate over a list of values. If a result is "", it
 // must be undefined.
 func TestAggregates(t *testing.T) {
+	checkQueries(t, []string{`{"a":1,"g":"x"}`, `{"a":1.0,"g":"y"}`, `{"a":"1","g":"x"}`, `{"g":"x"}`, `{"a":{"k":[1]},"g":"y"}`}, []queryCase{
+		{`SELECT VALUE COUNT(DISTINCT c.a) FROM c`, []string{`3`}},
+		{`SELECT c.g, COUNT(DISTINCT c.a) AS n FROM c GROUP BY c.g`, []string{`{"g":"x","n":2}`, `{"g":"y","n":2}`}},
+		{`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.a FROM c)`, []string{`3`}},
+		{`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.a FROM c)`, []string{`4`}},
+		{`SELECT VALUE COUNTIF(c.g = "x") FROM c`, []string{`3`}},
+		{`SELECT VALUE COUNTIF(c.a) FROM c`, []string{`0`}},
+		{`SELECT VALUE MAKELIST(c.a) FROM c`, []string{`[1,1.0,"1",{"k":[1]}]`}},
+		{`SELECT VALUE MAKESET(c.a) FROM c`, []string{`[1,"1",{"k":[1]}]`}},
+		{`SELECT VALUE MAKELIST(c.none) FROM c`, []string{`[]`}},
+		{`SELECT c.g, MAKELIST(c.a) AS list FROM c GROUP BY c.g`, []string{`{"g":"x","list":[1,"1"]}`, `{"g":"y","list":[1.0,{"k":[1]}]}`}},
+		{`SELECT VALUE (SELECT VALUE MAKESET(x) FROM x IN (SELECT VALUE [3, 3, 4])) FROM c WHERE NOT IS_DEFINED(c.a)`, []string{`[3,4]`}},
+	})
 	for _, c := range []struct{ list, count, sum, avg, least, most string }{
 		{`[]`, `0`, `0`, ``, ``, ``},
 		{`[1]`, `1`, `1`, `1`, `1`, `1`},

@@ -1,5 +1,7 @@
 package sql
 
+import "slices"
+
 var arrayFunctions = map[string]*function{
 	"ARRAY_CONCAT":       ofArrays(2, -1, arrayConcat),
 	"ARRAY_CONTAINS":     ofRun(2, 3, arrayContains),
@@ -18,7 +20,12 @@ var arrayFunctions = map[string]*function{
 		other := r.elementKeys(a[1])
 		return r.distinctElements(a[:1], func(key string) bool { return !other[key] })
 	}),
-	"CHOOSE": ofAny(2, -1, choose),
+	"CHOOSE":       ofAny(2, -1, choose),
+	"ARRAY_AVG":    overArray("AVG"),
+	"ARRAY_MAX":    overArray("MAX"),
+	"ARRAY_MIN":    overArray("MIN"),
+	"ARRAY_SUM":    overArray("SUM"),
+	"ARRAY_MEDIAN": ofArrays(1, 1, median),
 }
 
 // ofArrays is a function of arrays only.
@@ -158,6 +165,20 @@ func arraySlice(r *run, a []value) value {
 		i++
 	}
 	return b.value()
+}
+
+// median is the middle of an array of numbers, or half-way between the two middle ones.
+func median(_ *run, a []value) value {
+	numbers := numbersOf(a[0])
+	if len(numbers) == 0 {
+		return undefined
+	}
+	slices.Sort(numbers)
+	middle := len(numbers) / 2
+	if len(numbers)%2 == 1 {
+		return number(numbers[middle])
+	}
+	return number((numbers[middle-1] + numbers[middle]) / 2)
 }
 
 // choose is the argument at the 1-based index that the first one gives.

@@ -2,18 +2,19 @@ package sql
 
 // statement is one SELECT, the whole query or a subquery.
 type statement struct {
-	span     span
-	distinct bool
-	top      *count
-	star     bool
-	value    expr   // SELECT VALUE
-	items    []item // SELECT list
-	from     []source
-	where    expr
-	groupBy  []expr
-	orderBy  []ordering
-	offset   *count // with limit
-	limit    *count
+	span      span
+	distinct  bool
+	top       *count
+	star      bool
+	value     expr   // SELECT VALUE
+	items     []item // SELECT list
+	from      []source
+	where     expr
+	groupBy   []expr
+	orderBy   []ordering
+	undefined bool   // ORDER BY keeps rows without a value; resolve fills it
+	offset    *count // with limit
+	limit     *count
 
 	aggregates []*call // those of the select list; resolve fills it
 }
@@ -28,20 +29,22 @@ type item struct {
 
 // source is one collection of the FROM clause.
 type source struct {
-	alias   string
-	named   bool // whether the query has the alias; if not, the path gives it
-	iterate bool // alias IN …: one row per element
-	root    *name
-	path    []expr     // steps from root: string or number literals
-	query   *statement // instead of root and path
-	slot    int        // of the alias's value in rows; resolve fills it
-	span    span
+	alias    string
+	named    bool // whether the query has the alias; if not, the path gives it
+	iterate  bool // alias IN …: one row per element
+	root     *name
+	path     []expr     // steps from root: string or number literals
+	query    *statement // instead of root and path
+	slot     int        // of the alias's value in rows; resolve fills it
+	computed *Query     // of the first step, if it is a computed property; resolve fills it
+	span     span
 }
 
 // ordering is one expression of the ORDER BY clause.
 type ordering struct {
 	expr       expr
 	descending bool
+	directed   bool // whether the query says so
 }
 
 // count is the number of a TOP, OFFSET or LIMIT: written or a parameter.
@@ -77,8 +80,9 @@ type (
 
 	// property is of.name or of["name"].
 	property struct {
-		of   expr
-		name string
+		of       expr
+		name     string
+		computed *Query // not nil if it is a computed property; resolve fills it
 	}
 
 	// index is of[by].
@@ -131,8 +135,10 @@ type (
 		name      string // in upper case
 		function  *function
 		aggregate bool
-		slot      int // of an aggregate in the rows of its statement; resolve fills it
+		distinct  bool // COUNT(DISTINCT x)
+		slot      int  // of an aggregate in the rows of its statement; resolve fills it
 		arguments []expr
+		bound     []value // further arguments, from the container's definition; resolve fills them
 		span      span
 	}
 

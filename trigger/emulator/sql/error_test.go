@@ -23,7 +23,7 @@ func TestErrorTexts(t *testing.T) {
 		`SELECT * FROM c[-1]`:                       `SC1001 Syntax error, incorrect syntax near '-'. (at position 16)`,
 		`SELECT d.id FROM c`:                        `SC2001 Identifier 'd' could not be resolved. (at position 7)`,
 		`SELECT VALUE Nope(1)`:                      `SC2005 'Nope' is not a recognized built-in function name. (at position 13)`,
-		`SELECT VALUE UDF.f(1)`:                     `SC2005 User-defined functions are not supported. (at position 13)`,
+		`SELECT VALUE UDF.f(1)`:                     `SC2005 User-defined functions are not supported by the Halley emulator. (at position 13)`,
 		`SELECT VALUE lower()`:                      `SC2010 The LOWER function requires 1 argument(s), not 0. (at position 13)`,
 		`SELECT VALUE CONCAT()`:                     `SC2010 The CONCAT function requires at least 2 argument(s), not 0. (at position 13)`,
 		`SELECT VALUE LOG(1, 2, 3)`:                 `SC2010 The LOG function requires 1 to 2 arguments, not 3. (at position 13)`,

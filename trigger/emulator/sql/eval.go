@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -12,6 +13,7 @@ import (
 type run struct {
 	parameters []value // by slot
 	now        time.Time
+	random     func() float64
 	patterns   map[string]*pattern // compiled LIKE and RegexMatch patterns
 	document   int                 // number of the document at hand, from 1
 	combined   int                 // values bound by JOINs and subqueries of the document at hand
@@ -40,12 +42,16 @@ func (r *run) combine() bool {
 // Env is the environment of a run.
 type Env struct {
 	Now     time.Time       // of the GetCurrent… functions
+	Random  func() float64  // of RAND, in [0, 1); nil = math/rand
 	Context context.Context // ends the run with its cause; nil = never
 	Work    int64           // at most; 0 = the greatest that a run may take
 }
 
 func (q *Query) newRun(parameters map[string]json.RawMessage, env Env) (*run, error) {
 	r := &run{now: env.Now.UTC(), patterns: make(map[string]*pattern), ctx: env.Context, most: cmp.Or(env.Work, maxWork)}
+	if r.random = env.Random; r.random == nil {
+		r.random = rand.Float64
+	}
 	if r.ctx == nil {
 		r.ctx = context.Background()
 	}
@@ -83,7 +89,13 @@ func (e *parameter) eval(r *row) value { return r.run.parameters[e.slot] }
 
 func (e *name) eval(r *row) value { return r.slots[e.slot] }
 
-func (e *property) eval(r *row) value { return r.run.property(e.of.eval(r), e.name) }
+func (e *property) eval(r *row) value {
+	of := e.of.eval(r)
+	if e.computed != nil {
+		return e.computed.evaluate(r.run, of)
+	}
+	return r.run.property(of, e.name)
+}
 
 func (e *index) eval(r *row) value {
 	of, by := e.of.eval(r), e.by.eval(r)
@@ -288,7 +300,7 @@ func (e *call) eval(r *row) value {
 	if !r.run.spend(size) {
 		return undefined
 	}
-	v := e.function.apply(r.run, arguments)
+	v := e.function.apply(r.run, append(arguments, e.bound...))
 	if v.kind == kindString && !r.run.produce(len(v.text)) {
 		return undefined
 	}

@@ -117,7 +117,11 @@ func (src *source) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for v := range src.roots(r, documents) {
 			made := r.run.made
-			for _, step := range src.path {
+			path := src.path
+			if src.computed != nil {
+				v, path = src.computed.evaluate(r.run, v), path[1:]
+			}
+			for _, step := range path {
 				if by := step.(*literal).value; by.kind == kindString {
 					v = r.run.property(v, by.text)
 				} else {
@@ -196,9 +200,9 @@ type place struct {
 }
 
 // ordered returns the rows in the order of ORDER BY. If rows are equal in it, they
-// are in the order of the input, or in reverse if the first expression is DESC. If
-// ORDER BY has one expression, rows are left out if it is undefined, as in a range
-// index; if it has several, undefined sorts first.
+// are in the order of the input, or in reverse if the first expression is DESC. Rows
+// with an undefined value are left out, as of a range index, or come first if
+// s.undefined is set.
 func (s *statement) ordered(outer *row, documents iter.Seq[value]) []place {
 	var all []place
 	s.rows(outer, documents, func(r *row) bool {
@@ -209,7 +213,7 @@ func (s *statement) ordered(outer *row, documents iter.Seq[value]) []place {
 		for _, o := range s.orderBy {
 			p.keys = append(p.keys, o.expr.eval(r))
 		}
-		if p.result = s.project(r); p.result.defined() && (len(p.keys) > 1 || p.keys[0].defined()) {
+		if p.result = s.project(r); p.result.defined() && (s.undefined || p.keys[0].defined()) {
 			all = append(all, p)
 			return r.run.hold(entryBytes+valueBytes*len(p.keys), documents != nil)
 		}
@@ -301,6 +305,7 @@ func (s *statement) newGroup(slots []value) *group {
 	g := &group{slots: slices.Clone(slots), accumulators: make([]accumulator, len(s.aggregates))}
 	for i, c := range s.aggregates {
 		g.accumulators[i].function = c.name
+		g.accumulators[i].distinct = c.distinct || c.name == "MAKESET"
 	}
 	return g
 }
@@ -308,7 +313,7 @@ func (s *statement) newGroup(slots []value) *group {
 // add returns false if the run must stop.
 func (g *group) add(s *statement, r *row, whole bool) bool {
 	for i, c := range s.aggregates {
-		if g.accumulators[i].add(r.run, c.arguments[0].eval(r)) && !r.run.hold(0, whole) {
+		if bytes, kept := g.accumulators[i].add(r.run, c.arguments[0].eval(r)); kept && !r.run.hold(bytes, whole) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package sql
 import (
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // function is a built-in function.
@@ -14,7 +15,7 @@ type function struct {
 
 // functions are the built-in functions by their names in upper case, see
 // https://learn.microsoft.com/azure/cosmos-db/nosql/query/system-functions.
-var functions = merge(typeFunctions, stringFunctions, arrayFunctions, mathFunctions, timeFunctions)
+var functions = merge(typeFunctions, stringFunctions, arrayFunctions, mathFunctions, timeFunctions, vectorFunctions, spatialFunctions)
 
 func merge(groups ...map[string]*function) map[string]*function {
 	merged := make(map[string]*function)
@@ -22,6 +23,32 @@ func merge(groups ...map[string]*function) map[string]*function {
 		maps.Copy(merged, group)
 	}
 	return merged
+}
+
+// unsupported are the functions of the service that are refused, and the feature to
+// which each belongs.
+var unsupported = map[string]string{
+	"FULLTEXTCONTAINS": "full-text search", "FULLTEXTCONTAINSALL": "full-text search", "FULLTEXTCONTAINSANY": "full-text search",
+	"FULLTEXTSCORE": "full-text search", "RRF": "hybrid search",
+	"ALL": "quantifiers", "FIRST": "FIRST of a subquery", "LAST": "LAST of a subquery",
+	"ST_AREA": "areas of shapes", "ST_INTERSECTS": "intersections of shapes", "ST_ISVALIDDETAILED": "reasons why a shape is not valid",
+}
+
+// Functions are the names of the functions and aggregates in upper case, in order.
+func Functions() []string {
+	return slices.Sorted(maps.Keys(merge(functions, aggregateCalls())))
+}
+
+// Unsupported are the functions that are refused by name, and the feature to which
+// each belongs.
+func Unsupported() map[string]string { return maps.Clone(unsupported) }
+
+func aggregateCalls() map[string]*function {
+	calls := make(map[string]*function)
+	for name := range aggregates {
+		calls[name] = nil
+	}
+	return calls
 }
 
 // arity says how many arguments a function takes.

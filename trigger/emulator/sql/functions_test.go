@@ -9,7 +9,7 @@ import (
 
 // allCalls are the calls of the tables of every file of functions.
 func allCalls() []expressionCase {
-	return slices.Concat(typeCalls, stringCalls, arrayCalls, mathCalls, timeCalls)
+	return slices.Concat(typeCalls, stringCalls, arrayCalls, mathCalls, timeCalls, vectorCalls, spatialCalls)
 }
 
 // firstCalls returns the first call of each function, by name in upper case.
@@ -42,7 +42,7 @@ func TestUndefinedArguments(t *testing.T) {
 		}
 		c := q.statement.value.(*call)
 		for i, was := range c.arguments {
-			c.arguments[i] = &property{&name0, "none"}
+			c.arguments[i] = &property{of: &name0, name: "none"}
 			got, err := q.Run(sequence([]string{exprDocument}), nil, testEnv)
 			if !c.function.total && len(got) > 0 || err != nil {
 				t.Errorf("%s with argument %d undefined is %s, %v", first[name], i+1, got, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var testEnv = Env{Now: time.Date(2026, 11, 20, 6, 7, 8, 123456700, time.UTC)}
+var testEnv = Env{Now: time.Date(2026, 11, 20, 6, 7, 8, 123456700, time.UTC), Random: func() float64 { return 0.25 }}
 
 // query runs a query over documents, and its canonical form, which must answer
 // the same. Parameters are pairs of name and JSON.

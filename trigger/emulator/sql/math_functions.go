@@ -25,6 +25,7 @@ var mathFunctions = map[string]*function{
 	"TRUNC":   ofNumber(math.Trunc),
 	"ATN2":    ofNumbers(2, 2, func(a []float64) float64 { return math.Atan2(a[0], a[1]) }),
 	"LOG":     ofNumbers(1, 2, logarithm),
+	"RAND":    ofRun(0, 0, func(r *run, _ []value) value { return number(r.random()) }),
 	"PI":      ofAny(0, 0, func([]value) value { return number(math.Pi) }),
 	"POWER":   ofNumbers(2, 2, func(a []float64) float64 { return math.Pow(a[0], a[1]) }),
 	"NUMBERBIN": ofNumbers(1, 2, func(a []float64) float64 {

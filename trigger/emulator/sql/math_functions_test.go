@@ -5,6 +5,8 @@ import "testing"
 // mathCalls are calls of the functions in math_functions.go. The first call of each
 // function has arguments of the right types.
 var mathCalls = []expressionCase{
+	{`RAND()`, `0.25`},
+
 	{`ABS(-1.5)`, `1.5`},
 	{`ABS("1")`, ``},
 	{`ABS(0)`, `0`},

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -231,11 +232,13 @@ func (p *parser) count() *count {
 
 func (p *parser) orderings() []ordering {
 	var orderings []ordering
+	if t := p.token; strings.EqualFold(t.text, "RANK") && p.ahead.kind == tokenName {
+		panic(t.errorf(codeFunction, "ORDER BY RANK is not supported by the Halley emulator: it has no hybrid search."))
+	}
 	for {
 		o := ordering{expr: p.expression()}
-		if !p.keyword("ASC") {
-			o.descending = p.keyword("DESC")
-		}
+		o.descending = p.keyword("DESC")
+		o.directed = o.descending || p.keyword("ASC")
 		orderings = append(orderings, o)
 		if !p.symbol(",") {
 			return orderings
@@ -263,6 +266,9 @@ func (p *parser) source() source {
 		p.collection(&s)
 	} else {
 		s.alias = p.collection(&s)
+		if t := p.token; strings.EqualFold(t.text, "LET") && p.ahead.kind == tokenName {
+			panic(t.errorf(codeFunction, "LET is not supported by the Halley emulator."))
+		}
 		if as := p.keyword("AS"); as || p.token.kind == tokenName {
 			s.alias, s.named = p.needName().text, true
 		}

@@ -148,7 +148,7 @@ func (p *parser) postfix() expr {
 	for {
 		switch {
 		case p.symbol("."):
-			x = p.node(&property{x, p.needName().text})
+			x = p.node(&property{of: x, name: p.needName().text})
 		case p.symbol("["):
 			x = p.node(indexed(x, p.expression()))
 			p.needSymbol("]")
@@ -161,7 +161,7 @@ func (p *parser) postfix() expr {
 // indexed returns of[by], as a property if by is a constant string.
 func indexed(of, by expr) expr {
 	if l, ok := by.(*literal); ok && l.value.kind == kindString {
-		return &property{of, l.value.text}
+		return &property{of: of, name: l.value.text}
 	}
 	return &index{of, by}
 }
@@ -219,7 +219,7 @@ func (p *parser) keywordPrimary() expr {
 		p.needSymbol("(")
 		return p.subquery(form)
 	case p.isKeyword("UDF"):
-		panic(p.token.errorf(codeFunction, "User-defined functions are not supported."))
+		panic(p.token.errorf(codeFunction, "User-defined functions are not supported by the Halley emulator."))
 	}
 	panic(p.fail())
 }
@@ -274,7 +274,11 @@ func (p *parser) objectLiteral() expr {
 // call parses the arguments of the function that t names.
 func (p *parser) call(t token) expr {
 	c := &call{name: strings.ToUpper(t.text), span: t.span}
+	if feature := unsupported[c.name]; feature != "" {
+		panic(t.errorf(codeFunction, "The function %s is not supported by the Halley emulator: it has no %s.", t.text, feature))
+	}
 	p.needSymbol("(")
+	c.distinct = c.name == "COUNT" && p.keyword("DISTINCT")
 	if !p.isSymbol(")") {
 		c.arguments = p.expressions()
 	}

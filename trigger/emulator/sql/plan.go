@@ -23,6 +23,12 @@ type Plan struct {
 	Rewritten          string             `json:"rewrittenQuery"`              // "" = the query as it is
 	SelectValue        bool               `json:"hasSelectValue"`
 	NonStreaming       bool               `json:"hasNonStreamingOrderBy"`
+	DistinctCount      *DistinctCount     `json:"dCountInfo,omitempty"` // the result is the number of distinct results
+}
+
+// DistinctCount says how a client answers with the number of distinct results.
+type DistinctCount struct {
+	Alias string `json:"dCountAlias"` // the property of the result; "" = the result is the number itself
 }
 
 // orderFilter is a placeholder in rewritten queries with ORDER BY. When clients
@@ -30,7 +36,9 @@ type Plan struct {
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
 // aggregateOperators are the names of the aggregate functions in plans.
-var aggregateOperators = map[string]string{"AVG": "Average", "COUNT": "Count", "MAX": "Max", "MIN": "Min", "SUM": "Sum"}
+var aggregateOperators = map[string]string{
+	"AVG": "Average", "COUNT": "Count", "COUNTIF": "CountIf", "MAKELIST": "MakeList", "MAKESET": "MakeSet", "MAX": "Max", "MIN": "Min", "SUM": "Sum",
+}
 
 // Plan plans the query. It returns an [*Error] if clients cannot combine the results
 // of several ranges, or if a parameter is missing or invalid.
@@ -41,23 +49,73 @@ func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) 
 		return p, err
 	}
 	s := *q.statement
-	if len(s.from) == 0 || s.from[0].query != nil {
-		panic(s.span.errorf(codeSelect, "A query whose input is not the container is not run over several partitions. Send a partition key."))
+	counted := s.distinctCount()
+	if counted != nil {
+		s = *counted.statement
+	}
+	if !s.byDocument() {
+		panic(s.span.errorf(codeSelect, "A query whose input is not the container, but combines its documents, is not run over several partitions. Send a partition key."))
 	}
 	p = Plan{
 		OrderBy: []string{}, OrderByExpressions: []string{}, GroupByExpressions: []string{}, GroupByAliases: []string{},
 		Aggregates: []string{}, AliasAggregates: map[string]*string{}, SelectValue: s.value != nil,
 	}
+	if counted != nil {
+		p.DistinctCount = &counted.info
+	}
 	p.distinct(&s)
 	p.window(&s, window)
 	p.group(&s)
 	p.order(&s)
-	if s.grouped() || s.orderBy != nil || p.Limit != nil || p.Top != nil && p.Distinct != "None" {
+	if s.grouped() || s.orderBy != nil || counted != nil || p.Limit != nil || p.Top != nil && p.Distinct != "None" {
 		var text printer
 		s.print(&text)
 		p.Rewritten = text.String()
 	}
 	return p, nil
+}
+
+// Features are the abilities that a client needs to follow the plan, by their names in
+// x-ms-cosmos-supported-query-features (QueryFeatures in azure-cosmos-dotnet-v3).
+func (p *Plan) Features() []string {
+	aggregates := len(p.Aggregates)
+	for _, operator := range p.AliasAggregates {
+		aggregates += rank(operator != nil)
+	}
+	var features []string
+	for _, f := range []struct {
+		name string
+		need bool
+	}{
+		{"Aggregate", aggregates > 0},
+		{"NonValueAggregate", aggregates > len(p.Aggregates)},
+		{"MultipleAggregates", aggregates > 1},
+		{"GroupBy", len(p.GroupByExpressions) > 0},
+		{"CountIf", p.uses("CountIf")},
+		{"ListAndSetAggregate", p.uses("MakeList") || p.uses("MakeSet")},
+		{"DCount", p.DistinctCount != nil},
+		{"Distinct", p.Distinct != "None"},
+		{"OrderBy", len(p.OrderBy) > 0},
+		{"MultipleOrderBy", len(p.OrderBy) > 1},
+		{"OffsetAndLimit", p.Limit != nil},
+		{"Top", p.Top != nil},
+		{"NonStreamingOrderBy", p.NonStreaming},
+	} {
+		if f.need {
+			features = append(features, f.name)
+		}
+	}
+	return features
+}
+
+// uses reports whether an aggregate of the plan has this name.
+func (p *Plan) uses(operator string) bool {
+	for _, used := range p.AliasAggregates {
+		if used != nil && *used == operator {
+			return true
+		}
+	}
+	return slices.Contains(p.Aggregates, operator)
 }
 
 // distinct keeps DISTINCT in the query of the ranges, unless ORDER BY or an aggregate
@@ -139,6 +197,9 @@ func partial(s *statement, e expr) (part expr, operator *string) {
 		}
 		return e, nil
 	}
+	if c.distinct {
+		panic(c.span.errorf(codeSelect, "COUNT(DISTINCT …) together with groups or other results is not run over several partitions. Send a partition key."))
+	}
 	name := aggregateOperators[c.name]
 	of := func(function string) expr { return &call{name: function, arguments: c.arguments} }
 	switch c.name {
@@ -163,11 +224,14 @@ func (p *Plan) order(s *statement) {
 	if s.orderBy == nil {
 		return
 	}
-	if root := s.from[0]; root.iterate || len(root.path) > 0 {
+	if root := s.from[0]; root.query != nil || root.iterate || len(root.path) > 0 {
 		panic(s.span.errorf(codeSelect, "ORDER BY over a part of the documents is not run over several partitions. Send a partition key."))
 	}
 	var keys []expr
 	for _, o := range s.orderBy {
+		if c, ok := o.expr.(*call); ok && c.name == vectorDistance {
+			p.NonStreaming = true
+		}
 		keys = append(keys, o.expr)
 		p.OrderBy = append(p.OrderBy, []string{"Ascending", "Descending"}[rank(o.descending)])
 		p.OrderByExpressions = append(p.OrderByExpressions, printed(o.expr))
@@ -274,7 +338,7 @@ func isPath(e expr, slot int, path []string) bool {
 	}
 	p, ok := e.(*property)
 	last := len(path) - 1
-	return ok && p.name == path[last] && isPath(p.of, slot, path[:last])
+	return ok && p.computed == nil && p.name == path[last] && isPath(p.of, slot, path[:last])
 }
 
 func constant(e expr, r *row) value {

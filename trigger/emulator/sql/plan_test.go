@@ -71,6 +71,20 @@ func TestPlan(t *testing.T) {
 			`SELECT {"$1": {"item": {"sum": SUM(c.a), "count": COUNT(c.a)}}, "n": {"item": COUNT(c.b)}} AS payload FROM c WHERE c.d`,
 			Plan{GroupByAliases: []string{"$1", "n"}, AliasAggregates: map[string]*string{"$1": new("Average"), "n": new("Count")}}},
 
+		{`SELECT COUNTIF(c.a > 1) AS n, MAKELIST(c.b) AS list, MAKESET(c.b) AS found FROM c`,
+			`SELECT {"n": {"item": COUNTIF(c.a > 1)}, "list": {"item": MAKELIST(c.b)}, "found": {"item": MAKESET(c.b)}} AS payload FROM c`,
+			Plan{GroupByAliases: []string{"n", "list", "found"}, AliasAggregates: map[string]*string{"n": new("CountIf"), "list": new("MakeList"), "found": new("MakeSet")}}},
+
+		{`SELECT VALUE s.x FROM (SELECT VALUE c.a FROM c WHERE c.b) AS s`, ``, Plan{SelectValue: true}},
+		{`SELECT VALUE COUNT(1) FROM (SELECT VALUE t FROM c JOIN t IN c.tags) AS s`, `SELECT VALUE [{"item": COUNT(1)}] FROM (SELECT VALUE t FROM c JOIN t IN c.tags) AS s`,
+			Plan{Aggregates: []string{"Count"}, SelectValue: true}},
+		{`SELECT COUNT(1) FROM (SELECT DISTINCT VALUE c.blah FROM c)`, `SELECT DISTINCT VALUE c.blah FROM c`,
+			Plan{Distinct: "Unordered", SelectValue: true, DistinctCount: &DistinctCount{"$1"}}},
+		{`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.a, c.b FROM c WHERE c.d)`, `SELECT DISTINCT c.a, c.b FROM c WHERE c.d`,
+			Plan{Distinct: "Unordered", DistinctCount: &DistinctCount{""}}},
+		{`SELECT COUNT(DISTINCT c.a) AS n FROM c WHERE c.b`, `SELECT DISTINCT VALUE c.a FROM c WHERE c.b`,
+			Plan{Distinct: "Unordered", SelectValue: true, DistinctCount: &DistinctCount{"n"}}},
+
 		{`SELECT c.id FROM c GROUP BY c.id`, `SELECT [{"item": c.id}] AS groupByItems, {"id": c.id} AS payload FROM c GROUP BY c.id`,
 			Plan{GroupByExpressions: []string{"c.id"}, GroupByAliases: []string{"id"}, AliasAggregates: map[string]*string{"id": nil}}},
 		{`SELECT TOP 5 VALUE c.name FROM c GROUP BY c.name`, `SELECT [{"item": c.name}] AS groupByItems, c.name AS payload FROM c GROUP BY c.name`,
@@ -140,17 +154,21 @@ func fill(p *Plan) {
 
 func TestPlanRefusesQueriesThatClientsCannotCombine(t *testing.T) {
 	for query, says := range map[string]string{
-		`SELECT 1`:                                          "not the container",
-		`SELECT * FROM (SELECT * FROM c)`:                   "not the container",
-		`SELECT VALUE ABS(AVG(c.a)) FROM c`:                 "Compositions of aggregates",
-		`SELECT {"n": COUNT(1)} AS o FROM c`:                "Compositions of aggregates",
-		`SELECT * FROM t IN c.tags ORDER BY t.name`:         "part of the documents",
-		`SELECT TOP @s * FROM c`:                            "TOP",
-		`SELECT VALUE MAX(c.a) - MIN(c.a) FROM c`:           "Compositions of aggregates",
-		`SELECT c.a, COUNT(1) + 1 AS n FROM c GROUP BY c.a`: "Compositions of aggregates",
-		`SELECT VALUE a FROM c.a ORDER BY a.b`:              "part of the documents",
-		`SELECT * FROM c OFFSET @s LIMIT 1`:                 "OFFSET",
-		`SELECT * FROM c WHERE c.a = @none`:                 "@none",
+		`SELECT 1`:                              "not the container",
+		`SELECT * FROM (SELECT TOP 5 * FROM c)`: "combines its documents",
+		`SELECT VALUE COUNT(x) FROM (SELECT DISTINCT c.a FROM c) x`:     "combines its documents",
+		`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT TOP 5 c.a FROM c)`: "combines its documents",
+		`SELECT * FROM (SELECT c.a FROM c) d ORDER BY d.a`:              "part of the documents",
+		`SELECT c.a, COUNT(DISTINCT c.b) AS n FROM c GROUP BY c.a`:      "COUNT(DISTINCT",
+		`SELECT VALUE ABS(AVG(c.a)) FROM c`:                             "Compositions of aggregates",
+		`SELECT {"n": COUNT(1)} AS o FROM c`:                            "Compositions of aggregates",
+		`SELECT * FROM t IN c.tags ORDER BY t.name`:                     "part of the documents",
+		`SELECT TOP @s * FROM c`:                                        "TOP",
+		`SELECT VALUE MAX(c.a) - MIN(c.a) FROM c`:                       "Compositions of aggregates",
+		`SELECT c.a, COUNT(1) + 1 AS n FROM c GROUP BY c.a`:             "Compositions of aggregates",
+		`SELECT VALUE a FROM c.a ORDER BY a.b`:                          "part of the documents",
+		`SELECT * FROM c OFFSET @s LIMIT 1`:                             "OFFSET",
+		`SELECT * FROM c WHERE c.a = @none`:                             "@none",
 	} {
 		if _, err := mustParse(t, query).Plan(planParameters); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v does not say %q", query, err, says)

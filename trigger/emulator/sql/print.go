@@ -225,6 +225,9 @@ func (e *objectLiteral) print(p *printer) {
 
 func (e *call) print(p *printer) {
 	p.write(e.name, "(")
+	if e.distinct {
+		p.write("DISTINCT ")
+	}
 	p.list(e.arguments)
 	p.write(")")
 }

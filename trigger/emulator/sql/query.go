@@ -7,10 +7,9 @@
 // a missing property is undefined, an operator or function given a wrong type
 // is undefined, and undefined values are left out of results.
 //
-// Left out, each refused with an [Error]: user-defined, spatial, vector and
-// full-text functions, RAND, DOCUMENTID, the modifier x of RegexMatch, ORDER BY
-// RANK, LET, ALL, FIRST and LAST, ORDER BY together with GROUP BY or aggregates,
-// TOP together with OFFSET LIMIT.
+// Left out, each refused with an [Error]: user-defined functions, those of
+// [Unsupported], the modifier x of RegexMatch, ORDER BY RANK, LET, ORDER BY together
+// with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
 // ORDER BY with several expressions asks for no composite index. Numbers are
 // doubles; those that a query takes from a document unchanged keep their text.
 package sql
@@ -29,16 +28,10 @@ type Query struct {
 }
 
 // Parse reads a query. It returns an [*Error] if the service would refuse the query.
-func Parse(text string) (q *Query, err error) {
-	defer recoverError(&err)
-	p := newParser(text)
-	s := p.statement()
-	p.needEnd()
-	return newQuery(p, s), nil
-}
+func Parse(text string) (*Query, error) { return Container{}.Parse(text) }
 
-func newQuery(p *parser, s *statement) *Query {
-	var r resolver
+func newQuery(p *parser, s *statement, c Container) *Query {
+	r := resolver{container: c, documents: noSlot}
 	r.statement(s, nil, true)
 	return &Query{statement: s, width: r.width, parameters: p.parameters}
 }
@@ -53,8 +46,8 @@ func (q *Query) String() string {
 // Properties describe a query. An account needs them when it routes and plans it.
 type Properties struct {
 	// Streams is true if each document gives its results by itself. It is false if
-	// the query has ORDER BY, GROUP BY, an aggregate, DISTINCT or a subquery as its
-	// input: then the results need all documents of all ranges.
+	// the query has ORDER BY, GROUP BY, an aggregate or DISTINCT, or a subquery with
+	// one of these as its input: then the results need all documents of all ranges.
 	Streams bool
 
 	// Ordered is true if each result comes from one document and ORDER BY alone gives
@@ -113,7 +106,18 @@ func (q *Query) Properties() Properties {
 func (q *Query) streams() bool {
 	s := q.statement
 	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && len(s.from) > 0 && s.from[0].query == nil
+	return !whole && s.byDocument()
+}
+
+// byDocument reports whether each document by itself gives rows of the FROM clause: its
+// input is the container, or a subquery over the container that does not combine
+// documents.
+func (s *statement) byDocument() bool {
+	if len(s.from) == 0 {
+		return false
+	}
+	q := s.from[0].query
+	return q == nil || !q.distinct && !q.grouped() && q.orderBy == nil && q.top == nil && q.limit == nil && q.byDocument()
 }
 
 func (q *Query) ordered() bool {
@@ -344,7 +348,7 @@ func ParseCondition(text string) (c *Condition, err error) {
 	p.needKeyword("WHERE")
 	s.where = p.expression()
 	p.needEnd()
-	return &Condition{newQuery(p, s)}, nil
+	return &Condition{newQuery(p, s, Container{})}, nil
 }
 
 // Match reports whether a document meets the condition. It returns an [*Error] if

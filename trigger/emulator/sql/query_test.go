@@ -271,7 +271,7 @@ func TestProperties(t *testing.T) {
 		`SELECT * FROM c ORDER BY c.x, LOWER(c["a b"]) DESC`:     {Ordered: true, SelectStar: true, OrderBy: []Order{{"c.x", false}, {`LOWER(c["a b"])`, true}}},
 		`SELECT VALUE {"s": sum(c.x), "n": COUNT(1)} FROM c`:     {SelectValue: true, Aggregates: []string{"SUM", "COUNT"}},
 		`SELECT c.x, MAX(c.y) AS m FROM c GROUP BY c.x, c.z + 1`: {GroupBy: []string{"c.x", "c.z + 1"}, Aggregates: []string{"MAX"}, Aliases: []string{"x", "m"}},
-		`SELECT * FROM (SELECT c.x FROM c)`:                      {SelectStar: true},
+		`SELECT * FROM (SELECT c.x FROM c)`:                      {SelectStar: true, Streams: true},
 		`SELECT 1`:                                               {Aliases: []string{"$1"}},
 	} {
 		parsed, err := Parse(q)

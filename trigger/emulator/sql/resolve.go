@@ -8,7 +8,14 @@ import (
 // resolver binds the names of a query to slots of its rows and checks the rules that
 // the grammar does not express. Every source of the query and its subqueries has a
 // slot of its own.
-type resolver struct{ width int } // slots given out
+type resolver struct {
+	width     int // slots given out
+	container Container
+	documents int // slot of the container's documents
+}
+
+// noSlot is the slot of the documents as long as no alias stands for them.
+const noSlot = -2
 
 // binding is an alias that expressions may name.
 type binding struct {
@@ -28,6 +35,9 @@ func (r *resolver) statement(s *statement, outer []binding, whole bool) {
 		}
 		src.slot = r.width
 		r.width++
+		if whole && i == 0 && src.query == nil && !src.iterate && len(src.path) == 0 {
+			r.documents = src.slot
+		}
 		scope = append(scope, binding{src.alias, src.slot})
 	}
 	if s.where != nil {
@@ -36,9 +46,11 @@ func (r *resolver) statement(s *statement, outer []binding, whole bool) {
 	for _, e := range s.groupBy {
 		r.expr(e, scope, "GROUP BY")
 	}
-	for _, o := range s.orderBy {
-		r.expr(o.expr, scope, "ORDER BY")
+	for i := range s.orderBy {
+		r.expr(s.orderBy[i].expr, scope, "ORDER BY")
+		r.container.vectorOrder(&s.orderBy[i], r.documents)
 	}
+	s.undefined = s.orderBy != nil && r.container.keepsUndefined(s, r.documents)
 	r.selection(s, scope)
 }
 
@@ -53,6 +65,9 @@ func (r *resolver) source(src *source, scope []binding, whole bool) {
 		src.root.slot = container
 	default:
 		r.name(src.root, scope)
+	}
+	if len(src.path) > 0 && (whole || src.root.slot == r.documents) {
+		src.computed = r.container.definition(src.path[0].(*literal).value.text)
 	}
 	for _, step := range src.path {
 		v := step.(*literal).value
@@ -87,6 +102,24 @@ func (r *resolver) expr(e expr, scope []binding, clause string) {
 	}
 	for _, x := range e.operands() {
 		r.expr(x, scope, clause)
+	}
+	r.define(e)
+}
+
+// define gives e what depends on the container's definition.
+func (r *resolver) define(e expr) {
+	switch e := e.(type) {
+	case *property:
+		if of, ok := e.of.(*name); ok && of.slot == r.documents {
+			e.computed = r.container.definition(e.name)
+		}
+	case *call:
+		switch {
+		case e.name == vectorDistance:
+			e.bound = []value{text(r.container.distanceName(e, r.documents))}
+		case spatialFunctions[e.name] != nil:
+			e.bound = []value{boolean(r.container.Planar)}
+		}
 	}
 }
 
@@ -126,6 +159,7 @@ func (r *resolver) selected(s *statement, e expr, scope []binding) {
 	for _, x := range e.operands() {
 		r.selected(s, x, scope)
 	}
+	r.define(e)
 }
 
 // grouped reports whether a row of the result stands for several of the input.

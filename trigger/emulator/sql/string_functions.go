@@ -33,6 +33,13 @@ var stringFunctions = map[string]*function{
 	"TRIM":        trimming(strings.TrimSpace, strings.Trim),
 	"LTRIM":       trimming(func(s string) string { return strings.TrimLeft(s, spaces) }, strings.TrimLeft),
 	"RTRIM":       trimming(func(s string) string { return strings.TrimRight(s, spaces) }, strings.TrimRight),
+	"LASTINDEXOF": ofAny(2, 3, lastIndexOf),
+
+	"SUBSTRINGAFTER":      cutting(strings.Index, true),
+	"SUBSTRINGBEFORE":     cutting(strings.Index, false),
+	"LASTSUBSTRINGAFTER":  cutting(strings.LastIndex, true),
+	"LASTSUBSTRINGBEFORE": cutting(strings.LastIndex, false),
+
 	"STRINGJOIN":  ofRun(2, 2, stringJoin),
 	"STRINGSPLIT": ofRun(2, 2, stringSplit),
 }
@@ -97,6 +104,46 @@ func indexOf(a []value) value {
 		return integer(-1)
 	}
 	return integer(skipped + utf8.RuneCountInString(start[:at]))
+}
+
+// lastIndexOf returns the position of the last match that ends at or before a position,
+// the end of the string if none is given.
+func lastIndexOf(a []value) value {
+	if !all(kindString, a[:2]) {
+		return undefined
+	}
+	searched := a[0].text
+	if len(a) == 3 {
+		n, ok := a[2].integer()
+		if !ok {
+			return undefined
+		}
+		searched = slice(searched, 0, clamp(n, len(searched))+rank(n >= 0))
+	}
+	at := strings.LastIndex(searched, a[1].text)
+	if at < 0 {
+		return integer(-1)
+	}
+	return integer(utf8.RuneCountInString(searched[:at]))
+}
+
+// cutting is a function that returns the text after or before a delimiter, undefined
+// if the text does not have it.
+func cutting(find func(s, part string) int, after bool) *function {
+	return ofAny(2, 2, func(a []value) value {
+		if !all(kindString, a) {
+			return undefined
+		}
+		s, delimiter := a[0].text, a[1].text
+		at := find(s, delimiter)
+		switch {
+		case at < 0:
+			return undefined
+		case after:
+			return text(s[at+len(delimiter):])
+		}
+		return text(s[:at])
+	})
 }
 
 // clamp brings n into [0, most].

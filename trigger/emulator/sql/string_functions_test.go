@@ -5,6 +5,22 @@ import "testing"
 // stringCalls are calls of the functions in string_functions.go. The first call of each
 // function has arguments of the right types.
 var stringCalls = []expressionCase{
+	{`LASTINDEXOF("abcdeabc", "abc")`, `5`},
+	{`LASTINDEXOF("abcdeabc", "abc", 6)`, `0`},
+	{`LASTINDEXOF("abcdeabc", "abc", 7)`, `5`},
+	{`LASTINDEXOF("abcdeabc", "fg")`, `-1`},
+	{`LASTINDEXOF("éaéa", "a")`, `3`},
+	{`LASTINDEXOF("éaéa", "a", 2)`, `1`},
+	{`LASTINDEXOF("abc", "a", -1)`, `-1`},
+	{`LASTINDEXOF("abc", 1)`, ``},
+
+	{`SUBSTRINGAFTER("contoso|north|2026", "|")`, `"north|2026"`},
+	{`SUBSTRINGAFTER("abc", "|")`, ``},
+	{`SUBSTRINGAFTER(1, "|")`, ``},
+	{`SUBSTRINGBEFORE("a/b/c", "/")`, `"a"`},
+	{`LASTSUBSTRINGAFTER("bike::touring::frame", "::")`, `"frame"`},
+	{`LASTSUBSTRINGBEFORE("/products/shoes/boots", "/")`, `"/products/shoes"`},
+
 	{`CONTAINS(c.s, "ex")`, `true`},
 	{`CONTAINS("abc", "B")`, `false`},
 	{`CONTAINS("abc", "B", true)`, `true`},

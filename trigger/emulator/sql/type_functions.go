@@ -1,7 +1,9 @@
 package sql
 
 import (
+	"encoding/base64"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +33,22 @@ var typeFunctions = map[string]*function{
 	"STRINGTONUMBER":  parsed(kindNumber),
 	"STRINGTOOBJECT":  parsed(kindObject),
 	"OBJECTTOARRAY":   ofRun(1, 3, objectToArray),
+	"DOCUMENTID":      ofRun(1, 1, documentID),
+}
+
+// documentID is the number of a document within its container: the last 8 bytes of
+// its resource id, in little-endian order (ResourceId in azure-cosmos-dotnet-v3).
+func documentID(r *run, a []value) value {
+	rid := r.property(a[0], "_rid")
+	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(rid.text, "-", "/"))
+	if err != nil || len(b) != 16 {
+		return undefined
+	}
+	n := int64(0)
+	for _, digit := range slices.Backward(b[8:]) {
+		n = n<<8 | int64(digit)
+	}
+	return exact(n)
 }
 
 // toString is the text of a string, the JSON of anything else.

@@ -5,6 +5,10 @@ import "testing"
 // typeCalls are calls of the functions in type_functions.go. The first call of each
 // function has arguments of the right types.
 var typeCalls = []expressionCase{
+	{`DOCUMENTID({"_rid": "AAAAAQAAAIECAQAAAAAAAA=="})`, `258`},
+	{`DOCUMENTID({"_rid": "AAAAAQ=="})`, ``},
+	{`DOCUMENTID(c)`, ``},
+
 	{`IS_DEFINED(c.n)`, `true`},
 	{`IS_DEFINED(c.z)`, `true`},
 	{`IS_DEFINED(c.none)`, `false`},

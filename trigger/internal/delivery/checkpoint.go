@@ -3,41 +3,59 @@ package delivery
 import "time"
 
 // Checkpoint says how often the acknowledged prefix is saved. Its fields are those
-// of trigger.Checkpoint.
+// of trigger.Checkpoint, with the defaults filled in. If neither Every nor Interval is
+// above 0, each batch is saved at once.
 type Checkpoint struct {
 	Every    int
 	Interval time.Duration
 	Manual   bool
 }
 
-// checkpointSchedule decides which acknowledged positions are saved. The progress owns it
+// checkpointSchedule decides when acknowledged positions are saved. The progress owns it
 // and guards it.
+//
+// The lease's writer saves the newest position when a save is due, with everything that
+// was acknowledged until then. So a save that is planned for later covers the changes
+// that are acknowledged meanwhile.
 type checkpointSchedule struct {
 	setting      Checkpoint
 	requestedSeq int64     // a handler asked for the position after this change
-	savedSeq     int64     // last change before the position that was last to be saved
-	savedAt      time.Time // when that was
+	latestSeq    int64     // last change before the newest position
+	savedSeq     int64     // last change before the position that was last saved
+	savedAt      time.Time // when that was, or when the planned save is due
+	isPlanned    bool      // savedAt is the time of a planned save
 }
 
-// isDue reports whether the position after the change with that sequence number is
-// to be saved now.
-func (s *checkpointSchedule) isDue(seq int64) bool {
+// nextSave returns when the position after the change with that sequence number is to be
+// saved, at the latest; the zero time means that it need not be for now.
+func (s *checkpointSchedule) nextSave(seq int64, now time.Time) time.Time {
+	if s.isPlanned && !now.Before(s.savedAt) {
+		s.isPlanned, s.savedSeq = false, s.latestSeq
+	}
+	s.latestSeq = max(s.latestSeq, seq)
 	changes := seq - s.savedSeq
 	if changes <= 0 {
-		return false
+		return time.Time{}
 	}
 	c := s.setting
-	always := c.Every <= 0 && c.Interval <= 0
-	if always || c.Every > 0 && changes >= int64(c.Every) || c.Interval > 0 && time.Since(s.savedAt) >= c.Interval {
-		s.savedSeq, s.savedAt = seq, time.Now()
-		return true
+	isSpaced := c.Interval > 0 && now.Sub(s.savedAt) < c.Interval
+	switch {
+	case c.Every > 0 && changes >= int64(c.Every), c.Interval > 0 && !isSpaced, c.Every <= 0 && c.Interval <= 0:
+		s.savedSeq, s.savedAt, s.isPlanned = seq, now, false
+		return now
+	case !isSpaced:
+		return time.Time{}
+	case !s.isPlanned:
+		s.savedAt, s.isPlanned = s.savedAt.Add(c.Interval), true
 	}
-	return false
+	return s.savedAt
 }
 
-// isRequestDue does the same with a position that a handler has asked for.
-func (s *checkpointSchedule) isRequestDue(seq int64) bool {
-	due := seq > s.savedSeq
-	s.savedSeq = max(s.savedSeq, seq)
-	return due
+// requestedSave does the same with a position that a handler has asked for.
+func (s *checkpointSchedule) requestedSave(seq int64, now time.Time) time.Time {
+	if seq <= s.savedSeq {
+		return time.Time{}
+	}
+	s.savedSeq = seq
+	return now
 }

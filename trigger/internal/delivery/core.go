@@ -77,10 +77,10 @@ func (s *laneShared) filterPage(page *feed.Page) (passed []int) {
 // order. It is computed once, as most functions need it only after a failure.
 func (s *laneShared) keyOf(c *Item) uint64 {
 	if !c.hasKey {
-		if c.Key == "" {
+		if s.config.BlockKeys && c.Key == "" { // the dead letter store goes by it
 			c.Key = feed.PartitionKey(c.Item, s.config.KeyPaths)
 		}
-		c.orderKey, c.hasKey = c.OrderKey(s.config.LanesByID), true
+		c.orderKey, c.hasKey = c.OrderKey(s.config.KeyPaths, s.config.LanesByID), true
 	}
 	return c.orderKey
 }

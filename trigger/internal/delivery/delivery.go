@@ -68,9 +68,9 @@ type Calls struct {
 	WaitTrusted func(ctx context.Context) error
 	// ConfirmOwnership returns after a lease write that started after the call has succeeded.
 	ConfirmOwnership func(ctx context.Context) error
-	// AdvancePosition says that everything up to the position is handled. urgent asks for
-	// a write soon; otherwise it goes with the next renewal.
-	AdvancePosition func(position string, urgent bool)
+	// AdvancePosition says that everything up to the position is handled. It is to be
+	// saved by saveAt; if that is zero, it goes with the next write.
+	AdvancePosition func(position string, saveAt time.Time)
 	// WriteSoon asks for a lease write, without waiting for it.
 	WriteSoon func()
 	// ChargeBytes counts bytes of changes that outlive their pages; negative returns

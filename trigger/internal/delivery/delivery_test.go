@@ -196,7 +196,7 @@ func (r *testRange) deadLettered(_ int, c *Item, l DeadLetter) {
 	r.deadIDs = append(r.deadIDs, c.DocumentID())
 }
 
-func (r *testRange) advance(position string, _ bool) {
+func (r *testRange) advance(position string, _ time.Time) {
 	r.position = position
 }
 

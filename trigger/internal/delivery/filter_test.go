@@ -11,13 +11,13 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-// savedPositions are the positions that a progress passes on. Those that are urgent have
-// a "!".
+// savedPositions are the positions that a progress passes on. Those that are to be saved
+// have a "!".
 type savedPositions []string
 
-func (s *savedPositions) advance(position string, urgent bool) {
+func (s *savedPositions) advance(position string, saveAt time.Time) {
 	mark := ""
-	if urgent {
+	if !saveAt.IsZero() {
 		mark = "!"
 	}
 	*s = append(*s, strings.Trim(position, `"`)+mark)

@@ -18,7 +18,7 @@ import (
 // mu guards all of it. advancePosition is called under mu, so that positions arrive
 // in order; it may take the lock of the lease's writer.
 type progress struct {
-	advancePosition func(position string, urgent bool)
+	advancePosition func(position string, saveAt time.Time)
 	isMerged        bool // LSNs do not name positions in the range
 
 	mu          sync.Mutex
@@ -32,7 +32,7 @@ type progress struct {
 	requestedEnd string // position of the last manual checkpoint
 }
 
-func newProgress(setting Checkpoint, advance func(string, bool), merged bool) *progress {
+func newProgress(setting Checkpoint, advance func(string, time.Time), merged bool) *progress {
 	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}}
 }
 
@@ -193,10 +193,10 @@ func (p *progress) requestCheckpoint(seq int64) {
 func (p *progress) savePrefix(requested string, requestedSeq int64) {
 	switch {
 	case !p.schedule.setting.Manual:
-		p.advancePosition(p.endPosition, p.schedule.isDue(p.endSeq))
+		p.advancePosition(p.endPosition, p.schedule.nextSave(p.endSeq, time.Now()))
 	case requested != "" && requested != p.requestedEnd:
 		p.requestedEnd = requested
-		p.advancePosition(requested, p.schedule.isRequestDue(requestedSeq))
+		p.advancePosition(requested, p.schedule.requestedSave(requestedSeq, time.Now()))
 	}
 }
 

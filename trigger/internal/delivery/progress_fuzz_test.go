@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -26,7 +27,7 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 		pageEnds := map[string]bool{}
 		saved := ""
 		p := newProgress(Checkpoint{}, nil, merged)
-		p.advancePosition = func(end string, _ bool) {
+		p.advancePosition = func(end string, _ time.Time) {
 			if slices.ContainsFunc(todo, func(c *Item) bool { return c.Seq <= p.endSeq }) {
 				t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, p.endSeq)
 			}

@@ -55,13 +55,32 @@ func NameLSN(name string) int64 {
 
 // OrderKey is equal for changes whose order must be kept: those of one logical
 // partition key, or with byID those of one document.
-func (c *Change) OrderKey(byID bool) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(c.Key))
-	if byID {
-		h.Write([]byte(c.DocumentID()))
+// keyPaths are those of the container.
+func (c *Change) OrderKey(keyPaths []string, byID bool) uint64 {
+	h := fnvOffset
+	if c.Key == "" && isCanonical(c.KeyValue) { // as in PartitionKey, without a string
+		h = hashText(hashText(hashText(h, "["), c.KeyValue), "]")
+	} else {
+		if c.Key == "" {
+			c.Key = PartitionKey(c.Item, keyPaths)
+		}
+		h = hashText(h, c.Key)
 	}
-	return h.Sum64()
+	if byID {
+		h = hashText(h, c.DocumentID())
+	}
+	return h
+}
+
+// fnvOffset begins a hash, and hashText continues it: FNV-1a of 64 bits, without the
+// allocations of hash/fnv.
+const fnvOffset uint64 = 14695981039346656037
+
+func hashText[T string | json.RawMessage](h uint64, text T) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
 }
 
 // DocumentID returns a document's id, or "" if it has none.
@@ -74,5 +93,5 @@ func DocumentID(document []byte) string {
 // Detach gives the change bytes of its own, so that it outlives its page.
 func (c *Change) Detach() {
 	c.Document, c.Previous = bytes.Clone(c.Document), bytes.Clone(c.Previous)
-	c.Item.PartitionKey = bytes.Clone(c.Item.PartitionKey)
+	c.Item.PartitionKey, c.KeyValue = bytes.Clone(c.Item.PartitionKey), nil
 }

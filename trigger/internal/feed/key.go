@@ -14,6 +14,8 @@ import (
 // image does.
 func PartitionKey(item cosmos.Item, paths []string) string {
 	switch {
+	case isCanonical(item.KeyValue):
+		return "[" + string(item.KeyValue) + "]"
 	case item.Document != nil:
 		return documentKey(item.Document, paths)
 	case item.Previous != nil:
@@ -34,6 +36,44 @@ func documentKey(document []byte, paths []string) string {
 	}
 	key, _ := json.Marshal(values) // decoded from JSON, so it encodes
 	return string(key)
+}
+
+// KeyProperty returns the property at the first level of documents that is the whole
+// partition key, or "" if there is none.
+func KeyProperty(paths []string) string {
+	if len(paths) != 1 {
+		return ""
+	}
+	if names := splitKeyPath(paths[0]); len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}
+
+// isCanonical reports whether a value of [KeyProperty] is spelled as PartitionKey spells
+// it, which is as encoding/json does: a string without escapes and without characters
+// that are escaped, a whole number that a float64 holds, true, false or null.
+func isCanonical(value []byte) bool {
+	if len(value) == 0 {
+		return false
+	}
+	switch first := value[0]; {
+	case first == '"':
+		for _, c := range value[1 : len(value)-1] {
+			if c == '\\' || c == '<' || c == '>' || c == '&' || c == 0xe2 { // the last one begins U+2028 and U+2029
+				return false
+			}
+		}
+		return true
+	case first >= '1' && first <= '9':
+		for _, c := range value {
+			if c < '0' || c > '9' {
+				return false
+			}
+		}
+		return len(value) <= 15
+	}
+	return len(value) == 1 || value[0] == 't' || value[0] == 'f' || value[0] == 'n' // "0", or a literal
 }
 
 // IsTrue reports whether a document has a property, at its first level, that is true.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"halley/trigger/cosmos"
 )
 
 // FuzzPartitionKey checks that equal values give equal text, in any spelling,
@@ -13,6 +15,9 @@ func FuzzPartitionKey(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,{}]},"":null}`), "/a/b/c", "//")
 	f.Add([]byte(`[1]`), `/"open`, "x/y")
 	f.Add([]byte(`{"pk":1e400}`), "/pk", "")
+	for _, value := range []string{`"a b"`, `"a<b"`, `"\u0061"`, `"é"`, "\"\u2028\"", `0`, `-0`, `12`, `1.0`, `1234567890123456789`, `true`, `null`, `{}`, `[]`, `""`} {
+		f.Add([]byte(`{"pk":`+value+`}`), "/pk", "")
+	}
 	f.Fuzz(func(t *testing.T, doc []byte, first, second string) {
 		paths := []string{first, second}
 		key := documentKey(doc, paths)
@@ -28,6 +33,7 @@ func FuzzPartitionKey(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		checkFoundKey(t, doc, first)
 		if again := documentKey(respelled, paths); again != key {
 			t.Fatalf("%s has key %s, spelled as %s it has %s", doc, key, respelled, again)
 		}
@@ -37,6 +43,24 @@ func FuzzPartitionKey(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkFoundKey wants a change whose key value was found with its page to have the key and
+// the order of one whose document is searched.
+func checkFoundKey(t *testing.T, document []byte, path string) {
+	paths := []string{path}
+	name := KeyProperty(paths)
+	if name == "" {
+		return
+	}
+	searched := Change{Item: cosmos.Item{Document: document}}
+	found := Change{Item: cosmos.Item{Document: document, KeyValue: cosmos.Property(document, name)}}
+	if got, want := PartitionKey(found.Item, paths), documentKey(document, paths); got != want {
+		t.Fatalf("%s at %q has key %s, want %s", document, path, got, want)
+	}
+	if found.OrderKey(paths, false) != searched.OrderKey(paths, false) {
+		t.Fatalf("%s at %q has two orders", document, path)
+	}
 }
 
 // lookUp follows property names into a decoded document.

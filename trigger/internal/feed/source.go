@@ -18,11 +18,12 @@ type Target struct {
 // Source is the change feed of one container as one function reads it. It is
 // immutable and safe for concurrent use.
 type Source struct {
-	Container  *cosmos.Container
-	Mode       cosmos.Mode
-	Start      Start  // of ranges without a continuation
-	MaxItems   int    // page size to request
-	ResourceID string // of the container: a container created again under its name has another
+	Container   *cosmos.Container
+	Mode        cosmos.Mode
+	Start       Start  // of ranges without a continuation
+	MaxItems    int    // page size to request
+	KeyProperty string // of documents, to be found when a page is read; or ""
+	ResourceID  string // of the container: a container created again under its name has another
 }
 
 // ReadPage reads the page after the continuation, or the first page if it is empty.
@@ -35,7 +36,7 @@ func (s *Source) ReadPage(ctx context.Context, at Target, continuation string) (
 	}
 	request := cosmos.FeedRequest{
 		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Continuation: continuation, MaxItems: s.MaxItems,
-		ResourceID: s.ResourceID,
+		ResourceID: s.ResourceID, KeyProperty: s.KeyProperty,
 	}
 	if continuation == "" {
 		request.Start = s.Start.feedStart()

@@ -8,7 +8,7 @@
 //	for _, step := range set.Plan(leases, working) { … }
 //	held, err := set.Acquire(ctx, ctx, l, nil, false) // this host owns the range
 //	go held.Run(ctx, stop)                  // writes checkpoints and renewals
-//	held.Advance(continuation, true)        // changes are handled
+//	held.Advance(continuation, time.Now())  // changes are handled
 //	err = held.Release(ctx)                 // after Run has returned
 //
 // # The life of a lease

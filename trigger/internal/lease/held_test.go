@@ -31,7 +31,7 @@ func TestSplitCreatesChildrenAtStoredPosition(t *testing.T) {
 		if _, err := s.Locate(t.Context(), held.Lease()); !errors.Is(err, ErrSplit) {
 			t.Fatalf("located with %v", err)
 		}
-		held.Advance(`"8"`, true)
+		held.Advance(`"8"`, time.Now())
 		children, err := held.Split(t.Context(), t.Context(), func(err error) { t.Error(err) })
 		must(t, err)
 		stop()

@@ -93,11 +93,10 @@ func (w *leaseWriter) Err() error { return w.writeState.lossError() }
 func (w *leaseWriter) Position() string { return w.writeState.storedPosition() }
 
 // Advance moves the position that the next write stores: every change before it
-// is handled. If urgent, the write follows at once, else with the next renewal.
-func (w *leaseWriter) Advance(position string, urgent bool) {
-	w.writeState.acknowledgePosition(position)
-	if urgent {
-		w.requestWrite()
+// is handled. The write follows by saveAt; if that is zero, with the next renewal.
+func (w *leaseWriter) Advance(position string, saveAt time.Time) {
+	if w.writeState.acknowledgePosition(position, saveAt) {
+		w.wakeRun()
 	}
 }
 
@@ -173,6 +172,10 @@ func (w *leaseWriter) waitWritten(ctx context.Context, written <-chan struct{}) 
 // requestWrite has Run write soon.
 func (w *leaseWriter) requestWrite() {
 	w.writeState.setDue()
+	w.wakeRun()
+}
+
+func (w *leaseWriter) wakeRun() {
 	select {
 	case w.wakeSignal <- struct{}{}:
 	default:
@@ -233,10 +236,15 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 			<-stop
 			return false
 		}
-		due, sent := w.writeState.writeSchedule()
-		wait := w.renewInterval - time.Since(sent)
+		now := time.Now()
+		dueAt, sent := w.writeState.writeSchedule()
+		wait := w.renewInterval - now.Sub(sent)
 		var open <-chan struct{}
-		if due {
+		switch {
+		case dueAt.IsZero():
+		case dueAt.After(now):
+			wait = min(wait, dueAt.Sub(now))
+		default:
 			may, again, opened := true, time.Time{}, open
 			if wait > 0 {
 				may, again, opened = w.store.writeGate.mayCheckpoint()
@@ -254,7 +262,7 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 		case <-w.wakeSignal:
 		case <-open:
 		case <-timer.C:
-			if !due || time.Since(sent) >= w.renewInterval {
+			if time.Since(sent) >= w.renewInterval {
 				return true
 			}
 		}

@@ -18,12 +18,12 @@ func TestCheckpointIsWrittenAtOnceAndReleased(t *testing.T) {
 		var checkpoints []string
 		held.OnCheckpoint = func(c string) { checkpoints = append(checkpoints, c) }
 		stop := b.run(held)
-		held.Advance(`"5"`, true)
+		held.Advance(`"5"`, time.Now())
 		must(t, held.Flush(t.Context()))
 		if l := b.leases(s)["0"]; l.continuation != `"5"` || held.Position() != `"5"` || l.owner != "a" {
 			t.Errorf("stored %+v", l)
 		}
-		held.Advance(`"6"`, false) // no write before the release
+		held.Advance(`"6"`, time.Time{}) // no write before the release
 		stop()
 		must(t, held.Release(t.Context()))
 		l := b.leases(s)["0"]
@@ -57,7 +57,7 @@ func TestWaitTrustedReturnsLossAtOnce(t *testing.T) {
 		stop := b.run(held)
 		must(t, held.WaitTrusted(t.Context()))
 		b.steal(s, "0", "dotnet")
-		held.Advance(`"9"`, true)
+		held.Advance(`"9"`, time.Now())
 		<-held.Lost()
 		for name, wait := range map[string]func(context.Context) error{
 			"WaitTrusted": held.WaitTrusted, "ConfirmOwnership": held.ConfirmOwnership, "Flush": held.Flush,
@@ -125,7 +125,7 @@ func TestConfirmOwnershipWritesAfterTheCall(t *testing.T) {
 		if writes != 1 {
 			t.Errorf("%d writes for an idle lease, want 1", writes)
 		}
-		held.Advance(`"7"`, true)
+		held.Advance(`"7"`, time.Now())
 		must(t, held.ConfirmOwnership(t.Context()))
 		if writes != 2 || held.Position() != `"7"` {
 			t.Errorf("%d writes in all, position %s", writes, held.Position())
@@ -140,7 +140,7 @@ func TestWriteAdoptsOwnLeaseAfterLostAnswer(t *testing.T) {
 		held := b.acquire(s, "0")
 		stop := b.run(held)
 		b.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Drop: emulator.DropAfter, Count: 1})
-		held.Advance(`"5"`, true)
+		held.Advance(`"5"`, time.Now())
 		must(t, held.Flush(t.Context()))
 		if l := b.leases(s)["0"]; l.continuation != `"5"` || held.Err() != nil {
 			t.Errorf("stored %+v, error %v", l, held.Err())
@@ -202,7 +202,7 @@ func TestUncleanExitsCountUntilProgress(t *testing.T) {
 		if n := b.leases(s)["0"].UncleanExits(); n != 3 {
 			t.Errorf("%d unclean exits before the position moved, want 3", n)
 		}
-		held.Advance(`"5"`, true)
+		held.Advance(`"5"`, time.Now())
 		must(t, held.Flush(t.Context()))
 		if n := b.leases(s)["0"].UncleanExits(); n != 0 {
 			t.Errorf("%d unclean exits after progress", n)
@@ -216,7 +216,7 @@ func TestRunEndsBeforeAWriteThatIsDue(t *testing.T) {
 		held := b.acquire(b.prepared("a"), "0")
 		stopped := make(chan struct{})
 		close(stopped)
-		held.Advance(`"5"`, true)
+		held.Advance(`"5"`, time.Now())
 		b.setBefore(func(r *http.Request) { t.Errorf("%s %s", r.Method, r.URL.Path) })
 		held.Run(t.Context(), stopped)
 		synctest.Wait()

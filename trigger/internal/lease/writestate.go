@@ -11,7 +11,7 @@ type writeState struct {
 	mu                       sync.Mutex    // guards all fields; never held during I/O, nor together with another lock
 	acknowledgedContinuation string        // continuation that a checkpoint may hold
 	storedContinuation       string        // continuation that the lease holds
-	writeDue                 bool          // a write is due before the next renewal
+	writeDueAt               time.Time     // when a write is due before the next renewal; zero if none is
 	madeProgress             bool          // the next write resets the count of unclean exits
 	lastSent                 time.Time     // when the last successful write left
 	writesBegun              int           // begun so far
@@ -26,10 +26,17 @@ func newWriteState(continuation string, sent time.Time) *writeState {
 	return &writeState{acknowledgedContinuation: continuation, storedContinuation: continuation, lastSent: sent, writtenSignal: make(chan struct{})}
 }
 
-func (s *writeState) acknowledgePosition(position string) {
+// acknowledgePosition sets the position that a checkpoint may hold. It reports whether a
+// write is due earlier than before.
+func (s *writeState) acknowledgePosition(position string, saveAt time.Time) (earlier bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acknowledgedContinuation = position
+	if saveAt.IsZero() || !s.writeDueAt.IsZero() && !saveAt.Before(s.writeDueAt) {
+		return false
+	}
+	s.writeDueAt = saveAt
+	return true
 }
 
 func (s *writeState) setMadeProgress() {
@@ -38,10 +45,11 @@ func (s *writeState) setMadeProgress() {
 	s.madeProgress = true
 }
 
+// setDue makes a write due now.
 func (s *writeState) setDue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writeDue = true
+	s.writeDueAt = time.Now()
 }
 
 func (s *writeState) setLoss(err error) {
@@ -72,7 +80,7 @@ func (s *writeState) refusal() (since time.Time, err error) {
 func (s *writeState) beginWrite() (position string, madeProgress bool, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writeDue = false
+	s.writeDueAt = time.Time{}
 	s.writesBegun++
 	return s.acknowledgedContinuation, s.madeProgress, s.writesBegun
 }
@@ -98,11 +106,12 @@ func (s *writeState) lossError() error {
 	return s.loss
 }
 
-// writeSchedule returns whether a write is due, and when the last successful one left.
-func (s *writeState) writeSchedule() (due bool, sent time.Time) {
+// writeSchedule returns when a write is due, zero if none is, and when the last
+// successful one left.
+func (s *writeState) writeSchedule() (dueAt, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.writeDue, s.lastSent
+	return s.writeDueAt, s.lastSent
 }
 
 // isTrusted reports whether the last successful write left less than limit ago, by

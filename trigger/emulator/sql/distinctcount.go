@@ -1,0 +1,47 @@
+package sql
+
+// distinctCount is a query whose result is the number of distinct results of another
+// one. Ranges cannot add up such numbers: they answer the other query.
+type distinctCount struct {
+	statement *statement
+	info      DistinctCount
+}
+
+// distinctCount returns the distinct results that s counts, nil if s is another query:
+//
+//	SELECT COUNT(1) FROM (SELECT DISTINCT …)
+//	SELECT COUNT(DISTINCT x) FROM c
+func (s *statement) distinctCount() *distinctCount {
+	count, alias := s.onlyAggregate()
+	if count == nil || count.name != "COUNT" || s.groupBy != nil || s.distinct || s.top != nil || s.limit != nil {
+		return nil
+	}
+	info := DistinctCount{Alias: alias}
+	if count.distinct {
+		inner := *s
+		inner.items, inner.aggregates = nil, nil
+		inner.distinct, inner.value = true, count.arguments[0]
+		return &distinctCount{&inner, info}
+	}
+	if l, constant := count.arguments[0].(*literal); !constant || !l.value.defined() || len(s.from) != 1 || s.where != nil {
+		return nil
+	}
+	if inner := s.from[0].query; inner != nil && inner.distinct && !inner.grouped() && inner.top == nil && inner.limit == nil && inner.orderBy == nil {
+		return &distinctCount{inner, info}
+	}
+	return nil
+}
+
+// onlyAggregate returns the aggregate that s selects and its property, nil if s selects
+// more or something else. The property is "" with SELECT VALUE.
+func (s *statement) onlyAggregate() (*call, string) {
+	e, alias := s.value, ""
+	if len(s.items) == 1 {
+		e, alias = s.items[0].expr, s.items[0].name
+	}
+	c, ok := e.(*call)
+	if !ok || !c.aggregate {
+		return nil, ""
+	}
+	return c, alias
+}
