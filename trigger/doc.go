@@ -67,6 +67,12 @@
 // At the end the lease is released in one write with the last checkpoint. A release
 // is a courtesy to the next owner; correctness rests on expiry and etags.
 //
+// An operator may change leases while hosts run, see [LeaseControl]: pause and resume
+// ranges, move positions, free leases. A paused range keeps its lease and no host
+// acquires it. Its owner learns of a pause when its next write conflicts, finishes
+// running calls, and releases the lease with its position. A position is moved only
+// while no host holds the lease.
+//
 // # When a handler fails
 //
 // The changes wait aside with the later changes of their keys, twice as long with each
@@ -115,6 +121,8 @@
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go                     the store interface, and Replay
+//	leasecontrol.go leaseplan.go      an operator's changes of leases
+//	leaseexport.go leaseverify.go     copies of leases; what is wrong with them
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
 //	requestpool.go                    goroutines that ranges share for their requests

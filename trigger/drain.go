@@ -174,7 +174,8 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 // drainRange drains one range, if it is free and has changes.
 func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
 	r, superseded := d.runner, listed.index.Superseded(l)
-	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
+	_, paused := l.Paused()
+	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
@@ -226,7 +227,11 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	} else {
 		d.noteRead(err)
 	}
-	d.rangeEnded(l, Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}, err)
+	counts := Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}
+	if s.BehindKnown {
+		counts.Lag, counts.LagSeconds = s.Behind, s.BehindSeconds
+	}
+	d.rangeEnded(l, counts, err)
 }
 
 // rangeEnded counts the result of the work on a range.
@@ -234,6 +239,8 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 	switch {
 	case errors.Is(err, feed.ErrCaughtUp):
 		s.Drained = 1
+	case errors.Is(err, errPaused):
+		s.Skipped = 1
 	case errors.Is(err, lease.ErrSplit):
 		s.Drained = 1
 		d.mu.Lock()
@@ -254,7 +261,11 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 	d.addCounts(s)
 }
 
+// addCounts adds the counts of one range.
 func (d *drain) addCounts(s Summary) {
+	if s.Skipped+s.Behind > 0 && s.Lag == 0 {
+		s.LagUnknown = 1
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.summary.Add(s)

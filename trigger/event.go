@@ -25,7 +25,7 @@ type Event struct {
 	Continuation string        // Checkpointed, Released
 	Children     []string      // Split: tokens of the leases that took over
 	Reason       CloseReason   // Released
-	Stall        *Stall        // Stalled, Recovered: why, and since when
+	Stall        *Stall        // Stalled, Recovered, and Released if an operator has paused the range: why, and since when
 	Lasting      time.Duration // Stalled, Recovered: how long that was so
 	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
 }
@@ -51,15 +51,16 @@ const (
 // CloseReason says why a host stopped working on a range.
 type CloseReason string
 
-// The reasons. Stopped, CaughtUp, Gone and HandedOver are the good ones.
+// The reasons. Stopped, CaughtUp, Gone, HandedOver and PausedRange are the good ones.
 const (
-	Stopped    CloseReason = "stopped"     // the host is stopping
-	CaughtUp   CloseReason = "caught up"   // a drain found nothing more
-	Gone       CloseReason = "gone"        // the range split or merged; children follow
-	HandedOver CloseReason = "handed over" // another host asked for its share
-	LeaseLost  CloseReason = "lease lost"  // another host has it, or it was deleted
-	Stuck      CloseReason = "stuck"       // the handler did not return
-	Broken     CloseReason = "broken"      // the feed or the lease cannot be used
+	Stopped     CloseReason = "stopped"     // the host is stopping
+	CaughtUp    CloseReason = "caught up"   // a drain found nothing more
+	Gone        CloseReason = "gone"        // the range split or merged; children follow
+	HandedOver  CloseReason = "handed over" // another host asked for its share
+	PausedRange CloseReason = "paused"      // an operator has paused the range
+	LeaseLost   CloseReason = "lease lost"  // another host has it, or it was deleted, or an operator has moved its position
+	Stuck       CloseReason = "stuck"       // the handler did not return
+	Broken      CloseReason = "broken"      // the feed or the lease cannot be used
 )
 
 // Reasons for a worker to end that are not errors of the service, besides those of
@@ -67,6 +68,7 @@ const (
 var (
 	errStopping   = errors.New("host is stopping")
 	errHandedOver = errors.New("another host requested the range")
+	errPaused     = errors.New("an operator has paused the range")
 	errSuperseded = errors.New("other leases have taken the lease's place")
 )
 
@@ -82,6 +84,8 @@ func reasonOf(err error) CloseReason {
 		return Gone
 	case errors.Is(err, errHandedOver):
 		return HandedOver
+	case errors.Is(err, errPaused):
+		return PausedRange
 	case errors.Is(err, lease.ErrLost):
 		return LeaseLost
 	case errors.As(err, &hung):
@@ -93,5 +97,5 @@ func reasonOf(err error) CloseReason {
 
 // isOrderly reports whether the reason is an orderly one.
 func (r CloseReason) isOrderly() bool {
-	return r == Stopped || r == CaughtUp || r == Gone || r == HandedOver
+	return r == Stopped || r == CaughtUp || r == Gone || r == HandedOver || r == PausedRange
 }

@@ -122,7 +122,11 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 		problems = append(problems, err.Error())
 	}
 	now := e.leases.Now()
-	if stall, ok := ownerStall(l, total, now); ok {
+	pause, paused := pauseStall(l)
+	if paused {
+		total.Stalls = append(total.Stalls, pause)
+	}
+	if stall, ok := ownerStall(l, total, now); ok && !(paused && stall.Kind == NoOwner) {
 		total.Stalls = append(total.Stalls, stall)
 	}
 	if stall, ok := status.stall(); ok {

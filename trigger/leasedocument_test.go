@@ -199,3 +199,8 @@ func lsnOf(t *testing.T, continuation string) int64 {
 	must(t, err)
 	return n
 }
+
+func (w *world) deleteLease(l *leaseDocument) error {
+	_, err := w.leases.Delete(w.t.Context(), l.id, cosmos.NewPartitionKey(l.id), l.etag)
+	return err
+}

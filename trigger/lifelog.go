@@ -28,8 +28,10 @@ func logRelease(log *zap.Logger, e Event) {
 	case HandedOver:
 		log.Info("lease handed over", zap.String("continuation", e.Continuation))
 	case LeaseLost:
-		log.Info("lease lost to another host, or deleted", zap.Error(e.Err))
+		log.Info("lease lost to another host or an operator, or deleted", zap.Error(e.Err))
 	case Gone: // the split was logged
+	case PausedRange:
+		log.Info("lease released, the range is paused by an operator", zap.String("reason", e.Stall.Text), zap.String("continuation", e.Continuation))
 	case Stopped, CaughtUp:
 		log.Info("lease released", zap.String("reason", string(e.Reason)), zap.String("continuation", e.Continuation))
 	default:

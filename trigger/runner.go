@@ -37,6 +37,9 @@ type functionRunner struct {
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
+	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
+	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
+	heldLeaseCount  int                      // other leases, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
@@ -336,7 +339,42 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
+	r.noteLeases(leases)
 	return leases, nil
+}
+
+// noteLeases records the states of listed leases. mu is held.
+func (r *functionRunner) noteLeases(leases []*lease.Lease) {
+	before, now := r.pausedRanges, r.leases.Now()
+	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]Stall{}, map[string]bool{}, 0
+	for _, l := range leases {
+		stall, paused := pauseStall(l)
+		switch {
+		case paused:
+			r.pausedRanges[l.Token()] = stall
+			if before[l.Token()] != stall {
+				r.log.Info("range is paused by an operator", zap.String("range", l.Token()), zap.String("reason", stall.Text), zap.Time("since", stall.Since))
+			}
+		case l.Free(now, r.host.options.LeaseExpirationInterval):
+			r.freeRanges[l.Token()] = true
+		default:
+			r.heldLeaseCount++
+		}
+	}
+}
+
+// leaseCounts counts the listed leases. Those that this host has acquired since are held.
+// mu is held.
+func (r *functionRunner) leaseCounts() LeaseCounts {
+	counts := LeaseCounts{Held: r.heldLeaseCount, Paused: len(r.pausedRanges)}
+	for token := range r.freeRanges {
+		if r.rangeStats[token] != nil {
+			counts.Held++
+		} else {
+			counts.Free++
+		}
+	}
+	return counts
 }
 
 // coolsDown reports whether this host leaves the range of a lease to others for now.

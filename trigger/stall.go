@@ -41,6 +41,7 @@ const (
 	LeaseFails    StallKind = "lease"    // the lease cannot be written
 	OwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
 	NoOwner       StallKind = "free"     // no host has taken the range although it has changes
+	Suspended     StallKind = "operator" // an operator has paused the range, see [LeaseControl]
 	RangeWaits    StallKind = "range"    // any other reason
 )
 
@@ -59,6 +60,7 @@ var stallTexts = map[StallKind]string{
 	LeaseFails:    "lease writes refused",
 	OwnerSilent:   "owner silent",
 	NoOwner:       "without an owner",
+	Suspended:     "paused by an operator",
 }
 
 // Describe says in a line why the range is stalled, at a time of the service's clock.
@@ -105,6 +107,8 @@ func (s Stall) Advice() string {
 		return "check the lease container and its throughput; halley check tries them"
 	case OwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
+	case Suspended:
+		return "resume the range when the reason is gone: halley leases resume"
 	case NoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}
@@ -172,6 +176,12 @@ func parseLeaseStatus(l *lease.Lease) (s leaseStatus) {
 func (s leaseStatus) stall() (Stall, bool) {
 	stall := Stall{Kind: s.Kind, Since: unixTime(s.Since), Attempt: s.Attempt, Attempts: s.Attempts, Next: unixTime(s.Next), Text: s.Text}
 	return stall, s.Kind != ""
+}
+
+// pauseStall returns the stall of a range that an operator has paused.
+func pauseStall(l *lease.Lease) (Stall, bool) {
+	p, paused := l.Paused()
+	return Stall{Kind: Suspended, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
 }
 
 func unixTime(seconds int64) time.Time {

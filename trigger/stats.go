@@ -30,6 +30,7 @@ const equalFailures = 5
 type rangeStats struct {
 	retentionError func() error // whether changes may be lost soon
 	unfinished     func() (lsn, timestamp int64, ok bool)
+	keyCounts      func() (waiting, blocked int)
 	serviceNow     func() time.Time
 	stallAfter     time.Duration
 	report         func(kind EventKind, s Stall)
@@ -63,7 +64,8 @@ type laneStall struct {
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
 	s := &rangeStats{
 		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, runningCalls: map[int]time.Time{},
-		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false }, report: func(EventKind, Stall) {},
+		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
+		keyCounts: func() (int, int) { return 0, 0 }, report: func(EventKind, Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
 	left := parseLeaseStatus(l)
@@ -86,6 +88,8 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	} else {
 		status.BehindKnown = caughtUp
 	}
+	status.WaitingKeys, status.BlockedKeys = s.keyCounts()
+	status.Checkpointed = unixTime(s.movedAt.Load())
 	problems := describeStalls(status.Stalls, now)
 	if err := s.retentionError(); err != nil {
 		problems = append(problems, err.Error())

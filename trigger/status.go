@@ -11,7 +11,7 @@ type Summary struct {
 	Ranges  int `json:"ranges"`  // leases that were considered
 	Idle    int `json:"idle"`    // of these: nothing new, and no lease write
 	Drained int `json:"drained"` // of these: worked on until caught up
-	Skipped int `json:"skipped"` // of these: held by another host, or cooling down after a failure
+	Skipped int `json:"skipped"` // of these: held by another host, cooling down after a failure, or paused by an operator
 	Behind  int `json:"behind"`  // of these: not caught up, because the drain was ended or the range failed
 	Batches int `json:"batches"` // handler calls that succeeded
 	Changes int `json:"changes"` // changes in them
@@ -19,6 +19,13 @@ type Summary struct {
 
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
 	Filtered    int `json:"filtered"`    // changes that were read and do not pass the filter
+
+	// Lag is how many transactions the ranges that were worked on are still behind, as
+	// far as their last reads have seen it, and LagSeconds the age of their oldest
+	// change. The lag of LagUnknown ranges is not known.
+	Lag        int64   `json:"lag"`
+	LagSeconds float64 `json:"lagSeconds"`
+	LagUnknown int     `json:"lagUnknown"`
 
 	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up; Drain returned none for it
 }
@@ -35,6 +42,9 @@ func (s *Summary) Add(o Summary) {
 	s.Retries += o.Retries
 	s.DeadLetters += o.DeadLetters
 	s.Filtered += o.Filtered
+	s.Lag += o.Lag
+	s.LagSeconds = max(s.LagSeconds, o.LagSeconds)
+	s.LagUnknown += o.LagUnknown
 	s.Problem = cmp.Or(s.Problem, o.Problem)
 }
 
@@ -42,13 +52,23 @@ func (s *Summary) Add(o Summary) {
 type Status struct {
 	Owner     string           `json:"owner"`
 	Functions []FunctionStatus `json:"functions"`
+
+	ReadAheadBytes int64 `json:"readAheadBytes"` // of pages in memory, over all ranges
 }
 
 // FunctionStatus is a snapshot of one function on this host.
 type FunctionStatus struct {
 	Name    string        `json:"name"`
 	Problem string        `json:"problem,omitempty"` // why the function makes no progress
-	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, by token
+	Leases  LeaseCounts   `json:"leases"`            // of all hosts, as this host last listed them
+	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, or that are paused, by token
+}
+
+// LeaseCounts counts the leases of a function by their state.
+type LeaseCounts struct {
+	Held   int `json:"held"`   // by a host that renews them
+	Free   int `json:"free"`   // without an owner, or with one that does not renew
+	Paused int `json:"paused"` // by an operator
 }
 
 // RangeStatus is a snapshot of one leased range.
@@ -61,12 +81,16 @@ type RangeStatus struct {
 	Changes      int       `json:"changes"`
 	Retries      int       `json:"retries"`
 	DeadLetters  int       `json:"deadLetters"`
-	Filtered     int       `json:"filtered"`           // changes that were read and do not pass the filter
-	Since        time.Time `json:"since"`              // of the acquisition
-	CaughtUp     time.Time `json:"caughtUp,omitzero"`  // first read since then that found nothing more
-	Cooldown     bool      `json:"cooldown,omitempty"` // failed here; another host, or this one after a while, tries again
-	Stalls       []Stall   `json:"stalls,omitempty"`   // why the range makes no progress, one for each lane at most
-	Problem      string    `json:"problem,omitempty"`  // the same in words
+	Filtered     int       `json:"filtered"`              // changes that were read and do not pass the filter
+	WaitingKeys  int       `json:"waitingKeys"`           // keys with a change that is being retried
+	BlockedKeys  int       `json:"blockedKeys"`           // keys with a dead letter, whose later changes follow it
+	Checkpointed time.Time `json:"checkpointed,omitzero"` // when the position last moved, on the service's clock
+	Since        time.Time `json:"since"`                 // of the acquisition
+	CaughtUp     time.Time `json:"caughtUp,omitzero"`     // first read since then that found nothing more
+	Cooldown     bool      `json:"cooldown,omitempty"`    // failed here; another host, or this one after a while, tries again
+	Paused       bool      `json:"paused,omitempty"`      // an operator has paused the range, and no host works on it
+	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress, one for each lane at most
+	Problem      string    `json:"problem,omitempty"`     // the same in words
 
 	// Behind is how far the range is behind the newest transaction of the feed that
 	// this host has seen, if BehindKnown. It counts transactions, and 0 is caught up.
@@ -77,7 +101,7 @@ type RangeStatus struct {
 
 // Status reports the ranges that the host works on. It may be called at any time.
 func (h *Host) Status() Status {
-	s := Status{Owner: h.Owner()}
+	s := Status{Owner: h.Owner(), ReadAheadBytes: h.host.pageBudget.UsedBytes()}
 	for _, r := range h.functionRunners {
 		s.Functions = append(s.Functions, r.functionStatus())
 	}
@@ -87,15 +111,20 @@ func (h *Host) Status() Status {
 func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}}
+	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
 	if r.functionProblem != nil {
 		s.Problem = r.functionProblem.Error()
 	}
 	for _, stats := range r.rangeStats {
 		s.Ranges = append(s.Ranges, stats.currentStatus())
 	}
+	for token, stall := range r.pausedRanges {
+		if r.rangeStats[token] == nil {
+			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Paused: true, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
+		}
+	}
 	for token, c := range r.coolingRanges {
-		if r.rangeStats[token] != nil || c.hasEnded() {
+		if _, paused := r.pausedRanges[token]; paused || r.rangeStats[token] != nil || c.hasEnded() {
 			continue
 		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})

@@ -40,6 +40,7 @@ type rangeWorker struct {
 	deadLetterLists *deadLetterLists // of the function
 	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
 
+	seenPause   *lease.Pause  // why an operator ended the work; valid once held.Run has returned
 	superseded  bool          // other leases have taken the lease's place: retire it unread
 	drain       bool          // end when caught up, instead of polling
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil
@@ -73,7 +74,7 @@ func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
 		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
-	w.rangeStats.unfinished = w.rangeDelivery.OldestUnfinished
+	w.rangeStats.unfinished, w.rangeStats.keyCounts = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts
 	held.SetProperty(statusProperty, w.rangeStats.property)
 	held.OnWrite = w.rangeStats.leaseWritten
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
@@ -127,7 +128,13 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	defer onEnd(ctx, func() { stopReading(errStopping) })()
 	defer onEnd(w.stop.calls, func() { end(errStopping) })()
 	w.held.RunRequest = w.host.requests.run
-	w.held.OnHandoverRequest = func() { stopReading(errHandedOver) }
+	w.held.OnReleaseRequest = func(pause *lease.Pause) {
+		if w.seenPause = pause; pause != nil {
+			stopReading(errPaused)
+		} else {
+			stopReading(errHandedOver)
+		}
+	}
 	var writer, reader sync.WaitGroup
 	stopWriting := make(chan struct{})
 	writer.Go(func() {
@@ -228,9 +235,14 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	if reason.isOrderly() {
 		cause = nil
 	}
-	w.emitEvent(Event{
+	released := Event{
 		Kind: Released, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Position(), Reason: reason, Err: cause,
-	})
+	}
+	if reason == PausedRange {
+		pause := w.seenPause
+		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
+	}
+	w.emitEvent(released)
 	if w.function.Closed != nil {
 		guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/metrics"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -31,7 +32,10 @@ type App struct {
 	hosts    []*trigger.Host
 	closers  []func() error
 	life     *lifeLog
-	leftover atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
+	metrics  *metrics.Metrics
+
+	telemetry TelemetryHooks
+	leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
 // group holds the functions of one host.
@@ -57,6 +61,11 @@ type appOptions struct {
 // app after use.
 func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logger) (*App, error) {
 	a := &App{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
+	a.metrics = metrics.New(a.Status)
+	a.accounts.eachAttempt = []policy.Policy{a.metrics.CountRequests()}
+	if err := a.startTelemetry(ctx, s.telemetry); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	for _, f := range s.Functions {
 		if err := a.open(ctx, f); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -84,10 +93,14 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	}
 	a.closers = append(a.closers, closer)
 	fn.Handler = handler
+	if a.telemetry.Wrap != nil {
+		fn.Handler = a.telemetry.Wrap(f.Name, handler)
+	}
 	if a.options.wrap != nil {
 		a.options.wrap(&fn)
 	}
 	a.opened[f.Name] = fn
+	a.metrics.AddFunction(f.Name)
 	g := a.groupOf(f, at.leases)
 	g.functions = append(g.functions, fn)
 	return nil
@@ -109,7 +122,7 @@ func (a *App) makeHosts(grace time.Duration) error {
 	a.hosts = nil
 	for _, g := range a.groups {
 		o := g.options
-		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe, a.life.observe}
+		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
 		if a.options.observe != nil {
 			o.Observers = append(o.Observers, a.options.observe)
 		}
@@ -136,7 +149,8 @@ func (a *App) Close() error {
 	for _, closer := range a.closers {
 		errs = append(errs, closer())
 	}
-	a.closers = nil
+	a.sendTelemetry(context.Background(), "stop", a.telemetry.Stop)
+	a.closers, a.telemetry = nil, TelemetryHooks{}
 	return errors.Join(errs...)
 }
 
@@ -203,6 +217,7 @@ func (a *App) Drain(ctx context.Context) (trigger.Summary, error) {
 		total.Add(s)
 		return err
 	})
+	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
 	return total, err
 }
 
@@ -234,14 +249,16 @@ func (a *App) health() (lines []string, err error) {
 // describe returns one line about a function on this host.
 func describe(f trigger.FunctionStatus) string {
 	var b strings.Builder
-	changes := 0
+	changes, behind, seconds := 0, int64(0), 0.0
 	for _, r := range f.Ranges {
 		changes += r.Changes
+		behind += r.Behind
+		seconds = max(seconds, r.BehindSeconds)
 		if r.Problem != "" {
 			fmt.Fprintf(&b, "; range %s: %s", r.Range, r.Problem)
 		}
 	}
-	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition%s", f.Name, len(f.Ranges), changes, b.String())
+	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition, lag %d transactions and %.0f s%s", f.Name, len(f.Ranges), changes, behind, seconds, b.String())
 }
 
 // containers are the monitored container and the lease container of a function.
@@ -269,6 +286,8 @@ type accounts struct {
 	retry     policy.RetryOptions
 	clients   map[string]*cosmos.Client
 	reached   map[*cosmos.Client]error // of accounts that a command has tried
+
+	eachAttempt []policy.Policy // for each attempt of a request
 }
 
 func newAccounts(transport policy.Transporter) accounts {
@@ -291,7 +310,7 @@ func (a accounts) client(f functionSettings, name connectionName) (*cosmos.Clien
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport, Retry: a.retry}})
+	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport, Retry: a.retry, PerRetryPolicies: a.eachAttempt}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", name, err)
 	}

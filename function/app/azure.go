@@ -115,11 +115,14 @@ func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Durat
 // called if the app needs another process.
 func (a *App) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
 	if a.settings.App.Mode == modeTimer {
-		d := &drainer{limit: limit, drain: a.Drain}
+		d := &drainer{limit: limit, drain: a.Drain, logMetrics: a.logMetrics}
 		return a.replacing(d.tick, replace), d.wait
 	}
 	leftover := func() bool { return a.leftover.Load() > 0 }
-	c := &continuous{run: func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }, health: a.health, log: a.log, leftover: leftover, replace: replace}
+	run := func(ctx context.Context) error {
+		return a.withSignals(ctx, func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) })
+	}
+	c := &continuous{run: run, health: a.health, logMetrics: a.logMetrics, log: a.log, leftover: leftover, replace: replace}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/trigger"
 )
 
 const (
@@ -24,6 +26,8 @@ type continuous struct {
 	run    func(context.Context) error // returns nil only when its context has ended
 	health func() ([]string, error)    // of the current run
 	log    *zap.Logger
+
+	logMetrics func(*zap.Logger, *trigger.Summary) // at each health check; may be nil
 
 	// leftover reports whether this process still holds handler calls that ignore
 	// their context. replace requests another process.
@@ -88,7 +92,10 @@ func (c *continuous) set(change func()) {
 
 // tick is the health check. After a failed run it fails until a later run is stable;
 // it also fails if a function makes no progress.
-func (c *continuous) tick(context.Context, invocation, *zap.Logger) ([]string, error) {
+func (c *continuous) tick(_ context.Context, _ invocation, log *zap.Logger) ([]string, error) {
+	if c.logMetrics != nil {
+		c.logMetrics(log, nil)
+	}
 	if err := c.failed(); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,10 @@ type Options struct {
 	// Commands are the app's own, next to those of Halley.
 	Commands []*cobra.Command
 
+	// Telemetry, if not nil, starts the export of traces and metrics, such as otel.Export of
+	// package halley/function/app/otel.
+	Telemetry Telemetry
+
 	// Logger is used by [Open]. The default logs as the settings HALLEY_LOG_LEVEL and
 	// HALLEY_LOG_FORMAT say. Commands always log so.
 	Logger *zap.Logger
@@ -144,7 +148,7 @@ func (o Options) rootCommand(args []string) *cobra.Command {
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
 	root.AddCommand(o.devCommands()...)
-	root.AddCommand(o.runCommand(), o.checkCommand(), o.statusCommand(), o.deadLettersCommand(), o.importCommand(), o.versionCommand())
+	root.AddCommand(o.runCommand(), o.checkCommand(), o.statusCommand(), o.deadLettersCommand(), o.leasesCommand(), o.importCommand(), o.versionCommand())
 	root.AddCommand(o.Commands...)
 	return root
 }

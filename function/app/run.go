@@ -96,7 +96,7 @@ func (o Options) run(ctx context.Context) error {
 	for _, h := range a.hosts {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", o.Version))
 	}
-	if err := a.runTelling(ctx, progressEvery); err != nil {
+	if err := a.withSignals(ctx, func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }); err != nil {
 		return o.withAdvice(s, err)
 	}
 	log.Info("stopped in good order")

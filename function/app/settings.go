@@ -28,6 +28,7 @@ type settings struct {
 	Values    []value            // every effective setting, for the command check
 
 	stores      []storeKind // the kinds that the app links
+	telemetry   Telemetry   // of the app, or nil
 	connections connection.Defaults
 	presets     map[string]string
 	zeros       []error // settings that are 0 although 0 stands for a default
@@ -42,6 +43,8 @@ type appSettings struct {
 	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
 	LogLevel  logLevel  `split_words:"true" desc:"debug, info, warn or error"`
 	LogFormat logFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
+
+	MetricsAddress listenAddress `split_words:"true" desc:"address on which run, and the continuous mode under the Functions host, serve /metrics, /healthz and /readyz, such as :9464; none if empty"`
 }
 
 // feedSettings select the monitored container, the leases and their intervals. If
@@ -97,7 +100,7 @@ type preset struct {
 func loadPreset(of Options, p preset) (*settings, error) {
 	s := &settings{
 		App:    appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto},
-		stores: of.stores(), presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
+		stores: of.stores(), telemetry: of.Telemetry, presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
 	}
 	functions := of.Handlers
 	if err := refuseUnknown(functions); err != nil {

@@ -294,6 +294,8 @@ func settable(t reflect.Type) string {
 		return "text"
 	case *startFrom:
 		return "beginning"
+	case *listenAddress:
+		return "127.0.0.1:9464"
 	case *interval, *saveInterval, *time.Duration:
 		return "7s"
 	case *feedMode:

@@ -50,8 +50,14 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		"status JSON": func(out *bytes.Buffer) { _ = statusOptions{json: true}.print(out, seen) },
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },
 		"replay JSON": func(out *bytes.Buffer) { _ = printReplayed(out, results, true) },
-		"check":       func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
-		"settings":    func(out *bytes.Buffer) { (&report{out: out}).settings([]value{{"N", hostile, "default"}}) },
+		"leases": func(out *bytes.Buffer) {
+			_ = printLeases(out, []trigger.LeaseInfo{{Range: hostile, Owner: hostile, Continuation: hostile, Paused: true, Reason: hostile}}, time.Now())
+		},
+		"plan": func(out *bytes.Buffer) {
+			_ = printPlans(out, []trigger.LeasePlan{{Steps: []trigger.LeaseStep{{Range: hostile, Owner: hostile, From: hostile, To: hostile, Refused: hostile}}}})
+		},
+		"check":    func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
+		"settings": func(out *bytes.Buffer) { (&report{out: out}).settings([]value{{"N", hostile, "default"}}) },
 		"dev": func(out *bytes.Buffer) {
 			_ = devSummary{Ranges: []position{{Range: hostile, Host: hostile, Continuation: hostile}}}.print(out)
 		},

@@ -36,6 +36,8 @@ type drainer struct {
 	drain func(context.Context) (trigger.Summary, error) // stops in good order when its context ends
 	limit time.Duration                                  // functionTimeout: the limit of a tick
 
+	logMetrics func(*zap.Logger, *trigger.Summary) // after each drain; may be nil
+
 	mu     sync.Mutex
 	since  time.Time // start of the running drain; zero: none
 	drains sync.WaitGroup
@@ -52,10 +54,14 @@ func (d *drainer) tick(ctx context.Context, in invocation, log *zap.Logger) ([]s
 		return nil, err
 	}
 	log.Info("timer invocation answered", zap.Duration("took", time.Since(began)), zap.Reflect("summary", r.summary), zap.String("note", r.note()))
-	if note := r.note(); note != "" {
-		return []string{summarize(r.summary), note}, nil
+	if d.logMetrics != nil {
+		d.logMetrics(log, &r.summary)
 	}
-	return []string{summarize(r.summary)}, nil
+	answer := []string{summarize(r.summary), lagText(r.summary)}
+	if note := r.note(); note != "" {
+		answer = append(answer, note)
+	}
+	return answer, nil
 }
 
 // run drains unless a drain is running. It always returns before limit: if a drain

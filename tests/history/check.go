@@ -32,6 +32,7 @@ type Report struct {
 	Delivered    int           `json:"delivered"`             // distinct changes
 	Redelivered  int           `json:"redelivered"`           // deliveries beyond the first of a change
 	Superseded   int           `json:"superseded"`            // versions not delivered because a later one replaced them
+	Skipped      int           `json:"skipped,omitempty"`     // last versions that an operator has skipped
 	DeadLetters  int           `json:"deadLetters,omitempty"` // changes that count as handled because the store has them
 	Lost         int           `json:"lost"`                  // last versions that were not delivered
 	Hosts        int           `json:"hosts"`
@@ -51,6 +52,7 @@ type Report struct {
 type Limits struct {
 	Expiration      time.Duration // how long a lease lasts without a write
 	AcquireInterval time.Duration // between two passes of a balancer
+	RenewInterval   time.Duration // between two writes of a held lease without progress
 	Memory          int64         // bytes that a host may hold
 	Drains          bool          // hosts acquire leases only when there are new changes, and release them when caught up
 	StopGrace       time.Duration // within which a host that is asked to stop ends its work
@@ -122,6 +124,7 @@ type checker struct {
 	fleet
 	deadlines
 	delays
+	operator
 }
 
 func newChecker(l Limits, r *Report, events []Event) *checker {

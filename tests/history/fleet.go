@@ -57,7 +57,7 @@ func (c *checker) host(e Event) {
 			}
 		}
 		for token, l := range c.byToken {
-			if l.host == e.Host && !c.duplicated[l.token] { // hosts do not acquire the duplicate of a lease
+			if l.host == e.Host && !c.duplicated[l.token] && l.paused.IsZero() { // hosts do not acquire the duplicate of a lease
 				c.orphans[token] = orphan{e.Time, lastWrite}
 			}
 		}

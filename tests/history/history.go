@@ -108,6 +108,12 @@ const (
 	Request    Op = "request" // another host requests a handover
 	Marker     Op = "marker"  // the leases of the function exist
 
+	// Of an operator, except that an owner pauses the children of its paused lease.
+	Pause  Op = "pause"
+	Resume Op = "resume"
+	Seek   Op = "seek" // moves the position of a lease that no host holds, or frees it
+	Take   Op = "take" // from an owner that is not waited for
+
 	Deleted    Op = "deleted"
 	Corrupted  Op = "corrupted"
 	Restored   Op = "restored"   // replaced by an older copy, or created from one after a deletion

@@ -17,6 +17,8 @@ type change struct {
 	seen    int
 	handled bool
 	dead    bool   // in the dead letter store, perhaps without a delivery
+	skipped bool   // an operator has moved the position past it
+	late    bool   // it was skipped, and the position was moved back since
 	by      stream // the owner that handled it last
 }
 
@@ -92,7 +94,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 	if missing := k.missing(cursor, e.Seq); missing > 0 {
 		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
 	}
-	if c.seen == 1 && e.Seq < k.top && !shared {
+	if c.seen == 1 && e.Seq < k.top && !shared && !c.skipped && !c.late {
 		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
 	}
 	if found && ended {
@@ -107,7 +109,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 // delivered, because it has neither a later version nor a dead letter, or 0.
 func (k *key) missing(after, before int64) int64 {
 	for seq := after + 1; seq < before; seq++ {
-		if c := k.changes[seq-1]; c.last && !c.dead {
+		if c := k.changes[seq-1]; c.last && !c.dead && !c.skipped {
 			return seq
 		}
 	}
@@ -118,6 +120,8 @@ func (k *key) finish(r *Report, ended bool) {
 	for i, c := range k.changes {
 		switch {
 		case !c.written || c.handled || c.seen > 0 && !(ended && c.last):
+		case c.skipped && c.last:
+			r.Skipped++
 		case c.seen > 0:
 			r.Lost++
 			r.violate(NoLoss, k.name, time.Time{}, "%d %q was delivered, but never handled", i+1, c.id)

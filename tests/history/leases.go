@@ -21,6 +21,7 @@ type lease struct {
 	epoch     int64
 	position  int64
 	tombstone bool
+	paused    time.Time // since when; zero if it is not
 	tampered  int       // how often; afterwards earlier epochs may be repeated
 	requested time.Time // when the pending handover request was first written; zero if there is none
 	requester string    // the host that wrote it
@@ -102,6 +103,7 @@ func (c *checker) held(e Event) (number int, shared bool) {
 	if d := c.limits.Expiration; d > 0 && e.Time.Sub(t.sent) > d {
 		c.violate(Ownership, "%q begins a delivery in epoch %d of range %q %s after its last lease write", e.Host, e.Epoch, e.Range, e.Time.Sub(t.sent))
 	}
+	c.deliveredPaused(e)
 	if e.LSN != 0 && e.LSN <= t.position {
 		c.violate(c.forward(Duplicates, e.Host, e.Range), "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
 	}
@@ -120,10 +122,12 @@ func (c *checker) lease(e Event) {
 		c.createdAgain(e)
 	case Retire:
 		delete(c.byToken, e.lid())
+	case Pause, Resume, Seek, Take:
+		c.operated(e)
 	default:
 		c.replace(e)
 	}
-	if e.Op != Retire {
+	if e.Op != Retire && e.Op != Pause && e.Op != Resume {
 		c.acknowledged(e)
 	}
 	if e.Op == Create || e.Op == Retire || e.Op == Tombstone {
@@ -262,9 +266,10 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	t := &term{number: number, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e)}
+	t := &term{number: number, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e)}
 	t.orderly = l.orderly && !t.shared && l.tampered == 0
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
+	c.acquiredPaused(e, l)
 	c.acquiredWhileStopping(e)
 	c.takenOver(e, l)
 	c.newPages(e)

@@ -38,6 +38,7 @@ const (
 	DeadRequest      Rule = "dead request"      // a handover request does not extend the lease of a dead owner
 	BusyRangePrompt  Rule = "busy range prompt" // changes of a busy range are delivered at once
 	IdleRangePolls   Rule = "idle range polls"  // an idle range is polled no more often than its setting
+	PausedRange      Rule = "paused range"      // an owner stops soon after a pause, and no host acquires a paused lease
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 )
 

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -96,13 +96,13 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/page.go", "quotedLSN(o.items[n].lsnBefore)", "quotedLSN(o.items[n].LSN)"},
+		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(o.items[n].lsnBefore)", "feed.QuotedLSN(o.items[n].LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && namesLSNs(page)", "n, n, len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && feed.NamesLSNs(page)", "n, n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},

@@ -33,6 +33,10 @@ var act = map[class]func(*world, dice) string{
 	leaseBroken: (*world).corruptLease,
 	leaseOld:    (*world).restoreLease,
 	leaseTwice:  (*world).duplicateLease,
+	seeking:     func(w *world, d dice) string { return w.operate(seeking, d) },
+	pausing:     func(w *world, d dice) string { return w.operate(pausing, d) },
+	resuming:    func(w *world, d dice) string { return w.operate(resuming, d) },
+	releasing:   func(w *world, d dice) string { return w.operate(releasing, d) },
 }
 
 // plan puts all planned faults into the queue.
@@ -59,7 +63,7 @@ func (w *world) act(c class, id string, d dice) {
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
-	if !slices.Contains([]class{kill, stop, scale, leaseDelete, allDeleted, leaseBroken, leaseOld, leaseTwice}, c) { // these record themselves
+	if !slices.Contains([]class{kill, stop, scale, leaseDelete, allDeleted, leaseBroken, leaseOld, leaseTwice, seeking, pausing, resuming, releasing}, c) { // these record themselves
 		w.fault.Host = met
 		w.record(w.fault)
 	}

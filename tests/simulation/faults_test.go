@@ -65,6 +65,12 @@ const (
 	leaseBroken class = "lease corrupted"
 	leaseOld    class = "lease restored"
 	leaseTwice  class = "lease duplicated"
+
+	// An operator's, while hosts run.
+	seeking   class = "operator seeks"
+	pausing   class = "operator pauses"
+	resuming  class = "operator resumes"
+	releasing class = "operator releases"
 )
 
 // status is an error answer of the service.
@@ -130,7 +136,7 @@ func weight(c class, k kind) float64 {
 			return 0.3
 		case acquire:
 			return 3
-		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut:
+		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite:
 			return 20
 		}
 		return 0

@@ -53,7 +53,7 @@ func (w *world) observe(p *process, r *request, got result) {
 		Owner: r.doc.owner, Epoch: r.doc.epoch, Position: r.doc.position(),
 	}
 	switch r.kind {
-	case create, acquire, checkpoint, renew, release, tombstone, handoverRequest:
+	case create, acquire, checkpoint, renew, release, tombstone, handoverRequest, pauseWrite, resumeWrite, seekWrite, takeWrite:
 		w.keep(r.doc)
 	case retire:
 		w.drop(r.doc.key())
@@ -70,6 +70,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	event.Op = map[kind]history.Op{
 		create: history.Create, acquire: history.Acquire, checkpoint: history.Checkpoint, renew: history.Renew,
 		release: history.Release, tombstone: history.Tombstone, handoverRequest: history.Request, retire: history.Retire,
+		pauseWrite: history.Pause, resumeWrite: history.Resume, seekWrite: history.Seek, takeWrite: history.Take,
 	}[r.kind]
 	w.record(event)
 	if r.kind == acquire {

@@ -23,6 +23,7 @@ type process struct {
 	w     *world
 	owner string // its name in leases
 	name  string // owner and number of the process: unique in a run
+	tool  bool   // an operator's command, and no host
 	end   context.CancelFunc
 	cut   chan struct{} // closed when it is killed
 
@@ -148,9 +149,12 @@ func (w *world) kill(p *process) {
 	}
 	delete(w.alive, p.name)
 	w.figures.Kills++
-	w.record(history.Event{Kind: history.Host, Op: history.Killed, Host: p.name, Owner: p.owner})
 	close(p.cut)
 	p.end()
+	if p.tool {
+		return
+	}
+	w.record(history.Event{Kind: history.Host, Op: history.Killed, Host: p.name, Owner: p.owner})
 	w.restart(p)
 }
 
@@ -173,6 +177,9 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	}
 	p.w.mu.Lock()
 	r := p.w.classify(req, body)
+	if p.tool {
+		r.kind = r.kind.ofOperator()
+	}
 	p.w.mu.Unlock()
 	f, how := p.admit(r)
 	if r.kind == readRanges && how != dead {

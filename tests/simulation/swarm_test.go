@@ -96,6 +96,17 @@ var menu = []struct {
 	{leaseTwice, []float64{0.3, 1}},
 }
 
+// operations are the classes of an operator, who does all of them or nothing.
+var operations = []struct {
+	class class
+	rates []float64
+}{
+	{seeking, []float64{1, 6}},
+	{pausing, []float64{2, 10}},
+	{resuming, []float64{4, 10}},
+	{releasing, []float64{1, 6}},
+}
+
 // mild classes have no effects that excuse a late takeover. Some seeds have only
 // these.
 var mild = map[class]bool{
@@ -157,6 +168,11 @@ func newSwarm(seed uint64) *swarm {
 		q := string(m.class)
 		if d.chance(q+" on", 0.4) && len(few) == 0 && (!gentle || mild[m.class]) || few[m.class] {
 			s.rates[m.class] = one(d, q+" rate", m.rates...)
+		}
+	}
+	if d.chance("operator", 0.35) {
+		for _, m := range operations {
+			s.rates[m.class] = one(d, string(m.class)+" rate", m.rates...)
 		}
 	}
 	if d.chance("only poison", 0.06) {
@@ -230,6 +246,7 @@ func (s *swarm) limits() history.Limits {
 	l := history.Limits{
 		Expiration:      cmp.Or(s.expiration, time.Minute),
 		AcquireInterval: cmp.Or(s.acquire, 13*time.Second),
+		RenewInterval:   cmp.Or(s.renewal, 17*time.Second),
 		Drains:          s.tick > 0,
 		StopGrace:       cmp.Or(s.grace, 10*time.Second),
 		Poll:            cmp.Or(s.poll, 5*time.Second),

@@ -35,6 +35,10 @@ const (
 	tombstone       kind = "tombstone"
 	handoverRequest kind = "ask" // another host's handover request
 	retire          kind = "retire"
+	pauseWrite      kind = "pause" // of a lease, by an operator
+	resumeWrite     kind = "resume"
+	seekWrite       kind = "seek"
+	takeWrite       kind = "take"
 	deadLetterPut   kind = "bury" // a dead letter
 	other           kind = "other"
 )
@@ -42,7 +46,7 @@ const (
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite:
 		return true
 	}
 	return false
@@ -154,6 +158,7 @@ type leaseDocument struct {
 	continuation string
 	epoch        int64
 	requested    string
+	paused       string
 	tombstone    bool
 	body         []byte
 }
@@ -181,6 +186,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
 		requested: d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
+		paused:    d.Properties["halley.paused"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -207,6 +213,10 @@ func (d leaseDocument) position() int64 {
 // changeFrom returns the kind of change that a replace makes to a lease.
 func (d leaseDocument) changeFrom(was leaseDocument) kind {
 	switch {
+	case d.paused != was.paused && d.paused != "":
+		return pauseWrite
+	case d.paused != was.paused:
+		return resumeWrite
 	case d.tombstone:
 		return tombstone
 	case d.owner == "":

@@ -133,6 +133,23 @@ func (b *blockedKeys) removeKey(key string) {
 	}
 }
 
+// count returns the number of blocked keys.
+func (b *blockedKeys) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.listed.byKey)
+	for key, k := range b.byKey {
+		_, listed := b.listed.byKey[key]
+		switch {
+		case k.isFree && listed:
+			n--
+		case !k.isFree && !listed:
+			n++
+		}
+	}
+	return n
+}
+
 func (b *blockedKeys) setListed(listed *BlockedKeys) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -301,6 +301,12 @@ func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
 // is releasing the lease in good order. It is called after Run has returned.
 func (d *Delivery) EndAnnouncements() { d.retries.endAnnouncements() }
 
+// KeyCounts returns how many keys are being retried, and how many are blocked by dead
+// letters. It may be called at any time.
+func (d *Delivery) KeyCounts() (waiting, blocked int) {
+	return int(d.waitingKeys.Load()), d.blockedKeys.count()
+}
+
 // OldestUnfinished returns LSN and time (Unix seconds) of the first change that is read and
 // not finished.
 func (d *Delivery) OldestUnfinished() (lsn, timestamp int64, ok bool) {

@@ -217,7 +217,7 @@ func changes(perPage int, keys ...string) []*feed.Page {
 		doc := fmt.Sprintf(`{"id":"%d","key":%q,"before":%d}`, seq, key, last[key])
 		last[key] = seq
 		page.Items = append(page.Items, cosmos.Item{LSN: int64(i + 1), Document: []byte(doc)})
-		page.Continuation = quotedLSN(int64(i + 1))
+		page.Continuation = feed.QuotedLSN(int64(i + 1))
 	}
 	return pages
 }
@@ -237,7 +237,7 @@ func (r *testRange) complete(n int) {
 	if len(r.finished) != n-r.filtered {
 		r.t.Errorf("%d of %d changes finished, %d filtered", len(r.finished), n, r.filtered)
 	}
-	if want := quotedLSN(int64(n)); r.position != want {
+	if want := feed.QuotedLSN(int64(n)); r.position != want {
 		r.t.Errorf("position %s, want %s", r.position, want)
 	}
 	if r.charged != 0 {

@@ -32,7 +32,7 @@ func addPage(p *progress, lsns ...int64) []*Item {
 			passed = append(passed, i)
 		}
 		page.Items = append(page.Items, cosmos.Item{LSN: max(lsn, -lsn)})
-		page.Continuation = quotedLSN(max(lsn, -lsn))
+		page.Continuation = feed.QuotedLSN(max(lsn, -lsn))
 	}
 	items := p.addPage(page, passed)
 	all := make([]*Item, len(items))

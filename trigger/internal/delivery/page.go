@@ -38,7 +38,7 @@ type openPage struct {
 	unfinished   int
 	attached     int  // unfinished changes that need the page's bytes
 	finished     int  // changes at the start of the page that are known to be finished
-	innerNamed   bool // a position inside the page can be named, see namesLSNs
+	innerNamed   bool // a position inside the page can be named, see feed.NamesLSNs
 }
 
 // openPages holds the memory of pages that are finished.
@@ -100,5 +100,5 @@ func (o *openPage) positionWithin(n int) (position string, changes int, named bo
 	if n < 0 || !o.innerNamed || o.items[n].lsnBefore == 0 {
 		return "", 0, false
 	}
-	return quotedLSN(o.items[n].lsnBefore), n, true
+	return feed.QuotedLSN(o.items[n].lsnBefore), n, true
 }

@@ -50,7 +50,7 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	}
 	o := newOpenPage(n)
 	o.continuation, o.filtered, o.seqBefore = page.Continuation, filtered, p.newestSeq
-	o.unfinished, o.attached, o.innerNamed = n, n, !p.isMerged && namesLSNs(page)
+	o.unfinished, o.attached, o.innerNamed = n, n, !p.isMerged && feed.NamesLSNs(page)
 	if n > 0 {
 		o.feedPage = page
 	}
@@ -68,22 +68,6 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	}
 	return o.items
 }
-
-// namesLSNs reports whether the page proves that continuations are LSNs: its own
-// continuation is the LSN of its last change, and LSNs never fall. Then "<lsn>" of
-// an inner change is a continuation too. Merged ranges never prove it.
-func namesLSNs(page *feed.Page) bool {
-	last := int64(0)
-	for _, item := range page.Items {
-		if item.LSN < last || item.LSN <= 0 {
-			return false
-		}
-		last = item.LSN
-	}
-	return page.Continuation == quotedLSN(last)
-}
-
-func quotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
 
 // finishItems marks changes as handled or dead-lettered, advances the prefix, and
 // returns the pages whose bytes are not needed any more, and whether a page with

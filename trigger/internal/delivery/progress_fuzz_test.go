@@ -97,7 +97,7 @@ func pagesOf(changes []byte, etag uint8) []*feed.Page {
 		lsn += step
 		page := pages[len(pages)-1]
 		page.Items = append(page.Items, cosmos.Item{LSN: lsn, ID: fmt.Sprint(b&0x40 != 0)})
-		page.Continuation = quotedLSN(lsn)
+		page.Continuation = feed.QuotedLSN(lsn)
 		if n := len(pages) - 1; n < 8 && etag>>n&1 == 1 {
 			page.Continuation = fmt.Sprintf(`"page-%d"`, n)
 		}

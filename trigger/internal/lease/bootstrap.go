@@ -183,7 +183,7 @@ var errGapMoved = errors.New("range of a coverage gap split or merged")
 // for these keys that was deleted, so that sinks that fence by epoch accept it.
 func (c *leaseCreator) fillGap(ctx context.Context, gap Part, since time.Time) error {
 	l := newLease(gap, c.store.idPrefix)
-	l.setMode(modeName(c.mode))
+	l.setMode(ModeName(c.mode))
 	l.properties[epochProperty] = strconv.FormatInt(c.store.serviceNow().Unix(), 10)
 	token, err := c.startToken(ctx, gap, since)
 	if cosmos.Classify(err) == cosmos.RangeGone {

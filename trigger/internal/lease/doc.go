@@ -47,6 +47,9 @@
 // a host steals one lease per pass. If hosts below their share leave a lease free
 // for longer than one acquire interval, any host acquires it.
 //
+// Operators. An operator pauses ranges, moves their positions and frees their leases
+// by writes under the etag, while hosts run. See pause.go and operator.go.
+//
 // Refused writes. If the account throttles lease writes, leases are kept and
 // writes repeated after Retry-After, renewals before checkpoints. When trust ends,
 // deliveries wait; the next successful write restores it in the same epoch, unless

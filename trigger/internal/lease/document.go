@@ -62,7 +62,8 @@ const (
 	modeAllVersions   = "Full-Fidelity Feed"
 )
 
-func modeName(m cosmos.Mode) string {
+// ModeName returns the name of a mode in lease documents.
+func ModeName(m cosmos.Mode) string {
 	if m == cosmos.AllVersions {
 		return modeAllVersions
 	}
@@ -195,6 +196,12 @@ func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
 		set("FeedRange", r)
 	}
 	return json.Marshal(doc)
+}
+
+// Document returns the document of the lease without the service's own properties.
+func (l *Lease) Document() json.RawMessage {
+	document, _ := l.document(l.rest["timestamp"]) // it was decoded from JSON, so it encodes
+	return document
 }
 
 // setMode sets the mode of a lease that has not been created yet.

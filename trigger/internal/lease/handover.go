@@ -40,9 +40,12 @@ const (
 )
 
 // protocolVersion is written at each acquisition. Version 1 answers handover
-// requests with halley.busy. Without the property a host of a newer release would
+// requests with halley.busy, and version 2 stops at a pause. Without the property a host of a newer release would
 // wait for an answer that an older owner never gives.
-const protocolVersion = 1
+const protocolVersion = 2
+
+// busyProtocol is the first protocolVersion whose owners answer requests.
+const busyProtocol = 1
 
 // requestDuration bounds the time from the moment when a requester reads the
 // clock to the service's time of the write.
@@ -90,7 +93,7 @@ func (l *Lease) busyUntil(requester string) time.Time {
 // requests.
 func (l *Lease) answersRequests() bool {
 	version, _ := strconv.Atoi(l.properties[protocolProperty]) // 0 if there is none
-	return version >= protocolVersion && l.OwnedByHalley()
+	return version >= busyProtocol && l.OwnedByHalley()
 }
 
 // handoverRequest returns the host that has a pending request for the lease, or

@@ -14,8 +14,8 @@ import (
 )
 
 // Held is a lease that this host has acquired. Its owner starts [Held.Run] in one
-// goroutine, stops when Run has lost the lease or another host requests it, and ends
-// with [Held.Release] or, for a range that has split, with [Held.Split] before and
+// goroutine, stops when Run has lost the lease or [Held.OnReleaseRequest] is called, and
+// ends with [Held.Release] or, for a range that has split, with [Held.Split] before and
 // [Held.Retire] after the end of Run.
 type Held struct {
 	*leaseWriter
@@ -185,12 +185,13 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 // Retire removes the lease of a range that has split, once all children exist,
 // and returns the continuation of its last version. If that fails, the next owner
 // finds the children and retires the lease again. If the account refuses to
-// delete documents, the lease stays as a tombstone. Call it after Run has returned.
+// delete documents, the lease stays as a tombstone. If an operator has paused the lease
+// meanwhile, its children are paused before. Call it after Run has returned.
 func (h *Held) Retire(ctx context.Context) (continuation string) {
-	err := h.store.deleteLease(ctx, h.lease)
-	for cosmos.Classify(err).Unsure() { // another host requested the lease, or the answer was lost
+	err := h.retireOnce(ctx)
+	for cosmos.Classify(err).Unsure() { // another host requested the lease, an operator paused it, or the answer was lost
 		if err = h.rereadLease(ctx); err == nil {
-			err = h.store.deleteLease(ctx, h.lease)
+			err = h.retireOnce(ctx)
 		}
 	}
 	if cosmos.Classify(err) == cosmos.Denied {
@@ -200,4 +201,13 @@ func (h *Held) Retire(ctx context.Context) (continuation string) {
 		h.log.Warn("could not retire the lease of a split range; its next owner will", zap.Error(err))
 	}
 	return h.lease.continuation
+}
+
+func (h *Held) retireOnce(ctx context.Context) error {
+	if p, paused := h.lease.Paused(); paused {
+		if err := h.store.pauseInside(ctx, h.lease, p); err != nil {
+			return err
+		}
+	}
+	return h.store.deleteLease(ctx, h.lease)
 }

@@ -92,3 +92,22 @@ func (i *Index) leasesInside(l *Lease) (inside []Span, highest int64) {
 	sortSpans(inside)
 	return inside, highest
 }
+
+// Overlaps returns the pairs of leases that share keys, in the order of their keys.
+// Leases that others have superseded do not count: their next owner removes them.
+func (i *Index) Overlaps() (pairs [][2]*Lease) {
+	for n, l := range i.sorted {
+		if i.Superseded(l) {
+			continue
+		}
+		for _, o := range i.sorted[n+1:] {
+			if cosmos.CompareKeys(o.span.Min, l.span.Max) >= 0 {
+				break
+			}
+			if l.span.overlapsWith(o.span) && !i.Superseded(o) {
+				pairs = append(pairs, [2]*Lease{l, o})
+			}
+		}
+	}
+	return pairs
+}

@@ -127,7 +127,7 @@ func (s *Set) checkMode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mode := modeName(s.cfg.Mode)
+	mode := ModeName(s.cfg.Mode)
 	for _, l := range leases {
 		if l.mode != mode {
 			return fmt.Errorf("%w: lease %q is in mode %q and the function in mode %q; choose another lease container prefix, or reset the leases",
@@ -219,15 +219,16 @@ func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 
 // Plan returns this host's next steps for the leases that it may acquire. working
 // reports whether the host works on the range of a token: such a lease is its
-// own, even if the list is older than the acquisition or a renewal is late.
+// own, even if the list is older than the acquisition or a renewal is late. Paused
+// leases belong to no share.
 func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 	now := s.Now()
-	views := make([]View, len(leases))
-	for i, l := range leases {
+	views := make([]View, 0, len(leases))
+	for _, l := range leases {
 		if working(l.token) {
-			views[i] = View{Token: l.token, Owner: s.cfg.Owner}
-		} else {
-			views[i] = viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval)
+			views = append(views, View{Token: l.token, Owner: s.cfg.Owner})
+		} else if _, paused := l.Paused(); !paused {
+			views = append(views, viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval))
 		}
 	}
 	return Plan(views, s.cfg.Function, s.cfg.Owner, s.cfg.Limits)
@@ -258,7 +259,7 @@ func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
 		} else if errors.Is(err, ErrLost) {
 			return nil, err
 		}
-		if l.Tombstone() || handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner {
+		if _, paused := l.Paused(); paused || l.Tombstone() || handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner {
 			return nil, fmt.Errorf("handover of lease %q: request is not pending any more", l.token)
 		}
 		if l.owner == "" {
@@ -349,6 +350,8 @@ type Inspection struct {
 	Leases  []*Lease  // one per token, without tombstones, in the order of tokens
 	Invalid []Invalid // documents that are not leases
 	Gaps    []Part    // parts of the key space that no lease covers
+
+	Duplicates []*Lease // further documents of tokens in Leases, which hosts ignore
 }
 
 // Inspect reads the state of the leases. It writes nothing and may be called
@@ -372,8 +375,8 @@ func (s *Set) Inspect(ctx context.Context) (i Inspection, err error) {
 	if i.Gaps, err = s.confirmedGaps(ctx, all, invalid); err != nil {
 		return i, err
 	}
-	used, _ := onePerToken(all, s.Now(), s.cfg.Expiration)
-	i.Leases, i.Invalid = slices.DeleteFunc(used, (*Lease).Tombstone), invalid
+	used, duplicates := onePerToken(all, s.Now(), s.cfg.Expiration)
+	i.Leases, i.Invalid, i.Duplicates = slices.DeleteFunc(used, (*Lease).Tombstone), invalid, duplicates
 	return i, nil
 }
 

@@ -38,6 +38,12 @@ func (s Span) intersectWith(o Span) Span {
 	return s
 }
 
+// Covers reports whether s has all keys of o; unknown keys are not covered.
+func (s Span) Covers(o Span) bool { return s.isKnown() && o.isKnown() && s.containsSpan(o) }
+
+// Shares reports whether two spans have common keys.
+func (s Span) Shares(o Span) bool { return s.isKnown() && o.isKnown() && s.overlapsWith(o) }
+
 // Part is a physical range, or the keys of it that lie in Span.
 type Part struct {
 	Physical cosmos.Range

@@ -32,10 +32,11 @@ type leaseWriter struct {
 	// function has: idle leases then need no stack of their own for it. Set it before Run.
 	RunRequest func(func())
 
-	// OnHandoverRequest, if set, is called once, when another host has requested the
-	// lease. The owner begins no further handler call, and releases the lease when
-	// those that are running have returned. Set it before Run.
-	OnHandoverRequest func()
+	// OnReleaseRequest, if set, is called once: when another host has requested the
+	// lease, or with the pause when an operator has paused it. The owner then begins no
+	// further handler call, and releases the lease when those that are running have
+	// returned. Set it before Run.
+	OnReleaseRequest func(pause *Pause)
 
 	// RunningUntil, if set, returns the latest moment at which the handler calls of
 	// the range will have returned or be left behind, and whether any is running. It
@@ -54,8 +55,8 @@ type leaseWriter struct {
 
 	wakeSignal  chan struct{} // capacity 1: a write is due
 	lostSignal  chan struct{} // closed once the lease is lost
-	requestOnce sync.Once     // calls OnHandoverRequest
-	renewUntil  time.Time     // of a requested lease: the owner writes no more after it; zero is no limit
+	releaseOnce sync.Once     // calls OnReleaseRequest
+	renewUntil  time.Time     // of a requested or paused lease: the owner writes no more after it; zero is no limit
 
 	writeState *writeState
 }
@@ -370,7 +371,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 }
 
 // answerRequest says in the next version of the lease how long handler calls run
-// at most, if another host has requested it. After that time the owner stops
+// at most, if another host has requested it or an operator has paused it. After that time the owner stops
 // renewing: the requester must not wait for an owner that does not keep its word.
 func (w *leaseWriter) answerRequest(next *Lease) {
 	next.setBusy(time.Time{})
@@ -411,16 +412,26 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 	if err := w.rereadLease(bounded); err != nil {
 		return err
 	}
-	if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
-		w.requestOnce.Do(func() {
+	if p, paused := w.lease.Paused(); paused {
+		w.releaseOnce.Do(func() {
+			w.log.Info("range paused by an operator", zap.String("reason", p.Reason))
+			w.requestRelease(&p)
+		})
+	} else if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
+		w.releaseOnce.Do(func() {
 			w.log.Info("handover requested by another host", zap.String("by", by))
-			w.renewUntil = time.Now().Add(w.renewInterval) // at least: the worker is given time to end
-			if w.OnHandoverRequest != nil {
-				w.OnHandoverRequest()
-			}
+			w.requestRelease(nil)
 		})
 	}
 	return fmt.Errorf("write lease %q: %w", w.lease.token, ErrChanged)
+}
+
+// requestRelease tells the worker to end, and gives it a renewal interval at least.
+func (w *leaseWriter) requestRelease(pause *Pause) {
+	w.renewUntil = time.Now().Add(w.renewInterval)
+	if w.OnReleaseRequest != nil {
+		w.OnReleaseRequest(pause)
+	}
 }
 
 // rereadLease adopts the stored lease. The error is ErrLost if another acquisition

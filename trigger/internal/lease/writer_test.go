@@ -154,7 +154,7 @@ func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
 		s, other := b.prepared("a"), b.prepared("b")
 		held := b.acquire(s, "0")
 		requested := make(chan struct{})
-		held.OnHandoverRequest = func() { close(requested) }
+		held.OnReleaseRequest = func(*Pause) { close(requested) }
 		stop := b.run(held)
 		_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
 		must(t, err)

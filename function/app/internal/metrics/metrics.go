@@ -1,0 +1,168 @@
+// Package metrics counts what the functions of a process do, for Prometheus. It knows
+// no server: [Metrics.Gatherer] is served by the app, and read by other exporters.
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halley/trigger"
+)
+
+// Metrics are the metrics of one process. It is safe for concurrent use.
+type Metrics struct {
+	registry       *prometheus.Registry
+	handlerSeconds *prometheus.HistogramVec
+	batchChanges   *prometheus.HistogramVec
+	changes        *prometheus.CounterVec
+	deadLetters    *prometheus.CounterVec
+	leaseEvents    *prometheus.CounterVec
+	requests       *prometheus.CounterVec
+	requestUnits   *prometheus.CounterVec
+	polls          *prometheus.CounterVec
+}
+
+// New returns the metrics of a process. status is called at each read of the metrics,
+// and returns the state of all hosts.
+func New(status func() []trigger.Status) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		handlerSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: handlerSecondsName, Help: "Duration of handler calls.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}, []string{functionLabel, outcomeLabel}),
+		batchChanges: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: batchName, Help: "Changes of a handler call.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
+		}, []string{functionLabel}),
+		changes:      counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel),
+		deadLetters:  counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
+		leaseEvents:  counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
+		requests:     counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
+		requestUnits: counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
+		polls:        counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
+	}
+	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.leaseEvents, m.requests, m.requestUnits, m.polls,
+		&statusCollector{status})
+	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// Gatherer returns the metrics for an exporter.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// AddFunction has the counters of a function start at zero, so that the first dead letter
+// is an increase that an alert sees.
+func (m *Metrics) AddFunction(name string) {
+	m.deadLetters.WithLabelValues(name)
+	for _, outcome := range []string{outcomeDelivered, outcomeFailed, outcomeFiltered} {
+		m.changes.WithLabelValues(name, outcome)
+	}
+}
+
+// Outcomes of changes.
+const (
+	outcomeDelivered = "delivered"
+	outcomeFailed    = "failed"
+	outcomeFiltered  = "filtered"
+)
+
+// Observe counts an event. It is an observer of hosts.
+func (m *Metrics) Observe(e trigger.Event) {
+	switch e.Kind {
+	case trigger.Delivered:
+		m.countCall(e, outcomeDelivered)
+	case trigger.DeliveryFailed:
+		m.countCall(e, outcomeFailed)
+	case trigger.Filtered:
+		m.changes.WithLabelValues(e.Function, outcomeFiltered).Add(float64(e.Changes))
+	case trigger.DeadLettered:
+		m.deadLetters.WithLabelValues(e.Function).Inc()
+	case trigger.Released:
+		m.leaseEvents.WithLabelValues(e.Function, "released: "+string(e.Reason)).Inc()
+	case trigger.Acquired, trigger.Split, trigger.Stalled, trigger.Recovered, trigger.Checkpointed:
+		m.leaseEvents.WithLabelValues(e.Function, string(e.Kind)).Inc()
+	}
+}
+
+func (m *Metrics) countCall(e trigger.Event, outcome string) {
+	m.handlerSeconds.WithLabelValues(e.Function, outcome).Observe(e.Duration.Seconds())
+	m.batchChanges.WithLabelValues(e.Function).Observe(float64(e.Changes))
+	m.changes.WithLabelValues(e.Function, outcome).Add(float64(e.Changes))
+}
+
+// statusCollector turns the state of hosts into metrics when they are read.
+type statusCollector struct{ status func() []trigger.Status }
+
+var (
+	lagDesc           = desc(lagName, "Transactions that a range on this host is behind, if known.", functionLabel, rangeLabel)
+	lagSecondsDesc    = desc(lagSecondsName, "Age of the oldest change of a range that is read and not finished.", functionLabel, rangeLabel)
+	checkpointAgeDesc = desc(checkpointAgeName, "Time since the position of a range on this host last moved.", functionLabel, rangeLabel)
+	stalledDesc       = desc(stalledName, "Time for which a range has made no progress, by cause.", functionLabel, rangeLabel, causeLabel)
+	waitingKeysDesc   = desc(waitingKeysName, "Keys of a range with a change that is being retried.", functionLabel, rangeLabel)
+	blockedKeysDesc   = desc(blockedKeysName, "Keys of a range with a dead letter that blocks them.", functionLabel, rangeLabel)
+	leasesDesc        = desc(leasesName, "Leases of all hosts by state, as this host last listed them.", functionLabel, stateLabel)
+	problemDesc       = desc(problemName, "1 if a function as a whole makes no progress on this host.", functionLabel)
+	readAheadDesc     = desc(readAheadName, "Bytes of feed pages in memory.")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements [prometheus.Collector].
+func (c *statusCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{lagDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	var readAhead int64
+	for _, host := range c.status() {
+		readAhead += host.ReadAheadBytes
+		for _, f := range host.Functions {
+			problem := 0.0
+			if f.Problem != "" {
+				problem = 1
+			}
+			gauge(problemDesc, problem, f.Name)
+			gauge(leasesDesc, float64(f.Leases.Held), f.Name, "held")
+			gauge(leasesDesc, float64(f.Leases.Free), f.Name, "free")
+			gauge(leasesDesc, float64(f.Leases.Paused), f.Name, "paused")
+			for _, r := range f.Ranges {
+				collectRange(gauge, f.Name, r)
+			}
+		}
+	}
+	gauge(readAheadDesc, float64(readAhead))
+}
+
+func collectRange(gauge func(*prometheus.Desc, float64, ...string), function string, r trigger.RangeStatus) {
+	now := time.Now()
+	longest := map[trigger.StallKind]float64{} // several lanes may have one cause
+	for _, s := range r.Stalls {
+		longest[s.Kind] = max(longest[s.Kind], now.Sub(s.Since).Seconds(), 0)
+	}
+	for cause, seconds := range longest {
+		gauge(stalledDesc, seconds, function, r.Range, string(cause))
+	}
+	if r.Cooldown || r.Paused {
+		return // no host, or another one, works on it
+	}
+	if r.BehindKnown {
+		gauge(lagDesc, float64(r.Behind), function, r.Range)
+	}
+	gauge(lagSecondsDesc, r.BehindSeconds, function, r.Range)
+	if !r.Checkpointed.IsZero() {
+		gauge(checkpointAgeDesc, max(now.Sub(r.Checkpointed).Seconds(), 0), function, r.Range)
+	}
+	gauge(waitingKeysDesc, float64(r.WaitingKeys), function, r.Range)
+	gauge(blockedKeysDesc, float64(r.BlockedKeys), function, r.Range)
+}

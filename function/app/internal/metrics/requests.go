@@ -1,0 +1,93 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// CountRequests returns a policy that counts each attempt of a request to Cosmos DB, for
+// the clients of the app.
+func (m *Metrics) CountRequests() policy.Policy { return requestCounter{m} }
+
+type requestCounter struct{ metrics *Metrics }
+
+// Do implements [policy.Policy].
+func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	operation := operationOf(req.Raw())
+	c.metrics.requests.WithLabelValues(operation, requestOutcome(resp, err)).Inc()
+	if operation == operationFeed {
+		c.metrics.polls.WithLabelValues(pollOutcome(resp, err)).Inc()
+	}
+	if err == nil {
+		if units, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && units > 0 {
+			c.metrics.requestUnits.WithLabelValues(operation).Add(units)
+		}
+	}
+	return resp, err
+}
+
+// Operations of requests.
+const (
+	operationFeed  = "feed"
+	operationQuery = "query" // lists leases and dead letters
+	operationRead  = "read"  // a document
+	operationWrite = "write" // a document, such as a lease
+	operationMeta  = "meta"  // the account, containers and ranges
+)
+
+func operationOf(r *http.Request) string {
+	_, path, documents := strings.Cut(r.URL.Path, "/docs")
+	switch {
+	case r.Header.Get("A-IM") != "":
+		return operationFeed
+	case !documents:
+		return operationMeta
+	case path == "" && strings.Contains(r.Header.Get("Content-Type"), "query+json"):
+		return operationQuery
+	case r.Method == http.MethodGet:
+		return operationRead
+	}
+	return operationWrite
+}
+
+// Outcomes of requests and polls.
+const (
+	outcomeOK        = "ok"
+	outcomeConflict  = "conflict" // another host was faster
+	outcomeThrottled = "throttled"
+	outcomeError     = "error"
+	outcomeChanges   = "changes"
+	outcomeIdle      = "idle"
+)
+
+func requestOutcome(resp *http.Response, err error) string {
+	switch {
+	case err != nil:
+		return outcomeError
+	case resp.StatusCode == http.StatusTooManyRequests:
+		return outcomeThrottled
+	case resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusPreconditionFailed:
+		return outcomeConflict
+	case resp.StatusCode >= http.StatusBadRequest:
+		return outcomeError
+	}
+	return outcomeOK
+}
+
+func pollOutcome(resp *http.Response, err error) string {
+	switch {
+	case err != nil:
+		return outcomeFailed
+	case resp.StatusCode == http.StatusOK:
+		return outcomeChanges
+	case resp.StatusCode == http.StatusNotModified:
+		return outcomeIdle
+	case resp.StatusCode == http.StatusTooManyRequests:
+		return outcomeThrottled
+	}
+	return outcomeFailed
+}

@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"go.uber.org/zap"
+
+	"halley/trigger"
+)
+
+// listenAddress is where a process serves its signals: a host, which may be empty for all
+// interfaces, and a port. "" is nowhere.
+type listenAddress string
+
+// Decode implements [envconfig.Decoder].
+func (a *listenAddress) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(s); err != nil {
+		return errors.New("not an address: write a host and a port, such as 127.0.0.1:9464, or :9464 for all interfaces")
+	}
+	*a = listenAddress(s)
+	return nil
+}
+
+// withSignals calls run and serves signals meanwhile, if the settings have an address.
+func (a *App) withSignals(ctx context.Context, run func(context.Context) error) error {
+	address := string(a.settings.App.MetricsAddress)
+	if address == "" {
+		return run(ctx)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("HALLEY_METRICS_ADDRESS=%s: %w", address, err)
+	}
+	a.log.Info("serving /metrics, /healthz and /readyz", zap.Stringer("address", listener.Addr()))
+	server := &http.Server{Handler: a.signals(), ReadTimeout: requestTimeout, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("signals are not served any more", zap.Error(err))
+		}
+	})
+	err = run(ctx)
+	_ = server.Close() // a reader of metrics can wait for nothing
+	serving.Wait()
+	return err
+}
+
+// signals serves the metrics and the probes of the process. None of them shows a secret
+// or a document.
+func (a *App) signals() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", a.serveMetrics)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, probeAnswer{OK: true}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		problems := a.unready(time.Now())
+		status := http.StatusOK
+		if len(problems) > 0 {
+			status = http.StatusServiceUnavailable
+		}
+		answer(w, status, probeAnswer{OK: len(problems) == 0, Problems: problems})
+	})
+	return mux
+}
+
+// serveMetrics writes the metrics in Prometheus' text format. (promhttp would link
+// compressors and further formats, 300 kB, for answers of some kilobytes.)
+func (a *App) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	families, err := a.metrics.Gatherer().Gather()
+	if err != nil {
+		a.log.Warn("metrics not gathered", zap.Error(err))
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
+			return // the reader has gone
+		}
+	}
+}
+
+// probeAnswer is the answer of a probe.
+type probeAnswer struct {
+	OK       bool     `json:"ok"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+// unready returns why the process is not ready: a function makes no progress or has not
+// seen its leases yet, or a range has been stalled for longer than HALLEY_STALL_AFTER.
+// A range that an operator has paused is as it should be.
+func (a *App) unready(now time.Time) (problems []string) {
+	for _, status := range a.Status() {
+		for _, f := range status.Functions {
+			switch {
+			case f.Problem != "":
+				problems = append(problems, fmt.Sprintf("function %s: %s", f.Name, errorText(errors.New(f.Problem))))
+			case f.Leases == trigger.LeaseCounts{}:
+				problems = append(problems, fmt.Sprintf("function %s: the leases have not been read yet", f.Name))
+			}
+			for _, r := range f.Ranges {
+				if s, stalled := a.stalledFor(f.Name, r, now); stalled {
+					problems = append(problems, fmt.Sprintf("function %s, range %s: %s", f.Name, r.Range, errorText(errors.New(s.Describe(now)))))
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// stalledFor returns the stall that has lasted longer than its function allows.
+func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (trigger.Stall, bool) {
+	for _, s := range r.Stalls {
+		if s.Kind != trigger.Suspended && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
+			return s, true
+		}
+	}
+	return trigger.Stall{}, false
+}

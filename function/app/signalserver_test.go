@@ -1,0 +1,185 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"halley/trigger"
+	"halley/trigger/emulator"
+)
+
+// get returns the answer of the signals of an app.
+func get(t *testing.T, a *App, path string) (status int, body string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	a.signals().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+// until waits until a condition holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second); ; {
+		defer cancel()
+		if holds() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within 20 s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// The signals of a run follow its story: not ready before the leases are read, ready
+// while it works, not ready while a handler fails, ready again after that.
+func TestSignalsFollowTheRun(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	env := account.env()
+	env["HALLEY_STALL_AFTER"], env["HALLEY_FEED_POLL_DELAY"] = "100ms", "100ms"
+	cleanEnv(t, env)
+	s, err := loadSettings(testApp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	a, err := openApp(t.Context(), s, appOptions{grace: time.Second, wrap: func(f *trigger.Function) {
+		f.Handler = func(context.Context, trigger.Batch) error {
+			if broken.Load() {
+				return errors.New("sink is down")
+			}
+			return nil
+		}
+	}}, jsonLogger(io.Discard, "error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if status, body := get(t, a, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "leases have not been read yet") {
+		t.Errorf("before the start: %d %s", status, body)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	account.write(t, 0, 20)
+	until(t, "20 changes", func() bool {
+		_, body := get(t, a, "/metrics")
+		return strings.Contains(body, `halley_changes_total{function="leaderboard",outcome="delivered"} 20`)
+	})
+	until(t, "ready", func() bool { status, _ := get(t, a, "/readyz"); return status == http.StatusOK })
+	broken.Store(true)
+	account.write(t, 20, 4)
+	until(t, "not ready", func() bool {
+		status, body := get(t, a, "/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "sink is down")
+	})
+	_, body := get(t, a, "/metrics")
+	for _, says := range []string{
+		`halley_range_stalled_seconds{cause="handler",function="leaderboard",range="`, `halley_waiting_keys{function="leaderboard"`,
+		`halley_leases{function="leaderboard",state="held"} 2`, `halley_requests_total{operation="feed",outcome="ok"}`,
+		`halley_request_units_total{operation="write"}`, `halley_feed_polls_total{outcome="idle"}`, `halley_lag_transactions{function="leaderboard",range="0"}`,
+		`halley_handler_duration_seconds_count{function="leaderboard",outcome="failed"}`, `halley_lease_events_total{event="acquired",function="leaderboard"} 2`,
+		`halley_dead_letters_total{function="leaderboard"} 0`, `halley_read_ahead_bytes`, `halley_checkpoint_age_seconds`,
+	} {
+		if !strings.Contains(body, says) {
+			t.Errorf("/metrics lacks %s", says)
+		}
+	}
+	if status, _ := get(t, a, "/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz says %d", status)
+	}
+	broken.Store(false)
+	until(t, "ready again", func() bool { status, _ := get(t, a, "/readyz"); return status == http.StatusOK })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if status, _ := get(t, a, "/other"); status != http.StatusNotFound {
+		t.Errorf("/other says %d", status)
+	}
+}
+
+// A process serves its signals while it runs, and refuses an address that it cannot use.
+func TestSignalsAreServedOnTheirAddress(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	env := account.env()
+	env["HALLEY_METRICS_ADDRESS"] = "127.0.0.1:0"
+	a := openTestApp(t, env)
+	var log bytes.Buffer
+	a.log = jsonLogger(&log, "info")
+	err := a.withSignals(t.Context(), func(context.Context) error {
+		var line struct{ Address string }
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+			t.Fatalf("%v: %s", err, log.String())
+		}
+		resp, err := http.Get("http://" + line.Address + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("status %s", resp.Status)
+		}
+		return errors.New("the run ends")
+	})
+	if err == nil || err.Error() != "the run ends" {
+		t.Error(err)
+	}
+	a.settings.App.MetricsAddress = "127.0.0.1:99999"
+	if err := a.withSignals(t.Context(), func(context.Context) error { return nil }); err == nil || !strings.Contains(err.Error(), "HALLEY_METRICS_ADDRESS") {
+		t.Errorf("an address that cannot be used: %v", err)
+	}
+}
+
+// A timer invocation answers with the lag, and logs the metrics in one line.
+func TestTickTellsLagAndMetrics(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	account.write(t, 0, 8)
+	a := openTestApp(t, account.env())
+	var log bytes.Buffer
+	d := &drainer{limit: time.Minute, drain: a.Drain, logMetrics: a.logMetrics}
+	answer, err := d.tick(t.Context(), invocation{}, jsonLogger(&log, "info"))
+	if err != nil || len(answer) != 2 || answer[1] != "lag: 0 transactions, 0 s" {
+		t.Errorf("answer %q, %v", answer, err)
+	}
+	for line := range strings.Lines(log.String()) {
+		var entry struct {
+			Message string
+			Metrics map[string]float64
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.Message != "metrics" {
+			continue
+		}
+		if entry.Metrics[`halley_changes_total{function="leaderboard",outcome="delivered"}`] != 8 || entry.Metrics["halley_lag_seconds"] != 0 {
+			t.Errorf("metrics %v", entry.Metrics)
+		}
+		return
+	}
+	t.Errorf("no line with metrics:\n%s", log.String())
+}
+
+func TestLagText(t *testing.T) {
+	for want, s := range map[string]trigger.Summary{
+		"lag: 0 transactions, 0 s":                                 {},
+		"lag: 7 transactions, 3 s":                                 {Lag: 7, LagSeconds: 3.2},
+		"lag: not known of 2 ranges":                               {LagUnknown: 2},
+		"lag: at least 7 transactions, 3 s; not known of 2 ranges": {Lag: 7, LagSeconds: 3.2, LagUnknown: 2},
+	} {
+		if got := lagText(s); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}

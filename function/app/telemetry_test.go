@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halley/trigger"
+	"halley/trigger/emulator"
+)
+
+// An export wraps each handler, is flushed at the end of a drain, and stops with the app.
+func TestTelemetryFollowsTheApp(t *testing.T) {
+	account := serveAccount(t, emulator.ServeOptions{})
+	account.write(t, 0, 4)
+	cleanEnv(t, account.env())
+	var steps []string
+	o := testApp()
+	o.Telemetry = func(_ context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error) {
+		if families, err := metrics.Gather(); err != nil || len(families) == 0 {
+			t.Errorf("%d metrics, %v", len(families), err)
+		}
+		return TelemetryHooks{
+			Wrap: func(function string, h trigger.Handler) trigger.Handler {
+				steps = append(steps, "wrap "+function)
+				return h
+			},
+			Flush: func(context.Context) error { steps = append(steps, "flush"); return io.ErrUnexpectedEOF },
+			Stop:  func(context.Context) error { steps = append(steps, "stop"); return nil },
+		}, nil
+	}
+	s, err := loadSettings(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(io.Discard, "error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Drain(t.Context()); err != nil {
+		t.Errorf("a collector that does not answer fails the drain: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"wrap leaderboard", "flush", "stop"}; !slices.Equal(steps, want) {
+		t.Errorf("steps %q, want %q", steps, want)
+	}
+}

@@ -1,0 +1,33 @@
+package feed
+
+import "strconv"
+
+// NamesLSNs reports whether the page proves that continuations are LSNs: its own
+// continuation is the LSN of its last change, and LSNs never fall. Then "<lsn>" of
+// an inner change is a continuation too. Merged ranges never prove it.
+func NamesLSNs(page *Page) bool {
+	last := int64(0)
+	for _, item := range page.Items {
+		if item.LSN < last || item.LSN <= 0 {
+			return false
+		}
+		last = item.LSN
+	}
+	return page.Continuation == QuotedLSN(last)
+}
+
+// QuotedLSN returns the continuation after the change with an LSN.
+func QuotedLSN(lsn int64) string { return `"` + strconv.FormatInt(lsn, 10) + `"` }
+
+// PositionBefore returns the continuation before the first change of a page, or that of
+// the page if it has none. named is false if the position cannot be named: the range
+// has merged, or its tokens are not LSNs.
+func PositionBefore(page *Page, merged bool) (continuation string, named bool) {
+	switch {
+	case page.NotModified || len(page.Items) == 0:
+		return page.Continuation, true
+	case merged || !NamesLSNs(page):
+		return "", false
+	}
+	return QuotedLSN(page.Items[0].LSN - 1), true
+}

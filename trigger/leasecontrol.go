@@ -1,0 +1,225 @@
+package trigger
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
+)
+
+// LeaseControl lets an operator look at the leases of one function and change them
+// while hosts run: move positions, pause ranges, resume them, free leases, and copy and
+// restore them. Every change is a conditional write under the newest etag, so that a
+// host that owns the lease learns of it at its next write.
+//
+// A change is planned first, which writes nothing, and the plan is then applied. All
+// methods may be called from any goroutine and by a process that runs no host.
+type LeaseControl struct {
+	leases   *cosmos.Container
+	function Function
+	options  LeaseControlOptions
+	owner    string // the operator in leases
+}
+
+// LeaseControlOptions are the settings of a [LeaseControl]. The zero value has the
+// defaults.
+type LeaseControlOptions struct {
+	// Operator is the operator's name in leases that it requests or takes. It is unlike
+	// that of every host; by default "operator" with a random suffix.
+	Operator string
+	// Force has changes of positions and releases not wait for the handler calls of a
+	// Halley owner: its next write fails, and its running calls are delivered again.
+	Force bool
+}
+
+// NewLeaseControl returns the control of the leases of a function. It makes no request.
+// Of the function only Name, LeasePrefix, Container, ChangeFeedMode and StartFrom count.
+func NewLeaseControl(leases *cosmos.Container, of Function, opts *LeaseControlOptions) (*LeaseControl, error) {
+	if leases == nil || of.Container == nil {
+		return nil, errors.New("lease control needs the lease container and the function's Container")
+	}
+	if of.Name == "" {
+		return nil, errors.New("lease control needs the function's Name")
+	}
+	c := &LeaseControl{leases: leases, function: of}
+	if opts != nil {
+		c.options = *opts
+	}
+	leases.PinToWriteRegion()
+	c.owner = cmp.Or(c.options.Operator, "operator-"+rand.Text()[:8])
+	return c, nil
+}
+
+// openSet returns the leases as the operator sees them. They are read by each call.
+func (c *LeaseControl) openSet() *lease.Set {
+	f := c.function
+	return lease.NewSet(lease.Config{
+		Leases: c.leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
+		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: defaultExpiration, Log: zap.NewNop(),
+		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
+			return newSource(f, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+		},
+	})
+}
+
+// LeaseInfo is one lease as its document shows it.
+type LeaseInfo struct {
+	Function     string    `json:"function"`
+	Range        string    `json:"range"`        // lease token
+	Min          string    `json:"min"`          // hashed keys, [Min, Max)
+	Max          string    `json:"max"`          // "" if the keys are not known yet
+	Owner        string    `json:"owner"`        // "" is free
+	OwnerKind    OwnerKind `json:"ownerKind"`    // the processor that the owner runs
+	Epoch        int64     `json:"epoch"`        // acquisitions so far
+	Continuation string    `json:"continuation"` // "" before the first checkpoint
+	Written      time.Time `json:"written"`      // by the owner, on the service's clock
+	Paused       bool      `json:"paused"`       // by an operator; an owner releases the lease at its next write
+	Reason       string    `json:"reason,omitempty"`
+	PausedSince  time.Time `json:"pausedSince,omitzero"`
+}
+
+// OwnerKind tells owners of leases apart by what they understand.
+type OwnerKind string
+
+// The kinds of owner.
+const (
+	NoOwnerKind OwnerKind = "free"   // no owner, or one that has not written the lease in time
+	HalleyOwner OwnerKind = "halley" // stops at pauses and answers requests
+	OtherOwner  OwnerKind = "other"  // a .NET host, or a Halley host of an older release
+)
+
+func ownerKind(l *lease.Lease, now time.Time) OwnerKind {
+	switch {
+	case l.Free(now, defaultExpiration):
+		return NoOwnerKind
+	case l.StopsAtPauses(now, defaultExpiration):
+		return HalleyOwner
+	}
+	return OtherOwner
+}
+
+// List reads the leases, in the order of their tokens. If no host has ever run the
+// function, the list is empty.
+func (c *LeaseControl) List(ctx context.Context) ([]LeaseInfo, error) {
+	set := c.openSet()
+	found, err := set.Inspect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	list := []LeaseInfo{}
+	for _, l := range sortedByToken(found.Leases) {
+		pause, paused := l.Paused()
+		info := LeaseInfo{
+			Function: c.function.Name, Range: l.Token(), Min: l.Span().Min, Max: l.Span().Max, Owner: l.Owner(),
+			OwnerKind: ownerKind(l, set.Now()), Epoch: l.Epoch(), Continuation: l.Continuation(), Written: l.Written().UTC(), Paused: paused,
+		}
+		if paused {
+			info.Reason, info.PausedSince = cleanText(pause.Reason), pause.Since.UTC()
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+func sortedByToken(leases []*lease.Lease) []*lease.Lease {
+	return slices.SortedStableFunc(slices.Values(leases), func(a, b *lease.Lease) int { return compareTokens(a.Token(), b.Token()) })
+}
+
+// Init creates the leases of a function as its first host would, and returns how many
+// there are then. A scaler that measures the lag in the leases can wake an app of which
+// no host has ever run. If the leases were created before, it changes nothing.
+func (c *LeaseControl) Init(ctx context.Context) (leases int, err error) {
+	set := c.openSet()
+	if err := set.Prepare(ctx); err != nil {
+		return 0, fmt.Errorf("create leases: %w", err)
+	}
+	found, err := set.Inspect(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("create leases: %w", err)
+	}
+	return len(found.Leases), nil
+}
+
+// Apply carries out a plan, all steps at once, and returns the first error in their
+// order; the other steps are done nevertheless. A plan with refused steps is an error,
+// and nothing is done. If the owner of a range does not give it back, its step waits
+// until ctx ends; bound it. Apply may be repeated.
+func (c *LeaseControl) Apply(ctx context.Context, plan LeasePlan) error {
+	if err := plan.Refused(); err != nil {
+		return err
+	}
+	set := c.openSet()
+	if _, err := set.Inspect(ctx); err != nil {
+		return fmt.Errorf("apply plan: %w", err)
+	}
+	errs := make([]error, len(plan.Steps))
+	slots := make(chan struct{}, estimateParallel)
+	var working sync.WaitGroup
+	for i, step := range plan.Steps {
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			if err := c.applyStep(ctx, set, step); err != nil {
+				errs[i] = fmt.Errorf("%s range %s: %w", step.Action, step.Range, err)
+			}
+		})
+	}
+	working.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *LeaseControl) applyStep(ctx context.Context, set *lease.Set, s LeaseStep) error {
+	if s.Nothing {
+		return nil
+	}
+	switch s.Action {
+	case PauseRange:
+		return set.Pause(ctx, s.lease, s.Reason)
+	case ResumeRange:
+		return set.Resume(ctx, s.lease)
+	case FreeLease:
+		return set.Free(ctx, s.lease, c.options.Force)
+	case SeekRange:
+		return set.Reposition(ctx, s.lease, s.To, c.options.Force)
+	case CreateLease:
+		return set.CreateAt(ctx, s.gap, s.To)
+	}
+	return fmt.Errorf("unknown action %q", s.Action)
+}
+
+// startPosition returns the continuation at which the range of a lease begins with a
+// start, and when it was read.
+func (c *LeaseControl) startPosition(ctx context.Context, set *lease.Set, l *lease.Lease, start feed.Start) (string, error) {
+	at, err := set.Locate(ctx, l)
+	if errors.Is(err, lease.ErrSplit) {
+		return "", errors.New("the range has split or merged: plan again when an owner has created the leases that follow, or pause and resume it")
+	}
+	if err != nil {
+		return "", err
+	}
+	source := newSource(c.function, time.Time{}, set.Monitored().ResourceID)
+	source.Start, source.MaxItems = start, 1
+	if start.Kind == feed.StartNow || start.Kind == feed.StartContinuation {
+		return source.ResolveStart(ctx, start, feedTarget(at))
+	}
+	page, err := source.ReadPage(ctx, feedTarget(at), "", nil)
+	if err != nil {
+		return "", err
+	}
+	defer page.Release()
+	position, named := feed.PositionBefore(page, l.ByKeys())
+	if !named {
+		return "", errors.New("the range was merged, and its positions cannot be named: seek to now, or to a token that its lease held before")
+	}
+	return position, nil
+}

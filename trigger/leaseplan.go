@@ -1,0 +1,189 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
+)
+
+// LeasePlan is a change of leases that is not made yet, one step for each range. It is
+// valid for the [LeaseControl] that made it.
+type LeasePlan struct {
+	Function string      `json:"function"`
+	Steps    []LeaseStep `json:"steps"`
+}
+
+// LeaseStep is the part of a plan for one range.
+type LeaseStep struct {
+	Range  string      `json:"range"` // lease token
+	Owner  string      `json:"owner"` // when the plan was made; "" is free
+	Action LeaseAction `json:"action"`
+	From   string      `json:"from"`             // continuation when the plan was made
+	To     string      `json:"to,omitempty"`     // of SeekRange and CreateLease
+	Reason string      `json:"reason,omitempty"` // of PauseRange
+
+	// Repeated and Skipped say how many transactions of the range lie between From and
+	// To, as the difference of their LSNs: an upper bound of the changes that are
+	// delivered again, or that no handler gets. If Known is false, they are not known.
+	Repeated int64 `json:"repeated"`
+	Skipped  int64 `json:"skipped"`
+	Known    bool  `json:"known"`
+
+	Nothing bool   `json:"nothing,omitempty"` // the lease is in this state already
+	Refused string `json:"refused,omitempty"` // why the step is not possible
+
+	lease *lease.Lease // nil for CreateLease
+	gap   lease.Part   // of CreateLease
+}
+
+// LeaseAction is the action of a [LeaseStep].
+type LeaseAction string
+
+// The actions.
+const (
+	SeekRange   LeaseAction = "seek"
+	PauseRange  LeaseAction = "pause"
+	ResumeRange LeaseAction = "resume"
+	FreeLease   LeaseAction = "release"
+	CreateLease LeaseAction = "create"
+)
+
+// Refused returns an error if a step of the plan is not possible.
+func (p LeasePlan) Refused() error {
+	var errs []error
+	for _, s := range p.Steps {
+		if s.Refused != "" {
+			errs = append(errs, fmt.Errorf("cannot %s range %s: %s", s.Action, s.Range, s.Refused))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// plan makes one step for each wanted range; none is all of them.
+func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []string, decide func(*lease.Set, lease.Inspection, *LeaseStep)) (LeasePlan, error) {
+	set := c.openSet()
+	found, err := set.Inspect(ctx)
+	if err != nil {
+		return LeasePlan{}, fmt.Errorf("plan to %s: %w", action, err)
+	}
+	if len(found.Leases) == 0 {
+		return LeasePlan{}, fmt.Errorf("plan to %s: function %q has no leases: its hosts never ran, or the leases were deleted", action, c.function.Name)
+	}
+	plan := LeasePlan{Function: c.function.Name, Steps: []LeaseStep{}}
+	index := lease.NewIndex(found.Leases)
+	for _, l := range sortedByToken(found.Leases) {
+		if len(ranges) > 0 && !slices.Contains(ranges, l.Token()) {
+			continue
+		}
+		step := LeaseStep{Range: l.Token(), Owner: l.Owner(), Action: action, From: l.Continuation(), lease: l}
+		if index.Superseded(l) {
+			step.Nothing = true // a host removes it soon
+		} else {
+			decide(set, found, &step)
+		}
+		plan.Steps = append(plan.Steps, step)
+	}
+	for _, token := range ranges {
+		if !slices.ContainsFunc(plan.Steps, func(s LeaseStep) bool { return s.Range == token }) {
+			return LeasePlan{}, fmt.Errorf("plan to %s: function %q has no lease for range %q", action, c.function.Name, token)
+		}
+	}
+	return plan, context.Cause(ctx)
+}
+
+// PlanPause plans to pause ranges, all if none is named. Halley hosts finish their
+// running calls, save their positions and release the leases; no change is delivered
+// again. The reason is shown wherever the ranges are. If a .NET host owns a lease of
+// the function, all steps are refused: it does not know pauses, and would acquire the
+// paused leases.
+func (c *LeaseControl) PlanPause(ctx context.Context, reason string, ranges ...string) (LeasePlan, error) {
+	reason = cleanText(reason)
+	if strings.TrimSpace(reason) == "" {
+		return LeasePlan{}, errors.New("plan to pause: give a reason, which status, log and leases show")
+	}
+	return c.plan(ctx, PauseRange, ranges, func(set *lease.Set, found lease.Inspection, s *LeaseStep) {
+		s.Reason, s.Known = reason, true
+		pause, paused := s.lease.Paused()
+		s.Nothing = paused && pause.Reason == reason
+		for _, l := range found.Leases {
+			if ownerKind(l, set.Now()) == OtherOwner {
+				s.Refused = fmt.Sprintf("%q owns range %s and is a .NET host or an older Halley host, which does not know pauses; stop such hosts first", l.Owner(), l.Token())
+				return
+			}
+		}
+	})
+}
+
+// PlanResume plans to end the pauses of ranges, of all if none is named.
+func (c *LeaseControl) PlanResume(ctx context.Context, ranges ...string) (LeasePlan, error) {
+	return c.plan(ctx, ResumeRange, ranges, func(_ *lease.Set, _ lease.Inspection, s *LeaseStep) {
+		_, paused := s.lease.Paused()
+		s.Nothing, s.Known = !paused, true
+	})
+}
+
+// PlanRelease plans to have owners give back leases, of all ranges if none is named. The
+// positions stay, and any host may acquire the leases then, also the same one.
+func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (LeasePlan, error) {
+	return c.plan(ctx, FreeLease, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
+		s.Nothing = s.lease.Owner() == ""
+		s.Known = ownerKind(s.lease, set.Now()) == HalleyOwner && !c.options.Force // else the owner's calls are delivered again
+	})
+}
+
+// PlanSeek plans to have ranges continue at a start, all if none is named. A
+// continuation is that of one range, so it needs exactly one.
+func (c *LeaseControl) PlanSeek(ctx context.Context, to Start, ranges ...string) (LeasePlan, error) {
+	start := to.feedStart
+	if c.function.ChangeFeedMode == cosmos.AllVersions && (start.Kind == feed.StartBeginning || start.Kind == feed.StartTime) {
+		return LeasePlan{}, errors.New("plan to seek: all versions cannot be read from the beginning or a time, only from now or from a continuation")
+	}
+	plan, err := c.plan(ctx, SeekRange, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
+		position, err := c.startPosition(ctx, set, s.lease, start)
+		if err != nil {
+			s.Refused = err.Error()
+			return
+		}
+		s.moveTo(position)
+	})
+	if err == nil && start.Kind == feed.StartContinuation && len(plan.Steps) != 1 {
+		return LeasePlan{}, errors.New("plan to seek: a continuation belongs to one range: name the range")
+	}
+	return plan, err
+}
+
+// moveTo sets the position of a step, and its effect.
+func (s *LeaseStep) moveTo(position string) {
+	s.To, s.Nothing = position, position == s.From
+	from, fromErr := parseLSN(s.From)
+	to, toErr := parseLSN(position)
+	s.Known = fromErr == nil && toErr == nil
+	if s.Known {
+		s.Repeated, s.Skipped = max(from-to, 0), max(to-from, 0)
+	}
+}
+
+// parseLSN reads a continuation that names an LSN.
+func parseLSN(continuation string) (int64, error) {
+	return strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+}
+
+// ParseSeek parses the target of a seek: what [ParseStart] accepts, or a continuation,
+// which is an LSN with or without its quotes.
+func ParseSeek(s string) (Start, error) {
+	if _, err := parseLSN(s); err == nil {
+		return FromContinuation(strconv.Quote(strings.Trim(s, `"`))), nil
+	}
+	start, err := ParseStart(s)
+	if err != nil || s == "" {
+		return Start{}, fmt.Errorf(`position %q is neither "beginning", "now", a time such as 2026-01-31T12:00:00Z nor a token such as 1526`, s)
+	}
+	return start, nil
+}
