@@ -185,7 +185,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	budget := r.host.pageBudget
 	reserved := budget.Join()
 	defer budget.Leave()
-	if !superseded && !l.Retiring() {
+	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
 		first, idle, err = r.peekFeed(ctx, l, reserved)
 	}
 	if idle || first != nil {

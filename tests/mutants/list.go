@@ -139,7 +139,7 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "setEpoch(missing, highest+1)", "setEpoch(missing, highest-1)"},
 	}},
 	{"child-retired-while-its-parent-splits", "a child that its parent's owner counts on is kept", []edit{
-		{"trigger/internal/lease/index.go", " || !o.splitting()", " || true"},
+		{"trigger/internal/lease/index.go", " || !o.Splitting()", " || true"},
 	}},
 	{"counts-on-a-retiring-child", "a split does not count on a lease that its owner is about to retire", []edit{
 		{"trigger/internal/lease/held.go", "if o := index.retiringInside(parent); o != nil {", "if o := index.retiringInside(parent); o != nil && false {"},

@@ -58,8 +58,8 @@ func (w *world) act(c class, id string, d dice) {
 	if met == "" {
 		return
 	}
-	w.swarm.happened(c, id)
 	w.mu.Lock()
+	w.swarm.happened(c, id)
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
@@ -120,8 +120,8 @@ func (w *world) stopSoon(p *process) {
 		if w.alive[p.name] == nil || p.stopping || w.recovering {
 			return
 		}
-		w.swarm.happened(stopSoon, p.name)
 		w.mu.Lock()
+		w.swarm.happened(stopSoon, p.name)
 		w.figures.Faults[string(stopSoon)]++
 		w.mu.Unlock()
 		w.stop(p)

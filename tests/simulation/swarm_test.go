@@ -277,8 +277,7 @@ func (s *swarm) allows(c class, id string) bool {
 	return s.only == nil || s.only[fault(c, id)]
 }
 
-// happened records a fault. Requests and handler calls of hosts hold the world's
-// lock; the world's own actions run while no goroutine of a host does.
+// happened records a fault. The caller holds the world's lock.
 func (s *swarm) happened(c class, id string) { s.applied[fault(c, id)] = true }
 
 // planned returns the times of a class of the world's faults.

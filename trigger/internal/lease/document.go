@@ -110,7 +110,9 @@ func (l *Lease) Tombstone() bool { return l.properties[tombstoneProperty] != "" 
 // had replaced it. Until its next acquisition the split of a lease around it waits.
 func (l *Lease) Retiring() bool { return l.properties[retiringProperty] != "" }
 
-func (l *Lease) splitting() bool { return l.properties[splittingProperty] != "" }
+// Splitting reports whether an owner had begun to create the leases that follow. Its next
+// owner ends that, or removes the mark if the range is whole.
+func (l *Lease) Splitting() bool { return l.properties[splittingProperty] != "" }
 
 // UncleanExits returns how many consecutive owners neither released the lease nor
 // made progress.

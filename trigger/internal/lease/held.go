@@ -46,12 +46,16 @@ func (m *leaseMarks) property(mark *atomic.Bool) func() string {
 // without.
 func (s *Set) newHeld(w *leaseWriter, before *Lease, listed *Index) *Held {
 	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: before, marks: &leaseMarks{}}
-	h.marks.splitting.Store(w.acquiredLease.splitting())
+	h.marks.splitting.Store(w.acquiredLease.Splitting())
 	h.marks.retiring.Store(w.acquiredLease.Retiring())
 	h.SetProperty(splittingProperty, h.marks.property(&h.marks.splitting))
 	h.SetProperty(retiringProperty, h.marks.property(&h.marks.retiring))
 	return h
 }
+
+// RangeRead says that the feed of the range was read: if an earlier owner had begun to
+// split the lease, the range is whole again, and no child exists.
+func (h *Held) RangeRead() { h.marks.splitting.Store(false) }
 
 // StillSuperseded reports whether other leases have replaced the lease, which was
 // acquired to be retired, also after the acquisition. If not, it removes the mark of

@@ -57,7 +57,7 @@ func (i *Index) Superseded(l *Lease) bool {
 	}
 	var spans []Span
 	for _, o := range i.overlapping(l.span) {
-		if o.id != l.id && o.Epoch() > l.Epoch() && (l.span.containsSpan(o.span) || !o.splitting()) {
+		if o.id != l.id && o.Epoch() > l.Epoch() && (l.span.containsSpan(o.span) || !o.Splitting()) {
 			spans = append(spans, o.span)
 		}
 	}
