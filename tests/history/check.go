@@ -261,6 +261,9 @@ func (c *checker) redelivered(e Event) {
 	if change := k.changes[e.Seq-1]; !change.handled || change.by.host == e.Host {
 		return
 	}
+	if l := c.byToken[e.Range]; l != nil && c.movedBack(l.span, e.LSN) {
+		return
+	}
 	ref := Ref{e.Key, e.Seq}
 	if t.again[ref] {
 		return // a retry of this owner

@@ -6,6 +6,24 @@ import "time"
 type operator struct {
 	skips []Event     // writes of changes that were skipped
 	taken []tampering // leases that were taken from owners, and when
+	moves []move      // of leases that were moved back
+}
+
+// move is the span of a lease that was moved back, and its position before.
+type move struct {
+	span
+	from int64
+}
+
+// movedBack reports whether an operator has moved a lease of these keys to a position
+// before a change.
+func (c *checker) movedBack(keys span, lsn int64) bool {
+	for _, m := range c.moves {
+		if m.overlaps(keys) && lsn <= m.from {
+			return true
+		}
+	}
+	return false
 }
 
 // operated judges a write of an operator, or of an owner that pauses the children of
@@ -72,6 +90,9 @@ func (c *checker) moved(e Event, l *lease) {
 	}
 	l.host = ""
 	keys := span{e.Min, e.Max}
+	if e.Position < l.position {
+		c.moves = append(c.moves, move{keys, l.position})
+	}
 	for id, p := range c.pending {
 		if p.LSN > l.position && p.LSN <= e.Position && keys.min <= p.Hash && p.Hash < keys.max {
 			c.key(p.Key).changes[p.Seq-1].skipped = true
