@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
-	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n] at start; may be repeated")
+	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n][:retention=d] at start; may be repeated")
 	return c
 }
 
@@ -130,22 +131,43 @@ func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
 	return cosmos.NewClient(account.Endpoint(), key, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
 }
 
-// parseContainer reads database/container:/key[:ranges=n]; a hierarchical key
-// is /a,/b.
+// parseContainer reads database/container:/key[:ranges=n][:retention=d]; a hierarchical
+// key is /a,/b. A container with a retention has all versions and deletes in its feed.
 func parseContainer(spec string) (database string, definition cosmos.ContainerDefinition, err error) {
 	name, rest, _ := strings.Cut(spec, ":")
-	key, ranges, _ := strings.Cut(rest, ":")
+	key, options, _ := strings.Cut(rest, ":")
 	database, definition.ID, _ = strings.Cut(name, "/")
 	if database == "" || definition.ID == "" || !strings.HasPrefix(key, "/") {
-		return "", definition, errors.New("write database/container:/key or database/container:/key:ranges=16")
+		return "", definition, errors.New("write database/container:/key, with :ranges=16 or :retention=10m after it if you want")
 	}
 	definition.PartitionKey.Paths = strings.Split(key, ",")
-	if ranges != "" {
-		n, err := strconv.Atoi(strings.TrimPrefix(ranges, "ranges="))
-		if err != nil || n < 1 {
-			return "", definition, fmt.Errorf("%q is not ranges=n with a number above 0", ranges)
+	for options != "" {
+		var option string
+		option, options, _ = strings.Cut(options, ":")
+		if err := setOption(&definition, option); err != nil {
+			return "", definition, err
 		}
-		definition.Throughput = n * ruPerRange
 	}
 	return database, definition, nil
+}
+
+// setOption adds an option of parseContainer to a definition.
+func setOption(definition *cosmos.ContainerDefinition, option string) error {
+	switch name, value, _ := strings.Cut(option, "="); name {
+	case "ranges":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is not ranges=n with a number above 0", option)
+		}
+		definition.Throughput = n * ruPerRange
+	case "retention":
+		d, err := time.ParseDuration(value)
+		if err != nil || d < time.Minute || d%time.Minute != 0 {
+			return fmt.Errorf("%q is not retention=d with whole minutes, such as 10m", option)
+		}
+		definition.Retention = d
+	default:
+		return fmt.Errorf("%q is neither ranges=n nor retention=d", option)
+	}
+	return nil
 }

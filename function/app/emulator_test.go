@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -19,18 +20,20 @@ func TestParseContainer(t *testing.T) {
 		database, container string
 		paths               []string
 		throughput          int
+		retention           time.Duration
 	}{
-		"halley/results:/player":           {"halley", "results", []string{"/player"}, 0},
-		"halley/results:/player:ranges=16": {"halley", "results", []string{"/player"}, 160_000},
-		"d/c:/tenant,/user,/session":       {"d", "c", []string{"/tenant", "/user", "/session"}, 0},
-		"d/c:/address/city:ranges=2":       {"d", "c", []string{"/address/city"}, 20_000},
+		"halley/results:/player":           {"halley", "results", []string{"/player"}, 0, 0},
+		"halley/results:/player:ranges=16": {"halley", "results", []string{"/player"}, 160_000, 0},
+		"d/c:/tenant,/user,/session":       {"d", "c", []string{"/tenant", "/user", "/session"}, 0, 0},
+		"d/c:/address/city:ranges=2":       {"d", "c", []string{"/address/city"}, 20_000, 0},
+		"d/c:/id:ranges=2:retention=1h":    {"d", "c", []string{"/id"}, 20_000, time.Hour},
 	} {
 		database, d, err := parseContainer(spec)
-		if err != nil || database != want.database || d.ID != want.container || d.Throughput != want.throughput || !slices.Equal(d.PartitionKey.Paths, want.paths) {
+		if err != nil || database != want.database || d.ID != want.container || d.Throughput != want.throughput || d.Retention != want.retention || !slices.Equal(d.PartitionKey.Paths, want.paths) {
 			t.Errorf("%s: %s %+v %v", spec, database, d, err)
 		}
 	}
-	for _, spec := range []string{"", "results:/player", "halley/results", "halley/results:player", "halley/:/p", "/results:/p", "a/b:/c:ranges=0", "a/b:/c:ranges=x", "a/b:/c:16x"} {
+	for _, spec := range []string{"", "results:/player", "halley/results", "halley/results:player", "halley/:/p", "/results:/p", "a/b:/c:ranges=0", "a/b:/c:ranges=x", "a/b:/c:16x", "a/b:/c:retention=90s", "a/b:/c:retention=x"} {
 		if database, d, err := parseContainer(spec); err == nil {
 			t.Errorf("%q is taken for %s %+v", spec, database, d)
 		}
