@@ -142,7 +142,7 @@ func (c *checker) read(e Event) {
 
 // released is called before a lease loses its owner.
 func (c *checker) released(e Event, l *lease) {
-	if !l.requested.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
+	if !l.requested.IsZero() && l.paused.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
 		c.handovers[e.lid()] = handover{l.span, e.Host, l.requester, e.Time}
 	}
 	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)

@@ -77,6 +77,9 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"another process of the requester's name reads at once", shared("b").reads("z").at(500 * time.Millisecond).later(time.Minute), nil},
 		{"a host of another name reads at once", shared("c").reads("z").at(500 * time.Millisecond).later(time.Minute), []Rule{PromptHandover}},
 		{"requester died", released().host(Killed, "y").at(100 * time.Millisecond).later(time.Minute), nil},
+		{"paused before the release", pair().lease(Request, "y", 1, 0).lease(Pause, "operator", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
+		{"paused after the release", released().lease(Pause, "operator", 1, 0).at(100 * time.Millisecond).later(time.Minute), nil},
+		{"an operator replaces the request", pair().lease(Request, "y", 1, 0).lease(Request, "operator", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
 		{"released without a request", pair().lease(Release, "x", 1, 0).later(time.Minute), nil},
 
 		{"throttle waited out", throttled().wait(20 * time.Second).reads("x"), nil},

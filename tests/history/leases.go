@@ -219,8 +219,11 @@ func (c *checker) replace(e Event) {
 	case e.Epoch != l.epoch:
 		c.violate(Monotone, "lease %q changed its epoch from %d to %d without an acquisition", e.Range, l.epoch, e.Epoch)
 	}
-	if e.Op == Request && l.requested.IsZero() {
-		l.requested, l.requester = e.Time, e.Host
+	if e.Op == Request {
+		l.requester = e.Host // the document names the last one, also an operator
+		if l.requested.IsZero() {
+			l.requested = e.Time
+		}
 	}
 	switch {
 	case e.Op == Release:

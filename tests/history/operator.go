@@ -39,6 +39,7 @@ func (c *checker) operated(e Event) {
 	case Pause:
 		l.paused = e.Time
 		delete(c.orphans, e.lid())
+		delete(c.handovers, e.lid())
 		c.report.count(PausedRange, 1, 0)
 	case Resume:
 		l.paused = time.Time{}
