@@ -146,7 +146,7 @@ func (c *checker) released(e Event, l *lease) {
 		c.handovers[e.lid()] = handover{l.span, e.Host, l.requester, e.Time}
 	}
 	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)
-	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || c.limits.Drains {
+	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || !l.paused.IsZero() || c.limits.Drains {
 		return
 	}
 	if c.undisturbed(e.Host, c.throttle.Time) && !c.inCall(e.Host, e.Range) && !c.disturbed(e) {
