@@ -23,17 +23,25 @@ type Held struct {
 	pollDelay time.Duration // upper bound of the wait between attempts of a split
 	listed    *Index        // all leases before the acquisition, nil if they were not listed
 	before    *Lease        // the lease as it was before the acquisition
-	marks     *leaseMarks
+
+	// Two owners read each other's marks before they act: the owner of a parent sets
+	// splitting before it looks for children that exist, and the owner of a lease below
+	// a larger one sets retiring before it looks whether the larger one splits. So the
+	// first does not count on a child that the second deletes.
+	splitting, retiring atomic.Bool
 }
 
-// leaseMarks are what the document says of the owner's intention. Two owners read each
-// other's before they act: the owner of a parent marks it as splitting before it
-// looks for children that exist, and the owner of a lease in a larger one marks it as
-// retiring before it looks whether the larger one splits. So the one does not count on a
-// child that the other deletes.
-type leaseMarks struct{ splitting, retiring atomic.Bool }
+// newHeld returns a lease that was acquired with the marks that its document has.
+func (s *Set) newHeld(w *leaseWriter, before *Lease, listed *Index) *Held {
+	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: before}
+	h.splitting.Store(w.acquiredLease.Splitting())
+	h.retiring.Store(w.acquiredLease.Retiring())
+	h.SetProperty(splittingProperty, markProperty(&h.splitting))
+	h.SetProperty(retiringProperty, markProperty(&h.retiring))
+	return h
+}
 
-func (m *leaseMarks) property(mark *atomic.Bool) func() string {
+func markProperty(mark *atomic.Bool) func() string {
 	return func() string {
 		if mark.Load() {
 			return "1"
@@ -42,20 +50,9 @@ func (m *leaseMarks) property(mark *atomic.Bool) func() string {
 	}
 }
 
-// newHeld returns a lease that was acquired with the mark of [Lease.Retiring] or
-// without.
-func (s *Set) newHeld(w *leaseWriter, before *Lease, listed *Index) *Held {
-	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: before, marks: &leaseMarks{}}
-	h.marks.splitting.Store(w.acquiredLease.Splitting())
-	h.marks.retiring.Store(w.acquiredLease.Retiring())
-	h.SetProperty(splittingProperty, h.marks.property(&h.marks.splitting))
-	h.SetProperty(retiringProperty, h.marks.property(&h.marks.retiring))
-	return h
-}
-
-// RangeRead says that the feed of the range was read: if an earlier owner had begun to
-// split the lease, the range is whole again, and no child exists.
-func (h *Held) RangeRead() { h.marks.splitting.Store(false) }
+// RangeRead ends the mark of a split that an earlier owner had begun: the feed of the
+// range could be read, so the range is whole again. The reader calls it for each page.
+func (h *Held) RangeRead() { h.splitting.Store(false) }
 
 // StillSuperseded reports whether other leases have replaced the lease, which was
 // acquired to be retired, also after the acquisition. If not, it removes the mark of
@@ -68,7 +65,7 @@ func (h *Held) StillSuperseded(ctx context.Context) (bool, error) {
 	if NewIndex(all).Superseded(h.before) {
 		return true, nil
 	}
-	h.marks.retiring.Store(false)
+	h.retiring.Store(false)
 	return false, h.ConfirmOwnership(ctx)
 }
 
@@ -103,7 +100,7 @@ func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
 func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease, error) {
 	// Host A pauses for longer than the expiration; host B acquires the lease and
 	// moves it on. Without a fresh write, A would create children at its old position.
-	h.marks.splitting.Store(true)
+	h.splitting.Store(true)
 	if err := h.ConfirmOwnership(reader); err != nil {
 		return nil, err
 	}
@@ -121,7 +118,7 @@ func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease
 		report(err)
 		h.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
 		if errors.Is(err, errWhole) {
-			h.marks.splitting.Store(false)
+			h.splitting.Store(false)
 			return nil, err
 		}
 		wait := backoff.Wait(failures, backoff.Min, h.pollDelay, h.acquiredLease.owner, h.acquiredLease.token)
