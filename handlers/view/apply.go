@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -151,21 +152,12 @@ func (v *View) values(c trigger.Change) ([]*string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if value != nil && len(*value) > maxGroup && v.groupsBy(column.Name) {
+		if value != nil && len(*value) > maxGroup && slices.Contains(v.GroupBy, column.Name) {
 			return nil, fmt.Errorf("column %q: the value at %s %w", column.Name, column.Path, errTooLong)
 		}
 		values[i] = value
 	}
 	return values, nil
-}
-
-func (v *View) groupsBy(name string) bool {
-	for _, group := range v.GroupBy {
-		if group == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Classes of errors and errors of PostgreSQL:

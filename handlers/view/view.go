@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,6 +179,11 @@ func (d Definition) check() error {
 	if err := checkUse("group by", d.GroupBy, known, Text, BigInt, Boolean); err != nil {
 		return err
 	}
+	for _, name := range d.Sum {
+		if slices.Contains(d.GroupBy, "sum_"+name) {
+			return fmt.Errorf("the column %q would be in the totals twice: use another name", "sum_"+name)
+		}
+	}
 	return checkUse("sum", d.Sum, known, Numeric, BigInt)
 }
 
@@ -185,11 +191,7 @@ func (d Definition) check() error {
 func checkUse(use string, names []string, known map[string]Type, allowed ...Type) error {
 	used := map[string]bool{}
 	for _, name := range names {
-		fits := false
-		for _, t := range allowed {
-			fits = fits || known[name] == t
-		}
-		if !fits || used[name] {
+		if !slices.Contains(allowed, known[name]) || used[name] {
 			return fmt.Errorf("cannot %s %q: name columns of the view once, of the types %q", use, name, allowed)
 		}
 		used[name] = true
