@@ -22,8 +22,7 @@ type View struct {
 	hint      string // begins the advice if tables are missing
 	ready     chan struct{}
 
-	upsert, remove, addTotals, removeTotals string
-	names                                   []string // of the columns, quoted
+	upsert, remove, addTotals, removeTotals string // statements
 }
 
 // newView returns the view of a definition that is checked.

@@ -101,6 +101,7 @@ func TestViewConverges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
 				PartitionKey: "/customer",
+				Seeds:        10,
 				Function:     function,
 				Document:     newOrder,
 				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {

@@ -94,6 +94,7 @@ func TestEffectsConverge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
+				Seeds:    10,
 				Function: function,
 				Document: func(random *rand.Rand, id, key string) any { return document{id, key, random.Int64N(1000)} },
 				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
