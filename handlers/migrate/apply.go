@@ -158,7 +158,7 @@ func (m *Migration) perform(ctx context.Context, w *wanted, a action, paths keyP
 		key = a.on.key
 		body, err = m.tombstone(w.id, key, g, paths)
 	case createTomb:
-		key = paths.unknownKey()
+		key = paths.unknownKey(w.id)
 		body, err = m.tombstone(w.id, key, g, paths)
 	}
 	if err != nil {

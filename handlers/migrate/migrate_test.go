@@ -183,6 +183,47 @@ func TestFailuresOfTheTarget(t *testing.T) {
 	s.requireLive(t, "1/a", "2/a")
 }
 
+// The key of the target may be the id, have several levels, or be missing in a document.
+func TestKeysOfTargets(t *testing.T) {
+	for _, paths := range [][]string{{"/id"}, {"/category"}, {"/by/category"}, {"/category", "/by/total"}, {"/customer", "/category", "/id"}} {
+		t.Run(strings.Join(paths, " "), func(t *testing.T) {
+			w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+			ttl := -1
+			if err := w.Client().CreateContainer(t.Context(), triggertest.Database, cosmos.ContainerDefinition{
+				ID: "target", PartitionKey: cosmos.PartitionKeyDefinition{Paths: paths}, DefaultTTL: &ttl,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s := &stage{w, New(w.Client().Container(triggertest.Database, "target"), nil, nil), w.Client().Container(triggertest.Database, "target")}
+			w.Put(json.RawMessage(`{"id":"before","customer":"ada"}`))
+			host := w.Host(s.Handle)
+			host.Drain()
+			w.Delete("before", "ada") // which has no copy
+			for _, version := range []string{`"category":"a","by":{"category":"x","total":1.5}`, `"category":null,"by":{"category":true}`, `"other":1`, `"category":"a"`} {
+				w.Put(json.RawMessage(`{"id":"1","customer":"ada",` + version + `}`))
+				w.Put(json.RawMessage(`{"id":"2","customer":"bob",` + version + `}`))
+				host.Drain()
+				if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 2 {
+					t.Errorf("%s: %+v", version, v)
+				}
+			}
+			w.Delete("1", "ada")
+			host.Drain()
+			if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 1 || v.Tombstones < 2 {
+				t.Errorf("after a delete: %+v", v)
+			}
+			late := triggertest.Upsert(`{"id":"before","customer":"ada","category":"a"}`, "ada")
+			late.Time = time.Unix(1, 0)
+			if v := triggertest.Deliver(t, s.Handle, late); len(v.Failed) > 0 {
+				t.Fatal(v)
+			}
+			if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 1 {
+				t.Errorf("after a late write: %+v", v)
+			}
+		})
+	}
+}
+
 // Another host writes between this host's look at the copies and its write.
 func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 	s := newStage(t, trigger.Function{}, nil)
