@@ -296,6 +296,9 @@ func TestColumnsAreTyped(t *testing.T) {
 	if err := columns.Decode("total:double=/order/total, n:long=/n,name:string=/name,paid:boolean=/paid,due:timestamp=/due"); err != nil {
 		t.Fatal(err)
 	}
+	if text := fmt.Sprint(columns); text != "total:double=/order/total,n:long=/n,name:string=/name,paid:boolean=/paid,due:timestamp=/due" {
+		t.Errorf("columns are shown as %s", text)
+	}
 	for document, want := range map[string][]any{
 		`{"order":{"total":1.5},"n":7,"name":"a","paid":true,"due":"2026-11-22T13:00:00+01:00"}`: {1.5, int64(7), "a", true, noon},
 		`{"order":{"total":2},"n":7.5,"name":1,"paid":"yes","due":1795348800}`:                   {2.0, nil, nil, nil, time.Unix(1795348800, 0).UTC()},
