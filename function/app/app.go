@@ -282,7 +282,7 @@ func (a accounts) open(f functionSettings) (at containers, err error) {
 // env is the environment of a function's handler.
 func (a accounts) env(f functionSettings, monitored *cosmos.Container, log *zap.Logger) handlers.Env {
 	return handlers.Env{
-		Logger: log, Container: monitored.Client().Container, Database: f.DatabaseName,
+		Logger: log, Container: monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName,
 		Account: func(name string) (*cosmos.Client, error) { return a.client(f, connectionName(name)) },
 	}
 }

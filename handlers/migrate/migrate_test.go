@@ -241,10 +241,11 @@ func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 
 func TestSettingsAreChecked(t *testing.T) {
 	w := triggertest.NewWorld(t, nil)
-	env := handlers.Env{Prefix: "HALLEY_MIGRATE_", Container: w.Client().Container, Database: triggertest.Database}
+	env := handlers.Env{Prefix: "HALLEY_MIGRATE_", Container: w.Client().Container, Database: triggertest.Database, ContainerName: triggertest.Container}
 	good := Settings{TargetContainerName: "target", RequestUnits: 100, Parallel: 8, TombstoneTTL: handlers.Interval(time.Hour), GuardProperty: "_halley"}
 	for want, spoil := range map[string]func(*Settings){
 		"setting HALLEY_MIGRATE_TARGET_CONTAINER_NAME is empty; name the container": func(s *Settings) { s.TargetContainerName = "" },
+		"setting HALLEY_MIGRATE_TARGET_CONTAINER_NAME is the monitored container":   func(s *Settings) { s.TargetContainerName = "items" },
 		"setting HALLEY_MIGRATE_TARGET_CONNECTION is not the name":                  func(s *Settings) { s.TargetConnection = "AccountKey=hunter2" },
 		"setting HALLEY_MIGRATE_TARGET_CONNECTION names a connection, but":          func(s *Settings) { s.TargetConnection = "Other" },
 		"setting HALLEY_MIGRATE_REQUEST_UNITS is 9; it must be at least 10":         func(s *Settings) { s.RequestUnits = 9 },
