@@ -349,6 +349,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	good := Settings{BlobContainer: "archive", AccountURL: "https://a.blob.core.windows.net", Format: Parquet, Partition: Hourly, Prefix: "a/"}
 	for want, spoil := range map[string]func(*Settings){
 		"setting HALLEY_ARCHIVE_BLOB_CONTAINER is empty; name the blob container":              func(s *Settings) { s.BlobContainer = "" },
+		`setting HALLEY_ARCHIVE_BLOB_CONTAINER is "Blobs"; write 3 to 63`:                      func(s *Settings) { s.BlobContainer = "Blobs" },
 		"setting HALLEY_ARCHIVE_DIRECTORY is set next to":                                      func(s *Settings) { s.Directory = "x" },
 		"setting HALLEY_ARCHIVE_CONNECTION_STRING or ACCOUNT_URL must be set":                  func(s *Settings) { s.AccountURL = "" },
 		"setting HALLEY_ARCHIVE_CONNECTION_STRING is not a connection string":                  func(s *Settings) { s.AccountURL, s.ConnectionString = "", "AccountKey=hunter2" },

@@ -224,6 +224,40 @@ func TestKeysOfTargets(t *testing.T) {
 	}
 }
 
+// Host A looks at the copies of a document and pauses; host B copies a newer version to
+// another key; then A creates its copy at the old key. Its second look finds B's.
+func TestLateCopyAtAnotherKeyIsBuried(t *testing.T) {
+	s := newStage(t, trigger.Function{}, nil)
+	paths, err := s.targetPaths(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := triggertest.Upsert(order{ID: "1", Customer: "ada", Category: "a"}, "ada")
+	old.Time = time.Unix(1, 0)
+	pending, verdicts := s.plan(trigger.NewBatch(old), paths)
+	look := func() map[string][]*targetCopy {
+		t.Helper()
+		copies, err := s.findCopies(t.Context(), idsOf(pending), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return copies
+	}
+	copies := look()
+	if v := triggertest.Deliver(t, s.Handle, triggertest.Upsert(order{ID: "1", Customer: "ada", Category: "b"}, "ada")); len(v.Failed) > 0 {
+		t.Fatal(v)
+	}
+	pending = s.advance(t.Context(), pending, copies, paths, verdicts)
+	s.requireLive(t, "1/a", "1/b")
+	for len(pending) > 0 {
+		pending = s.advance(t.Context(), pending, look(), paths, verdicts)
+	}
+	s.requireLive(t, "1/b")
+	if err := verdicts.err(1); err != nil {
+		t.Error(err)
+	}
+}
+
 // Another host writes between this host's look at the copies and its write.
 func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 	s := newStage(t, trigger.Function{}, nil)
@@ -237,6 +271,17 @@ func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 	if got := string(cosmos.Property(allDocuments(t, s.target)[0], "total")); got != "2" {
 		t.Errorf("total is %s", got)
 	}
+}
+
+// A unique key of the target refuses a copy with the status of a document that exists.
+func TestConflictThatLastsFailsItsDocumentAlone(t *testing.T) {
+	s := newStage(t, trigger.Function{}, nil)
+	s.Account().Inject(emulator.Fault{Method: http.MethodPost, Path: "/colls/target/", Header: map[string]string{"X-Ms-Documentdb-Isquery": "^$", "X-Ms-Documentdb-Partitionkey": `\["taken"\]`}, Status: 409})
+	v := triggertest.Deliver(t, s.Handle, triggertest.Upsert(order{ID: "1", Category: "a"}, "ada"), triggertest.Upsert(order{ID: "2", Category: "taken"}, "ada"))
+	if v.GivenUp || len(v.Failed) != 1 || v.Failed[0].ID() != "2" || !strings.Contains(v.Err.Error(), "perhaps the target has a unique key") {
+		t.Errorf("verdict: %v", v)
+	}
+	s.requireLive(t, "1/a")
 }
 
 func TestSettingsAreChecked(t *testing.T) {
