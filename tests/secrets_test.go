@@ -76,6 +76,7 @@ func TestNoCommandShowsSecrets(t *testing.T) {
 		"HALLEY_MAX_ATTEMPTS":          "1",
 		"HALLEY_RETRY_MIN":             "1ms",
 		"HALLEY_LOG_LEVEL":             "debug",
+		"HALLEY_PAGE_TOKEN":            planted + " of the page",
 		"CosmosDB":                     account.connectionString(),
 	}
 	commands := map[string][]string{

@@ -33,6 +33,7 @@ type App struct {
 	closers  []func() error
 	life     *lifeLog
 	metrics  *metrics.Metrics
+	web      map[string]webFunction // HTTP functions under the Functions host
 
 	telemetry TelemetryHooks
 	leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run

@@ -79,12 +79,23 @@ func (o Options) serveApp(ctx context.Context, s *settings, listener net.Listene
 	if err != nil {
 		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
 	}
-	a, err := openApp(ctx, s, appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}, log)
+	options := appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}
+	shown := newOperatorPage(s)
+	if s.App.PageToken != "" {
+		shown.observe(&options)
+	}
+	a, err := openApp(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
+	status, err := shown.openWrapped(o.Name, a)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	defer status.Close()
 	log.Info("custom handler started", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
 		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", o.Version))
+	a.web = map[string]webFunction{pageFunction: pageAnswers(status)}
 	err = a.serve(ctx, listener, limit)
 	if !errors.Is(err, errReplace) {
 		err = errors.Join(err, a.Close())
@@ -99,7 +110,7 @@ func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Durat
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	call, wait := a.ticks(ctx, limit, func() { stop(errReplace) })
-	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, log: a.log})
+	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, web: a.web, log: a.log})
 	if err != nil {
 		return err // waiting could take for ever: a request was not answered in time
 	}

@@ -13,12 +13,14 @@ import (
 	"strings"
 
 	"halley/function/app/internal/page"
-	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
 // devActions are the actions that the page of a development run has.
-type devActions struct{ *session }
+type devActions struct {
+	*session
+	operator *operator
+}
 
 func (a devActions) list() []page.Action {
 	return []page.Action{
@@ -38,7 +40,7 @@ func (a devActions) list() []page.Action {
 func (a devActions) planDelivery(ctx context.Context, r page.Request) (plan page.Plan, err error) {
 	id := r.Select.Change
 	if r.Select.Letter != "" {
-		letter, err := a.findDeadLetter(ctx, r.Select.Letter)
+		letter, err := a.operator.findDeadLetter(ctx, r.Select.Letter)
 		if err != nil {
 			return plan, err
 		}
@@ -87,7 +89,7 @@ func (a devActions) deliver(ctx context.Context, id string, edited json.RawMessa
 	if detail.Letter == "" {
 		return fmt.Sprintf("document %s was handled", detail.DocumentID), nil
 	}
-	letter, err := a.findDeadLetter(ctx, detail.Letter)
+	letter, err := a.operator.findDeadLetter(ctx, detail.Letter)
 	if err == nil {
 		err = fn.DeadLetters.Delete(ctx, letter)
 	}
@@ -95,15 +97,6 @@ func (a devActions) deliver(ctx context.Context, id string, edited json.RawMessa
 		return "", fmt.Errorf("document %s was handled, but its dead letter stays: %w", detail.DocumentID, err)
 	}
 	return fmt.Sprintf("document %s was handled, and its dead letter is removed", detail.DocumentID), nil
-}
-
-func (a devActions) findDeadLetter(ctx context.Context, id string) (trigger.DeadLetter, error) {
-	for d, err := range a.deadLetters(ctx) {
-		if err == nil && d.ID == id {
-			return d, nil
-		}
-	}
-	return trigger.DeadLetter{}, fmt.Errorf("no dead letter %s is stored", id)
 }
 
 // editedDocument is a viewer's text as a document.

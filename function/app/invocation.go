@@ -46,6 +46,7 @@ type function func(ctx context.Context, in invocation, log *zap.Logger) (logs []
 // handlers: GET / says ready, POST /<function> is one invocation.
 type customHandler struct {
 	functions map[string]function
+	web       map[string]webFunction // HTTP functions
 	log       *zap.Logger
 }
 
@@ -91,8 +92,9 @@ func (h *customHandler) serve(w http.ResponseWriter, r *http.Request, log *zap.L
 	if r.URL.EscapedPath() == "/" {
 		return h.ready(w, r)
 	}
-	call, ok := h.functions[strings.TrimPrefix(r.URL.EscapedPath(), "/")]
-	if !ok {
+	name := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	call, web := h.functions[name], h.web[name]
+	if call == nil && web == nil {
 		return nil, refuse(http.StatusNotFound, "no function at %s: a function's path is / and the name of its directory", r.URL.EscapedPath())
 	}
 	if r.Method != http.MethodPost {
@@ -102,6 +104,10 @@ func (h *customHandler) serve(w http.ResponseWriter, r *http.Request, log *zap.L
 	in, err := readInvocation(w, r)
 	if err != nil {
 		return nil, err
+	}
+	if web != nil {
+		outputs, err := web(r.Context(), in)
+		return invocationResult{Outputs: outputs, Logs: []string{}}, err
 	}
 	logs, err := call(r.Context(), in, log)
 	if err != nil {

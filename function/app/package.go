@@ -29,7 +29,8 @@ func (o Options) packageCommand() *cobra.Command {
 binary under the name that host.json gives it, host.json, function.json of each
 function, the licences of all modules in the binary, and a list of them (SPDX
 2.3). With --lambda the zip file is for AWS Lambda (provided.al2023), and its
-binary is called bootstrap.
+binary is called bootstrap. With --page the app also serves the operators' page,
+below /api/status/: set HALLEY_PAGE_TOKEN, which every viewer needs.
 
 Run it in the directory of host.json, on any system that has Go. The binary has
 no commands for development. The same source and the same Go give the same
@@ -61,6 +62,7 @@ they are signed, and openssl verifies them:
 	}
 	f := c.Flags()
 	f.BoolVar(&p.Lambda, "lambda", false, "build for AWS Lambda")
+	f.BoolVar(&p.Page, "page", false, "add the HTTP function status: the operators' page")
 	f.StringVar(&p.Arch, "arch", "amd64", "processor: amd64 or arm64")
 	f.StringVarP(&p.Target, "output", "o", "", "file to write (default: dist/ and the name of the executable)")
 	f.StringVar(&release, "release", "", "directory for the archives of a release")

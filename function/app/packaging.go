@@ -89,6 +89,10 @@ func checkFunctions(dir string) error {
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
 		found = append(found, name)
+		if name == pageFunction {
+			errs = append(errs, checkPageJSON(file))
+			continue
+		}
 		if !slices.Contains(functionNames, name) {
 			errs = append(errs, fmt.Errorf("%s: the handler serves no function %q, only %s: rename or remove the directory", file, name, strings.Join(functionNames, ", ")))
 			continue
@@ -103,21 +107,49 @@ func checkFunctions(dir string) error {
 	return errors.Join(errs...)
 }
 
-func checkFunctionJSON(file string) error {
+// functionBinding is a binding of a function.json.
+type functionBinding struct{ Type, Direction, Name, Schedule, Route, AuthLevel string }
+
+func readBindings(file string) ([]functionBinding, error) {
 	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var function struct{ Bindings []functionBinding }
+	if err := json.Unmarshal(data, &function); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return function.Bindings, nil
+}
+
+// checkPageJSON checks the function of the operators' page.
+func checkPageJSON(file string) error {
+	bindings, err := readBindings(file)
 	if err != nil {
 		return err
 	}
-	var function struct {
-		Bindings []struct{ Type, Direction, Name, Schedule string }
+	want := []functionBinding{
+		{Type: "httpTrigger", Direction: "in", Name: "req", Route: pageFunction + "/{*path}", AuthLevel: "anonymous"},
+		{Type: "http", Direction: "out", Name: "res"},
 	}
-	if err := json.Unmarshal(data, &function); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	if !slices.Equal(bindings, want) {
+		return fmt.Errorf("%s: it is not the function of the operators' page: remove it, and run package --page", file)
 	}
-	if len(function.Bindings) != 1 || function.Bindings[0].Type != "timerTrigger" {
+	if os.Getenv("HALLEY_PAGE_TOKEN") == "" {
+		return fmt.Errorf("%s: HALLEY_PAGE_TOKEN is not set: the page would answer nothing", file)
+	}
+	return nil
+}
+
+func checkFunctionJSON(file string) error {
+	bindings, err := readBindings(file)
+	if err != nil {
+		return err
+	}
+	if len(bindings) != 1 || bindings[0].Type != "timerTrigger" {
 		return fmt.Errorf("%s: its only binding must be a timerTrigger", file)
 	}
-	schedule := function.Bindings[0].Schedule
+	schedule := bindings[0].Schedule
 	if name, ok := settingReference(schedule); ok && connection.Variable(name) == "" {
 		return fmt.Errorf("%s: schedule %s names a setting that is not set here: the Functions host would not load the function", file, schedule)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"halley/function/app/internal/packaging"
 )
 
 // functionsApp writes a Functions app and gives its directory. A file with the content
@@ -47,24 +49,26 @@ func TestPackaging(t *testing.T) {
 		change map[string]string
 		says   string // "": all is well
 	}{
-		"good":               {nil, ""},
-		"source tree":        {map[string]string{"halley": "-"}, ""},
-		"no app":             {map[string]string{"host.json": "-", "function/function.json": "-"}, ""},
-		"not JSON":           {map[string]string{"host.json": "{"}, "host.json"},
-		"version":            {map[string]string{"host.json": `{"customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, `"2.0"`},
-		"no handler":         {map[string]string{"host.json": `{"version":"2.0"}`}, "defaultExecutablePath"},
-		"dot slash":          {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"./halley"}}}`}, "without ./"},
-		"another name":       {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"bin/shop"}}}`, "bin/shop": "text"}, "chmod"},
-		"outside":            {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"../halley"}}}`}, "in the package"},
-		"arguments":          {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"halley","arguments":["run"]}}}`}, "arguments"},
-		"timeout":            {map[string]string{"host.json": `{"version":"2.0","functionTimeout":"5m","customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, "hh:mm:ss"},
-		"no function":        {map[string]string{"function/function.json": "-"}, "function.json is missing"},
-		"unknown function":   {map[string]string{"poll/function.json": "{}"}, "poll"},
-		"other trigger":      {map[string]string{"function/function.json": `{"bindings":[{"type":"cosmosDBTrigger","name":"t"}]}`}, "timerTrigger"},
-		"broken function":    {map[string]string{"function/function.json": "["}, "function.json"},
-		"no schedule":        {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t"}]}`}, "schedule"},
-		"unresolved setting": {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t","schedule":"%NO_SUCH_SETTING%"}]}`}, "%NO_SUCH_SETTING%"},
-		"no run bit":         {map[string]string{"halley": "text"}, "chmod"},
+		"good":                {nil, ""},
+		"source tree":         {map[string]string{"halley": "-"}, ""},
+		"no app":              {map[string]string{"host.json": "-", "function/function.json": "-"}, ""},
+		"not JSON":            {map[string]string{"host.json": "{"}, "host.json"},
+		"version":             {map[string]string{"host.json": `{"customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, `"2.0"`},
+		"no handler":          {map[string]string{"host.json": `{"version":"2.0"}`}, "defaultExecutablePath"},
+		"dot slash":           {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"./halley"}}}`}, "without ./"},
+		"another name":        {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"bin/shop"}}}`, "bin/shop": "text"}, "chmod"},
+		"outside":             {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"../halley"}}}`}, "in the package"},
+		"arguments":           {map[string]string{"host.json": `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"halley","arguments":["run"]}}}`}, "arguments"},
+		"timeout":             {map[string]string{"host.json": `{"version":"2.0","functionTimeout":"5m","customHandler":{"description":{"defaultExecutablePath":"halley"}}}`}, "hh:mm:ss"},
+		"no function":         {map[string]string{"function/function.json": "-"}, "function.json is missing"},
+		"unknown function":    {map[string]string{"poll/function.json": "{}"}, "poll"},
+		"other trigger":       {map[string]string{"function/function.json": `{"bindings":[{"type":"cosmosDBTrigger","name":"t"}]}`}, "timerTrigger"},
+		"broken function":     {map[string]string{"function/function.json": "["}, "function.json"},
+		"no schedule":         {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t"}]}`}, "schedule"},
+		"unresolved setting":  {map[string]string{"function/function.json": `{"bindings":[{"type":"timerTrigger","name":"t","schedule":"%NO_SUCH_SETTING%"}]}`}, "%NO_SUCH_SETTING%"},
+		"page":                {map[string]string{"status/function.json": packaging.PageFunction}, "HALLEY_PAGE_TOKEN is not set"},
+		"other HTTP function": {map[string]string{"status/function.json": `{"bindings":[{"type":"httpTrigger","direction":"in","name":"req"}]}`}, "run package --page"},
+		"no run bit":          {map[string]string{"halley": "text"}, "chmod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -124,5 +128,16 @@ func TestExampleSettings(t *testing.T) {
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPackagedPageIsAFunction: the check knows the function that package --page adds.
+func TestPackagedPageIsAFunction(t *testing.T) {
+	cleanEnv(t, map[string]string{"HALLEY_PAGE_TOKEN": "0123456789abcdef"})
+	var out bytes.Buffer
+	r := &report{out: &out}
+	r.packaging(functionsApp(t, map[string]string{"status/function.json": packaging.PageFunction}))
+	if r.failed > 0 {
+		t.Errorf("%d failed:\n%s", r.failed, out.String())
 	}
 }

@@ -79,3 +79,14 @@ func (p *positions) list() []position {
 	}
 	return out
 }
+
+// saved returns the continuations in the leases.
+func (p *positions) saved() map[rangeKey]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[rangeKey]string{}
+	for _, at := range p.known {
+		all[rangeKey{at.Function, at.Range}] = at.Continuation
+	}
+	return all
+}

@@ -13,6 +13,7 @@ import (
 
 func (o Options) runCommand() *cobra.Command {
 	var untilStdinEnds bool
+	var pageAddr string
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the enabled functions until a signal",
@@ -34,9 +35,10 @@ stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.
 			if untilStdinEnds {
 				ctx = untilEOF(ctx, cmd.InOrStdin())
 			}
-			return o.run(ctx)
+			return o.run(ctx, pageAddr)
 		},
 	}
+	c.Flags().StringVar(&pageAddr, "page", "", "serve the operators' page at this address, such as 127.0.0.1:8082; beyond loopback it needs HALLEY_PAGE_TOKEN")
 	c.Flags().BoolVar(&untilStdinEnds, stdinFlag, false, "")
 	_ = c.Flags().MarkHidden(stdinFlag) // it is defined above
 	return c
@@ -82,13 +84,23 @@ func (o Options) withAdvice(s *settings, err error) error {
 const adviceTime = 10 * time.Second
 
 // run is the continuous host: it runs the enabled functions until ctx ends.
-func (o Options) run(ctx context.Context) error {
+func (o Options) run(ctx context.Context, pageAddr string) error {
 	s, err := loadSettings(o)
 	if err != nil {
 		return err
 	}
+	at, err := listenForOperators(pageAddr, s)
+	if err != nil {
+		return err
+	}
+	defer at.close()
 	log := newRunLogger(s.App)
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	options := appOptions{grace: time.Duration(s.App.StopGrace)}
+	shown := newOperatorPage(s)
+	if at != nil {
+		shown.observe(&options)
+	}
+	a, err := openApp(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
@@ -96,7 +108,13 @@ func (o Options) run(ctx context.Context) error {
 	for _, h := range a.hosts {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", o.Version))
 	}
-	if err := a.withSignals(ctx, func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }); err != nil {
+	run := func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }
+	if at != nil {
+		fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
+		hosts := run
+		run = func(ctx context.Context) error { return shown.serve(ctx, o.Name, a, at, hosts) }
+	}
+	if err := a.withSignals(ctx, run); err != nil {
 		return o.withAdvice(s, err)
 	}
 	log.Info("stopped in good order")

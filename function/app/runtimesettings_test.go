@@ -32,7 +32,7 @@ var withoutSetting = map[string]string{
 
 // onlySettings are settings without a field of the same name.
 var onlySettings = map[string]string{
-	"Functions": "the app's", "Mode": "the app's", "LogLevel": "the app's", "LogFormat": "the app's", "MetricsAddress": "the app's",
+	"Functions": "the app's", "Mode": "the app's", "LogLevel": "the app's", "LogFormat": "the app's", "MetricsAddress": "the app's", "PageToken": "the page's", "PageHideDocuments": "the page's",
 	"Connection": "opens Container", "DatabaseName": "opens Container", "ContainerName": "opens Container", "PreferredLocations": "opens Container",
 	"LeaseConnection": "opens the leases", "LeaseDatabaseName": "opens the leases", "LeaseContainerName": "opens the leases",
 	"LeaseContainerPrefix":  "LeasePrefix",

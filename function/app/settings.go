@@ -45,6 +45,9 @@ type appSettings struct {
 	LogFormat logFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
 
 	MetricsAddress listenAddress `split_words:"true" desc:"address on which run, and the continuous mode under the Functions host, serve /metrics, /healthz and /readyz, such as :9464; none if empty"`
+
+	PageToken         handlers.Secret `split_words:"true" desc:"token of the operators' page, 16 characters or more: actions need it, and beyond loopback all data; a random one, which run prints, if empty"`
+	PageHideDocuments toggle          `split_words:"true" desc:"the operators' page neither shows nor sends documents"`
 }
 
 // feedSettings select the monitored container, the leases and their intervals. If

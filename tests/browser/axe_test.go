@@ -10,17 +10,10 @@ import (
 // TestPageIsAccessible: axe-core finds no violation in any state of the page, with its
 // policy on, in light and in dark colours.
 func TestPageIsAccessible(t *testing.T) {
-	path := os.Getenv("HALLEY_TEST_AXE")
-	if path == "" {
-		t.Skip("needs axe-core: npm install axe-core@4.14.1, and HALLEY_TEST_AXE=node_modules/axe-core/axe.min.js")
-	}
-	axe, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	axe := axeScript(t)
 	d := startDev(t, built.shop, "--addr", "127.0.0.1:0", "--page=127.0.0.1:0")
 	p := openTab(t, d.page)
-	p.run(script(string(axe)))
+	p.run(script(axe))
 	p.audit("empty")
 
 	d.post(t, `{"id":"order-1","customer":"eve","total":1}`)
@@ -43,6 +36,53 @@ func TestPageIsAccessible(t *testing.T) {
 	p.run(script(`document.querySelector('main').append(document.createElement('img'))`))
 	if len(p.violations()) == 0 {
 		t.Error("axe does not see an image without a text")
+	}
+}
+
+func axeScript(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("HALLEY_TEST_AXE")
+	if path == "" {
+		t.Skip("needs axe-core: npm install axe-core@4.14.1, and HALLEY_TEST_AXE=node_modules/axe-core/axe.min.js")
+	}
+	axe, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(axe)
+}
+
+// TestOperatorsPageIsAccessible: the same of the operators' page, with the dialogs about
+// leases and dead letters, and of the pages without a script.
+func TestOperatorsPageIsAccessible(t *testing.T) {
+	axe := axeScript(t)
+	f := newFleet(t, nil)
+	_, address := f.host("host-a")
+	p := f.open(address)
+	p.run(script(axe))
+	p.audit("empty")
+	f.post(`{"id":"order-1","fail":true}`)
+	p.sees("the dead letter is listed", "!!("+row("letter-rows", "order-1")+")")
+	p.openRow("letter-rows", "order-1")
+	p.audit("dead letter")
+	p.press(button("#drawer-actions", "Discard"))
+	p.sees("the plan is shown", `document.querySelector('#dialog').open && !document.querySelector('#confirm-part').hidden`)
+	p.audit("discard")
+	p.run(chromedp.KeyEvent("\x1b"))
+	p.closeDrawer()
+	p.press(`document.querySelector('button[aria-label="Manage range 0"]')`)
+	p.audit("manage")
+	p.run(script(`document.querySelector('#lease-action').value = 'seek'; document.querySelector('#lease-action').dispatchEvent(new Event('input')); document.querySelector('#lease-to').value = 'now'`))
+	p.press(`document.querySelector('#dialog-do')`)
+	p.run(chromedp.KeyEvent("\x1b"))
+	if out, code := f.command("leases", "pause", "--function", "orders", "--reason", "audit", "--yes"); code != 0 {
+		t.Fatalf("leases pause: %d\n%s", code, out)
+	}
+	p.rangesSay("paused by an operator")
+	p.audit("paused")
+	for _, path := range []string{"plain", "plain-act?function=orders&range=0", "plain-act?function=orders&letters=all", "sign-in", "plain-letter?letter=none"} {
+		p.run(chromedp.Navigate(address+path), script(axe))
+		p.audit(path)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package browser tests the page of the command dev in a real browser: Debian's
-// Chromium, driven over the DevTools protocol.
+// Package browser tests the page of the command dev, and that of operators, in a real
+// browser: Debian's Chromium, driven over the DevTools protocol.
 package browser
 
 import (
@@ -26,8 +26,9 @@ import (
 // patience bounds every wait.
 const patience = 40 * time.Second
 
-// built are the demo, and a new app as its users get it. TestMain builds them once.
-var built struct{ directory, halley, shop string }
+// built are the demo, a new app as its users get it, and the same with the handler of
+// testdata. TestMain builds them once.
+var built struct{ directory, halley, shop, orders string }
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -49,7 +50,11 @@ func run(m *testing.M) (code int, err error) {
 	}
 	built.halley = filepath.Join(built.directory, "halley")
 	app := filepath.Join(built.directory, "shop")
-	built.shop = filepath.Join(app, "shop")
+	built.shop, built.orders = filepath.Join(app, "shop"), filepath.Join(app, "orders-app")
+	handler, err := filepath.Abs("testdata/orders.go")
+	if err != nil {
+		return 1, err
+	}
 	for _, step := range []struct {
 		dir  string
 		args []string
@@ -57,6 +62,8 @@ func run(m *testing.M) (code int, err error) {
 		{root, []string{"go", "build", "-o", built.halley, "./function"}},
 		{root, []string{built.halley, "new", "app", app, "--module", "example.com/shop", "--halley", root}},
 		{app, []string{"go", "build", "-o", built.shop, "."}},
+		{app, []string{"cp", handler, "orders/orders.go"}},
+		{app, []string{"go", "build", "-tags", "nodev", "-o", built.orders, "."}},
 	} {
 		cmd := exec.Command(step.args[0], step.args[1:]...)
 		cmd.Dir = step.dir
@@ -67,11 +74,16 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
+// program is a running process of an app.
+type program struct {
+	cmd    *exec.Cmd
+	output *output
+	ended  chan struct{}
+}
+
 // dev is a running development run.
 type dev struct {
-	cmd     *exec.Cmd
-	output  *output
-	ended   chan struct{}
+	*program
 	page    string // address with the token
 	account string // connection string
 }
@@ -100,11 +112,22 @@ var (
 )
 
 // startDev runs dev of a program until the test ends.
-func startDev(t *testing.T, program string, args ...string) *dev {
+func startDev(t *testing.T, path string, args ...string) *dev {
 	t.Helper()
-	d := &dev{cmd: exec.Command(program, append([]string{"dev"}, args...)...), output: &output{}, ended: make(chan struct{})}
+	d := &dev{program: startProgram(t, nil, path, append([]string{"dev"}, args...)...)}
+	eventually(t, "dev prints the address of its page", func() bool {
+		d.page, d.account = pageLine.FindString(d.output.String()), accountLine.FindString(d.output.String())
+		return d.page != "" && d.account != ""
+	})
+	return d
+}
+
+// startProgram runs a program with these settings until the test ends.
+func startProgram(t *testing.T, settings map[string]string, path string, args ...string) *program {
+	t.Helper()
+	d := &program{cmd: exec.Command(path, args...), output: &output{}, ended: make(chan struct{})}
 	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = t.TempDir(), d.output, d.output
-	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}
+	d.cmd.Env = environment(settings)
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,23 +138,27 @@ func startDev(t *testing.T, program string, args ...string) *dev {
 	t.Cleanup(func() {
 		d.kill()
 		if t.Failed() {
-			t.Logf("output of dev:\n%s", d.output)
+			t.Logf("output of %s %v:\n%s", filepath.Base(path), args, d.output)
 		}
-	})
-	eventually(t, "dev prints the address of its page", func() bool {
-		d.page, d.account = pageLine.FindString(d.output.String()), accountLine.FindString(d.output.String())
-		return d.page != "" && d.account != ""
 	})
 	return d
 }
 
-func (d *dev) kill() {
+func environment(settings map[string]string) []string {
+	all := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}
+	for name, value := range settings {
+		all = append(all, name+"="+value)
+	}
+	return all
+}
+
+func (d *program) kill() {
 	_ = d.cmd.Process.Kill() // it may have ended
 	<-d.ended
 }
 
 // stop ends the run in good order and returns its exit code.
-func (d *dev) stop(t *testing.T) int {
+func (d *program) stop(t *testing.T) int {
 	t.Helper()
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -148,11 +175,16 @@ func (d *dev) stop(t *testing.T) int {
 // post writes documents to the app's container with a program in another language.
 func (d *dev) post(t *testing.T, documents ...string) {
 	t.Helper()
+	postTo(t, d.account, documents...)
+}
+
+func postTo(t *testing.T, account string, documents ...string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("the client that writes needs Node.js 18 or later")
 	}
-	cmd := exec.Command(node, append([]string{"../testdata/post.mjs", d.account, "shop", "orders", "id"}, documents...)...)
+	cmd := exec.Command(node, append([]string{"../testdata/post.mjs", account, "shop", "orders", "id"}, documents...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -177,8 +209,16 @@ type tab struct {
 	messages []string // errors of scripts and reports of the browser, such as those about the policy
 }
 
-// openTab opens a browser of its own.
+// openTab opens a page in a browser of its own, and waits until it is live.
 func openTab(t *testing.T, address string) *tab {
+	t.Helper()
+	p := newTab(t)
+	p.run(chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("#connection.live")))
+	return p
+}
+
+// newTab opens a browser of its own, without a page.
+func newTab(t *testing.T) *tab {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -215,7 +255,6 @@ func openTab(t *testing.T, address string) *tab {
 			t.Fatal(err)
 		}
 	}
-	p.run(chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("#connection.live")))
 	t.Cleanup(func() {
 		if t.Failed() {
 			p.report()

@@ -21,11 +21,25 @@ type Options struct {
 	Root   string // directory of the app with its host.json, inside its module
 	Main   string // main package: an import path, or a path that begins with "."
 	Lambda bool   // for AWS Lambda instead of Azure Functions
+	Page   bool   // add the HTTP function of the operators' page
 	Arch   string // GOARCH of the binary; amd64 if empty
 	Target string // file to write; a file in Root/dist, named after the executable, if empty
 
 	Stderr io.Writer // gets the messages of the go command; nothing if nil
 }
+
+// pageFile is function.json of the operators' page, and PageFunction its content. The page
+// itself asks for its token, so the Functions host asks for no key.
+const (
+	pageFile     = "status/function.json"
+	PageFunction = `{
+  "bindings": [
+    {"type": "httpTrigger", "direction": "in", "name": "req", "authLevel": "anonymous", "methods": ["get", "post"], "route": "status/{*path}"},
+    {"type": "http", "direction": "out", "name": "res"}
+  ]
+}
+`
+)
 
 // lambdaExecutable is the name that AWS Lambda's runtimes for binaries give to the
 // executable (https://docs.aws.amazon.com/lambda/latest/dg/golang-package.html).
@@ -37,6 +51,9 @@ const lambdaExecutable = "bootstrap"
 // alone, as bootstrap. Both hold licences and the list of modules. An error leaves no
 // file behind.
 func Write(ctx context.Context, o Options) (target string, err error) {
+	if o.Page && o.Lambda {
+		return "", errors.New("a package for AWS Lambda has no page: leave out --page or --lambda")
+	}
 	files, executable, err := o.appFiles()
 	if err != nil {
 		return "", err
@@ -53,6 +70,12 @@ func Write(ctx context.Context, o Options) (target string, err error) {
 	}
 	if err := build.addBinary(files, o.Main, deployTags, stage, executable); err != nil {
 		return "", err
+	}
+	if o.Page {
+		files[pageFile] = filepath.Join(stage, "page.json")
+		if err := os.WriteFile(files[pageFile], []byte(PageFunction), 0o600); err != nil {
+			return "", err
+		}
 	}
 
 	target = cmp.Or(o.Target, o.defaultTarget(executable))

@@ -103,7 +103,7 @@ func setting(info *debug.BuildInfo, key string) string {
 
 func TestPackageForFunctions(t *testing.T) {
 	root := writeApp(t, appFiles())
-	target, err := Write(t.Context(), Options{Root: root, Main: "example.com/shop", Stderr: t.Output()})
+	target, err := Write(t.Context(), Options{Root: root, Main: "example.com/shop", Page: true, Stderr: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,10 @@ func TestPackageForFunctions(t *testing.T) {
 		t.Errorf("written to %s, want %s", target, want)
 	}
 	entries := unpack(t, target)
-	names := []string{licenseFile, "function/function.json", "host.json", sbomFile, "shop"}
+	names := []string{licenseFile, "function/function.json", "host.json", sbomFile, "shop", pageFile}
+	if text := string(entries[pageFile].content); text != PageFunction {
+		t.Errorf("the function of the page is\n%s", text)
+	}
 	if got := slices.Sorted(maps.Keys(entries)); !slices.Equal(got, names) {
 		t.Errorf("the package has %q, want %q", got, names)
 	}

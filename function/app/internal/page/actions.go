@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/trigger"
 	"halley/trigger/redact"
 )
 
@@ -34,21 +35,38 @@ type Request struct {
 type Selection struct {
 	Function string `json:"function,omitempty"`
 	Range    string `json:"range,omitempty"`    // lease token
+	Key      string `json:"key,omitempty"`      // part of a key or a document id
 	Change   string `json:"change,omitempty"`   // id of a recorded change
 	Letter   string `json:"letter,omitempty"`   // id of a dead letter
 	Host     string `json:"host,omitempty"`     // name
 	Document string `json:"document,omitempty"` // id
 }
 
+// Wants reports whether the selection has a dead letter.
+func (s Selection) Wants(d trigger.DeadLetter) bool {
+	f := filter{Function: s.Function, Key: s.Key, Range: s.Range}
+	return (s.Letter == "" || s.Letter == d.ID) && f.wants(&Summary{Function: d.Function, Key: d.Key, DocumentID: d.DocumentID, Range: d.Range})
+}
+
 // Arguments are further values of an action.
 type Arguments struct {
 	Document string `json:"document,omitempty"` // JSON text
+	Reason   string `json:"reason,omitempty"`   // of a pause
+	To       string `json:"to,omitempty"`       // position of a seek
+	Force    bool   `json:"force,omitempty"`    // owners are not waited for
 }
 
 // Plan is an action that can be done.
 type Plan struct {
 	Effects  []string // sentences, or lines of a difference that begin with + or -
 	Warnings []string
+	Count    int    // of the objects that change; 0 is one
+	Confirm  string // what the viewer types before the action is done; "" is nothing
+	Export   string // relative address of a copy of the objects, or ""
+
+	// Moved returns an error if the objects are no longer as the viewer saw them, so that
+	// the effects are not those of the plan. It may be nil.
+	Moved func(context.Context) error
 	// Do does it, and returns a sentence about the result. Its context ends with the page,
 	// not with the viewer.
 	Do func(context.Context) (string, error)
@@ -59,6 +77,7 @@ const (
 	planExpiry     = time.Minute
 	maxPlans       = 100
 	maxRequestBody = 3 << 20
+	maxForm        = 16 << 10
 )
 
 // plans are the plans and operations of all viewers.
@@ -104,13 +123,24 @@ func (s *plans) keep(w waitingPlan) (id string, ok bool) {
 	return id, true
 }
 
-// take returns a plan that has not expired, once.
-func (s *plans) take(id string) (waitingPlan, bool) {
+// wrongConfirmation is the code of a failure after which the plan can still be done.
+const wrongConfirmation = "confirm"
+
+// take returns a plan that has not expired, once. If the confirmation is wrong, the plan
+// stays.
+func (s *plans) take(id, confirm string) (w waitingPlan, refused *failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.waiting[id]
+	if !ok || !time.Now().Before(w.expires) {
+		delete(s.waiting, id)
+		return w, &failure{"plan", "the plan is older than a minute, or was done already", "ask for it again"}
+	}
+	if w.plan.Confirm != confirm {
+		return w, &failure{wrongConfirmation, "the confirmation is not " + w.plan.Confirm, "type " + w.plan.Confirm + ", the number of objects"}
+	}
 	delete(s.waiting, id)
-	return w, ok && time.Now().Before(w.expires)
+	return w, nil
 }
 
 // begin adds an operation and forgets old ones that have ended.
@@ -151,61 +181,107 @@ func (s *plans) find(id string) (operation, bool) {
 	return *o, true
 }
 
-func (p *Page) postPlans(w http.ResponseWriter, r *http.Request) {
-	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, failure{"body", "the body is not application/json", ""})
-		return
-	}
-	var request Request
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequestBody)).Decode(&request); err != nil {
-		refuse(w, http.StatusBadRequest, failure{"body", "the request cannot be read: " + err.Error(), ""})
-		return
-	}
+// makePlan keeps a plan for a minute. It returns the status of a refusal.
+func (p *Page) makePlan(r *http.Request, request Request) (id string, w waitingPlan, status int, refused *failure) {
 	i := slices.IndexFunc(p.options.Actions, func(a Action) bool { return a.Name == request.Action })
 	if i < 0 {
-		refuse(w, http.StatusNotFound, failure{"action", "this process has no action " + request.Action, ""})
-		return
+		return "", w, http.StatusNotFound, &failure{"action", "this process has no action " + request.Action, ""}
 	}
 	plan, err := p.options.Actions[i].Plan(r.Context(), request)
 	if err != nil {
-		refuse(w, http.StatusUnprocessableEntity, failure{"plan", redact.Text(err.Error()), ""})
-		return
+		return "", w, http.StatusUnprocessableEntity, &failure{"plan", redact.Text(err.Error()), ""}
 	}
-	waiting := waitingPlan{request, plan, time.Now().Add(planExpiry)}
-	id, ok := p.plans.keep(waiting)
+	w = waitingPlan{request, plan, time.Now().Add(planExpiry)}
+	id, ok := p.plans.keep(w)
 	if !ok {
-		refuse(w, http.StatusTooManyRequests, failure{"plans", "too many plans wait to be done", "try again in a minute"})
+		return "", w, http.StatusTooManyRequests, &failure{"plans", "too many plans wait to be done", "try again in a minute"}
+	}
+	p.log("planned", r, id, w, nil)
+	return id, w, http.StatusOK, nil
+}
+
+// carryOut begins to do a plan, unless something has moved since.
+func (p *Page) carryOut(r *http.Request, plan, confirm string) (operation string, w waitingPlan, refused *failure) {
+	w, refused = p.plans.take(plan, confirm)
+	if refused != nil {
+		return "", w, refused
+	}
+	if w.plan.Moved != nil {
+		if err := w.plan.Moved(r.Context()); err != nil {
+			p.log("refused", r, plan, w, err)
+			return "", w, &failure{"moved", "nothing was done: " + redact.Text(err.Error()), "ask for the plan again"}
+		}
+	}
+	operation = p.plans.begin()
+	done := make(chan struct{})
+	p.working.Go(func() {
+		defer close(done)
+		text, err := w.plan.Do(p.ctx)
+		outcome := "done"
+		if err != nil {
+			outcome = "failed"
+		}
+		p.log(outcome, r, plan, w, err)
+		p.plans.end(operation, text, err)
+		if err != nil {
+			text = "failed: " + firstLine(err.Error())
+		}
+		of := w.request.Select
+		p.options.Recorder.Note(Moment{Kind: "action", Function: of.Function, Range: of.Range, Host: of.Host, Text: w.request.Action + ": " + text})
+	})
+	if p.options.Polled { // a host may stop the process between two calls
+		select {
+		case <-done:
+		case <-r.Context().Done():
+		}
+	}
+	return operation, w, nil
+}
+
+// readBody reads a request of the script. It returns false after it has refused one.
+func readBody(w http.ResponseWriter, r *http.Request, v any) bool {
+	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, failure{"body", "the body is not application/json", ""})
+		return false
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequestBody)).Decode(v); err != nil {
+		refuse(w, http.StatusBadRequest, failure{"body", "the request cannot be read: " + err.Error(), ""})
+		return false
+	}
+	return true
+}
+
+func (p *Page) postPlans(w http.ResponseWriter, r *http.Request) {
+	var request Request
+	if !readBody(w, r, &request) {
 		return
 	}
-	p.log("planned", r, request, nil)
+	id, kept, status, refused := p.makePlan(r, request)
+	if refused != nil {
+		refuse(w, status, *refused)
+		return
+	}
 	answer(w, http.StatusOK, struct {
 		Plan     string    `json:"plan"`
 		Expires  time.Time `json:"expires"`
 		Effects  []string  `json:"effects"`
 		Warnings []string  `json:"warnings"`
-	}{id, waiting.expires.UTC(), append([]string{}, plan.Effects...), append([]string{}, plan.Warnings...)})
+		Confirm  string    `json:"confirm,omitempty"`
+		Export   string    `json:"export,omitempty"`
+	}{id, kept.expires.UTC(), append([]string{}, kept.plan.Effects...), append([]string{}, kept.plan.Warnings...), kept.plan.Confirm, kept.plan.Export})
 }
 
 func (p *Page) postPlan(w http.ResponseWriter, r *http.Request) {
-	waiting, ok := p.plans.take(r.PathValue("plan"))
-	if !ok {
-		refuse(w, http.StatusConflict, failure{"plan", "the plan is older than a minute, or was done already", "ask for it again"})
+	var body struct{ Confirm string }
+	if !readBody(w, r, &body) {
 		return
 	}
-	id := p.plans.begin()
-	p.working.Go(func() {
-		text, err := waiting.plan.Do(p.ctx)
-		p.log("done", r, waiting.request, err)
-		p.plans.end(id, text, err)
-		if err != nil {
-			text = "failed: " + firstLine(err.Error())
-		}
-		p.options.Recorder.Note(Moment{
-			Kind: "action", Function: waiting.request.Select.Function, Range: waiting.request.Select.Range, Host: waiting.request.Select.Host,
-			Text: waiting.request.Action + ": " + text,
-		})
-	})
-	answer(w, http.StatusAccepted, map[string]string{"operation": id})
+	operation, _, refused := p.carryOut(r, r.PathValue("plan"), body.Confirm)
+	if refused != nil {
+		refuse(w, http.StatusConflict, *refused)
+		return
+	}
+	answer(w, http.StatusAccepted, map[string]string{"operation": operation})
 }
 
 func (p *Page) getOperation(w http.ResponseWriter, r *http.Request) {
@@ -217,8 +293,21 @@ func (p *Page) getOperation(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, o)
 }
 
-// log tells of an action, without documents.
-func (p *Page) log(outcome string, r *http.Request, q Request, err error) {
-	p.options.Log.Info("operator action", zap.String("outcome", outcome), zap.String("action", q.Action), zap.String("function", q.Select.Function),
-		zap.String("range", q.Select.Range), zap.String("host", q.Select.Host), zap.String("via", "page"), zap.String("remote", r.RemoteAddr), zap.Error(err))
+// log tells of an action, without documents. The first letters of the plan join its
+// lines.
+func (p *Page) log(outcome string, r *http.Request, plan string, w waitingPlan, err error) {
+	of := w.request.Select
+	fields := []zap.Field{
+		zap.String("outcome", outcome), zap.String("action", w.request.Action), zap.String("function", of.Function), zap.String("range", of.Range),
+		zap.Int("count", max(w.plan.Count, 1)), zap.String("plan", plan[:min(len(plan), 8)]), zap.String("via", "page"), zap.String("remote", r.RemoteAddr),
+	}
+	for name, value := range map[string]string{"host": of.Host, "letter": of.Letter, "key": of.Key, "to": w.request.Args.To, "reason": w.request.Args.Reason} {
+		if value != "" {
+			fields = append(fields, zap.String(name, value))
+		}
+	}
+	if err != nil {
+		fields = append(fields, zap.String("error", redact.Text(err.Error())))
+	}
+	p.options.Log.Info("operator action", fields...)
 }

@@ -1,11 +1,16 @@
 package page
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // failure is the answer to a request that is refused or fails.
@@ -21,6 +26,24 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the viewer may have gone
+}
+
+// answerTagged answers with an entity tag, and without the value if the viewer has it.
+func answerTagged(w http.ResponseWriter, r *http.Request, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, failure{"encoding", err.Error(), ""})
+		return
+	}
+	sum := sha256.Sum256(text)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // the viewer may have gone
 }
 
 // Limits of lists.
@@ -39,6 +62,8 @@ func (p *Page) addAPI() {
 		"GET " + api + "changes/{id}":          p.getChange,
 		"GET " + api + "changes/{id}/document": p.getDocument,
 		"GET " + api + "letters":               p.getLetters,
+		"GET " + api + "letters.jsonl":         p.getLettersCopy,
+		"GET " + api + "leases.json":           p.getLeasesCopy,
 		"GET " + api + "letters/{id}":          p.getLetter,
 		"GET " + api + "letters/{id}/document": p.getLetterDocument,
 		"GET " + api + "timeline":              p.getTimeline,
@@ -60,6 +85,8 @@ type status struct {
 	Run       string     `json:"run"`
 	Time      time.Time  `json:"time"`
 	CanAct    bool       `json:"canAct"`
+	Polled    bool       `json:"polled"`
+	Failures  bool       `json:"failures"` // the changes are failed calls only
 	Actions   []string   `json:"actions"`
 	Health    health     `json:"health"`
 	Hosts     []Host     `json:"hosts"`
@@ -69,7 +96,7 @@ type status struct {
 
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
-		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Actions: []string{},
+		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Actions: []string{},
 		Health: healthOf(s, p.letterList(r.Context()).total), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {
@@ -92,25 +119,28 @@ type items[T any] struct {
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
 	s := p.state(r.Context())
-	answer(w, http.StatusOK, items[Range]{Items: append([]Range{}, s.Ranges...), Total: len(s.Ranges)})
+	answerTagged(w, r, items[Range]{Items: append([]Range{}, s.Ranges...), Total: len(s.Ranges)})
 }
 
-func (p *Page) getSettings(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, items[Setting]{Items: append([]Setting{}, p.options.Source.Settings...), Total: len(p.options.Source.Settings)})
+func (p *Page) getSettings(w http.ResponseWriter, r *http.Request) {
+	answerTagged(w, r, items[Setting]{Items: append([]Setting{}, p.options.Source.Settings...), Total: len(p.options.Source.Settings)})
 }
 
 func (p *Page) getTimeline(w http.ResponseWriter, r *http.Request) {
-	after, _ := strconv.ParseInt(r.FormValue("after"), 10, 64) // 0 is all
+	after, _ := strconv.ParseInt(query(r, "after"), 10, 64) // 0 is all
 	moments := p.options.Recorder.timeline(after)
-	answer(w, http.StatusOK, items[Moment]{Items: moments, Total: len(moments)})
+	answerTagged(w, r, items[Moment]{Items: moments, Total: len(moments)})
 }
 
+// query is a value of the address. (http.Request.FormValue would link the parsers of mails.)
+func query(r *http.Request, name string) string { return r.URL.Query().Get(name) }
+
 func filterOf(r *http.Request) filter {
-	return filter{Function: r.FormValue("function"), Key: r.FormValue("key"), Range: r.FormValue("range"), State: ChangeState(r.FormValue("state"))}
+	return filter{Function: query(r, "function"), Key: query(r, "key"), Range: query(r, "range"), State: ChangeState(query(r, "state"))}
 }
 
 func limitOf(r *http.Request) int {
-	n, err := strconv.Atoi(r.FormValue("limit"))
+	n, err := strconv.Atoi(query(r, "limit"))
 	if err != nil || n < 1 {
 		return defaultLimit
 	}
@@ -118,7 +148,7 @@ func limitOf(r *http.Request) int {
 }
 
 func (p *Page) getChanges(w http.ResponseWriter, r *http.Request) {
-	if since := r.FormValue("since"); since != "" {
+	if since := query(r, "since"); since != "" {
 		version, err := strconv.ParseInt(since, 10, 64)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, failure{"since", "since is not a version", "leave it out"})
@@ -127,7 +157,7 @@ func (p *Page) getChanges(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, p.options.Recorder.updated(filterOf(r), version, limitOf(r)))
 		return
 	}
-	answer(w, http.StatusOK, p.options.Recorder.list(filterOf(r), r.FormValue("after"), limitOf(r)))
+	answerTagged(w, r, p.options.Recorder.list(filterOf(r), query(r, "after"), limitOf(r)))
 }
 
 func (p *Page) getChange(w http.ResponseWriter, r *http.Request) {
@@ -135,6 +165,9 @@ func (p *Page) getChange(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		refuse(w, http.StatusNotFound, failure{"change", ErrDropped.Error(), "the page keeps the newest changes only"})
 		return
+	}
+	if p.options.Hidden {
+		detail.image, detail.Hidden = image{}, true
 	}
 	answer(w, http.StatusOK, detail)
 }
@@ -145,16 +178,31 @@ func (p *Page) getDocument(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, failure{"change", ErrDropped.Error(), "the page keeps the newest changes only"})
 		return
 	}
-	download(w, r.PathValue("id"), change.Document)
+	p.download(w, r.PathValue("id"), change.Document)
 }
 
 // download sends a document as it was written. No browser shows it as a page.
-func download(w http.ResponseWriter, id string, document []byte) {
+func (p *Page) download(w http.ResponseWriter, id string, document []byte) {
+	if p.refusedHidden(w) {
+		return
+	}
 	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="`+fileName(id)+`.json"`)
+	attach(h, fileName(id)+".json")
 	h.Set("Content-Length", strconv.Itoa(len(document)))
 	_, _ = w.Write(document) // the viewer may have gone
+}
+
+// attach makes an answer a file, which no browser shows as a page.
+func attach(h http.Header, name string) {
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+}
+
+func (p *Page) refusedHidden(w http.ResponseWriter) bool {
+	if p.options.Hidden {
+		refuse(w, http.StatusForbidden, failure{"hidden", "documents are hidden on this page", "use the command deadletters"})
+	}
+	return p.options.Hidden
 }
 
 // fileName keeps the letters and digits of an id.
@@ -169,9 +217,15 @@ func fileName(id string) string {
 }
 
 func (p *Page) getLetters(w http.ResponseWriter, r *http.Request) {
+	answerTagged(w, r, p.wantedLetters(r))
+}
+
+// wantedLetters are the dead letters that the filter of a request selects, the newest
+// first.
+func (p *Page) wantedLetters(r *http.Request) items[letterRow] {
 	list, f := p.letterList(r.Context()), filterOf(r)
 	l := items[letterRow]{Items: []letterRow{}, Total: list.total, Problem: list.problem}
-	after := r.FormValue("after")
+	after := query(r, "after")
 	skip := slices.ContainsFunc(list.rows, func(row letterRow) bool { return row.ID == after })
 	for _, row := range slices.Backward(list.rows) {
 		switch {
@@ -180,13 +234,12 @@ func (p *Page) getLetters(w http.ResponseWriter, r *http.Request) {
 		case !f.wants(&Summary{Function: row.Function, Key: row.Key, DocumentID: row.DocumentID, Range: row.Range, State: f.State}):
 		case len(l.Items) == limitOf(r):
 			l.Next = l.Items[len(l.Items)-1].ID
-			answer(w, http.StatusOK, l)
-			return
+			return l
 		default:
 			l.Items = append(l.Items, row)
 		}
 	}
-	answer(w, http.StatusOK, l)
+	return l
 }
 
 func (p *Page) getLetter(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +248,7 @@ func (p *Page) getLetter(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
 		return
 	}
-	answer(w, http.StatusOK, detailOf(d))
+	answer(w, http.StatusOK, p.detailOf(d))
 }
 
 func (p *Page) getLetterDocument(w http.ResponseWriter, r *http.Request) {
@@ -204,5 +257,39 @@ func (p *Page) getLetterDocument(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
 		return
 	}
-	download(w, d.ID, d.Document)
+	p.download(w, d.ID, d.Document)
+}
+
+// getLettersCopy sends the selected dead letters as a file.
+func (p *Page) getLettersCopy(w http.ResponseWriter, r *http.Request) {
+	write := p.options.Source.ExportDeadLetters
+	if write == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if p.refusedHidden(w) {
+		return
+	}
+	selected := selectionOf(r.URL.Query())
+	p.sendCopy(w, "dead-letters.jsonl", func(out io.Writer) error { return write(r.Context(), out, selected) })
+}
+
+// getLeasesCopy sends the leases of a function as a file.
+func (p *Page) getLeasesCopy(w http.ResponseWriter, r *http.Request) {
+	write := p.options.Source.ExportLeases
+	if write == nil {
+		http.NotFound(w, r)
+		return
+	}
+	p.sendCopy(w, "leases.json", func(out io.Writer) error { return write(r.Context(), out, query(r, "function")) })
+}
+
+// sendCopy sends a file. If that fails in the middle, the connection ends before the
+// file does, so that the viewer learns of it.
+func (p *Page) sendCopy(w http.ResponseWriter, name string, write func(io.Writer) error) {
+	attach(w.Header(), name)
+	if err := write(w); err != nil {
+		p.options.Log.Error("copy not sent", zap.String("file", name), zap.Error(err))
+		panic(http.ErrAbortHandler)
+	}
 }

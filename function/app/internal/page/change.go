@@ -76,6 +76,7 @@ type Detail struct {
 	Summary
 	Calls     []Attempt `json:"attempts"`
 	Forgotten int       `json:"forgotten,omitempty"` // attempts before those
+	Hidden    bool      `json:"hidden,omitempty"`    // the document is not kept, or not shown
 	image
 }
 

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"go.uber.org/zap"
 )
 
 // securityPolicy allows the page's own files, and nothing inline. Trusted types make
@@ -21,7 +23,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if !hostAllowed(r.Host) {
+	if !p.options.Private && !hostAllowed(r.Host) {
 		refuse(w, http.StatusForbidden, failure{"host", "the page does not answer under the name " + r.Host, "open it by the address that the process prints"})
 		return
 	}
@@ -29,25 +31,59 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, failure{"origin", err.Error(), "open the page itself"})
 		return
 	}
-	if r.URL.Query().Has("token") && r.Method == http.MethodGet {
+	if r.URL.Query().Has("token") && r.Method == http.MethodGet || r.URL.Path == signInPath && r.Method == http.MethodPost {
 		p.signIn(w, r)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && !p.hasToken(r) {
-		refuse(w, http.StatusUnauthorized, failure{"token", "actions need the token of this process", "open the address that the process printed when it started"})
+	if p.needsToken(r) && !p.hasToken(r) {
+		p.refuseWithoutToken(w, r)
 		return
 	}
 	p.mux.ServeHTTP(w, r)
 }
 
-// signIn turns the token of the printed address into a cookie, so that it stays neither
-// in the address bar nor in the history.
-func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
-	if !p.isToken(r.URL.Query().Get("token")) {
-		refuse(w, http.StatusForbidden, failure{"token", "this is not the token of this process", "open the address that the process printed when it started"})
+// signInPath takes the token from a form.
+const signInPath = "/sign-in"
+
+// needsToken reports whether a request reads or changes data that the token protects.
+func (p *Page) needsToken(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return true
+	}
+	return p.options.Private && r.URL.Path != "/page.css" && r.URL.Path != signInPath
+}
+
+// whereIsTheToken is the next step of a viewer without the token.
+const whereIsTheToken = "open the address that the process printed when it started, or sign in with HALLEY_PAGE_TOKEN"
+
+func (p *Page) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		refuse(w, http.StatusUnauthorized, failure{"token", "this needs the token of the page", whereIsTheToken})
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: p.options.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	p.showSignIn(w, http.StatusUnauthorized, "")
+}
+
+// signIn turns the token of the printed address, or of the form, into a cookie, so that
+// it stays neither in the address bar nor in the history. The cookie is for the page's
+// own path, as browsers take it from the request.
+func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
+	token := r.URL.Query().Get("token")
+	if r.Method == http.MethodPost {
+		token = formOf(w, r).Get("token")
+	}
+	if !p.isToken(token) {
+		p.options.Log.Warn("operator refused: wrong token", zap.String("remote", r.RemoteAddr))
+		if r.Method == http.MethodPost {
+			p.showSignIn(w, http.StatusForbidden, "This is not the token of the page.")
+			return
+		}
+		refuse(w, http.StatusForbidden, failure{"token", "this is not the token of the page", whereIsTheToken})
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName(r), Value: p.options.Token, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.Header.Get("X-Forwarded-Proto") == "https",
+	})
 	w.Header().Set("Location", "./")
 	w.WriteHeader(http.StatusSeeOther)
 }

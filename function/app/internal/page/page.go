@@ -4,21 +4,25 @@
 // a host in production serve the same page.
 //
 // The page is static, its data are JSON below api/v1/, and updates are server-sent
-// events. All documents reach the browser as texts in JSON, which the script shows with
-// textContent only; the Content-Security-Policy forbids everything else.
+// events, or answers to questions every few seconds. All documents reach the browser as
+// texts in JSON, which the script shows with textContent only; the
+// Content-Security-Policy forbids everything else. The page plain shows the same without
+// a script. All addresses are relative, so that a proxy may add a prefix.
 //
-// Requests must name this machine in their Host header, which keeps out pages of other
-// sites that rebind their name to 127.0.0.1. Actions need the token, as a cookie or as
-// an Authorization header, and must not come from another origin.
+// Actions need the token, as a cookie or as an Authorization header, and must not come
+// from another origin. On a page for this machine alone, requests must name it in their
+// Host header, which keeps out pages of other sites that rebind their name to 127.0.0.1.
+// On a page for other machines ([Options].Private), every request for data needs the
+// token.
 package page
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"embed"
+	_ "embed" // of the files
 	"errors"
-	"io/fs"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -27,8 +31,15 @@ import (
 	"go.uber.org/zap"
 )
 
-//go:embed assets
-var assets embed.FS
+// The files of the page. (embed.FS and http.FileServer would link more than they are.)
+var (
+	//go:embed assets/index.html
+	indexFile string
+	//go:embed assets/page.css
+	styleFile string
+	//go:embed assets/page.js
+	scriptFile string
+)
 
 // Options describe a page.
 type Options struct {
@@ -38,6 +49,10 @@ type Options struct {
 	Source   Source
 	Actions  []Action
 	Log      *zap.Logger // tells of actions; nil: none
+
+	Private bool // other machines can reach the page: all data need the token
+	Polled  bool // no answer can be a stream: viewers ask for updates every few seconds
+	Hidden  bool // documents are neither shown nor sent
 }
 
 // Page is the page of a process. Close it after use.
@@ -70,17 +85,26 @@ func New(o Options) (*Page, error) {
 	p.states.init(lookEvery)
 	p.letters.init(lettersEvery)
 	p.plans.init()
-	files, err := fs.Sub(assets, "assets")
-	if err != nil {
-		return nil, err
-	}
-	p.mux.Handle("/", http.FileServerFS(files))
+	p.mux.HandleFunc("GET /{$}", fileServer("text/html", indexFile))
+	p.mux.HandleFunc("GET /page.css", fileServer("text/css", styleFile))
+	p.mux.HandleFunc("GET /page.js", fileServer("text/javascript", scriptFile))
 	p.addAPI()
+	p.addPlain()
 	return p, nil
 }
 
-// Close ends the actions that still run, and waits for them.
+func fileServer(kind, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind+"; charset=utf-8")
+		_, _ = io.WriteString(w, text) // the viewer may have gone
+	}
+}
+
+// Close ends the actions that still run, and waits for them. A nil page has none.
 func (p *Page) Close() {
+	if p == nil {
+		return
+	}
 	p.end()
 	p.working.Wait()
 }

@@ -15,8 +15,9 @@ import (
 
 // Bounds of the recorder.
 const (
-	maxChanges = 1000
-	maxBytes   = 16 << 20 // of documents and errors
+	maxChanges  = 1000
+	maxFailures = 200
+	maxBytes    = 16 << 20 // of documents and errors
 )
 
 // Recorder keeps the life of the newest changes of all functions of a process, at most
@@ -24,6 +25,10 @@ const (
 // changes nothing that they see. The zero value is ready. It may be used by any number
 // of goroutines.
 type Recorder struct {
+	// FailuresOnly keeps the newest 200 changes of failed calls only, without documents,
+	// which costs calls that succeed nothing. Set it before use.
+	FailuresOnly bool
+
 	mu      sync.Mutex // guards the fields below
 	entries map[string]*entry
 	order   []*entry // by arrival
@@ -37,8 +42,11 @@ type Recorder struct {
 // Watch records the calls of a handler on a host. limit is the function's number of
 // attempts; 0 or less is no limit.
 func (r *Recorder) Watch(host string, limit int, handle trigger.Handler) trigger.Handler {
+	if r.FailuresOnly {
+		return r.watchFailures(host, max(limit, 0), handle)
+	}
 	return func(ctx context.Context, b trigger.Batch) error {
-		calls := r.begin(ctx, host, max(limit, 0), b)
+		calls := r.begin(ctx, host, max(limit, 0), b, time.Now())
 		err := errGoexit
 		defer func() { r.end(calls, b, err) }() // also if the handler ends the goroutine
 		err = guardPanic(ctx, b, handle)
@@ -81,12 +89,12 @@ func IsEdited(ctx context.Context) bool {
 	return direct.edited
 }
 
-func (r *Recorder) begin(ctx context.Context, host string, limit int, b trigger.Batch) []recordedCall {
-	now := time.Now()
+// begin records the calls with the changes of a batch, which began at now.
+func (r *Recorder) begin(ctx context.Context, host string, limit int, b trigger.Batch, now time.Time) []recordedCall {
 	direct, isDirect := ctx.Value(directKey{}).(directCall)
 	found := make([]*entry, len(b.Changes))
 	for i, c := range b.Changes {
-		found[i] = newEntry(b.Function, b.Range.ID, now, c)
+		found[i] = r.newEntry(b.Function, b.Range.ID, now, c)
 		found[i].MaxAttempts = limit
 	}
 	r.mu.Lock()
@@ -168,9 +176,12 @@ func (e *entry) setState(s ChangeState, now time.Time) {
 	}
 }
 
-func newEntry(function, token string, now time.Time, c trigger.Change) *entry {
+func (r *Recorder) newEntry(function, token string, now time.Time, c trigger.Change) *entry {
 	key, documentID := string(c.PartitionKey()), c.ID()
-	e := &entry{change: c.Clone()}
+	e := &entry{}
+	if !r.FailuresOnly {
+		e.change = c.Clone()
+	}
 	e.Summary = Summary{
 		ID: idOf(function, key, documentID, c), Function: function, Range: token, LSN: c.LSN, Key: key, DocumentID: documentID,
 		Operation: c.Operation, Written: c.Time, Arrived: now, Since: now,
@@ -195,7 +206,11 @@ func (r *Recorder) add(e *entry) *entry {
 
 // shrink drops the oldest entries but one until the rest is within the bounds. mu is held.
 func (r *Recorder) shrink(but *entry) {
-	for len(r.order) > 1 && (len(r.order) > maxChanges || r.bytes > maxBytes) {
+	most := maxChanges
+	if r.FailuresOnly {
+		most = maxFailures
+	}
+	for len(r.order) > 1 && (len(r.order) > most || r.bytes > maxBytes) {
 		at := 0
 		if r.order[0] == but {
 			at = 1
@@ -223,7 +238,7 @@ func (r *Recorder) update(e *entry, change func()) {
 // Letter adds the change of a dead letter that no handler of this process has had, so
 // that it can be delivered, and returns its id.
 func (r *Recorder) Letter(d trigger.DeadLetter) (id string) {
-	e := newEntry(d.Function, d.Range, time.Now(), d.Change())
+	e := r.newEntry(d.Function, d.Range, time.Now(), d.Change())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e = r.add(e)
@@ -284,7 +299,9 @@ func (r *Recorder) Find(id string) (Detail, trigger.Change, bool) {
 	if e == nil {
 		return Detail{}, trigger.Change{}, false
 	}
-	return e.detail(time.Now()), e.change, true
+	detail := e.detail(time.Now())
+	detail.Hidden = r.FailuresOnly
+	return detail, e.change, true
 }
 
 // filter selects changes. Empty fields select all.
@@ -350,53 +367,4 @@ func (r *Recorder) updated(f filter, since int64, limit int) changeList {
 		l.Items = append(l.Items, e.Summary)
 	}
 	return l
-}
-
-// WatchDeadLetters records the dead letters that a store gets and loses.
-func (r *Recorder) WatchDeadLetters(store trigger.DeadLetters) trigger.DeadLetters {
-	return watchedStore{store, r}
-}
-
-type watchedStore struct {
-	trigger.DeadLetters
-	recorder *Recorder
-}
-
-// Put implements [trigger.DeadLetters].
-func (w watchedStore) Put(ctx context.Context, d trigger.DeadLetter) error {
-	err := w.DeadLetters.Put(ctx, d)
-	if err == nil {
-		w.recorder.Letter(d)
-		w.recorder.lettersChanged("")
-	}
-	return err
-}
-
-// Delete implements [trigger.DeadLetters].
-func (w watchedStore) Delete(ctx context.Context, d trigger.DeadLetter) error {
-	err := w.DeadLetters.Delete(ctx, d)
-	if err == nil {
-		w.recorder.lettersChanged(d.ID)
-	}
-	return err
-}
-
-// lettersChanged notes that a store has changed; gone is the id of a dead letter that
-// was removed, or "".
-func (r *Recorder) lettersChanged(gone string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.letters++
-	for _, e := range r.order {
-		if gone != "" && e.Letter == gone {
-			r.update(e, func() { e.Letter = "" })
-			return
-		}
-	}
-}
-
-func (r *Recorder) letterVersion() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.letters
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 const (
 	lookEvery    = 500 * time.Millisecond // between two looks, for all viewers
-	lettersEvery = 5 * time.Second        // between two lists of dead letters, unless the recorder knows of a change
+	lettersEvery = 10 * time.Second       // between two lists of dead letters, unless the recorder knows of a change
 )
 
 // Source is the part of the page's data that the recorder does not have. The page reads
@@ -24,6 +25,11 @@ type Source struct {
 	DeadLetters func(context.Context) iter.Seq2[trigger.DeadLetter, error]
 	// Settings are the effective settings; secrets are redacted.
 	Settings []Setting
+	// ExportDeadLetters writes the selected dead letters as the command deadletters export
+	// does, and ExportLeases the leases of a function as leases export does. If they are
+	// nil, the page offers no copy.
+	ExportDeadLetters func(context.Context, io.Writer, Selection) error
+	ExportLeases      func(ctx context.Context, out io.Writer, function string) error
 }
 
 // State is one look at the hosts, functions and ranges.
@@ -37,8 +43,10 @@ type State struct {
 // Host is a host that the page knows.
 type Host struct {
 	Name   string `json:"name"`
-	State  string `json:"state"` // running or killed
+	State  string `json:"state"` // running; silent, if its leases are about to expire; or killed
 	Leases int    `json:"leases"`
+
+	Elsewhere bool `json:"elsewhere,omitempty"` // in another process: its leases tell of it
 }
 
 // Function is a function of the app.
@@ -55,6 +63,7 @@ type Range struct {
 	Function     string `json:"function"`
 	Range        string `json:"range"` // lease token
 	Owner        string `json:"owner"` // "" is free
+	Paused       bool   `json:"paused,omitempty"`
 	Epoch        int64  `json:"epoch,string"`
 	Continuation string `json:"continuation"`
 	LastLSN      int64  `json:"lastLsn,string"` // of the last change that was handled; 0 is none
@@ -68,6 +77,10 @@ type Range struct {
 	Handled     int `json:"handled"`
 	Retries     int `json:"retries"`
 	DeadLetters int `json:"deadLetters"`
+
+	Waiting      int       `json:"waiting"`               // keys with a change that is being retried
+	Blocked      int       `json:"blocked"`               // keys behind a dead letter
+	Checkpointed time.Time `json:"checkpointed,omitzero"` // when the position last moved
 
 	Problem string `json:"problem,omitempty"` // why it makes no progress
 	Advice  string `json:"advice,omitempty"`  // the next step of an operator
@@ -88,6 +101,7 @@ type health struct {
 	Known    bool    `json:"known"`
 	Seconds  float64 `json:"seconds"`  // the largest
 	Problems int     `json:"problems"` // ranges and functions with one
+	Paused   int     `json:"paused"`   // ranges, by an operator
 	Letters  int     `json:"letters"`
 	Hosts    int     `json:"hosts"` // that run
 }
@@ -98,8 +112,11 @@ func healthOf(s State, letters int) health {
 		h.Changes += r.Changes
 		h.Exact, h.Known = h.Exact && r.Exact, h.Known && r.Known
 		h.Seconds = max(h.Seconds, r.Seconds)
-		if r.Problem != "" {
+		if r.Problem != "" && !r.Paused {
 			h.Problems++
+		}
+		if r.Paused {
+			h.Paused++
 		}
 	}
 	for _, f := range s.Functions {
@@ -135,7 +152,8 @@ type letterDetail struct {
 	letterRow
 	Written time.Time `json:"written"`
 	Stack   string    `json:"stack,omitempty"`
-	Text    string    `json:"text"` // the whole error
+	Text    string    `json:"text"`             // the whole error
+	Hidden  bool      `json:"hidden,omitempty"` // the document is not shown
 	image
 }
 
@@ -147,6 +165,7 @@ type letterList struct {
 	rows    []letterRow // the oldest first, maxLetters at most
 	total   int
 	problem string
+	mark    string // differs from that of another list
 }
 
 func rowOf(d trigger.DeadLetter) letterRow {
@@ -156,11 +175,12 @@ func rowOf(d trigger.DeadLetter) letterRow {
 	}
 }
 
-func detailOf(d trigger.DeadLetter) letterDetail {
-	return letterDetail{
-		letterRow: rowOf(d), Written: d.Written, Stack: cutText(d.Stack, maxStackText), Text: cutText(d.Error, maxErrorText),
-		image: imageOf(d.Document, d.Previous),
+func (p *Page) detailOf(d trigger.DeadLetter) letterDetail {
+	detail := letterDetail{letterRow: rowOf(d), Written: d.Written, Stack: cutText(d.Stack, maxStackText), Text: cutText(d.Error, maxErrorText), Hidden: p.options.Hidden}
+	if !p.options.Hidden {
+		detail.image = imageOf(d.Document, d.Previous)
 	}
+	return detail
 }
 
 // listLetters reads the stores.
@@ -174,7 +194,9 @@ func (p *Page) listLetters(ctx context.Context) letterList {
 		if l.total++; l.total <= maxLetters {
 			l.rows = append(l.rows, rowOf(d))
 		}
+		l.mark = d.ID
 	}
+	l.mark = fmt.Sprint(l.total, l.mark, l.problem)
 	return l
 }
 

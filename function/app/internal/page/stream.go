@@ -26,6 +26,10 @@ type viewers struct{ count atomic.Int64 }
 // version of the newest change that the viewer has; after a reconnect it gets the
 // changes since. If that is not possible, the event reset tells it to read all again.
 func (p *Page) getStream(w http.ResponseWriter, r *http.Request) {
+	if p.options.Polled {
+		refuse(w, http.StatusNotFound, failure{"stream", "there is no stream here", "ask for the data every few seconds"})
+		return
+	}
 	if p.viewers.count.Add(1) > maxStreams {
 		p.viewers.count.Add(-1)
 		refuse(w, http.StatusServiceUnavailable, failure{"streams", fmt.Sprintf("%d pages are open", maxStreams), "close one; until then this page asks for updates every few seconds"})
@@ -36,7 +40,7 @@ func (p *Page) getStream(w http.ResponseWriter, r *http.Request) {
 	_ = s.control.SetReadDeadline(time.Time{}) // that of the server ends no stream
 	run, version, _ := strings.Cut(r.Header.Get("Last-Event-ID"), "-")
 	if run == "" {
-		run, version = r.FormValue("run"), r.FormValue("since")
+		run, version = query(r, "run"), query(r, "since")
 	}
 	since, err := strconv.ParseInt(version, 10, 64)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -48,7 +52,7 @@ func (p *Page) getStream(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.version = since
 	}
-	s.moment, _ = strconv.ParseInt(r.FormValue("moment"), 10, 64) // 0 is all
+	s.moment, _ = strconv.ParseInt(query(r, "moment"), 10, 64) // 0 is all
 	s.follow()
 }
 
@@ -62,7 +66,7 @@ type stream struct {
 
 	version int64             // of the newest change that was sent
 	moment  int64             // number of the newest moment that was sent
-	letters int64             // version of the dead letters that was sent
+	letters string            // mark of the dead letters that were sent
 	status  string            // as it was sent, without its time
 	rows    map[string]string // ranges as they were sent
 	sent    time.Time         // last event
@@ -71,7 +75,6 @@ type stream struct {
 func (s *stream) follow() {
 	beat := time.NewTicker(streamEvery)
 	defer beat.Stop()
-	s.letters = -1
 	for {
 		if err := s.update(); err != nil {
 			return // the viewer has gone
@@ -105,9 +108,9 @@ func (s *stream) update() error {
 			return err
 		}
 	}
-	if v := recorder.letterVersion(); v != s.letters {
-		s.letters = v
-		if err := s.send("letter", map[string]int{"total": s.page.letterList(s.request.Context()).total}); err != nil {
+	if list := s.page.letterList(s.request.Context()); list.mark != s.letters {
+		s.letters = list.mark
+		if err := s.send("letter", map[string]int{"total": list.total}); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"iter"
-	"slices"
+	"sort"
 	"time"
 
 	"halley/trigger"
@@ -71,7 +71,8 @@ func OldestFirst(window int, scan func(from time.Time) iter.Seq2[Position, error
 }
 
 func cut(p []Position, n int) []Position {
-	slices.SortFunc(p, Position.Compare)
+	// slices.SortFunc would be compiled for this type: 15 kB of every app.
+	sort.Slice(p, func(i, j int) bool { return p[i].Compare(p[j]) < 0 })
 	return p[:min(n, len(p))]
 }
 

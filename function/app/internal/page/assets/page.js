@@ -57,7 +57,7 @@ const middle = text => text.length > 15 ? text.slice(0, 6) + '…' + text.slice(
 
 const shapes = {
   delivering: ['busy', '◔'], failed: ['warn', '▲'], handled: ['good', '✓'], 'dead-lettered': ['bad', '✕'], blocked: ['bad', '■'],
-  running: ['good', '✓'], killed: ['bad', '✕'], problem: ['bad', '▲'], ready: ['good', '✓'], free: ['warn', '○'], working: ['busy', '◔'],
+  running: ['good', '✓'], killed: ['bad', '✕'], silent: ['bad', '✕'], paused: ['warn', '‖'], problem: ['bad', '▲'], ready: ['good', '✓'], free: ['warn', '○'], working: ['busy', '◔'],
 }
 function badge(state, text = state) {
   const [kind, shape] = shapes[state] || ['busy', '•']
@@ -68,10 +68,19 @@ function badge(state, text = state) {
 
 // ---- requests ----
 
+const tags = new Map() // of answers, for a page that asks again and again
+
 async function api(path, body) {
-  const answer = await fetch('api/v1/' + path, body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  const known = body ? undefined : tags.get(path)
+  const answer = await fetch('api/v1/' + path, body ? { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
+    : { headers: known ? { 'if-none-match': known.tag } : {} })
+  if (answer.status === 304) return known.value
   const value = await answer.json().catch(() => ({}))
-  if (!answer.ok) throw new Error([value.message || answer.statusText, value.next].filter(Boolean).join('; '))
+  if (!answer.ok) throw Object.assign(new Error([value.message || answer.statusText, value.next].filter(Boolean).join('; ')), { code: value.code })
+  if (status.polled && answer.headers.get('etag')) {
+    if (tags.size > 50) tags.clear()
+    tags.set(path, { tag: answer.headers.get('etag'), value })
+  }
   return value
 }
 
@@ -86,13 +95,19 @@ function tell(text, failed) {
   noticeEnds = setTimeout(() => { $('notice').hidden = true }, failed ? 15000 : 6000)
 }
 
-// perform does a plan and waits for its end.
-async function perform(plan) {
-  const { operation } = await api('plans/' + plan.plan, {})
+const begin = (plan, confirm = '') => api('plans/' + plan.plan, { confirm })
+
+// finish waits for the end of an operation.
+async function finish({ operation }) {
   for (let wait = 100; ; wait = Math.min(wait * 1.5, 1000)) {
     const o = await api('operations/' + operation)
-    if (o.state !== 'running') return o
-    await pause(wait)
+    if (o.state === 'running') {
+      await pause(wait)
+      continue
+    }
+    tell(o.text, o.state === 'failed')
+    if (status.polled) refresh().catch(lost)
+    return
   }
 }
 
@@ -100,8 +115,7 @@ async function perform(plan) {
 async function act(action, select, button) {
   if (button) button.disabled = true
   try {
-    const o = await perform(await api('plans', { action, select }))
-    tell(o.text, o.state === 'failed')
+    await finish(await begin(await api('plans', { action, select })))
   } catch (e) {
     tell(`${action}: ${e.message}`, true)
   } finally {
@@ -131,7 +145,8 @@ function openDialog(title, label, next) {
   $('dialog-do').textContent = label
   $('dialog-error').textContent = ''
   $('effects').replaceChildren()
-  $('editor').hidden = true
+  for (const part of ['editor', 'lease-form', 'export', 'confirm-part']) $(part).hidden = true
+  $('confirm').value = ''
   proceed = next
   dialog.showModal()
 }
@@ -150,24 +165,61 @@ $('dialog-cancel').addEventListener('click', () => dialog.close())
 function showPlan(plan, label) {
   $('effects').replaceChildren(...plan.effects.map(t => planLine(t, '')), ...plan.warnings.map(t => planLine(t, 'warning')))
   $('dialog-do').textContent = label
+  $('export').hidden = !plan.export
+  if (plan.export) $('export-link').setAttribute('href', plan.export)
+  $('confirm-part').hidden = !plan.confirm
+  $('confirm-label').textContent = `Type ${plan.confirm} to confirm:`
   proceed = async () => {
+    let begun
+    try {
+      begun = await begin(plan, $('confirm').value.trim())
+    } catch (e) {
+      if (e.code !== 'confirm') closeNext()
+      throw e
+    }
     dialog.close()
-    const o = await perform(plan)
-    tell(o.text, o.state === 'failed')
+    finish(begun).catch(e => tell(e.message, true))
   }
+  ;(plan.confirm ? $('confirm') : $('dialog-do')).focus()
 }
 
-// deliver shows the plan of a delivery and does it.
-async function deliver(title, select) {
+// closeNext leaves a plan that cannot be done.
+function closeNext() {
+  $('dialog-do').textContent = 'Close'
+  proceed = async () => dialog.close()
+}
+
+// review shows the plan of an action and does it.
+async function review(action, label, title, select) {
   try {
-    const plan = await api('plans', { action: 'deliver', select })
-    openDialog(title, 'Deliver', null)
-    showPlan(plan, 'Deliver')
-    $('dialog-do').focus()
+    const plan = await api('plans', { action, select })
+    openDialog(title, label, null)
+    showPlan(plan, label)
   } catch (e) {
     tell(e.message, true)
   }
 }
+
+// manage asks which change of leases to plan.
+function manage(select) {
+  openDialog(select.range ? `Lease of range ${select.range}, ${select.function}` : `All leases of ${select.function}`, 'Plan', async () => {
+    const action = $('lease-action').value
+    const args = { reason: action === 'pause' ? $('lease-reason').value : '', to: action === 'seek' ? $('lease-to').value.trim() : '', force: /release|seek/.test(action) && $('lease-force').checked }
+    const plan = await api('plans', { action, select, args })
+    $('dialog-error').textContent = ''
+    $('lease-form').hidden = true
+    showPlan(plan, action[0].toUpperCase() + action.slice(1))
+  })
+  const paused = ranges.get(select.function + '\n' + select.range)?.paused
+  $('lease-action').replaceChildren(...['pause', 'resume', 'release', 'seek'].filter(can).map(a => el('option', { value: a, selected: a === (paused ? 'resume' : 'pause') }, a)))
+  $('lease-form').hidden = false
+  for (const id of ['lease-reason', 'lease-to']) $(id).value = ''
+  $('lease-force').checked = false
+  leaseFields()
+  $('lease-action').focus()
+}
+const leaseFields = () => { for (const l of document.querySelectorAll('#lease-form [data-for]')) l.hidden = !l.dataset.for.includes($('lease-action').value) }
+$('lease-action').addEventListener('input', leaseFields)
 
 function edit(title, select, text) {
   openDialog(title, 'Review', async () => {
@@ -175,7 +227,6 @@ function edit(title, select, text) {
     $('dialog-error').textContent = ''
     $('editor').hidden = true
     showPlan(plan, 'Deliver')
-    $('dialog-do').focus()
   })
   $('editor').hidden = false
   $('editor-text').value = visible(text)
@@ -252,7 +303,7 @@ function showStatus() {
   const h = status.health
   $('app').textContent = visible(status.app)
   document.title = (h.problems ? `(${h.problems}) ` : '') + visible(status.app) + ' · Halley'
-  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Dead letters', h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
+  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Paused ranges', h.paused, false], ['Dead letters', h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
   reconcile($('health'), tiles, t => t[0], ([name, value, bad]) => el('div', { class: bad ? 'bad' : '' }, el('dt', {}, name), el('dd', {}, value)))
   const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(h.letters, 'dead letter')}, ${plural(h.hosts, 'host')}`
   if (text !== announcedText && Date.now() - announcedAt > 10000) {
@@ -263,11 +314,13 @@ function showStatus() {
   reconcile($('functions'), status.functions, f => f.name, f => el('li', {},
     el('strong', {}, f.name), el('small', {}, 'of ' + f.container),
     el('small', {}, f.keeps ? 'dead letters: ' + f.deadLetters : f.deadLetters === 'none' ? 'no store: failures block' : 'dead letters are dropped'),
+    can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage all leases of ' + f.name, on: () => manage({ function: f.name }) }, 'Manage') : null,
     f.problem ? el('span', { class: 'problem' }, '▲ ' + f.problem) : null))
-  reconcile($('hosts'), status.hosts, x => x.name, x => el('li', {}, badge(x.state), el('strong', {}, x.name), el('small', {}, plural(x.leases, 'lease')),
+  reconcile($('hosts'), status.hosts, x => x.name, x => el('li', {}, badge(x.state), el('strong', {}, x.name), el('small', {}, plural(x.leases, 'lease') + (x.elsewhere ? ', another process' : '')),
     x.state === 'running' ? actionButton('kill', 'Kill', { host: x.name }, x.name) : null))
   reconcile($('host-actions'), can('start') ? ['start'] : [], k => k, () => actionButton('start', 'Start a host', {}, ''))
   reconcile($('poison'), status.poison, id => id, id => el('li', {}, badge('failed', 'poison'), el('span', { class: 'mono' }, id), actionButton('cure', 'Cure', { document: id }, id)))
+  $('changes-title').textContent = status.failures ? 'Failed calls' : 'Changes'
   const select = form.elements.function
   if (select.options.length !== status.functions.length + 1) {
     const chosen = select.value || new URLSearchParams(location.search).get('function') || ''
@@ -294,7 +347,7 @@ function spark(rate) {
 
 function rangeState(r) {
   if (r.problem) {
-    const cell = el('td', { class: 'why' }, badge('problem', 'stalled'), el('div', { class: 'problem' }, r.problem))
+    const cell = el('td', { class: 'why' }, r.paused ? badge('paused') : badge('problem', 'stalled'), el('div', { class: 'problem' }, r.problem))
     if (r.advice) cell.append(el('div', { class: 'advice' }, 'Next: ' + r.advice))
     return cell
   }
@@ -305,14 +358,15 @@ function rangeState(r) {
 const rangeOrder = (a, b) => a.function.localeCompare(b.function) || a.range.length - b.range.length || a.range.localeCompare(b.range)
 function showRanges() {
   const rows = [...ranges.values()].sort(rangeOrder)
-  const acts = can('split') || can('merge')
+  const acts = can('split') || can('pause')
   document.querySelector('[data-actions]').hidden = !acts
   reconcile($('range-rows'), rows, r => r.function + '\n' + r.range, r => el('tr', {},
     el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, middle(r.range)), el('td', {}, r.owner || '(free)'),
     el('td', { class: 'number' }, behind(r)), el('td', { class: 'number' }, r.known ? age(r.seconds) : '?'),
     el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, r.handled), el('td', { class: 'number' }, r.retries),
-    el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-'), rangeState(r),
-    acts ? el('td', {}, el('div', { class: 'actions' }, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
+    el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-', r.checkpointed ? el('small', {}, ' ', time(r.checkpointed)) : null), rangeState(r),
+    acts ? el('td', {}, el('div', { class: 'actions' },
+      can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage range ' + visible(r.range), on: () => manage({ function: r.function, range: r.range }) }, 'Manage') : null, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
       actionButton('merge', 'Merge with next', { function: r.function, range: r.range }, 'range ' + r.range))) : null))
   $('ranges-empty').hidden = rows.length > 0
 }
@@ -320,7 +374,7 @@ function showRanges() {
 // ---- changes ----
 
 function attemptText(c) {
-  return !c.attempt ? '' : c.maxAttempts ? `${c.attempt} of ${c.maxAttempts}` : c.attempt
+  return !c.attempt ? '' : c.maxAttempts >= c.attempt ? `${c.attempt} of ${c.maxAttempts}` : c.attempt
 }
 
 function changeRow(c) {
@@ -340,12 +394,12 @@ function showChanges() {
   const rows = order.map(id => changes.get(id)).filter(matches).slice(0, shown)
   reconcile($('change-rows'), rows, c => c.id, changeRow)
   $('changes-empty').hidden = rows.length > 0
-  $('changes-empty').textContent = Object.keys(filters()).length ? 'No change matches the filter.' : 'No change has arrived yet. Write a document to a monitored container.'
+  $('changes-empty').textContent = Object.keys(filters()).length ? 'No change matches the filter.' : status.failures ? 'No call has failed since this process started.' : 'No change has arrived yet. Write a document to a monitored container.'
   $('more').hidden = !next && rows.length < shown
   const fresh = waiting.filter(id => matches(changes.get(id))).length
   $('fresh').hidden = !fresh
   $('fresh').textContent = `Show ${plural(fresh, 'new change')}`
-  $('kept').textContent = `the newest ${kept}` + (dropped ? `, ${dropped} older ones are not kept` : '')
+  $('kept').textContent = (status.failures ? 'of this process, without documents: ' : '') + `the newest ${kept}` + (dropped ? `, ${dropped} older ones are not kept` : '')
 }
 
 function insertWaiting() {
@@ -412,6 +466,17 @@ async function loadLetters() {
   $('letters-empty').hidden = letters.items.length > 0
   $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : letters.total ? `${letters.total} in the store` : ''
   $('more-letters').hidden = !letters.next
+  showLetterActions()
+}
+
+// showLetterActions has the actions on all dead letters that the filter selects.
+function showLetterActions() {
+  const f = filters()
+  const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key }
+  const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key].filter(Boolean).join(', ')
+  const names = letters.items.length && select.function ? [['replay', 'Replay'], ['discard', 'Discard']].filter(([a]) => can(a)) : []
+  reconcile($('letter-actions'), names.map(n => [...n, about]), n => n.join(), ([action, label]) =>
+    el('button', { type: 'button', on: () => review(action, label, `${label} ${about}`, select) }, `${label} ${about}`))
 }
 $('more-letters').addEventListener('click', () => { lettersShown += 100; loadLetters().catch(lost) })
 
@@ -423,7 +488,7 @@ function lettersSoon() {
 }
 
 function takeMoments(l) {
-  moments = [...l.items.reverse(), ...moments].slice(0, 500)
+  moments = [...l.items.toReversed(), ...moments].slice(0, 500)
   if (moments.length) moment = moments[0].number
   reconcile($('moments'), moments.slice(0, 200), m => m.number, m => el('li', {}, time(m.time, exactClock(m.time)), el('b', {}, m.kind),
     el('span', {}, [m.function, m.range && 'range ' + middle(m.range), m.host].filter(Boolean).join(' · ')), el('span', { class: 'quiet' }, m.text)))
@@ -447,8 +512,8 @@ function call(a) {
   const words = a.state === 'delivering' ? 'runs' : a.state
   const kind = { handled: 'good', failed: 'bad', delivering: 'busy' }[a.state]
   const item = el('li', { class: kind }, el('div', {}, time(a.began, exactClock(a.began)), ' ', badge(a.state, `attempt ${a.attempt} ${words}`)),
-    el('div', { class: 'quiet' }, [a.direct ? (a.edited ? 'edited, ' : '') + 'delivered from this page' : a.batch > 1 ? `in a batch of ${a.batch}` : 'alone in its batch',
-      a.millis ? (a.state === 'delivering' ? 'for ' : 'after ') + millis(a.millis) : '', a.host ? 'on ' + a.host : '', 'epoch ' + a.epoch].filter(Boolean).join(' · ')))
+    el('div', { class: 'quiet' }, [a.direct ? (a.edited ? 'edited, ' : '') + 'delivered from this page' : a.batch > 1 ? `in a batch of ${a.batch}` : a.batch ? 'alone in its batch' : '',
+      a.millis ? (a.state === 'delivering' ? 'for ' : 'after ') + millis(a.millis) : '', a.host ? 'on ' + a.host : '', a.epoch ? 'epoch ' + a.epoch : ''].filter(Boolean).join(' · ')))
   if (a.same) item.append(el('div', { class: 'quiet' }, 'the same error'))
   else if (a.error) item.append(el('pre', { class: 'error' }, a.error))
   if (a.stack && !a.same) item.append(el('details', {}, el('summary', {}, 'Stack'), el('pre', {}, a.stack)))
@@ -457,9 +522,9 @@ function call(a) {
 }
 
 function showDocument(d, path) {
-  $('document').textContent = d.document ? visible(d.document) : 'none: the change is a delete'
+  $('document').textContent = d.hidden ? 'not shown here' : d.document ? visible(d.document) : 'none: the change is a delete'
   const note = $('document-note')
-  note.replaceChildren(`${d.size} bytes` + (d.truncated ? ', of which this is the beginning. ' : '. '))
+  note.replaceChildren(d.hidden ? '' : `${d.size} bytes` + (d.truncated ? ', of which this is the beginning. ' : '. '))
   if (d.size) note.append(el('a', { href: `api/v1/${path}/document`, download: true }, 'Download'))
   $('previous-part').hidden = !d.previous
   $('previous').textContent = visible(d.previous)
@@ -468,7 +533,10 @@ function showDocument(d, path) {
 function drawerActions(select, d) {
   const title = 'document ' + d.documentId
   const buttons = []
-  if (can('deliver')) buttons.push(['deliver', 'Deliver again', () => deliver('Deliver ' + title + ' again', select)])
+  if (can('deliver')) buttons.push(['deliver', 'Deliver again', () => review('deliver', 'Deliver', 'Deliver ' + title + ' again', select)])
+  if (can('replay') && select.letter) {
+    buttons.push(['replay', 'Replay', () => review('replay', 'Replay', 'Replay ' + title, select)], ['discard', 'Discard', () => review('discard', 'Discard', 'Discard ' + title, select)])
+  }
   if (can('edit') && d.document && !d.truncated) buttons.push(['edit', 'Edit and deliver', () => edit('Edit and deliver ' + title, select, $('document').textContent)])
   if (can('poison') && select.change) buttons.push(['poison', 'Poison', e => act('poison', select, e.currentTarget)])
   reconcile($('drawer-actions'), buttons, b => b[0] + JSON.stringify(select), ([, label, on]) => el('button', { type: 'button', on }, label))
@@ -487,7 +555,7 @@ async function showDrawer() {
     ['Arrived', d.arrived && d.attempts.some(a => !a.direct) ? exactClock(d.arrived) : ''], ['Given up', d.time ? exactClock(d.time) : ''], ['Attempts', kind === 'letter' ? d.attempts : attemptText(d)], ['Dead letter', d.letter]])
   const calls = kind === 'letter' ? [] : d.attempts.map((a, i, all) => ({ ...a, i: i + (d.forgotten || 0), same: !!a.error && all[i + 1]?.error === a.error })).reverse()
   reconcile($('life'), calls, a => String(a.i), call)
-  if (kind === 'letter') $('life').replaceChildren(...(d.text ? [call({ attempt: d.attempts, began: d.time, state: 'failed', error: d.text, stack: d.stack, batch: 1, epoch: '' })] : []))
+  if (kind === 'letter') $('life').replaceChildren(...(d.text ? [call({ attempt: d.attempts, began: d.time, state: 'failed', error: d.text, stack: d.stack })] : []))
   showDocument(d, path)
 }
 
@@ -575,12 +643,10 @@ async function load() {
   if (run && run !== s.run) closeDrawer()
   status = s
   run = s.run
-  ranges.clear()
-  for (const x of r.items) ranges.set(x.function + '\n' + x.range, x)
   moments = []
   takeMoments(t)
   showStatus()
-  showRanges()
+  takeRanges(r.items)
   await Promise.all([loadChanges(), loadLetters(), loadSettings()])
 }
 
@@ -592,12 +658,46 @@ async function restart() {
   try {
     await load()
     if (mine !== generation) return
-    follow(mine)
+    if (status.polled) poll(mine)
+    else follow(mine)
   } catch {
     lost()
     await pause(2000)
     if (mine === generation) restart()
   }
+}
+
+// poll asks for updates every few seconds, if the server cannot stream.
+const pollEvery = 5000
+async function poll(mine) {
+  try {
+    for (connected(); ; connected()) {
+      await pause(pollEvery)
+      if (mine !== generation) return
+      await refresh()
+    }
+  } catch {
+    lost()
+    await pause(2000)
+    if (mine === generation) restart()
+  }
+}
+
+async function refresh() {
+  const [s, r, t, c] = await Promise.all([api('status'), api('ranges'), api('timeline?after=' + moment), api('changes?' + query({ since: version, limit: 200 }))])
+  if (s.run !== run) throw new Error('the process was started again')
+  status = s
+  showStatus()
+  takeRanges(r.items)
+  takeMoments(t)
+  takeChanges(c)
+  await loadLetters()
+}
+
+function takeRanges(items) {
+  ranges.clear()
+  for (const x of items) ranges.set(x.function + '\n' + x.range, x)
+  showRanges()
 }
 
 function follow(mine) {

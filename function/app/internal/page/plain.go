@@ -1,0 +1,325 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The page without a script: the same data and actions, with links and forms. An action
+// is chosen, then its plan is shown, then it is done.
+func (p *Page) addPlain() {
+	p.mux.HandleFunc("GET /plain", p.showPlain)
+	p.mux.HandleFunc("GET /plain-letter", p.showLetter)
+	p.mux.HandleFunc("GET /plain-act", p.showActions)
+	p.mux.HandleFunc("POST /plain-plan", p.showPlan)
+	p.mux.HandleFunc("POST /plain-do", p.showResult)
+	p.mux.HandleFunc("GET /plain-operation", p.showOperation)
+	p.mux.HandleFunc("GET "+signInPath, func(w http.ResponseWriter, _ *http.Request) { p.showSignIn(w, http.StatusOK, "") })
+}
+
+func (p *Page) showSignIn(w http.ResponseWriter, status int, problem string) {
+	var m markup
+	m.add(`<section><p class="problem" role="alert">%s</p><form method="post" action="sign-in" class="fields"><input name="user" value="operator" autocomplete="username" hidden>
+<label>Token of the page, as in HALLEY_PAGE_TOKEN <input name="token" type="password" required autofocus autocomplete="current-password"></label>
+<button class="primary">Sign in</button></form></section>`, problem)
+	m.write(w, status, p.options.App+": sign in")
+}
+
+// selectionOf is the selection in the fields of an address or a form.
+func selectionOf(q url.Values) Selection {
+	return Selection{Function: q.Get("function"), Range: q.Get("range"), Key: q.Get("key"), Letter: q.Get("letter")}
+}
+
+// pairs are the fields of a selection that an address or a form has.
+func (s Selection) pairs() (all [][2]string) {
+	all = [][2]string{{"function", s.Function}, {"range", s.Range}, {"key", s.Key}, {"letter", s.Letter}}
+	return slices.DeleteFunc(all, func(pair [2]string) bool { return pair[1] == "" })
+}
+
+// Address is a path with the selection as its query.
+func (s Selection) Address(path string) string {
+	q := url.Values{}
+	for _, pair := range s.pairs() {
+		q.Set(pair[0], pair[1])
+	}
+	return path + "?" + q.Encode()
+}
+
+func (s Selection) String() string {
+	var parts []string
+	for _, pair := range s.pairs() {
+		parts = append(parts, strings.Replace(pair[0], "letter", "dead letter", 1)+" "+pair[1])
+	}
+	return cmp.Or(strings.Join(parts, ", "), "all functions")
+}
+
+func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
+	state, selected := p.state(r.Context()), selectionOf(r.URL.Query())
+	status := p.statusFor(r, state)
+	h := status.Health
+	var m markup
+	m.add(`<p id="plain-health">%s</p>`, fmt.Sprintf("As of %s: %s behind, the oldest change is %s old. Problems: %d, paused ranges: %d, dead letters: %d, hosts: %d.", status.Time.Format(time.RFC3339),
+		lagText(h.Changes, h.Exact, h.Known), ageText(h.Seconds, h.Known), h.Problems, h.Paused, h.Letters, h.Hosts))
+	m.add(`<p><a href="%s">Read again</a> `, selected.Address("plain"))
+	if !status.CanAct {
+		m.add(`Actions need the token: <a href="sign-in">sign in</a>`)
+	}
+	m.add(`</p><form method="get" action="plain" class="fields" role="search" aria-label="Filter">`)
+	names := []string{""}
+	for _, f := range state.Functions {
+		names = append(names, f.Name)
+	}
+	m.choice("Function", "function", selected.Function, names)
+	m.add(`<label>Range <input name="range" value="%s"></label> <label>Key or document id <input name="key" value="%s"></label> <button>Filter</button></form>`, selected.Range, selected.Key)
+	for _, f := range state.Functions {
+		if f.Problem != "" {
+			m.add(`<p class="problem">%s: %s</p>`, f.Name, f.Problem)
+		}
+	}
+	plainRanges(&m, state, selected, status.CanAct)
+	p.plainLetters(&m, r, selected, status.CanAct)
+	p.plainRest(&m, r)
+	m.write(w, http.StatusOK, p.options.App)
+}
+
+func plainRanges(m *markup, state State, selected Selection, acts bool) {
+	m.table("Functions and ranges", "Function|Range|Owner|Behind|Oldest|Continuation|State|Actions")
+	for _, l := range state.Ranges {
+		if selected.Function != "" && selected.Function != l.Function || selected.Range != "" && selected.Range != l.Range {
+			continue
+		}
+		m.add("<tr>")
+		m.cells(l.Function, l.Range, cmp.Or(l.Owner, "(free)"), lagText(l.Changes, l.Exact, l.Known), ageText(l.Seconds, l.Known), l.Continuation)
+		m.add("<td>%s", rangeState(l))
+		if l.Advice != "" {
+			m.add(`<div class="advice">Next: %s</div>`, l.Advice)
+		}
+		m.add("</td><td>")
+		if of := (Selection{Function: l.Function, Range: l.Range}); acts {
+			m.add(`<a href="%s" aria-label="Act on %s">Act</a>`, of.Address("plain-act"), of.String())
+		}
+		m.add("</td></tr>\n")
+	}
+	m.endTable()
+	m.add("</section>")
+}
+
+// rangeState is the state of a range in words.
+func rangeState(l Range) string {
+	switch {
+	case l.Paused:
+		return l.Problem
+	case l.Problem != "":
+		return "stalled: " + l.Problem
+	case l.Owner == "":
+		return "free"
+	case l.Changes > 0:
+		return "behind"
+	}
+	return "caught up"
+}
+
+func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts bool) {
+	list := p.wantedLetters(r)
+	m.table("Dead letters", "Given up|Document|Key|Function|Range|Attempts|Error")
+	for _, l := range list.Items {
+		m.add(`<tr><td>%s</td><td><a href="%s">%s</a></td>`, l.Time.UTC().Format(time.RFC3339), Selection{Letter: l.ID}.Address("plain-letter"), l.DocumentID)
+		m.cells(l.Key, l.Function, l.Range, attemptsText(l), l.Error)
+		m.add("</tr>\n")
+	}
+	m.endTable()
+	if list.Problem != "" {
+		m.add(`<p class="problem">%s</p>`, list.Problem)
+	}
+	if acts && len(list.Items) > 0 && selected.Function != "" {
+		m.add(`<p><a href="%s&amp;letters=all">Act on all of these</a></p>`, selected.Address("plain-act"))
+	}
+	if list.Next != "" {
+		m.add(`<p><a href="%s&amp;after=%s">Older ones</a></p>`, selected.Address("plain"), list.Next)
+	}
+	m.add("</section>")
+}
+
+// plainRest shows failed calls or changes, the timeline and the settings.
+func (p *Page) plainRest(m *markup, r *http.Request) {
+	m.table("Changes", "State|Document|Key|Function|Range|Attempt|Arrived|Error")
+	for _, c := range p.options.Recorder.list(filterOf(r), "", defaultLimit).Items {
+		m.row(string(c.State), c.DocumentID, c.Key, c.Function, c.Range, strconv.Itoa(c.Attempt), c.Arrived.UTC().Format(time.RFC3339), c.Error)
+	}
+	m.endTable()
+	m.add("</section>")
+	m.table("Timeline", "Time|Kind|Function|Range|Text")
+	for _, t := range slices.Backward(p.options.Recorder.timeline(0)) {
+		m.row(t.Time.UTC().Format(time.RFC3339), t.Kind, t.Function, t.Range, t.Text)
+	}
+	m.endTable()
+	m.add("</section>")
+	m.table("Settings", "Name|Value|Source")
+	for _, s := range p.options.Source.Settings {
+		m.row(s.Name, s.Value, s.Source)
+	}
+	m.endTable()
+	m.add("</section>")
+}
+
+func (p *Page) showLetter(w http.ResponseWriter, r *http.Request) {
+	d, err := p.findLetter(r.Context(), r.URL.Query().Get("letter"))
+	if err != nil {
+		showProblem(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
+		return
+	}
+	detail := p.detailOf(d)
+	var m markup
+	m.table("Dead letter", "Field|Value")
+	for _, pair := range [][2]string{
+		{"Function", d.Function}, {"Range", d.Range}, {"LSN", strconv.FormatInt(d.LSN, 10)}, {"Key", d.Key}, {"Operation", string(d.Operation)},
+		{"Given up", d.Time.UTC().Format(time.RFC3339)}, {"Attempts", attemptsText(detail.letterRow)}, {"Error", detail.Text},
+	} {
+		m.row(pair[0], pair[1])
+	}
+	m.endTable()
+	if p.hasToken(r) {
+		m.add(`<p><a href="%s&amp;letters=one">Act on this dead letter</a></p>`, Selection{Function: d.Function, Letter: d.ID}.Address("plain-act"))
+	}
+	if detail.Hidden {
+		m.add("<p>Documents are hidden on this page.</p>")
+	} else {
+		m.add(`<h2>Document</h2><pre>%s</pre><p><a href="api/v1/letters/%s/document">Download</a></p>`, detail.Document, url.PathEscape(d.ID))
+	}
+	if detail.Stack != "" {
+		m.add("<h2>Stack</h2><pre>%s</pre>", detail.Stack)
+	}
+	m.add(`<p><a href="plain">Back</a></p></section>`)
+	m.write(w, http.StatusOK, d.DocumentID)
+}
+
+// showActions asks which action to plan.
+func (p *Page) showActions(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	selected := selectionOf(q)
+	var m markup
+	m.add(`<section><p>Of %s:</p><form method="post" action="plain-plan" class="fields">`, selected.String())
+	for _, pair := range selected.pairs() {
+		m.add(`<input type="hidden" name="%s" value="%s">`, pair[0], pair[1])
+	}
+	if q.Has("letters") {
+		m.choice("Action", "action", "", []string{"replay", "discard"})
+	} else {
+		m.choice("Action", "action", "", []string{"pause", "resume", "release", "seek"})
+		m.add(`<label>Reason, for pause <input name="reason"></label>
+<label>Position, for seek: beginning, now, a time such as 2026-01-31T09:00:00Z, or a token <input name="to"></label>
+<label class="check"><input type="checkbox" name="force" value="yes"> do not wait for the owner's calls, for release and seek</label>`)
+	}
+	m.add(`<button class="primary">Plan</button></form><p><a href="plain">Back</a></p></section>`)
+	m.write(w, http.StatusOK, "Plan an action")
+}
+
+// formOf reads the fields of a form.
+func formOf(w http.ResponseWriter, r *http.Request) url.Values {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		return nil
+	}
+	fields, _ := url.ParseQuery(string(text)) // those that can be read
+	return fields
+}
+
+func (p *Page) showPlan(w http.ResponseWriter, r *http.Request) {
+	q := formOf(w, r)
+	request := Request{Action: q.Get("action"), Select: selectionOf(q), Args: Arguments{
+		Reason: q.Get("reason"), To: strings.TrimSpace(q.Get("to")), Force: q.Has("force"),
+	}}
+	id, kept, status, refused := p.makePlan(r, request)
+	if refused != nil {
+		showProblem(w, status, *refused)
+		return
+	}
+	p.writePlan(w, http.StatusOK, id, kept, "")
+}
+
+func (p *Page) writePlan(w http.ResponseWriter, status int, id string, kept waitingPlan, problem string) {
+	var m markup
+	m.add(`<section><p class="problem" role="alert">%s</p><ul id="effects">`, problem)
+	for _, text := range kept.plan.Effects {
+		m.add("<li>%s</li>", text)
+	}
+	for _, text := range kept.plan.Warnings {
+		m.add(`<li class="warning">Note: %s</li>`, text)
+	}
+	m.add("</ul>")
+	if kept.plan.Export != "" {
+		m.add(`<p><a href="%s">Download a copy first</a></p>`, kept.plan.Export)
+	}
+	m.add(`<form method="post" action="plain-do" class="fields"><input type="hidden" name="plan" value="%s">`, id)
+	if kept.plan.Confirm != "" {
+		m.add(`<label>Type %s to confirm <input name="confirm" required autocomplete="off"></label>`, kept.plan.Confirm)
+	}
+	m.add(`<button class="primary">Do it: %s</button></form><p><a href="plain">Cancel</a></p></section>`, kept.request.Action)
+	m.write(w, status, "Plan: "+kept.request.Action+" "+kept.request.Select.String())
+}
+
+func (p *Page) showResult(w http.ResponseWriter, r *http.Request) {
+	q := formOf(w, r)
+	operation, kept, refused := p.carryOut(r, q.Get("plan"), strings.TrimSpace(q.Get("confirm")))
+	switch {
+	case refused != nil && refused.Code == wrongConfirmation:
+		p.writePlan(w, http.StatusConflict, q.Get("plan"), kept, refused.Message)
+		return
+	case refused != nil:
+		showProblem(w, http.StatusConflict, *refused)
+		return
+	}
+	w.Header().Set("Location", "plain-operation?id="+operation)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (p *Page) showOperation(w http.ResponseWriter, r *http.Request) {
+	o, ok := p.plans.find(r.URL.Query().Get("id"))
+	if !ok {
+		showProblem(w, http.StatusNotFound, failure{"operation", "there is no such operation", ""})
+		return
+	}
+	var m markup
+	if o.State == "running" {
+		m.add(`<meta http-equiv="refresh" content="1">`) // the page has no input
+	}
+	m.add(`<section><p id="result" role="status">%s</p><p><a href="plain">Back</a></p></section>`, strings.TrimSuffix(o.State+": "+o.Text, ": "))
+	m.write(w, http.StatusOK, "Result")
+}
+
+func showProblem(w http.ResponseWriter, status int, f failure) {
+	var m markup
+	m.add(`<section><p class="problem" id="problem" role="alert">%s</p><p>%s</p><p><a href="plain">Back</a></p></section>`, f.Message, f.Next)
+	m.write(w, status, "Nothing was done")
+}
+
+func lagText(changes int64, exact, known bool) string {
+	switch {
+	case !known:
+		return "?"
+	case exact:
+		return strconv.FormatInt(changes, 10)
+	}
+	return "~" + strconv.FormatInt(changes, 10)
+}
+
+func ageText(seconds float64, known bool) string {
+	if !known {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f s", seconds)
+}
+
+func attemptsText(l letterRow) string {
+	if l.Blocked {
+		return "blocked"
+	}
+	return strconv.Itoa(l.Attempts)
+}

@@ -1,0 +1,389 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"go.uber.org/zap"
+
+	"halley/function/app/internal/page"
+	"halley/trigger"
+)
+
+// operator does for the viewers of the page what the commands status, deadletters and
+// leases do on a terminal. Its methods may be called by any goroutine.
+type operator struct {
+	settings *settings
+	accounts accounts                                        // whose clients are all there
+	opened   func(function string) (trigger.Function, error) // with its handler and its store
+	log      *zap.Logger
+}
+
+// newOperator returns an operator with clients of its own, so that its requests neither
+// count in the metrics of the hosts nor wait as long.
+func newOperator(s *settings, transport policy.Transporter, opened func(string) (trigger.Function, error)) (*operator, error) {
+	o := &operator{settings: s, accounts: commandAccounts(), opened: opened, log: zap.NewNop()}
+	o.accounts.transport = transport
+	for _, f := range s.Functions {
+		if _, err := o.accounts.open(f); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// source completes a source of the page.
+func (o *operator) source(p *pageSource) page.Source {
+	p.settings, p.accounts = o.settings, o.accounts
+	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	for _, v := range o.settings.Values {
+		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
+	}
+	return shown
+}
+
+func (o *operator) actions() []page.Action {
+	return []page.Action{
+		{Name: "replay", Plan: o.planReplay},
+		{Name: "discard", Plan: o.planDiscard},
+		{Name: "pause", Plan: o.planLeases},
+		{Name: "resume", Plan: o.planLeases},
+		{Name: "release", Plan: o.planLeases},
+		{Name: "seek", Plan: o.planLeases},
+	}
+}
+
+// function returns the settings of an enabled function.
+func (o *operator) function(name string) (functionSettings, error) {
+	i := slices.IndexFunc(o.settings.Functions, func(f functionSettings) bool { return f.Name == name })
+	if i < 0 {
+		return functionSettings{}, fmt.Errorf("no function %q is enabled: name one of %s", name, o.settings.App.Functions)
+	}
+	return o.settings.Functions[i], nil
+}
+
+// store returns the store of a function's dead letters.
+func (o *operator) store(name string) (functionStore, trigger.Function, error) {
+	fn, err := o.opened(name)
+	if err != nil {
+		return functionStore{}, fn, err
+	}
+	return functionStore{name, fn.DeadLetterSource(), fn.DeadLetters}, fn, nil
+}
+
+// find calls visit with the selected dead letters of all functions that keep them, until
+// it returns false. An error is about one of them or about a store.
+func (o *operator) find(ctx context.Context, pick *selection, wanted page.Selection, visit func(storedLetter, error) bool) {
+	for _, f := range o.settings.Functions {
+		if !f.DeadLetters.row().keeps || wanted.Function != "" && wanted.Function != f.Name {
+			continue
+		}
+		store, _, err := o.store(f.Name)
+		if err != nil {
+			if !visit(storedLetter{}, err) {
+				return
+			}
+			continue
+		}
+		for l, err := range pick.find(ctx, []functionStore{store}) {
+			if (err != nil || wanted.Wants(l.DeadLetter)) && !visit(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// found iterates over what find finds.
+func (o *operator) found(ctx context.Context, pick *selection, wanted page.Selection) iter.Seq2[storedLetter, error] {
+	return func(yield func(storedLetter, error) bool) { o.find(ctx, pick, wanted, yield) }
+}
+
+// deadLetters yields those of all functions that keep them.
+func (o *operator) deadLetters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		o.find(ctx, &selection{}, page.Selection{}, func(l storedLetter, err error) bool { return yield(l.DeadLetter, err) })
+	}
+}
+
+func (o *operator) findDeadLetter(ctx context.Context, id string) (d trigger.DeadLetter, err error) {
+	err = fmt.Errorf("no dead letter %s is stored", id)
+	o.find(ctx, &selection{ids: []string{id}}, page.Selection{}, func(l storedLetter, failed error) bool {
+		if failed == nil {
+			d, err = l.DeadLetter, nil
+		}
+		return err != nil
+	})
+	return d, err
+}
+
+func (o *operator) exportDeadLetters(ctx context.Context, out io.Writer, wanted page.Selection) error {
+	return printLines(out, o.found(ctx, &selection{}, wanted))
+}
+
+func (o *operator) exportLeases(ctx context.Context, out io.Writer, function string) error {
+	of, err := o.leases(function, false)
+	if err != nil {
+		return err
+	}
+	return exportLeases(ctx, []functionLeases{of}, out)
+}
+
+// boundLetters are the dead letters of a plan: those that were there when it was made.
+type boundLetters struct {
+	*operator
+	function string
+	ids      []string
+	notes    []string // about dead letters that cannot be read
+}
+
+// bind finds the dead letters of a request.
+func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, error) {
+	b := &boundLetters{operator: o, function: r.Select.Function}
+	if b.function == "" {
+		return nil, errors.New("name the function of the dead letters")
+	}
+	if _, err := o.function(b.function); err != nil {
+		return nil, err
+	}
+	var failed error
+	o.find(ctx, &selection{}, r.Select, func(l storedLetter, err error) bool {
+		if err == nil {
+			b.ids = append(b.ids, l.ID)
+		}
+		failed = errors.Join(failed, err)
+		return true
+	})
+	if len(b.ids) == 0 {
+		return nil, errors.Join(fmt.Errorf("no dead letter is selected by %s", r.Select), failed)
+	}
+	if failed != nil {
+		b.notes = []string{"not all dead letters can be read: " + errorText(failed)}
+	}
+	return b, nil
+}
+
+func (b *boundLetters) letters(ctx context.Context) iter.Seq2[storedLetter, error] {
+	return b.found(ctx, &selection{ids: b.ids}, page.Selection{Function: b.function})
+}
+
+// moved returns an error if a dead letter of the plan has left the store.
+func (b *boundLetters) moved(ctx context.Context) error {
+	n, err := countSelected(b.letters(ctx))
+	if err == nil && n != len(b.ids) {
+		err = fmt.Errorf("%d of the %d dead letters have left the store since", len(b.ids)-n, len(b.ids))
+	}
+	return err
+}
+
+// counted is a number of things in words.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+func (o *operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
+	b, err := o.bind(ctx, r)
+	if err != nil {
+		return page.Plan{}, err
+	}
+	return page.Plan{
+		Effects: []string{
+			fmt.Sprintf("The handler of %s is called with %s, selected by %s: those of one key one by one, the oldest first.", b.function, counted(len(b.ids), "dead letter"), r.Select),
+			"Each one that it handles is removed. If one fails, it and the later ones of its key stay.",
+		},
+		Warnings: append(b.notes, "the handler may get changes that are older than changes it has handled, unless the function blocks keys"),
+		Count:    len(b.ids), Moved: b.moved, Do: b.replay,
+	}, nil
+}
+
+// replayParallel is the number of handler calls of a replay from the page.
+const replayParallel = 8
+
+func (b *boundLetters) replay(ctx context.Context) (string, error) {
+	store, fn, err := b.store(b.function)
+	if err != nil {
+		return "", err
+	}
+	done, err := (&selection{ids: b.ids}).replayOne(ctx, store, fn, replayBounds{parallel: replayParallel})
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s handled", counted(done.Handled, "dead letter"))
+	if done.Failed+done.Waiting == 0 {
+		return text, nil
+	}
+	return "", fmt.Errorf("%s, %d failed again, %d wait behind these; the first error: %s", text, done.Failed, done.Waiting, done.Failures[0].Error)
+}
+
+func (o *operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, error) {
+	b, err := o.bind(ctx, r)
+	if err != nil {
+		return page.Plan{}, err
+	}
+	plan := page.Plan{
+		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", counted(len(b.ids), "dead letter"), b.function, r.Select)},
+		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: b.moved,
+		Do: func(ctx context.Context) (string, error) {
+			deleted, err := deleteDeadLetters(ctx, b.letters(ctx))
+			if err != nil {
+				return "", fmt.Errorf("%s deleted: %w", counted(deleted, "dead letter"), err)
+			}
+			return counted(deleted, "dead letter") + " deleted", nil
+		},
+	}
+	if !o.settings.App.PageHideDocuments {
+		plan.Export = r.Select.Address("api/v1/letters.jsonl")
+	}
+	return plan, nil
+}
+
+// leases returns the control of the leases of a function.
+func (o *operator) leases(name string, force bool) (of functionLeases, err error) {
+	f, err := o.function(name)
+	if err != nil {
+		return of, err
+	}
+	at, err := o.accounts.open(f)
+	if err != nil {
+		return of, err
+	}
+	control, err := trigger.NewLeaseControl(at.leases, f.function(at.monitored), &trigger.LeaseControlOptions{Force: force})
+	return functionLeases{name, control}, err
+}
+
+// planLeases plans a change of the leases of a function, of one range or of all.
+func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Plan, err error) {
+	of, err := o.leases(r.Select.Function, r.Args.Force)
+	if err != nil {
+		return plan, err
+	}
+	made, err := of.planAction(ctx, r)
+	if err == nil {
+		err = made.Refused()
+	}
+	if err != nil {
+		return plan, err
+	}
+	if plan.Count = (leaseChange{Plans: []trigger.LeasePlan{made}}).changes(); plan.Count == 0 {
+		return plan, fmt.Errorf("nothing to do: %s", r.Select)
+	}
+	plan.Effects, plan.Warnings = leaseEffects(made), leaseWarnings(r)
+	plan.Export = page.Selection{Function: of.function}.Address("api/v1/leases.json")
+	plan.Moved = func(ctx context.Context) error {
+		now, err := of.planAction(ctx, r)
+		if err != nil {
+			return err
+		}
+		return movedSince(made, now)
+	}
+	plan.Do = func(ctx context.Context) (string, error) {
+		o.log.Info("leases before an operator action", zap.String("function", of.function), zap.Any("positions", positionsOf(made)))
+		ctx, cancel := context.WithTimeout(ctx, operatorWait)
+		defer cancel()
+		if err := of.Apply(ctx, made); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s of %s is done: %s", r.Action, of.function, counted(plan.Count, "range")), nil
+	}
+	return plan, nil
+}
+
+// operatorWait is how long an action waits for owners.
+const operatorWait = 2 * time.Minute
+
+// planAction plans the action of a request of the page.
+func (f functionLeases) planAction(ctx context.Context, r page.Request) (trigger.LeasePlan, error) {
+	var ranges []string
+	if r.Select.Range != "" {
+		ranges = []string{r.Select.Range}
+	}
+	switch r.Action {
+	case "pause":
+		return f.PlanPause(ctx, r.Args.Reason, ranges...)
+	case "resume":
+		return f.PlanResume(ctx, ranges...)
+	case "release":
+		return f.PlanRelease(ctx, ranges...)
+	}
+	to, err := trigger.ParseSeek(r.Args.To)
+	if err != nil {
+		return trigger.LeasePlan{}, err
+	}
+	return f.PlanSeek(ctx, to, ranges...)
+}
+
+// maxEffects bounds the ranges that a plan lists.
+const maxEffects = 50
+
+// leaseEffects are the steps of a plan in words.
+func leaseEffects(p trigger.LeasePlan) (lines []string) {
+	more := 0
+	for _, s := range p.Steps {
+		switch {
+		case s.Nothing:
+		case len(lines) == maxEffects:
+			more++
+		case s.To != "":
+			lines = append(lines, fmt.Sprintf("Range %s, owner %s: %s from %s to %s: %s.", s.Range, free(s.Owner), s.Action, s.From, s.To, effect(s)))
+		default:
+			lines = append(lines, fmt.Sprintf("Range %s, owner %s, at %s: %s.", s.Range, free(s.Owner), s.From, effect(s)))
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("And %d ranges more.", more))
+	}
+	return lines
+}
+
+func leaseWarnings(r page.Request) (notes []string) {
+	if r.Action == "seek" {
+		notes = append(notes, "the failure history of the range is removed; dead letters and blocked keys stay", "the numbers are transactions of the range's log, an upper bound of the changes")
+	}
+	if r.Args.Force {
+		notes = append(notes, "the owner's running calls are not waited for: it may deliver changes that the next owner delivers, too")
+	}
+	return notes
+}
+
+// positionsOf are the continuations that a plan was made at, by range.
+func positionsOf(p trigger.LeasePlan) map[string]string {
+	at := map[string]string{}
+	for _, s := range p.Steps {
+		at[s.Range] = s.From
+	}
+	return at
+}
+
+// movedSince returns an error if leases are no longer as a plan says. A position that
+// moves forward is no reason: its range is being worked on. It must not have gone back,
+// and a step must not skip changes that it would have repeated.
+func movedSince(planned, now trigger.LeasePlan) error {
+	if len(planned.Steps) != len(now.Steps) {
+		return fmt.Errorf("there were %d ranges, and now there are %d", len(planned.Steps), len(now.Steps))
+	}
+	for i, was := range planned.Steps {
+		is := now.Steps[i]
+		switch {
+		case was.Range != is.Range:
+			return fmt.Errorf("range %s has been replaced", was.Range)
+		case was.Owner != is.Owner:
+			return fmt.Errorf("range %s moved from owner %s to %s", was.Range, free(was.Owner), free(is.Owner))
+		case is.Refused != "":
+			return fmt.Errorf("range %s: %s", was.Range, is.Refused)
+		case was.Nothing != is.Nothing:
+			return fmt.Errorf("range %s is in another state than it was", was.Range)
+		case was.Known && is.Known && (is.Repeated < was.Repeated || was.Skipped > 0 && is.Repeated > 0):
+			return fmt.Errorf("range %s is at %s, and was at %s", was.Range, is.From, was.From)
+		}
+	}
+	return nil
+}

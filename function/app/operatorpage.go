@@ -1,0 +1,158 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+
+	"go.uber.org/zap"
+
+	"halley/function/app/internal/connection"
+	"halley/function/app/internal/page"
+	"halley/trigger"
+)
+
+// defaultPageAddr is the address of the page if none is given.
+const defaultPageAddr = "127.0.0.1:8082"
+
+// minPageToken is the number of characters that a token has at least.
+const minPageToken = 16
+
+// pageListener is the place of the page before the page itself is there.
+type pageListener struct {
+	net.Listener
+	token   string
+	private bool // other machines can reach it
+	given   bool // the token is that of the settings
+}
+
+// close closes a listener that may not have been served.
+func (l *pageListener) close() {
+	if l != nil {
+		_ = l.Close() // serving may have closed it before
+	}
+}
+
+// address is that of the page. It has the token unless the settings have.
+func (l *pageListener) address() string {
+	address := "http://" + l.Addr().String() + "/"
+	if l.given {
+		return address
+	}
+	return address + "?token=" + l.token
+}
+
+// listenForOperators listens at the address of run --page; "" is nowhere, and returns nil.
+// Beyond loopback, the settings must have a token.
+func listenForOperators(addr string, s *settings) (*pageListener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	if err := s.App.checkPageToken(); err != nil {
+		return nil, err
+	}
+	l := &pageListener{token: cmp.Or(s.App.PageToken.Reveal(), page.NewToken()), given: s.App.PageToken != "", private: !connection.IsLoopback(addr)}
+	if l.private && !l.given {
+		return nil, fmt.Errorf("--page %s can be reached by other machines: set HALLEY_PAGE_TOKEN, which all viewers then need, or listen on %s", addr, defaultPageAddr)
+	}
+	var err error
+	if l.Listener, err = net.Listen("tcp", addr); err != nil {
+		return nil, fmt.Errorf("--page %s: write an address such as %s: %w", addr, defaultPageAddr, err)
+	}
+	return l, nil
+}
+
+// checkPageToken refuses a token that could be guessed.
+func (a *appSettings) checkPageToken() error {
+	if n := len(a.PageToken.Reveal()); n > 0 && n < minPageToken {
+		return fmt.Errorf("HALLEY_PAGE_TOKEN has %d characters: give it %d or more, such as those of openssl rand -hex 16", n, minPageToken)
+	}
+	return nil
+}
+
+// operatorPage is the page of a host in production.
+type operatorPage struct {
+	settings *settings
+	recorder *page.Recorder
+}
+
+func newOperatorPage(s *settings) *operatorPage {
+	return &operatorPage{s, &page.Recorder{FailuresOnly: true}}
+}
+
+// observe has the app tell the page of its calls, dead letters and leases.
+func (p *operatorPage) observe(options *appOptions) {
+	options.wrap = func(fn *trigger.Function) {
+		fn.Handler = p.recorder.Watch("", fn.MaxAttempts, fn.Handler)
+		for _, f := range p.settings.Functions {
+			if f.Name == fn.Name && f.DeadLetters.row().keeps {
+				fn.DeadLetters = p.recorder.WatchDeadLetters(fn.DeadLetters)
+			}
+		}
+	}
+	options.observe = func(e trigger.Event) { p.recorder.Observe("", e) }
+}
+
+// open returns the page of an app. Close it after use.
+func (p *operatorPage) open(name string, a *App, at page.Options) (*page.Page, error) {
+	o, err := newOperator(p.settings, a.options.transport, func(function string) (trigger.Function, error) {
+		fn, ok := a.opened[function]
+		if !ok {
+			return fn, fmt.Errorf("no function %q is enabled", function)
+		}
+		return fn, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.log = a.log
+	at.App, at.Recorder, at.Actions, at.Log, at.Hidden = name, p.recorder, o.actions(), a.log, bool(p.settings.App.PageHideDocuments)
+	at.Source = o.source(&pageSource{hosts: a.pageHosts, lagEvery: pageLagEvery})
+	return page.New(at)
+}
+
+// openWrapped returns the page of an app under the Functions host, nil without a token.
+func (p *operatorPage) openWrapped(name string, a *App) (*page.Page, error) {
+	if p.settings.App.PageToken == "" {
+		return nil, nil
+	}
+	if err := p.settings.App.checkPageToken(); err != nil {
+		return nil, err
+	}
+	return p.open(name, a, page.Options{Token: p.settings.App.PageToken.Reveal(), Private: true, Polled: true})
+}
+
+// pageHosts are the hosts of the app, as the page shows them.
+func (a *App) pageHosts() (all []pageHost) {
+	byName := map[string]int{}
+	for _, status := range a.Status() {
+		i, ok := byName[status.Owner]
+		if !ok {
+			i = len(all)
+			byName[status.Owner] = i
+			all = append(all, pageHost{name: status.Owner})
+		}
+		all[i].status = append(all[i].status, status)
+	}
+	return all
+}
+
+// serve serves the page while run runs.
+func (p *operatorPage) serve(ctx context.Context, name string, a *App, at *pageListener, run func(context.Context) error) error {
+	shown, err := p.open(name, a, page.Options{Token: at.token, Private: at.private})
+	if err != nil {
+		at.close()
+		return err
+	}
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- shown.Serve(serving, at) }()
+	err = run(ctx)
+	end()
+	if failed := <-served; failed != nil {
+		a.log.Error("the page is not served any more", zap.Error(failed))
+	}
+	shown.Close()
+	return err
+}
