@@ -191,17 +191,17 @@ func TestEndedSubscriptionsAreRemoved(t *testing.T) {
 func TestResubscribedDeviceIsNotRemoved(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
-	devices, err := subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
+	devices, err := (&Subscriptions{w.subscriptions, WebPush}).Devices(t.Context(), "ada")
 	w.check(err)
 	w.store(devices[0])
-	w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
+	w.check((&Subscriptions{w.subscriptions, WebPush}).Remove(t.Context(), devices[0]))
 	if n := w.stored("ada"); n != 1 {
 		t.Errorf("%d subscriptions are left", n)
 	}
-	devices, err = subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
+	devices, err = (&Subscriptions{w.subscriptions, WebPush}).Devices(t.Context(), "ada")
 	w.check(err)
 	for range 2 { // the second time it is already removed
-		w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
+		w.check((&Subscriptions{w.subscriptions, WebPush}).Remove(t.Context(), devices[0]))
 	}
 	if n := w.stored("ada"); n != 0 {
 		t.Errorf("%d subscriptions are left", n)
