@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"halley/handlers"
@@ -57,6 +59,15 @@ func message(o overtaking) Message {
 		Tag: digest(o.Game, o.Player, o.By),
 	}
 }
+
+// Fill replaces {game}, {player}, {by}, {best} and {score} in a text.
+func (m Message) Fill(text string) string {
+	return strings.NewReplacer("{game}", m.Game, "{player}", m.Player, "{by}", m.By,
+		"{best}", FormatScore(m.Best), "{score}", FormatScore(m.Score)).Replace(text)
+}
+
+// FormatScore returns a score without an exponent, as players know it.
+func FormatScore(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // Policy has the settings that the handlers of all channels share: they decide which
 // players are notified.

@@ -461,3 +461,12 @@ func TestManyFailuresAreOneError(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// A score whose shortest form has an exponent is compared as a number.
+func TestLargeScores(t *testing.T) {
+	eachRedis(t, func(t *testing.T, w *world) {
+		w.subscribe("ada", "bob")
+		w.played("ada 999999.5", "bob 1000000")
+		expect(t, w.played("cid 1e20"), "ada 1: cid 1e+20 > 999999.5", "bob 1: cid 1e+20 > 1e+06")
+	})
+}
