@@ -47,7 +47,7 @@ func (s *sender) Send(ctx context.Context, m Message, device Subscription) error
 	if device.Keys, err = device.Keys.canonical(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	response, err := s.post(ctx, m.encode(), m.Tag, device)
+	response, err := s.post(ctx, m.Encode(), m.Tag, device)
 	if errors.Is(err, outbound.ErrRefused) {
 		return fmt.Errorf("%w: its endpoint is %w", ErrUnusable, outbound.WithoutURL(err))
 	}
@@ -78,9 +78,9 @@ func (s *sender) post(ctx context.Context, text []byte, topic string, device Sub
 		})
 }
 
-// encode returns the text of the message. It fits into one record, because names have at
+// Encode returns the text of the message. It fits into one record, because names have at
 // most [game.MaxName] bytes and no control characters.
-func (m Message) encode() []byte {
+func (m Message) Encode() []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
