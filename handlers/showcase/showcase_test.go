@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+// cleanEnv removes the settings of the environment.
+func cleanEnv(t *testing.T) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "HALLEY_") && !strings.HasPrefix(name, "HALLEY_TEST_") {
+			t.Setenv(name, "") // restores it afterwards
+			os.Unsetenv(name)
+		}
+	}
+}
+
+// Each handler alone ends with a verdict that its sink holds what was written, while a
+// range splits and two hosts share the work.
+func TestEachHandler(t *testing.T) {
+	for _, r := range rows() {
+		t.Run(r.entry.Name, func(t *testing.T) {
+			cleanEnv(t)
+			if r.needs != "" {
+				useTestServer(t, r)
+			}
+			out := run(t, 0, "dev", "--handlers", r.entry.Name, "--for", "2s", "--rate", "150", "--hosts", "2", "--split-after", "600ms")
+			if !strings.Contains(out, "every change was handled\n"+r.entry.Name+": ") {
+				t.Errorf("no verdict:\n%s", out)
+			}
+		})
+	}
+}
+
+// testServers are the variables with the servers of tests, by the setting that they fill.
+var testServers = map[string]string{
+	"HALLEY_VIEW_POSTGRES_URL": "HALLEY_TEST_POSTGRES_URL",
+}
+
+func useTestServer(t *testing.T, r row) {
+	t.Helper()
+	variable := testServers[r.needs]
+	if os.Getenv(variable) == "" {
+		t.Skipf("%s is not set: no server for handler %s", variable, r.entry.Name)
+	}
+	t.Setenv(r.needs, os.Getenv(variable))
+}
+
+func run(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := show(t.Context(), args, &out, &out); code != want {
+		t.Errorf("exit code %d, want %d\n%s", code, want, out.String())
+	}
+	return out.String()
+}
+
+func TestWrongHandlers(t *testing.T) {
+	cleanEnv(t)
+	out := run(t, 1, "dev", "--handlers", "leaderboard,horoscope")
+	if !strings.Contains(out, `no handler is called "horoscope": choose from leaderboard, push`) {
+		t.Error(out)
+	}
+	for _, r := range rows() {
+		if r.needs != "" {
+			if out := run(t, 1, "dev", "--handlers="+r.entry.Name); !strings.Contains(out, "handler "+r.entry.Name+" needs a real server: set "+r.needs) {
+				t.Error(out)
+			}
+		}
+	}
+}
+
+// A sink that lacks a document makes the exit code 1.
+func TestMissingDocumentIsNoticed(t *testing.T) {
+	cleanEnv(t)
+	t.Setenv("HALLEY_WEBHOOK_FILTER", `{"game":["chess"]}`)
+	out := run(t, 1, "dev", "--handlers", "webhook", "--for", "1s", "--json")
+	if !strings.Contains(out, "webhook: NOT EQUAL: the receiver has version 0 of document ") {
+		t.Error(out)
+	}
+}
