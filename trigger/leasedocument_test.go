@@ -20,6 +20,7 @@ const (
 	incarnationProperty  = "halley.incarnation"
 	uncleanExitsProperty = "halley.deaths"
 	handoverProperty     = "halley.handover"
+	pausedProperty       = "halley.paused"
 )
 
 // leaseDocument is a lease as it is stored, for tests that inspect it or act as

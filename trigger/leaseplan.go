@@ -83,8 +83,8 @@ func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []st
 			continue
 		}
 		step := LeaseStep{Range: l.Token(), Owner: l.Owner(), Action: action, From: l.Continuation(), lease: l}
-		if index.Superseded(l) {
-			step.Nothing = true // a host removes it soon
+		if index.Superseded(l) && action != ResumeRange {
+			step.Nothing = true // a host removes it soon, unless it is paused
 		} else {
 			decide(set, found, &step)
 		}

@@ -1,8 +1,10 @@
 package trigger
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,6 +58,36 @@ func TestOtherHostTakesRangesWhoseReadsHang(t *testing.T) {
 		w.writeMany("doc", 20)
 		time.Sleep(10 * time.Minute)
 		w.checkComplete(0)
+		stop()
+	})
+}
+
+// A change that never succeeds does not hold a range that cannot be read: its owner would
+// wait for the change and never read again.
+func TestRangeIsReadAgainWhileAChangeIsRetried(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		var down atomic.Bool
+		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			return nil, errors.New("connection reset"), isFeedRead(r) && down.Load()
+		}}
+		handle := w.recorder("a")
+		stop := w.startHost(w.hostOn(network, "a", func(ctx context.Context, b Batch) error {
+			if i := slices.IndexFunc(b.Changes, func(c Change) bool { return c.ID() == "poison" }); i >= 0 {
+				return Failed(errors.New("never succeeds"), b.Changes[i])
+			}
+			return handle(ctx, b)
+		}, func(f *Function, _ *Options) { f.MaxAttempts = -1 }))
+		time.Sleep(time.Minute)
+		w.write("p0", "poison")
+		time.Sleep(time.Minute)
+		down.Store(true)
+		time.Sleep(10 * time.Minute)
+		down.Store(false)
+		w.write("p1", "fine")
+		time.Sleep(2 * time.Minute)
+		if !slices.Contains(w.deliveredIDs(), "fine") {
+			t.Error("the range is not read again after its feed has failed")
+		}
 		stop()
 	})
 }

@@ -147,6 +147,52 @@ func TestPauseOutlivesASplit(t *testing.T) {
 	})
 }
 
+// The lease of a running host is deleted, another host creates it again, and an operator
+// pauses that one: it gets the host's position and stays paused.
+func TestPauseOutlivesARestoredPosition(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a"), quietFromNow))
+		time.Sleep(time.Minute)
+		w.writeMany("doc", 5)
+		time.Sleep(time.Minute)
+		before := w.leaseDocuments()["0"]
+		w.deleteLeases(false)
+		fresh := before.clone()
+		fresh.owner, fresh.continuation = "", ""
+		fresh.properties = map[string]string{epochProperty: before.properties[epochProperty], pausedProperty: "946684800 meanwhile"}
+		w.createLease(fresh)
+		time.Sleep(2 * time.Minute)
+		after := w.leaseDocuments()["0"]
+		if after.continuation != before.continuation || after.owner != "" || after.properties[pausedProperty] != "946684800 meanwhile" {
+			t.Errorf("position %s, owner %q, properties %v; want position %s, paused", after.continuation, after.owner, after.properties, before.continuation)
+		}
+		stop()
+	})
+}
+
+// A paused lease that others have replaced is resumed as all are, and then retired.
+func TestResumeEndsThePauseOfAReplacedLease(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a"), quietFromNow))
+		time.Sleep(time.Minute)
+		old := w.leaseDocuments()["0"].clone()
+		_, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		time.Sleep(2 * time.Minute)
+		old.owner, old.properties[pausedProperty] = "", "946684800 long ago"
+		w.createLease(old)
+		time.Sleep(time.Minute)
+		c := w.control(nil)
+		plan, err := c.PlanResume(t.Context())
+		w.apply(c, plan, err)
+		time.Sleep(time.Minute)
+		if all := w.leaseDocuments(); len(all) != 2 || all["0"] != nil {
+			t.Errorf("leases %v", all)
+		}
+		stop()
+	})
+}
+
 // Ranges that are moved back deliver again what follows, and nothing is delivered by
 // two owners at a time.
 func TestSeekBackwardsRepeats(t *testing.T) {

@@ -153,7 +153,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		} else {
 			feedReader.Discard()
 		}
-		if errors.Is(readErr, lease.ErrSplit) { // the children deliver them: a failing key must not delay the others
+		if !errors.Is(readErr, feed.ErrCaughtUp) { // the next owner reads on: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
 		}
 	})
@@ -166,7 +166,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		w.releasePage(page, false)
 	}
 	reader.Wait()
-	if err == nil || errors.Is(err, delivery.ErrLeftAside) && errors.Is(readErr, lease.ErrSplit) {
+	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !errors.Is(readErr, feed.ErrCaughtUp) {
 		err = readErr
 	}
 	var children []*lease.Lease

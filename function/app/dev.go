@@ -37,7 +37,7 @@ type devOptions struct {
 // devCommands are the commands of a developer's machine. The build tag nodev leaves
 // them out of the binary, with the embedded account.
 func (o Options) devCommands() []*cobra.Command {
-	return []*cobra.Command{o.devCommand(), emulatorCommand(), packageCommand()}
+	return []*cobra.Command{o.devCommand(), emulatorCommand(), o.packageCommand()}
 }
 
 func (o Options) devCommand() *cobra.Command {

@@ -25,7 +25,7 @@ import (
 func emulatorCommand() *cobra.Command {
 	var account emulator.Options
 	var serve emulator.ServeOptions
-	var containers []string
+	var containers, seeds []string
 	var check string
 	c := &cobra.Command{
 		Use:   "emulator",
@@ -46,9 +46,10 @@ script faults; GET /_emulator/state shows all of it.`,
 				return checkEmulator(check, cmd.OutOrStdout())
 			}
 			account.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			return serveEmulator(cmd.Context(), account, serve, containers, cmd.OutOrStdout())
+			return serveEmulator(cmd.Context(), account, serve, containers, seeds, cmd.OutOrStdout())
 		},
 	}
+	c.AddCommand(emulatorExportCommand())
 	f := c.Flags()
 	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
 	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
@@ -62,6 +63,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
 	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n][:retention=d] at start; may be repeated")
+	f.StringArrayVar(&seeds, "seed", nil, "write the documents of database/container=FILE that are missing, one JSON object on each line; may be repeated")
 	return c
 }
 
@@ -70,7 +72,7 @@ script faults; GET /_emulator/state shows all of it.`,
 const accountGC = 30
 
 // serveEmulator serves an account until ctx ends.
-func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers []string, out io.Writer) (err error) {
+func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers, seeds []string, out io.Writer) (err error) {
 	switch {
 	case serve.CertOut != "" && !serve.TLS:
 		return errors.New("--cert-out needs --tls: without it there is no certificate")
@@ -85,7 +87,7 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		return err
 	}
 	defer func() { err = errors.Join(err, account.Close()) }()
-	if err := createContainers(ctx, account, containers); err != nil {
+	if err := createContainers(ctx, account, containers, seeds); err != nil {
 		return err
 	}
 	serve.Ready = func(endpoint string) {
@@ -104,8 +106,9 @@ func checkEmulator(directory string, out io.Writer) error {
 	return nil
 }
 
-// createContainers creates the containers of --container that do not exist yet.
-func createContainers(ctx context.Context, account *emulator.Account, specs []string) error {
+// createContainers creates the containers of --container that do not exist yet, and
+// writes the documents of --seed.
+func createContainers(ctx context.Context, account *emulator.Account, specs, seeds []string) error {
 	client, err := embeddedClient(account)
 	if err != nil {
 		return err
@@ -119,7 +122,7 @@ func createContainers(ctx context.Context, account *emulator.Account, specs []st
 			return err
 		}
 	}
-	return nil
+	return writeSeeds(ctx, client, seeds)
 }
 
 // embeddedClient makes a client of the account in this process.

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,11 +137,70 @@ func TestEmulatorKeepsContainers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := createContainers(t.Context(), account, []string{"games/results:/player"}); err != nil {
+		if err := createContainers(t.Context(), account, []string{"games/results:/player"}, nil); err != nil {
 			t.Error(err)
 		}
 		if err := account.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The documents of an account, exported and written to another one, are the same; a
+// second seed changes nothing.
+func TestEmulatorExportsWhatSeedReads(t *testing.T) {
+	documents := []string{`{"id":"1","player":"ada","score":7,"tags":["<a>",null]}`, `{"id":"2","player":"bob"}`, `{"id":"1","player":"bob","big":12345678901234567890}`, `{"id":"3"}`}
+	file := filepath.Join(t.TempDir(), "results.jsonl")
+	if err := os.WriteFile(file, []byte(strings.Join(documents, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	account, err := emulator.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer account.Close()
+	for range 2 {
+		if err := createContainers(t.Context(), account, []string{"games/results:/player:ranges=3"}, []string{"games/results=" + file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(account)
+	defer server.Close()
+	var out strings.Builder
+	command := testApp().rootCommand([]string{"emulator", "export", "games/results", "--from", server.URL})
+	command.SetOut(&out)
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, d := range documents {
+		want = append(want, normalJSON(t, d))
+	}
+	for line := range strings.Lines(out.String()) {
+		got = append(got, normalJSON(t, line))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("exported %q, want %q", got, want)
+	}
+	for _, spec := range []string{"games/results", "results=x.jsonl", "games/=x.jsonl", "games/scores=" + file, "games/results=none.jsonl"} {
+		if err := createContainers(t.Context(), account, nil, []string{spec}); err == nil || !strings.Contains(err.Error(), "--seed "+spec) {
+			t.Errorf("--seed %s: error %v does not name it", spec, err)
+		}
+	}
+}
+
+// normalJSON sorts the properties of an object.
+func normalJSON(t *testing.T, text string) string {
+	t.Helper()
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	sorted, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sorted)
 }

@@ -9,14 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/packaging"
 )
 
-func packageCommand() *cobra.Command {
+// releaseKey is the variable with the key that signs a release.
+const releaseKey = "HALLEY_RELEASE_KEY"
+
+func (o Options) packageCommand() *cobra.Command {
 	p := packaging.Options{Root: ".", Main: mainPackage()}
+	var release string
 	c := &cobra.Command{
 		Use:   "package",
 		Short: "Build a zip file for deployment",
@@ -28,10 +33,21 @@ binary is called bootstrap.
 
 Run it in the directory of host.json, on any system that has Go. The binary has
 no commands for development. The same source and the same Go give the same
-bytes, whatever GOFLAGS and similar settings are.`,
+bytes, whatever GOFLAGS and similar settings are.
+
+With --release it writes archives for the machines of developers and operators
+instead: the binary with all commands for Linux, macOS and Windows on amd64 and
+arm64, and their checksums. If ` + releaseKey + ` has an Ed25519 private key in PEM,
+they are signed, and openssl verifies them:
+
+  openssl pkeyutl -verify -pubin -inkey release.pub -rawin -in SHA256SUMS \
+    -sigfile SHA256SUMS.sig && sha256sum -c SHA256SUMS`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.Stderr = cmd.ErrOrStderr()
+			if release != "" {
+				return o.writeRelease(cmd, release)
+			}
 			if err := checkRoot(p); err != nil {
 				return err
 			}
@@ -47,7 +63,31 @@ bytes, whatever GOFLAGS and similar settings are.`,
 	f.BoolVar(&p.Lambda, "lambda", false, "build for AWS Lambda")
 	f.StringVar(&p.Arch, "arch", "amd64", "processor: amd64 or arm64")
 	f.StringVarP(&p.Target, "output", "o", "", "file to write (default: dist/ and the name of the executable)")
+	f.StringVar(&release, "release", "", "directory for the archives of a release")
+	c.MarkFlagsMutuallyExclusive("release", "lambda")
+	c.MarkFlagsMutuallyExclusive("release", "arch")
+	c.MarkFlagsMutuallyExclusive("release", "output")
 	return c
+}
+
+// writeRelease builds the archives of a release and prints their names.
+func (o Options) writeRelease(cmd *cobra.Command, target string) error {
+	r := packaging.Release{Root: ".", Main: mainPackage(), Name: o.Name, Target: target, Stderr: cmd.ErrOrStderr()}
+	if text := os.Getenv(releaseKey); text != "" {
+		key, err := packaging.ParseKey(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", releaseKey, err)
+		}
+		r.Key = key
+	} else {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s is not set: the checksums are not signed\n", releaseKey)
+	}
+	files, err := r.Write(cmd.Context())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(files, "\n"))
+	return err
 }
 
 // mainPackage returns the main package of this program, as go build takes it.

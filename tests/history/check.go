@@ -258,10 +258,12 @@ func (c *checker) redelivered(e Event) {
 	if t == nil || !t.orderly || c.limits.Window == 0 || e.Seq < 1 || e.Seq > int64(len(k.changes)) {
 		return
 	}
-	if change := k.changes[e.Seq-1]; !change.handled || change.by.host == e.Host {
+	change := k.changes[e.Seq-1]
+	if !change.handled || change.by.host == e.Host {
 		return
 	}
-	if l := c.byToken[e.Range]; l != nil && c.movedBack(l.span, e.LSN) {
+	// A lease that was deleted and created again may begin at an earlier position.
+	if l := c.byToken[e.Range]; l != nil && (c.movedBack(l.span, e.LSN) || change.by.epoch < l.created) {
 		return
 	}
 	ref := Ref{e.Key, e.Seq}

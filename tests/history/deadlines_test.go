@@ -25,6 +25,16 @@ func (s *story) fault(op Op, host string, d time.Duration) *story {
 	return s.add(Event{Kind: Fault, Op: op, Host: host, Until: s.now.Add(time.Second + d), Wait: 2 * time.Second, Range: "0"})
 }
 
+// of moves the last call to another range.
+func (s *story) of(token string) *story {
+	for i := range s.events {
+		if e := &s.events[i]; e.Kind == Delivery && e.Call == s.calls {
+			e.Range = token
+		}
+	}
+	return s
+}
+
 // at moves the last event of the story to some time after the one before it.
 func (s *story) at(d time.Duration) *story {
 	last := &s.events[len(s.events)-1]
@@ -119,6 +129,10 @@ func TestTransitionsArePrompt(t *testing.T) {
 			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2), nil},
 		{"three redelivered after a release", pair().write(1, "a").write(2, "b").write(3, "c").call("x", 1, Handled, 1, 2, 3).lease(Release, "x", 1, 0).
 			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3), []Rule{Window}},
+		{"three redelivered after all leases were created again", pair().write(1, "a").write(2, "b").write(3, "c").call("x", 1, Handled, 1, 2, 3).
+			lease(Release, "x", 1, 0).tamper(Deleted, 1, 0).wait(10*time.Minute).
+			part("9", "", "FF", Create, "x", 5, 0).part("9", "", "FF", Acquire, "x", 6, 0).part("9", "", "FF", Release, "x", 6, 0).
+			part("9", "", "FF", Acquire, "y", 7, 0).call("y", 7, Handled, 1, 2, 3).of("9"), nil},
 		{"three redelivered after a crash", pair().write(1, "a").write(2, "b").write(3, "c").call("x", 1, Handled, 1, 2, 3).host(Killed, "x").
 			lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3), nil},
 	} {

@@ -29,6 +29,7 @@ type lease struct {
 	written   time.Time // when its owner last wrote it
 	acquired  time.Time // when it was last acquired
 	orderly   bool      // its last owner released it
+	created   int64     // its epoch when it was created
 }
 
 // term is one acquisition of one lease by one host.
@@ -174,7 +175,7 @@ func (c *checker) calmed() {
 // create judges a new lease. It is one of the first, the child of a parent that
 // still exists, or it fills a gap that tampering has made.
 func (c *checker) create(e Event) {
-	l := &lease{token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
+	l := &lease{token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, created: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
 	if c.byToken[e.lid()] != nil {
 		c.violate(Coverage, "lease %q was created twice", e.Range)
 	}

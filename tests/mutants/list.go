@@ -390,6 +390,9 @@ var protocol = []mutant{
 	{"position-does-not-advance", "a feed whose position does not move is not read forever", []edit{
 		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},
 	}},
+	{"retry-holds-an-unread-range", "a range that cannot be read is given up although a change of it is being retried", []edit{
+		{"trigger/worker.go", "if !errors.Is(readErr, feed.ErrCaughtUp) {", "if errors.Is(readErr, lease.ErrSplit) {"},
+	}},
 }
 
 var edges = []mutant{

@@ -2,6 +2,12 @@ package main
 
 // operators are planted bugs in the changes that an operator makes to leases.
 var operators = []mutant{
+	{"pause-lost-at-restore", "a pause survives if the lease is deleted and created again", []edit{
+		{"trigger/internal/lease/restore.go", "\tif paused {", "\tif false && paused {"},
+	}},
+	{"replaced-lease-stays-paused", "resuming reaches leases that others have replaced", []edit{
+		{"trigger/leaseplan.go", "index.Superseded(l) && action != ResumeRange", "index.Superseded(l)"},
+	}},
 	{"pause-not-noticed", "an owner stops soon after a pause", []edit{
 		{"trigger/internal/lease/writer.go", "if p, paused := w.lease.Paused(); paused {", "if p, paused := w.lease.Paused(); paused && false {"},
 	}},

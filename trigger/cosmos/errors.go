@@ -214,8 +214,13 @@ func substatus(resp *http.Response) int {
 
 // retryAfter returns x-ms-retry-after-ms, which may have a fraction, or 0.
 func retryAfter(resp *http.Response) time.Duration {
-	ms, err := strconv.ParseFloat(resp.Header.Get(headerRetryAfter), 64)
-	if err != nil || ms <= 0 || ms > 1e9 {
+	ms, _ := strconv.ParseFloat(resp.Header.Get(headerRetryAfter), 64)
+	return milliseconds(ms)
+}
+
+// milliseconds returns a wait that the service asks for, or 0 if it is out of bounds.
+func milliseconds(ms float64) time.Duration {
+	if !(ms > 0 && ms <= 1e9) {
 		return 0
 	}
 	return time.Duration(ms * float64(time.Millisecond))

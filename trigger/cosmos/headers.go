@@ -14,6 +14,8 @@ import (
 // form of net/http: a name in another form is converted at each use.
 const (
 	headerActivityID       = "X-Ms-Activity-Id"
+	headerBatchAtomic      = "X-Ms-Cosmos-Batch-Atomic"
+	headerBatchOrdered     = "X-Ms-Cosmos-Batch-Ordered"
 	headerCapabilities     = "X-Ms-Cosmos-Sdk-Supportedcapabilities"
 	headerCharge           = "X-Ms-Request-Charge"
 	headerContinuation     = "X-Ms-Continuation"
@@ -22,6 +24,7 @@ const (
 	headerEndEPK           = "X-Ms-End-Epk"
 	headerFeedMode         = "A-Im"
 	headerIntendedRID      = "X-Ms-Cosmos-Intended-Collection-Rid"
+	headerIsBatch          = "X-Ms-Cosmos-Is-Batch-Request"
 	headerIsQuery          = "X-Ms-Documentdb-Isquery"
 	headerIsUpsert         = "X-Ms-Documentdb-Is-Upsert"
 	headerLSN              = "Lsn"

@@ -206,9 +206,11 @@ func (s *Set) restoreLease(ctx context.Context, lost, stored *Lease, index *Inde
 }
 
 // revive gives a document, which it returns, the position and the retry state of a
-// lost lease, no owner, and an epoch above the lost lease's and not below least.
+// lost lease, no owner, and an epoch above the lost lease's and not below least. A pause
+// of the document stays, as does one of the lost lease.
 func (l *Lease) revive(next *Lease, least int64) *Lease {
 	next.owner, next.continuation = "", l.continuation
+	pause, paused := next.Paused()
 	next.properties = map[string]string{epochProperty: strconv.FormatInt(max(l.Epoch()+1, least), 10)}
 	for name, value := range l.properties {
 		switch name {
@@ -216,6 +218,9 @@ func (l *Lease) revive(next *Lease, least int64) *Lease {
 		default:
 			next.properties[name] = value
 		}
+	}
+	if paused {
+		next.setPause(pause)
 	}
 	clearHandoverRequest(next)
 	return next

@@ -47,27 +47,36 @@ func Write(ctx context.Context, o Options) (target string, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 
-	build, err := newToolchain(ctx, o)
+	build, err := newToolchain(ctx, o.Root, platform{"linux", cmp.Or(o.Arch, "amd64")}, o.Stderr)
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(stage, path.Base(executable))
-	if err := build.binary(o.Main, binary); err != nil {
+	if err := build.addBinary(files, o.Main, deployTags, stage, executable); err != nil {
 		return "", err
 	}
-	if err := build.describe(binary, stage); err != nil {
-		return "", err
-	}
-	for _, name := range []string{licenseFile, sbomFile} {
-		files[name] = filepath.Join(stage, name)
-	}
-	files[executable] = binary
 
 	target = cmp.Or(o.Target, o.defaultTarget(executable))
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", err
 	}
 	return target, writeZip(target, files, executable)
+}
+
+// addBinary builds the main package in a directory, and adds the executable, the licences
+// and the list of modules to files.
+func (t *toolchain) addBinary(files map[string]string, main, tags, dir, executable string) error {
+	binary := filepath.Join(dir, path.Base(executable))
+	if err := t.binary(main, tags, binary); err != nil {
+		return err
+	}
+	if err := t.describe(binary, dir); err != nil {
+		return err
+	}
+	files[executable] = binary
+	for _, name := range []string{licenseFile, sbomFile} {
+		files[name] = filepath.Join(dir, name)
+	}
+	return nil
 }
 
 // appFiles returns the files of the app by their names in the package, without the

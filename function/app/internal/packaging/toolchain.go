@@ -1,7 +1,6 @@
 package packaging
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,10 +33,10 @@ type toolchain struct {
 	stderr io.Writer
 }
 
-// newToolchain prepares an environment in which only source, arch and Go itself
+// newToolchain prepares an environment in which only source, platform and Go itself
 // decide on the bytes of a binary.
-func newToolchain(ctx context.Context, o Options) (*toolchain, error) {
-	t := &toolchain{ctx: ctx, root: o.Root, stderr: o.Stderr}
+func newToolchain(ctx context.Context, root string, p platform, stderr io.Writer) (*toolchain, error) {
+	t := &toolchain{ctx: ctx, root: root, stderr: stderr}
 	t.env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(variable), "=")
 		ofGo := strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || slices.Contains(compilers, name)
@@ -54,7 +53,7 @@ func newToolchain(ctx context.Context, o Options) (*toolchain, error) {
 	for _, name := range kept {
 		t.env = append(t.env, name+"="+settings[name])
 	}
-	t.env = append(t.env, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+cmp.Or(o.Arch, "amd64"))
+	t.env = append(t.env, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.arch)
 	return t, nil
 }
 
@@ -72,12 +71,21 @@ func (t *toolchain) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// binary builds the main package for deployment. If the app is in a Git repository,
-// the binary has the version of the commit.
-func (t *toolchain) binary(main, target string) error {
+// platform is an operating system and a processor, as Go names them.
+type platform struct{ system, arch string }
+
+// Tags of builds: net/rpc, which AWS Lambda no longer uses, is left out of all.
+const (
+	releaseTags = "lambda.norpc"
+	deployTags  = releaseTags + "," + BuildTag
+)
+
+// binary builds the main package. If the app is in a Git repository, the binary has the
+// version of the commit.
+func (t *toolchain) binary(main, tags, target string) error {
 	git := exec.CommandContext(t.ctx, "git", "rev-parse", "-q", "--verify", "HEAD")
 	git.Dir = t.root
 	_, err := t.run("build", "-mod=readonly", "-trimpath", fmt.Sprintf("-buildvcs=%t", git.Run() == nil),
-		"-tags", "lambda.norpc,"+BuildTag, "-ldflags", "-s -w", "-o", target, main)
+		"-tags", tags, "-ldflags", "-s -w", "-o", target, main)
 	return err
 }

@@ -1,0 +1,189 @@
+// Package postgres makes effects in PostgreSQL happen exactly once: a function's effect
+// and the positions of the documents that caused it are written in one transaction. The
+// rule, and why it holds, is in package [halley/handlers/once].
+//
+//	store := postgres.New(pool, pgx.Identifier{"mails_positions"})
+//	handler := func(ctx context.Context, b trigger.Batch) error {
+//		return store.Apply(ctx, b, func(ctx context.Context, tx pgx.Tx, fresh []trigger.Change) error {
+//			...
+//		})
+//	}
+//
+// Each function has a table of positions of its own, see [Store.DDL]. It has one row for
+// each document that was ever delivered, also for those that were deleted. Rows of
+// documents that were not written for a long time may be removed:
+//
+//	DELETE FROM mails_positions WHERE written < extract(epoch FROM now() - interval '30 days')
+//
+// The time must be longer than the function is ever behind, and than an operator ever
+// moves positions back: without its row, a change that is delivered again takes effect
+// again.
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"halley/handlers/once"
+	"halley/trigger"
+)
+
+// Effect writes the effect of changes within a transaction, which it neither commits nor
+// rolls back. fresh has the changes of the batch whose effects did not take place yet, in
+// the order of the batch; it is not empty. An effect may be called again if its
+// transaction was rolled back.
+//
+// If the error is a trigger.Failed or trigger.FailedFrom, also in a trigger.Skip, the
+// transaction is rolled back, the effect is called again with the other changes, and these
+// are handled. After any other error nothing of the batch is written.
+//
+// The rows of the changes' documents are locked in the table of positions before the effect
+// begins, in ascending order, so two calls never have the same document. An effect that
+// locks rows of several documents, such as totals, locks them in an order of its own that
+// is always the same; then calls do not deadlock.
+type Effect func(ctx context.Context, tx pgx.Tx, fresh []trigger.Change) error
+
+// Store is the positions of one function. It is safe for concurrent use.
+type Store struct {
+	pool  *pgxpool.Pool
+	table pgx.Identifier
+	read  string
+	write string
+}
+
+// New returns the store with its positions in a table. The caller closes the pool when
+// the store is no longer used.
+func New(pool *pgxpool.Pool, table pgx.Identifier) *Store {
+	name := table.Sanitize()
+	return &Store{
+		pool: pool, table: table,
+		read: "SELECT document, epoch, lsn, written, versions, revision FROM " + name + " WHERE document = ANY($1)",
+		write: "INSERT INTO " + name + ` AS p (document, epoch, lsn, written, versions, revision)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])
+ON CONFLICT (document) DO UPDATE
+SET epoch = excluded.epoch, lsn = excluded.lsn, written = excluded.written, versions = excluded.versions, revision = excluded.revision
+WHERE p.revision = excluded.revision - 1`,
+	}
+}
+
+// DDL is the statement that creates the table of positions if it does not exist.
+func (s *Store) DDL() string {
+	return "CREATE TABLE IF NOT EXISTS " + s.table.Sanitize() + ` (
+	document uuid PRIMARY KEY, -- hash of partition key and id
+	epoch bigint NOT NULL,
+	lsn bigint NOT NULL,
+	written bigint NOT NULL, -- by the time of the version, in seconds since 1970
+	versions text NOT NULL, -- etag of the version whose effect took place last
+	revision bigint NOT NULL -- counts the writes of this row
+)`
+}
+
+// stored is a row of the table.
+type stored struct {
+	once.Position
+	revision int64
+}
+
+// conflicts is how often positions may change between their read and their write, in one
+// call, before the batch fails. Each time another call has written effects of the batch's
+// documents, as only a former owner does.
+const conflicts = 5
+
+// Apply makes the effects of a batch happen exactly once. Its error is the handler's
+// verdict on the batch; if it is nil, the effects of all changes have taken place, now or
+// before. If all have taken place before, Apply costs one read.
+func (s *Store) Apply(ctx context.Context, b trigger.Batch, effect Effect) error {
+	return once.Effects(b, func(b trigger.Batch) error {
+		for range conflicts {
+			applied, err := s.try(ctx, b, effect)
+			if applied || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("positions of the batch's documents in %s were changed %d times by other calls", s.table.Sanitize(), conflicts)
+	})
+}
+
+// try returns false if positions have changed since they were read.
+func (s *Store) try(ctx context.Context, b trigger.Batch, effect Effect) (applied bool, err error) {
+	rows, err := s.positions(ctx, once.Documents(b))
+	if err != nil {
+		return false, err
+	}
+	before := make(map[once.Document]once.Position, len(rows))
+	for document, row := range rows {
+		before[document] = row.Position
+	}
+	fresh, moved := once.Fresh(b, before)
+	if len(fresh) == 0 {
+		return true, nil
+	}
+	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return false, fmt.Errorf("begin a transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit it does nothing; if it fails, the connection is closed
+	if moves, err := s.move(ctx, tx, rows, moved); !moves || err != nil {
+		return false, err
+	}
+	if err := effect(ctx, tx, fresh); err != nil {
+		return false, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return false, fmt.Errorf("commit the effects of %d changes: %w", len(fresh), err)
+	}
+	return true, nil
+}
+
+// positions reads the rows of documents, without locks.
+func (s *Store) positions(ctx context.Context, documents []once.Document) (map[once.Document]stored, error) {
+	keys := make([][16]byte, len(documents))
+	for i, d := range documents {
+		keys[i] = d
+	}
+	result, err := s.pool.Query(ctx, s.read, keys)
+	if err != nil {
+		return nil, fmt.Errorf("read positions of %d documents: %w", len(documents), err)
+	}
+	rows := make(map[once.Document]stored, len(documents))
+	var document [16]byte
+	var row stored
+	var versions string
+	_, err = pgx.ForEachRow(result, []any{&document, &row.Epoch, &row.LSN, &row.Time, &versions, &row.revision}, func() error {
+		row.Versions = strings.Fields(versions)
+		rows[document] = row
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read positions of %d documents: %w", len(documents), err)
+	}
+	return rows, nil
+}
+
+// move writes positions if the rows are still those that were read. It locks them in
+// ascending order.
+func (s *Store) move(ctx context.Context, tx pgx.Tx, rows map[once.Document]stored, moved map[once.Document]once.Position) (bool, error) {
+	documents := make([][16]byte, 0, len(moved))
+	for d := range moved {
+		documents = append(documents, d)
+	}
+	slices.SortFunc(documents, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	var epochs, lsns, times, revisions []int64
+	var versions []string
+	for _, d := range documents {
+		p := moved[d]
+		epochs, lsns, times = append(epochs, p.Epoch), append(lsns, p.LSN), append(times, p.Time)
+		versions, revisions = append(versions, strings.Join(p.Versions, " ")), append(revisions, rows[d].revision+1)
+	}
+	written, err := tx.Exec(ctx, s.write, documents, epochs, lsns, times, versions, revisions)
+	if err != nil {
+		return false, fmt.Errorf("write positions of %d documents: %w", len(documents), err)
+	}
+	return written.RowsAffected() == int64(len(documents)), nil
+}

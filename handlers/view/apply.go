@@ -1,0 +1,186 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"halley/handlers/once"
+	"halley/trigger"
+)
+
+// Handler keeps the view in step.
+func (v *View) Handler() trigger.Handler {
+	return func(ctx context.Context, b trigger.Batch) error {
+		if err := v.prepare(ctx); err != nil {
+			return err
+		}
+		err := v.positions.Apply(ctx, b, v.apply)
+		if err != nil && len(b.Changes) == 1 && refusesValues(err) {
+			return trigger.Skip(err)
+		}
+		return v.explain(err)
+	}
+}
+
+// prepare creates the tables before the first batch. Other calls wait meanwhile; if it
+// fails, the next call tries again.
+func (v *View) prepare(ctx context.Context) error {
+	select {
+	case _, first := <-v.ready:
+		if !first {
+			return nil
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := v.createTables(ctx); err != nil {
+		v.ready <- struct{}{}
+		return fmt.Errorf("create the tables of the view: %w", err)
+	}
+	close(v.ready)
+	return nil
+}
+
+// createTables creates the tables under a lock: CREATE TABLE IF NOT EXISTS fails if another
+// host does the same at the same time.
+func (v *View) createTables(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, v.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext($1))", "create "+v.Table.Sanitize()); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, v.DDL())
+		return err
+	})
+}
+
+// rows are the rows that a batch writes, as arrays for the parameters of statements.
+type rows struct {
+	all       [][16]byte // documents that are written or deleted
+	deleted   [][16]byte
+	documents [][16]byte
+	ids, keys []string
+	columns   [][]*string // by column, then by document
+}
+
+// apply is the effect of changes on the rows and the totals.
+func (v *View) apply(ctx context.Context, tx pgx.Tx, fresh []trigger.Change) error {
+	r, err := v.rowsOf(once.Last(fresh))
+	if err != nil {
+		return err
+	}
+	parameters := []any{r.documents, r.ids, r.keys}
+	for _, texts := range r.columns {
+		parameters = append(parameters, texts)
+	}
+	var empty []string // keys of totals
+	statements := &pgx.Batch{}
+	if v.hasTotals() {
+		statements.Queue(v.addTotals, append(parameters[:len(parameters):len(parameters)], r.all)...).Query(func(result pgx.Rows) error {
+			empty, err = emptyTotals(result)
+			return err
+		})
+	}
+	if len(r.deleted) > 0 {
+		statements.Queue(v.remove, r.deleted)
+	}
+	if len(r.documents) > 0 {
+		statements.Queue(v.upsert, parameters...)
+	}
+	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
+		return fmt.Errorf("write %d documents to the view: %w", len(r.all), err)
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, v.removeTotals, empty); err != nil {
+		return fmt.Errorf("remove %d empty totals: %w", len(empty), err)
+	}
+	return nil
+}
+
+// emptyTotals reads the keys of groups without documents.
+func emptyTotals(result pgx.Rows) (empty []string, err error) {
+	var key string
+	var documents int64
+	_, err = pgx.ForEachRow(result, []any{&key, &documents}, func() error {
+		if documents == 0 {
+			empty = append(empty, key)
+		}
+		return nil
+	})
+	return empty, err
+}
+
+// rowsOf converts changes to rows. If the values of some documents do not fit, its error
+// gives these up.
+func (v *View) rowsOf(changes []trigger.Change) (*rows, error) {
+	r := &rows{columns: make([][]*string, len(v.Columns))}
+	var refused []error
+	for _, c := range changes {
+		document := [16]byte(once.DocumentOf(c))
+		r.all = append(r.all, document)
+		if c.Operation == trigger.Delete || c.Operation == trigger.Expire {
+			r.deleted = append(r.deleted, document)
+			continue
+		}
+		values, err := v.values(c)
+		if err != nil {
+			refused = append(refused, trigger.Skip(trigger.Failed(fmt.Errorf("document %q: %w", c.ID(), err), c)))
+			continue
+		}
+		r.documents, r.ids, r.keys = append(r.documents, document), append(r.ids, c.ID()), append(r.keys, string(c.PartitionKey()))
+		for i, value := range values {
+			r.columns[i] = append(r.columns[i], value)
+		}
+	}
+	return r, errors.Join(refused...)
+}
+
+func (v *View) values(c trigger.Change) ([]*string, error) {
+	if strings.ContainsRune(c.ID(), 0) {
+		return nil, fmt.Errorf("the id %w", errNUL)
+	}
+	values := make([]*string, len(v.Columns))
+	for i, column := range v.Columns {
+		value, err := column.value(c.Document)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil && len(*value) > maxGroup && slices.Contains(v.GroupBy, column.Name) {
+			return nil, fmt.Errorf("column %q: the value at %s %w", column.Name, column.Path, errTooLong)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Classes of errors and errors of PostgreSQL:
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+const (
+	dataException      = "22"
+	integrityViolation = "23"
+	undefinedTable     = "42P01"
+	undefinedColumn    = "42703"
+)
+
+// refusesValues reports whether PostgreSQL refuses the values of a row, for example
+// because of a constraint that the table has in addition.
+func refusesValues(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && (strings.HasPrefix(refusal.Code, dataException) || strings.HasPrefix(refusal.Code, integrityViolation))
+}
+
+// explain adds the statements that are missing to an error about missing tables.
+func (v *View) explain(err error) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && (refusal.Code == undefinedTable || refusal.Code == undefinedColumn) {
+		return fmt.Errorf("%w: %s\n%s", err, v.hint, v.DDL())
+	}
+	return err
+}

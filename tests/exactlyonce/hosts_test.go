@@ -1,0 +1,82 @@
+package exactlyonce
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// host is a sequence of processes with one owner name.
+type host struct {
+	t        *testing.T
+	name     string
+	binary   string
+	settings []string
+	log      *os.File
+	cmd      *exec.Cmd
+}
+
+func (h *host) start() {
+	h.t.Helper()
+	h.cmd = exec.Command(h.binary, "run")
+	h.cmd.Env = append([]string{"HOME=" + os.Getenv("HOME"), "HALLEY_OWNER=" + h.name}, h.settings...)
+	h.cmd.Dir = filepath.Dir(h.binary)
+	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
+	if err := h.cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// kill ends the process with -9.
+func (h *host) kill() {
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+}
+
+// stop ends the process in good order. If it ended by itself, the test fails.
+func (h *host) stop() {
+	h.t.Helper()
+	_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	if err := h.cmd.Wait(); err != nil {
+		h.t.Errorf("%s: %v; its log is %s", h.name, err, h.log.Name())
+	}
+}
+
+// fleet is the hosts of a run.
+type fleet struct {
+	hosts []*host
+	kills int
+}
+
+// killAtRandom kills a host every interval on average, and starts it again at once, until
+// ctx ends.
+func (f *fleet) killAtRandom(ctx context.Context, interval time.Duration) {
+	random := rand.New(rand.NewPCG(*seed, writers))
+	for {
+		waitUntil(ctx, time.Now().Add(time.Duration(random.Int64N(int64(2*interval)))))
+		if ctx.Err() != nil {
+			return
+		}
+		h := f.hosts[random.IntN(len(f.hosts))]
+		h.kill()
+		h.start()
+		f.kills++
+	}
+}
+
+func newHost(t *testing.T, dir, binary string, i int, settings []string) *host {
+	t.Helper()
+	name := fmt.Sprint("host-", i)
+	log, err := os.Create(filepath.Join(dir, name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return &host{t: t, name: name, binary: binary, settings: settings, log: log}
+}
