@@ -22,6 +22,10 @@ type Env struct {
 	// containers if its settings name no other database.
 	Database string
 
+	// ContainerName is the name of the monitored container, for handlers that tell
+	// others the origin of a change.
+	ContainerName string
+
 	// Probe, if it is not nil, takes what the command check tries for the handler: see
 	// [Env.OfferProbe].
 	Probe func(Probe)

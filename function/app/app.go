@@ -87,7 +87,7 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
 		return err
 	}
-	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName}, f.Own)
+	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName}, f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}

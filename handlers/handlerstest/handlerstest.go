@@ -57,5 +57,5 @@ func Start(t testing.TB, entry handlers.Entry, env handlers.Env) (handler trigge
 //
 //	err := w.Account().CreateContainer(triggertest.Database, "subscriptions", "/player", 1)
 func Env(w *triggertest.World) handlers.Env {
-	return handlers.Env{Container: w.Client().Container, Database: triggertest.Database}
+	return handlers.Env{Container: w.Client().Container, Database: triggertest.Database, ContainerName: triggertest.Container}
 }

@@ -1,0 +1,144 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// commandPool is a function that reads requests from its standard input and writes
+// answers to its standard output, one line each. It has up to a number of processes, which
+// the calls start. A process that fails is ended, and the next call starts another one
+// after a backoff.
+type commandPool struct {
+	program string
+	args    []string
+	timeout time.Duration
+	grace   time.Duration
+	log     *zap.Logger
+	places  chan *place // those without a call
+}
+
+// place is one process of a pool, and its history. The call that has taken it from the
+// pool owns it.
+type place struct {
+	process   *process // nil if none runs
+	failures  int      // in a row
+	notBefore time.Time
+}
+
+func newCommandPool(s Settings, log *zap.Logger) (*commandPool, error) {
+	words, err := splitCommand(s.Command)
+	if err != nil {
+		return nil, err
+	}
+	program, err := exec.LookPath(words[0])
+	if err != nil {
+		return nil, fmt.Errorf("COMMAND cannot be started: %w", err)
+	}
+	p := &commandPool{
+		program: program, args: words[1:],
+		timeout: time.Duration(s.RequestTimeout), grace: time.Duration(s.ExitGrace),
+		log: log, places: make(chan *place, s.Processes),
+	}
+	for range s.Processes {
+		p.places <- &place{}
+	}
+	return p, nil
+}
+
+// splitCommand returns the program and its arguments.
+func splitCommand(command string) ([]string, error) {
+	words := strings.Fields(command)
+	if strings.HasPrefix(strings.TrimSpace(command), "[") {
+		words = nil
+		if err := json.Unmarshal([]byte(command), &words); err != nil {
+			return nil, errors.New(`COMMAND is not a JSON array of strings; write for example ["python3", "orders.py"]`)
+		}
+	}
+	if len(words) == 0 || words[0] == "" {
+		return nil, errors.New("COMMAND has no program; write for example python3 orders.py")
+	}
+	return words, nil
+}
+
+// String is the program without its arguments, which may hold secrets.
+func (p *commandPool) String() string { return p.program }
+
+func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
+	var at *place
+	select {
+	case at = <-p.places:
+		defer func() { p.places <- at }()
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("wait for a process: %w", context.Cause(ctx))
+	}
+	if err := p.start(ctx, at); err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := answerWithin(ctx, p.timeout)
+	defer cancel()
+	a, err := at.process.call(ctx, c)
+	if err != nil {
+		at.process.kill()
+		<-at.process.exited
+		at.fail()
+		return answer{}, err
+	}
+	at.failures = 0
+	return a, nil
+}
+
+// Bounds of the backoff between two starts.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
+)
+
+// fail notes that the process is gone.
+func (at *place) fail() {
+	at.process = nil
+	at.notBefore = time.Now().Add(min(minBackoff<<min(at.failures, 10), maxBackoff))
+	at.failures++
+}
+
+// start makes sure that a process runs. One that has exited between two calls is replaced.
+func (p *commandPool) start(ctx context.Context, at *place) error {
+	if at.process != nil && at.process.hasExited() {
+		p.log.Warn("command exited without a call", zap.String("program", p.program), zap.Error(at.process.exit()))
+		at.fail()
+	}
+	if at.process != nil {
+		return nil
+	}
+	if err := sleep(ctx, time.Until(at.notBefore)); err != nil {
+		return fmt.Errorf("start it again: %w", err)
+	}
+	started, err := startProcess(p.program, p.args, p.log)
+	if err != nil {
+		at.fail()
+		return fmt.Errorf("start it: %w", err)
+	}
+	at.process = started
+	return nil
+}
+
+// close ends all processes in good order.
+func (p *commandPool) close() error {
+	var ends sync.WaitGroup
+	for range cap(p.places) {
+		at := <-p.places
+		if at.process != nil {
+			ends.Go(func() { at.process.end(p.grace) })
+		}
+	}
+	ends.Wait()
+	return nil
+}

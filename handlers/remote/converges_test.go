@@ -1,0 +1,79 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"halley/handlers/handlerstest"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/triggertest"
+)
+
+// scenario is one in which the function ends up with the documents of the container.
+// open starts the function, and returns its URL when the run is over.
+func scenario(function trigger.Function, open func(t testing.TB) (url func() string)) triggertest.Scenario {
+	return triggertest.Scenario{
+		PartitionKey: "/customer",
+		Function:     function,
+		Document: func(random *rand.Rand, id, customer string) any {
+			return map[string]any{"id": id, "customer": customer, "total": random.IntN(1000)}
+		},
+		Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
+			url := open(t)
+			return triggertest.Sink{
+				Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry, handlerstest.Env(w)) },
+				State: func() any { return lines(stateAt(t, url())) },
+			}
+		},
+		Want: func(documents []json.RawMessage) any {
+			decoded := make([]map[string]any, len(documents))
+			for i, d := range documents {
+				_ = json.Unmarshal(d, &decoded[i]) // from the account
+			}
+			return lines(decoded)
+		},
+		Seeds: 6,
+	}
+}
+
+// lines are documents without the properties that the service sets, in order.
+func lines(documents []map[string]any) []string {
+	all := []string{}
+	for _, d := range documents {
+		var properties []string
+		for name, value := range d {
+			if !strings.HasPrefix(name, "_") {
+				properties = append(properties, fmt.Sprint(name, "=", value))
+			}
+		}
+		slices.Sort(properties)
+		all = append(all, strings.Join(properties, " "))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestFunctionConverges(t *testing.T) {
+	softDeletes := trigger.Function{SoftDeleteProperty: "deleted"}
+	allVersions := trigger.Function{ChangeFeedMode: cosmos.AllVersions}
+	serve := func(l language) func(t testing.TB) func() string {
+		return func(t testing.TB) func() string {
+			url := l.serve(t, filepath.Join(t.TempDir(), "state"))
+			return func() string { return url }
+		}
+	}
+	command := func(t testing.TB) func() string {
+		state := filepath.Join(t.TempDir(), "state")
+		python.setCommand(t, state)
+		return func() string { return python.serve(t, state) } // reads the same file
+	}
+	t.Run("Node.js over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(softDeletes, serve(node))) })
+	t.Run("Python over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, serve(python))) })
+	t.Run("Python as command", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, command)) })
+}

@@ -1,0 +1,249 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"halley/handlers"
+	"halley/trigger"
+)
+
+// URL is the setting of the function's endpoint. When it is printed, users, passwords and
+// parameters are left out, because parameters may be keys.
+type URL string
+
+const redacted = "[redacted]"
+
+// String is the URL without user, password, parameters and fragment.
+func (u URL) String() string {
+	if u == "" {
+		return ""
+	}
+	parsed, err := url.Parse(string(u))
+	if err != nil || parsed.Host == "" || strings.Contains(parsed.Path, "@") {
+		return redacted // perhaps a password that is not percent-encoded
+	}
+	shown := parsed.Scheme + "://"
+	if parsed.User != nil {
+		shown += redacted + "@"
+	}
+	shown += parsed.Host + parsed.EscapedPath()
+	if parsed.RawQuery != "" {
+		shown += "?" + redacted
+	}
+	return shown
+}
+
+// Format implements [fmt.Formatter].
+func (u URL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// check returns an error without any part of the URL that may be a secret.
+func (u URL) check(plainHTTP bool) error {
+	parsed, err := url.Parse(string(u))
+	switch {
+	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
+		return fmt.Errorf("URL is %v, which is not the URL of a function; write for example http://127.0.0.1:8080/changes", u)
+	case parsed.User != nil:
+		return errors.New("URL holds a user; remove it, and set TOKEN")
+	case parsed.Scheme == "http" && !plainHTTP && !isLoopback(parsed.Hostname()):
+		return fmt.Errorf("URL is %v: documents would be sent in clear text; write https://, or set PLAIN_HTTP=true", u)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// endpoint is a function over HTTP.
+type endpoint struct {
+	client  *http.Client
+	url     URL
+	token   handlers.Secret
+	timeout time.Duration
+
+	mutex     sync.Mutex
+	notBefore time.Time // the function wants no call until then; mutex guards it
+}
+
+// dialTime is for one connection; a call has its own timeout.
+const dialTime = 10 * time.Second
+
+func newEndpoint(s Settings) (*endpoint, error) {
+	if err := s.URL.check(bool(s.PlainHTTP)); err != nil {
+		return nil, err
+	}
+	return &endpoint{url: s.URL, token: s.Token, timeout: time.Duration(s.RequestTimeout), client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: dialTime}).DialContext,
+			TLSHandshakeTimeout:    dialTime,
+			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+		},
+	}}, nil
+}
+
+func (e *endpoint) String() string { return e.url.String() }
+
+func (e *endpoint) close() error {
+	e.client.CloseIdleConnections()
+	return nil
+}
+
+// maxAnswer is more than the verdicts on any batch.
+const maxAnswer = 4 << 20
+
+// versionHeader tells a server the version of the protocol before it reads the body.
+const versionHeader = "Halley-Protocol"
+
+func (e *endpoint) call(ctx context.Context, c call) (answer, error) {
+	if err := e.wait(ctx); err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := answerWithin(ctx, e.timeout)
+	defer cancel()
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, string(e.url), bytes.NewReader(c.text))
+	if err != nil {
+		return answer{}, withoutURL(err)
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Accept", "application/json")
+	post.Header.Set(versionHeader, strconv.Itoa(protocolVersion))
+	if e.token != "" {
+		post.Header.Set("Authorization", "Bearer "+e.token.Reveal())
+	}
+	response, err := e.client.Do(post)
+	if err != nil {
+		return answer{}, explain(ctx, withoutURL(err))
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNoContent {
+		text, err := readAnswer(response.Body)
+		if err != nil {
+			return answer{}, explain(ctx, err)
+		}
+		return decodeAnswer(c.number, text)
+	}
+	return answer{}, e.refused(response, c.changes)
+}
+
+func readAnswer(body io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if len(text) > maxAnswer {
+		return nil, malformed("it has more than %d bytes", maxAnswer)
+	}
+	return text, nil
+}
+
+// explain returns err, or why the context has ended.
+func explain(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// unusable are the statuses of a batch that can never work.
+var unusable = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
+
+// refused returns the error of an answer with another status than 200 and 204.
+func (e *endpoint) refused(response *http.Response, changes int) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxShown)) // the part that has arrived is enough
+	status := response.StatusCode
+	err := fmt.Errorf("status %d %s", status, http.StatusText(status))
+	if pause := retryAfter(response.Header); pause > 0 && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+		err = fmt.Errorf("%w, retry after %v", err, pause)
+		e.pause(pause)
+	}
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(text), "�")); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	if status/100 == 2 || status/100 == 3 {
+		err = fmt.Errorf("%w; answer 200 or 204 when the changes are handled, redirects are not followed", err)
+	}
+	if slices.Contains(unusable, status) && changes == 1 {
+		return trigger.Skip(err)
+	}
+	return err
+}
+
+// maxPause is the longest time that the function may ask for.
+const maxPause = 5 * time.Minute
+
+// retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return min(time.Duration(max(seconds, 0)), maxPause/time.Second) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(time.Until(at), 0), maxPause).Round(time.Millisecond)
+	}
+	return 0
+}
+
+func (e *endpoint) pause(d time.Duration) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if until := time.Now().Add(d); until.After(e.notBefore) {
+		e.notBefore = until
+	}
+}
+
+// wait returns when a pause is over, at once with an error if that is after the deadline.
+func (e *endpoint) wait(ctx context.Context) error {
+	e.mutex.Lock()
+	pause := time.Until(e.notBefore)
+	e.mutex.Unlock()
+	return sleep(ctx, pause)
+}
+
+// sleep returns after d, or at once with an error if the context ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return fmt.Errorf("paused for %v, longer than this call may take", d.Round(time.Millisecond))
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// withoutURL removes the URL from a client's error: its parameters may be keys.
+func withoutURL(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}

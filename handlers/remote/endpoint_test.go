@@ -1,0 +1,123 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/triggertest"
+)
+
+func TestStatuses(t *testing.T) {
+	tests := []struct {
+		status  string
+		changes int
+		givenUp bool
+		err     string
+	}{
+		{"400", 1, true, "status 400 Bad Request"},
+		{"413", 1, true, "status 413"},
+		{"422", 1, true, "status 422"},
+		{"422", 2, false, "status 422"},
+		{"401", 1, false, "status 401 Unauthorized"},
+		{"404", 1, false, "status 404"},
+		{"500", 1, false, "status 500 Internal Server Error"},
+		{"202", 1, false, "answer 200 or 204 when the changes are handled"},
+		{"302", 1, false, "redirects are not followed"},
+	}
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			l.serve(t, filepath.Join(t.TempDir(), "state"))
+			handle := opened(t)
+			for _, test := range tests {
+				changes := append(changesOf(test.changes-1), document("1", "fault", test.status))
+				changes[0], changes[len(changes)-1] = changes[len(changes)-1], changes[0]
+				v := triggertest.Deliver(t, handle, changes...)
+				if len(v.Failed) != test.changes || v.GivenUp != test.givenUp || !strings.Contains(fmt.Sprint(v.Err), test.err) {
+					t.Errorf("status %s: %v", test.status, v)
+				}
+			}
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			l.serve(t, filepath.Join(t.TempDir(), "state"))
+			handle := opened(t)
+			for _, status := range []string{"429", "503"} {
+				v := triggertest.Deliver(t, handle, document("1", "fault", status))
+				if len(v.Failed) != 1 || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), "retry after 1s") {
+					t.Errorf("status %s: %v", status, v)
+				}
+				began := time.Now()
+				if v := triggertest.Deliver(t, handle, document("1", "do", "")); v.Err != nil {
+					t.Error(v)
+				}
+				if waited := time.Since(began); waited < 800*time.Millisecond {
+					t.Errorf("the next call is made after %v", waited)
+				}
+			}
+		})
+	}
+}
+
+// serve has a server in Go for the handler.
+func serve(t testing.TB, answer http.HandlerFunc) {
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	t.Setenv("HALLEY_REMOTE_URL", server.URL+"/changes?code=hunter2")
+}
+
+func TestHeaders(t *testing.T) {
+	t.Setenv("HALLEY_REMOTE_TOKEN", "hunter2")
+	serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got := fmt.Sprint(r.Method, " ", r.URL, " ", r.Header["Content-Type"], r.Header["Halley-Protocol"], r.Header["Authorization"])
+		if want := "POST /changes?code=hunter2 [application/json] [1] [Bearer hunter2]"; got != want {
+			t.Errorf("request is %s, want %s", got, want)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	if v := triggertest.Deliver(t, opened(t), document("1", "do", "")); v.Err != nil {
+		t.Error(v)
+	}
+}
+
+// A pause that is longer than the call may take does not keep it.
+func TestLongPauseEndsTheCall(t *testing.T) {
+	calls := 0
+	serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls++
+		w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	handle := opened(t)
+	for range 2 {
+		call := triggertest.Call{}
+		ctx, cancel := contextWithin(t, 10*time.Second)
+		call.Context = ctx
+		if v := call.Deliver(t, handle, document("1", "do", "")); len(v.Failed) != 1 || strings.Contains(fmt.Sprint(v.Err), "hunter2") {
+			t.Errorf("verdict: %v", v)
+		}
+		cancel()
+	}
+	if calls != 1 {
+		t.Errorf("%d calls are made in the pause", calls)
+	}
+}
+
+func TestLongAnswer(t *testing.T) {
+	serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat(" ", maxAnswer+1)) // the handler may hang up
+	})
+	v := triggertest.Deliver(t, opened(t), document("1", "do", ""))
+	if len(v.Failed) != 1 || !strings.Contains(fmt.Sprint(v.Err), "malformed: it has more than") {
+		t.Errorf("verdict: %v", v)
+	}
+}

@@ -1,0 +1,111 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/triggertest"
+)
+
+func TestRequest(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	b := trigger.NewBatch(triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1","total":1}`, "ada"), triggertest.Delete("2", "ada", 7))
+	b.Function, b.Range, b.Epoch, b.Attempt = "remote", cosmos.Range{ID: "3"}, 7, 2
+	b.Changes[0].LSN, b.Changes[0].Time, b.Changes[1].LSN, b.Changes[1].Time = 42, at, 43, at
+	c, err := newCall(5, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.text
+	if strings.Count(string(text), "\n") != 1 || !strings.HasSuffix(string(text), "\n") {
+		t.Errorf("the request is not one line: %q", text)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"version": 1.0, "call": 5.0, "function": "remote", "range": "3", "epoch": 7.0, "attempt": 2.0,
+		"changes": []any{
+			map[string]any{
+				"index": 0.0, "id": "1", "partitionKey": []any{"ada"}, "operation": "replace", "lsn": 42.0, "time": "2026-03-04T05:06:07Z",
+				"document": map[string]any{"id": "1", "total": 2.0}, "previous": map[string]any{"id": "1", "total": 1.0},
+			},
+			map[string]any{
+				"index": 1.0, "id": "2", "partitionKey": []any{"ada", 7.0}, "operation": "delete", "lsn": 43.0, "time": "2026-03-04T05:06:07Z",
+				"document": nil, "previous": nil,
+			},
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	b := trigger.NewBatch(triggertest.Upsert(`{"id":"a"}`, "x"), triggertest.Upsert(`{"id":"b"}`, "x"), triggertest.Upsert(`{"id":"b"}`, "y"))
+	tests := []struct {
+		answer  string
+		failed  string // ids
+		givenUp bool
+		err     string
+	}{
+		{"", "", false, ""},
+		{" \n", "", false, ""},
+		{"{}", "", false, ""},
+		{"null", "", false, ""},
+		{`{"results":[]}`, "", false, ""},
+		{`{"call":5}`, "", false, ""},
+		{`{"call":4}`, "a b b", false, "malformed: it is for call 4, and this is call 5"},
+		{`{"results":[{"index":0,"status":"ok"},{"index":2,"status":"retry","error":"later"}]}`, "b", false, `the function failed on document "b": later`},
+		{`{"results":[{"id":"a","status":"skip","error":"no total"}]}`, "a", true, "no total"},
+		{`{"batchItemFailures":[{"itemIdentifier":"a"}]}`, "a", false, "in batchItemFailures"},
+		{`{"batchItemFailures":[]}`, "", false, ""},
+		{`{"error":"database is down"}`, "a b b", false, "the function failed: database is down"},
+
+		{`{"result":[]}`, "a b b", false, `malformed: json: unknown field "result"`},
+		{`OK`, "a b b", false, "malformed: invalid character 'O'"},
+		{`[]`, "a b b", false, "malformed: json: cannot unmarshal array"},
+		{`{} {}`, "a b b", false, "malformed: more than one JSON value"},
+		{`{"results":[{"index":0,"status":"done"}]}`, "a b b", false, `malformed: result 0 has status "done", not ok, retry or skip`},
+		{`{"results":[{"index":0}]}`, "a b b", false, `result 0 has status ""`},
+		{`{"results":[{"index":3,"status":"retry"}]}`, "a b b", false, "result 0 has index 3, and the batch has 3 changes"},
+		{`{"results":[{"index":-1,"status":"retry"}]}`, "a b b", false, "has index -1"},
+		{`{"results":[{"status":"retry"}]}`, "a b b", false, "result 0 names no change: send its index or its id"},
+		{`{"results":[{"index":0,"id":"a","status":"retry"}]}`, "a b b", false, "by index and by id"},
+		{`{"results":[{"id":"c","status":"retry"}]}`, "a b b", false, `has id "c", and no change of the batch has it`},
+		{`{"results":[{"id":"b","status":"retry"}]}`, "a b b", false, `has id "b", and changes 1 and 2 have it: send the index`},
+		{`{"results":[{"index":0,"status":"ok"},{"id":"a","status":"retry"}]}`, "a b b", false, "result 1 is the second one for change 0"},
+		{`{"batchItemFailures":[{"itemIdentifier":""}]}`, "a b b", false, "names no change"},
+		{`{"results":[{"index":0,"status":"skip"},{"index":9,"status":"skip"}]}`, "a b b", false, "malformed"},
+		{strings.Repeat("x", 10_000), "a b b", false, "malformed"},
+	}
+	for _, test := range tests {
+		t.Run(shorten(test.answer), func(t *testing.T) {
+			a, err := decodeAnswer(5, []byte(test.answer))
+			if err == nil {
+				err = judge(b, a)
+			}
+			v := b.Judge(err)
+			if ids(v.Failed) != test.failed || v.GivenUp != test.givenUp {
+				t.Errorf("verdict: %v", v)
+			}
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error is %v, want %s", err, test.err)
+			}
+			if err != nil && len(err.Error()) > 3*maxShown {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+			if strings.Contains(test.err, "malformed") && !errors.Is(err, errMalformed) {
+				t.Errorf("%v is not errMalformed", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,18 @@
+package kafka
+
+import (
+	"os"
+	"testing"
+
+	"halley/handlers/stream/streamtest"
+)
+
+// BenchmarkHandler publishes to the real broker, or to the embedded one if there is none.
+func BenchmarkHandler(b *testing.B) {
+	brokers := os.Getenv("HALLEY_TEST_KAFKA")
+	if brokers == "" {
+		brokers = embedded(b)
+	}
+	createTopic(b, brokers, nil)
+	streamtest.Bench(b, opened(b))
+}

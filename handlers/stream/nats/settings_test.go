@@ -1,0 +1,132 @@
+package nats
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"halley/handlers"
+	"halley/handlers/stream"
+	"halley/trigger/triggertest"
+)
+
+func newEncoder() stream.Encoder {
+	return stream.Encoder{Database: environment.Database, Container: environment.ContainerName}
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+func TestPasswordsAreNotPrinted(t *testing.T) {
+	for name, test := range map[string]struct {
+		url  URL
+		show string
+	}{
+		"password":              {"tls://me:hunter2@nats.example:4222", "tls://[redacted]@nats.example:4222"},
+		"token":                 {"nats://hunter2@a:4222, nats://hunter2@b:4222", "nats://[redacted]@a:4222,nats://[redacted]@b:4222"},
+		"password with a slash": {"nats://me:hunter2/x@nats", "[redacted]"},
+		"password with a hash":  {"nats://me:1#hunter2@nats", "[redacted]"},
+		"password with a comma": {"nats://me:a,hunter2@nats", "[redacted]"},
+		"query":                 {"nats://a?hunter2", "[redacted]"},
+		"not a URL":             {"hunter2", "[redacted]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			encoded, err := json.Marshal(struct{ URL URL }{test.url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings := Settings{URL: test.url, Token: "hunter2"}
+			got := fmt.Sprintf("%v %+v %#v %s %q %x %d %s %+v", test.url, test.url, test.url, test.url, test.url, test.url, test.url, encoded, settings)
+			if strings.Contains(got, "hunter2") || strings.Contains(got, fmt.Sprintf("%x", "hunter2")) {
+				t.Errorf("printed: %s", got)
+			}
+			if !strings.Contains(got, test.show) {
+				t.Errorf("the rest is not shown: %s", got)
+			}
+		})
+	}
+	if got := fmt.Sprint(URL("")); got != "" {
+		t.Errorf("an empty one prints as %q", got)
+	}
+}
+
+func TestBadSettingsNameTheFix(t *testing.T) {
+	good := Settings{URL: "nats://127.0.0.1:1", Subject: "halley", UpsertOp: "r", PublishTimeout: handlers.Interval(time.Second)}
+	noSeed := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(noSeed, []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		change func(s *Settings)
+		want   string
+	}{
+		{"no URL", func(s *Settings) { s.URL = "" }, "setting HALLEY_NATS_URL is empty; set it to a URL such as nats://"},
+		{"not NATS", func(s *Settings) { s.URL = "http://me:hunter2@nats" }, "setting HALLEY_NATS_URL has http://[redacted]@nats, which is not the URL of a NATS server"},
+		{"password with a slash", func(s *Settings) { s.URL = "nats://me:hunter2/@nats" }, "percent-encode the password"},
+		{"placeholder", func(s *Settings) { s.Subject = "halley.{id}" }, "setting HALLEY_NATS_SUBJECT has {id}, which stands for nothing; write a subject"},
+		{"wildcard", func(s *Settings) { s.Subject = "halley.>" }, "SUBJECT has a space or a wildcard"},
+		{"empty token", func(s *Settings) { s.Subject = "halley..a" }, "SUBJECT has an empty token"},
+		{"long", func(s *Settings) { s.Subject = strings.Repeat("x", 3000) }, "SUBJECT has 3000 bytes, more than 2048"},
+		{"op", func(s *Settings) { s.UpsertOp = "x" }, `setting HALLEY_NATS_UPSERT_OP is "x"; set r`},
+		{"timeout", func(s *Settings) { s.PublishTimeout = 0 }, "PUBLISH_TIMEOUT is 0s; set 1ms or more"},
+		{"two logins", func(s *Settings) { s.Token, s.NkeyFile = "hunter2", noSeed }, "NKEY_FILE and TOKEN are set; set one of them"},
+		{"no seed", func(s *Settings) { s.NkeyFile = noSeed }, "setting HALLEY_NATS_NKEY_FILE has no NKey seed of a user"},
+		{"no credentials", func(s *Settings) { s.CredentialsFile = noSeed + "x" }, "CREDENTIALS_FILE cannot be read"},
+		{"half a pair", func(s *Settings) { s.CertFile = noSeed }, "CERT_FILE and KEY_FILE belong together"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := good
+			test.change(&s)
+			_, _, err := Open(t.Context(), handlers.Env{Prefix: "HALLEY_NATS_"}, s)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error is %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNKey(t *testing.T) {
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := user.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "user.nk")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
+	setURL(t, s.ClientURL())
+	t.Setenv("HALLEY_NATS_NKEY_FILE", file)
+	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); !strings.Contains(fmt.Sprint(v.Err), "no stream") {
+		t.Errorf("the login failed: %v", v)
+	}
+}
