@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
@@ -17,6 +18,11 @@ type Env struct {
 	// container must exist when the handler first uses it; Container itself does
 	// no I/O. The function is not nil.
 	Container func(database, container string) *cosmos.Container
+
+	// Account returns a client of another account, by the name of its connection: it is
+	// resolved as HALLEY_CONNECTION is. Account does no I/O, and only Open may call it.
+	// It is nil if the handler is opened outside of an app.
+	Account func(connection string) (*cosmos.Client, error)
 
 	// Database is the monitored container's. A handler uses it for its own
 	// containers if its settings name no other database.
@@ -34,6 +40,19 @@ type Env struct {
 	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
 	// settings themselves are already read.
 	Prefix string
+}
+
+// Inspect gives a command of a handler access to one function of its app, by the
+// function's name. It reads the settings, makes no host, and opens no handler. The
+// Inspect of an app is the method of its Options; errors name the setting to change.
+type Inspect func(ctx context.Context, function string) (Inspection, error)
+
+// Inspection is a function as a command of its handler sees it.
+type Inspection struct {
+	Env      Env
+	Settings any               // a pointer to the handler's Settings struct
+	Function trigger.Function  // without Handler and DeadLetters
+	Leases   *cosmos.Container // its lease container
 }
 
 // Probe tries one thing that a handler needs, such as a connection to its sink. It

@@ -87,7 +87,7 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
 		return err
 	}
-	handler, closer, err := f.Open(ctx, handlers.Env{Logger: a.log, Container: at.monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName}, f.Own)
+	handler, closer, err := f.Open(ctx, a.accounts.env(f, at.monitored, a.log), f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
@@ -277,6 +277,14 @@ func (a accounts) open(f functionSettings) (at containers, err error) {
 		monitored: monitored.Container(f.DatabaseName, f.ContainerName),
 		leases:    leases.Container(f.LeaseDatabaseName, f.LeaseContainerName),
 	}, nil
+}
+
+// env is the environment of a function's handler.
+func (a accounts) env(f functionSettings, monitored *cosmos.Container, log *zap.Logger) handlers.Env {
+	return handlers.Env{
+		Logger: log, Container: monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName,
+		Account: func(name string) (*cosmos.Client, error) { return a.client(f, connectionName(name)) },
+	}
 }
 
 // accounts shares the clients of an app, by connection and regions. The zero

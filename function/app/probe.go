@@ -58,7 +58,8 @@ func (p *probe) connect(context.Context) (err error) {
 
 // handler opens the function's handler, which tries its own settings.
 func (p *probe) handler(ctx context.Context) error {
-	env := handlers.Env{Container: p.client.Container, Database: p.f.DatabaseName, ContainerName: p.f.ContainerName, Probe: func(t handlers.Probe) { p.offered = append(p.offered, t) }}
+	env := accounts{retry: probing}.env(p.f, p.container(), nil)
+	env.Probe = func(t handlers.Probe) { p.offered = append(p.offered, t) }
 	_, closer, err := p.f.Open(ctx, env, p.f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)

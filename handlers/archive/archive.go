@@ -1,0 +1,202 @@
+// Package archive keeps every change of a container in Azure Blob Storage, or in a
+// directory: as Parquet or as JSON lines, in partitions of time as Spark, Hadoop and
+// DuckDB read them (dt=2026-11-22/hour=12/).
+//
+// The one rule of idempotency is: a blob is created, never changed, and its name is that
+// of its range, its positions and its changes; a reader counts a change once by its
+// column change. If a batch is redelivered with the same changes, its blob exists, and
+// the call succeeds. If the batch was cut differently, some changes are in two blobs, as
+// equal rows of the same partition of time: the partition follows from the time of the
+// change, not from the time of the call. [Read] leaves out the second one, and so does
+//
+//	SELECT DISTINCT ON (change) * FROM read_parquet('archive/*/*/*.parquet')
+//
+// It is not possible to cut batches at fixed positions instead: in latest-version mode a
+// document that is written again leaves its old position, so that the same positions
+// have other changes in a redelivery.
+//
+// # Deletes
+//
+// A delete is a row with the operation delete or expire. In all-versions mode it has no
+// document; a soft-deleted document is kept with its mark. Latest-version mode shows
+// neither deletes nor versions that were replaced before they were read.
+//
+// # Order and failures
+//
+// Rows have the LSN and the time of their version. Blobs of a range are written in the
+// order of the feed, but changes that were redelivered may come in a later blob. A call
+// writes one blob for each partition of time in its batch. If the store fails, the call
+// fails and is repeated; the blobs that exist are not written again. No change is given
+// up.
+//
+// # Size of blobs
+//
+// A call writes what its batch has, so batches should be large; the documentation page
+// proposes settings.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"golang.org/x/sync/errgroup"
+
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/redact"
+)
+
+// Settings of the handler, read with the prefix HALLEY_ARCHIVE_.
+type Settings struct {
+	BlobContainer    string          `split_words:"true" desc:"blob container of the archive; it is created if it does not exist"`
+	ConnectionString handlers.Secret `split_words:"true" desc:"connection string of its storage account"`
+	AccountURL       string          `split_words:"true" desc:"instead: https://ACCOUNT.blob.core.windows.net, used with the Entra ID identity of the machine"`
+	Directory        string          `desc:"instead of a blob container: a directory, which is created"`
+	Prefix           string          `default:"archive/" desc:"begins the name of every blob; each function has its own"`
+	Format           Format          `default:"parquet" desc:"parquet, or jsonl: JSON lines with gzip"`
+	Partition        Partition       `default:"hour" desc:"hour, or day for containers with few changes"`
+	Columns          Columns         `desc:"further columns, for values inside of the documents: total:double=/order/total,country:string=/country"`
+}
+
+// validate returns an error that begins with the name of the setting.
+func (s Settings) validate() error {
+	switch {
+	case s.Directory == "" && s.BlobContainer == "":
+		return errors.New("BLOB_CONTAINER is empty; name the blob container of the archive, or a directory in DIRECTORY")
+	case s.Directory != "" && s.BlobContainer+s.AccountURL+s.ConnectionString.Reveal() != "":
+		return errors.New("DIRECTORY is set next to BLOB_CONTAINER, CONNECTION_STRING or ACCOUNT_URL; keep one of them")
+	case s.BlobContainer != "" && (s.ConnectionString == "") == (s.AccountURL == ""):
+		return errors.New("CONNECTION_STRING or ACCOUNT_URL must be set, and not both")
+	case s.AccountURL != "" && (!strings.HasPrefix(s.AccountURL, "https://") || strings.ContainsAny(s.AccountURL, "?@#")):
+		return errors.New("ACCOUNT_URL is not a URL such as https://ACCOUNT.blob.core.windows.net, without a signature")
+	case s.Format != Parquet && s.Format != JSONLines:
+		return fmt.Errorf("FORMAT is %q; write %s or %s", s.Format, Parquet, JSONLines)
+	case s.Partition != Hourly && s.Partition != Daily:
+		return fmt.Errorf("PARTITION is %q; write %s or %s", s.Partition, Hourly, Daily)
+	case s.Prefix != "" && !strings.HasSuffix(s.Prefix, "/") || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, ".."):
+		return fmt.Errorf("PREFIX is %q; write a path such as archive/orders/, with a slash at its end alone", s.Prefix)
+	}
+	return nil
+}
+
+// store opens the store of the settings, without I/O.
+func (s Settings) store() (Store, error) {
+	if s.Directory != "" {
+		return Directory(s.Directory), nil
+	}
+	if s.AccountURL != "" {
+		identity, err := azidentity.NewDefaultAzureCredential(nil)
+		if err != nil {
+			return nil, fmt.Errorf("ACCOUNT_URL: %w", err)
+		}
+		c, err := container.NewClient(strings.TrimSuffix(s.AccountURL, "/")+"/"+s.BlobContainer, identity, nil)
+		if err != nil {
+			return nil, fmt.Errorf("ACCOUNT_URL: %w", redact.Error(err))
+		}
+		return NewBlobs(c), nil
+	}
+	c, err := container.NewClientFromConnectionString(s.ConnectionString.Reveal(), s.BlobContainer, nil)
+	if err != nil {
+		// The error may hold a part of the key.
+		return nil, errors.New("CONNECTION_STRING is not a connection string of a storage account; copy it from the account's access keys")
+	}
+	return NewBlobs(c), nil
+}
+
+// Open returns the handler. It does not connect.
+func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
+	err := s.validate()
+	var store Store
+	if err == nil {
+		store, err = s.store()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
+	}
+	env.OfferProbe(probe(env.Prefix, s, store))
+	a := New(store, &Options{Prefix: s.Prefix, Format: s.Format, Partition: s.Partition, Columns: s.Columns})
+	return a.Handle, nil, nil
+}
+
+// probe tries whether the store can be reached.
+func probe(prefix string, s Settings, store Store) handlers.Probe {
+	blobs, ok := store.(*Blobs)
+	if !ok {
+		return handlers.Probe{What: "directory of the archive", Try: func(context.Context) error {
+			info, err := os.Stat(s.Directory)
+			if errors.Is(err, os.ErrNotExist) || err == nil && info.IsDir() {
+				return nil // it is created with the first blob
+			}
+			return fmt.Errorf("%s is not a directory: correct %sDIRECTORY", s.Directory, prefix)
+		}}
+	}
+	return handlers.Probe{What: "blob container " + s.BlobContainer, Try: func(ctx context.Context) error {
+		if err := blobs.reach(ctx); err != nil {
+			return fmt.Errorf("%w: check the account, its firewall and the role Storage Blob Data Contributor, or correct %sBLOB_CONTAINER", err, prefix)
+		}
+		return nil
+	}}
+}
+
+// Options are the options of [New]. The zero value of a field means its default.
+type Options struct {
+	Prefix    string    // begins all names: none
+	Format    Format    // Parquet
+	Partition Partition // Hourly
+	Columns   Columns   // none
+}
+
+// Archive writes changes to a store. It is safe for concurrent use.
+type Archive struct {
+	store   Store
+	options Options
+}
+
+// New returns an archive in a store. opts may be nil.
+func New(store Store, opts *Options) *Archive {
+	a := &Archive{store: store}
+	if opts != nil {
+		a.options = *opts
+	}
+	if a.options.Format == "" {
+		a.options.Format = Parquet
+	}
+	if a.options.Partition == "" {
+		a.options.Partition = Hourly
+	}
+	return a
+}
+
+// parallel is the number of blobs of one call that are written at a time.
+const parallel = 4
+
+// Handle is the handler: it writes the changes of a batch, one blob for each partition of
+// time.
+func (a *Archive) Handle(ctx context.Context, b trigger.Batch) error {
+	records := make([]Record, len(b.Changes))
+	for i, c := range b.Changes {
+		records[i] = newRecord(c)
+	}
+	writing, ctx := errgroup.WithContext(ctx)
+	writing.SetLimit(parallel)
+	for _, p := range a.options.Partition.parts(b.Range.ID, records) {
+		writing.Go(func() error { return a.write(ctx, p) })
+	}
+	return writing.Wait()
+}
+
+// write creates the blob of a part. If it exists, it has the same changes.
+func (a *Archive) write(ctx context.Context, p part) error {
+	format := a.options.Format
+	body, err := format.encode(p.records, a.options.Columns)
+	if err != nil {
+		return err
+	}
+	_, err = a.store.Create(ctx, a.options.Prefix+p.blobName(format.extension()), body, format.contentType())
+	return err
+}
