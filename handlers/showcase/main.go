@@ -45,7 +45,6 @@ func show(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, r := range chosen {
 		o.Handlers = append(o.Handlers, r.entry)
 		s.rows = append(s.rows, r)
-		o.Commands = append(o.Commands, r.commands...)
 	}
 	code := o.Run(ctx, args)
 	if slices.Contains(args, "--json") {

@@ -11,7 +11,7 @@ import (
 func cleanEnv(t *testing.T) {
 	t.Helper()
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "HALLEY_") && !strings.HasPrefix(name, "HALLEY_TEST_") {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "HALLEY_") {
 			t.Setenv(name, "") // restores it afterwards
 			os.Unsetenv(name)
 		}
@@ -23,9 +23,13 @@ func cleanEnv(t *testing.T) {
 func TestEachHandler(t *testing.T) {
 	for _, r := range rows() {
 		t.Run(r.entry.Name, func(t *testing.T) {
+			server := os.Getenv(testServers[r.needs])
 			cleanEnv(t)
+			if r.needs != "" && server == "" {
+				t.Skipf("%s is not set: no server for handler %s", testServers[r.needs], r.entry.Name)
+			}
 			if r.needs != "" {
-				useTestServer(t, r)
+				t.Setenv(r.needs, server)
 			}
 			out := run(t, 0, "dev", "--handlers", r.entry.Name, "--for", "2s", "--rate", "150", "--hosts", "2", "--split-after", "600ms")
 			if !strings.Contains(out, "every change was handled\n"+r.entry.Name+": ") {
@@ -38,15 +42,6 @@ func TestEachHandler(t *testing.T) {
 // testServers are the variables with the servers of tests, by the setting that they fill.
 var testServers = map[string]string{
 	"HALLEY_VIEW_POSTGRES_URL": "HALLEY_TEST_POSTGRES_URL",
-}
-
-func useTestServer(t *testing.T, r row) {
-	t.Helper()
-	variable := testServers[r.needs]
-	if os.Getenv(variable) == "" {
-		t.Skipf("%s is not set: no server for handler %s", variable, r.entry.Name)
-	}
-	t.Setenv(r.needs, os.Getenv(variable))
 }
 
 func run(t *testing.T, want int, args ...string) string {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/spf13/cobra"
 
 	"halley/function/app"
 	"halley/handlers"
@@ -23,10 +22,9 @@ import (
 
 // row is one handler of the showcase.
 type row struct {
-	entry    handlers.Entry
-	needs    string                      // setting that names a real server; "" if the part runs in this process
-	start    func(*stage) (*part, error) // starts the part
-	commands []*cobra.Command            // of the handler
+	entry handlers.Entry
+	needs string                      // setting that names a real server; "" if the part runs in this process
+	start func(*stage) (*part, error) // starts the part
 }
 
 // part is the server that a handler writes to.
