@@ -242,11 +242,12 @@ func (c *checker) createdAgain(e Event) {
 	}
 }
 
-// readAgain judges the first read of an owner after a throttle.
+// readAgain judges the first read of an owner after a throttle. While a call runs, the
+// owner may have read ahead as far as it is allowed to.
 func (c *checker) readAgain(lid string, r resume) {
 	delete(c.resumes, lid)
 	l := c.byToken[lid]
-	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.excuses(l.span) {
+	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.inCall(r.owner, l.token) || c.excuses(l.span) {
 		return
 	}
 	c.report.count(ThrottleWaited, 1, 0)

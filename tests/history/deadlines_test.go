@@ -98,6 +98,7 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"lease handed over at a throttle", throttled().lease(Request, "y", 1, 0).lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
 		{"read late after a throttle", throttled().wait(40 * time.Second).reads("x"), []Rule{ThrottleWaited}},
 		{"never read after a throttle", throttled().later(time.Minute), []Rule{ThrottleWaited}},
+		{"read ahead full while a call runs", throttled().write(1, "a").begin("x", 1, 1).later(time.Minute), nil},
 		{"cut off at a throttle", throttled().fault("partition", "x", time.Minute).later(time.Minute), nil},
 		{"released because of a call that hangs", pair().write(1, "a").begin("x", 1, 1).fault(FeedThrottled, "all", 20*time.Second).
 			lease(Release, "x", 1, 0).end("x", Handled), nil},

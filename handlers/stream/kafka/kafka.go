@@ -132,9 +132,10 @@ func (p *producer) publish(ctx context.Context, messages []stream.Message) (fail
 // maxRecords is the number of records of a message: its own and a tombstone.
 const maxRecords = 2
 
-// records returns the record of a message, and its tombstone.
+// records returns the record of a message, and its tombstone. Their time is that of
+// publication: topics delete records by their age, and a change may be old.
 func (p *producer) records(m stream.Message) []*kgo.Record {
-	record := &kgo.Record{Key: m.Key, Value: m.Value, Timestamp: m.Change.Time, Headers: []kgo.RecordHeader{
+	record := &kgo.Record{Key: m.Key, Value: m.Value, Headers: []kgo.RecordHeader{
 		{Key: stream.HeaderID, Value: []byte(m.ID)}, {Key: stream.HeaderKey, Value: m.Key},
 	}}
 	if p.settings.Key == keyDocument {

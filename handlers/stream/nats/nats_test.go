@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/stream/streamtest"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )
@@ -214,6 +216,23 @@ func TestLogin(t *testing.T) {
 	handlerstest.Under(t, handlers.New("nats", "", Open), environment)
 	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); !strings.Contains(fmt.Sprint(v.Err), "no stream") {
 		t.Errorf("the login failed: %v", v)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	config, file := streamtest.Certificate(t)
+	s := startServer(t, func(o *server.Options) { o.TLSConfig = config })
+	changes := createStream(t, client(t, s, natsgo.RootCAs(file)), jetstream.StreamConfig{})
+	setURL(t, "tls://"+s.Addr().String())
+	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); len(v.Failed) != 1 {
+		t.Errorf("a certificate that is not signed is trusted: %v", v)
+	}
+	t.Setenv("HALLEY_NATS_CA_FILE", file)
+	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); v.Err != nil {
+		t.Errorf("verdict: %v", v)
+	}
+	if got := len(messagesOf(t, changes)); got != 1 {
+		t.Errorf("%d messages are stored", got)
 	}
 }
 
