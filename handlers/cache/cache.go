@@ -84,7 +84,7 @@ func (s Settings) definition(prefix string) (d Definition, err error) {
 	case d.TombstoneTTL < time.Minute:
 		return d, fmt.Errorf("setting %sTOMBSTONE_TTL is %s: write a minute at least, and longer than the function is ever behind", prefix, d.TombstoneTTL)
 	case d.PositionPrefix == "":
-		return d, fmt.Errorf("setting %sPOSITION_PREFIX is empty: write a prefix that no other key has, such as halley:cache:", prefix)
+		return d, fmt.Errorf("setting %sPOSITION_PREFIX is empty: write halley:cache: or another prefix that no other key has", prefix)
 	}
 	return d, nil
 }

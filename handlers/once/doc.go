@@ -14,10 +14,10 @@
 // A change comes after a position by the first of these lines that applies:
 //
 //  1. It does not if it is the same version: equal versions have equal etags.
-//  2. In the same epoch, it does if its LSN is greater, or equal: then one transaction
-//     has written the document several times.
-//  3. In a greater epoch, it does if its LSN or its time is greater.
-//  4. In a smaller epoch, it does if its LSN is greater and its time is not smaller.
+//  2. In the same epoch, it does if its LSN is not smaller. LSNs are equal if one
+//     transaction has written the document several times.
+//  3. In a greater epoch, it does if its LSN is not smaller, or its time is greater.
+//  4. In a smaller epoch, it does if neither its LSN nor its time is smaller.
 //
 // # Why effects happen exactly once
 //

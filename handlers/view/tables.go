@@ -22,8 +22,7 @@ type View struct {
 	hint      string // begins the advice if tables are missing
 	ready     chan struct{}
 
-	upsert, remove, addTotals, removeTotals string
-	names                                   []string // of the columns, quoted
+	upsert, remove, addTotals, removeTotals string // statements
 }
 
 // newView returns the view of a definition that is checked.
@@ -97,11 +96,12 @@ func (v *View) column(name string) Column {
 // newRows is the table expression of the rows that a batch writes. Its parameters are an
 // array of documents, one of ids, one of partition keys, and one of each column's texts.
 func (v *View) newRows() string {
-	arrays, names, values := []string{"$1::uuid[]", "$2::text[]", "$3::text[]"}, []string{"document", "id", "partition_key"}, []string{"n.document", "n.id", "n.partition_key"}
+	arrays := []string{"$1::uuid[]", "$2::text[]", "$3::text[]"}
+	names, values := slices.Clone(fixedColumns), slices.Clone(fixedColumns)
 	for i, c := range v.Columns {
 		arrays = append(arrays, fmt.Sprintf("$%d::text[]", i+len(fixedColumns)+1))
 		names = append(names, quote(c.Name))
-		values = append(values, fmt.Sprintf("n.%s::%s AS %s", quote(c.Name), c.Type, quote(c.Name)))
+		values = append(values, fmt.Sprintf("%s::%s AS %[1]s", quote(c.Name), c.Type))
 	}
 	return "SELECT " + strings.Join(values, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }

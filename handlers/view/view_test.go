@@ -101,6 +101,7 @@ func TestViewConverges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
 				PartitionKey: "/customer",
+				Seeds:        10,
 				Function:     function,
 				Document:     newOrder,
 				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
@@ -263,4 +264,58 @@ func TestHostsCreateTablesTogether(t *testing.T) {
 		}
 	}
 	requireLines(t, pool, allTotals, "de 6 0")
+}
+
+// If the leases are lost, the feed begins at its beginning and epochs at 1. The view
+// continues at the positions in the database: what took effect is read and not written.
+func TestViewSurvivesLostLeases(t *testing.T) {
+	pool := configure(t)
+	handler := handlerstest.Under(t, entry(), handlers.Env{})
+	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 2})
+	put := func(id, customer string, total int) { w.Put(order{ID: id, Customer: customer, Total: total}) }
+	put("a", "x", 1)
+	put("b", "y", 2)
+	w.Host(handler).Drain()
+	w.Host(handler).Drain() // another epoch
+	put("a", "x", 3)
+	w.Host(handler).Drain()
+
+	before := lines(t, pool, "SELECT document::text || xmin FROM orders ORDER BY document")
+	loseLeases(t, w)
+	if summary := w.Host(handler).Drain(); summary.Changes != 2 {
+		t.Fatalf("%d changes after the leases were lost, want both documents", summary.Changes)
+	}
+	if after := lines(t, pool, "SELECT document::text || xmin FROM orders ORDER BY document"); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("rows were written again: %s, before %s", after, before)
+	}
+	put("b", "y", 5)
+	put("c", "x", 7)
+	w.Host(handler).Drain()
+	requireLines(t, pool, allRows, "a x - 3", "b y - 5", "c x - 7")
+	requireLines(t, pool, allTotals, "- 3 15")
+}
+
+// loseLeases deletes all lease documents.
+func loseLeases(t *testing.T, w *triggertest.World) {
+	t.Helper()
+	leases := w.Client().Container(triggertest.Database, "leases")
+	deleted := 0
+	for page, err := range leases.Query(t.Context(), cosmos.Query{Text: "SELECT VALUE c.id FROM c"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			var id string
+			if err := json.Unmarshal(item, &id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := leases.Delete(t.Context(), id, cosmos.NewPartitionKey(id), ""); err != nil {
+				t.Fatal(err)
+			}
+			deleted++
+		}
+	}
+	if deleted < 3 {
+		t.Fatalf("%d lease documents, want two and a marker", deleted)
+	}
 }

@@ -94,6 +94,7 @@ func TestEffectsConverge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
+				Seeds:    10,
 				Function: function,
 				Document: func(random *rand.Rand, id, key string) any { return document{id, key, random.Int64N(1000)} },
 				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
@@ -125,6 +126,39 @@ func (j *journal) requireLines(want string) {
 	j.t.Helper()
 	if got := fmt.Sprint(j.lines()); got != want {
 		j.t.Errorf("effects are %s, want %s", got, want)
+	}
+}
+
+// Several versions of a document in one transaction share an LSN. Each takes effect once,
+// also if the batch ends between them and another owner gets all of them again.
+func TestVersionsOfOneTransaction(t *testing.T) {
+	j := newJournal(t)
+	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions, BatchItems: 2}})
+	host := w.Host(j.handle)
+	host.Drain() // the feed begins now
+	var tx cosmos.Transaction
+	for n := range int64(3) {
+		tx.Create(document{"a", "k", 10 * n})
+		tx.Upsert(document{"a", "k", 10*n + 1})
+		tx.Delete("a", "")
+	}
+	if _, err := w.Client().Container(triggertest.Database, triggertest.Container).Commit(t.Context(), cosmos.NewPartitionKey("k"), &tx); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	var dying *triggertest.Host
+	dying = w.Host(func(ctx context.Context, b trigger.Batch) error {
+		if calls++; calls == 3 {
+			dying.Kill()
+		}
+		return j.handle(ctx, b)
+	})
+	dying.Drain()
+	w.Host(j.handle).Drain()
+	w.RequireDelivered()
+	j.requireLines("map[a:[0 1 -1 10 11 -1 20 21 -1]]")
+	if calls < 3 {
+		t.Errorf("%d calls: the test did not do its work", calls)
 	}
 }
 
