@@ -40,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -63,6 +64,10 @@ type Settings struct {
 	Columns          Columns         `desc:"further columns, for values inside of the documents: total:double=/order/total,country:string=/country"`
 }
 
+// containerName matches the names that Azure Storage accepts, but for their length:
+// https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata
+var containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
+
 // validate returns an error that begins with the name of the setting.
 func (s Settings) validate() error {
 	switch {
@@ -70,6 +75,8 @@ func (s Settings) validate() error {
 		return errors.New("BLOB_CONTAINER is empty; name the blob container of the archive, or a directory in DIRECTORY")
 	case s.Directory != "" && s.BlobContainer+s.AccountURL+s.ConnectionString.Reveal() != "":
 		return errors.New("DIRECTORY is set next to BLOB_CONTAINER, CONNECTION_STRING or ACCOUNT_URL; keep one of them")
+	case s.BlobContainer != "" && (!containerName.MatchString(s.BlobContainer) || len(s.BlobContainer) > 63):
+		return fmt.Errorf("BLOB_CONTAINER is %q; write 3 to 63 lower-case letters, digits and single hyphens", s.BlobContainer)
 	case s.BlobContainer != "" && (s.ConnectionString == "") == (s.AccountURL == ""):
 		return errors.New("CONNECTION_STRING or ACCOUNT_URL must be set, and not both")
 	case s.AccountURL != "" && (!strings.HasPrefix(s.AccountURL, "https://") || strings.ContainsAny(s.AccountURL, "?@#")):

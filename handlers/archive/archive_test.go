@@ -296,6 +296,9 @@ func TestColumnsAreTyped(t *testing.T) {
 	if err := columns.Decode("total:double=/order/total, n:long=/n,name:string=/name,paid:boolean=/paid,due:timestamp=/due"); err != nil {
 		t.Fatal(err)
 	}
+	if text := fmt.Sprint(columns); text != "total:double=/order/total,n:long=/n,name:string=/name,paid:boolean=/paid,due:timestamp=/due" {
+		t.Errorf("columns are shown as %s", text)
+	}
 	for document, want := range map[string][]any{
 		`{"order":{"total":1.5},"n":7,"name":"a","paid":true,"due":"2026-11-22T13:00:00+01:00"}`: {1.5, int64(7), "a", true, noon},
 		`{"order":{"total":2},"n":7.5,"name":1,"paid":"yes","due":1795348800}`:                   {2.0, nil, nil, nil, time.Unix(1795348800, 0).UTC()},
@@ -346,6 +349,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	good := Settings{BlobContainer: "archive", AccountURL: "https://a.blob.core.windows.net", Format: Parquet, Partition: Hourly, Prefix: "a/"}
 	for want, spoil := range map[string]func(*Settings){
 		"setting HALLEY_ARCHIVE_BLOB_CONTAINER is empty; name the blob container":              func(s *Settings) { s.BlobContainer = "" },
+		`setting HALLEY_ARCHIVE_BLOB_CONTAINER is "Blobs"; write 3 to 63`:                      func(s *Settings) { s.BlobContainer = "Blobs" },
 		"setting HALLEY_ARCHIVE_DIRECTORY is set next to":                                      func(s *Settings) { s.Directory = "x" },
 		"setting HALLEY_ARCHIVE_CONNECTION_STRING or ACCOUNT_URL must be set":                  func(s *Settings) { s.AccountURL = "" },
 		"setting HALLEY_ARCHIVE_CONNECTION_STRING is not a connection string":                  func(s *Settings) { s.AccountURL, s.ConnectionString = "", "AccountKey=hunter2" },

@@ -54,6 +54,15 @@ func (c *Columns) Decode(text string) error {
 	return c.validate()
 }
 
+// String returns the setting.
+func (c Columns) String() string {
+	texts := make([]string, len(c))
+	for i, column := range c {
+		texts[i] = fmt.Sprintf("%s:%s=/%s", column.Name, column.Type, strings.Join(column.Path, "/"))
+	}
+	return strings.Join(texts, ",")
+}
+
 // validate refuses names that occur twice.
 func (c Columns) validate() error {
 	taken := slices.Clone(fixedColumns())

@@ -7,14 +7,14 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"halley/handlers/handlerstest"
-
 	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
@@ -80,12 +80,17 @@ func archiveStory(t *testing.T, w *triggertest.World) []string {
 	handle := handlerstest.Under(t, entry, handlers.Env{})
 	delivered := map[string]bool{}
 	var host *triggertest.Host
+	var mu sync.Mutex // ranges are drained at the same time
 	calls := 0
 	record := func(ctx context.Context, b trigger.Batch) error {
+		mu.Lock()
 		for _, c := range b.Changes {
 			delivered[describe(c.ID(), c.Operation, c.LSN, c.Time.Unix(), string(c.Document))] = true
 		}
-		if calls++; calls == 4 {
+		calls++
+		dies := calls == 4
+		mu.Unlock()
+		if dies {
 			first := b
 			first.Changes = b.Changes[:1+len(b.Changes)/2]
 			err := handle(ctx, first)

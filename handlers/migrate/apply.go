@@ -13,8 +13,9 @@ import (
 )
 
 // mostRounds bounds how often a call looks at the copies of a document. Each further
-// look follows a write of its own, or one of another host in between.
-const mostRounds = 20
+// look follows a write of its own, or one that was refused because another host had
+// written in between.
+const mostRounds = 10
 
 // Handle is the handler: it brings the target to the state of the batch's changes.
 func (m *Migration) Handle(ctx context.Context, b trigger.Batch) error {
@@ -25,7 +26,10 @@ func (m *Migration) Handle(ctx context.Context, b trigger.Batch) error {
 	pending, verdicts := m.plan(b, paths)
 	for round := 0; len(pending) > 0; round++ {
 		if round == mostRounds {
-			return fmt.Errorf("%d documents were written by others %d times in a row", len(pending), mostRounds)
+			for _, w := range pending {
+				verdicts.fail(w.change, fmt.Errorf("document %q could not be written in %d attempts; perhaps the target has a unique key that another document holds: %w", w.id, mostRounds, w.conflict))
+			}
+			break
 		}
 		copies, err := m.findCopies(ctx, idsOf(pending), false)
 		if err != nil {
@@ -126,7 +130,8 @@ func (m *Migration) bring(ctx context.Context, w *wanted, copies []*targetCopy, 
 			w.written = w.written || a.kind == createCopy || a.kind == replaceCopy
 			m.progress.count(a)
 		case cosmos.IsConflict(err), cosmos.IsPreconditionFailed(err), cosmos.IsDocumentNotFound(err):
-			return outcome{again: true} // another host was faster, or a tombstone has expired
+			w.conflict = err // another host was faster, or a tombstone has expired
+			return outcome{again: true}
 		case cannotBeWritten(err):
 			return outcome{refused: err}
 		default:
@@ -158,7 +163,7 @@ func (m *Migration) perform(ctx context.Context, w *wanted, a action, paths keyP
 		key = a.on.key
 		body, err = m.tombstone(w.id, key, g, paths)
 	case createTomb:
-		key = paths.unknownKey()
+		key = paths.unknownKey(w.id)
 		body, err = m.tombstone(w.id, key, g, paths)
 	}
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 // in a batch.
 type wanted struct {
 	image
-	source  string // partition key of the source document, as JSON
-	at      position.Position
-	change  trigger.Change
-	written bool // by this call, which still looks for other copies
+	source   string // partition key of the source document, as JSON
+	at       position.Position
+	change   trigger.Change
+	written  bool  // by this call, which still looks for other copies
+	conflict error // of the last write that another one was faster than; nil if there was none
 }
 
 // actionKind is the kind of an action.

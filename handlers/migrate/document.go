@@ -191,11 +191,14 @@ func sourceKeyText(raw json.RawMessage) (string, error) {
 }
 
 // unknownKey is the place of a tombstone for a document without a copy: its key in the
-// target is not known.
-func (p keyPaths) unknownKey() targetKey {
+// target is not known, unless it is the id.
+func (p keyPaths) unknownKey(id string) targetKey {
 	values := make([]any, len(p))
-	for i := range values {
+	for i, path := range p {
 		values[i] = "halley-deleted"
+		if len(path) == 1 && path[0] == "id" {
+			values[i] = id
+		}
 	}
 	return newTargetKey(values)
 }

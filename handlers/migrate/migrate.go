@@ -128,6 +128,9 @@ func (t Transform) migration(env handlers.Env, s Settings) (*Migration, error) {
 		database = env.Database
 	}
 	container := env.Container
+	if s.TargetConnection == "" && database == env.Database && s.TargetContainerName == env.ContainerName {
+		return nil, errors.New("TARGET_CONTAINER_NAME is the monitored container; name another one")
+	}
 	if s.TargetConnection != "" {
 		client, err := env.Account(s.TargetConnection)
 		if err != nil {

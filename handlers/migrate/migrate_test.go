@@ -183,6 +183,81 @@ func TestFailuresOfTheTarget(t *testing.T) {
 	s.requireLive(t, "1/a", "2/a")
 }
 
+// The key of the target may be the id, have several levels, or be missing in a document.
+func TestKeysOfTargets(t *testing.T) {
+	for _, paths := range [][]string{{"/id"}, {"/category"}, {"/by/category"}, {"/category", "/by/total"}, {"/customer", "/category", "/id"}} {
+		t.Run(strings.Join(paths, " "), func(t *testing.T) {
+			w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+			ttl := -1
+			if err := w.Client().CreateContainer(t.Context(), triggertest.Database, cosmos.ContainerDefinition{
+				ID: "target", PartitionKey: cosmos.PartitionKeyDefinition{Paths: paths}, DefaultTTL: &ttl,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s := &stage{w, New(w.Client().Container(triggertest.Database, "target"), nil, nil), w.Client().Container(triggertest.Database, "target")}
+			w.Put(json.RawMessage(`{"id":"before","customer":"ada"}`))
+			host := w.Host(s.Handle)
+			host.Drain()
+			w.Delete("before", "ada") // which has no copy
+			for _, version := range []string{`"category":"a","by":{"category":"x","total":1.5}`, `"category":null,"by":{"category":true}`, `"other":1`, `"category":"a"`} {
+				w.Put(json.RawMessage(`{"id":"1","customer":"ada",` + version + `}`))
+				w.Put(json.RawMessage(`{"id":"2","customer":"bob",` + version + `}`))
+				host.Drain()
+				if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 2 {
+					t.Errorf("%s: %+v", version, v)
+				}
+			}
+			w.Delete("1", "ada")
+			host.Drain()
+			if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 1 || v.Tombstones < 2 {
+				t.Errorf("after a delete: %+v", v)
+			}
+			late := triggertest.Upsert(`{"id":"before","customer":"ada","category":"a"}`, "ada")
+			late.Time = time.Unix(1, 0)
+			if v := triggertest.Deliver(t, s.Handle, late); len(v.Failed) > 0 {
+				t.Fatal(v)
+			}
+			if v := s.verify(t, VerifyOptions{}); !v.Equal() || v.Target != 1 {
+				t.Errorf("after a late write: %+v", v)
+			}
+		})
+	}
+}
+
+// Host A looks at the copies of a document and pauses; host B copies a newer version to
+// another key; then A creates its copy at the old key. Its second look finds B's.
+func TestLateCopyAtAnotherKeyIsBuried(t *testing.T) {
+	s := newStage(t, trigger.Function{}, nil)
+	paths, err := s.targetPaths(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := triggertest.Upsert(order{ID: "1", Customer: "ada", Category: "a"}, "ada")
+	old.Time = time.Unix(1, 0)
+	pending, verdicts := s.plan(trigger.NewBatch(old), paths)
+	look := func() map[string][]*targetCopy {
+		t.Helper()
+		copies, err := s.findCopies(t.Context(), idsOf(pending), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return copies
+	}
+	copies := look()
+	if v := triggertest.Deliver(t, s.Handle, triggertest.Upsert(order{ID: "1", Customer: "ada", Category: "b"}, "ada")); len(v.Failed) > 0 {
+		t.Fatal(v)
+	}
+	pending = s.advance(t.Context(), pending, copies, paths, verdicts)
+	s.requireLive(t, "1/a", "1/b")
+	for len(pending) > 0 {
+		pending = s.advance(t.Context(), pending, look(), paths, verdicts)
+	}
+	s.requireLive(t, "1/b")
+	if err := verdicts.err(1); err != nil {
+		t.Error(err)
+	}
+}
+
 // Another host writes between this host's look at the copies and its write.
 func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 	s := newStage(t, trigger.Function{}, nil)
@@ -198,12 +273,24 @@ func TestWriteUnderAnOldEtagIsRepeated(t *testing.T) {
 	}
 }
 
+// A unique key of the target refuses a copy with the status of a document that exists.
+func TestConflictThatLastsFailsItsDocumentAlone(t *testing.T) {
+	s := newStage(t, trigger.Function{}, nil)
+	s.Account().Inject(emulator.Fault{Method: http.MethodPost, Path: "/colls/target/", Header: map[string]string{"X-Ms-Documentdb-Isquery": "^$", "X-Ms-Documentdb-Partitionkey": `\["taken"\]`}, Status: 409})
+	v := triggertest.Deliver(t, s.Handle, triggertest.Upsert(order{ID: "1", Category: "a"}, "ada"), triggertest.Upsert(order{ID: "2", Category: "taken"}, "ada"))
+	if v.GivenUp || len(v.Failed) != 1 || v.Failed[0].ID() != "2" || !strings.Contains(v.Err.Error(), "perhaps the target has a unique key") {
+		t.Errorf("verdict: %v", v)
+	}
+	s.requireLive(t, "1/a")
+}
+
 func TestSettingsAreChecked(t *testing.T) {
 	w := triggertest.NewWorld(t, nil)
-	env := handlers.Env{Prefix: "HALLEY_MIGRATE_", Container: w.Client().Container, Database: triggertest.Database}
+	env := handlers.Env{Prefix: "HALLEY_MIGRATE_", Container: w.Client().Container, Database: triggertest.Database, ContainerName: triggertest.Container}
 	good := Settings{TargetContainerName: "target", RequestUnits: 100, Parallel: 8, TombstoneTTL: handlers.Interval(time.Hour), GuardProperty: "_halley"}
 	for want, spoil := range map[string]func(*Settings){
 		"setting HALLEY_MIGRATE_TARGET_CONTAINER_NAME is empty; name the container": func(s *Settings) { s.TargetContainerName = "" },
+		"setting HALLEY_MIGRATE_TARGET_CONTAINER_NAME is the monitored container":   func(s *Settings) { s.TargetContainerName = "items" },
 		"setting HALLEY_MIGRATE_TARGET_CONNECTION is not the name":                  func(s *Settings) { s.TargetConnection = "AccountKey=hunter2" },
 		"setting HALLEY_MIGRATE_TARGET_CONNECTION names a connection, but":          func(s *Settings) { s.TargetConnection = "Other" },
 		"setting HALLEY_MIGRATE_REQUEST_UNITS is 9; it must be at least 10":         func(s *Settings) { s.RequestUnits = 9 },

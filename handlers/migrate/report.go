@@ -116,6 +116,6 @@ func (r *Report) writeAdvice(out io.Writer) {
 Ready. To switch:
 1. Stop the writes to %s, and repeat this report: it must be ready again.
 2. Let readers and writers use %s, with its partition key %v.
-3. Stop the migration, and delete its leases. Keep the source until you trust the target.
+3. Stop the migration. Keep the source until you trust the target.
 `, r.Source, r.Target, r.TargetKey)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"halley/trigger/cosmos"
 )
@@ -58,13 +59,25 @@ func (m *Migration) scanSpan(ctx context.Context, c *cosmos.Container, s span, e
 		}
 		gone, err := m.scanRange(ctx, c, r, &part, each)
 		if gone {
-			err = m.scanSpan(ctx, c, part, each)
+			err = m.scanFollowers(ctx, c, part, each)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reshapePause is the wait before the ranges that follow a split or a merge are read.
+const reshapePause = 100 * time.Millisecond
+
+func (m *Migration) scanFollowers(ctx context.Context, c *cosmos.Container, s span, each func(context.Context, []json.RawMessage) error) error {
+	select {
+	case <-time.After(reshapePause):
+		return m.scanSpan(ctx, c, s, each)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // within returns the part of the span that a range holds. Min and max are in the wrong

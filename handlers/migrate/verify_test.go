@@ -9,9 +9,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,10 +112,10 @@ func TestMigrationWhileClientsWrite(t *testing.T) {
 		}
 	})
 	for range 4 {
-		calls := 0
+		var calls atomic.Int64 // of several ranges
 		var host *triggertest.Host
 		host = s.Host(func(ctx context.Context, b trigger.Batch) error {
-			if calls++; calls == 2 {
+			if calls.Add(1) == 2 {
 				put(20)
 				s.Split(s.Ranges()[0])
 				err := s.Handle(ctx, b)
@@ -183,6 +185,12 @@ func withTaxAtTop(document json.RawMessage) (json.RawMessage, error) {
 
 // The commands of an app, with the target in another account.
 func TestCommandsOfAnApp(t *testing.T) {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "HALLEY_") {
+			t.Setenv(name, "") // restores it afterwards
+			os.Unsetenv(name)
+		}
+	}
 	source, target := serveAccount(t), serveAccount(t)
 	for name, value := range map[string]string{
 		"CosmosDB": source.connection, "OtherAccount": target.connection,
