@@ -10,6 +10,7 @@ import (
 	"halley/handlers/push/fcm"
 	"halley/handlers/push/mqtt"
 	"halley/handlers/remote"
+	"halley/handlers/search/bleve"
 	"halley/handlers/stream/kafka"
 	"halley/handlers/stream/nats"
 	"halley/handlers/view"
@@ -25,6 +26,7 @@ func rows() []row {
 		{entry: handlers.New("mqtt", "publishes to a player's topic when the player is overtaken", mqtt.Open), start: startMQTT},
 		{entry: handlers.New("cache", "keeps a cache in Redis in step with the container", cache.Open), start: startCache},
 		{entry: handlers.New("view", "keeps a table and totals in PostgreSQL in step with the container", view.Open), start: startView, needs: "HALLEY_VIEW_POSTGRES_URL"},
+		{entry: handlers.New("search", "keeps a full-text index in a directory", bleve.Open), start: startSearch},
 		{entry: handlers.New("archive", "keeps every change in Parquet files", archive.Open), start: startArchive},
 		{entry: handlers.New("migrate", "copies to a container with another partition key", migrate.Open), start: startMigrate},
 		{entry: handlers.New("webhook", "posts each change to an URL, signed", webhook.Open), start: startWebhook},

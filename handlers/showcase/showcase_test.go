@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,5 +78,26 @@ func TestMissingDocumentIsNoticed(t *testing.T) {
 	out := run(t, 1, "dev", "--handlers", "webhook", "--for", "1s", "--json")
 	if !strings.Contains(out, "webhook: NOT EQUAL: the receiver has version 0 of document ") {
 		t.Error(out)
+	}
+}
+
+// Every handler that a page shows is a row, and so is tested above.
+func TestDocumentedHandlers(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/handlers/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range append(pages, "../../docs/handlers.md", "../../docs/use-cases.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shown := range regexp.MustCompile(`showcase dev --handlers ([a-z,]+)`).FindAllStringSubmatch(string(text), -1) {
+			for name := range strings.SplitSeq(shown[1], ",") {
+				if !slices.ContainsFunc(rows(), func(r row) bool { return r.entry.Name == name }) {
+					t.Errorf("%s shows a handler %s, which is not in the showcase", page, name)
+				}
+			}
+		}
 	}
 }
