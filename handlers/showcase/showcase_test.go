@@ -74,9 +74,9 @@ func TestWrongHandlers(t *testing.T) {
 // A sink that lacks a document makes the exit code 1.
 func TestMissingDocumentIsNoticed(t *testing.T) {
 	cleanEnv(t)
-	t.Setenv("HALLEY_WEBHOOK_FILTER", `{"game":["chess"]}`)
-	out := run(t, 1, "dev", "--handlers", "webhook", "--for", "1s", "--json")
-	if !strings.Contains(out, "webhook: NOT EQUAL: the receiver has version 0 of document ") {
+	t.Setenv("HALLEY_LEADERBOARD_KEY_PREFIX", "elsewhere:")
+	out := run(t, 1, "dev", "--handlers", "leaderboard", "--for", "1s", "--json")
+	if !strings.Contains(out, "leaderboard: NOT EQUAL: the board of ") {
 		t.Error(out)
 	}
 }

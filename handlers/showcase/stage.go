@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"halley/handlers"
 	"halley/handlers/game"
 	"halley/handlers/game/writer"
+	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
@@ -175,18 +178,26 @@ func (s *stage) compare(name string, p *part) verdict {
 	return verdict{name, text, err}
 }
 
-// written reads the documents of the container that a function monitors.
+// written reads the documents of the container that a function monitors. If it has a
+// filter, these are the documents that pass it.
 func (s *stage) written(ctx context.Context, function string) (documents []document, err error) {
 	i := slices.IndexFunc(s.run.Functions, func(f app.DevFunction) bool { return f.Name == function })
 	if i < 0 {
 		return nil, errors.New("the function is switched off")
 	}
 	f := s.run.Functions[i]
+	passes, err := filterOf(s.rows[slices.IndexFunc(s.rows, func(r row) bool { return r.entry.Name == function })].entry)
+	if err != nil {
+		return nil, err
+	}
 	for page, err := range s.run.Client.Container(f.Database, f.Container).Query(ctx, cosmos.Query{Text: "SELECT * FROM c"}) {
 		if err != nil {
 			return nil, err
 		}
 		for _, raw := range page.Items {
+			if !passes(trigger.Change{Document: raw}) {
+				continue
+			}
 			d := document{Raw: raw}
 			var version struct{ Version int }
 			if err := errors.Join(json.Unmarshal(raw, &d.Result), json.Unmarshal(raw, &version)); err != nil {
@@ -197,6 +208,20 @@ func (s *stage) written(ctx context.Context, function string) (documents []docum
 		}
 	}
 	return documents, nil
+}
+
+// filterOf returns the filter that the settings give a handler; without one all changes
+// pass.
+func filterOf(e handlers.Entry) (passes func(trigger.Change) bool, err error) {
+	text := cmp.Or(os.Getenv(e.Prefix()+"FILTER"), os.Getenv("HALLEY_FILTER"))
+	if text == "" {
+		return func(trigger.Change) bool { return true }, nil
+	}
+	filter, err := trigger.ParseFilter(text)
+	if err != nil {
+		return nil, err
+	}
+	return filter.Compile()
 }
 
 func (s *stage) closeParts() error {
