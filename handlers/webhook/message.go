@@ -85,11 +85,11 @@ func withoutSystem(document json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(text.Bytes())
 }
 
-// messageID names a change of a function. The name is the same for each delivery, also
+// messageID names a change of a function and the container that it monitors. The name is the same for each delivery, also
 // by another owner, from the range that a split has made, or from a dead letter.
-func messageID(function, database string, c trigger.Change) string {
+func messageID(function, container string, c trigger.Change) string {
 	h := sha256.New()
-	for _, part := range []string{function, database, c.ID(), string(c.PartitionKey()), version(c)} {
+	for _, part := range []string{function, container, c.ID(), string(c.PartitionKey()), version(c)} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return "msg_" + strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:20]))

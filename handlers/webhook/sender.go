@@ -34,15 +34,15 @@ var errGone = errors.New("webhook receiver answered 410 Gone and wants no more m
 
 // sender posts changes. It is safe for concurrent use.
 type sender struct {
-	client   *http.Client
-	url      string
-	server   string // in words, for errors
-	keys     [][]byte
-	event    string
-	database string
-	parallel int
-	pauses   outbound.Pauses // of the one receiver, whose name in it is ""
-	log      *zap.Logger
+	client    *http.Client
+	url       string
+	server    string // in words, for errors
+	keys      [][]byte
+	event     string
+	container string // monitored, with its database
+	parallel  int
+	pauses    outbound.Pauses // of the one receiver, whose name in it is ""
+	log       *zap.Logger
 
 	mu        sync.Mutex // guards goneUntil
 	goneUntil time.Time
@@ -148,7 +148,7 @@ func (w *sender) request(ctx context.Context, b trigger.Batch, c trigger.Change)
 	if err != nil {
 		return nil, outbound.WithoutURL(err)
 	}
-	id, timestamp := messageID(b.Function, w.database, c), strconv.FormatInt(time.Now().Unix(), 10)
+	id, timestamp := messageID(b.Function, w.container, c), strconv.FormatInt(time.Now().Unix(), 10)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "halley")
 	request.Header.Set("Webhook-Id", id)

@@ -8,10 +8,10 @@
 // # Idempotency
 //
 // The webhook-id is the same whenever the same change is posted: it is derived from the
-// function, the document's id and partition key, and the version of the document, not
-// from ranges, owners or attempts. A change may be posted again after a crash, a
-// failure, a handover, a split or a replay; a receiver that drops an id that it has
-// processed has processed every change once.
+// function, its container, the document's id and partition key, and the version of the
+// document, not from ranges, owners or attempts. A change may be posted again after a
+// crash, a failure, a handover, a split or a replay; a receiver that drops an id that it
+// has processed has processed every change once.
 //
 // # Order and deletes
 //
@@ -148,15 +148,15 @@ func open(env handlers.Env, s Settings) (*sender, error) {
 		return nil, err
 	}
 	return &sender{
-		client:   s.rules().Client(time.Duration(s.RequestTimeout)),
-		url:      string(s.URL),
-		server:   "webhook receiver " + target.Host,
-		keys:     keys,
-		event:    s.Event,
-		database: env.Database,
-		parallel: int(s.Parallel),
-		pauses:   outbound.Pauses{Longest: longestPause},
-		log:      env.Log(),
+		client:    s.rules().Client(time.Duration(s.RequestTimeout)),
+		url:       string(s.URL),
+		server:    "webhook receiver " + target.Host,
+		keys:      keys,
+		event:     s.Event,
+		container: env.Database + "/" + env.ContainerName,
+		parallel:  int(s.Parallel),
+		pauses:    outbound.Pauses{Longest: longestPause},
+		log:       env.Log(),
 	}, nil
 }
 

@@ -136,7 +136,7 @@ func TestMessageIDs(t *testing.T) {
 		"next version":           {messageID("webhook", "shop", change(`{"id":"1","_etag":"\"b\""}`, 5)), false},
 		"other document":         {messageID("webhook", "shop", change(`{"id":"2","_etag":"\"a\""}`, 5)), false},
 		"other function":         {messageID("audit", "shop", change(`{"id":"1","_etag":"\"a\""}`, 5)), false},
-		"other database":         {messageID("webhook", "test", change(`{"id":"1","_etag":"\"a\""}`, 5)), false},
+		"other container":        {messageID("webhook", "test", change(`{"id":"1","_etag":"\"a\""}`, 5)), false},
 		"deleted":                {messageID("webhook", "shop", triggertest.Delete("1", "k")), false},
 	} {
 		if (c.id == first) != c.same {

@@ -126,7 +126,7 @@ func newChannel(env handlers.Env, s Settings) (*channel, error) {
 		client:        client,
 		server:        "FCM at " + target.Host,
 		url:           strings.TrimRight(s.Endpoint, "/") + "/v1/projects/" + url.PathEscape(account.ProjectID) + "/messages:send",
-		tokens:        &tokenSource{client: client, account: account},
+		tokens:        newTokenSource(client, account),
 		ttl:           time.Duration(s.TTL),
 		title:         s.Title,
 		body:          s.Body,

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"golang.org/x/sync/singleflight"
 
 	"halley/handlers"
 	"halley/handlers/outbound"
@@ -62,11 +61,15 @@ const (
 type tokenSource struct {
 	client  *http.Client
 	account *account
-	fetches singleflight.Group
+	slot    chan struct{} // capacity 1: held by the call that fetches
 
 	mu      sync.Mutex // guards current and expires
 	current string
 	expires time.Time
+}
+
+func newTokenSource(client *http.Client, account *account) *tokenSource {
+	return &tokenSource{client: client, account: account, slot: make(chan struct{}, 1)}
 }
 
 // token returns an access token that is valid for a minute at least. Its error is
@@ -76,16 +79,20 @@ func (s *tokenSource) token(ctx context.Context) (string, error) {
 	if token := s.cached(); token != "" {
 		return token, nil
 	}
-	fetched := s.fetches.DoChan("", func() (any, error) { return s.fetch(context.WithoutCancel(ctx)) }) // the client bounds its time
 	select {
-	case result := <-fetched:
-		if result.Err != nil {
-			return "", fmt.Errorf("fetch access token: %v", result.Err)
-		}
-		return result.Val.(string), nil
+	case s.slot <- struct{}{}:
+		defer func() { <-s.slot }()
 	case <-ctx.Done():
 		return "", fmt.Errorf("fetch access token: no answer: %v", ctx.Err())
 	}
+	if token := s.cached(); token != "" { // of the call that held the slot
+		return token, nil
+	}
+	token, err := s.fetch(ctx)
+	if err != nil {
+		return "", fmt.Errorf("fetch access token: %v", err)
+	}
+	return token, nil
 }
 
 func (s *tokenSource) cached() string {

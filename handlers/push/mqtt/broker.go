@@ -13,7 +13,6 @@ import (
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
-	"golang.org/x/sync/singleflight"
 
 	"halley/handlers/push"
 )
@@ -34,7 +33,7 @@ type broker struct {
 	server   string // in words, for errors
 	clientID string
 	timeout  time.Duration
-	connects singleflight.Group
+	slot     chan struct{} // capacity 1: held by the call that connects
 
 	mu      sync.Mutex // guards current and closed
 	current *link
@@ -48,7 +47,7 @@ type link struct {
 }
 
 func newBroker(address *url.URL, clientID string, timeout time.Duration) *broker {
-	return &broker{address: address, server: "MQTT broker " + address.Host, clientID: clientID + "-" + rand.Text()[:12], timeout: timeout}
+	return &broker{address: address, server: "MQTT broker " + address.Host, clientID: clientID + "-" + rand.Text()[:12], timeout: timeout, slot: make(chan struct{}, 1)}
 }
 
 // keepAlive is the interval of pings in seconds.
@@ -111,23 +110,25 @@ func (b *broker) judge(answer *paho.PublishResponse) error {
 
 // client returns a connection that stands, as far as this host knows.
 func (b *broker) client(ctx context.Context) (*link, error) {
-	if c := b.connected(); c != nil {
-		return c, nil
+	if l := b.connected(); l != nil {
+		return l, nil
 	}
-	connected := b.connects.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
-		defer cancel()
-		return b.connect(ctx)
-	})
 	select {
-	case result := <-connected:
-		if result.Err != nil {
-			return nil, fmt.Errorf("%s: %v", b.server, result.Err)
-		}
-		return result.Val.(*link), nil
+	case b.slot <- struct{}{}:
+		defer func() { <-b.slot }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: no connection: %v", b.server, ctx.Err())
 	}
+	if l := b.connected(); l != nil { // of the call that held the slot
+		return l, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	l, err := b.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %v", b.server, err)
+	}
+	return l, nil
 }
 
 // connected returns the current client if its connection stands.
