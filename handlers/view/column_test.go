@@ -36,6 +36,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		"not a URL":      {func(s *Settings) { s.PostgresURL = "hunter2" }, "POSTGRES_URL is not a URL of PostgreSQL; write"},
 		"another scheme": {func(s *Settings) { s.PostgresURL = "mysql://me:hunter2@host/db" }, "POSTGRES_URL is not a URL of PostgreSQL; write"},
 		"unescaped":      {func(s *Settings) { s.PostgresURL = "postgres://me:hunter2/%x@host/db" }, "percent-encode the password"},
+		"a slash in it":  {func(s *Settings) { s.PostgresURL = "postgres://me:1/hunter2@host/db" }, "percent-encode the password"},
 		"table":          {func(s *Settings) { s.Table = `o"; DROP TABLE x` }, "setting HALLEY_VIEW_TABLE: "},
 		"three parts":    {func(s *Settings) { s.Table = "a.b.c" }, "write table or schema.table"},
 		"no columns":     {func(s *Settings) { s.Columns = "" }, "there is no column: write name=/path"},

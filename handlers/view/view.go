@@ -94,13 +94,14 @@ func trimmed(names []string) (kept []string) {
 }
 
 // poolConfig parses the URL. Its errors hold no part of it: a password that is not
-// percent-encoded may be anywhere.
+// percent-encoded may be anywhere, also in the name of the database, which errors of
+// connections show.
 func poolConfig(url handlers.Secret) (*pgxpool.Config, error) {
 	if url == "" {
 		return nil, errors.New("is empty; set it to a URL such as postgres://user:password@host:5432/database?sslmode=verify-full")
 	}
 	config, err := pgxpool.ParseConfig(url.Reveal())
-	if err != nil || !strings.HasPrefix(url.Reveal(), "postgres") {
+	if err != nil || !strings.HasPrefix(url.Reveal(), "postgres") || strings.Contains(config.ConnConfig.Database, "@") {
 		return nil, errors.New("is not a URL of PostgreSQL; write postgres://user:password@host:5432/database?sslmode=verify-full, and percent-encode the password")
 	}
 	return config, nil

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,7 +78,7 @@ func lines(t testing.TB, pool *pgxpool.Pool, query string) []string {
 }
 
 const (
-	allRows   = `SELECT id || ' ' || customer || ' ' || coalesce(country, '-') || ' ' || coalesce(total::text, '-') FROM orders ORDER BY id`
+	allRows   = `SELECT id || ' ' || customer || ' ' || coalesce(country, '-') || ' ' || coalesce(trim_scale(total)::text, '-') FROM orders ORDER BY id`
 	allTotals = `SELECT coalesce(country, '-') || ' ' || documents || ' ' || trim_scale(sum_total)::text FROM orders_totals ORDER BY key`
 	counted   = `SELECT coalesce(country, '-') || ' ' || count(*) || ' ' || trim_scale(coalesce(sum(total), 0))::text FROM orders GROUP BY country ORDER BY jsonb_build_array(country)::text`
 )
@@ -111,9 +114,47 @@ func TestViewConverges(t *testing.T) {
 						State: func() any { return state(t, pool) },
 					}
 				},
+				Want: func(documents []json.RawMessage) any { return wanted(t, documents) },
 			})
 		})
 	}
+}
+
+// wanted is the content that a view of documents must have.
+func wanted(t testing.TB, documents []json.RawMessage) map[string][]string {
+	t.Helper()
+	type sums struct{ documents, cents int64 }
+	var rows, groups []string
+	totals := map[string]sums{}
+	for _, text := range documents {
+		var o struct {
+			ID, Customer string
+			Country      *string
+			Total        *float64
+		}
+		if err := json.Unmarshal(text, &o); err != nil {
+			t.Fatal(err)
+		}
+		country, total := "-", "-"
+		if o.Country != nil {
+			country = *o.Country
+		}
+		group := totals[country]
+		group.documents++
+		if o.Total != nil {
+			total = strconv.FormatFloat(*o.Total, 'f', -1, 64)
+			group.cents += int64(math.Round(100 * *o.Total))
+		}
+		totals[country] = group
+		rows = append(rows, fmt.Sprintf("%s %s %s %s", o.ID, o.Customer, country, total))
+	}
+	slices.Sort(rows)
+	for _, country := range []string{"de", "fr", "it", "-"} { // as their keys are sorted: "-" is null
+		if group, found := totals[country]; found {
+			groups = append(groups, fmt.Sprintf("%s %d %s", country, group.documents, strconv.FormatFloat(float64(group.cents)/100, 'f', -1, 64)))
+		}
+	}
+	return map[string][]string{"rows": rows, "totals": groups}
 }
 
 func changeAt(lsn int64, text string) trigger.Change {

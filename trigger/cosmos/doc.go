@@ -1,7 +1,7 @@
 // Package cosmos is a client for the REST API of Azure Cosmos DB for NoSQL,
 // made for a change feed runtime. It reads the change feed of a container range
-// by range, tracks the container's ranges, and reads and writes single
-// documents under their etags.
+// by range, tracks the container's ranges, reads and writes single documents
+// under their etags, and commits transactions of one logical partition.
 //
 // A [Client] represents one account, a [Container] one of its containers.
 // Creating them does no I/O, and both are safe for concurrent use.
