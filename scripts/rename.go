@@ -56,6 +56,7 @@ func rename(to string) (changed int, err error) {
 	// A package's path is preceded by a character that no path has, and its first
 	// directory ends where a name ends.
 	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(from) + `/(` + strings.Join(packages, "|") + `)\b`)
+	required := regexp.MustCompile(`(?m)^(replace |\t)` + regexp.QuoteMeta(from) + ` (=>|v)`) // in the examples' go.mod
 	line := regexp.MustCompile(`(?m)^module\s+` + regexp.QuoteMeta(from) + `$`)
 	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -75,8 +76,11 @@ func rename(to string) (changed int, err error) {
 			return err
 		}
 		after := named.ReplaceAll(before, []byte("${1}"+to+"/${2}"))
-		if path == "go.mod" {
+		switch {
+		case path == "go.mod":
 			after = line.ReplaceAll(after, []byte("module "+to))
+		case d.Name() == "go.mod":
+			after = required.ReplaceAll(after, []byte("${1}"+to+" ${2}"))
 		}
 		if filepath.Ext(path) == ".go" && !bytes.Equal(before, after) {
 			if formatted, err := format.Source(after); err == nil { // imports are sorted by path

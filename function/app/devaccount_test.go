@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -248,5 +249,37 @@ func TestDevTellsOfDeadLetters(t *testing.T) {
 	}
 	if said := sum.verdict(); sum.DeadLettered != 1 || !strings.Contains(said[len(said)-1], "dead-lettered after its last attempt (1)") || !strings.Contains(log.String(), "no customer") {
 		t.Errorf("verdict %q\n%s", said, log.String())
+	}
+}
+
+// Services preset settings of every type that a handler may have.
+func TestServicesPresetAllTypesOfSettings(t *testing.T) {
+	type settings struct {
+		Columns []string          `desc:"columns"`
+		Limit   int               `default:"3" desc:"limit"`
+		Fast    bool              `desc:"fast"`
+		Wait    time.Duration     `desc:"wait"`
+		Delay   handlers.Interval `desc:"delay"`
+		Name    handlers.Secret   `desc:"name"`
+	}
+	cleanEnv(t, nil)
+	opened := make(chan settings, 1)
+	shop := Options{
+		Name: "shop",
+		Handlers: []handlers.Entry{handlers.New("orders", "tells of its settings", func(_ context.Context, _ handlers.Env, s settings) (trigger.Handler, func() error, error) {
+			opened <- s
+			return func(context.Context, trigger.Batch) error { return nil }, nil, nil
+		})},
+		Dev: func(context.Context) (*DevServices, error) {
+			return &DevServices{Settings: map[string]string{
+				"HALLEY_ORDERS_COLUMNS": `a="b",c`, "HALLEY_ORDERS_LIMIT": "7", "HALLEY_ORDERS_FAST": "true",
+				"HALLEY_ORDERS_WAIT": "2s", "HALLEY_ORDERS_DELAY": "3s", "HALLEY_ORDERS_NAME": "x",
+			}}, nil
+		},
+	}.withDefaults()
+	startDev(t, shop, devOptions{Addr: "127.0.0.1:0", Rate: 1, Hosts: 1, Seeds: []string{}, Page: "off"})
+	want := settings{Columns: []string{`a="b"`, "c"}, Limit: 7, Fast: true, Wait: 2 * time.Second, Delay: handlers.Interval(3 * time.Second), Name: "x"}
+	if got := <-opened; !reflect.DeepEqual(got, want) {
+		t.Errorf("settings %+v", got)
 	}
 }

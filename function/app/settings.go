@@ -191,8 +191,23 @@ func (s *settings) preset(prefix string, spec any) error {
 			}
 			continue
 		}
-		value.SetString(text)
+		if err := setText(value, text); err != nil {
+			return fmt.Errorf("preset %s=%s: %w", name, text, err)
+		}
 	}
+	return nil
+}
+
+// setText sets a field of any type that envconfig knows, as it would set it from a
+// variable with that text: text is the default of a variable that does not exist.
+func setText(value reflect.Value, text string) error {
+	one := reflect.New(reflect.StructOf([]reflect.StructField{{
+		Name: "Value", Type: value.Type(), Tag: reflect.StructTag("default:" + strconv.Quote(text)),
+	}}))
+	if err := envconfig.Process(prefix+"_PRESET", one.Interface()); err != nil {
+		return err
+	}
+	value.Set(one.Elem().Field(0))
 	return nil
 }
 

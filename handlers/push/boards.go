@@ -73,7 +73,7 @@ func (b *boards) record(ctx context.Context, name string, results []game.Result,
 	args := []any{b.top, b.keep.Milliseconds()}
 	for _, r := range results {
 		keys = append(keys, b.due(name, r.Player))
-		args = append(args, r.Player, strconv.FormatFloat(r.Score, 'g', -1, 64), notifyTime(r, tooOld))
+		args = append(args, r.Player, FormatScore(r.Score), notifyTime(r, tooOld))
 	}
 	entries, err := recordScript.Run(ctx, b.redis, keys, args...).StringSlice()
 	if err != nil {

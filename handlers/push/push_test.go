@@ -191,17 +191,17 @@ func TestEndedSubscriptionsAreRemoved(t *testing.T) {
 func TestResubscribedDeviceIsNotRemoved(t *testing.T) {
 	w := newWorld(t, nil)
 	w.subscribe("ada")
-	devices, err := subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
+	devices, err := (&Subscriptions{w.subscriptions, WebPush}).Devices(t.Context(), "ada")
 	w.check(err)
 	w.store(devices[0])
-	w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
+	w.check((&Subscriptions{w.subscriptions, WebPush}).Remove(t.Context(), devices[0]))
 	if n := w.stored("ada"); n != 1 {
 		t.Errorf("%d subscriptions are left", n)
 	}
-	devices, err = subscriptions{w.subscriptions}.devicesOf(t.Context(), "ada")
+	devices, err = (&Subscriptions{w.subscriptions, WebPush}).Devices(t.Context(), "ada")
 	w.check(err)
 	for range 2 { // the second time it is already removed
-		w.check(subscriptions{w.subscriptions}.remove(t.Context(), devices[0]))
+		w.check((&Subscriptions{w.subscriptions, WebPush}).Remove(t.Context(), devices[0]))
 	}
 	if n := w.stored("ada"); n != 0 {
 		t.Errorf("%d subscriptions are left", n)
@@ -460,4 +460,13 @@ func TestManyFailuresAreOneError(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "2 of 3 players could not be notified: notify player ") {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// A score whose shortest form has an exponent is compared as a number.
+func TestLargeScores(t *testing.T) {
+	eachRedis(t, func(t *testing.T, w *world) {
+		w.subscribe("ada", "bob")
+		w.played("ada 999999.5", "bob 1000000")
+		expect(t, w.played("cid 1e20"), "ada 1: cid 1e+20 > 999999.5", "bob 1: cid 1e+20 > 1e+06")
+	})
 }

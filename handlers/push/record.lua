@@ -7,21 +7,29 @@
 -- ARGV[2]  lifetime of a due notification in milliseconds
 -- then per result: player, score, time in seconds or '' for no notifications
 
+-- The Lua of embedded Redis servers reads 1e+06 only as 1.0e+06.
+local function number(text)
+  if not string.find(text, '.', 1, true) then
+    text = string.gsub(text, '^(%-?%d+)', '%1.0')
+  end
+  return tonumber(text)
+end
+
 local best, top = KEYS[1], tonumber(ARGV[1])
 
 local function overtakes(former, score, other)
-  return other < score and (not former or other >= tonumber(former))
+  return other < score and (not former or other >= number(former))
 end
 
 local function record(due, player, score, at)
   local former = redis.call('ZSCORE', best, player)
-  if former and tonumber(former) >= tonumber(score) then
+  if former and number(former) >= number(score) then
     return
   end
   local leaders = redis.call('ZREVRANGE', best, 0, top - 1, 'WITHSCORES')
   for i = 1, #leaders, 2 do
     local name, other = leaders[i], leaders[i + 1]
-    if at ~= '' and name ~= player and overtakes(former, tonumber(score), tonumber(other)) then
+    if at ~= '' and name ~= player and overtakes(former, number(score), number(other)) then
       redis.call('SADD', due, cjson.encode({ player = name, best = other, by = player, score = score, at = at }))
       redis.call('PEXPIRE', due, ARGV[2])
     end
@@ -31,11 +39,11 @@ end
 
 -- Removes a due notification if the overtaken player is level or leads again.
 local function standing(due, player)
-  local mine = tonumber(redis.call('ZSCORE', best, player))
+  local mine = number(redis.call('ZSCORE', best, player))
   local entries = {}
   for _, entry in ipairs(redis.call('SMEMBERS', due)) do
     local theirs = redis.call('ZSCORE', best, cjson.decode(entry).player)
-    if theirs and tonumber(theirs) >= mine then
+    if theirs and number(theirs) >= mine then
       redis.call('SREM', due, entry)
     else
       entries[#entries + 1] = entry

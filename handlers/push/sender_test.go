@@ -7,12 +7,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"halley/handlers"
 	"halley/handlers/outbound"
 	"halley/handlers/push/pushservice"
+	"halley/trigger/cosmos"
 )
 
 // newService starts a push service with one device and a sender to it.
@@ -43,33 +43,33 @@ func newService(t *testing.T, change func(*Settings)) (*pushservice.Service, *se
 	return service, from, NewSubscription("ada", device.Endpoint, Keys{P256dh: device.P256dh, Auth: device.Auth})
 }
 
-var sample = overtaking{Game: "chess", Player: "ada", Best: 1, By: "bob", Score: 2}
+var sample = message(overtaking{Game: "chess", Player: "ada", Best: 1, By: "bob", Score: 2})
 
 func TestRefusalsOfPushServices(t *testing.T) {
 	service, from, device := newService(t, nil)
 	tests := []struct {
 		name   string
 		answer pushservice.Answer
-		want   StatusError
+		want   outbound.StatusError
 		text   string
 	}{
-		{"server error", pushservice.Answer{Status: 500, Text: "down"}, StatusError{Status: 500, Text: "down"}, `answered 500 Internal Server Error: "down"`},
-		{"bad request", pushservice.Answer{Status: 400}, StatusError{Status: 400}, "answered 400 Bad Request"},
-		{"not authorized", pushservice.Answer{Status: 401}, StatusError{Status: 401}, "check that the browser subscribed with VAPID_PUBLIC_KEY"},
-		{"a redirect is not followed", pushservice.Answer{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, StatusError{Status: 307}, "answered 307 Temporary Redirect"},
-		{"a long answer is cut", pushservice.Answer{Status: 503, Text: strings.Repeat("é", 1<<20)}, StatusError{Status: 503, Text: strings.Repeat("é", maxText/2)}, "answered 503"},
-		{"no text", pushservice.Answer{Status: 503, Text: "\xff\xfe"}, StatusError{Status: 503, Text: "�"}, "answered 503"},
-		{"too many, without a time", pushservice.Answer{Status: 429}, StatusError{Status: 429}, "answered 429 Too Many Requests"},
-		{"too many", pushservice.Answer{Status: 429, Header: http.Header{"Retry-After": {"3"}}}, StatusError{Status: 429, RetryAfter: 3 * time.Second}, "answered 429 Too Many Requests, retry after 3s"},
+		{"server error", pushservice.Answer{Status: 500, Text: "down"}, outbound.StatusError{Status: 500, Text: "down"}, `answered 500 Internal Server Error: "down"`},
+		{"bad request", pushservice.Answer{Status: 400}, outbound.StatusError{Status: 400}, "answered 400 Bad Request"},
+		{"not authorized", pushservice.Answer{Status: 401}, outbound.StatusError{Status: 401}, "check that the browser subscribed with VAPID_PUBLIC_KEY"},
+		{"a redirect is not followed", pushservice.Answer{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, outbound.StatusError{Status: 307}, "answered 307 Temporary Redirect"},
+		{"a long answer is cut", pushservice.Answer{Status: 503, Text: strings.Repeat("é", 1<<20)}, outbound.StatusError{Status: 503, Text: strings.Repeat("é", 128)}, "answered 503"},
+		{"no text", pushservice.Answer{Status: 503, Text: "\xff\xfe"}, outbound.StatusError{Status: 503, Text: "�"}, "answered 503"},
+		{"too many, without a time", pushservice.Answer{Status: 429}, outbound.StatusError{Status: 429}, "answered 429 Too Many Requests"},
+		{"too many", pushservice.Answer{Status: 429, Header: http.Header{"Retry-After": {"3"}}}, outbound.StatusError{Status: 429, RetryAfter: 3 * time.Second}, "answered 429 Too Many Requests, retry after 3s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := service.Answer(device.Endpoint, tt.answer); err != nil {
 				t.Fatal(err)
 			}
-			err := from.send(t.Context(), sample, device)
+			err := from.Send(t.Context(), sample, device)
 			got := *refused(t, err)
-			tt.want.Host = got.Host
+			tt.want.Server, tt.want.Advice = got.Server, got.Advice
 			if got != tt.want {
 				t.Errorf("refusal is %+v, want %+v", got, tt.want)
 			}
@@ -85,7 +85,7 @@ func TestAnotherVAPIDKey(t *testing.T) {
 		other := settings(t)
 		s.VAPIDPublicKey, s.VAPIDPrivateKey = other.VAPIDPublicKey, other.VAPIDPrivateKey
 	})
-	err := from.send(t.Context(), sample, device)
+	err := from.Send(t.Context(), sample, device)
 	if refused(t, err).Status != http.StatusForbidden || !strings.Contains(err.Error(), "not the one that the device subscribed with") {
 		t.Errorf("error is %v", err)
 	}
@@ -95,7 +95,7 @@ func TestAnotherVAPIDKey(t *testing.T) {
 // SEND_TIMEOUT.
 func TestSendTimeout(t *testing.T) {
 	_, from, device := newService(t, func(s *Settings) { s.SendTimeout = handlers.Interval(50 * time.Millisecond) })
-	err := from.send(t.Context(), sample, device)
+	err := from.Send(t.Context(), sample, device)
 	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "/push/") {
 		t.Errorf("error is %v", err)
 	}
@@ -105,7 +105,7 @@ func TestCancelledContextEndsSending(t *testing.T) {
 	_, from, device := newService(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := from.send(ctx, sample, device); !errors.Is(err, context.Canceled) || errors.Is(err, errUnusable) {
+	if err := from.Send(ctx, sample, device); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnusable) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -119,79 +119,13 @@ func TestSendOverHTTPS(t *testing.T) {
 	}))
 	defer server.Close()
 	device.Endpoint = server.URL + "/x"
-	if err := from.send(t.Context(), sample, device); err == nil || errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "certificate") {
+	if err := from.Send(t.Context(), sample, device); err == nil || errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown certificate gives %v", err)
 	}
 	from.client.Transport.(*outbound.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
-	if err := from.send(t.Context(), sample, device); err != nil || pushes != 1 {
+	if err := from.Send(t.Context(), sample, device); err != nil || pushes != 1 {
 		t.Errorf("%v, %d pushes", err, pushes)
 	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tests := []struct {
-			value string
-			want  time.Duration
-		}{
-			{"", 0},
-			{"17", 17 * time.Second},
-			{"-5", 0},
-			{"soon", 0},
-			{"99999999999", 1 << 31 * time.Second},
-			{time.Now().Add(time.Minute).UTC().Format(http.TimeFormat), time.Minute},
-			{time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0},
-		}
-		for _, tt := range tests {
-			if got := retryAfter(http.Header{"Retry-After": {tt.value}}); got != tt.want {
-				t.Errorf("Retry-After %q is %v, want %v", tt.value, got, tt.want)
-			}
-		}
-	})
-}
-
-func TestPausesHoldBackRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := pauses{longest: time.Minute}
-		const a, b = "https://a", "https://b"
-		p.add(a, &StatusError{Status: 503})
-		if err := p.check(a); err != nil {
-			t.Errorf("pause without a time: %v", err)
-		}
-		p.add(a, &StatusError{Status: 429, RetryAfter: 10 * time.Second})
-		p.add(b, &StatusError{Status: 429, RetryAfter: time.Hour})
-		time.Sleep(4 * time.Second)
-		if left := refused(t, p.check(a)).RetryAfter; left != 6*time.Second {
-			t.Errorf("%v are left", left)
-		}
-		time.Sleep(6 * time.Second)
-		if err := p.check(a); err != nil {
-			t.Errorf("pause did not end: %v", err)
-		}
-		if err := p.check(b); err == nil {
-			t.Error("the other pause ended")
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
-		defer cancel()
-		before := time.Now()
-		if left := refused(t, p.wait(ctx, b)).RetryAfter; left != 50*time.Second || time.Since(before) != 0 {
-			t.Errorf("%v are left after %v: a rest that ends with ctx is not waited for", left, time.Since(before))
-		}
-		ended, end := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, end)
-		if left := refused(t, p.wait(ended, b)).RetryAfter; left != 50*time.Second || time.Since(before) != time.Second {
-			t.Errorf("%v are left after %v: ctx did not end the wait", left, time.Since(before))
-		}
-		if err := p.wait(t.Context(), b); err != nil || time.Since(before) != 50*time.Second { // b's pause was cut to a minute
-			t.Errorf("waited for %v: %v", time.Since(before), err)
-		}
-		p.add(a, &StatusError{Status: 429, RetryAfter: time.Nanosecond})
-		time.Sleep(time.Second)
-		p.add(b, &StatusError{Status: 429, RetryAfter: time.Second})
-		if len(p.until) != 1 {
-			t.Errorf("%d pauses are kept", len(p.until))
-		}
-	})
 }
 
 func TestBadSettings(t *testing.T) {
@@ -226,7 +160,7 @@ func TestBadSettings(t *testing.T) {
 			s := settings(t)
 			s.RedisURL = "redis://cache"
 			tt.change(&s)
-			_, _, err := Open(t.Context(), handlers.Env{Prefix: "HALLEY_PUSH_"}, s)
+			_, _, err := Open(t.Context(), handlers.Env{Prefix: "HALLEY_PUSH_", Container: noContainer}, s)
 			if err == nil || !strings.HasPrefix(err.Error(), "setting HALLEY_PUSH_"+tt.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error is %v, want %s", err, tt.want)
 			}
@@ -255,7 +189,7 @@ func TestKeysInOtherForms(t *testing.T) {
 func receiveOne(t *testing.T, service *pushservice.Service, from *sender, device Subscription) pushservice.Notification {
 	t.Helper()
 	sent := make(chan error, 1)
-	go func() { sent <- from.send(t.Context(), sample, device) }()
+	go func() { sent <- from.Send(t.Context(), sample, device) }()
 	select {
 	case n := <-service.Notifications():
 		if err := <-sent; err != nil {
@@ -289,3 +223,5 @@ func TestSettingsInOtherForms(t *testing.T) {
 		})
 	}
 }
+
+func noContainer(string, string) *cosmos.Container { return nil }

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdh"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"halley/handlers"
 	"halley/trigger/cosmos"
 )
 
@@ -20,13 +22,21 @@ import (
 //
 //	{"id":"qL5c…","player":"ada","endpoint":"https://push.example/…",
 //	 "keys":{"p256dh":"BNcR…","auth":"tBHI…"}}
+//
+// A device that is reached otherwise has a token in place of endpoint and keys:
+//
+//	{"id":"pR2v…","player":"ada","token":"fGx…"}
 type Subscription struct {
 	ID       string      `json:"id"`
 	Player   string      `json:"player"`
-	Endpoint string      `json:"endpoint"`
-	Keys     Keys        `json:"keys"`
+	Endpoint string      `json:"endpoint,omitempty"`
+	Keys     Keys        `json:"keys,omitzero"`
+	Token    string      `json:"token,omitempty"`
 	ETag     azcore.ETag `json:"_etag,omitempty"` // set by the service
 }
+
+// address is the part of the subscription that a device is reached by.
+func (s Subscription) address() string { return s.Endpoint + s.Token }
 
 // Keys are the public key and the secret of the device, base64url (RFC 8291
 // section 2).
@@ -39,6 +49,12 @@ type Keys struct {
 // from the endpoint: if a device subscribes again, its document is replaced.
 func NewSubscription(player, endpoint string, keys Keys) Subscription {
 	return Subscription{ID: digest(endpoint), Player: player, Endpoint: endpoint, Keys: keys}
+}
+
+// NewTokenSubscription returns the document of a player's device that has a token, such
+// as that of Firebase Cloud Messaging.
+func NewTokenSubscription(player, token string) Subscription {
+	return Subscription{ID: digest(token), Player: player, Token: token}
 }
 
 // canonical checks the keys and returns them in base64url without padding. If one
@@ -71,17 +87,48 @@ func encode(key []byte) string { return base64.RawURLEncoding.EncodeToString(key
 // more, the latest subscriptions count.
 const maxDevices = 20
 
-// subscriptions is the container of the subscriptions.
-type subscriptions struct{ container *cosmos.Container }
+// Kind is a kind of subscriptions in the container: a condition on their documents.
+type Kind string
 
-// devicesOf returns a player's devices.
-func (s subscriptions) devicesOf(ctx context.Context, player string) ([]Subscription, error) {
+// The kinds.
+const (
+	WebPush Kind = "NOT IS_DEFINED(c.token)"
+	Token   Kind = "IS_DEFINED(c.token)"
+)
+
+// Subscriptions are the subscriptions of one kind in their container. They have two of
+// the methods of a [Channel].
+type Subscriptions struct {
+	container *cosmos.Container
+	kind      Kind
+}
+
+// OpenSubscriptions returns the subscriptions of a kind and offers a probe of their
+// container. An empty database is that of the monitored container. The error begins with
+// the name of a setting.
+func OpenSubscriptions(env handlers.Env, database, name string, kind Kind) (*Subscriptions, error) {
+	if name == "" {
+		return nil, errors.New("SUBSCRIPTIONS_CONTAINER_NAME is empty; name the container of the subscriptions")
+	}
+	database = cmp.Or(database, env.Database)
+	container := env.Container(database, name)
+	env.OfferProbe(handlers.Probe{What: "container of the subscriptions " + database + "/" + name, Try: func(ctx context.Context) error {
+		if _, err := container.Properties(ctx); err != nil {
+			return fmt.Errorf("%w: create it, or correct %sSUBSCRIPTIONS_CONTAINER_NAME", err, env.Prefix)
+		}
+		return nil
+	}})
+	return &Subscriptions{container, kind}, nil
+}
+
+// Devices returns a player's devices.
+func (s *Subscriptions) Devices(ctx context.Context, player string) ([]Subscription, error) {
 	if err := s.checkKey(ctx); err != nil {
 		return nil, err
 	}
 	key := cosmos.NewPartitionKey(player)
 	query := cosmos.Query{
-		Text:         fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.player = @player ORDER BY c._ts DESC", maxDevices),
+		Text:         fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.player = @player AND %s ORDER BY c._ts DESC", maxDevices, s.kind),
 		Parameters:   []cosmos.Parameter{{Name: "@player", Value: player}},
 		PartitionKey: &key,
 	}
@@ -107,7 +154,7 @@ func parseSubscription(document []byte) Subscription {
 
 // checkKey returns an error if the container has another partition key, because
 // queries would find nothing.
-func (s subscriptions) checkKey(ctx context.Context) error {
+func (s *Subscriptions) checkKey(ctx context.Context) error {
 	properties, err := s.container.Properties(ctx)
 	if err != nil {
 		return fmt.Errorf("read subscriptions container: %w", err)
@@ -119,9 +166,9 @@ func (s subscriptions) checkKey(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes a device. If it has subscribed again since it was read, it
+// Remove deletes a device. If it has subscribed again since it was read, it
 // stays.
-func (s subscriptions) remove(ctx context.Context, device Subscription) error {
+func (s *Subscriptions) Remove(ctx context.Context, device Subscription) error {
 	_, err := s.container.Delete(ctx, device.ID, cosmos.NewPartitionKey(device.Player), device.ETag)
 	switch {
 	case err == nil,

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"halley/handlers"
+	"halley/handlers/outbound"
 	"halley/handlers/push/pushservice"
 	"halley/handlers/redisurl"
 	"halley/trigger"
@@ -204,7 +205,7 @@ func (w *world) store(s Subscription) {
 // stored counts a player's subscriptions.
 func (w *world) stored(player string) int {
 	w.t.Helper()
-	devices, err := subscriptions{w.subscriptions}.devicesOf(w.t.Context(), player)
+	devices, err := (&Subscriptions{w.subscriptions, WebPush}).Devices(w.t.Context(), player)
 	w.check(err)
 	return len(devices)
 }
@@ -295,9 +296,9 @@ func expect(t *testing.T, got []string, want ...string) {
 }
 
 // refused returns the push service's refusal in err.
-func refused(t *testing.T, err error) *StatusError {
+func refused(t *testing.T, err error) *outbound.StatusError {
 	t.Helper()
-	var refusal *StatusError
+	var refusal *outbound.StatusError
 	if !errors.As(err, &refusal) {
 		t.Fatalf("error %v holds no StatusError", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"halley/function/app"
+	"halley/handlers/game/writer"
 	"halley/handlers/push"
 	"halley/handlers/push/pushservice"
 	"halley/trigger/cosmos"
@@ -146,12 +147,12 @@ func (s *services) prepare(ctx context.Context, run *app.DevRun) error {
 // subscribe gives every player one device. Its document replaces that of an
 // earlier run, whose receiver no longer exists.
 func (s *services) subscribe(ctx context.Context, subscriptions *cosmos.Container, vapidKey string) error {
-	for i := range players {
+	for i := range writer.Players {
 		device, err := s.receiver.Subscribe(vapidKey)
 		if err != nil {
 			return err
 		}
-		d := push.NewSubscription(playerName(i), device.Endpoint, push.Keys{P256dh: device.P256dh, Auth: device.Auth})
+		d := push.NewSubscription(writer.PlayerName(i), device.Endpoint, push.Keys{P256dh: device.P256dh, Auth: device.Auth})
 		d.ID = "device-of-" + d.Player
 		if _, err := subscriptions.Upsert(ctx, cosmos.NewPartitionKey(d.Player), d); err != nil {
 			return fmt.Errorf("subscribe %s: %w", d.Player, err)
@@ -162,12 +163,12 @@ func (s *services) subscribe(ctx context.Context, subscriptions *cosmos.Containe
 
 // write posts game results to the monitored containers until ctx ends.
 func write(ctx context.Context, run *app.DevRun) {
-	w := &writer{
-		containers: run.Monitored(),
-		rate:       run.Rate,
-		run:        strconv.FormatInt(time.Now().UnixNano(), 36),
-		wrote:      run.Wrote,
-		failed:     run.WriteFailed,
+	w := &writer.Writer{
+		Containers: run.Monitored(),
+		Rate:       run.Rate,
+		Prefix:     strconv.FormatInt(time.Now().UnixNano(), 36),
+		Wrote:      run.Wrote,
+		Failed:     run.WriteFailed,
 	}
 	w.Run(ctx)
 }

@@ -1,6 +1,5 @@
-//go:build !nodev
-
-package demo
+// Package writer is the load of development runs: it posts game results at a steady rate.
+package writer
 
 import (
 	"context"
@@ -15,16 +14,19 @@ import (
 )
 
 const (
-	players    = 40
+	// Players is the number of players.
+	Players = 40
+
 	writeLanes = 8                // concurrent writes
 	writeTime  = 10 * time.Second // deadline of one write
 	recent     = 50               // results of a lane that are candidates for correction
 )
 
-var games = []string{"chess", "go", "mahjong", "shogi"}
+// Games are the names of the games.
+var Games = []string{"chess", "go", "mahjong", "shogi"}
 
-// playerName names one of the players, 0 to players-1.
-func playerName(i int) string { return fmt.Sprintf("player-%02d", i) }
+// PlayerName names one of the players, 0 to Players-1.
+func PlayerName(i int) string { return fmt.Sprintf("player-%02d", i) }
 
 // result is a document of the writer: a game's result that counts its versions.
 type result struct {
@@ -32,31 +34,31 @@ type result struct {
 	Version int `json:"version"`
 }
 
-// writer posts game results at a steady rate and corrects one in ten.
-type writer struct {
-	containers []*cosmos.Container // each gets every result
-	rate       int                 // writes per second
-	run        string              // prefix of every id, unique to this run
+// Writer posts game results at a steady rate and corrects one in ten.
+type Writer struct {
+	Containers []*cosmos.Container // each gets every result; their partition key is /player
+	Rate       int                 // writes per second
+	Prefix     string              // of every id, unique to this run
 
-	// wrote and failed are told of each write that was acknowledged or not. Any number of
+	// Wrote and Failed are told of each write that was acknowledged or not. Any number of
 	// goroutines call them.
-	wrote  func(id string, version int)
-	failed func(error)
+	Wrote  func(id string, version int)
+	Failed func(error)
 }
 
 // Run writes until ctx ends and all pending writes are answered.
-func (w *writer) Run(ctx context.Context) {
+func (w *Writer) Run(ctx context.Context) {
 	var lanes sync.WaitGroup
-	for i := range min(writeLanes, w.rate) {
-		lanes.Go(func() { w.lane(ctx, i, min(writeLanes, w.rate)) })
+	for i := range min(writeLanes, w.Rate) {
+		lanes.Go(func() { w.lane(ctx, i, min(writeLanes, w.Rate)) })
 	}
 	lanes.Wait()
 }
 
 // lane writes its share, one at a time, so that writes of one document never overlap.
-func (w *writer) lane(ctx context.Context, lane, of int) {
+func (w *Writer) lane(ctx context.Context, lane, of int) {
 	began := time.Now()
-	interval := time.Duration(of) * time.Second / time.Duration(w.rate)
+	interval := time.Duration(of) * time.Second / time.Duration(w.Rate)
 	random := rand.New(rand.NewPCG(uint64(lane), uint64(of)))
 	var written []result
 	for n := 0; ; n++ {
@@ -66,7 +68,7 @@ func (w *writer) lane(ctx context.Context, lane, of int) {
 			return
 		case <-time.After(time.Until(due)):
 		}
-		r, corrected := next(random, written, fmt.Sprintf("%s-%d-%d", w.run, lane, n))
+		r, corrected := next(random, written, fmt.Sprintf("%s-%d-%d", w.Prefix, lane, n))
 		ok := w.write(ctx, r)
 		switch {
 		case ok && corrected >= 0:
@@ -90,23 +92,23 @@ func next(random *rand.Rand, written []result, id string) (r result, corrected i
 	}
 	return result{Version: 1, Result: game.Result{
 		ID:     id,
-		Game:   games[random.IntN(len(games))],
-		Player: playerName(random.IntN(players)),
+		Game:   Games[random.IntN(len(Games))],
+		Player: PlayerName(random.IntN(Players)),
 		Score:  float64(random.IntN(100_000)),
 	}}, -1
 }
 
 // write reports whether the write was acknowledged. It does not end with ctx: if a
 // write were cut off, its outcome would be unknown.
-func (w *writer) write(ctx context.Context, r result) bool {
+func (w *Writer) write(ctx context.Context, r result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	for _, container := range w.containers {
+	for _, container := range w.Containers {
 		if _, err := container.Upsert(ctx, cosmos.NewPartitionKey(r.Player), r); err != nil {
-			w.failed(err)
+			w.Failed(err)
 			return false
 		}
 	}
-	w.wrote(r.ID, r.Version)
+	w.Wrote(r.ID, r.Version)
 	return true
 }

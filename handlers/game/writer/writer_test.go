@@ -1,4 +1,4 @@
-package demo
+package writer
 
 import (
 	"context"
@@ -40,14 +40,14 @@ func (r *records) fail(err error) {
 }
 
 // bubbleWriter is a writer to an account in the test's bubble.
-func bubbleWriter(t *testing.T, rate int) (*writer, *records) {
+func bubbleWriter(t *testing.T, rate int) (*Writer, *records) {
 	t.Helper()
 	account, err := emulator.New(&emulator.Options{Latency: 3 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { account.Close() })
-	if err := account.CreateContainer(database, results, "/player", 1); err != nil {
+	if err := account.CreateContainer("games", "results", "/player", 1); err != nil {
 		t.Fatal(err)
 	}
 	key, err := cosmos.KeyCredential(emulator.Key)
@@ -59,7 +59,7 @@ func bubbleWriter(t *testing.T, rate int) (*writer, *records) {
 		t.Fatal(err)
 	}
 	r := &records{versions: map[string]int{}}
-	return &writer{containers: []*cosmos.Container{client.Container(database, results)}, rate: rate, run: "test", wrote: r.wrote, failed: r.fail}, r
+	return &Writer{Containers: []*cosmos.Container{client.Container("games", "results")}, Rate: rate, Prefix: "test", Wrote: r.wrote, Failed: r.fail}, r
 }
 
 func TestWriterKeepsItsRate(t *testing.T) {
@@ -86,14 +86,14 @@ func TestWriterTellsOfItsWrites(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		w.Run(ctx)
-		ranges, err := w.containers[0].Ranges(t.Context())
+		ranges, err := w.Containers[0].Ranges(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := map[string]int{}
 		request := cosmos.FeedRequest{Range: ranges[0]}
 		for {
-			page, err := w.containers[0].ReadFeed(t.Context(), request)
+			page, err := w.Containers[0].ReadFeed(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestResultsAreValid(t *testing.T) {
 func TestWriterTellsOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, told := bubbleWriter(t, 10)
-		w.containers[0] = w.containers[0].Client().Container(database, "missing")
+		w.Containers[0] = w.Containers[0].Client().Container("games", "missing")
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		w.Run(ctx)
