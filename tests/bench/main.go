@@ -23,7 +23,7 @@ import (
 )
 
 // columns are the columns of tables, in their order.
-var columns = []string{colFloor, colAzcosmos, colJavaScript, colJava, colOfficial, colPlain, colHalley}
+var columns = []string{colFloor, colAzcosmos, colJavaScript, colJava, colOfficial, colPlain, colHalley, colPart, colChanges}
 
 const (
 	colFloor      = "floor"
@@ -33,6 +33,8 @@ const (
 	colOfficial   = ".NET processor"
 	colPlain      = "Halley, plain build"
 	colHalley     = "Halley"
+	colPart       = "writes to"
+	colChanges    = "changes per second"
 )
 
 // measure makes one section of the report.
@@ -56,6 +58,7 @@ var measures = []measure{
 	{"memory", false, (*suite).memory},
 	{"start", false, (*suite).coldStart},
 	{"balance", false, (*suite).balance},
+	{"handlers", false, (*suite).handlers},
 }
 
 func main() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -88,17 +89,27 @@ func (s Section) Columns(known []string) []string {
 	return used
 }
 
-// WriteTable writes the rows as a table in Markdown. Cells that a row lacks are empty.
+// WriteTable writes the rows as a table in Markdown. Cells that a row lacks are empty. If
+// no row has a goal, there are no columns of targets and results.
 func (s Section) WriteTable(w io.Writer, known []string) error {
 	columns := s.Columns(known)
+	heads := append([]string{"measured"}, columns...)
+	hasGoals := slices.ContainsFunc(s.Rows, func(r Row) bool { return len(r.Goals) > 0 })
+	if hasGoals {
+		heads = append(heads, "target", "result")
+	}
 	var b strings.Builder
 	line := func(cells ...string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(append(append([]string{"measured"}, columns...), "target", "result")...)
-	line(strings.Split(strings.Repeat("--- ", len(columns)+3), " ")[:len(columns)+3]...)
+	line(heads...)
+	line(slices.Repeat([]string{"---"}, len(heads))...)
 	for _, row := range s.Rows {
 		cells := []string{row.Name}
 		for _, column := range columns {
 			cells = append(cells, row.Cells[column])
+		}
+		if !hasGoals {
+			line(cells...)
+			continue
 		}
 		var targets, results []string
 		for _, goal := range row.Goals {

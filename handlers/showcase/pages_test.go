@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"halley/handlers"
+	"halley/handlers/search/opensearch"
+)
+
+// Every setting that a page of a handler names is a setting of that handler, or one that
+// all functions have.
+func TestPagesNameSettings(t *testing.T) {
+	cleanEnv(t)
+	general, err := os.ReadFile("../../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []handlers.Entry{handlers.New("search", "", opensearch.Open)}
+	for _, r := range rows() {
+		entries = append(entries, r.entry)
+	}
+	pages, err := filepath.Glob("../../docs/handlers/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("\\b(HALLEY_[A-Z_]+[A-Z])\\b").FindAllStringSubmatch(string(text), -1) {
+			if name := match[1]; !strings.HasPrefix(name, "HALLEY_TEST_") && !isSetting(t, entries, string(general), name) {
+				t.Errorf("%s names %s, which is not a setting", page, name)
+			}
+		}
+	}
+}
+
+// isSetting reports whether a name is a general setting, or one for a single function,
+// which may have another name than its handler has here.
+func isSetting(t *testing.T, entries []handlers.Entry, general, name string) bool {
+	t.Helper()
+	_, suffix, _ := strings.Cut(strings.TrimPrefix(name, "HALLEY_"), "_")
+	if strings.Contains(general, "`"+name+"`") || strings.Contains(general, "`HALLEY_"+suffix+"`") || strings.Contains(general, "`_"+suffix+"`") {
+		return true
+	}
+	for _, e := range entries {
+		t.Setenv(e.Prefix()+suffix, "x")
+		err := envconfig.CheckDisallowed(strings.TrimSuffix(e.Prefix(), "_"), e.Settings())
+		os.Unsetenv(e.Prefix() + suffix)
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
