@@ -3,7 +3,9 @@ package tests
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -328,8 +330,12 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 	for _, name := range []string{"GOPROXY", "GOFLAGS", "GOCACHE", "GOMODCACHE", "GOPATH", "GOTOOLCHAIN"} {
 		env[name] = goTool(t, dir, nil, "env", name)
 	}
-	p := startIn(t, dir, "dev", program, env, "dev", "--watch", "--addr", freeAddress(t))
+	p := startIn(t, dir, "dev", program, env, "dev", "--watch", "--addr", freeAddress(t), "--page="+freeAddress(t))
 	eventually(t, "dev prints its connection string", func() bool { return announced.MatchString(p.output.String()) })
+	page := regexp.MustCompile(`http://(\S+)/\?token=(\S+)`).FindStringSubmatch(p.output.String())
+	if page == nil {
+		t.Fatalf("no address of a page in %s", p.output.String())
+	}
 	endpoint, credential, err := cosmos.ParseConnectionString(announced.FindString(p.output.String()))
 	if err != nil {
 		t.Fatal(err)
@@ -350,6 +356,12 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("mails %q", want), func() bool { return slices.Equal(mails(t, outbox), want) })
 	}
+	onPage := func(document string) {
+		t.Helper()
+		eventually(t, "the page shows document "+document, func() bool {
+			return strings.Contains(shownOn(t, page[1], page[2]), `"documentId":"`+document+`"`)
+		})
+	}
 	edit := func(from, to string) {
 		t.Helper()
 		file := filepath.Join(dir, "orders", "orders.go")
@@ -363,6 +375,7 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 	}
 	place(1)
 	mailed("hello bob: order 1")
+	onPage("1")
 	edit(`"%s %s: order %s\n"`, `"%s %s: order %s\n" no`)
 	eventually(t, "the error of the build is shown", func() bool { return strings.Contains(p.output.String(), "orders.go:") })
 	place(2)
@@ -370,8 +383,29 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 	edit(`"%s %s: order %s\n" no`, `"Dear %s %s: order %s\n"`)
 	eventually(t, "the new build runs", func() bool { return strings.Contains(p.output.String(), "running the new build") })
 	place(3)
+	onPage("3")
 	mailed("Dear hello bob: order 3", "hello bob: order 1", "hello bob: order 2")
 	if code := p.terminate(t); code != 0 || !strings.HasSuffix(strings.TrimSpace(p.output.String()), "every change was handled") {
 		t.Errorf("dev ended with %d", code)
 	}
+}
+
+// shownOn returns the changes that a page shows, or "" if it does not answer.
+func shownOn(t *testing.T, host, token string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/api/v1/changes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "" // the handlers are built again
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

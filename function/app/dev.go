@@ -179,7 +179,7 @@ func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (resul
 		defer cancel()
 	}
 	if flags.Watch {
-		return s.watch(ctx)
+		return s.watch(ctx, at)
 	}
 	restore, err := show.takeStdout()
 	if err != nil {

@@ -20,12 +20,12 @@ const (
 	pageOff = "off"
 )
 
-// listenForPage listens at the address of --page; without one it does so on a terminal,
-// unless the handlers run in another process. It returns nil if there is no page.
+// listenForPage listens at the address of --page; without one it does so on a terminal.
+// It returns nil if there is no page.
 func listenForPage(o devOptions, onTerminal bool) (*pageListener, error) {
 	addr := o.Page
 	switch {
-	case addr == pageOff, addr == "" && (!onTerminal || o.Watch):
+	case addr == pageOff, addr == "" && !onTerminal:
 		return nil, nil
 	case addr == "", addr == pageOn:
 		addr = ""
@@ -45,8 +45,6 @@ func (o devOptions) checkPage() error {
 	switch {
 	case o.Page == "", o.Page == pageOn, o.Page == pageOff:
 		return nil
-	case o.Watch:
-		return errors.New("--page with --watch: watched handlers run in another process, which the page does not see; leave out one of the flags")
 	}
 	if _, _, err := net.SplitHostPort(o.Page); err != nil {
 		return fmt.Errorf("--page %s: write an address such as %s, or off: %w", o.Page, defaultPageAddr, err)

@@ -21,8 +21,9 @@ import (
 
 // watch runs the handlers in another process, and replaces it when a Go file of the
 // module changes, until ctx ends. The account, the load and the services stay in this
-// process.
-func (s *session) watch(ctx context.Context) (devSummary, error) {
+// process. That process serves the page, if at is not nil: at its address and with its
+// token, so that a browser finds it again.
+func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, error) {
 	source, err := findSource(ctx)
 	if err != nil {
 		return devSummary{}, err
@@ -31,7 +32,7 @@ func (s *session) watch(ctx context.Context) (devSummary, error) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var running sync.WaitGroup
-	running.Go(func() { s.rebuild(working, source) })
+	running.Go(func() { s.rebuild(working, source, at) })
 	s.write(ctx, working)
 	lags := s.catchUp(working)
 	stop()
@@ -41,12 +42,17 @@ func (s *session) watch(ctx context.Context) (devSummary, error) {
 
 // rebuild keeps one process of the app running until ctx ends. The first is this
 // program; each further one is built from the source.
-func (s *session) rebuild(ctx context.Context, source goSource) {
+func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener) {
 	format := formatJSON
 	if s.show.live {
 		format = formatText
 	}
 	show, env := s.show, s.world.childEnv(format)
+	args := []string{"run", "--" + watchedFlag}
+	if at != nil {
+		at.close()
+		args, env = append(args, "--page", at.Addr().String()), append(env, "HALLEY_PAGE_TOKEN="+at.token)
+	}
 	program, err := os.Executable()
 	var running *child
 	for state := source.state(); ctx.Err() == nil; state = source.waitForChange(ctx, state) {
@@ -65,7 +71,7 @@ func (s *session) rebuild(ctx context.Context, source goSource) {
 			running.stop(time.Duration(s.world.settings.App.StopGrace))
 			show.say("running the new build")
 		}
-		if running, err = startChild(program, env, show); err != nil {
+		if running, err = startChild(program, args, env, show); err != nil {
 			show.say(errorText(err))
 		}
 	}
@@ -173,8 +179,8 @@ type child struct {
 }
 
 // startChild runs the handlers with the output on show, which also tells of their end.
-func startChild(program string, env []string, show *screen) (*child, error) {
-	c := &child{process: exec.Command(program, "run", "--"+stdinFlag), ended: make(chan struct{})}
+func startChild(program string, args, env []string, show *screen) (*child, error) {
+	c := &child{process: exec.Command(program, args...), ended: make(chan struct{})}
 	c.process.Env, c.process.Stdout, c.process.Stderr = env, show, show
 	ownGroup(c.process)
 	stdin, err := c.process.StdinPipe()

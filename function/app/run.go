@@ -12,7 +12,7 @@ import (
 )
 
 func (o Options) runCommand() *cobra.Command {
-	var untilStdinEnds bool
+	var watched bool
 	var pageAddr string
 	c := &cobra.Command{
 		Use:   "run",
@@ -32,21 +32,22 @@ stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			if untilStdinEnds {
+			if watched {
 				ctx = untilEOF(ctx, cmd.InOrStdin())
 			}
-			return o.run(ctx, pageAddr)
+			return o.run(ctx, pageAddr, watched)
 		},
 	}
 	c.Flags().StringVar(&pageAddr, "page", "", "serve the operators' page at this address, such as 127.0.0.1:8082; beyond loopback it needs HALLEY_PAGE_TOKEN")
-	c.Flags().BoolVar(&untilStdinEnds, stdinFlag, false, "")
-	_ = c.Flags().MarkHidden(stdinFlag) // it is defined above
+	c.Flags().BoolVar(&watched, watchedFlag, false, "")
+	_ = c.Flags().MarkHidden(watchedFlag) // it is defined above
 	return c
 }
 
-// stdinFlag is the flag with which dev --watch ends a run on every system alike: the
-// run stops in good order when its standard input ends.
-const stdinFlag = "until-stdin-ends"
+// watchedFlag is the flag with which dev --watch runs the handlers. The run stops in good
+// order when its standard input ends, on every system alike, and its page shows the
+// documents of every call, as the page of dev does.
+const watchedFlag = "watched"
 
 // untilEOF returns a context that ends with ctx or with the input. Its goroutine ends
 // with the input, or with the process.
@@ -83,8 +84,9 @@ func (o Options) withAdvice(s *settings, err error) error {
 // adviceTime bounds the check after a failed run.
 const adviceTime = 10 * time.Second
 
-// run is the continuous host: it runs the enabled functions until ctx ends.
-func (o Options) run(ctx context.Context, pageAddr string) error {
+// run is the continuous host: it runs the enabled functions until ctx ends. watched is for
+// dev --watch.
+func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 	s, err := loadSettings(o)
 	if err != nil {
 		return err
@@ -97,6 +99,7 @@ func (o Options) run(ctx context.Context, pageAddr string) error {
 	log := newRunLogger(s.App)
 	options := appOptions{grace: time.Duration(s.App.StopGrace)}
 	shown := newOperatorPage(s)
+	shown.recorder.FailuresOnly = !watched
 	if at != nil {
 		shown.observe(&options)
 	}
@@ -110,7 +113,9 @@ func (o Options) run(ctx context.Context, pageAddr string) error {
 	}
 	run := func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }
 	if at != nil {
-		fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
+		if !watched { // dev has printed it
+			fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
+		}
 		hosts := run
 		run = func(ctx context.Context) error { return shown.serve(ctx, o.Name, a, at, hosts) }
 	}
