@@ -34,7 +34,7 @@ func TestPagesNameSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range regexp.MustCompile("\\b(HALLEY_[A-Z_]+[A-Z])\\b").FindAllStringSubmatch(string(text), -1) {
+		for _, match := range regexp.MustCompile(`\b(HALLEY_[A-Z_]+[A-Z])\b`).FindAllStringSubmatch(string(text), -1) {
 			if name := match[1]; !strings.HasPrefix(name, "HALLEY_TEST_") && !isSetting(t, entries, string(general), name) {
 				t.Errorf("%s names %s, which is not a setting", page, name)
 			}
