@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,13 @@ func (s *suite) handlers() (report.Section, error) {
 		Title: "Bundled handlers",
 		Text: "Changes per second that one call after the other handles, with documents of 1 KB in batches of 100, by `BenchmarkHandler` of each package. " +
 			"The part that is written to runs on the same two processors. The servers are those of the tests, named by `HALLEY_TEST_…` variables.",
+	}
+	for _, variable := range s.testServers {
+		name, value, _ := strings.Cut(variable, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return section, err
+		}
+		defer os.Unsetenv(name)
 	}
 	for _, h := range handlersWithBenchmarks {
 		directory := "./" + filepath.ToSlash(filepath.Join("handlers", h.directory))

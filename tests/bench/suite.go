@@ -30,13 +30,27 @@ type suite struct {
 	missing    []string // peers that could not be installed, with the reason
 	experiment string   // GOEXPERIMENT of packaged binaries; "" is none
 
+	testServers []string // HALLEY_TEST_ variables, for the handlers; apps refuse them
+
 	halley, plain                contender // plain is the build without the experiment
 	azcosmos, javaScript, javaVM contender
 }
 
+// takeTestServers removes the variables that name servers of tests from the environment,
+// and returns them.
+func takeTestServers() (taken []string) {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "HALLEY_TEST_") {
+			taken = append(taken, variable)
+			_ = os.Unsetenv(name) // the name is valid
+		}
+	}
+	return taken
+}
+
 // newSuite builds the programs of the benchmark and installs the peers.
 func newSuite(ctx context.Context, short bool, rounds int) (*suite, error) {
-	s := &suite{ctx: ctx, short: short, rounds: rounds, processors: processors(), load: loadAverage()}
+	s := &suite{ctx: ctx, short: short, rounds: rounds, processors: processors(), load: loadAverage(), testServers: takeTestServers()}
 	if rounds == 0 {
 		s.rounds = 5
 		if short {
