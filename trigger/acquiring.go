@@ -59,7 +59,7 @@ func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *le
 	if !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
 		listed = nil // a live owner may split it until it is taken
 	}
-	w, err := r.acquireListed(ctx, l, listed, pass.listed.index.Superseded(l))
+	w, err := r.acquireListed(ctx, r.stop, l, listed, pass.listed.index.Superseded(l))
 	if err != nil {
 		r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
 		return

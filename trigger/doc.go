@@ -40,7 +40,9 @@
 // takes part. A host acquires it by replacing the document under its etag, with its
 // own name, a random incarnation and the next epoch. In [Host.Run] the balancer
 // decides which leases to acquire. In [Host.Drain] a range is read first, and
-// acquired only if the answer holds changes.
+// acquired only if the answer holds changes. A queue can spread the drains of ranges
+// over many processes: [Host.Dispatch] marks the leases whose ranges have changes, and
+// [Host.DrainRange] acquires one, which removes the mark.
 //
 // While the lease is held, exactly one goroutine, the lease writer, writes the
 // document, one write at a time: a checkpoint when batches are handled, by default at
@@ -125,6 +127,7 @@
 //	leaseexport.go leaseverify.go     copies of leases; what is wrong with them
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
+//	dispatch.go                       ranges with work, and drains of single ranges, for a queue
 //	requestpool.go                    goroutines that ranges share for their requests
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls

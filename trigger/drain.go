@@ -31,35 +31,12 @@ import (
 // could be read. The others were worked on. Problem in the summary is the first of
 // all other errors.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
-	return h.drain(ctx, func(*functionRunner) bool { return true }, func(*lease.Lease) bool { return true })
-}
-
-// DrainRange drains one range of one function: the unit of work if a queue spreads
-// ranges over instances. It is not an error if no lease has the token: the range may
-// have split since the message was written.
-func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
-	named := func(r *functionRunner) bool { return r.function.Name == name }
-	if !slices.ContainsFunc(h.functionRunners, named) {
-		return Summary{}, fmt.Errorf("no function named %q", name)
-	}
-	return h.drain(ctx, named, func(l *lease.Lease) bool { return l.Token() == token })
-}
-
-// drain works on the wanted leases of the wanted functions.
-func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted func(*lease.Lease) bool) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
 	err := h.eachFunction(func(r *functionRunner) error {
-		if !of(r) {
-			return nil
-		}
-		d := &drain{runner: r, rangeSlots: make(chan struct{}, h.host.options.Parallel)}
-		if end, ok := ctx.Deadline(); ok {
-			d.callLimit = time.Until(end) * 3 / 4
-			d.leaveAsideAt = time.Now().Add(d.callLimit)
-		}
-		defer r.beginStopBudget(ctx)()
-		err := d.drainFunction(ctx, wanted)
+		d, end := newDrain(ctx, r, h.host.options.Parallel)
+		defer end()
+		err := d.drainFunction(ctx)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(d.summary)
@@ -69,6 +46,17 @@ func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted 
 		return err
 	})
 	return total, err
+}
+
+// newDrain makes the drain of a function. The caller calls end when it has ended.
+func newDrain(ctx context.Context, r *functionRunner, parallel int) (d *drain, end func()) {
+	d = &drain{runner: r, rangeSlots: make(chan struct{}, parallel)}
+	if deadline, ok := ctx.Deadline(); ok {
+		d.callLimit = time.Until(deadline) * 3 / 4
+		d.leaveAsideAt = time.Now().Add(d.callLimit)
+	}
+	d.stop, end = newStopBudget(ctx, r.host.options.StopGrace)
+	return d, end
 }
 
 // feedsUnread returns an error if the function had ranges to drain and could read
@@ -96,6 +84,7 @@ func (d *drain) noteRead(err error) {
 // drain is one drain of one function. mu guards its last fields.
 type drain struct {
 	runner     *functionRunner
+	stop       *stopBudget
 	rangeSlots chan struct{} // bounds the ranges that are worked on at a time
 	callLimit  time.Duration // of a handler call; 0 is none
 
@@ -110,7 +99,7 @@ type drain struct {
 }
 
 // drainFunction drains the leases of a function, and then the children of those that split.
-func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) bool) error {
+func (d *drain) drainFunction(ctx context.Context) error {
 	r := d.runner
 	if err := r.prepareLeases(ctx); err != nil {
 		return err
@@ -129,7 +118,7 @@ func (d *drain) drainFunction(ctx context.Context, wanted func(*lease.Lease) boo
 		// this drain leaves it to the others in the next one, in any process.
 		slices.SortStableFunc(leases, func(a, b *lease.Lease) int { return a.Written().Compare(b.Written()) })
 		d.drainAll(ctx, leases, listed, func(l *lease.Lease) bool {
-			if seen[l.Token()] || !wanted(l) {
+			if seen[l.Token()] {
 				return false
 			}
 			seen[l.Token()] = true
@@ -175,7 +164,7 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
 	r, superseded := d.runner, listed.index.Superseded(l)
 	_, paused := l.Paused()
-	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) {
+	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) || r.worksOn(l.Token()) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
@@ -197,13 +186,13 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	}
 	var w *rangeWorker
 	if err == nil {
-		w, err = r.acquireListed(ctx, l, listed, superseded)
+		w, err = r.acquireListed(ctx, d.stop, l, listed, superseded)
 	}
 	if err != nil && first != nil {
 		budget.ReleasePage(first, reserved)
 	}
 	switch {
-	case errors.Is(err, lease.ErrLost):
+	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	case err != nil:

@@ -15,8 +15,9 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-// Host runs functions: it owns leases and works on their ranges. Only one of Run,
-// Drain and DrainRange may be called at a time; Status may be called at any time.
+// Host runs functions: it owns leases and works on their ranges. Run and Drain may not
+// be called at the same time as any other method that works. Dispatch and DrainRange may
+// be called at the same time, and Status at any time.
 type Host struct {
 	host            *hostState
 	functionRunners []*functionRunner
@@ -29,9 +30,34 @@ type hostState struct {
 	incarnation    string // the owner's name, "/", and random text: two processes may share a name
 	startedAt      time.Time
 	pageBudget     *feed.Budget
-	requests       *requestPool  // of the running Run or Drain
 	suspectSlot    chan struct{} // capacity 1: held by the one suspected crasher that is in a call
 	abandonedCalls abandonedCalls
+
+	requests *requestPool // of the work that is under way
+
+	mu    sync.Mutex // guards users; no other lock is taken under it
+	users int        // of requests
+}
+
+// beginRequests opens the pool of requests for work that begins. Work at the same time
+// shares one pool, and the last end closes it.
+func (p *hostState) beginRequests() (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users == 0 {
+		p.requests = newRequestPool()
+	}
+	p.users++
+	pool := p.requests
+	return func() {
+		p.mu.Lock()
+		p.users--
+		last := p.users == 0
+		p.mu.Unlock()
+		if last {
+			pool.close()
+		}
+	}
 }
 
 // pollSlots is the number of moments in each period at which idle ranges poll.
@@ -116,8 +142,7 @@ func (h *Host) Run(ctx context.Context) error {
 
 // eachFunction calls do for every function at once and waits for all.
 func (h *Host) eachFunction(do func(*functionRunner) error) error {
-	h.host.requests = newRequestPool()
-	defer h.host.requests.close()
+	defer h.host.beginRequests()()
 	errs := make([]error, len(h.functionRunners))
 	var running sync.WaitGroup
 	for i, r := range h.functionRunners {

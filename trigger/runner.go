@@ -31,6 +31,7 @@ type functionRunner struct {
 	watchSlots chan struct{} // bounds the requested leases that are read every second
 
 	deadLetterLists *deadLetterLists
+	leaseLists      *leaseLists // of Dispatch and DrainRange
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
@@ -64,7 +65,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()},
-		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(),
+		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
 	}
@@ -297,6 +298,9 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 
 // prepareLeases finds the function's leases and makes sure that they were created.
 func (r *functionRunner) prepareLeases(ctx context.Context) error {
+	if r.feedSource != nil {
+		return nil // workers of other drains read it
+	}
 	if err := r.leases.Prepare(ctx); err != nil {
 		return err
 	}
@@ -433,7 +437,7 @@ func (r *functionRunner) endAcquisition(token string) {
 // have taken its place. If ctx ends during the request, the worker releases the
 // lease at once.
 func (r *functionRunner) acquireLease(ctx context.Context, l *lease.Lease, superseded bool) (*rangeWorker, error) {
-	return r.acquireListed(ctx, l, nil, superseded)
+	return r.acquireListed(ctx, r.stop, l, nil, superseded)
 }
 
 // leaseList is all leases as one request has listed them.
@@ -450,21 +454,22 @@ func (r *functionRunner) listOf(leases []*lease.Lease) *leaseList {
 // acquireListed is acquireLease for a lease that was free in a list of all leases. If
 // its owner had released it by then, that owner had put its last dead letter, and a
 // list of dead letters that begins after that of the leases has all of them.
-func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, listed *leaseList, superseded bool) (*rangeWorker, error) {
+// The worker stops within the budget.
+func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l *lease.Lease, listed *leaseList, superseded bool) (*rangeWorker, error) {
 	token := l.Token()
 	if !r.beginAcquisition(token) {
-		return nil, fmt.Errorf("acquire lease %q: this host works on it", token)
+		return nil, fmt.Errorf("acquire lease %q: %w", token, errOwnRange)
 	}
 	defer r.endAcquisition(token)
 	var index *lease.Index
 	if listed != nil {
 		index = listed.index
 	}
-	held, err := r.leases.Acquire(ctx, r.stop.requests, l, index, superseded)
+	held, err := r.leases.Acquire(ctx, stop.requests, l, index, superseded)
 	if err != nil {
 		return nil, err
 	}
-	w := r.newWorker(held)
+	w := r.newWorker(held, stop)
 	w.superseded = superseded
 	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
 	if listed != nil && l.Owner() == "" {

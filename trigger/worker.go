@@ -56,12 +56,12 @@ type rangeWorker struct {
 }
 
 // newWorker puts the parts of a worker together.
-func (r *functionRunner) newWorker(held *lease.Held) *rangeWorker {
+func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
 		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
-		callTimeout: r.function.HandlerTimeout, stop: r.stop,
+		callTimeout: r.function.HandlerTimeout, stop: stop,
 		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 	}
 	region := w.host.leases.WriteRegion()

@@ -88,7 +88,8 @@
 // makes the conditional requests. writer.go writes a held lease, gate.go orders
 // writes while the account refuses them, held.go splits a lease, and split.go
 // decides which leases follow; index.go finds leases that share keys. balance.go
-// plans, by the requests of handover.go; duplicate.go chooses between two documents
+// plans, by the requests of handover.go; dispatch.go marks leases whose ranges a queue
+// has a message for; duplicate.go chooses between two documents
 // for one range. bootstrap.go creates leases, audit.go finds gaps, restore.go
 // creates deleted leases again; set.go joins them.
 package lease

@@ -38,7 +38,8 @@ type Lease struct {
 	rest map[string]json.RawMessage // the document as read
 }
 
-// Halley's properties in a lease. The handover properties are in handover.go.
+// Halley's properties in a lease. Those of handovers, pauses and messages are in
+// handover.go, pause.go and dispatch.go.
 const (
 	// RetriesProperty holds the retry state of changes that the handler failed on.
 	// This package does not interpret it, see [Held.SetProperty]; since it refers

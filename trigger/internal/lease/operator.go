@@ -98,6 +98,7 @@ func (s *Set) Resume(ctx context.Context, l *Lease) error {
 			return false
 		}
 		delete(next.properties, pausedProperty)
+		delete(next.properties, dispatchedProperty) // a message that came during the pause had no effect
 		return true
 	})
 }

@@ -64,6 +64,9 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 	if before, requested := writtenBeforeRequest(l); requested {
 		l.written = before
 	}
+	if before, marked := writtenBeforeMark(l); marked {
+		l.written = before
+	}
 	return l, nil
 }
 

@@ -204,6 +204,7 @@ func (s *leaseStore) createLease(ctx context.Context, l *Lease) error {
 func (s *leaseStore) replaceLease(ctx context.Context, l *Lease) error {
 	now := s.serviceNow()
 	delete(l.properties, handoverWrittenProperty)
+	delete(l.properties, dispatchedProperty)
 	if err := s.replaceDocument(ctx, l, timestampJSON(now)); err != nil {
 		return err
 	}

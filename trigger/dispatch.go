@@ -1,0 +1,262 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
+)
+
+// RangeTask names one range of one function for [Host.DrainRange]. In JSON it is the
+// content of a queue's message.
+type RangeTask struct {
+	Function string `json:"function"`
+	Range    string `json:"range"` // lease token
+}
+
+// Dispatch looks for ranges with work and returns those that a message is to be sent
+// for, so that a queue spreads them over instances. It delivers nothing. It creates the
+// leases if there are none, and fills gaps between them.
+//
+// A range is left out if a host holds it, if an operator has paused it, if it has no
+// changes, or if its lease is marked: a message for it was sent less than 10 minutes
+// ago, and the lease was not acquired since. Dispatch marks the lease of each range that
+// it returns. The caller sends the messages even if Dispatch returns an error, too. If it
+// cannot, or dies before it has, their ranges wait until their marks are 10 minutes old.
+//
+// In the summary, Idle ranges have no changes, Skipped ones are held or paused, and
+// Behind counts those with a message, whether new or on its way, and those that could
+// not be read. When ctx ends, the ranges that were not looked at count as Behind; that
+// is not an error. Errors are those of [Host.Drain].
+func (h *Host) Dispatch(ctx context.Context) (tasks []RangeTask, total Summary, err error) {
+	var mu sync.Mutex
+	err = h.eachFunction(func(r *functionRunner) error {
+		d := &dispatch{drain: drain{runner: r}}
+		err := d.planFunction(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		total.Add(d.summary)
+		tasks = append(tasks, d.tasks...)
+		if err == nil {
+			err = d.feedsUnread()
+		}
+		return err
+	})
+	return tasks, total, err
+}
+
+// dispatch looks for the work of one function. Its drain counts ranges and delivers
+// nothing.
+type dispatch struct {
+	drain
+	tasks []RangeTask
+}
+
+func (d *dispatch) planFunction(ctx context.Context) error {
+	r := d.runner
+	listed, err := r.leaseLists.listNow(ctx, func() ([]*lease.Lease, *leaseList, error) { return r.listToDispatch(ctx) })
+	if err != nil {
+		return err
+	}
+	f := r.function
+	f.MaxItemsPerInvocation = 1
+	lags := &lagEstimate{functionName: f.Name, leases: r.leases, feedSource: newSource(f, r.leases.Since(), r.leases.Monitored().ResourceID)}
+	sent := make([]bool, len(listed.leases))
+	slots := make(chan struct{}, estimateParallel)
+	var working sync.WaitGroup
+	for i, l := range listed.leases {
+		_, paused := l.Paused()
+		switch {
+		case paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval):
+			d.addCounts(Summary{Ranges: 1, Skipped: 1})
+			continue
+		case l.Dispatched(r.leases.Now()):
+			d.addCounts(Summary{Ranges: 1, Behind: 1})
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			d.addCounts(Summary{Ranges: 1, Behind: 1})
+			continue
+		}
+		working.Go(func() {
+			defer func() { <-slots }()
+			sent[i] = d.dispatchRange(ctx, lags, l, listed.list.index.Superseded(l))
+		})
+	}
+	working.Wait()
+	for i, l := range listed.leases {
+		if sent[i] {
+			d.tasks = append(d.tasks, RangeTask{r.function.Name, l.Token()})
+		}
+	}
+	return nil
+}
+
+// listToDispatch prepares the leases and lists them.
+func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
+	if err := r.prepareLeases(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := r.leases.AuditIfDue(ctx); err != nil {
+		r.log.Warn("audit failed", zap.Error(err))
+	}
+	return r.listToDrain(ctx)
+}
+
+// listToDrain lists the leases for drains of single ranges. Audits are left to the timer.
+func (r *functionRunner) listToDrain(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
+	if err := r.prepareLeases(ctx); err != nil {
+		return nil, nil, err
+	}
+	leases, err := r.listCandidates(ctx)
+	return leases, r.listOf(leases), err
+}
+
+// dispatchRange reports whether a message is to be sent for the range of a free lease,
+// and then marks the lease.
+func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *lease.Lease, superseded bool) (send bool) {
+	r := d.runner
+	counts := Summary{Ranges: 1}
+	needsPosition := l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow
+	if !superseded && !l.Retiring() && !l.Splitting() && !needsPosition {
+		var behind Lag
+		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
+		err := lags.addLag(limited, l, &behind)
+		cancel()
+		d.noteRead(err)
+		switch {
+		case err != nil:
+			d.rangeFailed(l, err)
+			return false
+		case behind.Changes == 0:
+			counts.Idle = 1
+			d.addCounts(counts)
+			return false
+		}
+		counts.Lag, counts.LagSeconds = behind.Changes, behind.Seconds
+	}
+	err := r.leases.MarkDispatched(ctx, l)
+	switch {
+	case errors.Is(err, lease.ErrLost):
+		counts.Skipped = 1
+	case err != nil && cosmos.Classify(err) != cosmos.Unknown: // else the mark may stand, so the message is sent
+		d.rangeFailed(l, err)
+		return false
+	default:
+		counts.Behind, send = 1, true
+	}
+	d.addCounts(counts)
+	return send
+}
+
+// rangeFailed counts a range that gets no message because of an error.
+func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
+	d.runner.log.Warn("no message for range", zap.String("range", l.Token()), zap.Error(err))
+	d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
+}
+
+// DrainRange drains one range of one function, as [Host.Drain] drains all. It may be
+// called by many goroutines at once, also next to Dispatch: an instance processes
+// several messages at a time.
+//
+// Skipped in the summary means that there is nothing to do for this message: another
+// host, or another call, works on the range, it cools down after a failure on this host,
+// or an operator has paused it. If no lease has the token, Ranges is 0: the range has
+// split since the message was written. Children of a range that splits during the drain
+// are left to the next Dispatch, so that the queue spreads them. An error means that
+// nothing was delivered and that the same message may be tried again.
+func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
+	i := slices.IndexFunc(h.functionRunners, func(r *functionRunner) bool { return r.function.Name == name })
+	if i < 0 {
+		return Summary{}, fmt.Errorf("no function named %q", name)
+	}
+	defer h.host.beginRequests()()
+	d, end := newDrain(ctx, h.functionRunners[i], 1)
+	defer end()
+	err := d.drainToken(ctx, token)
+	if err == nil {
+		err = d.feedsUnread()
+	}
+	if err != nil {
+		err = fmt.Errorf("function %q: %w", name, err)
+	}
+	return d.summary, err
+}
+
+// drainToken drains the range of one lease, if there is such a lease. If it acquires
+// nothing, it removes the mark, which would keep the next message back.
+func (d *drain) drainToken(ctx context.Context, token string) error {
+	r := d.runner
+	listed, err := r.leaseLists.listNow(ctx, func() ([]*lease.Lease, *leaseList, error) { return r.listToDrain(ctx) })
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(listed.leases, func(l *lease.Lease) bool { return l.Token() == token })
+	if i < 0 {
+		return nil
+	}
+	l := listed.leases[i]
+	cools := r.coolsDown(l)
+	if cools {
+		d.addCounts(Summary{Ranges: 1, Skipped: 1})
+	} else {
+		d.drainRange(ctx, l, listed.list)
+	}
+	if cools || d.summary.Idle > 0 {
+		r.leases.ClearMark(ctx, l)
+	}
+	return d.fatalErr
+}
+
+// errOwnRange means that another goroutine of this host works on a range.
+var errOwnRange = errors.New("this host works on it")
+
+// leaseLists are the lists of a function's leases. Calls share them, so that messages
+// that arrive together cost one list or two. Only the holder of the token uses the
+// methods of [lease.Set] that want one goroutine.
+type leaseLists struct {
+	begun  atomic.Int64  // number of lists that have begun
+	turn   chan struct{} // holds a token while a call lists
+	newest sharedLeases  // for the holder of the token
+}
+
+// sharedLeases is one list, or the error that ended it. It does not change.
+type sharedLeases struct {
+	number int64
+	leases []*lease.Lease
+	list   *leaseList
+	err    error
+}
+
+func newLeaseLists() *leaseLists { return &leaseLists{turn: make(chan struct{}, 1)} }
+
+// listNow returns a list that began after the call. If another call is listing, it waits
+// for the end, and then lists unless another one has done so meanwhile.
+func (l *leaseLists) listNow(ctx context.Context, read func() ([]*lease.Lease, *leaseList, error)) (sharedLeases, error) {
+	before := l.begun.Load()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return sharedLeases{}, context.Cause(ctx)
+	}
+	if l.newest.number > before {
+		return l.newest, l.newest.err
+	}
+	list := sharedLeases{number: l.begun.Add(1)}
+	list.leases, list.list, list.err = read()
+	if list.err == nil || ctx.Err() == nil { // the end of one call is no failure of the others
+		l.newest = list
+	}
+	return list, list.err
+}

@@ -1,0 +1,125 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+)
+
+// A queue spreads ranges over instances: a timer invocation sends one message for each
+// range with work, and the instance that gets the message drains the range.
+//
+//  1. Host A finds changes behind a free lease. It marks the lease under its etag and
+//     sends the message. While the mark lasts, no host sends another one.
+//  2. Host B gets the message and acquires the lease. The same write removes the mark,
+//     as every write of an owner does: while B holds the lease no host sends a message,
+//     and after B has released or lost it the next timer invocation may.
+//  3. The message is lost, because A was killed between mark and message, or the queue
+//     has given it up. The mark ends after MarkDuration, and the next timer invocation
+//     sends another one.
+//
+// A message too many does no harm: the host that gets it finds the lease held, or no
+// changes. So it does not matter whether a .NET owner keeps the mark, as it does with
+// all properties, or an older library drops it.
+//
+// A mark moves _ts, and the lease may have the name of an owner that is dead. So the
+// mark keeps the time of the owner's last write: it must not extend the life of a dead
+// owner's lease.
+const dispatchedProperty = "halley.dispatched" // when it was marked and when the owner had written it (service's clock, Unix seconds), and that owner
+
+// MarkDuration is how long a mark of a lease lasts.
+const MarkDuration = 10 * time.Minute
+
+// dispatchMark is the parsed value of dispatchedProperty.
+type dispatchMark struct {
+	at, written time.Time
+	owner       string // "" if the lease had none
+}
+
+func (m dispatchMark) String() string {
+	return fmt.Sprintf("%d %d %s", m.at.Unix(), m.written.Unix(), m.owner)
+}
+
+// mark returns the mark of the lease, if it has one.
+func (l *Lease) mark() (m dispatchMark, marked bool) {
+	at, rest, _ := strings.Cut(l.properties[dispatchedProperty], " ")
+	written, owner, _ := strings.Cut(rest, " ")
+	atSeconds, err := strconv.ParseInt(at, 10, 64)
+	writtenSeconds, writtenErr := strconv.ParseInt(written, 10, 64)
+	if err != nil || writtenErr != nil {
+		return m, false
+	}
+	return dispatchMark{time.Unix(atSeconds, 0), time.Unix(writtenSeconds, 0), owner}, true
+}
+
+// Dispatched reports whether a message for the range is on its way. A mark from the
+// future is that of a host with a wrong clock and does not count.
+func (l *Lease) Dispatched(now time.Time) bool {
+	m, marked := l.mark()
+	age := now.Sub(m.at)
+	return marked && age > -requestDuration && age < MarkDuration
+}
+
+// writtenBeforeMark returns when the owner last wrote the lease, if the last write was
+// that of the mark.
+func writtenBeforeMark(l *Lease) (written time.Time, marked bool) {
+	m, marked := l.mark()
+	return m.written, marked && m.owner == l.owner && l.written.Sub(m.at) < requestDuration
+}
+
+// MarkDispatched records in a lease that is free that a message for its range is on its
+// way. The error wraps [ErrLost] if the lease has changed since it was listed: its range
+// then has another host, or another message. After any other error the mark may have
+// been written.
+func (s *Set) MarkDispatched(ctx context.Context, l *Lease) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	marked := l.clone()
+	value := dispatchMark{s.Now(), l.written, l.owner}.String()
+	marked.properties[dispatchedProperty] = value
+	err := s.store.replaceDocument(ctx, marked, l.rest["timestamp"])
+	if cosmos.Classify(err).Unsure() {
+		fresh, readErr := s.store.readLease(ctx, l)
+		switch {
+		case readErr == nil && fresh.properties[dispatchedProperty] == value && fresh.owner == l.owner:
+			return nil
+		case readErr == nil:
+			err = ErrLost
+		default:
+			err = errors.Join(err, readErr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("mark lease %q: %w", l.token, err)
+	}
+	return nil
+}
+
+// ClearMark removes the mark of a lease whose message was processed without an
+// acquisition, unless the lease has another mark or an owner by now. A mark that it
+// cannot remove ends by itself.
+func (s *Set) ClearMark(ctx context.Context, l *Lease) {
+	mark := l.properties[dispatchedProperty]
+	if mark == "" {
+		return
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.store.operate(ctx, l, func(next *Lease) bool {
+		if next.owner != "" || next.properties[dispatchedProperty] != mark {
+			return false
+		}
+		delete(next.properties, dispatchedProperty)
+		return true
+	})
+	if err != nil {
+		s.cfg.Log.Info("could not remove the mark of a message; it will end", zap.String("range", l.token), zap.Error(err))
+	}
+}
