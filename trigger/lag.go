@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +93,8 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	for _, i := range found.Invalid {
 		lags = append(lags, Lag{Function: of.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
 	}
-	slices.SortStableFunc(lags, func(a, b Lag) int { return compareTokens(a.Range, b.Range) })
+	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.
+	sort.SliceStable(lags, func(i, j int) bool { return compareTokens(lags[i].Range, lags[j].Range) < 0 })
 	for _, gap := range found.Gaps {
 		lags = append(lags, Lag{Function: of.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})

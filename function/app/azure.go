@@ -40,7 +40,7 @@ func (o Options) serveFunctions(ctx context.Context, port string) int {
 	defer listener.Close()
 	s, err := loadSettings(o)
 	if err == nil {
-		err = s.durable("the Functions host")
+		err = errors.Join(s.durable("the Functions host"), s.packagedForFanout(appRoot()))
 	}
 	if err != nil {
 		log.Error("settings refused", zap.Error(err))
@@ -109,8 +109,8 @@ func (o Options) serveApp(ctx context.Context, s *settings, listener net.Listene
 func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	call, wait := a.ticks(ctx, limit, func() { stop(errReplace) })
-	err := serveHTTP(ctx, listener, &customHandler{functions: map[string]function{functionName: call}, web: a.web, log: a.log})
+	functions, wait := a.functions(ctx, limit, func() { stop(errReplace) })
+	err := serveHTTP(ctx, listener, &customHandler{functions: functions, web: a.web, log: a.log})
 	if err != nil {
 		return err // waiting could take for ever: a request was not answered in time
 	}
@@ -121,13 +121,17 @@ func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Durat
 	return nil
 }
 
-// ticks returns the function that answers timer invocations in the app's mode. Work
-// in the background ends with ctx, and wait returns when it has ended. replace is
+// functions returns the functions that answer the timer and the queue in the app's mode.
+// Work in the background ends with ctx, and wait returns when it has ended. replace is
 // called if the app needs another process.
-func (a *App) ticks(ctx context.Context, limit time.Duration, replace func()) (call function, wait func()) {
-	if a.settings.App.Mode == modeTimer {
+func (a *App) functions(ctx context.Context, limit time.Duration, replace func()) (functions map[string]function, wait func()) {
+	switch a.settings.App.Mode {
+	case modeFanout:
+		f := &fanout{limit: limit, dispatch: a.Dispatch, drain: a.DrainRange, logMetrics: a.logMetrics}
+		return map[string]function{functionName: f.tick, drainFunction: a.replacing(f.process, replace)}, f.running.Wait
+	case modeTimer:
 		d := &drainer{limit: limit, drain: a.Drain, logMetrics: a.logMetrics}
-		return a.replacing(d.tick, replace), d.wait
+		return withLeftovers(a.replacing(withoutOutputs(d.tick), replace)), d.wait
 	}
 	leftover := func() bool { return a.leftover.Load() > 0 }
 	run := func(ctx context.Context) error {
@@ -139,13 +143,18 @@ func (a *App) ticks(ctx context.Context, limit time.Duration, replace func()) (c
 		defer close(done)
 		c.Run(ctx)
 	}()
-	return c.tick, func() { <-done }
+	return withLeftovers(withoutOutputs(c.tick)), func() { <-done }
+}
+
+// withLeftovers adds the answer to messages that an earlier mode fanout has left.
+func withLeftovers(tick function) map[string]function {
+	return map[string]function{functionName: tick, drainFunction: withoutOutputs(leftoverMessage)}
 }
 
 // replacing wraps call, which drains. If drains have left more than MaxStuck handler
 // calls behind, it calls replace.
 func (a *App) replacing(call function, replace func()) function {
-	return func(ctx context.Context, in invocation, log *zap.Logger) ([]string, error) {
+	return func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error) {
 		defer func() {
 			if n := a.leftover.Load(); n > int64(a.settings.App.MaxStuck) {
 				log.Error("too many handler calls do not return; replacing the process", zap.Int64("stuck", n))

@@ -62,7 +62,11 @@ func checkLoaded(ctx context.Context, s *settings, err error, out io.Writer) err
 		r.settings(s.Values)
 	}
 	r.line("settings", err)
-	r.packaging(appRoot())
+	var mode mode
+	if s != nil {
+		mode = s.App.Mode
+	}
+	r.packaging(appRoot(), mode)
 	if s != nil {
 		for _, f := range s.Functions {
 			r.function(ctx, f)

@@ -25,7 +25,7 @@
 //	internal/connection                names of connections, accounts, identities
 //	deadletterstores.go azurestorage   kinds of dead letter stores
 //	azure.go invocation.go tick.go     Azure Functions: host, requests, timer
-//	continuous.go timeout.go           the same: continuous mode, time limits
+//	continuous.go fanout.go timeout.go the same: continuous mode, queue messages, time limits
 //	lambda.go run.go signals.go        AWS Lambda; a plain process
 //	check.go probe.go packaging.go     the command check
 //	status.go deadletters.go replay.go commands for operators

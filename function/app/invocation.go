@@ -40,7 +40,15 @@ type invocationResult struct {
 
 // function answers one invocation. ctx ends when the caller disconnects or the
 // process stops.
-type function func(ctx context.Context, in invocation, log *zap.Logger) (logs []string, err error)
+type function func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error)
+
+// withoutOutputs makes a function of a call that has no outputs.
+func withoutOutputs(call func(ctx context.Context, in invocation, log *zap.Logger) (logs []string, err error)) function {
+	return func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error) {
+		logs, err := call(ctx, in, log)
+		return invocationResult{Logs: logs}, err
+	}
+}
 
 // customHandler is the HTTP side of the contract of Azure Functions custom
 // handlers: GET / says ready, POST /<function> is one invocation.
@@ -109,11 +117,15 @@ func (h *customHandler) serve(w http.ResponseWriter, r *http.Request, log *zap.L
 		outputs, err := web(r.Context(), in)
 		return invocationResult{Outputs: outputs, Logs: []string{}}, err
 	}
-	logs, err := call(r.Context(), in, log)
+	result, err := call(r.Context(), in, log)
 	if err != nil {
 		return nil, err
 	}
-	return invocationResult{Outputs: map[string]any{}, Logs: append([]string{}, logs...)}, nil
+	if result.Outputs == nil {
+		result.Outputs = map[string]any{}
+	}
+	result.Logs = append([]string{}, result.Logs...)
+	return result, nil
 }
 
 // ready answers the host's readiness and health pings.

@@ -41,9 +41,9 @@ func (c *calls) function(_ context.Context, in invocation, _ *zap.Logger) ([]str
 	return c.logs, c.err
 }
 
-func newHandler(f function) (*customHandler, *observer.ObservedLogs) {
+func newHandler(f func(context.Context, invocation, *zap.Logger) ([]string, error)) (*customHandler, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.DebugLevel)
-	return &customHandler{functions: map[string]function{functionName: f}, log: zap.New(core)}, logs
+	return &customHandler{functions: map[string]function{functionName: withoutOutputs(f)}, log: zap.New(core)}, logs
 }
 
 func post(path, contentType, body string) *http.Request {

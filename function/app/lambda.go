@@ -40,7 +40,7 @@ func (o Options) serveLambda(ctx context.Context) int {
 		err = s.durable("AWS Lambda")
 	}
 	if err == nil && s.App.Mode != modeTimer {
-		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, which runs nothing between invocations: remove it")
+		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, where each invocation drains all ranges: remove it")
 	}
 	if err != nil {
 		log.Error("settings refused", zap.Error(err))

@@ -30,7 +30,10 @@ binary under the name that host.json gives it, host.json, function.json of each
 function, the licences of all modules in the binary, and a list of them (SPDX
 2.3). With --lambda the zip file is for AWS Lambda (provided.al2023), and its
 binary is called bootstrap. With --page the app also serves the operators' page,
-below /api/status/: set HALLEY_PAGE_TOKEN, which every viewer needs.
+below /api/status/: set HALLEY_PAGE_TOKEN, which every viewer needs. With --fanout
+the app spreads its ranges over instances through a queue: the timer's function
+gets a queue output, the function drain is added, and host.json names the
+extension bundle: set HALLEY_MODE=fanout.
 
 Run it in the directory of host.json, on any system that has Go. The binary has
 no commands for development. The same source and the same Go give the same
@@ -63,6 +66,7 @@ they are signed, and openssl verifies them:
 	f := c.Flags()
 	f.BoolVar(&p.Lambda, "lambda", false, "build for AWS Lambda")
 	f.BoolVar(&p.Page, "page", false, "add the HTTP function status: the operators' page")
+	f.BoolVar(&p.Fanout, "fanout", false, "add the function drain and its queue, for HALLEY_MODE=fanout")
 	f.StringVar(&p.Arch, "arch", "amd64", "processor: amd64 or arm64")
 	f.StringVarP(&p.Target, "output", "o", "", "file to write (default: dist/ and the name of the executable)")
 	f.StringVar(&release, "release", "", "directory for the archives of a release")

@@ -14,11 +14,9 @@ import (
 	"halley/function/app/internal/connection"
 )
 
-// functionNames are the directories whose function.json the custom handler serves.
-var functionNames = []string{functionName}
-
-// packaging checks the Functions app in dir, if there is one.
-func (r *report) packaging(dir string) {
+// packaging checks the Functions app in dir, if there is one. mode is that of the
+// settings, "" if they were refused.
+func (r *report) packaging(dir string, mode mode) {
 	file := filepath.Join(dir, "host.json")
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +27,16 @@ func (r *report) packaging(dir string) {
 		executable, err = checkHostJSON(data)
 	}
 	r.line("packaging: "+file, err)
-	r.line("packaging: functions of the app", checkFunctions(dir))
+	what := "packaging: functions of the app"
+	err = checkFunctions(dir)
+	if queue := checkFanout(dir, data, mode); !errors.Is(queue, errNotPackaged) {
+		err = errors.Join(err, queue)
+	} else if executable != "" && exists(filepath.Join(dir, filepath.FromSlash(executable))) {
+		err = errors.Join(err, queue)
+	} else { // a source tree
+		what += " (for HALLEY_MODE=fanout, deploy the file that package --fanout writes)"
+	}
+	r.line(what, err)
 	if executable != "" {
 		r.line("packaging: executable "+executable, checkExecutable(filepath.Join(dir, filepath.FromSlash(executable))))
 	}
@@ -89,26 +96,25 @@ func checkFunctions(dir string) error {
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
 		found = append(found, name)
-		if name == pageFunction {
+		switch name {
+		case pageFunction:
 			errs = append(errs, checkPageJSON(file))
-			continue
+		case functionName:
+			errs = append(errs, checkFunctionJSON(file))
+		case drainFunction: // see checkFanout
+		default:
+			errs = append(errs, fmt.Errorf("%s: the handler serves no function %q, only %s: rename or remove the directory", file, name,
+				strings.Join([]string{functionName, drainFunction, pageFunction}, ", ")))
 		}
-		if !slices.Contains(functionNames, name) {
-			errs = append(errs, fmt.Errorf("%s: the handler serves no function %q, only %s: rename or remove the directory", file, name, strings.Join(functionNames, ", ")))
-			continue
-		}
-		errs = append(errs, checkFunctionJSON(file))
 	}
-	for _, name := range functionNames {
-		if !slices.Contains(found, name) {
-			errs = append(errs, fmt.Errorf("%s is missing: the Functions host would never call the handler", filepath.Join(dir, name, "function.json")))
-		}
+	if !slices.Contains(found, functionName) {
+		errs = append(errs, fmt.Errorf("%s is missing: the Functions host would never call the handler", filepath.Join(dir, functionName, "function.json")))
 	}
 	return errors.Join(errs...)
 }
 
 // functionBinding is a binding of a function.json.
-type functionBinding struct{ Type, Direction, Name, Schedule, Route, AuthLevel string }
+type functionBinding struct{ Type, Direction, Name, Schedule, Route, AuthLevel, QueueName, Connection string }
 
 func readBindings(file string) ([]functionBinding, error) {
 	data, err := os.ReadFile(file)
@@ -146,8 +152,11 @@ func checkFunctionJSON(file string) error {
 	if err != nil {
 		return err
 	}
+	if len(bindings) == 2 && bindings[1].Type == "queue" { // see checkFanout
+		bindings = bindings[:1]
+	}
 	if len(bindings) != 1 || bindings[0].Type != "timerTrigger" {
-		return fmt.Errorf("%s: its only binding must be a timerTrigger", file)
+		return fmt.Errorf("%s: its bindings must be a timerTrigger and, for HALLEY_MODE=fanout, a queue after it", file)
 	}
 	schedule := bindings[0].Schedule
 	if name, ok := settingReference(schedule); ok && connection.Variable(name) == "" {
@@ -157,6 +166,46 @@ func checkFunctionJSON(file string) error {
 		return fmt.Errorf(`%s: no schedule: write one such as "*/10 * * * * *"`, file)
 	}
 	return nil
+}
+
+// checkFanout checks the queue between the timer and the function drain, if the app has
+// one. The error is errNotPackaged if it has none and the mode needs one. host is
+// host.json.
+func checkFanout(dir string, host []byte, mode mode) error {
+	timerFile, drainFile := filepath.Join(dir, functionName, "function.json"), filepath.Join(dir, drainFunction, "function.json")
+	if !exists(drainFile) {
+		if mode == modeFanout {
+			return errNotPackaged
+		}
+		return nil
+	}
+	var errs []error
+	if mode != modeFanout && mode != "" {
+		errs = append(errs, fmt.Errorf("%s: HALLEY_MODE is %s, so the function has nothing to do: set HALLEY_MODE=fanout, or package without --fanout", drainFile, mode))
+	}
+	timer, err := readBindings(timerFile)
+	drain, drainErr := readBindings(drainFile)
+	if err := errors.Join(err, drainErr); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if len(timer) != 2 || len(drain) != 1 {
+		return errors.Join(append(errs, fmt.Errorf("%s and %s need one timer, one queue output and one queue trigger: run package --fanout", timerFile, drainFile))...)
+	}
+	output, input := timer[1], drain[0]
+	if output.Type != "queue" || output.Direction != "out" || output.Name != rangesOutput {
+		errs = append(errs, fmt.Errorf("%s: it has no queue output called %s, so no message would be sent: run package --fanout", timerFile, rangesOutput))
+	}
+	if input.Type != "queueTrigger" || input.QueueName != output.QueueName || input.Connection != output.Connection {
+		errs = append(errs, fmt.Errorf("%s: it must be a queueTrigger of the queue %q of the connection %q, to which the timer writes", drainFile, output.QueueName, output.Connection))
+	}
+	if name, ok := settingReference(output.QueueName); ok && connection.Variable(name) == "" {
+		errs = append(errs, fmt.Errorf("%s: queueName %s names a setting that is not set here: the Functions host would not load the function", drainFile, output.QueueName))
+	}
+	var bundle struct{ ExtensionBundle json.RawMessage }
+	if err := json.Unmarshal(host, &bundle); err == nil && bundle.ExtensionBundle == nil {
+		errs = append(errs, errors.New("host.json names no extensionBundle, without which the Functions host knows no queues: run package --fanout"))
+	}
+	return errors.Join(errs...)
 }
 
 // settingReference returns NAME if s is %NAME%.

@@ -73,7 +73,7 @@ func TestPackaging(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			r := &report{out: &out}
-			r.packaging(functionsApp(t, test.change))
+			r.packaging(functionsApp(t, test.change), modeTimer)
 			if (r.failed > 0) != (test.says != "") || !strings.Contains(out.String(), test.says) {
 				t.Errorf("%d failed, want %q:\n%s", r.failed, test.says, out.String())
 			}
@@ -85,7 +85,7 @@ func TestPackaging(t *testing.T) {
 func TestPackagingOfThisApp(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}
-	r.packaging("../..")
+	r.packaging("../..", modeTimer)
 	if r.failed > 0 || !strings.Contains(out.String(), "ok") {
 		t.Error(out.String())
 	}
@@ -136,7 +136,7 @@ func TestPackagedPageIsAFunction(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_PAGE_TOKEN": "0123456789abcdef"})
 	var out bytes.Buffer
 	r := &report{out: &out}
-	r.packaging(functionsApp(t, map[string]string{"status/function.json": packaging.PageFunction}))
+	r.packaging(functionsApp(t, map[string]string{"status/function.json": packaging.PageFunction}), modeTimer)
 	if r.failed > 0 {
 		t.Errorf("%d failed:\n%s", r.failed, out.String())
 	}

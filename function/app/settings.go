@@ -37,7 +37,7 @@ type settings struct {
 // appSettings apply to the whole process: HALLEY_<NAME>.
 type appSettings struct {
 	Functions list      `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
-	Mode      mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, continuous works all the time"`
+	Mode      mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, fanout spreads ranges over instances through a queue, continuous works all the time"`
 	Owner     string    `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
 	StopGrace interval  `split_words:"true" desc:"time that a running handler gets at a stop"`
 	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`

@@ -111,17 +111,18 @@ type mode string
 
 const (
 	modeTimer      mode = "timer"      // it drains
+	modeFanout     mode = "fanout"     // it answers with a queue message for each range with work
 	modeContinuous mode = "continuous" // the app runs all the time, and the invocation checks its health
 )
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
 func (m *mode) Decode(s string) error {
 	switch mode(s) {
-	case modeTimer, modeContinuous:
+	case modeTimer, modeFanout, modeContinuous:
 		*m = mode(s)
 	case "":
 	default:
-		return fmt.Errorf("not a mode: write %s or %s", modeTimer, modeContinuous)
+		return fmt.Errorf("not a mode: write %s, %s or %s", modeTimer, modeFanout, modeContinuous)
 	}
 	return nil
 }

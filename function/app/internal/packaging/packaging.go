@@ -22,6 +22,7 @@ type Options struct {
 	Main   string // main package: an import path, or a path that begins with "."
 	Lambda bool   // for AWS Lambda instead of Azure Functions
 	Page   bool   // add the HTTP function of the operators' page
+	Fanout bool   // spread ranges over instances through a queue
 	Arch   string // GOARCH of the binary; amd64 if empty
 	Target string // file to write; a file in Root/dist, named after the executable, if empty
 
@@ -54,6 +55,9 @@ func Write(ctx context.Context, o Options) (target string, err error) {
 	if o.Page && o.Lambda {
 		return "", errors.New("a package for AWS Lambda has no page: leave out --page or --lambda")
 	}
+	if o.Fanout && o.Lambda {
+		return "", errors.New("a package for AWS Lambda has no queue: leave out --fanout or --lambda")
+	}
 	files, executable, err := o.appFiles()
 	if err != nil {
 		return "", err
@@ -74,6 +78,11 @@ func Write(ctx context.Context, o Options) (target string, err error) {
 	if o.Page {
 		files[pageFile] = filepath.Join(stage, "page.json")
 		if err := os.WriteFile(files[pageFile], []byte(PageFunction), 0o600); err != nil {
+			return "", err
+		}
+	}
+	if o.Fanout {
+		if err := addFanout(files, stage, executable); err != nil {
 			return "", err
 		}
 	}

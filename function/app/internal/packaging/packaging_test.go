@@ -160,6 +160,94 @@ func checkList(t *testing.T, list []byte) {
 	}
 }
 
+// With a queue, the timer's function and host.json are changed, and the function drain
+// is added. The files of the app stay as they are.
+func TestPackageForFanout(t *testing.T) {
+	files := appFiles()
+	files["app/function/function.json"] = `{"bindings": [{"type": "timerTrigger", "direction": "in", "name": "timer", "schedule": "%SCHEDULE%"}], "retry": {"strategy": "fixedDelay"}}`
+	root := writeApp(t, files)
+	target, err := Write(t.Context(), Options{Root: root, Main: ".", Fanout: true, Stderr: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := unpack(t, target)
+	if got, want := slices.Sorted(maps.Keys(entries)), []string{licenseFile, drainFile, timerFile, "host.json", sbomFile, "shop"}; !slices.Equal(got, want) {
+		t.Errorf("the package has %q, want %q", got, want)
+	}
+	read := func(name string) (document struct {
+		Version         string
+		Retry           struct{ Strategy string }
+		ExtensionBundle struct{ ID, Version string }
+		CustomHandler   struct {
+			Description struct{ DefaultExecutablePath string }
+		}
+		Bindings []struct{ Type, Direction, Name, Schedule, QueueName, Connection string }
+	}) {
+		if err := json.Unmarshal(entries[name].content, &document); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return document
+	}
+	timer, drain, host := read(timerFile), read(drainFile), read("host.json")
+	if len(timer.Bindings) != 2 || timer.Bindings[0].Schedule != "%SCHEDULE%" || timer.Retry.Strategy != "fixedDelay" ||
+		timer.Bindings[1].Type != "queue" || timer.Bindings[1].Direction != "out" || timer.Bindings[1].QueueName != "shop-ranges" {
+		t.Errorf("timer %+v", timer)
+	}
+	if len(drain.Bindings) != 1 || drain.Bindings[0].Type != "queueTrigger" || drain.Bindings[0].QueueName != "shop-ranges" || drain.Bindings[0].Connection != timer.Bindings[1].Connection {
+		t.Errorf("drain %+v", drain)
+	}
+	if host.Version != "2.0" || host.CustomHandler.Description.DefaultExecutablePath != "shop" || host.ExtensionBundle.ID != "Microsoft.Azure.Functions.ExtensionBundle" || host.ExtensionBundle.Version == "" {
+		t.Errorf("host.json %+v", host)
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "function", "function.json")); err != nil || string(text) != files["app/function/function.json"] {
+		t.Errorf("the app's own file is %s, %v", text, err)
+	}
+}
+
+func TestFanoutKeepsOwnFiles(t *testing.T) {
+	for name, change := range map[string]map[string]string{
+		"drain/function.json exists already": {"app/drain/function.json": "{}"},
+		"it has a queue already":             {"app/function/function.json": `{"bindings": [{"type": "queue"}]}`},
+		"is missing":                         {"app/function/function.json": "", "app/poll/function.json": "{}"},
+		"not a JSON object":                  {"app/function/function.json": "[]"},
+		"bindings":                           {"app/function/function.json": `{"bindings": 1}`},
+	} {
+		files := appFiles()
+		maps.Copy(files, change)
+		root := writeApp(t, files)
+		if change["app/poll/function.json"] != "" {
+			if err := os.Remove(filepath.Join(root, "function", "function.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Write(t.Context(), Options{Root: root, Main: ".", Fanout: true, Stderr: t.Output()}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v, want %q", err, name)
+		}
+	}
+	if _, err := Write(t.Context(), Options{Root: ".", Main: ".", Fanout: true, Lambda: true}); err == nil || !strings.Contains(err.Error(), "no queue") {
+		t.Errorf("for AWS Lambda: %v", err)
+	}
+	root := writeApp(t, map[string]string{"app/host.json": `{"extensionBundle": {"id": "own"}}`, "app/function/function.json": "{}"})
+	own := map[string]string{"host.json": filepath.Join(root, "host.json"), timerFile: filepath.Join(root, "function", "function.json")}
+	if err := addFanout(own, t.TempDir(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(own["host.json"]); err != nil || !strings.Contains(string(text), `"own"`) {
+		t.Errorf("the bundle of the app is replaced: %s, %v", text, err)
+	}
+}
+
+func TestQueueIsNamedAfterTheExecutable(t *testing.T) {
+	for executable, want := range map[string]string{
+		"shop": "shop-ranges", "bin/My_Shop.v2": "my-shop-v2-ranges", "läden": "l-den-ranges", "_": "ranges",
+		strings.Repeat("a", 80): strings.Repeat("a", 56) + "-ranges",
+	} {
+		if got := queueName(executable); got != want {
+			t.Errorf("%s: %s, want %s", executable, got, want)
+		}
+	}
+}
+
 func TestPackageForLambda(t *testing.T) {
 	files := appFiles()
 	files["app/LICENSE"] = license
