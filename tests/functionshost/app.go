@@ -26,6 +26,7 @@ type app struct {
 	initializationTimeout time.Duration
 	stderrIsError         bool // every stderr line is an error, except if it contains "warn"
 	functions             map[string]function
+	queues                queueSettings
 }
 
 type function struct {
@@ -57,7 +58,10 @@ type hostJSON struct {
 	FunctionTimeout string           `json:"functionTimeout"`
 	ExtensionBundle *json.RawMessage `json:"extensionBundle"`
 	Functions       []string         `json:"functions"`
-	CustomHandler   struct {
+	Extensions      struct {
+		Queues queueSettings `json:"queues"`
+	} `json:"extensions"`
+	CustomHandler struct {
 		Description *struct {
 			DefaultExecutablePath          string   `json:"defaultExecutablePath"`
 			WorkingDirectory               string   `json:"workingDirectory"`
@@ -94,6 +98,7 @@ func readApp(root string, settings map[string]string) (*app, error) {
 		executable:       resolveExecutable(root, d.DefaultExecutablePath),
 		workingDirectory: filepath.Join(root, d.WorkingDirectory),
 		arguments:        strings.Fields(expand(strings.Join(d.Arguments, " "), settings)),
+		queues:           h.Extensions.Queues,
 		stderrIsError:    d.UseStdErrorStreamForErrorsOnly == nil || *d.UseStdErrorStreamForErrorsOnly,
 	}
 	if override := settings[timeoutOverride]; override != "" {

@@ -9,7 +9,8 @@
 // The behaviour is that of Azure/azure-functions-host 4.1037:
 // HttpFunctionInvocationDispatcher, DefaultHttpWorkerService, WorkerProcess
 // and HttpWorkerOptionsSetup. The caller fires triggers, so that a test decides
-// when; storage, scale controller and HTTP triggers are left out.
+// when; scale controller and HTTP triggers are left out. Queue triggers and outputs work
+// on the storage account that the caller gives, see [Host.Listen] and [Host.Send].
 package functionshost
 
 import (
