@@ -62,7 +62,7 @@ func startInstances(t *testing.T, settings map[string]string) *instances {
 	settings["HALLEY_MODE"] = "fanout"
 	f.edit("function/function.json", `"halley-ranges"`, `"`+f.queue+`"`)
 	f.edit("drain/function.json", `"halley-ranges"`, `"`+f.queue+`"`)
-	f.edit("host.json", `"extensionBundle"`, `"extensions": {"queues": {"batchSize": 4, "newBatchThreshold": 0, "maxPollingInterval": "00:00:00.2"}}, "extensionBundle"`)
+	f.edit("host.json", `"extensionBundle"`, `"extensions": {"queues": {"batchSize": 2, "newBatchThreshold": 0, "maxPollingInterval": "00:00:00.2"}}, "extensionBundle"`)
 	t.Cleanup(func() {
 		for _, suffix := range []string{"", "-poison"} {
 			_, _ = service.DeleteQueue(context.Background(), f.queue+suffix, nil)
@@ -201,7 +201,7 @@ func TestQueueSpreadsRangesOverInstances(t *testing.T) {
 		t.Errorf("four instances are %.1f times as fast as one, want 3 at least", speedup)
 	}
 
-	l.players, l.pause = 200, 500*time.Millisecond
+	l.players, l.pause = 200, time.Second
 	stop := l.from(3).start(t)
 	for strikes := 0; strikes < 8; strikes++ {
 		f.tick(f.running[rand.N(len(f.running))])
