@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -411,5 +411,33 @@ var edges = []mutant{
 	}},
 	{"lambda-failure-is-success", "if a Lambda function fails, its changes are redelivered", []edit{
 		{"trigger/awslambda/awslambda.go", "return describeError(err)", "_ = describeError(err)\n\treturn nil"},
+	}},
+}
+
+// messages are bugs of the queue that spreads ranges over instances.
+var messages = []mutant{
+	{"mark-not-removed", "a host that acquires a lease removes its mark", []edit{
+		{"trigger/internal/lease/store.go", "\tdelete(l.properties, dispatchedProperty)\n", ""},
+	}},
+	{"mark-of-useless-message", "a message with nothing to do does not keep the next one back", []edit{
+		{"trigger/dispatch.go", "if cools || d.summary.Idle > 0 {", "if cools {"},
+	}},
+	{"mark-prolongs-lease", "a mark does not prolong the lease of a dead owner", []edit{
+		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && before.IsZero() {"},
+	}},
+	{"mark-without-end", "a lost message delays its range by ten minutes at most", []edit{
+		{"trigger/internal/lease/dispatch.go", "age < MarkDuration", "age < 10*MarkDuration"},
+	}},
+	{"newer-mark-removed", "an old message leaves the mark of a newer one", []edit{
+		{"trigger/internal/lease/dispatch.go", "next.owner != \"\" || next.properties[dispatchedProperty] != mark", "next.owner != \"\""},
+	}},
+	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
+		{"trigger/dispatch.go", "err != nil && cosmos.Classify(err) != cosmos.Unknown:", "err != nil:"},
+	}},
+	{"messages-lost-with-error", "if one function cannot be looked at, the messages of the others are sent", []edit{
+		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
+	}},
+	{"useless-message-fails", "a message that no retry can help is not delivered again", []edit{
+		{"function/app/fanout.go", "errors.As(r.err, &unknown) {", "errors.As(r.err, &unknown) && ctx.Err() != nil {"},
 	}},
 }

@@ -136,7 +136,7 @@ func weight(c class, k kind) float64 {
 			return 0.3
 		case acquire:
 			return 3
-		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite:
+		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite:
 			return 20
 		}
 		return 0

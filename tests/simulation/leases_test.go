@@ -55,6 +55,9 @@ func (w *world) observe(p *process, r *request, got result) {
 	switch r.kind {
 	case create, acquire, checkpoint, renew, release, tombstone, handoverRequest, pauseWrite, resumeWrite, seekWrite, takeWrite:
 		w.keep(r.doc)
+	case markWrite:
+		w.keep(r.doc)
+		return // neither its owner nor its position has changed
 	case retire:
 		w.drop(r.doc.key())
 	case stamp:

@@ -27,6 +27,8 @@ type process struct {
 	end   context.CancelFunc
 	cut   chan struct{} // closed when it is killed
 
+	messages chan *message // of the queue, in the mode fanout
+
 	// Guarded by w.mu.
 	sequences map[string]int // number of requests and handler calls by kind and resource
 	killed    bool
@@ -42,7 +44,7 @@ func (w *world) start(owner string) *process {
 	w.lives[owner]++
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
-		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
+		cut: make(chan struct{}), messages: make(chan *message, 10_000), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
 	}
 	client := w.client(p)
 	f := w.swarm.function
@@ -60,17 +62,22 @@ func (w *world) start(owner string) *process {
 	w.record(history.Event{Kind: history.Host, Op: history.Started, Host: p.name, Owner: owner})
 	w.stopSoon(p)
 	w.processes.Go(func() {
-		err := w.swarm.work(ctx, host)
+		err := p.work(ctx, host)
 		w.later(0, "exit/"+p.name, func() { w.exited(p, err) })
 	})
 	return p
 }
 
 // work runs a host until ctx ends. In timer mode, the host drains at each timer
-// invocation instead.
-func (s *swarm) work(ctx context.Context, host *trigger.Host) error {
-	if s.tick == 0 {
+// invocation instead, or sends messages and drains single ranges.
+func (p *process) work(ctx context.Context, host *trigger.Host) error {
+	s := p.w.swarm
+	switch {
+	case s.tick == 0:
 		return host.Run(ctx)
+	case s.fanout:
+		p.fanOut(ctx, host)
+		return nil
 	}
 	for ctx.Err() == nil {
 		next := time.NewTimer(s.tick)

@@ -38,6 +38,7 @@ type swarm struct {
 	poll, acquire, renewal time.Duration
 	expiration, grace      time.Duration
 	tick, drain            time.Duration // interval of a timer, and the time limit of a drain; if 0, hosts run
+	fanout                 bool          // timer invocations send messages, and hosts drain single ranges
 	rates                  map[class]float64
 
 	only    map[string]bool // only these faults; nil for all
@@ -155,6 +156,7 @@ func newSwarm(seed uint64) *swarm {
 	}
 	if d.chance("ticks", 0.25) {
 		s.tick, s.drain = time.Minute+19, one(d, "drain", 48*time.Second+23, 270*time.Second+23)
+		s.fanout = d.chance("fanout", 0.5)
 	}
 	gentle := d.chance("gentle", 0.15)
 	few := map[class]bool{}
@@ -352,6 +354,9 @@ func (s *swarm) String() string {
 	}
 	if s.tick > 0 {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
+		if s.fanout {
+			b.WriteString(" for messages")
+		}
 	}
 	for word, on := range map[string]bool{
 		", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,

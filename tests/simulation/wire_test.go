@@ -39,6 +39,7 @@ const (
 	resumeWrite     kind = "resume"
 	seekWrite       kind = "seek"
 	takeWrite       kind = "take"
+	markWrite       kind = "mark" // a message for the range is on its way, or has ended
 	deadLetterPut   kind = "bury" // a dead letter
 	other           kind = "other"
 )
@@ -46,7 +47,7 @@ const (
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite:
 		return true
 	}
 	return false
@@ -159,6 +160,7 @@ type leaseDocument struct {
 	epoch        int64
 	requested    string
 	paused       string
+	marked       string
 	tombstone    bool
 	body         []byte
 }
@@ -186,7 +188,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
 		requested: d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
-		paused:    d.Properties["halley.paused"],
+		paused:    d.Properties["halley.paused"], marked: d.Properties["halley.dispatched"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -219,6 +221,8 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 		return resumeWrite
 	case d.tombstone:
 		return tombstone
+	case d.marked != was.marked && d.owner == was.owner && d.epoch == was.epoch && (d.marked != "" || d.owner == ""):
+		return markWrite
 	case d.owner == "":
 		return release
 	case d.requested != "" && d.requested != was.requested && d.epoch == was.epoch:

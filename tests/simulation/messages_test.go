@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"halley/trigger"
+)
+
+// message is one message of the queue that spreads ranges over hosts. Only the scheduler
+// uses its fields, except for id and task, which do not change.
+type message struct {
+	id         string
+	task       trigger.RangeTask
+	deliveries int
+	done       bool // deleted, or moved to the poison queue
+}
+
+// The queue's rules: those of Azure Functions (azure-sdk-for-net, QueuesOptions).
+const (
+	hiddenFor     = 10*time.Minute + 29 // a message of a host that is dead
+	mostDelivered = 5
+)
+
+// fanOut is the work of a host in the mode fanout: it sends messages at each timer
+// invocation, and drains the ranges of the messages that it gets, many at a time.
+func (p *process) fanOut(ctx context.Context, host *trigger.Host) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			next := time.NewTimer(p.w.swarm.tick)
+			limited, cancel := context.WithTimeout(ctx, p.w.swarm.drain)
+			tasks, _, _ := host.Dispatch(limited) // the next tick tries again
+			cancel()
+			p.w.later(0, "tick/"+p.name+"/"+strconv.Itoa(n), func() { p.send(tasks, n) })
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+			}
+			next.Stop()
+		}
+	})
+	for {
+		select {
+		case m := <-p.messages:
+			working.Go(func() {
+				limited, cancel := context.WithTimeout(ctx, p.w.swarm.drain)
+				_, err := host.DrainRange(limited, m.task.Function, m.task.Range)
+				cancel()
+				p.w.later(0, "answer/"+m.id+"/"+p.name, func() { p.answered(m, err) })
+			})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send puts the messages of a timer invocation into the queue, unless the host has died
+// between its marks and its answer.
+func (p *process) send(tasks []trigger.RangeTask, tick int) {
+	if p.killed {
+		return
+	}
+	for _, t := range tasks {
+		m := &message{id: fmt.Sprintf("%s/%d/%s", p.name, tick, t.Range), task: t}
+		p.w.deliver(m, "sent", time.Millisecond, 20*time.Second)
+	}
+}
+
+// deliver gives a message to a host after a while. If the host dies, the message comes
+// back.
+func (w *world) deliver(m *message, why string, from, to time.Duration) {
+	d := w.swarm.dice(fmt.Sprintf("message/%s/%d/%s", m.id, m.deliveries, why))
+	w.later(d.duration("after", from, to), d.id, func() {
+		living := w.living()
+		if len(living) == 0 {
+			if !w.ending {
+				w.deliver(m, why+"+", time.Second, time.Minute)
+			}
+			return
+		}
+		p := one(d, "host", living...)
+		m.deliveries++
+		p.messages <- m // there is room for all messages of a run
+		w.hide(m, p, m.deliveries)
+	})
+}
+
+// hide makes a message visible again if the host that has it is dead.
+func (w *world) hide(m *message, p *process, delivery int) {
+	w.later(hiddenFor, fmt.Sprintf("hidden/%s/%d", m.id, delivery), func() {
+		switch {
+		case m.done || m.deliveries != delivery || w.ending:
+		case w.alive[p.name] == p:
+			w.hide(m, p, delivery)
+		default:
+			w.deliver(m, "back", time.Millisecond, time.Second)
+		}
+	})
+}
+
+// answered deletes a message, or delivers it again after a failure.
+func (p *process) answered(m *message, err error) {
+	switch {
+	case p.killed || m.done:
+	case err == nil || m.deliveries >= mostDelivered:
+		m.done = true
+	default:
+		p.w.deliver(m, "again", time.Millisecond, time.Second)
+	}
+}
