@@ -15,9 +15,9 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-// Host runs functions: it owns leases and works on their ranges. Run and Drain may not
-// be called at the same time as any other method that works. Dispatch and DrainRange may
-// be called at the same time, and Status at any time.
+// Host runs functions: it owns leases and works on their ranges. Only one Run or Drain
+// may be under way, and next to it neither Dispatch nor DrainRange. Any number of calls of
+// these two may be under way together. Status may be called at any time.
 type Host struct {
 	host            *hostState
 	functionRunners []*functionRunner
