@@ -10,7 +10,6 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
-	"halley/handlers/redisurl"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )
@@ -24,7 +23,7 @@ func BenchmarkHandler(b *testing.B) {
 		url = "redis://" + miniredis.RunT(b).Addr()
 	}
 	b.Setenv("HALLEY_LEADERBOARD_REDIS_URL", url)
-	b.Setenv("HALLEY_LEADERBOARD_KEY_PREFIX", boards(b, redisurl.URL(url)).prefix)
+	b.Setenv("HALLEY_LEADERBOARD_KEY_PREFIX", boards(b, handlers.URL(url)).prefix)
 	handle := handlerstest.Under(b, handlers.New("leaderboard", "", Open), handlers.Env{})
 	padding, number := strings.Repeat("x", 900), 0
 	for b.Loop() {

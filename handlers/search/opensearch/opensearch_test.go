@@ -192,7 +192,7 @@ func TestLongIDsAndFields(t *testing.T) {
 			t.Errorf("%s: %s", id, source)
 		}
 	}
-	x, err := New(Settings{URL: ClusterURL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
+	x, err := New(Settings{URL: handlers.URL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestSearch(t *testing.T) {
 	if v := triggertest.Deliver(t, handle, product("1", "green tea"), product("2", "coffee")); len(v.Failed) > 0 {
 		t.Fatal(v)
 	}
-	x, err := New(Settings{URL: ClusterURL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
+	x, err := New(Settings{URL: handlers.URL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
