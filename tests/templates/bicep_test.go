@@ -93,6 +93,9 @@ func (a *bicepApp) checkFiles(list allowList) {
 	for _, name := range slices.Sorted(maps.Keys(a.files)) {
 		f := a.files[name]
 		a.checkNames(f)
+		for _, found := range missingScopes(f) {
+			a.report(f, 0, "%s", found)
+		}
 		for _, d := range f.Declarations {
 			switch d.Kind {
 			case "resource":

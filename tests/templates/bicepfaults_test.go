@@ -68,6 +68,8 @@ func TestBicepFaultsAreFound(t *testing.T) {
 		{cosmosFile, "items/replace'", "items/update'", "items/update is not an action that Halley needs"},
 		{cosmosFile, "          'Microsoft.DocumentDB/databaseAccounts/readMetadata'\n", "", "readMetadata is missing"},
 		{cosmosFile, "    scope: '${account.id}/dbs/", "    scope: '${account.id}/sqlDatabases/", "is not a scope of the data plane"},
+		{cosmosFile, "    scope: '${account.id}/dbs/${databaseName}/colls/deadletters'", "    scope: '${account.id}/dbs/${databaseName}/colls/leases'", "no role is assigned in the scope /dbs/${databaseName}/colls/deadletters"},
+		{cosmosFile, "    roleDefinitionId: feedRole.id", "    roleDefinitionId: storeRole.id", "readChangeFeed is missing in '${account.id}/dbs/${databaseName}/colls/${containerName}'"},
 		{cosmosFile, "          '/id'\n", "          '/lease'\n", `leases: the partition key is "/lease"`},
 		{cosmosFile, "      id: 'leases'\n", "      id: 'leases'\n      defaultTtl: 3600\n", "documents of this container must not expire"},
 	})
