@@ -110,7 +110,7 @@ func (a *bicepApp) checkFiles(list allowList) {
 // functions are those of Bicep that the templates use, and its decorators.
 var functions = []string{
 	"allowed", "description", "maxLength", "maxValue", "minLength", "minValue", "secure",
-	"environment", "guid", "json", "resourceGroup", "subscription", "subscriptionResourceId", "union", "uniqueString",
+	"empty", "environment", "guid", "json", "resourceGroup", "subscription", "subscriptionResourceId", "union", "uniqueString",
 }
 
 var moduleOutput = regexp.MustCompile(`\b(\w+)\.outputs\.(\w+)`)

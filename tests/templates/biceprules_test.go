@@ -26,6 +26,8 @@ func resourceFindings(f *bicepFile, d declaration, properties map[string]any) []
 		return scopeFindings(properties["assignableScopes"])
 	case "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments":
 		return append(scopeFindings(properties["scope"]), assignmentFindings(f, properties)...)
+	case "Microsoft.Insights/scheduledQueryRules":
+		return alertFindings(f, properties)
 	case "Microsoft.App/containerApps":
 		return containerAppFindings(properties)
 	}
