@@ -23,10 +23,11 @@ func (o Options) checkCommand() *cobra.Command {
 		Long: `Check prints the effective settings with their source, then tries what the
 enabled functions need: the accounts, the containers, the partition key of the
 lease container, reading the feed, creating, reading, finding, replacing and
-deleting a lease and a dead letter by means of probe documents. It also tries what the handlers offer, such as whether their Redis answers.
-A queue keeps the message about that dead letter. If there is a
-host.json, check examines the Functions app around it. Each line that fails says
-what to change, and the exit code is then 1.
+deleting a lease and a dead letter by means of probe documents. It also tries
+what the handlers offer, such as whether their Redis answers. A queue keeps the
+message about that dead letter. If there is a host.json, check examines the
+Functions app around it. Each line that fails says what to change, and the exit
+code is then 1.
 
 With --sample it prints only which documents of a file pass the filter of each
 function, and tries nothing. The file has one document on each line, as JSON.

@@ -10,7 +10,7 @@ import (
 )
 
 // Substatus codes, Azure/azure-cosmos-dotnet-v3 SubStatusCodes.cs. Those of roles are in
-// reports of users, such as dotnet/efcore#32197.
+// reports of users: dotnet/efcore#32197, Azure/azure-cosmos-dotnet-v3#3638.
 const (
 	subPartitionKeyMismatch = 1001
 	subOwnerMissing         = 1003
