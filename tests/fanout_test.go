@@ -178,7 +178,7 @@ func TestQueueSpreadsRangesOverInstances(t *testing.T) {
 		}
 	}
 	l := a.distinct(r)
-	l.players = 900
+	l.players = 640
 
 	f.listen(f.add())
 	l.writeAll(t, 1)
@@ -203,7 +203,7 @@ func TestQueueSpreadsRangesOverInstances(t *testing.T) {
 
 	l.players, l.pause = 200, time.Second
 	stop := l.from(3).start(t)
-	for strikes := 0; strikes < 8; strikes++ {
+	for strikes := 0; strikes < 6; strikes++ {
 		f.tick(f.running[rand.N(len(f.running))])
 		<-time.After(time.Duration(300+rand.N(600)) * time.Millisecond) // some messages are in flight then
 		f.strike()
