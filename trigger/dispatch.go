@@ -127,8 +127,7 @@ func (r *functionRunner) listToDrain(ctx context.Context) ([]*lease.Lease, *leas
 func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *lease.Lease, superseded bool) (send bool) {
 	r := d.runner
 	counts := Summary{Ranges: 1}
-	needsPosition := l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow
-	if !superseded && !l.Retiring() && !l.Splitting() && !needsPosition {
+	if !superseded && !r.needsOwner(ctx, l) {
 		var behind Lag
 		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 		err := lags.addLag(limited, l, &behind)
@@ -157,6 +156,17 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	}
 	d.addCounts(counts)
 	return send
+}
+
+// needsOwner reports whether a lease is to be acquired even if its range has no changes:
+// only an owner ends what another one has begun, creates the leases that follow a split,
+// or gives the lease its first position.
+func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
+	if l.Retiring() || l.Splitting() || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
+		return true
+	}
+	_, err := r.leases.Locate(ctx, l)
+	return errors.Is(err, lease.ErrSplit)
 }
 
 // rangeFailed counts a range that gets no message because of an error.

@@ -303,6 +303,30 @@ func TestChildrenOfSplitGetMessages(t *testing.T) {
 	})
 }
 
+// A range that has split needs an owner, which creates the leases that follow, even if
+// it has no changes.
+func TestIdleRangeThatSplitGetsMessage(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 10)
+		h := w.host("a", w.recorder("a"))
+		drained(t, h, "0")
+		_, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		time.Sleep(time.Minute)
+		for range 3 { // the second looks at the ranges again
+			tokens, _ := dispatched(t, h)
+			for _, token := range tokens {
+				drained(t, h, token)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(w.leaseDocuments()); n != 2 {
+			t.Errorf("%d leases after the split", n)
+		}
+		w.checkComplete(0)
+	})
+}
+
 // If the lease changes between the list and the mark, the range has another host or
 // another message.
 func TestChangedLeaseGetsNoMessage(t *testing.T) {
