@@ -130,6 +130,7 @@
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	deadlettering.go invoke.go        dead letters of a range; a call with its deadline
 //	deadletterlists.go                lists of dead letters, which ranges share
+//	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
 //	internal/delivery                 lanes, the retry policy (Decide), progress, isolation

@@ -206,6 +206,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	case errors.Is(err, lease.ErrLost):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
+	case errors.Is(err, errHeldBack): // its feed can be read
+		d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
+		return
 	case err != nil:
 		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
@@ -231,7 +234,20 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	if s.BehindKnown {
 		counts.Lag, counts.LagSeconds = s.Behind, s.BehindSeconds
 	}
+	if errors.Is(err, errStopping) {
+		counts.Problem = heldBack(l.Token(), s.Stalls, r.leases.Now())
+	}
 	d.rangeEnded(l, counts, err)
+}
+
+// heldBack returns in words which limit a range waited for when its drain ended, or "".
+func heldBack(token string, stalls []Stall, now time.Time) string {
+	for _, s := range stalls {
+		if s.Kind.IsLimit() {
+			return fmt.Sprintf("range %q: %s", token, s.Describe(now))
+		}
+	}
+	return ""
 }
 
 // rangeEnded counts the result of the work on a range.
@@ -280,9 +296,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	}
 	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
-		defer cancel()
-		first, err = r.readReserved(limited, feedTarget(at), l.Continuation(), reserved)
+		first, err = r.readReserved(ctx, l, feedTarget(at), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
@@ -299,14 +313,21 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 
 // readReserved reads a page within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, at feed.Target, continuation string, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
-		reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
+		charged, err := r.payPeek(ctx, l.Token())
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
+		defer cancel()
+		reading, err := r.host.pageBudget.ReserveRead(limited, reserved, r.feedSource.MaxItems)
+		if err != nil {
+			return nil, err
+		}
+		page, err := r.feedSource.ReadPage(limited, at, l.Continuation(), reading)
 		if err == nil {
+			charged(page.Charge)
 			reading.Keep(page)
 			return page, nil
 		}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -75,6 +76,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	}}
 	prefixes, names := map[string]bool{}, map[string]bool{}
 	for _, f := range functions {
+		f.FeedPollDelay = cmp.Or(f.FeedPollDelay, o.FeedPollDelay)
 		f, err := f.complete()
 		if err != nil {
 			return nil, err

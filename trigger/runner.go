@@ -30,6 +30,8 @@ type functionRunner struct {
 	stop       *stopBudget   // set by beginStopBudget
 	watchSlots chan struct{} // bounds the requested leases that are read every second
 
+	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
+
 	deadLetterLists *deadLetterLists
 
 	mu              sync.Mutex
@@ -67,6 +69,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
+		rateLimit:     newLimiter(RateLimited, f.Rate, "changes"), readLimit: newLimiter(ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
