@@ -90,6 +90,7 @@ func TestDefaults(t *testing.T) {
 		Connection: "CosmosDB", DatabaseName: "games", ContainerName: "results",
 		LeaseConnection: "CosmosDB", LeaseDatabaseName: "games", LeaseContainerName: "leases", LeaseContainerPrefix: "push",
 		FeedPollDelay:           interval(5 * time.Second),
+		FeedPollMin:             interval(5 * time.Millisecond),
 		LeaseAcquireInterval:    interval(13 * time.Second),
 		LeaseExpirationInterval: interval(time.Minute),
 		LeaseRenewInterval:      interval(17 * time.Second),
@@ -304,7 +305,7 @@ func settable(t reflect.Type) string {
 		return "drop"
 	case *bool, *toggle:
 		return "true"
-	case *count, *bound, *limit, *int:
+	case *count, *bound, *limit, *perSecond, *int:
 		return "7"
 	}
 	return "x"
