@@ -381,6 +381,15 @@ var protocol = []mutant{
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
 		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
 	}},
+	{"charge-of-reads-not-paid", "feed reads cost no more request units than their function may spend", []edit{
+		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},
+	}},
+	{"retries-not-paid", "retries count against the rate", []edit{
+		{"trigger/internal/delivery/lane.go", "\tg.paid = false\n", ""},
+	}},
+	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
+		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if s.isClosed {"},
+	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
 		{"trigger/internal/feed/reader.go", "after < before\n", "after < min(before, 0)\n"},
 	}},

@@ -25,6 +25,7 @@ type process struct {
 	name  string // owner and number of the process: unique in a run
 	tool  bool   // an operator's command, and no host
 	end   context.CancelFunc
+	host  *trigger.Host
 	cut   chan struct{} // closed when it is killed
 
 	// Guarded by w.mu.
@@ -54,6 +55,7 @@ func (w *world) start(owner string) *process {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	p.host = host
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())
 	w.alive[p.name] = p
