@@ -104,7 +104,9 @@ func costRows(found results, targets costTargets) []report.Row {
 		return row
 	}
 	ratio := func(text string, of, to report.Samples, limit, guard float64) report.Goal {
-		return report.Goal{Text: text, Got: of.Over(to).Median(), Limit: limit, Guard: guard, Show: report.Fraction}
+		return report.Goal{Text: text, Got: of.Over(to).Median(), Limit: limit, Guard: guard, Show: report.Fraction, Obstacle: fmt.Sprintf(
+			"of the %s that the target allows, net/http and TLS alone take %s, and checking and splitting the pages %s",
+			report.Number(limit*to.Median()), cell(colFloor, "cpuPerMillion"), report.Number(cpu(readOnly).Median()-cpu(colFloor).Median()))}
 	}
 	runtime := report.Row{Name: "whole runtime, checkpoints on, " + page, Cells: cells("cpuPerMillion", colFloor, colAzcosmos, colJavaScript, colJava, colPlain, colHalley)}
 	runtime.Goals = []report.Goal{ratio(fmt.Sprintf("≤ %s of azcosmos", report.Limit(targets.azcosmos)), cpu(colHalley), cpu(colAzcosmos), targets.azcosmos, targets.azcosmosGuard)}
