@@ -234,20 +234,10 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	if s.BehindKnown {
 		counts.Lag, counts.LagSeconds = s.Behind, s.BehindSeconds
 	}
-	if errors.Is(err, errStopping) {
-		counts.Problem = heldBack(l.Token(), s.Stalls, r.leases.Now())
+	if errors.Is(err, errStopping) && s.Limited {
+		counts.Problem = fmt.Sprintf("range %q: %s", l.Token(), s.Problem)
 	}
 	d.rangeEnded(l, counts, err)
-}
-
-// heldBack returns in words which limit a range waited for when its drain ended, or "".
-func heldBack(token string, stalls []Stall, now time.Time) string {
-	for _, s := range stalls {
-		if s.Kind.IsLimit() {
-			return fmt.Sprintf("range %q: %s", token, s.Describe(now))
-		}
-	}
-	return ""
 }
 
 // rangeEnded counts the result of the work on a range.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"sync"
 	"time"
 
@@ -106,11 +105,14 @@ type limitCaller struct {
 	stats *rangeStats // tells of waits; nil before the lease is held
 }
 
+// spread bounds the time by which callers that ask at one moment are apart.
+const spread = 64 * time.Microsecond
+
 // spend waits until the caller may spend the cost, as reserve takes it. If ctx ends first,
 // nothing is spent, and spend returns the cause.
 func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent float64, err error) {
 	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
-	if err := backoff.Sleep(ctx, c.offset()); err != nil {
+	if err := backoff.Sleep(ctx, backoff.Wait(1, spread, spread, c.token, c.lane)); err != nil {
 		return 0, err
 	}
 	reserved, wait, tell := b.reserve(cost)
@@ -131,13 +133,6 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 		c.stats.endLimitWait(c.lane)
 	}
 	return reserved, nil
-}
-
-// offset returns some microseconds that differ between lanes and ranges.
-func (c limitCaller) offset() time.Duration {
-	h := fnv.New32a()
-	fmt.Fprint(h, c.token, c.lane)
-	return time.Duration(h.Sum32() % (1 << 16))
 }
 
 // spendRead is spend for a feed read, whose cost is known afterwards: charged is told it. A
