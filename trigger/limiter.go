@@ -120,7 +120,7 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 		return reserved, nil
 	}
 	if tell {
-		c.log.Info("held back by a limit of the function", zap.String("cause", string(b.kind)), zap.String("limit", b.describe()), zap.Duration("wait", wait))
+		c.log.Info(errHeldBack.Error(), zap.String("cause", string(b.kind)), zap.String("limit", b.describe()), zap.Duration("wait", wait))
 	}
 	if c.stats != nil {
 		c.stats.beginLimitWait(c.lane, Stall{Kind: b.kind, Text: b.describe()}, wait)

@@ -118,10 +118,8 @@ func (s Stall) Advice() string {
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case Suspended:
 		return "resume the range when the reason is gone: halley leases resume"
-	case RateLimited:
-		return "nothing is lost; raise RATE if the sink can take more"
-	case ReadsLimited:
-		return "nothing is lost; raise READ_REQUEST_UNITS if the monitored container has throughput to spare"
+	case RateLimited, ReadsLimited:
+		return "nothing is lost; raise the limit if there is room for more"
 	case NoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}
