@@ -14,10 +14,7 @@ import (
 
 // newReader returns the reader of the worker's range.
 func (w *rangeWorker) newReader() *feed.Reader {
-	pollDelay := w.host.options.FeedPollDelay
-	if w.function.FeedPollDelay > 0 {
-		pollDelay = w.function.FeedPollDelay
-	}
+	pollDelay := w.host.pollDelayOf(w.function)
 	return &feed.Reader{
 		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),

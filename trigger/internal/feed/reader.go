@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -80,7 +78,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 	}
-	wait := r.PollDelay
+	wait, changedAt := r.PollDelay, time.Now()
 	for failures := 0; ; {
 		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
 		if err != nil {
@@ -114,11 +112,15 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
 		}
+		age := reading.age()
 		if !idle {
-			wait = pollMin
+			wait, changedAt = pollMin, time.Now().Add(-age)
 			continue
 		}
-		if err := backoff.Sleep(ctx, min(wait, r.UntilPoll())); err != nil {
+		if age > 0 { // another function has polled since the changes
+			wait = min(max(wait, time.Since(changedAt)-age), r.PollDelay)
+		}
+		if err := backoff.Sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
@@ -180,9 +182,7 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	if mergedRange {
 		return false
 	}
-	before, beforeErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	after, afterErr := strconv.ParseInt(strings.Trim(page.Continuation, `"`), 10, 64)
-	return beforeErr == nil && afterErr == nil && after < before
+	return isLess(page.Continuation, continuation)
 }
 
 // sendPage passes a page on, which is reserved.

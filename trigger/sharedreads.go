@@ -1,0 +1,47 @@
+package trigger
+
+import (
+	"cmp"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+)
+
+// commonPages identifies the pages that a function reads.
+type commonPages struct {
+	container *cosmos.Container
+	mode      cosmos.Mode
+	size      int
+}
+
+// shareReads lets functions that are about to run share their reads, if they read the
+// same pages. The caller calls end when all of them have ended.
+func (p *hostState) shareReads(runners []*functionRunner, draining bool) (end func()) {
+	alike := map[commonPages][]*functionRunner{}
+	for _, r := range runners {
+		pages := commonPages{r.function.Container, r.function.ChangeFeedMode, r.function.MaxItemsPerInvocation}
+		alike[pages] = append(alike[pages], r)
+	}
+	var all []*feed.SharedReads
+	for _, readers := range alike {
+		var shared *feed.SharedReads
+		if len(readers) > 1 {
+			shared = feed.NewSharedReads(p.pageBudget, len(readers), draining)
+			all = append(all, shared)
+		}
+		for _, r := range readers {
+			r.sharedReads = shared
+		}
+	}
+	return func() {
+		for _, shared := range all {
+			shared.Close()
+		}
+	}
+}
+
+// pollDelayOf returns the wait between two reads of an idle range of a function.
+func (p *hostState) pollDelayOf(f *Function) time.Duration {
+	return cmp.Or(f.FeedPollDelay, p.options.FeedPollDelay)
+}
