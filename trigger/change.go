@@ -17,10 +17,11 @@ import (
 // function's SoftDeleteProperty says so. In all-versions mode each version is a
 // change of its own.
 //
-// The bytes are read-only, and a handler may keep them, unless the function sets
-// ReuseBuffers: then they are valid until the handler returns, and [Change.Clone]
-// keeps them. They are a part of the page that was read: to keep one change of many for
-// long, keep its clone, or the whole page stays in memory.
+// The bytes are read-only: functions on one container may get the same ones. A handler
+// may keep them, unless the function sets ReuseBuffers: then they are valid until the
+// handler returns, and [Change.Clone] keeps them. They are a part of the page that was
+// read: to keep one change of many for long, keep its clone, or the whole page stays in
+// memory.
 type Change struct {
 	Operation Operation
 	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode

@@ -121,7 +121,7 @@ func (h *Host) eachFunction(of func(*functionRunner) bool, draining bool, do fun
 	runners := slices.DeleteFunc(slices.Clone(h.functionRunners), func(r *functionRunner) bool { return !of(r) })
 	h.host.requests = newRequestPool()
 	defer h.host.requests.close()
-	defer h.host.shareReads(runners, draining)()
+	defer h.shareReads(runners, draining)()
 	errs := make([]error, len(runners))
 	var running sync.WaitGroup
 	for i, r := range runners {

@@ -302,7 +302,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 		return err
 	}
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
-	r.feedSource.Shared, r.feedSource.PollDelay = r.sharedReads, r.host.pollDelayOf(&r.function)
+	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
 	}

@@ -17,7 +17,7 @@ type commonPages struct {
 
 // shareReads lets functions that are about to run share their reads, if they read the
 // same pages. The caller calls end when all of them have ended.
-func (p *hostState) shareReads(runners []*functionRunner, draining bool) (end func()) {
+func (h *Host) shareReads(runners []*functionRunner, draining bool) (end func()) {
 	alike := map[commonPages][]*functionRunner{}
 	for _, r := range runners {
 		pages := commonPages{r.function.Container, r.function.ChangeFeedMode, r.function.MaxItemsPerInvocation}
@@ -27,7 +27,7 @@ func (p *hostState) shareReads(runners []*functionRunner, draining bool) (end fu
 	for _, readers := range alike {
 		var shared *feed.SharedReads
 		if len(readers) > 1 {
-			shared = feed.NewSharedReads(p.pageBudget, len(readers), draining)
+			shared = feed.NewSharedReads(h.host.pageBudget, len(readers), draining)
 			all = append(all, shared)
 		}
 		for _, r := range readers {
@@ -44,4 +44,12 @@ func (p *hostState) shareReads(runners []*functionRunner, draining bool) (end fu
 // pollDelayOf returns the wait between two reads of an idle range of a function.
 func (p *hostState) pollDelayOf(f *Function) time.Duration {
 	return cmp.Or(f.FeedPollDelay, p.options.FeedPollDelay)
+}
+
+// sharedMaxAge bounds the age of an answer without changes to another function. Its
+// poll delay bounds the delay of changes. Within a tenth of the expiration no owner of the
+// range can have read on, crashed and lost the lease to this host: trust in a lease ends
+// that long before the lease does.
+func (r *functionRunner) sharedMaxAge() time.Duration {
+	return min(r.host.pollDelayOf(&r.function), r.host.options.LeaseExpirationInterval/10)
 }

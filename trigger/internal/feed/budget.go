@@ -21,8 +21,8 @@ type Budget struct {
 	itemBytes   int64         // of one change of the newest page, 0 before the first
 	waiting     bool          // for freedSignal
 	freedSignal chan struct{} // closed and replaced when bytes are released
-	shared      []*SharedReads
-	keptBytes   int64 // of pages that shared keep, on top of usedBytes; a range that needs them gets them
+	kept        []*keptPage   // oldest first
+	keptBytes   int64         // of kept, on top of usedBytes
 }
 
 // ReservedBytes is what one range has reserved. The budget's lock guards it.
@@ -32,8 +32,7 @@ type ReservedBytes struct {
 	itemBytes int64 // of one change of the newest page, 0 before the first
 	isIdle    bool  // the last read found nothing new
 
-	sharing *SharedReads // nil if the range shares no reads
-	reader  *sharedReader
+	onLeave func() // called with the lock held; nil if there is nothing to do
 }
 
 // changeBytes is the size of a change next to the bytes of its document: its state
@@ -65,7 +64,9 @@ func (b *Budget) Leave(by *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges--
-	by.leaveShared()
+	if by.onLeave != nil {
+		by.onLeave()
+	}
 }
 
 // Reading is the reservation for one read of a range. One goroutine has it: it ends
@@ -192,7 +193,7 @@ func (r *Reading) Keep(p *Page) {
 func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
 	b.usedBytes += bytes
 	by.bytes += bytes
-	b.dropKept()
+	b.makeRoom()
 	if b.waiting && bytes <= 0 { // 0: a page without bytes is released
 		b.waiting = false
 		close(b.freedSignal)

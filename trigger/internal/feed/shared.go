@@ -3,9 +3,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -21,7 +18,7 @@ import (
 // was given. It serves another function if
 //
 //   - its request is newer than the last read of that function,
-//   - it is younger than that function's poll delay, and
+//   - it is younger than that function's [Source].MaxAge, and
 //   - this client has seen no newer session of the range since: no function misses a
 //     change that another one, or a handler's own write, has shown to this process.
 //
@@ -38,9 +35,8 @@ type SharedReads struct {
 
 	// The budget's lock guards the fields below.
 	answers  map[pagePosition]*sharedAnswer
-	kept     []*sharedAnswer // those of answers that have a page, oldest first
-	requests int64           // number of the newest request
-	readers  map[feedPart][]*sharedReader
+	readers  map[feedPart]map[*ReservedBytes]*sharedReader
+	requests int64 // number of the newest request
 }
 
 // keptFor is how long a page waits for other functions. One whose handler takes longer
@@ -60,7 +56,6 @@ type pagePosition struct {
 // sharedReader is a range of one function, among those that read one part. The budget's
 // lock guards it.
 type sharedReader struct {
-	part         feedPart
 	continuation string // of its last read
 	request      int64  // number of the newest request that has answered it
 }
@@ -68,50 +63,50 @@ type sharedReader struct {
 // sharedAnswer is one request and its answer. The budget's lock guards it; those that
 // wait for done may read err after it.
 type sharedAnswer struct {
-	position   pagePosition
-	request    int64 // its number, in the order in which requests began
-	items      int   // that were requested
-	done       chan struct{}
-	err        error     // for those that wait; nil if they have to read on their own
-	page       *Page     // nil before the answer; kept until all have it
-	answeredAt time.Time // valid with page
-	wanted     int       // functions that may still want the page
+	position pagePosition
+	request  int64 // its number, in the order in which requests began
+	items    int   // that were requested
+	done     chan struct{}
+	err      error     // for those that wait; nil if they have to read on their own
+	kept     *keptPage // nil before the answer
+	wanted   int       // functions that may still want the page
+}
+
+// sharedRequest is a request of a function that shares its reads.
+type sharedRequest struct {
+	cosmos.FeedRequest
+	container *cosmos.Container
+	maxAge    time.Duration // of the function's [Source]
 }
 
 // NewSharedReads returns the shared reads of a number of functions. The caller calls
 // Close when all of them have ended.
 func NewSharedReads(b *Budget, functions int, draining bool) *SharedReads {
-	s := &SharedReads{
+	return &SharedReads{
 		budget: b, functions: functions, draining: draining,
-		answers: map[pagePosition]*sharedAnswer{}, readers: map[feedPart][]*sharedReader{},
+		answers: map[pagePosition]*sharedAnswer{}, readers: map[feedPart]map[*ReservedBytes]*sharedReader{},
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.shared = append(b.shared, s)
-	return s
 }
 
 // Close releases all kept pages.
 func (s *SharedReads) Close() {
-	b := s.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(s.kept) > 0 {
-		s.drop(s.kept[0])
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	for _, answer := range s.answers { // dropping one deletes it
+		s.budget.dropPage(answer.kept)
 	}
-	b.shared = slices.DeleteFunc(b.shared, func(other *SharedReads) bool { return other == s })
 }
 
 // readPage reads a page, or takes that of another function.
-func (s *SharedReads) readPage(ctx context.Context, source *Source, request cosmos.FeedRequest, reading *Reading) (*Page, error) {
+func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, reading *Reading) (*Page, error) {
 	for {
-		page, answer, isFirst := s.find(source, request, reading)
+		page, answer, isFirst := s.find(request, reading)
 		switch {
 		case page != nil:
 			return page, nil
 		case isFirst:
-			page, err := source.Container.ReadFeed(ctx, request)
-			s.finish(answer, page, err, ctx.Err() != nil, reading.by.reader)
+			page, err := request.container.ReadFeed(ctx, request.FeedRequest)
+			s.finish(answer, page, err, ctx.Err() != nil, reading.by)
 			return page, err
 		}
 		select {
@@ -127,24 +122,22 @@ func (s *SharedReads) readPage(ctx context.Context, source *Source, request cosm
 
 // find returns a share of a page that was read, or the answer to wait for. If the caller
 // isFirst, it reads the page and calls finish.
-func (s *SharedReads) find(source *Source, request cosmos.FeedRequest, reading *Reading) (page *Page, answer *sharedAnswer, isFirst bool) {
+func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page, answer *sharedAnswer, isFirst bool) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(s.kept) > 0 && time.Since(s.kept[0].answeredAt) > keptFor {
-		s.drop(s.kept[0])
-	}
-	position := positionOf(request)
+	b.dropOlder(keptFor)
+	position := positionOf(request.FeedRequest)
 	reader := s.join(reading.by, position)
 	answer = s.answers[position]
 	switch {
 	case answer == nil:
-	case answer.page == nil:
+	case answer.kept == nil:
 		return nil, answer, false
-	case s.serves(answer, source, request.Range, reader):
+	case answer.serves(request, reader):
 		return s.take(answer, reader, reading), nil, false
 	default:
-		s.drop(answer)
+		b.dropPage(answer.kept)
 	}
 	s.requests++
 	answer = &sharedAnswer{position: position, request: s.requests, items: request.MaxItems, done: make(chan struct{})}
@@ -158,54 +151,56 @@ func positionOf(r cosmos.FeedRequest) pagePosition {
 
 // join notes where a range reads now. The lock is held.
 func (s *SharedReads) join(by *ReservedBytes, at pagePosition) *sharedReader {
-	if by.reader == nil || by.sharing != s || by.reader.part != at.part {
-		by.leaveShared()
-		by.sharing, by.reader = s, &sharedReader{part: at.part}
-		if !s.draining { // answers from before it began to read are not for it
-			by.reader.request = s.requests
+	reader := s.readers[at.part][by]
+	if reader == nil {
+		if by.onLeave != nil {
+			by.onLeave() // it has read another part
 		}
-		s.readers[at.part] = append(s.readers[at.part], by.reader)
+		reader = &sharedReader{}
+		if !s.draining { // answers from before it began to read are not for it
+			reader.request = s.requests
+		}
+		if s.readers[at.part] == nil {
+			s.readers[at.part] = map[*ReservedBytes]*sharedReader{}
+		}
+		s.readers[at.part][by] = reader
+		by.onLeave = func() { s.leave(by, at.part) }
 	}
-	by.reader.continuation = at.continuation
-	return by.reader
+	reader.continuation = at.continuation
+	return reader
 }
 
-// leaveShared takes a range away from those that read its part. The lock is held.
-func (by *ReservedBytes) leaveShared() {
-	if by.reader == nil {
-		return
+// leave takes a range away from those that read its part. The lock is held.
+func (s *SharedReads) leave(by *ReservedBytes, part feedPart) {
+	delete(s.readers[part], by)
+	if len(s.readers[part]) == 0 {
+		delete(s.readers, part)
 	}
-	readers, part := by.sharing.readers, by.reader.part
-	readers[part] = slices.DeleteFunc(readers[part], func(r *sharedReader) bool { return r == by.reader })
-	if len(readers[part]) == 0 {
-		delete(readers, part)
-	}
-	by.sharing, by.reader = nil, nil
 }
 
 // serves reports whether a reader may take an answer. The lock is held.
-func (s *SharedReads) serves(a *sharedAnswer, source *Source, physical cosmos.Range, reader *sharedReader) bool {
-	if !a.page.NotModified {
+func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader) bool {
+	if !a.kept.page.NotModified {
 		return true
 	}
-	return a.request > reader.request && time.Since(a.answeredAt) < source.PollDelay &&
-		a.page.SessionToken == source.Container.SessionToken(physical)
+	return a.request > reader.request && time.Since(a.kept.since) < request.maxAge &&
+		a.kept.page.SessionToken == request.container.SessionToken(request.Range)
 }
 
 // take returns a share of an answer's page. The lock is held.
 func (s *SharedReads) take(a *sharedAnswer, reader *sharedReader, reading *Reading) *Page {
-	page := a.page.Share()
+	page := a.kept.page.Share()
 	reader.request = max(reader.request, a.request)
-	reading.Items, reading.answeredAt = max(reading.Items, a.items), a.answeredAt
+	reading.Items, reading.answeredAt = max(reading.Items, a.items), a.kept.since
 	if a.wanted--; a.wanted == 0 {
-		s.drop(a)
+		s.budget.dropPage(a.kept)
 	}
 	return page
 }
 
 // finish is told the outcome of a request. isOver says that the time of its reader is
 // over, which tells nothing about the service.
-func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, reader *sharedReader) {
+func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, by *ReservedBytes) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,25 +212,23 @@ func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool
 		}
 		return
 	}
-	if a.wanted = s.countWanting(a, reader); a.wanted == 0 || !advances(page, a.position.continuation) {
+	if a.wanted = s.countWanting(a, by); a.wanted == 0 || !advances(page, a.position.continuation) {
 		delete(s.answers, a.position)
 		return
 	}
-	a.page, a.answeredAt = page.Share(), time.Now()
-	s.kept = append(s.kept, a)
-	b.keptBytes += pageSize(a.page)
-	b.dropKept()
+	a.kept = &keptPage{page: page.Share(), since: time.Now(), onDrop: func() { delete(s.answers, a.position) }}
+	b.keepPage(a.kept)
 }
 
 // countWanting counts the functions that may want an answer that a reader has. The lock
 // is held.
-func (s *SharedReads) countWanting(a *sharedAnswer, reader *sharedReader) (n int) {
+func (s *SharedReads) countWanting(a *sharedAnswer, by *ReservedBytes) (n int) {
 	if s.draining {
 		return s.functions - 1
 	}
-	for _, other := range s.readers[a.position.part] {
+	for reserved, other := range s.readers[a.position.part] {
 		isAhead := a.position.continuation == "" && other.continuation != "" || isLess(a.position.continuation, other.continuation)
-		if other != reader && !isAhead {
+		if reserved != by && !isAhead {
 			n++
 		}
 	}
@@ -246,29 +239,4 @@ func (s *SharedReads) countWanting(a *sharedAnswer, reader *sharedReader) (n int
 // as [Reader] requires it. An answer that is repeated must not come from memory again.
 func advances(page *Page, continuation string) bool {
 	return !isLess(page.Continuation, continuation) && (page.NotModified || page.Continuation != continuation)
-}
-
-// isLess compares continuations that are LSNs. It is false for all others.
-func isLess(continuation, than string) bool {
-	a, aErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	b, bErr := strconv.ParseInt(strings.Trim(than, `"`), 10, 64)
-	return aErr == nil && bErr == nil && a < b
-}
-
-// drop releases an answer that is kept. The lock is held.
-func (s *SharedReads) drop(a *sharedAnswer) {
-	delete(s.answers, a.position)
-	s.kept = slices.DeleteFunc(s.kept, func(other *sharedAnswer) bool { return other == a })
-	s.budget.keptBytes -= pageSize(a.page)
-	a.page.Release()
-}
-
-// dropKept drops kept pages until the others are at most half of the budget, and fit
-// into the bytes that no range has reserved. The lock is held.
-func (b *Budget) dropKept() {
-	for _, s := range b.shared {
-		for len(s.kept) > 0 && b.keptBytes > max(min(b.byteLimit/2, b.byteLimit-b.usedBytes), 0) {
-			s.drop(s.kept[0])
-		}
-	}
 }

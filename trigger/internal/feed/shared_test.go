@@ -124,7 +124,7 @@ func (a *account) readers(b *Budget, functions int, draining bool) (readers []*f
 	for range functions {
 		readers = append(readers, &functionReader{
 			account: a, budget: b, reserved: b.Join(),
-			source: &Source{Container: a.container, Start: Start{Kind: StartBeginning}, MaxItems: 2, Shared: shared, PollDelay: 5 * time.Second},
+			source: &Source{Container: a.container, Start: Start{Kind: StartBeginning}, MaxItems: 2, Shared: shared, MaxAge: 5 * time.Second},
 		})
 	}
 	return readers, shared
@@ -199,8 +199,8 @@ func TestFunctionsShareThePagesOfOneRange(t *testing.T) {
 			ends[i] = at
 		}
 		a.expectReads(3)
-		if ends[0] != ends[1] || ends[1] != ends[2] || len(shared.kept) != 0 {
-			t.Errorf("ends %v, and %d pages are kept that all have", ends, len(shared.kept))
+		if ends[0] != ends[1] || ends[1] != ends[2] || len(shared.budget.kept) != 0 {
+			t.Errorf("ends %v, and %d pages are kept that all have", ends, len(shared.budget.kept))
 		}
 		readers[1].expect("", "a", "b") // again: its bytes are not kept any more
 		a.expectReads(1)
@@ -390,7 +390,7 @@ func TestKeptPagesGiveWayToRangesThatRead(t *testing.T) {
 			fast.budget.ReleasePage(page, fast.reserved)
 			fast.pages = nil
 		}
-		kept := len(shared.kept)
+		kept := len(shared.budget.kept)
 		if kept < 3 || b.keptBytes > limit/2 {
 			t.Fatalf("%d pages of %d bytes are kept", kept, b.keptBytes)
 		}
@@ -399,8 +399,8 @@ func TestKeptPagesGiveWayToRangesThatRead(t *testing.T) {
 		if !reading.Admit(limit - int(b.usedBytes) - 1000) {
 			t.Error("kept pages stand in the way of a range")
 		}
-		if len(shared.kept) > 1 || b.UsedBytes() > limit {
-			t.Errorf("%d pages are kept, %d bytes used of %d", len(shared.kept), b.UsedBytes(), limit)
+		if len(shared.budget.kept) > 1 || b.UsedBytes() > limit {
+			t.Errorf("%d pages are kept, %d bytes used of %d", len(shared.budget.kept), b.UsedBytes(), limit)
 		}
 		reading.Cancel()
 		b.Leave(other)
@@ -430,8 +430,8 @@ func TestLaggingReaderKeepsNothingForOneThatIsAhead(t *testing.T) {
 		readers[0].expect(readers[0].expect(at, "c", "d").Continuation)
 		readers[1].expect("", "a", "b")
 		readers[1].expect(at, "c", "d")
-		if len(shared.kept) != 0 {
-			t.Errorf("%d answers are kept for a function that has read them", len(shared.kept))
+		if len(shared.budget.kept) != 0 {
+			t.Errorf("%d answers are kept for a function that has read them", len(shared.budget.kept))
 		}
 		a.closeAll(shared, readers...)
 	})

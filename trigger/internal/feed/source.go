@@ -26,8 +26,8 @@ type Source struct {
 	KeyProperty string // of documents, to be found when a page is read; or ""
 	ResourceID  string // of the container: a container created again under its name has another
 
-	Shared    *SharedReads  // with other functions, or nil
-	PollDelay time.Duration // of the function; required with Shared
+	Shared *SharedReads  // with other functions, or nil
+	MaxAge time.Duration // of an answer without changes to another function; required with Shared
 }
 
 // ReadPage reads the page after the continuation, or the first page if it is empty, as
@@ -51,7 +51,7 @@ func (s *Source) ReadPage(ctx context.Context, at Target, continuation string, r
 		request.Start = s.Start.feedStart()
 	}
 	if s.Shared != nil && reading != nil {
-		return s.Shared.readPage(ctx, s, request, reading)
+		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge}, reading)
 	}
 	return s.Container.ReadFeed(ctx, request)
 }
