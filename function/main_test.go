@@ -20,7 +20,6 @@ import (
 	"halley/handlers"
 	"halley/handlers/leaderboard"
 	"halley/handlers/push"
-	"halley/handlers/redisurl"
 	"halley/trigger/cosmos"
 )
 
@@ -160,7 +159,7 @@ func TestEveryHandlerOpensWithoutConnecting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nowhere = redisurl.URL("redis://127.0.0.1:1")
+	const nowhere = handlers.URL("redis://127.0.0.1:1")
 	for _, e := range demoApp().Handlers {
 		settings, err := e.Load()
 		if err != nil {

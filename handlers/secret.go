@@ -1,8 +1,10 @@
 package handlers
 
-import "fmt"
+import (
+	"fmt"
 
-const redacted = "[redacted]"
+	"halley/trigger/redact"
+)
 
 // Secret is a setting whose value is never printed: with every verb of fmt, in
 // JSON and in logs it is [redacted], or empty if it is not set.
@@ -15,7 +17,7 @@ func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return redacted
+	return redact.Mark
 }
 
 // Format implements [fmt.Formatter].

@@ -117,7 +117,7 @@ func TestUnusableAccountsAreReported(t *testing.T) {
 		want    []string
 		runs    bool // halley check succeeds
 	}{
-		{"as it should be", "HALLEY_LOG_LEVEL", "info", []string{"create, replace and delete a lease"}, true},
+		{"as it should be", "HALLEY_LOG_LEVEL", "info", []string{"create, read, query, replace and delete a lease"}, true},
 		{"unknown container", "HALLEY_CONTAINER_NAME", "scores", []string{"scores", "HALLEY_CONTAINER_NAME"}, false},
 		{"unknown lease container", "HALLEY_LEASE_CONTAINER_NAME", "rents", []string{"rents", "HALLEY_LEASE_CONTAINER_NAME"}, false},
 		{"unknown database", "HALLEY_DATABASE_NAME", "sports", []string{"sports", "HALLEY_DATABASE_NAME"}, false},

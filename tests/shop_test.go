@@ -218,7 +218,7 @@ func TestShopChecksItself(t *testing.T) {
 		return string(out), err
 	}
 	out, err := run("check")
-	if err != nil || strings.Contains(out, "FAIL") || !strings.Contains(out, "ok    packaging: executable shop") || !strings.Contains(out, "ok    orders: create, replace and delete a lease") {
+	if err != nil || strings.Contains(out, "FAIL") || !strings.Contains(out, "ok    packaging: executable shop") || !strings.Contains(out, "ok    orders: create, read, query, replace and delete a lease") {
 		t.Errorf("check: %v\n%s", err, out)
 	}
 	if out, err := run("version"); err != nil || !regexp.MustCompile(`^shop \S+ \(halley \S+\) go1`).MatchString(out) {

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"go.uber.org/zap"
@@ -94,4 +95,104 @@ func (r *functionRunner) awaitHandover(ctx context.Context, l *lease.Lease, star
 		return
 	}
 	start.run(w)
+}
+
+// coolsDown reports whether this host leaves the range of a lease to others for now.
+func (r *functionRunner) coolsDown(l *lease.Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, there := r.coolingRanges[l.Token()]
+	return there && !c.hasEnded()
+}
+
+// verifyMissing has the writers of leases that a list does not show find out whether
+// their documents were deleted.
+func (r *functionRunner) verifyMissing(listed []*lease.Lease) {
+	there := map[string]bool{}
+	for _, l := range listed {
+		there[l.Token()] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for token, held := range r.heldLeases {
+		if !there[token] {
+			held.VerifySoon()
+		}
+	}
+}
+
+// worksOn reports whether this host works on a range or is acquiring its lease. The
+// range is then its own, even if the list is older than the acquisition or a renewal
+// is late.
+func (r *functionRunner) worksOn(token string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rangeStats[token] != nil || r.acquiring[token]
+}
+
+// beginAcquisition reports whether this host may acquire a lease, and then marks it
+// as its own. Two acquisitions of one process at a time would write one epoch, and
+// both would seem to have succeeded.
+func (r *functionRunner) beginAcquisition(token string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rangeStats[token] != nil || r.acquiring[token] {
+		return false
+	}
+	r.acquiring[token] = true
+	return true
+}
+
+func (r *functionRunner) endAcquisition(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.acquiring, token)
+}
+
+// acquireLease takes the lease and makes its worker. superseded says that other leases
+// have taken its place. If ctx ends during the request, the worker releases the
+// lease at once.
+func (r *functionRunner) acquireLease(ctx context.Context, l *lease.Lease, superseded bool) (*rangeWorker, error) {
+	return r.acquireListed(ctx, l, nil, superseded)
+}
+
+// leaseList is all leases as one request has listed them.
+type leaseList struct {
+	index       *lease.Index
+	listsBefore int64 // lists of dead letters that had begun when the request had ended
+}
+
+// listOf is called as soon as the leases have been listed.
+func (r *functionRunner) listOf(leases []*lease.Lease) *leaseList {
+	return &leaseList{lease.NewIndex(leases), r.deadLetterLists.begun.Load()}
+}
+
+// acquireListed is acquireLease for a lease that was free in a list of all leases. If
+// its owner had released it by then, that owner had put its last dead letter, and a
+// list of dead letters that begins after that of the leases has all of them.
+func (r *functionRunner) acquireListed(ctx context.Context, l *lease.Lease, listed *leaseList, superseded bool) (*rangeWorker, error) {
+	token := l.Token()
+	if !r.beginAcquisition(token) {
+		return nil, fmt.Errorf("acquire lease %q: this host works on it", token)
+	}
+	defer r.endAcquisition(token)
+	var index *lease.Index
+	if listed != nil {
+		index = listed.index
+	}
+	held, err := r.leases.Acquire(ctx, r.stop.requests, l, index, superseded)
+	if err != nil {
+		return nil, err
+	}
+	w := r.newWorker(held)
+	w.superseded = superseded
+	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
+	if listed != nil && l.Owner() == "" {
+		w.listsBefore = listed.listsBefore
+	}
+	r.mu.Lock()
+	r.rangeStats[held.Lease().Token()], r.heldLeases[held.Lease().Token()] = w.rangeStats, held
+	r.mu.Unlock()
+	r.emitEvent(Event{Kind: Acquired, Range: held.Lease().Token(), Epoch: held.Epoch(), Continuation: held.Lease().Continuation()})
+	return w, nil
 }

@@ -22,12 +22,12 @@ func (o Options) checkCommand() *cobra.Command {
 		Short: "Check settings, accounts, permissions and packaging",
 		Long: `Check prints the effective settings with their source, then tries what the
 enabled functions need: the accounts, the containers, the partition key of the
-lease container, reading the feed, creating, replacing and deleting a lease by
-means of a probe document, and storing and deleting a probe dead
-letter. It also tries what the handlers offer, such as whether their Redis answers.
-A queue keeps the message about that dead letter. If there is a
-host.json, check examines the Functions app around it. Each line that fails says
-what to change, and the exit code is then 1.
+lease container, reading the feed, creating, reading, finding, replacing and
+deleting a lease and a dead letter by means of probe documents. It also tries
+what the handlers offer, such as whether their Redis answers. A queue keeps the
+message about that dead letter. If there is a host.json, check examines the
+Functions app around it. Each line that fails says what to change, and the exit
+code is then 1.
 
 With --sample it prints only which documents of a file pass the filter of each
 function, and tries nothing. The file has one document on each line, as JSON.
@@ -159,7 +159,7 @@ func (r *report) function(ctx context.Context, f functionSettings) {
 		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
 		{"its change feed", p.feed},
 		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
-		{"create, replace and delete a lease", p.lease},
+		{"create, read, query, replace and delete a lease", p.lease},
 		{"dead letters to " + f.DeadLetters.String(), p.deadLetters},
 	} {
 		if !r.step(ctx, &p, step.what, step.try) {

@@ -34,7 +34,7 @@ func TestCheckPasses(t *testing.T) {
 			for _, says := range []string{
 				"HALLEY_LEADERBOARD_CONTAINER_NAME", "environment HALLEY_CONTAINER_NAME", "default",
 				"monitored container halley/results (partition key /player)", "2 ranges",
-				"lease container halley/leases (partition key /id)", "create, replace and delete a lease",
+				"lease container halley/leases (partition key /id)", "create, read, query, replace and delete a lease",
 				"dead letters to container\n", "HALLEY_LEADERBOARD_MAX_ATTEMPTS",
 			} {
 				if !strings.Contains(out, says) {

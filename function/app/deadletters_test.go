@@ -21,8 +21,13 @@ import (
 // runCommandLine runs halley with args; stdin is not a terminal.
 func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
+	return runCommandsOf(t, testApp(), args...)
+}
+
+func runCommandsOf(t *testing.T, app Options, args ...string) (stdout string, err error) {
+	t.Helper()
 	var out bytes.Buffer
-	command := testApp().rootCommand(args)
+	command := app.rootCommand(args)
 	command.SetIn(strings.NewReader("y\n"))
 	command.SetOut(&out)
 	command.SetErr(&out)

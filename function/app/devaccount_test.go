@@ -202,7 +202,7 @@ func TestPresetsHaveLowestPrecedence(t *testing.T) {
 			t.Errorf("%s is %q, want %s", name, line, want)
 		}
 	}
-	if strings.Contains(out.String(), "FAIL") || !strings.Contains(out.String(), "ok    orders: create, replace and delete a lease") {
+	if strings.Contains(out.String(), "FAIL") || !strings.Contains(out.String(), "ok    orders: create, read, query, replace and delete a lease") {
 		t.Errorf("check --dev:\n%s", out.String())
 	}
 }

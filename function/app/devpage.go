@@ -10,8 +10,8 @@ import (
 	"net"
 	"slices"
 
-	"halley/function/app/internal/connection"
 	"halley/function/app/internal/page"
+	"halley/handlers"
 )
 
 // Values of --page that are no address.
@@ -49,7 +49,7 @@ func (o devOptions) checkPage() error {
 	if _, _, err := net.SplitHostPort(o.Page); err != nil {
 		return fmt.Errorf("--page %s: write an address such as %s, or off: %w", o.Page, defaultPageAddr, err)
 	}
-	if !connection.IsLoopback(o.Page) {
+	if !handlers.IsLoopback(o.Page) {
 		return fmt.Errorf("--page %s can be reached by other machines, and the page shows documents: listen on 127.0.0.1", o.Page)
 	}
 	return nil

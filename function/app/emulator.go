@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
 
-	"halley/function/app/internal/connection"
+	"halley/handlers"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -76,7 +76,7 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 	switch {
 	case serve.CertOut != "" && !serve.TLS:
 		return errors.New("--cert-out needs --tls: without it there is no certificate")
-	case !serve.AllowRemote && !connection.IsLoopback(serve.Addr):
+	case !serve.AllowRemote && !handlers.IsLoopback(serve.Addr):
 		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
 	}
 	if os.Getenv("GOGC") == "" {

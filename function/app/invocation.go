@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"halley/handlers"
 	"io"
 	"mime"
 	"net/http"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"halley/function/app/internal/connection"
 )
 
 const (
@@ -86,7 +85,7 @@ func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *customHandler) serve(w http.ResponseWriter, r *http.Request, log *zap.Logger) (any, error) {
-	if !connection.IsLoopback(r.Host) {
+	if !handlers.IsLoopback(r.Host) {
 		return nil, refuse(http.StatusMisdirectedRequest, "host %q is not this handler: the Functions host calls 127.0.0.1", r.Host)
 	}
 	if r.URL.EscapedPath() == "/" {

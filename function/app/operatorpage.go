@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"halley/function/app/internal/connection"
 	"halley/function/app/internal/page"
+	"halley/handlers"
 	"halley/trigger"
 )
 
@@ -52,7 +52,7 @@ func listenForOperators(addr string, s *settings) (*pageListener, error) {
 	if err := s.App.checkPageToken(); err != nil {
 		return nil, err
 	}
-	l := &pageListener{token: cmp.Or(s.App.PageToken.Reveal(), page.NewToken()), given: s.App.PageToken != "", private: !connection.IsLoopback(addr)}
+	l := &pageListener{token: cmp.Or(s.App.PageToken.Reveal(), page.NewToken()), given: s.App.PageToken != "", private: !handlers.IsLoopback(addr)}
 	if l.private && !l.given {
 		return nil, fmt.Errorf("--page %s can be reached by other machines: set HALLEY_PAGE_TOKEN, which all viewers then need, or listen on %s", addr, defaultPageAddr)
 	}

@@ -131,33 +131,66 @@ func (p *probe) leases(ctx context.Context) error {
 	return nil
 }
 
-// lease creates, replaces and deletes a probe document as a lease. Its id has no
-// lease prefix, so that hosts ignore it.
-func (p *probe) lease(ctx context.Context) error {
+// lease tries the lease container with a probe document. Its id has no lease prefix, so
+// that hosts ignore it.
+func (p *probe) lease(ctx context.Context) error { return tryDocument(ctx, p.keptIn) }
+
+// tryDocument creates, reads, queries, replaces and deletes a probe document, in any
+// container of leases or dead letters.
+func tryDocument(ctx context.Context, in *cosmos.Container) error {
 	id := "halley-check-" + rand.Text()
 	key := cosmos.NewPartitionKey(id)
-	doc := map[string]any{"id": id, "partitionKey": id, "ttl": 300}
-	created, err := p.keptIn.Create(ctx, key, doc)
+	doc := map[string]any{"id": id, "partitionKey": id, "function": id, "ttl": 300}
+	created, err := in.Create(ctx, key, doc)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	doc["version"] = 2
-	replaced, err := p.keptIn.Replace(ctx, id, key, doc, created.ETag)
+	etag, err := tryStored(ctx, in, id, doc, created.ETag)
 	if err != nil {
-		_, undo := p.keptIn.Delete(ctx, id, key, "")
-		return errors.Join(fmt.Errorf("replace: %w", err), left(id, undo))
+		_, undo := in.Delete(ctx, id, key, "")
+		return errors.Join(err, left(id, undo))
 	}
-	if _, err := p.keptIn.Delete(ctx, id, key, replaced.ETag); err != nil {
+	if _, err := in.Delete(ctx, id, key, etag); err != nil {
 		return fmt.Errorf("delete: %w", left(id, err))
 	}
 	return nil
 }
 
-// deadLetters stores a probe dead letter and deletes it.
+// tryStored reads, queries and replaces a document, and returns its new etag.
+func tryStored(ctx context.Context, in *cosmos.Container, id string, doc map[string]any, etag azcore.ETag) (azcore.ETag, error) {
+	key := cosmos.NewPartitionKey(id)
+	if _, err := in.Read(ctx, id, key); err != nil {
+		return "", fmt.Errorf("read: %w", err)
+	}
+	q := cosmos.Query{Text: "SELECT * FROM c WHERE STARTSWITH(c.id, @id)", Parameters: []cosmos.Parameter{{Name: "@id", Value: id}}}
+	for _, err := range in.Query(ctx, q) {
+		if err != nil {
+			return "", fmt.Errorf("query: %w", err)
+		}
+	}
+	doc["version"] = 2
+	replaced, err := in.Replace(ctx, id, key, doc, etag)
+	if err != nil {
+		return "", fmt.Errorf("replace: %w", err)
+	}
+	return replaced.ETag, nil
+}
+
+// deadLetters stores a probe dead letter and deletes it. A container of dead letters is
+// tried as that of the leases is: some dead letters need more than the probe.
 func (p *probe) deadLetters(ctx context.Context) error {
 	if row := p.f.DeadLetters.row(); !row.keeps {
 		p.note = row.note
 		return nil
+	}
+	if in, ok := p.f.deadLetterContainer(); ok && in != p.f.leases() {
+		client, err := accounts{retry: probing}.client(p.f, in.connection)
+		if err != nil {
+			return err
+		}
+		if err := tryDocument(ctx, client.Container(in.database, in.container)); err != nil {
+			return p.storeMissing(err)
+		}
 	}
 	store, err := accounts{}.openDeadLetters(p.f, zap.NewNop())
 	if err != nil {

@@ -30,17 +30,9 @@ func BenchmarkHandler(b *testing.B) {
 func archiveBatches(b *testing.B, size int) {
 	handle := handlerstest.Under(b, entry, handlers.Env{})
 	text := strings.Repeat("lorem ipsum ", 75)
-	changes := make([]trigger.Change, size)
-	for n := 0; b.Loop(); n++ {
-		b.StopTimer()
-		for i := range changes {
-			changes[i] = triggertest.Upsert(fmt.Sprintf(`{"id":"%d-%d","customer":"c%d","total":%d,"text":%q,"_etag":"%d-%d"}`, n, i, i%7, i, text, n, i), fmt.Sprint("c", i%7))
-			changes[i].Time = noon
-		}
-		b.StartTimer()
-		if err := handle(b.Context(), trigger.NewBatch(changes...)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "changes/s")
+	handlerstest.Bench(b, handle, size, func(n int) trigger.Change {
+		c := triggertest.Upsert(fmt.Sprintf(`{"id":"%d","customer":"c%d","total":%d,"text":%q,"_etag":"%d"}`, n, n%7, n, text, n), fmt.Sprint("c", n%7))
+		c.Time = noon
+		return c
+	})
 }

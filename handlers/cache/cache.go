@@ -39,7 +39,7 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_CACHE_.
 type Settings struct {
-	RedisURL       redisurl.URL      `split_words:"true" desc:"Redis that holds the cache, redis:// or rediss:// (TLS); required"`
+	RedisURL       handlers.URL      `split_words:"true" desc:"Redis that holds the cache, redis:// or rediss:// (TLS); required"`
 	Key            string            `desc:"key of a document: text with {/path} for a property, {id} for the id and {key} for the partition key, such as product:{/category}:{id}; required"`
 	Properties     []string          `desc:"paths of the properties to cache, such as /name,/price; the whole document if empty"`
 	TTL            handlers.Interval `default:"0s" desc:"time to live of a key, counted from its last write; 0s is for ever"`
@@ -49,7 +49,7 @@ type Settings struct {
 
 // Open returns the handler. It does not connect, so Redis may start later.
 func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
-	client, err := s.RedisURL.Client()
+	client, err := redisurl.Client(s.RedisURL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sREDIS_URL %w", env.Prefix, err)
 	}

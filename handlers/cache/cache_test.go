@@ -38,7 +38,7 @@ func configure(t testing.TB) *redisOf {
 	if url == "" {
 		url = "redis://" + miniredis.RunT(t).Addr()
 	}
-	client, err := redisurl.URL(url).Client()
+	client, err := redisurl.Client(handlers.URL(url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestBoardsConverge(t *testing.T) {
 			url := "redis://" + miniredis.RunT(t).Addr()
 			t.Setenv("HALLEY_LEADERBOARD_REDIS_URL", url)
 			entry := handlers.New("leaderboard", "", Open)
-			client, err := redisurl.URL(url).Client()
+			client, err := redisurl.Client(handlers.URL(url))
 			if err != nil {
 				t.Fatal(err)
 			}

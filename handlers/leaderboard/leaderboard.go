@@ -23,13 +23,13 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_LEADERBOARD_.
 type Settings struct {
-	RedisURL  redisurl.URL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
+	RedisURL  handlers.URL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
 }
 
 // Open returns the handler. It does not connect, so Redis may start later.
 func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
-	client, err := s.RedisURL.Client()
+	client, err := redisurl.Client(s.RedisURL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sREDIS_URL %w", env.Prefix, err)
 	}

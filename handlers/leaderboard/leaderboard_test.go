@@ -23,20 +23,20 @@ import (
 // HALLEY_TEST_REDIS_URL. Keys begin with a prefix of their own.
 func eachRedis(t *testing.T, test func(t *testing.T, b *Boards)) {
 	t.Run("embedded", func(t *testing.T) {
-		test(t, boards(t, redisurl.URL("redis://"+miniredis.RunT(t).Addr())))
+		test(t, boards(t, handlers.URL("redis://"+miniredis.RunT(t).Addr())))
 	})
 	t.Run("real", func(t *testing.T) {
 		url := os.Getenv("HALLEY_TEST_REDIS_URL")
 		if url == "" {
 			t.Skip("HALLEY_TEST_REDIS_URL is not set: no real Redis to test with")
 		}
-		test(t, boards(t, redisurl.URL(url)))
+		test(t, boards(t, handlers.URL(url)))
 	})
 }
 
-func boards(t testing.TB, url redisurl.URL) *Boards {
+func boards(t testing.TB, url handlers.URL) *Boards {
 	t.Helper()
-	client, err := url.Client()
+	client, err := redisurl.Client(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestPoisonFailsBatchBeforeRecording(t *testing.T) {
 
 func TestRedisFailure(t *testing.T) {
 	server := miniredis.RunT(t)
-	b := boards(t, redisurl.URL("redis://"+server.Addr()+"?max_retries=-1"))
+	b := boards(t, handlers.URL("redis://"+server.Addr()+"?max_retries=-1"))
 	results := []game.Result{{ID: "1", Game: "chess", Player: "ada", Score: 5}}
 
 	server.SetError("LOADING Redis is loading the dataset in memory")
@@ -212,7 +212,7 @@ func TestRedisFailure(t *testing.T) {
 }
 
 func TestCancelledContextEndsTheCall(t *testing.T) {
-	b := boards(t, redisurl.URL("redis://"+miniredis.RunT(t).Addr()))
+	b := boards(t, handlers.URL("redis://"+miniredis.RunT(t).Addr()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.Handler()(ctx, batch(document("1", "chess", "ada", 5))); err == nil {
@@ -228,7 +228,7 @@ func TestOpenChecksSettings(t *testing.T) {
 	}
 
 	server := miniredis.RunT(t)
-	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: redisurl.URL("redis://" + server.Addr()), KeyPrefix: "lb/"})
+	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: handlers.URL("redis://" + server.Addr()), KeyPrefix: "lb/"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func FormatScore(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) 
 // Policy has the settings that the handlers of all channels share: they decide which
 // players are notified.
 type Policy struct {
-	RedisURL    redisurl.URL
+	RedisURL    handlers.URL
 	KeyPrefix   string
 	Top         handlers.Count
 	MaxAge      handlers.Interval
@@ -102,7 +102,7 @@ func (p Policy) notifier(env handlers.Env, c Channel) (*Notifier, error) {
 	case p.SendTimeout <= 0:
 		return nil, fmt.Errorf("SEND_TIMEOUT is %v; it must be positive", p.SendTimeout)
 	}
-	client, err := p.RedisURL.Client()
+	client, err := redisurl.Client(p.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL %w", err)
 	}

@@ -70,13 +70,12 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/outbound"
-	"halley/handlers/redisurl"
 	"halley/trigger"
 )
 
 // Settings of the handler, read with the prefix HALLEY_PUSH_.
 type Settings struct {
-	RedisURL  redisurl.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
+	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
 
 	VAPIDPublicKey  PublicKey       `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`

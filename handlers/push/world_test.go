@@ -51,7 +51,7 @@ func eachRedis(t *testing.T, test func(t *testing.T, w *world)) {
 		if url == "" {
 			t.Skip("HALLEY_TEST_REDIS_URL is not set: no real Redis to test with")
 		}
-		test(t, newWorld(t, func(s *Settings) { s.RedisURL = redisurl.URL(url) }))
+		test(t, newWorld(t, func(s *Settings) { s.RedisURL = handlers.URL(url) }))
 	})
 }
 
@@ -67,7 +67,7 @@ func newWorld(t testing.TB, change func(*Settings)) *world {
 	}
 	if w.settings.RedisURL == "" {
 		w.redis = miniredis.RunT(t)
-		w.settings.RedisURL = redisurl.URL("redis://" + w.redis.Addr() + "?max_retries=-1")
+		w.settings.RedisURL = handlers.URL("redis://" + w.redis.Addr() + "?max_retries=-1")
 	}
 	w.client = w.connect()
 	w.open()
@@ -129,7 +129,7 @@ func (w *world) startService() {
 // connect returns a client that reads the state in Redis. It clears the test's
 // keys when the test ends.
 func (w *world) connect() *redis.Client {
-	client, err := w.settings.RedisURL.Client()
+	client, err := redisurl.Client(w.settings.RedisURL)
 	w.check(err)
 	w.t.Cleanup(func() {
 		if w.redis == nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,61 +19,24 @@ import (
 	"halley/trigger"
 )
 
-// URL is the setting of the function's endpoint. When it is printed, users, passwords and
-// parameters are left out, because parameters may be keys.
-type URL string
-
-const redacted = "[redacted]"
-
-// String is the URL without user, password, parameters and fragment.
-func (u URL) String() string {
-	if u == "" {
-		return ""
-	}
-	parsed, err := url.Parse(string(u))
-	if err != nil || parsed.Host == "" || strings.Contains(parsed.Path, "@") {
-		return redacted // perhaps a password that is not percent-encoded
-	}
-	shown := parsed.Scheme + "://"
-	if parsed.User != nil {
-		shown += redacted + "@"
-	}
-	shown += parsed.Host + parsed.EscapedPath()
-	if parsed.RawQuery != "" {
-		shown += "?" + redacted
-	}
-	return shown
-}
-
-// Format implements [fmt.Formatter].
-func (u URL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// check returns an error without any part of the URL that may be a secret.
-func (u URL) check(plainHTTP bool) error {
-	parsed, err := url.Parse(string(u))
+// checkURL returns an error without any part of the URL that may be a secret.
+func checkURL(u handlers.URL, plainHTTP bool) error {
+	parsed, err := url.Parse(u.Reveal())
 	switch {
 	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
 		return fmt.Errorf("URL is %v, which is not the URL of a function; write for example http://127.0.0.1:8080/changes", u)
 	case parsed.User != nil:
 		return errors.New("URL holds a user; remove it, and set TOKEN")
-	case parsed.Scheme == "http" && !plainHTTP && !isLoopback(parsed.Hostname()):
+	case parsed.Scheme == "http" && !plainHTTP && !handlers.IsLoopback(parsed.Hostname()):
 		return fmt.Errorf("URL is %v: documents would be sent in clear text; write https://, or set PLAIN_HTTP=true", u)
 	}
 	return nil
 }
 
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
-}
-
 // endpoint is a function over HTTP.
 type endpoint struct {
 	client  *http.Client
-	url     URL
+	url     handlers.URL
 	token   handlers.Secret
 	timeout time.Duration
 
@@ -86,7 +48,7 @@ type endpoint struct {
 const dialTime = 10 * time.Second
 
 func newEndpoint(s Settings) (*endpoint, error) {
-	if err := s.URL.check(bool(s.PlainHTTP)); err != nil {
+	if err := checkURL(s.URL, bool(s.PlainHTTP)); err != nil {
 		return nil, err
 	}
 	return &endpoint{url: s.URL, token: s.Token, timeout: time.Duration(s.RequestTimeout), client: &http.Client{
@@ -122,7 +84,7 @@ func (e *endpoint) call(ctx context.Context, c call) (answer, error) {
 	}
 	ctx, cancel := answerWithin(ctx, e.timeout)
 	defer cancel()
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, string(e.url), bytes.NewReader(c.text))
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.Reveal(), bytes.NewReader(c.text))
 	if err != nil {
 		return answer{}, withoutURL(err)
 	}

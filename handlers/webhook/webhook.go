@@ -48,7 +48,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -61,7 +60,7 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_WEBHOOK_.
 type Settings struct {
-	URL     URL             `desc:"https URL that gets a POST for each change; required"`
+	URL     handlers.URL    `desc:"https URL that gets a POST for each change; required"`
 	Secrets handlers.Secret `desc:"signing secrets of the form whsec_ and base64, separated by spaces or commas; each signs, so that a receiver can change from one to the next; required"`
 
 	Event          string            `default:"document" desc:"first part of the type of messages: document makes document.changed, .created, .replaced, .deleted and .expired"`
@@ -70,30 +69,6 @@ type Settings struct {
 
 	AllowPrivateEndpoint handlers.Toggle `split_words:"true" desc:"for development: a receiver on a private or loopback address with any port, http:// on loopback"`
 }
-
-// URL is a setting whose path and query may be a secret of the receiver. It prints as
-// scheme and host.
-type URL string
-
-// String returns the URL without path, query and user, or [redacted] if it is none.
-func (u URL) String() string {
-	if u == "" {
-		return ""
-	}
-	parsed, err := url.Parse(string(u))
-	if err != nil || parsed.Host == "" || parsed.Scheme == "" {
-		return redacted
-	}
-	return parsed.Scheme + "://" + parsed.Host + "/" + redacted
-}
-
-const redacted = "[redacted]"
-
-// Format prints String under every verb.
-func (u URL) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.String()) }
-
-// MarshalText returns String, which also covers encoding/json and zap.
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 var eventRule = regexp.MustCompile(`^[a-zA-Z0-9_]+(\.[a-zA-Z0-9_]+)*$`)
 
@@ -110,7 +85,7 @@ func (s Settings) validate() error {
 	case s.RequestTimeout <= 0:
 		return fmt.Errorf("REQUEST_TIMEOUT is %v; it must be positive", s.RequestTimeout)
 	}
-	if _, err := s.rules().Check(string(s.URL)); err != nil {
+	if _, err := s.rules().Check(s.URL.Reveal()); err != nil {
 		return fmt.Errorf("URL is %w; set a public https URL, or ALLOW_PRIVATE_ENDPOINT for development", err)
 	}
 	return nil
@@ -119,7 +94,7 @@ func (s Settings) validate() error {
 // rules allow the host of the URL alone.
 func (s Settings) rules() outbound.Rules {
 	r := outbound.Rules{Private: bool(s.AllowPrivateEndpoint)}
-	if parsed, err := url.Parse(string(s.URL)); err == nil {
+	if parsed, err := url.Parse(s.URL.Reveal()); err == nil {
 		r.Hosts = []string{parsed.Hostname()}
 	}
 	return r
@@ -143,13 +118,13 @@ func open(env handlers.Env, s Settings) (*sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SECRETS %w", err)
 	}
-	target, err := s.rules().Check(string(s.URL))
+	target, err := s.rules().Check(s.URL.Reveal())
 	if err != nil {
 		return nil, err
 	}
 	return &sender{
 		client:    s.rules().Client(time.Duration(s.RequestTimeout)),
-		url:       string(s.URL),
+		url:       s.URL.Reveal(),
 		server:    "webhook receiver " + target.Host,
 		keys:      keys,
 		event:     s.Event,

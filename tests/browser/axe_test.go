@@ -10,6 +10,7 @@ import (
 // TestPageIsAccessible: axe-core finds no violation in any state of the page, with its
 // policy on, in light and in dark colours.
 func TestPageIsAccessible(t *testing.T) {
+	t.Parallel()
 	axe := axeScript(t)
 	d := startDev(t, built.shop, "--addr", "127.0.0.1:0", "--page=127.0.0.1:0")
 	p := openTab(t, d.page)
@@ -55,6 +56,7 @@ func axeScript(t *testing.T) string {
 // TestOperatorsPageIsAccessible: the same of the operators' page, with the dialogs about
 // leases and dead letters, and of the pages without a script.
 func TestOperatorsPageIsAccessible(t *testing.T) {
+	t.Parallel()
 	axe := axeScript(t)
 	f := newFleet(t, nil)
 	_, address := f.host("host-a")
@@ -81,7 +83,8 @@ func TestOperatorsPageIsAccessible(t *testing.T) {
 	p.rangesSay("paused by an operator")
 	p.audit("paused")
 	for _, path := range []string{"plain", "plain-act?function=orders&range=0", "plain-act?function=orders&letters=all", "sign-in", "plain-letter?letter=none"} {
-		p.run(chromedp.Navigate(address+path), script(axe))
+		p.follow(chromedp.Navigate(address + path))
+		p.run(script(axe))
 		p.audit(path)
 	}
 }

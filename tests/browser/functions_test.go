@@ -72,6 +72,7 @@ func (f functionsFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestPageUnderFunctionsIsPolled: below /api/status the page asks for the token, then for
 // updates every few seconds; its policy is intact, and actions work.
 func TestPageUnderFunctionsIsPolled(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, map[string]string{"HALLEY_MODE": "continuous"})
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,7 +105,7 @@ func TestPageUnderFunctionsIsPolled(t *testing.T) {
 		}
 	}
 	p := newTab(t)
-	p.run(chromedp.Navigate(front.URL + "/api/status"))
+	p.follow(chromedp.Navigate(front.URL + "/api/status"))
 	p.hasText("Token of the page")
 	if at := evaluate[string](p, `location.pathname`); at != "/api/status/" {
 		t.Errorf("the page is at %s", at)

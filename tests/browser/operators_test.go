@@ -14,6 +14,7 @@ import (
 // throttled account are found on the page with reason and next step, as the command
 // status gives it, and mended from the page: paused, resumed, replayed, rewound.
 func TestOperatorsPageTellsTheOnCallStory(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, map[string]string{"HALLEY_RETRY_MAX": "4s", "HALLEY_RETRY_MIN": "1500ms"})
 	host, address := f.host("host-a")
 	p := f.open(address)
@@ -108,6 +109,7 @@ func TestOperatorsPageTellsTheOnCallStory(t *testing.T) {
 // TestSeekAfterLeasesMovedIsRefused: a plan that a viewer has seen is done only if the
 // leases are as it says. Each action has two lines in the log, and neither a secret.
 func TestSeekAfterLeasesMovedIsRefused(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, nil)
 	host, address := f.host("host-a")
 	p := f.open(address)
@@ -157,6 +159,7 @@ func TestSeekAfterLeasesMovedIsRefused(t *testing.T) {
 // TestKeyboardAloneReplaysDeadLetters: with Tab, Enter and Escape a viewer opens a dead
 // letter and replays it. The focus stays where it is while rows arrive, and comes back.
 func TestKeyboardAloneReplaysDeadLetters(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, nil)
 	_, address := f.host("host-a")
 	p := f.open(address)
@@ -202,6 +205,7 @@ func TestKeyboardAloneReplaysDeadLetters(t *testing.T) {
 // TestDiscardNeedsTheCount: to delete dead letters a viewer types how many; a copy is
 // offered first.
 func TestDiscardNeedsTheCount(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, nil)
 	_, address := f.host("host-a")
 	p := f.open(address)

@@ -93,6 +93,9 @@ func (a *bicepApp) checkFiles(list allowList) {
 	for _, name := range slices.Sorted(maps.Keys(a.files)) {
 		f := a.files[name]
 		a.checkNames(f)
+		for _, found := range missingScopes(f) {
+			a.report(f, 0, "%s", found)
+		}
 		for _, d := range f.Declarations {
 			switch d.Kind {
 			case "resource":
@@ -107,7 +110,7 @@ func (a *bicepApp) checkFiles(list allowList) {
 // functions are those of Bicep that the templates use, and its decorators.
 var functions = []string{
 	"allowed", "description", "maxLength", "maxValue", "minLength", "minValue", "secure",
-	"environment", "guid", "json", "resourceGroup", "subscription", "subscriptionResourceId", "union", "uniqueString",
+	"empty", "environment", "guid", "json", "resourceGroup", "subscription", "subscriptionResourceId", "union", "uniqueString",
 }
 
 var moduleOutput = regexp.MustCompile(`\b(\w+)\.outputs\.(\w+)`)

@@ -23,9 +23,11 @@ func resourceFindings(f *bicepFile, d declaration, properties map[string]any) []
 	case "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers":
 		return containerFindings(properties)
 	case "Microsoft.DocumentDB/databaseAccounts/sqlRoleDefinitions":
-		return append(scopeFindings(properties["assignableScopes"]), dataActionFindings(properties)...)
+		return scopeFindings(properties["assignableScopes"])
 	case "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments":
-		return scopeFindings(properties["scope"])
+		return append(scopeFindings(properties["scope"]), assignmentFindings(f, properties)...)
+	case "Microsoft.Insights/scheduledQueryRules":
+		return alertFindings(f, properties)
 	case "Microsoft.App/containerApps":
 		return containerAppFindings(properties)
 	}
@@ -186,26 +188,61 @@ func scopeFindings(scopes any) (found []string) {
 	return found
 }
 
-// dataActions are those that Halley uses.
+// dataActions are those that Halley uses, by the end of their scope: that of the
+// database, and those of the monitored container, of the leases and of the dead letters.
 // https://learn.microsoft.com/azure/cosmos-db/reference-data-plane-security
-var dataActions = []string{
-	"readMetadata", "sqlDatabases/containers/executeQuery", "sqlDatabases/containers/items/create", "sqlDatabases/containers/items/delete",
-	"sqlDatabases/containers/items/read", "sqlDatabases/containers/items/replace", "sqlDatabases/containers/readChangeFeed",
+var dataActions = map[string][]string{
+	"/dbs/${databaseName}'":                        {"readMetadata"},
+	"/dbs/${databaseName}/colls/${containerName}'": {"sqlDatabases/containers/readChangeFeed"},
+	"/dbs/${databaseName}/colls/leases'":           storeActions,
+	"/dbs/${databaseName}/colls/deadletters'":      storeActions,
 }
 
-func dataActionFindings(properties map[string]any) (found []string) {
+var storeActions = []string{
+	"sqlDatabases/containers/executeQuery", "sqlDatabases/containers/items/create", "sqlDatabases/containers/items/delete",
+	"sqlDatabases/containers/items/read", "sqlDatabases/containers/items/replace",
+}
+
+// assignmentFindings compares the actions of an assigned role with those that Halley
+// needs in the assignment's scope.
+func assignmentFindings(f *bicepFile, properties map[string]any) (found []string) {
+	scope, _ := expression(properties["scope"])
+	needed, known := dataActions[strings.TrimPrefix(scope, "'${account.id}")]
+	if !known {
+		return []string{"Halley needs no role in the scope " + scope}
+	}
+	id, _ := expression(properties["roleDefinitionId"])
+	role, _ := f.find(strings.TrimSuffix(id, ".id"))
 	var given []string
-	actions, _ := at(properties, "permissions", 0, "dataActions").([]any)
+	actions, _ := at(role.Value, "properties", "permissions", 0, "dataActions").([]any)
 	for _, action := range actions {
 		text, _ := action.(string)
 		name, _ := strings.CutPrefix(text, "Microsoft.DocumentDB/databaseAccounts/")
-		if given = append(given, name); !slices.Contains(dataActions, name) {
-			found = append(found, text+" is not an action that Halley needs")
+		if given = append(given, name); !slices.Contains(needed, name) {
+			found = append(found, text+" is not an action that Halley needs in "+scope)
 		}
 	}
-	for _, name := range dataActions {
+	for _, name := range needed {
 		if !slices.Contains(given, name) {
-			found = append(found, name+" is missing")
+			found = append(found, name+" is missing in "+scope)
+		}
+	}
+	return found
+}
+
+// missingScopes are those in which a file that defines roles assigns none.
+func missingScopes(f *bicepFile) (found []string) {
+	assigned, defines := map[string]bool{}, false
+	for _, d := range f.Declarations {
+		defines = defines || strings.HasPrefix(d.Type, "Microsoft.DocumentDB/databaseAccounts/sqlRoleDefinitions@")
+		if strings.HasPrefix(d.Type, "Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@") {
+			scope, _ := expression(at(d.body(), "properties", "scope"))
+			assigned[strings.TrimPrefix(scope, "'${account.id}")] = true
+		}
+	}
+	for _, scope := range slices.Sorted(maps.Keys(dataActions)) {
+		if defines && !assigned[scope] {
+			found = append(found, "no role is assigned in the scope "+scope)
 		}
 	}
 	return found

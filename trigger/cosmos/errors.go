@@ -93,12 +93,29 @@ func (e *Error) names() string {
 
 func (e *Error) forbidden() string {
 	if action := permission(e.Message); action != "" {
-		return "grant the identity a role with the data action " + action
+		return fmt.Sprintf("grant the identity a role with the data action %s: az cosmosdb sql role assignment create --account-name NAME --resource-group GROUP --role-definition-id ROLE --principal-id %s --scope %q",
+			action, cmp.Or(between(e.Message, "principal [", "]"), "PRINCIPAL"), e.scope())
 	}
 	if strings.Contains(e.Message, "at the current time") || strings.Contains(e.Message, "x-ms-date") {
 		return "correct the clock of this machine"
 	}
 	return "check the account's firewall and the roles of the identity"
+}
+
+// scope is the narrowest scope of a role for the request: its container, database or account.
+func (e *Error) scope() string {
+	parts := strings.Split(e.owner, "/")
+	return "/" + strings.Join(parts[:min(len(parts), 4)], "/")
+}
+
+// between returns the text between two others, or "".
+func between(text, before, after string) string {
+	_, text, _ = strings.Cut(text, before)
+	text, _, found := strings.Cut(text, after)
+	if !found {
+		return ""
+	}
+	return text
 }
 
 // permission returns the data action in a message of the service, or "".

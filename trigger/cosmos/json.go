@@ -149,18 +149,10 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// skipString skips the text of a string and its closing quote. It looks at eight
-// bytes at a time.
+// skipString skips the text of a string and its closing quote.
 func skipString(b []byte, i int) int {
 	for {
-		for i+8 <= len(b) {
-			if n := plainBytes(binary.LittleEndian.Uint64(b[i:])); n < 8 {
-				i += n
-				break
-			}
-			i += 8
-		}
-		if i >= len(b) {
+		if i = skipPlain(b, i); i >= len(b) {
 			return ^i
 		}
 		switch c := b[i]; {
@@ -170,15 +162,27 @@ func skipString(b []byte, i int) int {
 			i = skipEscape(b, i+1)
 		case c < ' ':
 			return ^i
-		case c >= utf8.RuneSelf:
-			i = skipRunes(b, i)
 		default:
-			i++
+			i = skipRunes(b, i)
 		}
 		if i < 0 {
 			return i
 		}
 	}
+}
+
+// skipPlainWords skips bytes of a string that are ASCII and neither a quote, a backslash
+// nor a control character, eight at a time.
+func skipPlainWords(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		if n := plainBytes(binary.LittleEndian.Uint64(b[i:])); n < 8 {
+			return i + n
+		}
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' && b[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
 }
 
 // plainBytes returns how many of the first bytes of a little-endian word are ASCII

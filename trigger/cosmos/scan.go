@@ -259,11 +259,25 @@ func propertyName(quoted []byte) string {
 
 // integer returns a number, or 0 if the value is not an integer.
 func integer(value []byte) int64 {
+	if n, ok := digits(value); ok {
+		return n
+	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
 		return 0
 	}
 	return n
+}
+
+// digits reads a number of 18 digits or fewer, without a copy.
+func digits(value []byte) (n int64, ok bool) {
+	for _, c := range value {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, len(value) <= 18
 }
 
 // next skips white space and returns the next byte, or 0 at the end.

@@ -1,12 +1,9 @@
 package deadletter
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,7 +14,6 @@ import (
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/deadletter/internal/contract"
-	"halley/trigger/deadletter/internal/record"
 	"halley/trigger/emulator"
 )
 
@@ -317,179 +313,6 @@ func TestSecondPutDeletesItsOwnParts(t *testing.T) {
 		must(t, s.Put(t.Context(), d))
 		same(t, list(t, s, "f"), []trigger.DeadLetter{d})
 		same(t, len(documents(t, s.container)), 5)
-	})
-}
-
-// A dead letter with a missing or wrong part does not hide the dead letters
-// after it, is not returned as an intact one, and can be deleted.
-func TestDamagedPartsAreReported(t *testing.T) {
-	for _, damage := range []string{"missing", "no JSON that we know", "other bytes"} {
-		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-			d := fourParts()
-			must(t, s.Put(t.Context(), d))
-			after := sample("f", "after")
-			after.Time = d.Time.Add(time.Hour)
-			must(t, s.Put(t.Context(), after))
-			k, err := s.keys(t.Context())
-			must(t, err)
-			list, parts, err := s.divided(d, k)
-			must(t, err)
-			hurt := parts[list.Count/2]
-			key := k.partitionKey(hurt.Function, hurt.DocumentID)
-			must(t, s.delete(t.Context(), key, hurt.DocumentID))
-			switch damage {
-			case "other bytes":
-				hurt.Gzip, err = compress([]byte("others"))
-				must(t, err)
-				_, err = s.create(t.Context(), k, hurt.Function, hurt.DocumentID, hurt)
-			case "no JSON that we know":
-				_, err = s.create(t.Context(), k, hurt.Function, hurt.DocumentID, map[string]string{"id": hurt.DocumentID, "gzip": "?"})
-			}
-			must(t, err)
-			intact, damaged := survey(t, s)
-			if fmt.Sprint(intact) != "[after]" || damaged != 1 {
-				t.Errorf("%s: dead letters %v, %d damaged", damage, intact, damaged)
-			}
-			must(t, s.Delete(t.Context(), d))
-			if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 0 {
-				t.Errorf("%s, deleted: dead letters %v, %d damaged", damage, intact, damaged)
-			}
-		})
-	}
-}
-
-// A document that was created by hand is reported as damage.
-func TestForeignDocumentsAreReported(t *testing.T) {
-	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-		must(t, s.Put(t.Context(), sample("f", "a")))
-		_, err := s.container.Create(t.Context(), cosmos.NewPartitionKey("mine"), map[string]any{
-			"id": "mine", "kind": kindDeadLetter, "function": "f", "account": "games", "database": "db", "container": "results", "time": monday.Format(record.TimeLayout), "lsn": "1", "range": "0",
-		})
-		must(t, err)
-		if intact, damaged := survey(t, s); len(intact) != 1 || damaged != 1 {
-			t.Errorf("dead letters %v, %d damaged", intact, damaged)
-		}
-	})
-}
-
-// The answer to a create is lost, or is a conflict although the document does
-// not exist, and an outdated read does not show it. Put must not report success
-// if nothing is stored, and must not delete the parts of a stored dead letter.
-func TestPutFailsIfConflictAndReadDisagree(t *testing.T) {
-	for _, conflict := range []emulator.Fault{{Drop: emulator.DropAfter}, {Status: http.StatusConflict}} {
-		for posts, d := range map[int]trigger.DeadLetter{1: sample("f", "small"), 5: fourParts()} {
-			inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-				conflict.Method, conflict.Path, conflict.Nth, conflict.Count = http.MethodPost, "colls/c/docs$", posts, 1
-				account.Inject(conflict)
-				account.Inject(emulator.Fault{Method: http.MethodGet, Path: "colls/c/docs/dead-letter:", Count: 1, Status: http.StatusNotFound})
-				if s.Put(t.Context(), d) == nil {
-					t.Errorf("%s: a letter that nothing shows is stored", d.ID)
-				}
-				must(t, s.Put(t.Context(), d))
-				same(t, list(t, s, "f"), []trigger.DeadLetter{d})
-			})
-		}
-	}
-}
-
-// behind is an account whose reads of a document may return an earlier state.
-type behind struct {
-	*emulator.Account
-	document string
-	earlier  []byte // of the document, while reads are behind
-}
-
-func (b *behind) Do(req *http.Request) (*http.Response, error) {
-	resp, err := b.Account.Do(req)
-	if err == nil && b.earlier != nil && req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, b.document) {
-		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b.earlier)), int64(len(b.earlier))
-		resp.Header.Set("Content-Length", fmt.Sprint(len(b.earlier)))
-		var doc struct {
-			ETag string `json:"_etag"`
-		}
-		err = json.Unmarshal(b.earlier, &doc)
-		resp.Header.Set("ETag", doc.ETag)
-	}
-	return resp, err
-}
-
-// A change was replayed and given up again. The answer to the second Put is
-// lost, and an outdated read shows the first dead letter.
-func TestPutFailsIfConflictingDocumentWasDeleted(t *testing.T) {
-	account, c := newAccount(t, "/id")
-	d := fourParts()
-	reads := &behind{Account: account, document: documentID(d.Source(), d.ID)}
-	cred, err := cosmos.KeyCredential(emulator.Key)
-	must(t, err)
-	client, err := cosmos.NewClient(account.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: reads}})
-	must(t, err)
-	s := newContainer(t, client.Container("db", "c"), 0, 50)
-	must(t, s.Put(t.Context(), d))
-	first, err := c.Read(t.Context(), reads.document, cosmos.NewPartitionKey(reads.document))
-	must(t, err)
-	must(t, s.Delete(t.Context(), d))
-	d.Time = d.Time.Add(time.Minute)
-	account.Inject(emulator.Fault{Method: http.MethodPost, Path: "colls/c/docs$", Nth: 5, Count: 1, Drop: emulator.DropAfter})
-	reads.earlier = first.Body
-	err = s.Put(t.Context(), d)
-	reads.earlier = nil
-	if err != nil {
-		must(t, s.Put(t.Context(), d))
-	}
-	same(t, list(t, s, "f"), []trigger.DeadLetter{d})
-}
-
-// If a query shows a dead letter that a read does not find, List leaves it out
-// only if it was deleted.
-func TestListReportsUnreadableDeadLetters(t *testing.T) {
-	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-		d, after := fourParts(), sample("f", "after")
-		after.Time = d.Time.Add(time.Hour)
-		must(t, s.Put(t.Context(), d))
-		must(t, s.Put(t.Context(), after))
-		letter, part := documentID(of("f"), d.ID)+"$", documentID(of("f"), d.ID)+":.*:0$"
-		for name, unreadable := range map[string][]emulator.Fault{
-			"letter":               {{Path: letter, Status: http.StatusNotFound}},
-			"part, and the letter": {{Path: part, Status: http.StatusNotFound}, {Path: letter, Nth: 2, Status: http.StatusNotFound}},
-		} {
-			var faults []func()
-			for _, fault := range unreadable {
-				fault.Method = http.MethodGet
-				faults = append(faults, account.Inject(fault))
-			}
-			if intact, damaged := survey(t, s); fmt.Sprint(intact) != "[after]" || damaged != 1 {
-				t.Errorf("%s not found: dead letters %v, %d damaged", name, intact, damaged)
-			}
-			for _, remove := range faults {
-				remove()
-			}
-		}
-	})
-	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-		d := fourParts()
-		must(t, s.Put(t.Context(), d))
-		account.Inject(emulator.Fault{Method: http.MethodGet, Path: ":0$", Status: http.StatusNotFound})
-		account.Inject(emulator.Fault{Method: http.MethodGet, Path: documentID(of("f"), d.ID) + "$", Nth: 2, Status: http.StatusForbidden})
-		for _, err := range s.List(t.Context(), of("f")) {
-			if status, _ := cosmos.Status(err); status != http.StatusForbidden || errors.Is(err, trigger.ErrDamaged) {
-				t.Errorf("list that cannot tell damage from a delete: %v", err)
-			}
-		}
-	})
-	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-		for _, id := range []string{"a", "b", "c"} {
-			must(t, s.Put(t.Context(), sample("f", id)))
-		}
-		var seen []string
-		for d, err := range s.List(t.Context(), of("f")) {
-			must(t, err)
-			must(t, s.Delete(t.Context(), sample("f", "b")))
-			must(t, s.Delete(t.Context(), sample("f", "c")))
-			seen = append(seen, d.ID)
-		}
-		if len(seen) > 2 {
-			t.Errorf("dead letters %v, two of which were deleted", seen)
-		}
 	})
 }
 

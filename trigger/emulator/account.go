@@ -72,11 +72,12 @@ type Account struct {
 	seed    uint32 // creation time: tells this account's ids from another's
 	store   *store // nil if the account is in memory
 	faults  faults
-	served  atomic.Pointer[address] // nil if the account is not served
-	calls   atomic.Uint64           // activity ids
-	skipped atomic.Int64            // time that Advance has skipped
-	bodies  *semaphore.Weighted     // bytes of request bodies in memory
-	queries *semaphore.Weighted     // queries that are being evaluated
+	served  atomic.Pointer[address]          // nil if the account is not served
+	calls   atomic.Uint64                    // activity ids
+	skipped atomic.Int64                     // time that Advance has skipped
+	roles   atomic.Pointer[[]RoleAssignment] // nil if there are none
+	bodies  *semaphore.Weighted              // bytes of request bodies in memory
+	queries *semaphore.Weighted              // queries that are being evaluated
 
 	mu        sync.RWMutex // guards the fields below; taken before a container's
 	created   uint32       // databases and containers so far

@@ -21,7 +21,8 @@ func unauthorized(message string) *failure {
 }
 
 // authorize checks the authorization header: a signature by the master key, or an
-// Entra ID token as the official emulator takes it.
+// Entra ID token as the official emulator takes it, of a principal whose roles allow the
+// request.
 func (c *call) authorize() error {
 	authorization := c.header.Get("Authorization")
 	if strings.ContainsRune(authorization, '%') {
@@ -32,7 +33,11 @@ func (c *call) authorize() error {
 	case "type=master":
 		return c.checkSignature(rest)
 	case "type=aad":
-		return checkToken(rest, c.now)
+		principal, err := checkToken(rest, c.now)
+		if err != nil {
+			return err
+		}
+		return c.permit(principal)
 	}
 	return unauthorized("Send an authorization header of the form type=master&ver=1.0&sig=… or type=aad&ver=1.0&sig=….")
 }
@@ -70,25 +75,26 @@ func sign(method, kind, link, date string) []byte {
 }
 
 // checkToken takes an unexpired JWT whose third part is the master key, as the
-// emulator tests of azcosmos (emulator_test.go) make them.
-func checkToken(token string, now time.Time) error {
+// emulator tests of azcosmos (emulator_test.go) make them, and returns its principal.
+func checkToken(token string, now time.Time) (principal string, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return unauthorized("The Entra ID token is not a JWT.")
+		return "", unauthorized("The Entra ID token is not a JWT.")
 	}
 	secret, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil || subtle.ConstantTimeCompare(secret, []byte(Key)) != 1 {
-		return unauthorized("The Entra ID token must carry the emulator's master key as its signature.")
+		return "", unauthorized("The Entra ID token must carry the emulator's master key as its signature.")
 	}
 	var claims struct {
-		Expires int64 `json:"exp"`
+		Expires  int64  `json:"exp"`
+		ObjectID string `json:"oid"`
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil || json.Unmarshal(payload, &claims) != nil {
-		return unauthorized("The claims of the Entra ID token are not base64url JSON.")
+		return "", unauthorized("The claims of the Entra ID token are not base64url JSON.")
 	}
 	if claims.Expires != 0 && claims.Expires <= now.Unix() {
-		return unauthorized("The Entra ID token has expired.")
+		return "", unauthorized("The Entra ID token has expired.")
 	}
-	return nil
+	return claims.ObjectID, nil
 }

@@ -106,13 +106,16 @@ func (c *call) isQuery() bool {
 		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json")
 }
 
-// readAccount answers with the locations of the account. If its id were
-// "localhost", @azure/cosmos would ignore them.
+// accountID is the name of every account. If it were "localhost", @azure/cosmos would
+// ignore the account's locations.
+const accountID = "halley"
+
+// readAccount answers with the locations of the account.
 func (c *call) readAccount() (*response, error) {
 	endpoint := c.advertised()
 	locations := []map[string]string{{"name": c.account.options.Region, "databaseAccountEndpoint": endpoint}}
 	body, err := json.Marshal(map[string]any{
-		"id": "halley", "_rid": "halley.emulator", "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
+		"id": accountID, "_rid": "halley.emulator", "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
 		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
 		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": "Strong"},
 		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4},

@@ -60,6 +60,13 @@
 // page: with an Origin header, or with a Host that is neither localhost, nor an IP
 // address, nor one of [Options.Hosts].
 //
+// # Roles
+//
+// The key may do everything, and so may a token of Entra ID until [Account.AssignRoles]
+// says what the tokens of a principal may do, in the service's data actions. A request
+// without its action gets the service's 403/5301, and one that only the key may send,
+// such as the creation of a container, 403/5300.
+//
 // # Faults
 //
 // [Account.Inject] scripts faults for chosen requests; [Options] set a throughput

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Substatus codes, Azure/azure-cosmos-dotnet-v3 SubStatusCodes.cs.
+// Substatus codes, Azure/azure-cosmos-dotnet-v3 SubStatusCodes.cs. Those of roles are in
+// reports of users: dotnet/efcore#32197, Azure/azure-cosmos-dotnet-v3#3638.
 const (
 	subPartitionKeyMismatch = 1001
 	subOwnerMissing         = 1003
@@ -20,6 +21,8 @@ const (
 	subCompletingSplit      = 1007
 	subConditionFailed      = 1110
 	subBudgetSpent          = 3200
+	subKeyOnly              = 5300 // of a 403: no role allows the request
+	subActionMissing        = 5301 // of a 403: the roles lack a data action
 )
 
 // failure is an answer with an error status. Every handler returns one if it fails.

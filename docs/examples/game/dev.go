@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"halley/function/app"
+	"halley/handlers"
 	"halley/handlers/leaderboard"
 	"halley/handlers/push"
 	"halley/handlers/push/pushservice"
@@ -110,7 +111,7 @@ func (s *devServices) close() error {
 }
 
 func (s *devServices) printBoard() error {
-	client, err := redisurl.URL("redis://" + s.redis.Addr()).Client()
+	client, err := redisurl.Client(handlers.URL("redis://" + s.redis.Addr()))
 	if err != nil {
 		return err
 	}

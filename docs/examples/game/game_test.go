@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halley/function/app"
+	"halley/handlers"
 	"halley/handlers/handlerstest"
 	"halley/handlers/leaderboard"
 	"halley/handlers/redisurl"
@@ -60,7 +61,7 @@ func TestOvertakenPlayerIsNotifiedOnce(t *testing.T) {
 	if got := services.Figures()["notifications received"]; got != 1 {
 		t.Errorf("%d notifications", got)
 	}
-	client, err := redisurl.URL(services.Settings["HALLEY_LEADERBOARD_REDIS_URL"]).Client()
+	client, err := redisurl.Client(handlers.URL(services.Settings["HALLEY_LEADERBOARD_REDIS_URL"]))
 	if err != nil {
 		t.Fatal(err)
 	}

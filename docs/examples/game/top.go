@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/handlers"
 	"halley/handlers/leaderboard"
 	"halley/handlers/redisurl"
 )
@@ -20,7 +21,7 @@ func topCommand() *cobra.Command {
 		Short: "Print the ten best players of a game",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := redisurl.URL(os.Getenv("HALLEY_LEADERBOARD_REDIS_URL")).Client()
+			client, err := redisurl.Client(handlers.URL(os.Getenv("HALLEY_LEADERBOARD_REDIS_URL")))
 			if err != nil {
 				return fmt.Errorf("setting HALLEY_LEADERBOARD_REDIS_URL %w", err)
 			}

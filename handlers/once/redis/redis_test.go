@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
+	"halley/handlers"
 	"halley/handlers/once"
 	"halley/handlers/once/redis"
 	"halley/handlers/redisurl"
@@ -31,7 +32,7 @@ func connect(t testing.TB) (*goredis.Client, string) {
 	if url == "" {
 		url = "redis://" + miniredis.RunT(t).Addr()
 	}
-	client, err := redisurl.URL(url).Client()
+	client, err := redisurl.Client(handlers.URL(url))
 	if err != nil {
 		t.Fatal(err)
 	}

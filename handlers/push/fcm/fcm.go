@@ -43,13 +43,12 @@ import (
 	"halley/handlers"
 	"halley/handlers/outbound"
 	"halley/handlers/push"
-	"halley/handlers/redisurl"
 	"halley/trigger"
 )
 
 // Settings of the handler, read with the prefix HALLEY_FCM_.
 type Settings struct {
-	RedisURL  redisurl.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
+	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"fcm:" desc:"begins every Redis key; handlers that share a Redis differ in it"`
 
 	ServiceAccount handlers.Secret `split_words:"true" desc:"key file of a service account of the Firebase project, its JSON text; required"`

@@ -16,22 +16,9 @@ import (
 func BenchmarkHandler(b *testing.B) {
 	_, at, _ := startBroker(b, "127.0.0.1:0")
 	configure(b, at)
-	handle := handlerstest.Under(b, entry, handlers.Env{})
 	padding := strings.Repeat("x", 900)
-	changes := func(batch int) (results []trigger.Change) {
-		for i := range 50 {
-			for score, player := range []string{"ada", "bob"} {
-				results = append(results, triggertest.Upsert(fmt.Sprintf(`{"id":"%d","game":"g%d-%d","player":%q,"score":%d,"text":%q}`, i, batch, i, player, score, padding), player))
-			}
-		}
-		return results
-	}
-	n := 0
-	for b.Loop() {
-		if err := handle(b.Context(), trigger.NewBatch(changes(n)...)); err != nil {
-			b.Fatal(err)
-		}
-		n++
-	}
-	b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "changes/s")
+	handlerstest.Bench(b, handlerstest.Under(b, entry, handlers.Env{}), 100, func(n int) trigger.Change {
+		player := []string{"ada", "bob"}[n%2]
+		return triggertest.Upsert(fmt.Sprintf(`{"id":"%d","game":"g%d","player":%q,"score":%d,"text":%q}`, n, n/2, player, n%2, padding), player)
+	})
 }

@@ -24,23 +24,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
 
 	"halley/handlers"
 	"halley/handlers/push"
-	"halley/handlers/redisurl"
 	"halley/trigger"
 )
 
 // Settings of the handler, read with the prefix HALLEY_MQTT_.
 type Settings struct {
-	RedisURL  redisurl.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
+	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"mqtt:" desc:"begins every Redis key; handlers that share a Redis differ in it"`
 
-	URL      URL             `desc:"broker that speaks MQTT 5: mqtt://[user:password@]host[:1883], or mqtts:// with port 8883 (TLS); required"`
+	URL      handlers.URL    `desc:"broker that speaks MQTT 5: mqtt://[user:password@]host[:1883], or mqtts:// with port 8883 (TLS); required"`
 	ClientID string          `split_words:"true" default:"halley" desc:"begins the client id; a random part follows, because each host has its own"`
 	Topic    string          `default:"players/{player}/overtaken/{game}" desc:"topic of a notification; {player}, {game} and {by} are filled in, with %2F for a slash in a name"`
 	Retain   handlers.Toggle `default:"true" desc:"the broker keeps the last notification of each topic for later subscribers"`
@@ -51,39 +49,12 @@ type Settings struct {
 	SendTimeout handlers.Interval `split_words:"true" default:"10s" desc:"time for a connection and an acknowledgement"`
 }
 
-// URL is the address of a broker. When it is printed, user and password are left out.
-type URL string
-
-const redacted = "[redacted]"
-
-// String is the URL without user, password and parameters.
-func (u URL) String() string {
-	if u == "" {
-		return ""
-	}
-	parsed, err := url.Parse(string(u))
-	if err != nil || parsed.Host == "" || parsed.Path != "" && parsed.Path != "/" {
-		return redacted // perhaps a password that is not percent-encoded
-	}
-	shown := parsed.Scheme + "://"
-	if parsed.User != nil {
-		shown += redacted + "@"
-	}
-	return shown + parsed.Host
-}
-
-// Format prints String under every verb.
-func (u URL) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.String()) }
-
-// MarshalText returns String, which also covers encoding/json and zap.
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// parse checks the URL and fills in its port.
-func (u URL) parse() (*url.URL, error) {
+// parse checks the URL of a broker and fills in its port.
+func parse(u handlers.URL) (*url.URL, error) {
 	if u == "" {
 		return nil, errors.New("is empty; set it to a URL such as mqtt://127.0.0.1, or mqtts:// for TLS")
 	}
-	parsed, err := url.Parse(string(u))
+	parsed, err := url.Parse(u.Reveal())
 	port := ""
 	if err == nil {
 		port = map[string]string{"mqtt": ":1883", "mqtts": ":8883"}[parsed.Scheme]
@@ -117,7 +88,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 const maxTTL = 49710 * 24 * time.Hour
 
 func newChannel(s Settings) (*channel, error) {
-	address, err := s.URL.parse()
+	address, err := parse(s.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("URL %w", err)

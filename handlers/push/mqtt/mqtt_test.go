@@ -19,7 +19,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
-	"github.com/mochi-mqtt/server/v2"
+	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/hooks/auth"
 	"github.com/mochi-mqtt/server/v2/listeners"
 
@@ -36,7 +36,7 @@ var entry = handlers.New("mqtt", "", Open)
 // startBroker starts a broker in this process, on an address or a free port, for the
 // user ada with the password hunter2. It may publish to topics except those below
 // forbidden/.
-func startBroker(t testing.TB, address string) (server *mqtt.Server, at URL, stop func()) {
+func startBroker(t testing.TB, address string) (server *mqtt.Server, at handlers.URL, stop func()) {
 	t.Helper()
 	server = mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)})
 	err := server.AddHook(new(auth.Hook), &auth.Options{Ledger: &auth.Ledger{
@@ -59,12 +59,12 @@ func startBroker(t testing.TB, address string) (server *mqtt.Server, at URL, sto
 		}
 	})
 	t.Cleanup(stop)
-	return server, URL("mqtt://ada:hunter2@" + listener.Address()), stop
+	return server, handlers.URL("mqtt://ada:hunter2@" + listener.Address()), stop
 }
 
 // eachBroker runs a test on a broker in this process and on the real one at
 // HALLEY_TEST_MQTT_URL.
-func eachBroker(t *testing.T, test func(t *testing.T, at URL)) {
+func eachBroker(t *testing.T, test func(t *testing.T, at handlers.URL)) {
 	t.Run("embedded", func(t *testing.T) {
 		_, at, _ := startBroker(t, "127.0.0.1:0")
 		test(t, at)
@@ -74,7 +74,7 @@ func eachBroker(t *testing.T, test func(t *testing.T, at URL)) {
 		if at == "" {
 			t.Skip("HALLEY_TEST_MQTT_URL is not set: no real MQTT broker to test with")
 		}
-		test(t, URL(at))
+		test(t, handlers.URL(at))
 	})
 }
 
@@ -86,9 +86,9 @@ type subscriber struct {
 }
 
 // listen subscribes until the test ends. Retained messages are received first.
-func listen(t testing.TB, at URL, filter string) *subscriber {
+func listen(t testing.TB, at handlers.URL, filter string) *subscriber {
 	t.Helper()
-	address, err := at.parse()
+	address, err := parse(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (s *subscriber) wait(t testing.TB, n int) []*paho.Publish {
 }
 
 // configure sets the settings, with topics of the test's own, which it returns.
-func configure(t testing.TB, at URL) (prefix string) {
+func configure(t testing.TB, at handlers.URL) (prefix string) {
 	t.Helper()
 	prefix = "halley-test/" + randomName()
 	t.Setenv("HALLEY_MQTT_REDIS_URL", "redis://"+miniredis.RunT(t).Addr())
@@ -170,7 +170,7 @@ func play(t testing.TB, handle trigger.Handler, name string, results ...string) 
 }
 
 func TestOvertakenPlayerIsNotified(t *testing.T) {
-	eachBroker(t, func(t *testing.T, at URL) {
+	eachBroker(t, func(t *testing.T, at handlers.URL) {
 		prefix := configure(t, at)
 		t.Setenv("HALLEY_MQTT_TTL", "1h")
 		early := listen(t, at, prefix+"/#")
@@ -221,7 +221,7 @@ func TestBrokerRestarts(t *testing.T) {
 	if len(v.Failed) != 1 || v.GivenUp || !strings.Contains(v.Err.Error(), "MQTT broker 127.0.0.1:") || strings.Contains(v.Err.Error(), "hunter2") {
 		t.Fatal(v)
 	}
-	address, _ := at.parse()
+	address, _ := parse(at)
 	startBroker(t, address.Host)
 	heard := listen(t, at, prefix+"/#")
 	if v := play(t, handle, "chess", "cid 130"); len(v.Failed) > 0 {
@@ -238,15 +238,15 @@ func TestRefusalsOfBroker(t *testing.T) {
 	}
 	defer silent.Close()
 	for name, test := range map[string]struct {
-		at    URL
+		at    handlers.URL
 		topic string
 		want  string
 	}{
-		"wrong password":   {URL(strings.Replace(string(at), "hunter2", "hunter3", 1)), "x/{player}", "connection refused with reason code 0x86"},
+		"wrong password":   {handlers.URL(strings.Replace(string(at), "hunter2", "hunter3", 1)), "x/{player}", "connection refused with reason code 0x86"},
 		"not allowed":      {at, "forbidden/{player}", "refused it with reason code 0x87"},
 		"nothing listens":  {"mqtt://127.0.0.1:1", "x/{player}", "connection refused"},
-		"no answer":        {URL("mqtt://" + silent.Addr().String()), "x/{player}", "i/o timeout|deadline exceeded"},
-		"not a TLS server": {URL(strings.Replace(string(at), "mqtt://", "mqtts://", 1)), "x/{player}", "EOF|tls: "},
+		"no answer":        {handlers.URL("mqtt://" + silent.Addr().String()), "x/{player}", "i/o timeout|deadline exceeded"},
+		"not a TLS server": {handlers.URL(strings.Replace(string(at), "mqtt://", "mqtts://", 1)), "x/{player}", "EOF|tls: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, test.at)
@@ -346,7 +346,7 @@ func TestBadSettings(t *testing.T) {
 
 // A call that ends does not wait for a connection that another call makes.
 func TestEndedContext(t *testing.T) {
-	address, err := URL("mqtt://127.0.0.1:1").parse()
+	address, err := parse("mqtt://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"halley/handlers/loopback"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -42,10 +42,7 @@ type Answer struct {
 
 // Service is a running push service. It is safe for concurrent use.
 type Service struct {
-	server        *http.Server
-	stop          context.CancelFunc // ends the requests' contexts
-	origin        string
-	served        chan error
+	server        *loopback.Server
 	notifications chan Notification
 
 	mu      sync.Mutex
@@ -62,40 +59,22 @@ type device struct {
 // Start serves on addr, which must be a loopback address such as 127.0.0.1:0,
 // until Close.
 func Start(addr string) (*Service, error) {
-	listener, err := net.Listen("tcp", addr)
+	server, err := loopback.Listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("start push service: %w", err)
 	}
-	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("start push service: %s is not a loopback address", addr), listener.Close())
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Service{
-		stop:          stop,
-		origin:        "http://" + listener.Addr().String(),
-		served:        make(chan error, 1),
-		notifications: make(chan Notification),
-		devices:       make(map[string]*device),
-	}
-	s.server = &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	go func() { s.served <- s.server.Serve(listener) }()
+	s := newService(server)
+	server.Serve(s)
 	return s, nil
+}
+
+func newService(server *loopback.Server) *Service {
+	return &Service{server: server, notifications: make(chan Notification), devices: make(map[string]*device)}
 }
 
 // Close stops the service and waits until it has stopped. If pushes wait for
 // their notification to be read, it closes their connections.
-func (s *Service) Close() error {
-	s.stop()
-	err := s.server.Shutdown(context.Background())
-	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
-}
+func (s *Service) Close() error { return s.server.Close() }
 
 // Notifications returns a channel of the notifications of all devices, in the
 // order of arrival. A push is answered when its notification has been read here.
@@ -116,7 +95,7 @@ func (s *Service) Subscribe(vapidPublicKey string) (Device, error) {
 	s.devices[path] = &device{private: private, auth: auth, vapid: strings.TrimRight(vapidPublicKey, "=")}
 	s.mu.Unlock()
 	return Device{
-		Endpoint: s.origin + path,
+		Endpoint: s.server.Origin() + path,
 		P256dh:   base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()),
 		Auth:     base64.RawURLEncoding.EncodeToString(auth),
 	}, nil
@@ -127,7 +106,7 @@ func (s *Service) Subscribe(vapidPublicKey string) (Device, error) {
 func (s *Service) Answer(endpoint string, answers ...Answer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, ok := s.devices[strings.TrimPrefix(endpoint, s.origin)]
+	d, ok := s.devices[strings.TrimPrefix(endpoint, s.server.Origin())]
 	if !ok {
 		return fmt.Errorf("no device subscribed with endpoint %s", endpoint)
 	}
@@ -152,7 +131,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.deliver(r.Context(), n) {
-		w.Header().Set("Location", s.origin+"/message/"+rand.Text())
+		w.Header().Set("Location", s.server.Origin()+"/message/"+rand.Text())
 		w.WriteHeader(http.StatusCreated)
 	}
 }
@@ -218,7 +197,7 @@ func (s *Service) receive(w http.ResponseWriter, r *http.Request) (Notification,
 	if n.Message, err = decrypt(d.private, d.auth, body); err != nil {
 		return Notification{}, &refusal{http.StatusBadRequest, err}
 	}
-	n.Endpoint, n.Subject = s.origin+r.URL.Path, subject
+	n.Endpoint, n.Subject = s.server.Origin()+r.URL.Path, subject
 	return n, nil
 }
 
@@ -227,7 +206,7 @@ func (s *Service) authorize(r *http.Request, d *device) (subject string, refused
 	if header == "" {
 		return "", &refusal{http.StatusUnauthorized, errors.New("no Authorization header")}
 	}
-	key, subject, err := verify(header, s.origin, time.Now())
+	key, subject, err := verify(header, s.server.Origin(), time.Now())
 	if err != nil {
 		return "", &refusal{http.StatusForbidden, err}
 	}

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"halley/handlers/loopback"
 	"io"
 	"net/http"
 	"strings"
@@ -181,17 +182,18 @@ func TestInvalidPushesAreRefused(t *testing.T) {
 }
 
 func TestCloseCutsOffWaitingPushes(t *testing.T) {
-	s, err := Start("127.0.0.1:0")
+	server, err := loopback.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := newSender(t)
-	d := subscribe(t, s, "")
+	s := newService(server)
 	arrived := make(chan struct{})
-	s.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		s.ServeHTTP(w, r)
-	})
+	}))
+	from := newSender(t)
+	d := subscribe(t, s, "")
 	pushed := make(chan error, 1)
 	go func() {
 		response, err := webpush.SendNotificationWithContext(context.Background(), []byte("x"),

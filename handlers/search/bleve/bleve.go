@@ -50,7 +50,7 @@ func (s Settings) validate() error {
 	if s.QueryAddress == "" {
 		return nil
 	}
-	if host, _, err := net.SplitHostPort(s.QueryAddress); err != nil || !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(s.QueryAddress); err != nil || !handlers.IsLoopback(host) {
 		return fmt.Errorf("QUERY_ADDRESS is %q; write a loopback address with a port, such as 127.0.0.1:8100: queries need no password", s.QueryAddress)
 	}
 	return nil

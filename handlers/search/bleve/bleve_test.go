@@ -339,26 +339,16 @@ func TestSettingsAreChecked(t *testing.T) {
 
 // BenchmarkHandler indexes documents of 1 KB, 100 in a call, in an index on disk.
 func BenchmarkHandler(b *testing.B) {
-	const batch = 100
 	b.Setenv("HALLEY_SEARCH_DIRECTORY", filepath.Join(b.TempDir(), "index"))
 	handle := handlerstest.Under(b, entry, handlers.Env{})
 	random := rand.New(rand.NewPCG(1, 1))
-	for n := 0; b.Loop(); n++ {
-		b.StopTimer()
-		changes := make([]trigger.Change, batch)
-		for i := range changes {
-			var words strings.Builder
-			for range 120 {
-				fmt.Fprintf(&words, "word%d ", random.IntN(5000))
-			}
-			changes[i] = triggertest.Upsert(fmt.Sprintf(`{"id":"%d-%d","text":%q}`, n, i, words.String()), "s")
+	handlerstest.Bench(b, handle, 100, func(n int) trigger.Change {
+		var words strings.Builder
+		for range 120 {
+			fmt.Fprintf(&words, "word%d ", random.IntN(5000))
 		}
-		b.StartTimer()
-		if err := handle(b.Context(), trigger.NewBatch(changes...)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "changes/s")
+		return triggertest.Upsert(fmt.Sprintf(`{"id":"%d","text":%q}`, n, words.String()), "s")
+	})
 }
 
 func TestCommandAsksTheIndex(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/handlers"
 	"halley/trigger"
 )
 
@@ -69,7 +70,7 @@ const mostHits = 1000
 
 // query answers GET /search?q=TEXT&limit=N with a JSON array of hits.
 func (h *handler) query(w http.ResponseWriter, r *http.Request) {
-	if !isLoopback(hostOf(r.Host)) {
+	if !handlers.IsLoopback(r.Host) {
 		http.Error(w, "a web page may not ask under another name", http.StatusForbidden)
 		return
 	}
@@ -91,20 +92,6 @@ func (h *handler) query(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(hits); err != nil {
 		h.log.Debug("answer to a query was not sent", zap.Error(err))
 	}
-}
-
-// hostOf returns a host without its port.
-func hostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
-}
-
-// isLoopback reports whether a host is this machine.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // close ends the server, then closes the index.

@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ import (
 // Settings of the handler, read with the prefix HALLEY_SEARCH_ if the function's name is
 // search.
 type Settings struct {
-	URL            ClusterURL        `desc:"URL of the cluster, https://HOST:PORT; required"`
+	URL            handlers.URL      `desc:"URL of the cluster, https://HOST:PORT; required"`
 	Index          string            `desc:"name of the index or of its alias; required"`
 	Username       string            `desc:"user of the cluster; none if empty"`
 	Password       handlers.Secret   `desc:"password of the user"`
@@ -58,7 +59,7 @@ type Settings struct {
 
 // validate returns an error that begins with the name of the setting.
 func (s Settings) validate() (*url.URL, error) {
-	cluster, err := s.URL.parse()
+	cluster, err := parseCluster(s.URL)
 	if err != nil {
 		return nil, fmt.Errorf("URL %w", err)
 	}
@@ -67,7 +68,7 @@ func (s Settings) validate() (*url.URL, error) {
 		return nil, fmt.Errorf("INDEX is %q; write lower-case letters, digits, - and _, and begin with a letter or digit", s.Index)
 	case (s.Username == "") != (s.Password == ""):
 		return nil, errors.New("USERNAME and PASSWORD must both be set, or none")
-	case s.Password != "" && cluster.Scheme == "http" && !isLoopback(cluster):
+	case s.Password != "" && cluster.Scheme == "http" && !handlers.IsLoopback(cluster.Hostname()):
 		return nil, errors.New("URL is http, which would show the password on the network; write https")
 	case s.BulkBytes < 1:
 		return nil, fmt.Errorf("BULK_BYTES is %d; it must be above 0", s.BulkBytes)
@@ -75,6 +76,24 @@ func (s Settings) validate() (*url.URL, error) {
 		return nil, fmt.Errorf("REQUEST_TIMEOUT is %v; it must be at least 1s", s.RequestTimeout)
 	}
 	return cluster, nil
+}
+
+// parseCluster reads a URL of the form https://host[:port][/path]. Its error does not
+// repeat the URL.
+func parseCluster(u handlers.URL) (*url.URL, error) {
+	if u == "" {
+		return nil, errors.New("is empty; set it to a URL such as https://search.example.com:9200")
+	}
+	parsed, err := url.Parse(u.Reveal())
+	switch {
+	case err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
+		return nil, errors.New("is not a URL such as https://search.example.com:9200")
+	case parsed.User != nil || strings.Contains(parsed.Path, "@"):
+		return nil, errors.New("has a user or a password; put them into USERNAME and PASSWORD")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		return nil, errors.New("has a query; leave it out")
+	}
+	return parsed, nil
 }
 
 // Open returns the handler. It does not connect.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,7 +193,7 @@ func TestLongIDsAndFields(t *testing.T) {
 			t.Errorf("%s: %s", id, source)
 		}
 	}
-	x, err := New(Settings{URL: ClusterURL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
+	x, err := New(Settings{URL: handlers.URL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestSearch(t *testing.T) {
 	if v := triggertest.Deliver(t, handle, product("1", "green tea"), product("2", "coffee")); len(v.Failed) > 0 {
 		t.Fatal(v)
 	}
-	x, err := New(Settings{URL: ClusterURL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
+	x, err := New(Settings{URL: handlers.URL(c.URL + "/base"), Index: testIndex, BulkBytes: 1, RequestTimeout: handlers.Interval(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,21 +281,8 @@ func TestSettingsAreChecked(t *testing.T) {
 // BenchmarkHandler indexes documents of 1 KB, 100 in a call. The cluster is a stand-in in
 // this process, which reads the requests and keeps the documents.
 func BenchmarkHandler(b *testing.B) {
-	const batch = 100
-	handle := open(b, newCluster(b))
 	words := strings.Repeat("green tea ", 90)
-	for n := 0; b.Loop(); n++ {
-		b.StopTimer()
-		changes := make([]trigger.Change, batch)
-		for i := range changes {
-			changes[i] = product(fmt.Sprintf("%d-%d", n, i), words)
-		}
-		b.StartTimer()
-		if err := handle(b.Context(), trigger.NewBatch(changes...)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "changes/s")
+	handlerstest.Bench(b, open(b, newCluster(b)), 100, func(n int) trigger.Change { return product(strconv.Itoa(n), words) })
 }
 
 func TestCommandAsksTheCluster(t *testing.T) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
+
+	"halley/handlers"
 )
 
 const (
@@ -29,7 +32,7 @@ type connection struct {
 }
 
 // connect begins to connect. The caller closes the connection.
-func connect(servers URL, login []natsgo.Option, log *zap.Logger) *connection {
+func connect(servers []handlers.URL, login []natsgo.Option, log *zap.Logger) *connection {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &connection{stop: stop, ready: make(chan struct{})}
 	options := append([]natsgo.Option{
@@ -49,9 +52,13 @@ func connect(servers URL, login []natsgo.Option, log *zap.Logger) *connection {
 			}
 		}),
 	}, login...)
+	var urls []string
+	for _, server := range servers {
+		urls = append(urls, server.Reveal())
+	}
 	go func() {
 		defer close(c.ready)
-		c.client, c.err = natsgo.Connect(string(servers), options...)
+		c.client, c.err = natsgo.Connect(strings.Join(urls, ","), options...)
 	}()
 	return c
 }

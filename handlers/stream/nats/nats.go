@@ -43,9 +43,9 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		encoder:    stream.Encoder{Database: env.Database, Container: env.ContainerName, UpsertOp: s.UpsertOp},
 		subject:    s.Subject,
 		timeout:    time.Duration(s.PublishTimeout),
-		connection: connect(s.URL, login, env.Log()),
+		connection: connect(s.servers(), login, env.Log()),
 	}
-	env.OfferProbe(handlers.Probe{What: "JetStream at " + s.URL.String(), Try: func(ctx context.Context) error { return p.probe(ctx, env.Prefix) }})
+	env.OfferProbe(handlers.Probe{What: fmt.Sprintf("JetStream at %v", s.servers()), Try: func(ctx context.Context) error { return p.probe(ctx, env.Prefix) }})
 	return p.handle, p.connection.close, nil
 }
 

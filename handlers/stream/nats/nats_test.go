@@ -242,7 +242,7 @@ func TestProbe(t *testing.T) {
 	probe := func(url string) error {
 		var offered handlers.Probe
 		env := handlers.Env{Prefix: "HALLEY_NATS_", Database: "db", ContainerName: "orders", Probe: func(p handlers.Probe) { offered = p }}
-		_, closer, err := Open(t.Context(), env, Settings{URL: URL(url), Subject: "halley.{container}", UpsertOp: "r", PublishTimeout: handlers.Interval(time.Second)})
+		_, closer, err := Open(t.Context(), env, Settings{URL: []handlers.URL{handlers.URL(url)}, Subject: "halley.{container}", UpsertOp: "r", PublishTimeout: handlers.Interval(time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}

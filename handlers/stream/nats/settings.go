@@ -17,7 +17,7 @@ import (
 // Settings of the handler. Of a handler that the app lists as nats they are read with
 // the prefix HALLEY_NATS_.
 type Settings struct {
-	URL             URL               `desc:"NATS servers, nats:// or tls://, with user:password@ or token@ if they need it; several are separated by commas; required"`
+	URL             []handlers.URL    `desc:"NATS servers, nats:// or tls://, with user:password@ or token@ if they need it; several are separated by commas; required"`
 	Subject         string            `default:"halley.{database}.{container}" desc:"subject of the messages, which a JetStream stream takes; {database}, {container} and {key}, the partition key, are replaced"`
 	UpsertOp        string            `split_words:"true" default:"r" desc:"op of documents that were created or replaced, in latest-version mode: r, c or u"`
 	CredentialsFile string            `split_words:"true" desc:"file with a user's JWT and seed (.creds)"`
@@ -29,61 +29,31 @@ type Settings struct {
 	PublishTimeout  handlers.Interval `split_words:"true" default:"10s" desc:"time to publish a batch and to get all acknowledgements"`
 }
 
-// URL is a setting with the URLs of NATS servers. When it is printed, users, passwords
-// and tokens are left out.
-type URL string
-
-const redacted = "[redacted]"
-
-// String is the list of URLs without users, passwords and parameters.
-func (u URL) String() string {
-	if u == "" {
-		return ""
-	}
-	var shown []string
-	for server := range strings.SplitSeq(string(u), ",") {
-		shown = append(shown, showServer(strings.TrimSpace(server)))
-	}
-	return strings.Join(shown, ",")
-}
-
-// showServer is redacted if the URL is not understood: a password that is not
-// percent-encoded may then stand anywhere in it.
-func showServer(server string) string {
-	parsed, err := url.Parse(server)
-	if err != nil || parsed.Host == "" || strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "" {
-		return redacted
-	}
-	shown := parsed.Scheme + "://"
-	if parsed.User != nil {
-		shown += redacted + "@"
-	}
-	return shown + parsed.Host
-}
-
-// Format implements [fmt.Formatter].
-func (u URL) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(u.String())) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// check returns an error without any part of a URL that may be a secret.
-func (u URL) check() error {
-	if u == "" {
+// checkServers returns an error without any part of a URL that may be a secret.
+func checkServers(servers []handlers.URL) error {
+	if len(servers) == 0 {
 		return errors.New("URL is empty; set it to a URL such as nats://127.0.0.1:4222, or tls:// for TLS")
 	}
-	for server := range strings.SplitSeq(string(u), ",") {
-		shown := showServer(strings.TrimSpace(server))
-		if !strings.HasPrefix(shown, "nats://") && !strings.HasPrefix(shown, "tls://") {
-			return fmt.Errorf("URL has %s, which is not the URL of a NATS server; write nats://[user:password@]host[:port], or tls:// for TLS, and percent-encode the password", shown)
+	for _, server := range servers {
+		parsed, err := url.Parse(server.Reveal())
+		if err != nil || parsed.Host == "" || parsed.Scheme != "nats" && parsed.Scheme != "tls" || strings.Trim(parsed.Path, "/")+parsed.RawQuery+parsed.Fragment != "" {
+			return fmt.Errorf("URL has %s, which is not the URL of a NATS server; write nats://[user:password@]host[:port], or tls:// for TLS, and percent-encode the password", server)
 		}
 	}
 	return nil
 }
 
+// servers are the URLs without the white space around them.
+func (s Settings) servers() (servers []handlers.URL) {
+	for _, u := range s.URL {
+		servers = append(servers, handlers.URL(strings.TrimSpace(u.Reveal())))
+	}
+	return servers
+}
+
 // check returns an error that names the first bad setting, without the prefix.
 func (s Settings) check(database, container string) error {
-	if err := s.URL.check(); err != nil {
+	if err := checkServers(s.servers()); err != nil {
 		return err
 	}
 	if _, err := subject(s.Subject, database, container, []byte(`["key"]`)); err != nil {

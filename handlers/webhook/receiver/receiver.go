@@ -5,16 +5,15 @@
 package receiver
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"halley/handlers/loopback"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,9 +55,7 @@ type Answer struct {
 
 // Receiver is a running receiver. It is safe for concurrent use.
 type Receiver struct {
-	server *http.Server
-	origin string
-	served chan error
+	server *loopback.Server
 	key    []byte
 
 	mu       sync.Mutex
@@ -77,33 +74,20 @@ func Start(addr, secret string) (*Receiver, error) {
 	if err != nil {
 		return nil, errors.New("start webhook receiver: the secret is not whsec_ and base64")
 	}
-	listener, err := net.Listen("tcp", addr)
+	server, err := loopback.Listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("start webhook receiver: %w", err)
 	}
-	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("start webhook receiver: %s is not a loopback address", addr), listener.Close())
-	}
-	r := &Receiver{
-		origin: "http://" + listener.Addr().String(), served: make(chan error, 1), key: key,
-		seen: map[string]bool{}, newest: map[string]Message{},
-	}
-	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	go func() { r.served <- r.server.Serve(listener) }()
+	r := &Receiver{server: server, key: key, seen: map[string]bool{}, newest: map[string]Message{}}
+	server.Serve(r)
 	return r, nil
 }
 
 // Close stops the receiver when running requests are answered.
-func (r *Receiver) Close() error {
-	err := r.server.Shutdown(context.Background())
-	if served := <-r.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
-}
+func (r *Receiver) Close() error { return r.server.Close() }
 
 // URL returns the URL that messages are posted to.
-func (r *Receiver) URL() string { return r.origin + "/hooks" }
+func (r *Receiver) URL() string { return r.server.Origin() + "/hooks" }
 
 // Respond sets a function that may answer a verified request instead of the receiver,
 // which then does not accept the message. If it returns nil, the receiver answers.

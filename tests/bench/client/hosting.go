@@ -118,7 +118,10 @@ func idleRanges(ctx context.Context, s settings) (figures, error) {
 		found := m.stop(0)
 		shares = append(shares, 100*found["cpuSeconds"]/found["seconds"])
 	}
-	found := figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS"), "goroutines": float64(runtime.NumGoroutine()), "ranges": float64(acquired)}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	found := figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS"), "goroutines": float64(runtime.NumGoroutine()), "ranges": float64(acquired),
+		"stackMiB": float64(memory.StackSys) / (1 << 20), "liveMiB": liveBytes() / (1 << 20)}
 	return found, host.stop()
 }
 

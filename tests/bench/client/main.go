@@ -7,10 +7,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"maps"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -36,6 +38,7 @@ type settings struct {
 	Windows   int           `default:"5"` // consecutive measurements
 	Window    time.Duration `default:"5s"`
 	Limit     time.Duration `default:"30s"` // of waits, after which the figures say how far the client got
+	Profile   string        // file for a profile of the processor time; "" writes none
 }
 
 // figures are the results of a process, by name. Names end in their unit if they
@@ -72,13 +75,35 @@ func main() {
 	if !ok {
 		log.Fatalf("BENCH_MODE is %q: choose from %q", s.Mode, slices.Sorted(maps.Keys(modes)))
 	}
-	found, err := run(context.Background(), s)
+	stop, err := startProfile(s.Profile)
 	if err != nil {
+		log.Fatalf("BENCH_PROFILE: %v", err)
+	}
+	found, err := run(context.Background(), s)
+	if err := errors.Join(err, stop()); err != nil {
 		log.Fatalf("%s: %v", s.Mode, err)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// startProfile writes a profile of the processor time to a file until stop is called.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }
 
 // containers returns the containers of the benchmark, through a client of Halley.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"halley/handlers"
 	"halley/trigger/cosmos"
 )
 
@@ -149,7 +150,7 @@ func Variable(name string) string {
 // Client makes a client of the account, without I/O. If the endpoint is https on
 // loopback, its certificate is not verified.
 func (c Account) Client(opts cosmos.ClientOptions) (*cosmos.Client, error) {
-	if endpoint, err := url.Parse(c.Endpoint); opts.Transport == nil && err == nil && endpoint.Scheme == "https" && IsLoopback(endpoint.Host) {
+	if endpoint, err := url.Parse(c.Endpoint); opts.Transport == nil && err == nil && endpoint.Scheme == "https" && handlers.IsLoopback(endpoint.Host) {
 		opts.Transport = loopbackTransport()
 	}
 	return cosmos.NewClient(c.Endpoint, c.credential, &opts)

@@ -42,7 +42,7 @@ func newToolchain(ctx context.Context, root string, p platform, stderr io.Writer
 		ofGo := strings.HasPrefix(name, "GO") || strings.HasPrefix(name, "CGO_") || slices.Contains(compilers, name)
 		return ofGo && name != "GOENV" && !slices.Contains(kept, name)
 	})
-	out, err := t.run(append([]string{"env", "-json"}, kept...)...)
+	out, err := t.run(append([]string{"env", "-json", "GOVERSION"}, kept...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,18 @@ func newToolchain(ctx context.Context, root string, p platform, stderr io.Writer
 	for _, name := range kept {
 		t.env = append(t.env, name+"="+settings[name])
 	}
-	t.env = append(t.env, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.arch)
+	t.env = append(t.env, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.arch, "GOEXPERIMENT="+experiment(settings["GOVERSION"], p.arch))
 	return t, nil
+}
+
+// experiment is the GOEXPERIMENT with which trigger/cosmos splits pages by AVX2. An app
+// that runs on a processor without it splits them eight bytes at a time. A Go release
+// that trigger/cosmos does not know gets none.
+func experiment(version, arch string) string {
+	if arch == "amd64" && (version == "go1.26" || strings.HasPrefix(version, "go1.26.")) {
+		return "simd"
+	}
+	return ""
 }
 
 // run runs the go command and returns its output. The command's messages go to stderr.

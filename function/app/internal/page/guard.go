@@ -2,6 +2,7 @@ package page
 
 import (
 	"crypto/subtle"
+	"halley/handlers"
 	"net"
 	"net/http"
 	"strings"
@@ -23,7 +24,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if !p.options.Private && !hostAllowed(r.Host) {
+	if !p.options.Private && !handlers.IsLoopback(r.Host) {
 		refuse(w, http.StatusForbidden, failure{"host", "the page does not answer under the name " + r.Host, "open it by the address that the process prints"})
 		return
 	}
@@ -104,15 +105,4 @@ func (p *Page) hasToken(r *http.Request) bool {
 
 func (p *Page) isToken(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(text), []byte(p.options.Token)) == 1
-}
-
-// hostAllowed reports whether a Host header names this machine by a name that no DNS
-// server can redirect.
-func hostAllowed(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	ip := net.ParseIP(name)
-	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }

@@ -5,7 +5,6 @@ package fcmservice
 
 import (
 	"bytes"
-	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -16,9 +15,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"halley/handlers/loopback"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -50,9 +49,7 @@ type Answer struct {
 
 // Service is a running stub. It is safe for concurrent use.
 type Service struct {
-	server *http.Server
-	origin string
-	served chan error
+	server *loopback.Server
 	key    *rsa.PrivateKey
 
 	mu       sync.Mutex
@@ -69,36 +66,23 @@ func Start(addr string) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start FCM stub: %w", err)
 	}
-	listener, err := net.Listen("tcp", addr)
+	server, err := loopback.Listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("start FCM stub: %w", err)
 	}
-	if !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("start FCM stub: %s is not a loopback address", addr), listener.Close())
-	}
-	s := &Service{
-		origin: "http://" + listener.Addr().String(), served: make(chan error, 1), key: key,
-		devices: map[string][]Answer{}, tokens: map[string]bool{},
-	}
+	s := &Service{server: server, key: key, devices: map[string][]Answer{}, tokens: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", s.serveToken)
 	mux.HandleFunc("POST /v1/projects/{project}/{method}", s.serveSend)
-	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { s.served <- s.server.Serve(listener) }()
+	server.Serve(mux)
 	return s, nil
 }
 
 // Close stops the stub when running requests are answered.
-func (s *Service) Close() error {
-	err := s.server.Shutdown(context.Background())
-	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
-}
+func (s *Service) Close() error { return s.server.Close() }
 
 // Endpoint returns the origin of the stub.
-func (s *Service) Endpoint() string { return s.origin }
+func (s *Service) Endpoint() string { return s.server.Origin() }
 
 // ServiceAccount returns the key file of the stub's service account.
 func (s *Service) ServiceAccount() (string, error) {
@@ -107,7 +91,7 @@ func (s *Service) ServiceAccount() (string, error) {
 		return "", err
 	}
 	file, err := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": Project, "client_email": clientEmail, "token_uri": s.origin + "/token",
+		"type": "service_account", "project_id": Project, "client_email": clientEmail, "token_uri": s.server.Origin() + "/token",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	})
 	return string(file), err
@@ -205,7 +189,7 @@ func (s *Service) checkAssertion(form url.Values, now time.Time) error {
 	switch {
 	case err != nil || header.Alg != "RS256" || rsa.VerifyPKCS1v15(&s.key.PublicKey, crypto.SHA256, digest[:], signature) != nil:
 		return errors.New("invalid JWT signature")
-	case claims.Iss != clientEmail, claims.Aud != s.origin+"/token", claims.Scope != "https://www.googleapis.com/auth/firebase.messaging":
+	case claims.Iss != clientEmail, claims.Aud != s.server.Origin()+"/token", claims.Scope != "https://www.googleapis.com/auth/firebase.messaging":
 		return errors.New("iss, aud or scope is wrong")
 	case claims.Iat > now.Unix()+60, claims.Exp < now.Unix(), claims.Exp > claims.Iat+3600:
 		return errors.New("the token is not valid now, or for more than an hour")

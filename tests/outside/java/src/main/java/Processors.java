@@ -2,32 +2,11 @@ import com.azure.cosmos.CosmosAsyncContainer;
 import java.util.List;
 import java.util.Map;
 
-/** Runs each form of the change feed processor through a day in its life. */
-public final class Processors {
+/** Runs a form of the change feed processor through a day in its life. */
+final class Processors {
     private Processors() {}
 
-    public static void main(String[] names) {
-        boolean ok = true;
-        try (Account account = new Account()) {
-            for (Form form : Form.values()) {
-                ok &= passes(account, form);
-            }
-        }
-        System.exit(ok ? 0 : 1); // the client leaves threads
-    }
-
-    private static boolean passes(Account account, Form form) {
-        try {
-            System.out.println(form + ": ok, " + run(account, form));
-            return true;
-        } catch (Exception | AssertionError e) {
-            System.out.println(form + ": failed");
-            e.printStackTrace(System.out);
-            return false;
-        }
-    }
-
-    private static String run(Account account, Form form) throws Exception {
+    static String run(Account account, Form form) throws Exception {
         CosmosAsyncContainer items = account.items(form.name(), 4);
         CosmosAsyncContainer leases = account.leases(form + "-leases");
         try (Fleet fleet = new Fleet(form, items, leases)) {
