@@ -91,11 +91,13 @@ func (c Change) Clone() Change {
 }
 
 // Decode unmarshals the document into v.
-func (c Change) Decode(v any) error {
+func (c Change) Decode(v any) error { return c.decodeWith(json.Unmarshal, v) }
+
+func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 	if c.Document == nil {
 		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
 	}
-	if err := json.Unmarshal(c.Document, v); err != nil {
+	if err := unmarshal(c.Document, v); err != nil {
 		return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
 	}
 	return nil
