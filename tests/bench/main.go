@@ -58,6 +58,7 @@ var measures = []measure{
 	{"memory", false, (*suite).memory},
 	{"start", false, (*suite).coldStart},
 	{"balance", false, (*suite).balance},
+	{"emulator", false, (*suite).embeddedAccount},
 	{"handlers", false, (*suite).handlers},
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -37,9 +40,9 @@ func serveBench(b *testing.B, ranges, connections int, opts *Options) *client {
 	return c
 }
 
-func benchmarkConnections(b *testing.B, opts *Options) {
-	const connections = 8
-	c := serveBench(b, 4, connections, opts)
+const connections = 8
+
+func benchmarkConnections(b *testing.B, c *client) {
 	payload := strings.Repeat("x", 90)
 	b.ReportAllocs()
 	var n atomic.Int64
@@ -63,10 +66,47 @@ func benchmarkConnections(b *testing.B, opts *Options) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
 }
 
-func BenchmarkConnectionsCreateInMemory(b *testing.B) { benchmarkConnections(b, nil) }
+func BenchmarkConnectionsCreateInMemory(b *testing.B) {
+	benchmarkConnections(b, serveBench(b, 4, connections, nil))
+}
 
 func BenchmarkConnectionsCreateOnDisk(b *testing.B) {
-	benchmarkConnections(b, &Options{Data: b.TempDir()})
+	benchmarkConnections(b, serveBench(b, 4, connections, &Options{Data: b.TempDir()}))
+}
+
+// BenchmarkConnectionsFloor sends the same requests to a server that answers each at once:
+// what net/http takes of a create on both sides.
+func BenchmarkConnectionsFloor(b *testing.B) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer server.Close()
+	transport := &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}
+	defer transport.CloseIdleConnections()
+	c := serveBench(b, 1, 1, nil)
+	c.do, c.endpoint = (&http.Client{Transport: transport}).Do, server.URL
+	benchmarkConnections(b, c)
+}
+
+// BenchmarkConnectionsSync writes a page to a file and syncs it: a commit of the data
+// directory does that twice, and the creates of all connections share a commit.
+func BenchmarkConnectionsSync(b *testing.B) {
+	file, err := os.Create(filepath.Join(b.TempDir(), "synced"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	page := make([]byte, os.Getpagesize())
+	for b.Loop() {
+		if _, err := file.WriteAt(page, 0); err != nil {
+			b.Fatal(err)
+		}
+		if err := file.Sync(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)*1000, "ms/sync")
 }
 
 // fill creates documents of about size bytes in batches.
