@@ -31,7 +31,7 @@ import (
 // could be read. The others were worked on. Problem in the summary is the first of
 // all other errors.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
-	return h.drain(ctx, func(*functionRunner) bool { return true }, func(*lease.Lease) bool { return true })
+	return h.drain(ctx, allFunctions, func(*lease.Lease) bool { return true })
 }
 
 // DrainRange drains one range of one function: the unit of work if a queue spreads
@@ -49,10 +49,7 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 func (h *Host) drain(ctx context.Context, of func(*functionRunner) bool, wanted func(*lease.Lease) bool) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
-	err := h.eachFunction(func(r *functionRunner) error {
-		if !of(r) {
-			return nil
-		}
+	err := h.eachFunction(of, true, func(r *functionRunner) error {
 		d := &drain{runner: r, rangeSlots: make(chan struct{}, h.host.options.Parallel)}
 		if end, ok := ctx.Deadline(); ok {
 			d.callLimit = time.Until(end) * 3 / 4
@@ -184,7 +181,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	var err error
 	budget := r.host.pageBudget
 	reserved := budget.Join()
-	defer budget.Leave()
+	defer budget.Leave(reserved)
 	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
 		first, idle, err = r.peekFeed(ctx, l, reserved)
 	}

@@ -109,20 +109,24 @@ func (h *Host) Owner() string { return h.host.options.Owner }
 func (h *Host) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	return h.eachFunction(func(r *functionRunner) error {
+	return h.eachFunction(allFunctions, false, func(r *functionRunner) error {
 		return r.runWithRetries(ctx, end, func() (others bool) {
 			return slices.ContainsFunc(h.functionRunners, (*functionRunner).hasHope)
 		})
 	})
 }
 
-// eachFunction calls do for every function at once and waits for all.
-func (h *Host) eachFunction(do func(*functionRunner) error) error {
+func allFunctions(*functionRunner) bool { return true }
+
+// eachFunction calls do for every function of a kind at once and waits for all.
+func (h *Host) eachFunction(of func(*functionRunner) bool, draining bool, do func(*functionRunner) error) error {
+	runners := slices.DeleteFunc(slices.Clone(h.functionRunners), func(r *functionRunner) bool { return !of(r) })
 	h.host.requests = newRequestPool()
 	defer h.host.requests.close()
-	errs := make([]error, len(h.functionRunners))
+	defer h.shareReads(runners, draining)()
+	errs := make([]error, len(runners))
 	var running sync.WaitGroup
-	for i, r := range h.functionRunners {
+	for i, r := range runners {
 		running.Go(func() {
 			if err := do(r); err != nil {
 				errs[i] = fmt.Errorf("function %q: %w", r.function.Name, err)

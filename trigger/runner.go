@@ -21,14 +21,15 @@ import (
 // functionRunner runs one function of a host. Its fields up to mu are set before its
 // workers start. mu guards the rest, and no other lock is taken under it.
 type functionRunner struct {
-	host       *hostState
-	function   Function
-	passes     filterTest
-	leases     *lease.Set
-	log        *zap.Logger
-	feedSource *feed.Source  // set by prepare
-	stop       *stopBudget   // set by beginStopBudget
-	watchSlots chan struct{} // bounds the requested leases that are read every second
+	host        *hostState
+	function    Function
+	passes      filterTest
+	leases      *lease.Set
+	log         *zap.Logger
+	feedSource  *feed.Source      // set by prepare
+	sharedReads *feed.SharedReads // of the functions that read the same pages, or nil; set by shareReads
+	stop        *stopBudget       // set by beginStopBudget
+	watchSlots  chan struct{}     // bounds the requested leases that are read every second
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 
@@ -304,7 +305,8 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 		return err
 	}
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
-	if r.function.Lanes > 1 || r.function.BlockKeys {
+	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
+	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
 	}
 	return nil

@@ -123,7 +123,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	w.endWork, w.caller = end, ctx
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join()
-		defer w.host.pageBudget.Leave()
+		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
 	w.callOpened()
 

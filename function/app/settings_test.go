@@ -237,7 +237,7 @@ func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
 		{"HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "push", "default"},
 		{"HALLEY_PUSH_START_FROM", "now", "default"},
 		{"HALLEY_PUSH_VAPID_PRIVATE_KEY", "[redacted]", "environment HALLEY_PUSH_VAPID_PRIVATE_KEY"},
-		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://[redacted]@127.0.0.1:6379/0", "environment HALLEY_LEADERBOARD_REDIS_URL"},
+		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://[redacted]@127.0.0.1:6379/[redacted]", "environment HALLEY_LEADERBOARD_REDIS_URL"},
 	} {
 		if got[want.Name] != want {
 			t.Errorf("got %+v, want %+v", got[want.Name], want)

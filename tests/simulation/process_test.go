@@ -51,7 +51,11 @@ func (w *world) start(owner string) *process {
 	if w.swarm.deadLetters {
 		f.DeadLetters = &store{p}
 	}
-	host, err := trigger.New(client.Container(database, "leases"), []trigger.Function{f}, w.swarm.hostOptions(owner, w.logger))
+	functions := []trigger.Function{f}
+	if w.swarm.companion {
+		functions = append(functions, p.companionFunction(f))
+	}
+	host, err := trigger.New(client.Container(database, "leases"), functions, w.swarm.hostOptions(owner, w.logger))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type swarm struct {
 	writes                 int // per hour, on the average
 	function               trigger.Function
 	deadLetters            bool
+	companion              bool          // hosts have a second function on the container
 	incurable              bool          // poison still fails when all other faults have ended
 	lasting                bool          // killed hosts are not replaced
 	callTime               time.Duration // of each handler call; 0: drawn
@@ -376,7 +377,7 @@ func (s *swarm) String() string {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 	}
 	for word, on := range map[string]bool{
-		", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", companion": s.companion, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -79,7 +77,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 	}
-	wait := r.PollDelay
+	wait, changedAt := r.PollDelay, time.Now()
 	for failures := 0; ; {
 		charged, err := r.PayRead(ctx)
 		if err != nil {
@@ -118,11 +116,15 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
 		}
+		age := reading.age()
 		if !idle {
-			wait = r.PollMin
+			wait, changedAt = r.PollMin, time.Now().Add(-age)
 			continue
 		}
-		if err := backoff.Sleep(ctx, min(wait, r.UntilPoll())); err != nil {
+		if age > 0 { // another function has polled since the changes
+			wait = min(max(wait, time.Since(changedAt)-age), r.PollDelay)
+		}
+		if err := backoff.Sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
@@ -184,9 +186,7 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	if mergedRange {
 		return false
 	}
-	before, beforeErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	after, afterErr := strconv.ParseInt(strings.Trim(page.Continuation, `"`), 10, 64)
-	return beforeErr == nil && afterErr == nil && after < before
+	return isLess(page.Continuation, continuation)
 }
 
 // sendPage passes a page on, which is reserved.
