@@ -17,10 +17,11 @@ import (
 // function's SoftDeleteProperty says so. In all-versions mode each version is a
 // change of its own.
 //
-// The bytes are read-only, and a handler may keep them, unless the function sets
-// ReuseBuffers: then they are valid until the handler returns, and [Change.Clone]
-// keeps them. They are a part of the page that was read: to keep one change of many for
-// long, keep its clone, or the whole page stays in memory.
+// The bytes are read-only: functions on one container may get the same ones. A handler
+// may keep them, unless the function sets ReuseBuffers: then they are valid until the
+// handler returns, and [Change.Clone] keeps them. They are a part of the page that was
+// read: to keep one change of many for long, keep its clone, or the whole page stays in
+// memory.
 type Change struct {
 	Operation Operation
 	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode
@@ -90,11 +91,13 @@ func (c Change) Clone() Change {
 }
 
 // Decode unmarshals the document into v.
-func (c Change) Decode(v any) error {
+func (c Change) Decode(v any) error { return c.decodeWith(json.Unmarshal, v) }
+
+func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 	if c.Document == nil {
 		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
 	}
-	if err := json.Unmarshal(c.Document, v); err != nil {
+	if err := unmarshal(c.Document, v); err != nil {
 		return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
 	}
 	return nil

@@ -38,7 +38,7 @@ type RangeTask struct {
 // is not an error. Errors are those of [Host.Drain].
 func (h *Host) Dispatch(ctx context.Context) (tasks []RangeTask, total Summary, err error) {
 	var mu sync.Mutex
-	err = h.eachFunction(func(r *functionRunner) error {
+	err = h.eachAlone(func(r *functionRunner) error {
 		d := &dispatch{drain: drain{runner: r}}
 		err := d.planFunction(ctx)
 		mu.Lock()
@@ -104,7 +104,7 @@ func (d *dispatch) planFunction(ctx context.Context) error {
 
 // listToDispatch prepares the leases and lists them.
 func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
-	if err := r.prepareLeases(ctx); err != nil {
+	if err := r.prepareAlone(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
@@ -113,9 +113,19 @@ func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *l
 	return r.listToDrain(ctx)
 }
 
+// prepareAlone prepares the leases of a function that shares no reads with others. The
+// first call sets what the workers of later ones read.
+func (r *functionRunner) prepareAlone(ctx context.Context) error {
+	if r.feedSource != nil && r.feedSource.Shared == nil {
+		return nil
+	}
+	r.sharedReads = nil
+	return r.prepareLeases(ctx)
+}
+
 // listToDrain lists the leases for drains of single ranges. Audits are left to the timer.
 func (r *functionRunner) listToDrain(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
-	if err := r.prepareLeases(ctx); err != nil {
+	if err := r.prepareAlone(ctx); err != nil {
 		return nil, nil, err
 	}
 	leases, err := r.listCandidates(ctx)
@@ -222,7 +232,7 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 	} else {
 		d.drainRange(ctx, l, listed.list)
 	}
-	if cools || d.summary.Idle > 0 {
+	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 && d.readErr == nil { // or held back by a limit
 		r.leases.ClearMark(ctx, l)
 	}
 	return d.fatalErr

@@ -75,6 +75,21 @@
 // running calls, and releases the lease with its position. A position is moved only
 // while no host holds the lease.
 //
+// # Several functions on one container
+//
+// Functions of a host share their reads if they have the same [cosmos.Container], mode
+// and MaxItemsPerInvocation: those at one position of one range cost one request. Each
+// has its own leases, positions, filter, retries and checkpoints. A page that one of
+// them has read is kept for the others, for up to a minute and in bytes of
+// Options.ReadAhead that no range has reserved; a function that lags further behind
+// reads on its own. An answer without changes serves another function only if that one
+// finds no change later than its FeedPollDelay allows, and never hides a change that
+// another read or a handler's write has shown to this process. In a drain, all functions
+// share such answers from the beginning of the drain.
+//
+// The functions get the same bytes: a handler that modifies those of its changes, which
+// are read-only, modifies them for all. Package triggertest finds such handlers.
+//
 // # When a handler fails
 //
 // The changes wait aside with the later changes of their keys, twice as long with each
@@ -129,14 +144,16 @@
 //	runner.go drain.go                one function: continuous mode, one drain
 //	dispatch.go                       ranges with work, and drains of single ranges, for a queue
 //	requestpool.go                    goroutines that ranges share for their requests
+//	sharedreads.go                    which functions share their reads
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	deadlettering.go invoke.go        dead letters of a range; a call with its deadline
 //	deadletterlists.go                lists of dead letters, which ranges share
+//	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
 //	internal/delivery                 lanes, the retry policy (Decide), progress, isolation
-//	internal/feed                     pages, positions, the byte budget
+//	internal/feed                     pages, positions, shared reads, the byte budget
 //	internal/filter                   event filter patterns on the bytes of documents
 //	internal/backoff                  waits between attempts
 package trigger

@@ -33,7 +33,7 @@ import (
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
 	var mu sync.Mutex
 	var total Summary
-	err := h.eachFunction(func(r *functionRunner) error {
+	err := h.eachFunction(true, func(r *functionRunner) error {
 		d, end := newDrain(ctx, r, h.host.options.Parallel)
 		defer end()
 		err := d.drainFunction(ctx)
@@ -173,7 +173,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	var err error
 	budget := r.host.pageBudget
 	reserved := budget.Join()
-	defer budget.Leave()
+	defer budget.Leave(reserved)
 	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
 		first, idle, err = r.peekFeed(ctx, l, reserved)
 	}
@@ -194,6 +194,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	switch {
 	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
+		return
+	case errors.Is(err, errHeldBack): // its feed can be read
+		d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
 		return
 	case err != nil:
 		d.noteRead(err)
@@ -219,6 +222,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	counts := Summary{Ranges: 1, Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}
 	if s.BehindKnown {
 		counts.Lag, counts.LagSeconds = s.Behind, s.BehindSeconds
+	}
+	if errors.Is(err, errStopping) && s.Limited {
+		counts.Problem = fmt.Sprintf("range %q: %s", l.Token(), s.Problem)
 	}
 	d.rangeEnded(l, counts, err)
 }
@@ -269,9 +275,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	}
 	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
-		defer cancel()
-		first, err = r.readReserved(limited, feedTarget(at), l.Continuation(), reserved)
+		first, err = r.readReserved(ctx, l, feedTarget(at), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
@@ -288,14 +292,21 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 
 // readReserved reads a page within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, at feed.Target, continuation string, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
-		reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
+		charged, err := r.payPeek(ctx, l.Token())
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
+		defer cancel()
+		reading, err := r.host.pageBudget.ReserveRead(limited, reserved, r.feedSource.MaxItems)
+		if err != nil {
+			return nil, err
+		}
+		page, err := r.feedSource.ReadPage(limited, at, l.Continuation(), reading)
 		if err == nil {
+			charged(page.Charge)
 			reading.Keep(page)
 			return page, nil
 		}

@@ -69,10 +69,23 @@ var errNoDocument = errors.New("a delete has no document: take it from Change.Op
 // functions in latest-version mode. If a document does not decode, the batch
 // fails, and is halved until that document is alone and dead-lettered.
 func Documents[T any](fn func(ctx context.Context, docs []T) error) Handler {
+	return DocumentsWith(json.Unmarshal, fn)
+}
+
+// DocumentsWith is [Documents] with another decoder than encoding/json. unmarshal decodes
+// a document into a *T. It is called concurrently, must not modify the document, and must
+// not refer to its bytes from the *T if the function sets ReuseBuffers.
+//
+// Unmarshal of github.com/go-json-experiment/json, from which encoding/json/v2 comes, takes
+// less than half of the time of encoding/json for documents of 1 KB. It is stricter: a
+// document in which an object has a name twice is an error, names match fields only if
+// upper and lower case do, and a fixed-size array needs as many elements as it has. An app
+// links it only if it imports it.
+func DocumentsWith[T any](unmarshal func(document []byte, v any) error, fn func(ctx context.Context, docs []T) error) Handler {
 	return func(ctx context.Context, b Batch) error {
 		docs := make([]T, len(b.Changes))
 		for i, c := range b.Changes {
-			if err := c.Decode(&docs[i]); err != nil {
+			if err := c.decodeWith(unmarshal, &docs[i]); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -101,6 +102,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	}}
 	prefixes, names := map[string]bool{}, map[string]bool{}
 	for _, f := range functions {
+		f.FeedPollDelay = cmp.Or(f.FeedPollDelay, o.FeedPollDelay)
 		f, err := f.complete()
 		if err != nil {
 			return nil, err
@@ -133,15 +135,23 @@ func (h *Host) Owner() string { return h.host.options.Owner }
 func (h *Host) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	return h.eachFunction(func(r *functionRunner) error {
+	return h.eachFunction(false, func(r *functionRunner) error {
 		return r.runWithRetries(ctx, end, func() (others bool) {
 			return slices.ContainsFunc(h.functionRunners, (*functionRunner).hasHope)
 		})
 	})
 }
 
-// eachFunction calls do for every function at once and waits for all.
-func (h *Host) eachFunction(do func(*functionRunner) error) error {
+// eachFunction calls do for every function at once and waits for all. The functions share
+// their reads.
+func (h *Host) eachFunction(draining bool, do func(*functionRunner) error) error {
+	defer h.host.beginRequests()()
+	defer h.shareReads(h.functionRunners, draining)()
+	return h.eachAlone(do)
+}
+
+// eachAlone calls do for every function at once and waits for all.
+func (h *Host) eachAlone(do func(*functionRunner) error) error {
 	defer h.host.beginRequests()()
 	errs := make([]error, len(h.functionRunners))
 	var running sync.WaitGroup

@@ -114,6 +114,18 @@ type Function struct {
 	// FeedPollDelay is the wait between two reads of an idle range; by default the
 	// host's.
 	FeedPollDelay time.Duration
+	// FeedPollMin is the wait before the first read after changes: 5 ms. It doubles with
+	// each read that finds nothing, up to FeedPollDelay. Each of these reads costs about
+	// one request unit.
+	FeedPollMin time.Duration
+	// Rate is how many changes a second the handler gets on this host at most, over all
+	// lanes and ranges, retries included; by default there is no limit. A second's worth
+	// may come at once. A larger batch is delivered whole, and the wait after it is longer.
+	Rate float64
+	// ReadRequestUnits is how many request units a second this host spends on reads of
+	// the feed for the function at most; by default there is no limit. Reads for
+	// [EstimateLag] and requests for leases do not count.
+	ReadRequestUnits float64
 }
 
 // NoLeasePrefix is the [Function.LeasePrefix] of leases whose ids begin with the

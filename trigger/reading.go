@@ -14,16 +14,15 @@ import (
 
 // newReader returns the reader of the worker's range.
 func (w *rangeWorker) newReader() *feed.Reader {
-	pollDelay := w.host.options.FeedPollDelay
-	if w.function.FeedPollDelay > 0 {
-		pollDelay = w.function.FeedPollDelay
-	}
+	pollDelay := w.function.FeedPollDelay
 	return &feed.Reader{
-		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain, PollDelay: pollDelay,
+		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain,
+		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
 		FirstPosition: w.firstPosition, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
 		UntilPoll:   func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
+		PayRead:     w.payRead,
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
 			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)

@@ -21,14 +21,17 @@ import (
 // functionRunner runs one function of a host. Its fields up to mu are set before its
 // workers start. mu guards the rest, and no other lock is taken under it.
 type functionRunner struct {
-	host       *hostState
-	function   Function
-	passes     filterTest
-	leases     *lease.Set
-	log        *zap.Logger
-	feedSource *feed.Source  // set by prepare
-	stop       *stopBudget   // set by beginStopBudget
-	watchSlots chan struct{} // bounds the requested leases that are read every second
+	host        *hostState
+	function    Function
+	passes      filterTest
+	leases      *lease.Set
+	log         *zap.Logger
+	feedSource  *feed.Source      // set by prepare
+	sharedReads *feed.SharedReads // of the functions that read the same pages, or nil; set by shareReads
+	stop        *stopBudget       // set by beginStopBudget
+	watchSlots  chan struct{}     // bounds the requested leases that are read every second
+
+	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 
 	deadLetterLists *deadLetterLists
 	leaseLists      *leaseLists // of Dispatch and DrainRange
@@ -68,6 +71,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
+		rateLimit:     newLimiter(RateLimited, f.Rate, "changes"), readLimit: newLimiter(ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
@@ -298,14 +302,12 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 
 // prepareLeases finds the function's leases and makes sure that they were created.
 func (r *functionRunner) prepareLeases(ctx context.Context) error {
-	if r.feedSource != nil {
-		return nil // workers of other drains read it
-	}
 	if err := r.leases.Prepare(ctx); err != nil {
 		return err
 	}
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
-	if r.function.Lanes > 1 || r.function.BlockKeys {
+	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
+	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
 	}
 	return nil

@@ -42,6 +42,8 @@ const (
 	OwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
 	NoOwner       StallKind = "free"     // no host has taken the range although it has changes
 	Suspended     StallKind = "operator" // an operator has paused the range, see [LeaseControl]
+	RateLimited   StallKind = "rate"     // the next batch waits for [Function.Rate]
+	ReadsLimited  StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
 	RangeWaits    StallKind = "range"    // any other reason
 )
 
@@ -61,7 +63,14 @@ var stallTexts = map[StallKind]string{
 	OwnerSilent:   "owner silent",
 	NoOwner:       "without an owner",
 	Suspended:     "paused by an operator",
+	RateLimited:   "held back by RATE",
+	ReadsLimited:  "held back by READ_REQUEST_UNITS",
 }
+
+// IsLimit reports whether the range waits for a limit that its function sets. It then
+// does as it was told, however long it waits: a stall of this kind is not reported by an
+// event of kind Stalled.
+func (k StallKind) IsLimit() bool { return k == RateLimited || k == ReadsLimited }
 
 // Describe says in a line why the range is stalled, at a time of the service's clock.
 func (s Stall) Describe(now time.Time) string {
@@ -109,6 +118,8 @@ func (s Stall) Advice() string {
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case Suspended:
 		return "resume the range when the reason is gone: halley leases resume"
+	case RateLimited, ReadsLimited:
+		return "nothing is lost; raise the limit if there is room for more"
 	case NoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}

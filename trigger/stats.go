@@ -44,6 +44,7 @@ type rangeStats struct {
 	deadLetters   int               // of earlier owners
 	laneStalls    map[int]laneStall // by lane, delivery.AllLanes or leaseLane
 	runningCalls  map[int]time.Time // start of the running call, by lane; local clock
+	limitWaits    []limitWait       // of the reader, and of the lanes in their order; nil if the function has no limit
 	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
 	watchIsArmed  bool
 	reportedStall *Stall // not over yet
@@ -61,6 +62,32 @@ type laneStall struct {
 	logged   time.Time // when the log last told of it
 }
 
+// limitWait is the waits of a lane for a limit of the function, one soon after the other.
+type limitWait struct {
+	Stall
+	began, ended time.Time // local clock; ended is zero while it waits
+}
+
+// limitPause is the longest time between two waits of one limitWait, and the shortest
+// one that is shown: a wait of milliseconds explains nothing, many in a row do.
+const limitPause = time.Second
+
+// isCurrent reports whether the lane waits, or has waited a moment ago.
+func (w *limitWait) isCurrent() bool {
+	return w.isWaiting() || time.Since(w.ended) < limitPause
+}
+
+func (w *limitWait) isWaiting() bool { return !w.began.IsZero() && w.ended.IsZero() }
+
+// limitWaitOf returns the waits of a lane, or of the reader (delivery.AllLanes). mu is held.
+func (s *rangeStats) limitWaitOf(lane int) *limitWait { return &s.limitWaits[lane-delivery.AllLanes] }
+
+// isHeldBack reports whether a lane, the reader or the lease's writer waits for a limit. mu
+// is held.
+func (s *rangeStats) isHeldBack(lane int) bool {
+	return len(s.limitWaits) > 0 && lane != leaseLane && s.limitWaitOf(lane).isWaiting()
+}
+
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
 	s := &rangeStats{
 		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, runningCalls: map[int]time.Time{},
@@ -69,6 +96,9 @@ func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *ra
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
 	left := parseLeaseStatus(l)
+	if f.Rate+f.ReadRequestUnits > 0 {
+		s.limitWaits = make([]limitWait, 1+f.Lanes)
+	}
 	s.inherited, _ = left.stall()
 	s.deadLetters = left.DeadLetters
 	s.movedAt.Store(left.Checkpoint)
@@ -79,7 +109,7 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	now := s.serviceNow()
 	s.mu.Lock()
 	status := s.rangeStatus
-	status.Stalls = s.currentStalls(now)
+	status.Stalls = s.allStalls(now)
 	newest, caughtUp := s.newestLSN, s.isCaughtUp
 	s.mu.Unlock()
 	if lsn, timestamp, ok := s.unfinished(); ok {
@@ -94,11 +124,13 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	if err := s.retentionError(); err != nil {
 		problems = append(problems, err.Error())
 	}
+	status.Limited = len(status.Stalls) > 0 && status.Stalls[0].Kind.IsLimit() && len(problems) == len(status.Stalls) // limits come last
 	status.Problem = strings.Join(slices.Compact(problems), "; ")
 	return status
 }
 
-// currentStalls returns the stalls and the long calls, by lane. mu is held.
+// currentStalls returns the stalls and the long calls, by lane, which the watch reports
+// if they last. mu is held.
 func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
 	for _, lane := range slices.Sorted(maps.Keys(s.laneStalls)) {
 		stalls = append(stalls, s.laneStalls[lane].Stall)
@@ -111,13 +143,24 @@ func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
 	return stalls
 }
 
+// allStalls returns the current stalls, and the waits for limits of the function. mu is held.
+func (s *rangeStats) allStalls(now time.Time) []Stall {
+	stalls := s.currentStalls(now)
+	for _, w := range s.limitWaits {
+		if w.isCurrent() && time.Since(w.began) >= limitPause {
+			stalls = append(stalls, w.Stall)
+		}
+	}
+	return stalls
+}
+
 // property returns the status for the lease. The lease's writer calls it at each write.
 func (s *rangeStats) property() string {
 	now := s.serviceNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := leaseStatus{Checkpoint: s.movedAt.Load(), DeadLetters: s.deadLetters + s.rangeStatus.DeadLetters}
-	stall, ok := longestStall(s.currentStalls(now))
+	stall, ok := longestStall(s.allStalls(now))
 	if ok {
 		p.Kind, p.Since, p.Text = stall.Kind, unixSeconds(stall.Since), stall.Text
 		p.Attempt, p.Attempts, p.Next = stall.Attempt, stall.Attempts, unixSeconds(stall.Next)
@@ -156,6 +199,27 @@ func (s *rangeStats) callEnds(lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runningCalls, lane)
+}
+
+// beginLimitWait notes that a lane, or the reader, waits for a limit of the function.
+func (s *rangeStats) beginLimitWait(lane int, stall Stall, wait time.Duration) {
+	stall.Since = s.serviceNow()
+	stall.Next = stall.Since.Add(wait)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := limitWait{Stall: stall, began: time.Now()}
+	if before := s.limitWaitOf(lane); before.isCurrent() {
+		next.Since, next.began = before.Since, before.began
+	}
+	*s.limitWaitOf(lane) = next
+}
+
+// endLimitWait notes that the wait is over. It is not called if the work ended during the
+// wait: then the status names the limit until the next owner.
+func (s *rangeStats) endLimitWait(lane int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limitWaitOf(lane).ended = time.Now()
 }
 
 // countDelivered counts a batch that the handler accepted.
@@ -274,7 +338,10 @@ func (s *rangeStats) checkWatch() {
 	s.mu.Lock()
 	s.watchIsArmed = false
 	var oldest time.Time
-	for _, l := range s.laneStalls {
+	for lane, l := range s.laneStalls {
+		if s.isHeldBack(lane) {
+			continue // the limit is the reason at the moment
+		}
 		if oldest.IsZero() || l.began.Before(oldest) {
 			oldest = l.began
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ import (
 // shortestLeaseInterval bounds the lease intervals from below: with less, one
 // pause of the garbage collector or one slow request costs the lease.
 const shortestLeaseInterval = 100 * time.Millisecond
+
+// shortestPoll is the default of Function.FeedPollMin: a busy range is served promptly.
+const shortestPoll = 5 * time.Millisecond
 
 // Problem is a field of a [Function] or of [Options] that cannot work.
 type Problem struct {
@@ -91,6 +95,12 @@ func (f Function) WithDefaults() Function {
 	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
 	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
 	f.StallAfter = cmp.Or(f.StallAfter, time.Minute)
+	if f.FeedPollMin == 0 {
+		f.FeedPollMin = shortestPoll
+		if f.FeedPollDelay > 0 {
+			f.FeedPollMin = min(shortestPoll, f.FeedPollDelay)
+		}
+	}
 	f.Checkpoint = f.Checkpoint.withDefaults()
 	return f
 }
@@ -122,7 +132,11 @@ func (f Function) validateSource(p *problems) {
 		p.add("Handler", nil, "set the handler")
 	}
 	refuseNegative(p, positive, field[int]{"MaxItemsPerInvocation", f.MaxItemsPerInvocation})
-	refuseNegative(p, positive, field[time.Duration]{"FeedPollDelay", f.FeedPollDelay})
+	refuseNegative(p, positive, field[time.Duration]{"FeedPollDelay", f.FeedPollDelay}, field[time.Duration]{"FeedPollMin", f.FeedPollMin})
+	if f.FeedPollDelay > 0 && f.FeedPollMin > f.FeedPollDelay {
+		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
+	}
+	f.validateLimits(p)
 	if allVersions && f.StartFrom.feedStart.Kind != feed.StartNow && f.StartFrom.feedStart.Kind != feed.StartContinuation {
 		p.add("StartFrom", f.StartFrom, "all versions begin now or at a continuation: remove it, or read latest versions (ChangeFeedMode)")
 	}
@@ -134,6 +148,18 @@ func (f Function) validateSource(p *problems) {
 	}
 	if allVersions && f.SoftDeleteProperty != "" {
 		p.add("SoftDeleteProperty", f.SoftDeleteProperty, "all versions show deletes as they are: remove it, or read latest versions (ChangeFeedMode)")
+	}
+}
+
+// validateLimits checks what the function may spend in a second.
+func (f Function) validateLimits(p *problems) {
+	for _, limit := range []struct {
+		name  string
+		value float64
+	}{{"Rate", f.Rate}, {"ReadRequestUnits", f.ReadRequestUnits}} {
+		if !(limit.value >= 0) || math.IsInf(limit.value, 0) { // NaN is not
+			p.add(limit.name, limit.value, "must be a number of 0 or more; 0 is no limit")
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -37,17 +38,23 @@ func TestInvalidFunctionsAreRefused(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		good := Function{Name: "a", Container: w.items, Handler: w.recorder("a")}
 		for want, change := range map[string]func(*Function){
-			"cannot contain":                      func(f *Function) { f.Name = "games/scores" },
-			"Container: set":                      func(f *Function) { f.Container = nil },
-			"Handler: set":                        func(f *Function) { f.Handler = nil },
-			"Lanes=-1: must":                      func(f *Function) { f.Lanes = -1 },
-			"StallAfter=-1ns: must":               func(f *Function) { f.StallAfter = -1 },
-			"BreakerPause=-1ns: must":             func(f *Function) { f.BreakerPause = -1 },
-			"MaxAttempts=-2":                      func(f *Function) { f.MaxAttempts = -2 },
-			"MaxAttempts=3: without a store":      func(f *Function) { f.MaxAttempts = 3 },
-			"RetryMaxAge=1h0m0s: without a store": func(f *Function) { f.RetryMaxAge = time.Hour },
-			"LanesByID=true: spreads nothing":     func(f *Function) { f.LanesByID = true },
-			"Name=\"\": set it":                   func(f *Function) { f.Name = "" },
+			"cannot contain":                                              func(f *Function) { f.Name = "games/scores" },
+			"Container: set":                                              func(f *Function) { f.Container = nil },
+			"Handler: set":                                                func(f *Function) { f.Handler = nil },
+			"Lanes=-1: must":                                              func(f *Function) { f.Lanes = -1 },
+			"StallAfter=-1ns: must":                                       func(f *Function) { f.StallAfter = -1 },
+			"Rate=-0.5: must be a number":                                 func(f *Function) { f.Rate = -0.5 },
+			"Rate=NaN: must be a number":                                  func(f *Function) { f.Rate = math.NaN() },
+			"ReadRequestUnits=+Inf: must":                                 func(f *Function) { f.ReadRequestUnits = math.Inf(1) },
+			"FeedPollMin=-1ns: must be above 0":                           func(f *Function) { f.FeedPollMin = -1 },
+			"not be more than FeedPollDelay=1s":                           func(f *Function) { f.FeedPollMin, f.FeedPollDelay = 2*time.Second, time.Second },
+			"not be more than FeedPollDelay=5s":                           func(f *Function) { f.FeedPollMin = 6 * time.Second },
+			"BreakerPause=-1ns: must":                                     func(f *Function) { f.BreakerPause = -1 },
+			"MaxAttempts=-2":                                              func(f *Function) { f.MaxAttempts = -2 },
+			"MaxAttempts=3: without a store":                              func(f *Function) { f.MaxAttempts = 3 },
+			"RetryMaxAge=1h0m0s: without a store":                         func(f *Function) { f.RetryMaxAge = time.Hour },
+			"LanesByID=true: spreads nothing":                             func(f *Function) { f.LanesByID = true },
+			"Name=\"\": set it":                                           func(f *Function) { f.Name = "" },
 			"Checkpoint.Manual=true: leaves nothing for Checkpoint.Every": func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
 			"Checkpoint.Every=5: adds nothing":                            func(f *Function) { f.Checkpoint = Checkpoint{Every: 5, Interval: EachBatch} },
 			"Checkpoint.Interval=-2s: must not be negative":               func(f *Function) { f.Checkpoint = Checkpoint{Interval: -2 * time.Second} },

@@ -37,6 +37,8 @@ type rangeWorker struct {
 	log           *zap.Logger
 	emitEvent     func(Event)
 
+	rateLimit, readLimit *limiter // of the function
+
 	deadLetterLists *deadLetterLists // of the function
 	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
 
@@ -61,7 +63,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w := &rangeWorker{
 		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
-		callTimeout: r.function.HandlerTimeout, stop: stop,
+		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 	}
 	region := w.host.leases.WriteRegion()
@@ -69,7 +71,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
-		CallHandler: w.callHandler, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
+		CallHandler: w.callHandler, WaitRate: w.waitRate, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
 		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
@@ -121,7 +123,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	w.endWork, w.caller = end, ctx
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join()
-		defer w.host.pageBudget.Leave()
+		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
 	w.callOpened()
 

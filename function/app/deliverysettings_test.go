@@ -63,6 +63,10 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		"HALLEY_RESET_LEASES", "true",
 		"HALLEY_HANDLER_TIMEOUT", "90s",
 		"HALLEY_STUCK_GRACE", "3s",
+		"HALLEY_RATE", "0.5",
+		"HALLEY_LEADERBOARD_RATE", "1e3",
+		"HALLEY_READ_REQUEST_UNITS", "12.5",
+		"HALLEY_FEED_POLL_MIN", "1s",
 	))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +77,8 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
 		BreakerLimit: -1, BreakerPause: 5 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
-		ResetLeases: true, FeedPollDelay: 5 * time.Second, DeadLetters: unopened{},
+		ResetLeases: true, FeedPollDelay: 5 * time.Second, FeedPollMin: time.Second, DeadLetters: unopened{},
+		Rate: 1000, ReadRequestUnits: 12.5,
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -147,6 +152,12 @@ func TestCheckpointIntervalReachesTheRuntime(t *testing.T) {
 
 func TestPoliciesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ env, says []string }{
+		"rate in words":       {[]string{"HALLEY_RATE", "ten"}, []string{"HALLEY_RATE", "0.5"}},
+		"negative rate":       {[]string{"HALLEY_PUSH_RATE", "-1"}, []string{"HALLEY_PUSH_RATE=-1", "0 is no limit"}},
+		"rate not a number":   {[]string{"HALLEY_RATE", "NaN"}, []string{"HALLEY_RATE=NaN", "0 is no limit"}},
+		"infinite units":      {[]string{"HALLEY_READ_REQUEST_UNITS", "+Inf"}, []string{"HALLEY_READ_REQUEST_UNITS=+Inf", "0 is no limit"}},
+		"zero poll":           {[]string{"HALLEY_FEED_POLL_MIN", "0"}, []string{"HALLEY_FEED_POLL_MIN", "above 0"}},
+		"poll bounds":         {[]string{"HALLEY_FEED_POLL_MIN", "6s", "HALLEY_PUSH_FEED_POLL_DELAY", "5s"}, []string{"HALLEY_FEED_POLL_MIN=6s", "HALLEY_PUSH_FEED_POLL_DELAY=5s"}},
 		"zero retry":          {[]string{"HALLEY_RETRY_MIN", "0"}, []string{"HALLEY_RETRY_MIN", "above 0"}},
 		"negative window":     {[]string{"HALLEY_BATCH_WINDOW", "-1s"}, []string{"HALLEY_BATCH_WINDOW", "negative"}},
 		"negative age":        {[]string{"HALLEY_RETRY_MAX_AGE", "-1s"}, []string{"HALLEY_RETRY_MAX_AGE", "negative"}},

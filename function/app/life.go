@@ -122,7 +122,7 @@ func (l *lifeLog) tell(f trigger.FunctionStatus, every time.Duration) {
 		behind += r.Behind
 		seconds = max(seconds, r.BehindSeconds)
 		known = known && r.BehindKnown && !r.Cooldown
-		if r.Problem != "" {
+		if r.Problem != "" && !r.Limited {
 			stalled++
 		}
 	}

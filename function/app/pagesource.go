@@ -203,7 +203,7 @@ func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
 		Function: function, Range: r.Range, Owner: owner, Epoch: r.Epoch, LastLSN: r.LastLSN, Paused: r.Paused,
 		Changes: r.Behind, Exact: r.Behind == 0, Known: r.BehindKnown, Seconds: r.BehindSeconds,
 		Batches: r.Batches, Handled: r.Changes, Retries: r.Retries, DeadLetters: r.DeadLetters,
-		Waiting: r.WaitingKeys, Blocked: r.BlockedKeys, Checkpointed: r.Checkpointed, Problem: r.Problem,
+		Waiting: r.WaitingKeys, Blocked: r.BlockedKeys, Checkpointed: r.Checkpointed, Problem: r.Problem, Limited: r.Limited,
 	}
 	if len(r.Stalls) > 0 {
 		row.Advice = r.Stalls[0].Advice()
@@ -217,7 +217,8 @@ func leasedRange(l trigger.Lag) page.Range {
 		Function: l.Function, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation, Checkpointed: l.Checkpointed,
 		Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds, DeadLetters: l.DeadLettered, Problem: l.Problem,
 	}
-	for _, s := range l.Stalls {
+	for i, s := range l.Stalls {
+		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
 		row.Advice = cmp.Or(row.Advice, s.Advice())
 		row.Paused = row.Paused || s.Kind == trigger.Suspended
 	}

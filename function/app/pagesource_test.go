@@ -13,8 +13,10 @@ import (
 // that this process has lost without a release.
 func TestPageJoinsHostsAndLeases(t *testing.T) {
 	silent := []trigger.Stall{{Kind: trigger.OwnerSilent, Since: time.Now()}}
+	limited := []trigger.Stall{{Kind: trigger.RateLimited, Since: time.Now()}}
 	status := trigger.Status{Owner: "host-a", Functions: []trigger.FunctionStatus{{Name: "orders", Ranges: []trigger.RangeStatus{
 		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []trigger.Stall{{Kind: trigger.HandlerFails}}},
+		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []trigger.Stall{{Kind: trigger.RateLimited}}},
 		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []trigger.Stall{{Kind: trigger.Suspended}}},
 	}}}}
 	lags := []functionLag{{Name: "orders", Leases: []trigger.Lag{
@@ -24,6 +26,8 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		{Function: "orders", Range: "3"},
 		{Function: "orders", Range: "4", Owner: "host-b"},
 		{Function: "orders", Range: "5", Owner: "host-c", Stalls: silent, Problem: "owner silent"},
+		{Function: "orders", Range: "7", Owner: "host-c", Known: true, Stalls: limited, Problem: "held back by RATE"},
+		{Function: "orders", Range: "8", Owner: "host-c", Known: true, Stalls: append(limited[:1:1], silent...), Problem: "held back by RATE; owner silent"},
 	}}, {Name: "other", Problem: "the leases cannot be read"}}
 	d := &pageSource{
 		settings: &settings{Functions: []functionSettings{newFunctionSettings(pageApp().Handlers[0])}},
@@ -49,14 +53,19 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 	if r := rows["3"]; !r.Paused || r.Owner != "" || r.Problem != "paused by an operator" || r.Advice == "" {
 		t.Errorf("a paused range: %+v", r)
 	}
+	for row, want := range map[string]bool{"0": false, "2": false, "6": true, "7": true, "8": false} {
+		if r := rows[row]; r.Limited != want || r.Problem == "" {
+			t.Errorf("range %s is limited: %v", row, r.Limited)
+		}
+	}
 	hosts := map[string]page.Host{}
 	for _, h := range state.Hosts {
 		hosts[h.Name] = h
 	}
 	for name, want := range map[string]page.Host{
-		"host-a": {Name: "host-a", State: "running", Leases: 1},
+		"host-a": {Name: "host-a", State: "running", Leases: 2},
 		"host-b": {Name: "host-b", State: "running", Leases: 1, Elsewhere: true},
-		"host-c": {Name: "host-c", State: "silent", Leases: 1, Elsewhere: true},
+		"host-c": {Name: "host-c", State: "silent", Leases: 3, Elsewhere: true},
 		"host-x": {Name: "host-x", State: "killed"},
 	} {
 		if hosts[name] != want {

@@ -63,6 +63,8 @@ type feedSettings struct {
 	LeaseContainerName      string         `split_words:"true" desc:"container of the leases, with partition key /id"`
 	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set, and / for none, as in a Cosmos DB trigger without a prefix"`
 	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of an idle range"`
+	FeedPollMin             interval       `split_words:"true" desc:"wait before the first read after changes; doubles up to FEED_POLL_DELAY"`
+	ReadRequestUnits        perSecond      `split_words:"true" desc:"request units a second that reads of the feed cost on this host at most; 0 is no limit"`
 	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
 	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease belongs to a host that does not write it"`
 	LeaseRenewInterval      interval       `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`

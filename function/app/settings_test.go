@@ -90,6 +90,7 @@ func TestDefaults(t *testing.T) {
 		Connection: "CosmosDB", DatabaseName: "games", ContainerName: "results",
 		LeaseConnection: "CosmosDB", LeaseDatabaseName: "games", LeaseContainerName: "leases", LeaseContainerPrefix: "push",
 		FeedPollDelay:           interval(5 * time.Second),
+		FeedPollMin:             interval(5 * time.Millisecond),
 		LeaseAcquireInterval:    interval(13 * time.Second),
 		LeaseExpirationInterval: interval(time.Minute),
 		LeaseRenewInterval:      interval(17 * time.Second),
@@ -236,7 +237,7 @@ func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
 		{"HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "push", "default"},
 		{"HALLEY_PUSH_START_FROM", "now", "default"},
 		{"HALLEY_PUSH_VAPID_PRIVATE_KEY", "[redacted]", "environment HALLEY_PUSH_VAPID_PRIVATE_KEY"},
-		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://[redacted]@127.0.0.1:6379/0", "environment HALLEY_LEADERBOARD_REDIS_URL"},
+		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://[redacted]@127.0.0.1:6379/[redacted]", "environment HALLEY_LEADERBOARD_REDIS_URL"},
 	} {
 		if got[want.Name] != want {
 			t.Errorf("got %+v, want %+v", got[want.Name], want)
@@ -304,7 +305,7 @@ func settable(t reflect.Type) string {
 		return "drop"
 	case *bool, *toggle:
 		return "true"
-	case *count, *bound, *limit, *int:
+	case *count, *bound, *limit, *perSecond, *int:
 		return "7"
 	}
 	return "x"

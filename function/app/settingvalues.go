@@ -39,6 +39,22 @@ func (b *bound) Decode(s string) error {
 	return nil
 }
 
+// perSecond is a number, also with decimals; 0 is no limit.
+type perSecond float64
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (r *perSecond) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return errors.New("not a number, such as 50 or 0.5")
+	}
+	*r = perSecond(n)
+	return nil
+}
+
 // limit is a positive whole number or "unlimited", which is -1 to the runtime.
 type limit int
 

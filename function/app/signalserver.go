@@ -95,7 +95,8 @@ type probeAnswer struct {
 
 // unready returns why the process is not ready: a function makes no progress or has not
 // seen its leases yet, or a range has been stalled for longer than HALLEY_STALL_AFTER.
-// A range that an operator has paused is as it should be.
+// A range that an operator has paused, or that a limit of its function holds back, is as
+// it should be.
 func (a *App) unready(now time.Time) (problems []string) {
 	for _, status := range a.Status() {
 		for _, f := range status.Functions {
@@ -118,7 +119,7 @@ func (a *App) unready(now time.Time) (problems []string) {
 // stalledFor returns the stall that has lasted longer than its function allows.
 func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (trigger.Stall, bool) {
 	for _, s := range r.Stalls {
-		if s.Kind != trigger.Suspended && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
+		if s.Kind != trigger.Suspended && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
 			return s, true
 		}
 	}

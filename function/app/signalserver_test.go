@@ -183,3 +183,21 @@ func TestLagText(t *testing.T) {
 		}
 	}
 }
+
+// A range that waits for a limit of its function is as it should be, however long it waits.
+func TestLimitIsNoStall(t *testing.T) {
+	now := time.Now()
+	a := &App{opened: map[string]trigger.Function{"orders": {}}}
+	for kind, stalled := range map[trigger.StallKind]bool{
+		trigger.HandlerFails: true, trigger.Suspended: false, trigger.RateLimited: false, trigger.ReadsLimited: false,
+	} {
+		stalls := []trigger.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
+		if _, got := a.stalledFor("orders", trigger.RangeStatus{Stalls: stalls}, now); got != stalled {
+			t.Errorf("not ready because of %s: %v, want %v", kind, got, stalled)
+		}
+		l := functionLag{stallAfter: time.Minute}
+		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != trigger.Suspended { // which status tells
+			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
+		}
+	}
+}

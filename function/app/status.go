@@ -176,9 +176,9 @@ func look(ctx context.Context, s *settings, clients accounts) (lagReport, error)
 }
 
 // isStalled reports whether a range makes no progress for longer than its function
-// allows.
+// allows, and not because of a limit.
 func (l *functionLag) isStalled(lease trigger.Lag, now time.Time) bool {
-	return slices.ContainsFunc(lease.Stalls, func(s trigger.Stall) bool { return now.Sub(s.Since) >= l.stallAfter })
+	return slices.ContainsFunc(lease.Stalls, func(s trigger.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
 }
 
 func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLag {

@@ -29,6 +29,7 @@ func TestCostRowsCompareWithinRounds(t *testing.T) {
 		colHalley:   {{"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 20, "allocations": 1, "bytes": 1500}, {"cpuPerMillion": 2, "allocations": 1, "bytes": 1500}},
 		readOnly:    {{"cpuPerMillion": 1}, {"cpuPerMillion": 10}, {"cpuPerMillion": 1}},
 		colAzcosmos: {{"cpuPerMillion": 10}, {"cpuPerMillion": 100}, {"cpuPerMillion": 10}},
+		colFloor:    {{"cpuPerMillion": 0.25}, {"cpuPerMillion": 2.5}, {"cpuPerMillion": 0.25}},
 	}
 	rows := costRows(found, costTargets{page: 100, azcosmos: 1. / 4, read: 1. / 20, overhead: 1.5})
 	var got []string
@@ -37,7 +38,7 @@ func TestCostRowsCompareWithinRounds(t *testing.T) {
 			got = append(got, goal.String())
 		}
 	}
-	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit", "missed: +100 %, 1.33 × the limit"}
+	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit; of the 0.50 that the target allows, net/http and TLS alone take 0.25, and checking and splitting the pages 0.75", "missed: +100 %, 1.33 × the limit"}
 	if !slices.Equal(got, want) {
 		t.Errorf("results %q, want %q", got, want)
 	}

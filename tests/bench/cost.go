@@ -11,6 +11,8 @@ import (
 const (
 	readOnly = "read and split only"
 	reusing  = "with ReuseBuffers"
+	withTwo  = "2 functions"
+	withFour = "4 functions"
 )
 
 // The lengths of feeds: slow contenders read a shorter one, and the Java processor a
@@ -79,12 +81,16 @@ func (s *suite) costEntrants(long, short *service, page, changes int) []entrant 
 	}
 	reuse := set("runtime", changes)
 	reuse["REUSE"] = "true"
+	two, four := set("runtime", changes), set("runtime", changes)
+	two["FUNCTIONS"], four["FUNCTIONS"] = "2", "4"
 	return present(
 		entrant{colFloor, s.halley, long, set("floor", 0)},
 		entrant{readOnly, s.halley, long, set("read", 0)},
 		entrant{colHalley, s.halley, long, set("runtime", changes)},
 		entrant{colPlain, s.plain, long, set("runtime", changes)},
 		entrant{reusing, s.halley, long, reuse},
+		entrant{withTwo, s.halley, long, two},
+		entrant{withFour, s.halley, long, four},
 		entrant{colAzcosmos, s.azcosmos, short, set("read", 0)},
 		entrant{colJavaScript, s.javaScript, short, set("", 0)},
 	)
@@ -130,7 +136,15 @@ func costRows(found results, targets costTargets) []report.Row {
 		{Text: "≤ those of the page + " + report.Limit(targets.extraBytes), Got: found.of(colHalley, "bytes").Median(), Limit: inPage + targets.extraBytes, Guard: inPage + targets.extraBytesGuard, Obstacle: obstacle},
 		{Text: "≤ " + report.Limit(targets.extraBytes) + " with ReuseBuffers", Got: found.of(reusing, "bytes").Median(), Limit: targets.extraBytes, Guard: targets.extraBytesGuard, Obstacle: obstacle},
 	}
-	return []report.Row{runtime, read, overhead, allocations, bytes}
+	rows := []report.Row{runtime, read, overhead, allocations, bytes}
+	for _, several := range []string{withTwo, withFour} {
+		times := cpu(several).Over(cpu(colHalley)).Median()
+		rows = append(rows, report.Row{
+			Name: "a change for one of " + several + " on the container, × one function, " + page, Cells: map[string]string{colHalley: report.Number(times)},
+			Goals: []report.Goal{{Text: "≤ 1", Got: times, Limit: 1, Guard: 1.5}},
+		})
+	}
+	return rows
 }
 
 // percentMore writes a ratio as the share above 1.

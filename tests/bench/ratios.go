@@ -63,6 +63,7 @@ func (s *suite) decoding() (report.Section, error) {
 	section.Rows = []report.Row{
 		{Name: "damaged pages taken", Goals: []report.Goal{{Text: "0 %", Got: damaged["takenPercent"], Show: percent}}},
 		{Name: "typed handlers, × encoding/json", Goals: []report.Goal{{Text: "≥ 1", Got: typed["typedRatio"], Limit: 1, AtLeast: true, Guard: 0.7}}},
+		{Name: "typed handlers with a strict decoder, × encoding/json", Goals: []report.Goal{{Text: "≥ 2", Got: typed["strictRatio"], Limit: 2, AtLeast: true, Guard: 1.4}}},
 		{Name: "functions for AWS Lambda, × encoding/json", Goals: []report.Goal{{Text: "≥ 1", Got: typed["lambdaRatio"], Limit: 1, AtLeast: true, Guard: 0.5}}},
 	}
 	split, err := s.goBenchmarks("./trigger/cosmos", "^BenchmarkPage$", "50ms", s.rounds)
@@ -162,8 +163,30 @@ func (s *suite) requestUnits() (report.Section, error) {
 		{Name: "requests for leases, per million changes", Cells: map[string]string{colOfficial: report.Number(official * leases(pattern) / pattern.units()), colHalley: report.Number(halley * leases(spent) / spent.units())},
 			Goals: []report.Goal{{Text: "≤ 0.6 of the official pattern", Got: leases(spent) / leases(pattern), Limit: 0.6, Guard: 1.2}}},
 	}
+	for _, functions := range []int{2, 4} {
+		row, err := v.sharedReads(functions, changes, spent)
+		if err != nil {
+			return section, err
+		}
+		section.Rows = append(section.Rows, row)
+	}
 	section.Text += fmt.Sprintf(" A drain of %s changes wrote leases %.0f times.", changes, spent.Requests["leaseWrite"])
 	return section, nil
+}
+
+// sharedReads drains the container with several functions, which share their reads, and
+// compares the request units with those of a drain with one function.
+func (v *service) sharedReads(functions int, changes string, one counts) (report.Row, error) {
+	_, spent, err := v.unitsOf(variables{"MODE": "runtime", "CHANGES": changes, "FUNCTIONS": strconv.Itoa(functions)})
+	if err != nil {
+		return report.Row{}, err
+	}
+	times := spent.units() / one.units()
+	return report.Row{
+		Name:  fmt.Sprintf("all requests of %d functions on the container, × one function", functions),
+		Cells: map[string]string{colHalley: report.Number(times)},
+		Goals: []report.Goal{{Text: "≤ 1.1", Got: times, Limit: 1.1, Guard: 1.3}},
+	}, nil
 }
 
 // unitsOf runs Halley's client and returns its request units for a million changes,

@@ -61,6 +61,11 @@ type Limits struct {
 	Window          int           // handled changes that may be redelivered after an orderly release
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts
+	Rate            float64       // changes a second that a host may deliver
+	RateAhead       int           // changes that it may deliver beyond that, because calls may begin later than they were paid
+	ReadUnits       float64       // request units a second that a host may spend on feed reads
+	ReadAhead       float64       // request units beyond that: reads are paid afterwards
+	ReadWait        time.Duration // the longest wait of a feed read for ReadUnits
 	Poison          Poison        // zero unless nothing but poison changes fails in the run
 }
 
@@ -125,6 +130,7 @@ type checker struct {
 	deadlines
 	delays
 	operator
+	spent limits
 }
 
 func newChecker(l Limits, r *Report, events []Event) *checker {
@@ -142,6 +148,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
 		delays:    newDelays(),
+		spent:     newLimits(),
 	}
 }
 
@@ -171,6 +178,8 @@ func (c *checker) take(e Event) {
 		c.fault(e)
 	case Calm:
 		c.calmed()
+	case Charged:
+		c.spend(UnitsKept, c.spent.units, e.Host, c.limits.ReadUnits, c.limits.ReadAhead, e.Units)
 	case Held:
 		if c.limits.Memory > 0 && e.Bytes > c.limits.Memory {
 			c.violate(Memory, "%q holds %d bytes, its budget is %d", e.Host, e.Bytes, c.limits.Memory)
@@ -189,6 +198,7 @@ func (c *checker) deliver(e Event) {
 		c.deliveredBy(e)
 	}
 	c.redelivered(e)
+	c.spend(RateKept, c.spent.rate, e.Host, c.limits.Rate, float64(c.limits.RateAhead), 1)
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	if e.Call != 0 {
 		c.calls[e.Call] = append(c.calls[e.Call], e)

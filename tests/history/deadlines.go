@@ -101,7 +101,7 @@ func (c *checker) sameName(a, b string) bool { return c.names[a] != "" && c.name
 // judgeDeadlines judges the transitions that are late when an event happens.
 func (c *checker) judgeDeadlines() {
 	for lid, h := range c.handovers {
-		if c.now.Sub(h.since) > promptly+c.limits.Slack {
+		if c.now.Sub(h.since) > c.readLimit() {
 			c.handedOver(lid, h)
 		}
 	}
@@ -114,7 +114,7 @@ func (c *checker) judgeDeadlines() {
 		c.resumed = end
 		for lid, l := range c.byToken {
 			if c.works(l.host) {
-				c.resumes[lid] = resume{l.host, end.Add(2*c.throttle.Wait + c.limits.Poll + promptly + c.limits.Slack)}
+				c.resumes[lid] = resume{l.host, end.Add(2*c.throttle.Wait + c.limits.Poll + c.readLimit())}
 			}
 		}
 	}
@@ -175,10 +175,13 @@ func (c *checker) handedOver(lid string, h handover) {
 		return
 	}
 	c.report.count(PromptHandover, 1, 0)
-	if took := c.now.Sub(h.since); took > promptly+c.limits.Slack {
+	if took := c.now.Sub(h.since); took > c.readLimit() {
 		c.violate(PromptHandover, "%q does not read the range of lease %q, which was released to it %s ago", h.to, lid, took)
 	}
 }
+
+// readLimit is the time within which a host reads a range for the first time.
+func (c *checker) readLimit() time.Duration { return promptly + c.limits.Slack + c.limits.ReadWait }
 
 // returnLimit is the time within which a deleted lease must exist again.
 func (c *checker) returnLimit() time.Duration {
@@ -242,12 +245,12 @@ func (c *checker) createdAgain(e Event) {
 	}
 }
 
-// readAgain judges the first read of an owner after a throttle. While a call runs, the
-// owner may have read ahead as far as it is allowed to.
+// readAgain judges the first read of an owner after a throttle. While a call runs, or the
+// rate holds it back, the owner may have read ahead as far as it is allowed to.
 func (c *checker) readAgain(lid string, r resume) {
 	delete(c.resumes, lid)
 	l := c.byToken[lid]
-	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.inCall(r.owner, l.token) || c.excuses(l.span) {
+	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.inCall(r.owner, l.token) || c.excuses(l.span) || c.limits.Rate > 0 {
 		return
 	}
 	c.report.count(ThrottleWaited, 1, 0)

@@ -36,6 +36,7 @@ const (
 	Fault    Kind = "fault"    // a fault was injected
 	Held     Kind = "held"     // a host measured its memory
 	Reading  Kind = "read"     // a host sent a feed read with its new lease, or after a throttle, or got a page
+	Charged  Kind = "charged"  // a feed read was answered, with its request units
 	Calm     Kind = "calm"     // no fault is injected and no host starts or ends after this event
 )
 
@@ -71,7 +72,8 @@ type Event struct {
 	Position int64     `json:"position,omitempty"` // all changes up to this LSN are acknowledged; of a read, are in the page or before it
 	Sent     time.Time `json:"sent,omitzero"`      // when the request left the host
 
-	Bytes int64 `json:"bytes,omitempty"` // that a host holds
+	Bytes int64   `json:"bytes,omitempty"` // that a host holds
+	Units float64 `json:"units,omitempty"` // of a charge
 
 	// Of a fault.
 	Until time.Time     `json:"until,omitzero"` // when it ends; zero if that is unknown

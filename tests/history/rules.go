@@ -39,6 +39,8 @@ const (
 	BusyRangePrompt  Rule = "busy range prompt" // changes of a busy range are delivered at once
 	IdleRangePolls   Rule = "idle range polls"  // an idle range is polled no more often than its setting
 	PausedRange      Rule = "paused range"      // an owner stops soon after a pause, and no host acquires a paused lease
+	RateKept         Rule = "rate kept"         // n changes take a host at least (n - a second's worth) / rate
+	UnitsKept        Rule = "units kept"        // feed reads cost a host no more request units than its function may spend
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 )
 

@@ -324,7 +324,7 @@ var delivery = []mutant{
 		{"trigger/deadletterlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
 	}},
 	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
-		{"trigger/runner.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
+		{"trigger/acquiring.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h := fnvOffset\n", "h := hashText(fnvOffset, c.Document)\n"},
@@ -341,6 +341,30 @@ var delivery = []mutant{
 	}},
 	{"memory-of-others", "ranges that keep their pages do not stop the others", []edit{
 		{"trigger/internal/feed/budget.go", "case by.pages == 0:\n\t\treturn 1, each, true", "case by.pages == 0 && left >= each:\n\t\treturn 1, each, true"},
+	}},
+	{"shared-bytes-reused-early", "the bytes of a page that functions share are used again when all have released it", []edit{
+		{"trigger/cosmos/buffer.go", "b.shares.Add(-1) >= 0", "b.shares.Add(-1) > 0"},
+	}},
+	{"shared-bytes-not-kept", "a function that lends its changes does not reuse bytes that another one's handler may keep", []edit{
+		{"trigger/cosmos/buffer.go", "if b.handedOn.Swap(false) {", "if b.handedOn.Swap(false) && false {"},
+	}},
+	{"shared-pages-in-the-way", "pages that wait for another function take no memory that a range needs", []edit{
+		{"trigger/internal/feed/kept.go", "b.keptBytes > max(min(b.byteLimit/2, b.byteLimit-b.usedBytes), 0)", "b.keptBytes > b.byteLimit"},
+	}},
+	{"shared-answer-kept-too-long", "an answer without changes does not serve another function after its poll delay", []edit{
+		{"trigger/internal/feed/shared.go", "time.Since(a.kept.since) < request.maxAge &&", ""},
+	}},
+	{"shared-answer-behind-a-write", "an answer without changes does not serve another function after a newer session", []edit{
+		{"trigger/internal/feed/shared.go", "a.kept.page.SessionToken == request.container.SessionToken(request.Range)", "request.Range.ID != \"\""},
+	}},
+	{"shared-answer-twice", "an answer without changes serves another function once", []edit{
+		{"trigger/internal/feed/shared.go", "return a.request > reader.request &&", "return"},
+	}},
+	{"shared-answer-delays-changes", "a function that got another one's answer polls as early as if it had read on its own", []edit{
+		{"trigger/internal/feed/reader.go", "min(wait-age, r.UntilPoll())", "min(wait, r.UntilPoll())"},
+	}},
+	{"shared-cancellation", "a reader that is stopped does not stop those that wait for its request", []edit{
+		{"trigger/internal/feed/shared.go", "if !isOver && !errors.Is(", "if !errors.Is("},
 	}},
 	{"buffers-without-bound", "idle ranges keep no memory of large pages", []edit{
 		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
@@ -381,8 +405,17 @@ var protocol = []mutant{
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
 		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
 	}},
+	{"charge-of-reads-not-paid", "feed reads cost no more request units than their function may spend", []edit{
+		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},
+	}},
+	{"retries-not-paid", "retries count against the rate", []edit{
+		{"trigger/internal/delivery/lane.go", "\tg.paid = false\n", ""},
+	}},
+	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
+		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if s.isClosed {"},
+	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
-		{"trigger/internal/feed/reader.go", "after < before\n", "after < min(before, 0)\n"},
+		{"trigger/internal/feed/reader.go", "return isLess(page.Continuation, continuation)", "return isLess(page.Continuation, continuation) && len(continuation) == 0"},
 	}},
 	{"older-first-page-delivered", "an answer from an older position is not delivered", []edit{
 		{"trigger/drain.go", "case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):", "case first.NotModified:"},
@@ -401,7 +434,7 @@ var edges = []mutant{
 		{"function/app/invocation.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
 	}},
 	{"any-host", "only this machine can invoke", []edit{
-		{"function/app/invocation.go", "if !connection.IsLoopback(r.Host) {", "if !connection.IsLoopback(r.Host) && r.Host == \"\" {"},
+		{"function/app/invocation.go", "if !handlers.IsLoopback(r.Host) {", "if !handlers.IsLoopback(r.Host) && r.Host == \"\" {"},
 	}},
 	{"failed-drain-is-success", "a timer invocation without progress fails", []edit{
 		{"function/app/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
@@ -420,7 +453,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/store.go", "\tdelete(l.properties, dispatchedProperty)\n", ""},
 	}},
 	{"mark-of-useless-message", "a message with nothing to do does not keep the next one back", []edit{
-		{"trigger/dispatch.go", "if cools || d.summary.Idle > 0 {", "if cools {"},
+		{"trigger/dispatch.go", "if cools || d.summary.Idle > 0 || ", "if cools || "},
 	}},
 	{"mark-prolongs-lease", "a mark does not prolong the lease of a dead owner", []edit{
 		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && before.IsZero() {"},

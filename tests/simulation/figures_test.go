@@ -21,6 +21,7 @@ type Figures struct {
 	Delivered   int
 	Redelivered int
 	DeadLetters int
+	Accompanied int // changes that second functions have handled
 	Splits      int
 	Merges      int
 	Kills       int
@@ -43,6 +44,7 @@ func (f *Figures) add(run *Run) {
 	f.Delivered += run.Report.Delivered
 	f.Redelivered += run.Report.Redelivered
 	f.DeadLetters += o.DeadLetters
+	f.Accompanied += o.Accompanied
 	f.Splits += o.Splits
 	f.Merges += o.Merges
 	f.Kills += o.Kills
@@ -64,6 +66,9 @@ func (f Figures) String() string {
 	fmt.Fprintf(&b, "%d seeds, %.0f lease-hours in %s of virtual time\n", f.Seeds, f.LeaseHours, f.Virtual.Round(time.Minute))
 	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d dead letters, %d violations\n",
 		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.DeadLetters, f.Violations)
+	if f.Accompanied > 0 {
+		fmt.Fprintf(&b, "%d changes handled by second functions\n", f.Accompanied)
+	}
 	fmt.Fprintf(&b, "%d kills, %d hosts gave up, %d splits, %d merges\n", f.Kills, f.Exits, f.Splits, f.Merges)
 	for _, rule := range f.Tallies.Rules() {
 		n := f.Tallies[rule]

@@ -25,6 +25,7 @@ type process struct {
 	name  string // owner and number of the process: unique in a run
 	tool  bool   // an operator's command, and no host
 	end   context.CancelFunc
+	host  *trigger.Host
 	cut   chan struct{} // closed when it is killed
 
 	messages chan *message // of the queue, in the mode fanout
@@ -52,10 +53,15 @@ func (w *world) start(owner string) *process {
 	if w.swarm.deadLetters {
 		f.DeadLetters = &store{p}
 	}
-	host, err := trigger.New(client.Container(database, "leases"), []trigger.Function{f}, w.swarm.hostOptions(owner, w.logger))
+	functions := []trigger.Function{f}
+	if w.swarm.companion {
+		functions = append(functions, p.companionFunction(f))
+	}
+	host, err := trigger.New(client.Container(database, "leases"), functions, w.swarm.hostOptions(owner, w.logger))
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	p.host = host
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())
 	w.alive[p.name] = p

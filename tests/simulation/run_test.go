@@ -19,6 +19,7 @@ import (
 // Run is the outcome of one seed.
 type Run struct {
 	Seed       uint64
+	Companion  bool
 	Swarm      string
 	Figures    Figures
 	Report     history.Report
@@ -36,8 +37,10 @@ type options struct {
 	script func(*world)    // called with the world before it begins
 	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
-	log    io.Writer       // of decisions
-	logger *zap.Logger     // of the hosts
+
+	companion bool        // hosts have a second function, see companion_test.go
+	log       io.Writer   // of decisions
+	logger    *zap.Logger // of the hosts
 }
 
 // simulate runs one seed in a bubble of its own.
@@ -51,6 +54,9 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	s := o.swarm
 	if s == nil {
 		s = newSwarm(seed)
+		if s.companion = o.companion && !s.quick; s.companion {
+			s.hosts = 2 // a host shares the reads of ranges of which it has both leases
+		}
 	}
 	s.only = o.only
 	if o.logger == nil {
@@ -66,8 +72,9 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	w.finishWork()
 	w.replay()
 	w.close()
+	w.judgeCompanion()
 
-	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
+	run := &Run{Seed: seed, Companion: s.companion, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
 	var waiting []history.Violation
 	run.Violations, waiting = history.Split(append(w.violations, run.Report.Violations...))
@@ -148,7 +155,7 @@ const unchanged history.Rule = "bytes of changes"
 // changes its owner afterwards, and stops the hosts gracefully.
 func (w *world) finishWork() {
 	deadline := time.Now().Add(deliveryLimit)
-	for (w.undelivered() > 0 || len(w.living()) < 2 || w.anyPaused()) && time.Now().Before(deadline) {
+	for (w.undelivered() > 0 || len(w.unaccompanied()) > 0 || len(w.living()) < 2 || w.anyPaused()) && time.Now().Before(deadline) {
 		if w.anyPaused() {
 			w.operate(resuming, w.swarm.dice("resume all"))
 		}

@@ -28,6 +28,7 @@ type swarm struct {
 	writes                 int // per hour, on the average
 	function               trigger.Function
 	deadLetters            bool
+	companion              bool          // hosts have a second function on the container
 	incurable              bool          // poison still fails when all other faults have ended
 	lasting                bool          // killed hosts are not replaced
 	callTime               time.Duration // of each handler call; 0: drawn
@@ -177,10 +178,22 @@ func newSwarm(seed uint64) *swarm {
 			s.rates[m.class] = one(d, string(m.class)+" rate", m.rates...)
 		}
 	}
+	s.drawLimits(d)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
 	}
 	return s
+}
+
+// drawLimits limits what the function may spend, in some runs.
+func (s *swarm) drawLimits(d dice) {
+	if d.chance("rate limit", 0.15) {
+		s.function.Rate = one(d, "rate", 2.0, 5, 20)
+	}
+	if d.chance("read limit", 0.15) {
+		s.function.ReadRequestUnits = one(d, "read units", 5.0, 20)
+	}
+	s.function.FeedPollMin = one(d, "poll min", 0, 0, 0, time.Second+17, 4*time.Second+19)
 }
 
 // drawPoison makes a run of busy ranges in which nothing fails but single changes,
@@ -193,6 +206,7 @@ func (s *swarm) drawPoison(d dice) {
 	f := &s.function
 	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
 	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), 0
+	f.Rate, f.ReadRequestUnits, f.FeedPollMin = 0, 0, 0
 }
 
 // dice returns the dice of one event, named by id, in this run.
@@ -253,6 +267,12 @@ func (s *swarm) limits() history.Limits {
 		StopGrace:       cmp.Or(s.grace, 10*time.Second),
 		Poll:            cmp.Or(s.poll, 5*time.Second),
 		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
+	}
+	l.Rate, l.ReadUnits = s.function.Rate, s.function.ReadRequestUnits
+	page := cmp.Or(s.function.MaxItemsPerInvocation, 100) // documents of less than 1 KB cost a unit each, and a transaction has one
+	l.RateAhead, l.ReadAhead = s.most*cmp.Or(s.function.BatchItems, page), float64(s.most*page)
+	if l.ReadUnits > 0 {
+		l.ReadWait = time.Duration(2*l.ReadAhead/l.ReadUnits) * time.Second
 	}
 	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
 		l.Window = 0
@@ -352,6 +372,9 @@ func (s *swarm) String() string {
 	if s.expiration > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
 	}
+	if s.function.Rate+s.function.ReadRequestUnits > 0 {
+		fmt.Fprintf(&b, ", at most %g changes and %g units a second", s.function.Rate, s.function.ReadRequestUnits)
+	}
 	if s.tick > 0 {
 		fmt.Fprintf(&b, ", drains of %s", s.drain.Round(time.Second))
 		if s.fanout {
@@ -359,7 +382,7 @@ func (s *swarm) String() string {
 		}
 	}
 	for word, on := range map[string]bool{
-		", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", companion": s.companion, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

@@ -79,6 +79,7 @@ func (w *world) readsRange(r *request, token string, keys leaseSpan) bool {
 // pageRead records the page that a feed read returned, if the delays of its changes
 // are judged.
 func (p *process) pageRead(r *request, resp *http.Response, err error) {
+	p.charged(r, resp, err)
 	if !p.w.swarm.quick || r.kind != readFeed || err != nil || resp.StatusCode != http.StatusOK {
 		return
 	}
@@ -89,4 +90,18 @@ func (p *process) pageRead(r *request, resp *http.Response, err error) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.w.noted(r.id+" has changes", history.Event{Kind: history.Reading, Host: p.name, Range: r.physical, Position: upTo})
+}
+
+// charged records the request units of a read of a host that may spend only so many.
+func (p *process) charged(r *request, resp *http.Response, err error) {
+	if p.tool || p.w.swarm.function.ReadRequestUnits == 0 || r.kind != readFeed || err != nil || resp.StatusCode >= 400 {
+		return
+	}
+	units, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64)
+	if err != nil {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.noted(r.id+" is charged", history.Event{Kind: history.Charged, Host: p.name, Units: units})
 }

@@ -39,15 +39,16 @@ const (
 	resumeWrite     kind = "resume"
 	seekWrite       kind = "seek"
 	takeWrite       kind = "take"
-	markWrite       kind = "mark" // a message for the range is on its way, or has ended
-	deadLetterPut   kind = "bury" // a dead letter
+	markWrite       kind = "mark"      // a message for the range is on its way, or has ended
+	deadLetterPut   kind = "bury"      // a dead letter
+	companionWrite  kind = "companion" // of a lease of the second function
 	other           kind = "other"
 )
 
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, companionWrite, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite:
 		return true
 	}
 	return false
@@ -99,6 +100,9 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 			"[" + h.Get("X-Ms-Start-Epk") + "-" + h.Get("X-Ms-End-Epk") + ")" + h.Get("If-None-Match")
 	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):
 		r.kind, r.resource = listLeases, segments[3]
+		if bytes.Contains(body, []byte(companion)) {
+			r.resource += "/" + companion
+		}
 	case segments[3] != "leases":
 		r.kind, r.resource = other, req.Method+last
 	default:
@@ -116,6 +120,13 @@ func (w *world) classifyLease(r *request, req *http.Request, last string) {
 	if method == http.MethodPost || method == http.MethodPut {
 		r.doc = parseLeaseDocument(r.body)
 		last, key = r.doc.id, r.doc.key()
+	}
+	if strings.HasPrefix(last, companion) {
+		r.kind, r.resource = readLease, last
+		if method != http.MethodGet {
+			r.kind, r.resource = companionWrite, method+" "+last
+		}
+		return
 	}
 	token, isLease := leaseToken(last)
 	r.resource = token

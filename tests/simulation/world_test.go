@@ -68,8 +68,9 @@ type world struct {
 	listed   map[string]string        // answers to lists, by prefix, until a document changes
 	copies   []leaseDocument          // older ones
 	broken   map[string]bool          // ids of corrupted ones
-	gone     map[int64]bool           // handler calls that ended with their context
-	calm     bool                     // no more faults of requests and handler calls
+	second   companionRecord
+	gone     map[int64]bool // handler calls that ended with their context
+	calm     bool           // no more faults of requests and handler calls
 }
 
 func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
@@ -81,7 +82,7 @@ func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
 		t: t, swarm: s, began: time.Now(), account: account, logger: log, queue: newQueue(s.seed),
 		written: map[string]int64{}, hashes: map[string]string{},
 		alive: map[string]*process{}, lives: map[string]int{},
-		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{},
+		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
 	}
 	w.figures.Faults = map[string]int{}
 	w.writer = &capture{w: w}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 )
 
 const (
@@ -21,11 +22,14 @@ const (
 )
 
 // buffer holds the body of an answer. It has one owner at a time: the call that
-// reads it, then the caller that has the page.
+// reads it, then the callers that have the page or a share of it, see [Page.Share].
 type buffer struct {
 	bytes []byte
 	items []Item      // of a feed page; slices of bytes
 	pool  *bufferPool // to return the buffer to; nil if it is not reused
+
+	shares   atomic.Int32 // pages that have it, not counting the first
+	handedOn atomic.Bool  // the documents of one of these pages stay valid
 }
 
 // size is the memory that the buffer takes, in bytes.
@@ -40,14 +44,19 @@ func (b *buffer) size() int {
 // that were taken from them.
 func (b *buffer) releaseItems() {
 	if b != nil {
-		b.bytes = nil
+		b.handedOn.Store(true)
 		b.release()
 	}
 }
 
+// release returns the buffer, once the last page that has it is released.
 func (b *buffer) release() {
-	if b == nil || b.pool == nil {
+	if b == nil || b.pool == nil || b.shares.Add(-1) >= 0 {
 		return
+	}
+	b.shares.Store(0)
+	if b.handedOn.Swap(false) {
+		b.bytes = nil
 	}
 	clear(b.items)
 	b.items, b.bytes = b.items[:0], b.bytes[:0]

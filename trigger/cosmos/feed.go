@@ -183,6 +183,19 @@ func (p *Page) Release() {
 	p.buffer, p.Items = nil, nil
 }
 
+// Share returns a page with the same contents for another reader, which releases it on
+// its own. The bytes are the same: they are used again when all shares are released, and
+// never if one of them was released by [Page.ReleaseItems]. Its Charge is 0, as the
+// service has answered once. It is called before p is released.
+func (p *Page) Share() *Page {
+	share := *p
+	share.Charge = 0
+	if share.buffer != nil {
+		share.buffer.shares.Add(1)
+	}
+	return &share
+}
+
 // Size returns the bytes that the page takes in memory until it is released.
 func (p *Page) Size() int { return p.buffer.size() }
 

@@ -66,6 +66,10 @@ func (s *sessions) token(r Range) string {
 	return r.ID + ":" + inherited.text
 }
 
+// SessionToken returns the newest session token of a range in the answers to this
+// client, for [FeedRequest].SessionToken, or "" if there is none.
+func (c *Container) SessionToken(r Range) string { return c.sessions.token(r) }
+
 // forget ends the session of a range.
 func (s *sessions) forget(r Range) {
 	s.mu.Lock()

@@ -3,6 +3,7 @@ package emulator_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"time"
 
@@ -65,4 +66,20 @@ func ExampleAccount_Serve() {
 	err = account.Serve(ctx, emulator.ServeOptions{Addr: "127.0.0.1:0", Ready: func(endpoint string) { stop() }})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// The identity of an app may do what its roles allow, and nothing else.
+func ExampleAccount_AssignRoles() {
+	account, err := emulator.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer account.Close()
+	err = account.AssignRoles(emulator.RoleAssignment{
+		Principal: "00000000-0000-0000-0000-000000000001", Scope: "/dbs/games/colls/leases",
+		DataActions: []string{"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"halley/tests/bench/report"
 	"halley/trigger"
@@ -60,6 +61,7 @@ func typedHandlers(ctx context.Context, s settings) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
+	strict := trigger.DocumentsWith(func(document []byte, v any) error { return jsonv2.Unmarshal(document, v) }, count)
 	reference := func() error {
 		docs := make([]order, len(changes))
 		for i, c := range changes {
@@ -75,7 +77,7 @@ func typedHandlers(ctx context.Context, s settings) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, handle := range map[string]trigger.Handler{"typedRatio": trigger.Documents(count), "lambdaRatio": lambda} {
+		for name, handle := range map[string]trigger.Handler{"typedRatio": trigger.Documents(count), "strictRatio": strict, "lambdaRatio": lambda} {
 			decoded = 0
 			got, err := timeOf(s.Window, func() error { return handle(ctx, batch) })
 			if err != nil {
@@ -87,7 +89,7 @@ func typedHandlers(ctx context.Context, s settings) (figures, error) {
 			ratios[name] = append(ratios[name], want/got)
 		}
 	}
-	return figures{"typedRatio": ratios["typedRatio"].Median(), "lambdaRatio": ratios["lambdaRatio"].Median()}, nil
+	return figures{"typedRatio": ratios["typedRatio"].Median(), "strictRatio": ratios["strictRatio"].Median(), "lambdaRatio": ratios["lambdaRatio"].Median()}, nil
 }
 
 // readChanges returns the changes of the whole feed as a handler gets them.

@@ -75,11 +75,16 @@ func drainFeed(ctx context.Context, s settings) (figures, error) {
 	var times handlerTimes
 	var handled atomic.Int64
 	m := startMeter()
-	host, err := trigger.New(leases, []trigger.Function{s.function(items, func(_ context.Context, b trigger.Batch) error {
-		times.around(func() { time.Sleep(s.Handler) })
-		handled.Add(int64(len(b.Changes)))
-		return nil
-	})}, nil)
+	functions := make([]trigger.Function, s.Functions)
+	for i := range functions {
+		functions[i] = s.function(items, func(_ context.Context, b trigger.Batch) error {
+			times.around(func() { time.Sleep(s.Handler) })
+			handled.Add(int64(len(b.Changes)))
+			return nil
+		})
+		functions[i].Name += fmt.Sprintf("-%d", i)
+	}
+	host, err := trigger.New(leases, functions, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +95,8 @@ func drainFeed(ctx context.Context, s settings) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Changes > 0 && int(handled.Load()) != s.Changes {
-		return nil, fmt.Errorf("%d of %d changes were handled: %+v", handled.Load(), s.Changes, summary)
+	if wanted := s.Changes * s.Functions; wanted > 0 && int(handled.Load()) != wanted {
+		return nil, fmt.Errorf("%d of %d changes were handled: %+v", handled.Load(), wanted, summary)
 	}
 	found := m.stop(int(handled.Load()))
 	found["handlerSeconds"] = times.seconds()

@@ -58,12 +58,15 @@ type Config struct {
 	KeyPaths     []string // partition key paths of the container
 }
 
-// Calls are what delivery asks of its worker. All are required, and all but Handle
-// return quickly.
+// Calls are what delivery asks of its worker. All are required, and all but
+// CallHandler and those that wait return quickly.
 type Calls struct {
 	// CallHandler calls the handler once and returns its verdict. ctx ends when the
 	// lease is lost or the grace of a stop is over.
 	CallHandler func(ctx context.Context, lane int, items []*Item, attempt int) Verdict
+	// WaitRate returns once the function's rate allows a call with so many changes, or the
+	// cause when ctx ends.
+	WaitRate func(ctx context.Context, lane, changes int) error
 	// WaitTrusted returns once a delivery may begin, or the reason why none may.
 	WaitTrusted func(ctx context.Context) error
 	// ConfirmOwnership returns after a lease write that started after the call has succeeded.

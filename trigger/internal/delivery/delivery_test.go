@@ -58,6 +58,7 @@ func (r *testRange) run(pages []*feed.Page) error { return r.deliver(r.delivery(
 func (r *testRange) delivery() *Delivery {
 	calls := Calls{
 		CallHandler: r.callHandler,
+		WaitRate:    func(ctx context.Context, _, _ int) error { return context.Cause(ctx) },
 		WaitTrusted: func(ctx context.Context) error { return context.Cause(ctx) },
 		ConfirmOwnership: func(ctx context.Context) error {
 			time.Sleep(10 * time.Millisecond)

@@ -17,6 +17,7 @@ type group struct {
 	suspect      bool      // see isolation.go
 	suspectSince time.Time // start of the wait for the suspect slot
 	due          time.Time // of the next call, while it waits aside
+	paid         bool      // the rate allows its next call
 }
 
 // policyView describes the group to Decide.

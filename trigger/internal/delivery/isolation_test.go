@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -35,4 +37,61 @@ func TestCrashIsChargedOnlyToChangeThatIsAlone(t *testing.T) {
 			t.Errorf("%s: the lease names %s", name, property)
 		}
 	}
+}
+
+// A suspect waits for the function's rate before it takes the suspect slot, which others
+// may need meanwhile, and pays once although it asks for the slot several times.
+func TestSuspectWaitsForRateWithoutSuspectSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRange(t)
+		pages := changes(10, "a", "b")
+		first := (&Item{Change: feed.Change{Item: pages[0].Items[0]}}).Name()
+		r.config.SavedRetries = fmt.Sprintf(`[{"first":%q,"last":%q,"size":1,"inFlight":true}]`, first, first)
+		r.config.Announce = true
+		r.handle = func([]*Item, int) error { return nil }
+		d := r.delivery()
+		paid := 0
+		d.calls.WaitRate = func(_ context.Context, _, changes int) error {
+			paid += changes
+			time.Sleep(time.Minute)
+			if len(r.config.SuspectSlot) > 0 {
+				t.Error("the suspect slot is held during the wait")
+			}
+			return nil
+		}
+		if err := r.deliver(d, pages); err != nil {
+			t.Fatal(err)
+		}
+		if paid != 2 || len(r.finished) != 2 {
+			t.Errorf("paid for %d changes, %d are finished", paid, len(r.finished))
+		}
+	})
+}
+
+// Each attempt pays, also with a part of the batch.
+func TestEveryCallWaitsForRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRange(t)
+		r.handle = func(items []*Item, _ int) error {
+			for _, c := range items {
+				if c.Seq == 2 {
+					return errBad
+				}
+			}
+			return nil
+		}
+		d := r.delivery()
+		paid, called := 0, 0
+		d.calls.WaitRate = func(_ context.Context, _, changes int) error { paid += changes; return nil }
+		d.calls.CallHandler = func(ctx context.Context, lane int, items []*Item, attempt int) Verdict {
+			called += len(items)
+			return r.callHandler(ctx, lane, items, attempt)
+		}
+		if err := r.deliver(d, changes(10, "a", "b", "c", "d")); err != nil {
+			t.Fatal(err)
+		}
+		if paid != called || r.calls < 5 {
+			t.Errorf("%d calls with %d changes paid for %d", r.calls, called, paid)
+		}
+	})
 }

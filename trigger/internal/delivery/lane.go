@@ -291,11 +291,15 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
 	if len(g.items) == 0 {
 		return nil
 	}
-	alone, leave := false, func() {}
-	switch a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now()); a.Step {
-	case GiveUp:
+	a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now())
+	if a.Step == GiveUp {
 		return l.giveUp(ctx, g, a)
-	case Isolate:
+	}
+	if err := l.payRate(ctx, g); err != nil { // before the suspect slot, which others may need meanwhile
+		return err
+	}
+	alone, leave := false, func() {}
+	if a.Step == Isolate {
 		var entered bool
 		var again time.Time
 		if alone, entered, leave, again = l.isolation.tryEnter(l.laneIndex, g, time.Now()); !entered {
@@ -314,8 +318,20 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
 	}
 	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
 	g.retry.Tries++
+	g.paid = false
 	leave()
 	return l.applyVerdict(ctx, held, g, v)
+}
+
+// payRate waits until the function's rate allows a call with the group. A suspect that
+// has paid and not got the suspect slot does not pay again.
+func (l *lane) payRate(ctx context.Context, g *group) error {
+	if g.paid {
+		return nil
+	}
+	err := l.calls.WaitRate(ctx, l.laneIndex, len(g.items))
+	g.paid = err == nil
+	return err
 }
 
 // applyVerdict counts the changes that a call handled and acts on the decision

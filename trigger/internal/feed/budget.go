@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 )
 
 // Budget bounds the bytes of pages in memory, over all ranges of a host: of those that
@@ -20,6 +21,8 @@ type Budget struct {
 	itemBytes   int64         // of one change of the newest page, 0 before the first
 	waiting     bool          // for freedSignal
 	freedSignal chan struct{} // closed and replaced when bytes are released
+	kept        []*keptPage   // oldest first
+	keptBytes   int64         // of kept, on top of usedBytes
 }
 
 // ReservedBytes is what one range has reserved. The budget's lock guards it.
@@ -28,6 +31,8 @@ type ReservedBytes struct {
 	pages     int   // that are being read, or are not released
 	itemBytes int64 // of one change of the newest page, 0 before the first
 	isIdle    bool  // the last read found nothing new
+
+	onLeave func() // called with the lock held; nil if there is nothing to do
 }
 
 // changeBytes is the size of a change next to the bytes of its document: its state
@@ -39,11 +44,11 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{byteLimit: limit, freedSignal: make(chan struct{})}
 }
 
-// UsedBytes returns the bytes that are reserved now.
+// UsedBytes returns the bytes that are reserved now, and those of kept pages.
 func (b *Budget) UsedBytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.usedBytes
+	return b.usedBytes + b.keptBytes
 }
 
 // Join makes a place for a range that is worked on. The caller calls Leave at its end.
@@ -55,10 +60,13 @@ func (b *Budget) Join() *ReservedBytes {
 }
 
 // Leave takes the place of a range away. All its pages are released.
-func (b *Budget) Leave() {
+func (b *Budget) Leave(by *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges--
+	if by.onLeave != nil {
+		by.onLeave()
+	}
 }
 
 // Reading is the reservation for one read of a range. One goroutine has it: it ends
@@ -67,9 +75,19 @@ type Reading struct {
 	// Items is the number of changes to request.
 	Items int
 
-	budget *Budget
-	by     *ReservedBytes
-	bytes  int64
+	budget     *Budget
+	by         *ReservedBytes
+	bytes      int64
+	answeredAt time.Time // of an answer to another function's request; zero of an own one
+}
+
+// age returns the time since an answer to another function's request, and 0 after an
+// own one.
+func (r *Reading) age() time.Duration {
+	if r.answeredAt.IsZero() {
+		return 0
+	}
+	return time.Since(r.answeredAt)
 }
 
 // ReserveRead waits until a range may read a page, of most changes or fewer. A range
@@ -175,6 +193,7 @@ func (r *Reading) Keep(p *Page) {
 func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
 	b.usedBytes += bytes
 	by.bytes += bytes
+	b.makeRoom()
 	if b.waiting && bytes <= 0 { // 0: a page without bytes is released
 		b.waiting = false
 		close(b.freedSignal)

@@ -142,7 +142,7 @@ func TestBudgetHoldsForAnySequence(t *testing.T) {
 		for _, page := range pages {
 			b.ReleasePage(page, by[i])
 		}
-		b.Leave()
+		b.Leave(by[i])
 	}
 	if b.UsedBytes() != 0 || b.ranges != 0 {
 		t.Errorf("%d bytes of %d ranges are never released", b.UsedBytes(), b.ranges)

@@ -1,6 +1,9 @@
 package feed
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // NamesLSNs reports whether the page proves that continuations are LSNs: its own
 // continuation is the LSN of its last change, and LSNs never fall. Then "<lsn>" of
@@ -30,4 +33,11 @@ func PositionBefore(page *Page, merged bool) (continuation string, named bool) {
 		return "", false
 	}
 	return QuotedLSN(page.Items[0].LSN - 1), true
+}
+
+// isLess compares continuations that are LSNs. It is false for all others.
+func isLess(continuation, than string) bool {
+	a, aErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+	b, bErr := strconv.ParseInt(strings.Trim(than, `"`), 10, 64)
+	return aErr == nil && bErr == nil && a < b
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -19,11 +17,6 @@ var ErrCaughtUp = errors.New("caught up with the feed")
 // from: a replica that lags has answered.
 var errStale = errors.New("the feed answered from an older position")
 
-// pollMin is the wait before the first poll after changes. It doubles with each poll
-// that brings nothing, up to the poll delay: a busy range is served promptly, and an
-// idle one costs no more than its setting.
-const pollMin = 5 * time.Millisecond
-
 // errNotAdvancing is the error of a page that would be read forever.
 var errNotAdvancing = errors.New("the feed answered with changes but the same continuation")
 
@@ -36,11 +29,12 @@ const maxReadFailures = 5
 // starts and waits for. All fields but First are required.
 type Reader struct {
 	Source        *Source
-	LeaseToken    string // of the lease, for errors
-	FirstPage     *Page  // read before the lease was acquired, reserved and not stale, or nil
-	MergedRange   bool   // the lease covers a part of a physical range
-	UntilCaughtUp bool   // end with ErrCaughtUp instead of polling
-	PollDelay     time.Duration
+	LeaseToken    string        // of the lease, for errors
+	FirstPage     *Page         // read before the lease was acquired, reserved and not stale, or nil
+	MergedRange   bool          // the lease covers a part of a physical range
+	UntilCaughtUp bool          // end with ErrCaughtUp instead of polling
+	PollMin       time.Duration // wait before the first poll after changes; doubles with each poll that brings nothing
+	PollDelay     time.Duration // up to this
 	ReadTimeout   time.Duration // of one read, with the client's retries
 	JitterKey     []any
 	Budget        *Budget
@@ -58,6 +52,9 @@ type Reader struct {
 	Relocate func(ctx context.Context) error
 	// IsFinal reports whether an error of Begin or Locate ends the reader.
 	IsFinal func(error) bool
+	// PayRead waits until the function may spend request units on a read. The function
+	// that it returns is told the charge of the read, unless it fails.
+	PayRead func(ctx context.Context) (charged func(units float64), err error)
 	// UntilPoll is the wait of a range that has nothing new.
 	UntilPoll func() time.Duration
 	// ObservePage is told each page before it is sent on.
@@ -80,8 +77,12 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 	}
-	wait := r.PollDelay
+	wait, changedAt := r.PollDelay, time.Now()
 	for failures := 0; ; {
+		charged, err := r.PayRead(ctx)
+		if err != nil {
+			return err
+		}
 		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
 		if err != nil {
 			return err
@@ -99,6 +100,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			continue
 		}
 		failures = 0
+		charged(page.Charge)
 		r.ObservePage(page)
 		idle, moved := page.NotModified, page.Continuation != continuation && !IsStale(page, continuation, r.MergedRange)
 		if moved {
@@ -114,11 +116,15 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
 		}
+		age := reading.age()
 		if !idle {
-			wait = pollMin
+			wait, changedAt = r.PollMin, time.Now().Add(-age)
 			continue
 		}
-		if err := backoff.Sleep(ctx, min(wait, r.UntilPoll())); err != nil {
+		if age > 0 { // another function has polled since the changes
+			wait = min(max(wait, time.Since(changedAt)-age), r.PollDelay)
+		}
+		if err := backoff.Sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
@@ -180,9 +186,7 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	if mergedRange {
 		return false
 	}
-	before, beforeErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	after, afterErr := strconv.ParseInt(strings.Trim(page.Continuation, `"`), 10, 64)
-	return beforeErr == nil && afterErr == nil && after < before
+	return isLess(page.Continuation, continuation)
 }
 
 // sendPage passes a page on, which is reserved.

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"time"
 
 	"halley/trigger/cosmos"
 )
@@ -24,6 +25,9 @@ type Source struct {
 	MaxItems    int    // page size to request
 	KeyProperty string // of documents, to be found when a page is read; or ""
 	ResourceID  string // of the container: a container created again under its name has another
+
+	Shared *SharedReads  // with other functions, or nil
+	MaxAge time.Duration // of an answer without changes to another function; required with Shared
 }
 
 // ReadPage reads the page after the continuation, or the first page if it is empty, as
@@ -45,6 +49,9 @@ func (s *Source) ReadPage(ctx context.Context, at Target, continuation string, r
 	}
 	if continuation == "" {
 		request.Start = s.Start.feedStart()
+	}
+	if s.Shared != nil && reading != nil {
+		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge}, reading)
 	}
 	return s.Container.ReadFeed(ctx, request)
 }

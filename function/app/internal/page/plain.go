@@ -116,6 +116,8 @@ func rangeState(l Range) string {
 	switch {
 	case l.Paused:
 		return l.Problem
+	case l.Limited:
+		return "limited: " + l.Problem
 	case l.Problem != "":
 		return "stalled: " + l.Problem
 	case l.Owner == "":

@@ -64,6 +64,7 @@ type Range struct {
 	Range        string `json:"range"` // lease token
 	Owner        string `json:"owner"` // "" is free
 	Paused       bool   `json:"paused,omitempty"`
+	Limited      bool   `json:"limited,omitempty"` // Problem is only that it waits for a limit of its function
 	Epoch        int64  `json:"epoch,string"`
 	Continuation string `json:"continuation"`
 	LastLSN      int64  `json:"lastLsn,string"` // of the last change that was handled; 0 is none
@@ -112,7 +113,7 @@ func healthOf(s State, letters int) health {
 		h.Changes += r.Changes
 		h.Exact, h.Known = h.Exact && r.Exact, h.Known && r.Known
 		h.Seconds = max(h.Seconds, r.Seconds)
-		if r.Problem != "" && !r.Paused {
+		if r.Problem != "" && !r.Paused && !r.Limited {
 			h.Problems++
 		}
 		if r.Paused {

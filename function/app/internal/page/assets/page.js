@@ -347,7 +347,7 @@ function spark(rate) {
 
 function rangeState(r) {
   if (r.problem) {
-    const cell = el('td', { class: 'why' }, r.paused ? badge('paused') : badge('problem', 'stalled'), el('div', { class: 'problem' }, r.problem))
+    const cell = el('td', { class: 'why' }, r.paused ? badge('paused') : r.limited ? badge('working', 'limited') : badge('problem', 'stalled'), el('div', { class: r.limited ? 'advice' : 'problem' }, r.problem))
     if (r.advice) cell.append(el('div', { class: 'advice' }, 'Next: ' + r.advice))
     return cell
   }

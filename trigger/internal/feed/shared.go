@@ -1,0 +1,242 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// SharedReads lets functions that read one container in one mode, with one page size,
+// share their reads: those at one position of one range cost one request. It lives for
+// one run or one drain of a host.
+//
+// A function that needs an answer while another one's request for it is under way waits
+// for that request. A page with changes is kept for the functions that are still
+// before its end. An answer without changes says only that there was nothing new when it
+// was given. It serves another function if
+//
+//   - its request is newer than the last read of that function,
+//   - it is younger than that function's [Source].MaxAge, and
+//   - this client has seen no newer session of the range since: no function misses a
+//     change that another one, or a handler's own write, has shown to this process.
+//
+// That function then waits as if it had polled at that time, so that it finds no change
+// later than its poll delay allows.
+//
+// Kept pages take memory that no range has reserved: they are dropped, the oldest first,
+// when a range reserves it. A shared page counts for each range that has it, as a page of
+// its own would, so that the bound of the budget holds whichever range releases it first.
+type SharedReads struct {
+	budget    *Budget
+	functions int  // that run
+	draining  bool // each function reads each range from the position of its lease, sooner or later
+
+	// The budget's lock guards the fields below.
+	answers  map[pagePosition]*sharedAnswer
+	readers  map[feedPart]map[*ReservedBytes]*sharedReader
+	requests int64 // number of the newest request
+}
+
+// keptFor is how long a page waits for other functions. One whose handler takes longer
+// for its pages than that reads on its own.
+const keptFor = time.Minute
+
+// feedPart is the part of the container that a lease covers.
+type feedPart struct{ resourceID, rangeID, min, max string }
+
+// pagePosition identifies a page to be read.
+type pagePosition struct {
+	part         feedPart
+	continuation string
+	start        cosmos.Start // if the continuation is empty
+}
+
+// sharedReader is a range of one function, among those that read one part. The budget's
+// lock guards it.
+type sharedReader struct {
+	continuation string // of its last read
+	request      int64  // number of the newest request that has answered it
+}
+
+// sharedAnswer is one request and its answer. The budget's lock guards it; those that
+// wait for done may read err after it.
+type sharedAnswer struct {
+	position pagePosition
+	request  int64 // its number, in the order in which requests began
+	items    int   // that were requested
+	done     chan struct{}
+	err      error     // for those that wait; nil if they have to read on their own
+	kept     *keptPage // nil before the answer
+	wanted   int       // functions that may still want the page
+}
+
+// sharedRequest is a request of a function that shares its reads.
+type sharedRequest struct {
+	cosmos.FeedRequest
+	container *cosmos.Container
+	maxAge    time.Duration // of the function's [Source]
+}
+
+// NewSharedReads returns the shared reads of a number of functions. The caller calls
+// Close when all of them have ended.
+func NewSharedReads(b *Budget, functions int, draining bool) *SharedReads {
+	return &SharedReads{
+		budget: b, functions: functions, draining: draining,
+		answers: map[pagePosition]*sharedAnswer{}, readers: map[feedPart]map[*ReservedBytes]*sharedReader{},
+	}
+}
+
+// Close releases all kept pages.
+func (s *SharedReads) Close() {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	for _, answer := range s.answers { // dropping one deletes it
+		s.budget.dropPage(answer.kept)
+	}
+}
+
+// readPage reads a page, or takes that of another function.
+func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, reading *Reading) (*Page, error) {
+	for {
+		page, answer, isFirst := s.find(request, reading)
+		switch {
+		case page != nil:
+			return page, nil
+		case isFirst:
+			page, err := request.container.ReadFeed(ctx, request.FeedRequest)
+			s.finish(answer, page, err, ctx.Err() != nil, reading.by)
+			return page, err
+		}
+		select {
+		case <-answer.done:
+			if answer.err != nil {
+				return nil, answer.err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// find returns a share of a page that was read, or the answer to wait for. If the caller
+// isFirst, it reads the page and calls finish.
+func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page, answer *sharedAnswer, isFirst bool) {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropOlder(keptFor)
+	position := positionOf(request.FeedRequest)
+	reader := s.join(reading.by, position)
+	answer = s.answers[position]
+	switch {
+	case answer == nil:
+	case answer.kept == nil:
+		return nil, answer, false
+	case answer.serves(request, reader):
+		return s.take(answer, reader, reading), nil, false
+	default:
+		b.dropPage(answer.kept)
+	}
+	s.requests++
+	answer = &sharedAnswer{position: position, request: s.requests, items: request.MaxItems, done: make(chan struct{})}
+	s.answers[position], reader.request = answer, answer.request
+	return nil, answer, true
+}
+
+func positionOf(r cosmos.FeedRequest) pagePosition {
+	return pagePosition{feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max}, r.Continuation, r.Start}
+}
+
+// join notes where a range reads now. The lock is held.
+func (s *SharedReads) join(by *ReservedBytes, at pagePosition) *sharedReader {
+	reader := s.readers[at.part][by]
+	if reader == nil {
+		if by.onLeave != nil {
+			by.onLeave() // it has read another part
+		}
+		reader = &sharedReader{}
+		if !s.draining { // answers from before it began to read are not for it
+			reader.request = s.requests
+		}
+		if s.readers[at.part] == nil {
+			s.readers[at.part] = map[*ReservedBytes]*sharedReader{}
+		}
+		s.readers[at.part][by] = reader
+		by.onLeave = func() { s.leave(by, at.part) }
+	}
+	reader.continuation = at.continuation
+	return reader
+}
+
+// leave takes a range away from those that read its part. The lock is held.
+func (s *SharedReads) leave(by *ReservedBytes, part feedPart) {
+	delete(s.readers[part], by)
+	if len(s.readers[part]) == 0 {
+		delete(s.readers, part)
+	}
+}
+
+// serves reports whether a reader may take an answer. The lock is held.
+func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader) bool {
+	if !a.kept.page.NotModified {
+		return true
+	}
+	return a.request > reader.request && time.Since(a.kept.since) < request.maxAge &&
+		a.kept.page.SessionToken == request.container.SessionToken(request.Range)
+}
+
+// take returns a share of an answer's page. The lock is held.
+func (s *SharedReads) take(a *sharedAnswer, reader *sharedReader, reading *Reading) *Page {
+	page := a.kept.page.Share()
+	reader.request = max(reader.request, a.request)
+	reading.Items, reading.answeredAt = max(reading.Items, a.items), a.kept.since
+	if a.wanted--; a.wanted == 0 {
+		s.budget.dropPage(a.kept)
+	}
+	return page
+}
+
+// finish is told the outcome of a request. isOver says that the time of its reader is
+// over, which tells nothing about the service.
+func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, by *ReservedBytes) {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer close(a.done)
+	if err != nil {
+		delete(s.answers, a.position)
+		if !isOver && !errors.Is(err, cosmos.ErrNotAdmitted) {
+			a.err = err
+		}
+		return
+	}
+	if a.wanted = s.countWanting(a, by); a.wanted == 0 || !advances(page, a.position.continuation) {
+		delete(s.answers, a.position)
+		return
+	}
+	a.kept = &keptPage{page: page.Share(), since: time.Now(), onDrop: func() { delete(s.answers, a.position) }}
+	b.keepPage(a.kept)
+}
+
+// countWanting counts the functions that may want an answer that a reader has. The lock
+// is held.
+func (s *SharedReads) countWanting(a *sharedAnswer, by *ReservedBytes) (n int) {
+	if s.draining {
+		return s.functions - 1
+	}
+	for reserved, other := range s.readers[a.position.part] {
+		isAhead := a.position.continuation == "" && other.continuation != "" || isLess(a.position.continuation, other.continuation)
+		if reserved != by && !isAhead {
+			n++
+		}
+	}
+	return n
+}
+
+// advances reports whether the next read after a page begins behind its continuation,
+// as [Reader] requires it. An answer that is repeated must not come from memory again.
+func advances(page *Page, continuation string) bool {
+	return !isLess(page.Continuation, continuation) && (page.NotModified || page.Continuation != continuation)
+}

@@ -1,0 +1,438 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+// account is an embedded account with a container of one range, whose feed reads are
+// counted. It is the transport of the readers' client.
+type account struct {
+	*emulator.Account
+	t         *testing.T
+	container *cosmos.Container
+	writer    *cosmos.Container // of another client
+	target    Target
+
+	mu     sync.Mutex
+	reads  int
+	answer func(*http.Request) (*http.Response, error) // of feed reads, in place of the account; or nil
+}
+
+// withAccount runs a test in a bubble.
+func withAccount(t *testing.T, test func(t *testing.T, a *account)) {
+	synctest.Test(t, func(t *testing.T) {
+		served, err := emulator.New(nil)
+		must(t, err)
+		defer served.Close()
+		a := &account{Account: served, t: t}
+		admin := a.client(served)
+		must(t, admin.CreateDatabase(t.Context(), "db"))
+		must(t, admin.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}, Throughput: 400,
+		}))
+		a.writer, a.container = admin.Container("db", "items"), a.client(a).Container("db", "items")
+		ranges, err := a.container.Ranges(t.Context())
+		must(t, err)
+		a.target = Target{Physical: ranges[0], Min: ranges[0].Min, Max: ranges[0].Max}
+		test(t, a)
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *account) client(transport interface {
+	Do(*http.Request) (*http.Response, error)
+}) *cosmos.Client {
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	must(a.t, err)
+	client, err := cosmos.NewClient(a.Endpoint(), cred, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport}})
+	must(a.t, err)
+	return client
+}
+
+func (a *account) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("A-IM") == "" || !strings.HasSuffix(r.URL.Path, "/docs") {
+		return a.Account.Do(r)
+	}
+	a.mu.Lock()
+	a.reads++
+	answer := a.answer
+	a.mu.Unlock()
+	if answer != nil {
+		return answer(r)
+	}
+	return a.Account.Do(r)
+}
+
+// setAnswer sets the answer of later feed reads; nil is the account's.
+func (a *account) setAnswer(answer func(*http.Request) (*http.Response, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer = answer
+}
+
+// expectReads fails the test unless so many feed reads were sent since the last call.
+func (a *account) expectReads(want int) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.reads != want {
+		a.t.Errorf("%d feed reads, want %d", a.reads, want)
+	}
+	a.reads = 0
+}
+
+func (a *account) write(by *cosmos.Container, ids ...string) {
+	a.t.Helper()
+	for _, id := range ids {
+		_, err := by.Upsert(a.t.Context(), cosmos.NewPartitionKey(id), map[string]string{"id": id})
+		must(a.t, err)
+	}
+}
+
+// functionReader is the range of one function.
+type functionReader struct {
+	account  *account
+	source   *Source
+	budget   *Budget
+	reserved *ReservedBytes
+	pages    []*Page
+}
+
+// readers returns the ranges of some functions that share their reads.
+func (a *account) readers(b *Budget, functions int, draining bool) (readers []*functionReader, shared *SharedReads) {
+	shared = NewSharedReads(b, functions, draining)
+	for range functions {
+		readers = append(readers, &functionReader{
+			account: a, budget: b, reserved: b.Join(),
+			source: &Source{Container: a.container, Start: Start{Kind: StartBeginning}, MaxItems: 2, Shared: shared, MaxAge: 5 * time.Second},
+		})
+	}
+	return readers, shared
+}
+
+// read reads the page after a continuation and keeps it.
+func (f *functionReader) read(ctx context.Context, continuation string) (*Page, *Reading, error) {
+	reading, err := f.budget.ReserveRead(ctx, f.reserved, f.source.MaxItems)
+	must(f.account.t, err)
+	page, err := f.source.ReadPage(ctx, f.account.target, continuation, reading)
+	if err != nil {
+		reading.Cancel()
+		return nil, reading, err
+	}
+	reading.Keep(page)
+	f.pages = append(f.pages, page)
+	return page, reading, nil
+}
+
+// expect reads a page, which is not changed or has the documents.
+func (f *functionReader) expect(continuation string, ids ...string) *Page {
+	t := f.account.t
+	t.Helper()
+	page, _, err := f.read(t.Context(), continuation)
+	must(t, err)
+	if len(page.Items) != len(ids) || page.NotModified != (len(ids) == 0) {
+		t.Fatalf("page of %d changes, want %v", len(page.Items), ids)
+	}
+	for i, id := range ids {
+		if !bytes.Contains(page.Items[i].Document, []byte(`"`+id+`"`)) {
+			t.Errorf("document %s, want %s", page.Items[i].Document, id)
+		}
+	}
+	return page
+}
+
+// close releases all pages.
+func (f *functionReader) close() {
+	for _, page := range f.pages {
+		f.budget.ReleasePage(page, f.reserved)
+	}
+	f.budget.Leave(f.reserved)
+}
+
+// closeAll ends the readers, and fails the test if bytes stay reserved.
+func (a *account) closeAll(shared *SharedReads, readers ...*functionReader) {
+	a.t.Helper()
+	for _, f := range readers {
+		f.close()
+	}
+	shared.Close()
+	if used := shared.budget.UsedBytes(); used != 0 || len(shared.readers) != 0 || len(shared.answers) != 0 {
+		a.t.Errorf("%d bytes, %d ranges and %d answers are left", used, len(shared.readers), len(shared.answers))
+	}
+}
+
+func TestFunctionsShareThePagesOfOneRange(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		readers, shared := a.readers(NewBudget(1<<20), 3, false)
+		for _, f := range readers {
+			f.expect("") // joins; nothing was read before it joined
+		}
+		a.expectReads(3)
+		time.Sleep(5 * time.Second)
+		a.write(a.writer, "a", "b", "c", "d", "e")
+		ends := map[int]string{}
+		for i, f := range readers { // one after the other
+			at := ""
+			for _, ids := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}} {
+				at = f.expect(at, ids...).Continuation
+			}
+			ends[i] = at
+		}
+		a.expectReads(3)
+		if ends[0] != ends[1] || ends[1] != ends[2] || len(shared.budget.kept) != 0 {
+			t.Errorf("ends %v, and %d pages are kept that all have", ends, len(shared.budget.kept))
+		}
+		readers[1].expect("", "a", "b") // again: its bytes are not kept any more
+		a.expectReads(1)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestDrainsShareAnswersOfRangesThatOthersReachLater(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a")
+		readers, shared := a.readers(NewBudget(1<<20), 2, true)
+		at := readers[0].expect("", "a").Continuation
+		readers[0].expect(at)
+		readers[0].close()
+		readers[1].expect("", "a")
+		readers[1].expect(at)
+		a.expectReads(2)
+		a.closeAll(shared, readers[1])
+	})
+}
+
+func TestAnswerWithoutChangesServesEachFunctionOnce(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		one, two := readers[0], readers[1]
+		two.expect("")
+		one.expect("")
+		a.expectReads(2)
+		time.Sleep(3 * time.Second)
+		_, reading, err := two.read(t.Context(), "")
+		must(t, err)
+		if reading.age() != 3*time.Second {
+			t.Errorf("the answer is %v old, and its reader is told %v", 3*time.Second, reading.age())
+		}
+		a.expectReads(0)
+		a.write(a.writer, "a")
+		two.expect("", "a") // polls again, and the other one gets its page
+		one.expect("", "a")
+		a.expectReads(1)
+		a.closeAll(shared, one, two)
+	})
+}
+
+func TestAnswerWithoutChangesIsYoungerThanThePollDelay(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		readers[1].expect("")
+		readers[0].expect("")
+		a.expectReads(2)
+		time.Sleep(5 * time.Second)
+		a.write(a.writer, "a")
+		readers[1].expect("", "a")
+		a.expectReads(1)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestAnswerWithoutChangesEndsWithANewerSession(t *testing.T) {
+	for name, show := range map[string]func(a *account, other *functionReader, at string){
+		"own write": func(a *account, _ *functionReader, _ string) { a.write(a.container, "a") },
+		"read of others": func(a *account, other *functionReader, at string) {
+			a.write(a.writer, "a")
+			other.expect(at, "a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAccount(t, func(t *testing.T, a *account) {
+				a.write(a.writer, "first")
+				readers, shared := a.readers(NewBudget(1<<20), 2, false)
+				other, others := a.readers(NewBudget(1<<20), 1, false)
+				at := readers[0].expect("", "first").Continuation
+				readers[1].expect("", "first")
+				other[0].expect("", "first")
+				readers[0].expect(at)
+				show(a, other[0], at)
+				readers[1].expect(at, "a")
+				a.closeAll(others, other...)
+				a.closeAll(shared, readers...)
+			})
+		})
+	}
+}
+
+func TestWaitingReaderReadsOnItsOwnIfTheFirstIsCancelled(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a")
+		readers, shared := a.readers(NewBudget(1<<20), 3, false)
+		a.setAnswer(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		var running sync.WaitGroup
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		running.Go(func() {
+			if _, _, err := readers[0].read(first, ""); !errors.Is(err, context.Canceled) {
+				t.Errorf("first: %v", err)
+			}
+		})
+		synctest.Wait()
+		stopped := make(chan error, 1)
+		running.Go(func() { _, _, err := readers[1].read(second, ""); stopped <- err })
+		running.Go(func() { readers[2].expect("", "a") })
+		synctest.Wait()
+		a.expectReads(1)
+		cancelSecond()
+		synctest.Wait()
+		select {
+		case err := <-stopped:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("second: %v", err)
+			}
+		default:
+			t.Error("a reader that waits for another one's request does not stop when it is told to")
+		}
+		a.setAnswer(nil)
+		cancelFirst()
+		running.Wait()
+		a.expectReads(1)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestWaitingReadersGetTheErrorOfTheService(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		answer := make(chan struct{})
+		a.setAnswer(func(r *http.Request) (*http.Response, error) {
+			<-answer
+			return &http.Response{StatusCode: 410, Header: http.Header{"X-Ms-Substatus": {"1002"}}, Body: http.NoBody, Request: r}, nil
+		})
+		var running sync.WaitGroup
+		for _, f := range readers {
+			running.Go(func() {
+				if _, _, err := f.read(t.Context(), ""); cosmos.Classify(err) != cosmos.RangeGone {
+					t.Errorf("read: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(answer)
+		running.Wait()
+		a.expectReads(1)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestRepeatedAnswerDoesNotComeFromMemory(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a")
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		readers[1].expect("", "a")
+		at := readers[0].expect("", "a").Continuation
+		a.expectReads(2)
+		a.write(a.writer, "b")
+		a.setAnswer(func(r *http.Request) (*http.Response, error) {
+			resp, err := a.Account.Do(r)
+			if err == nil {
+				resp.Header.Set("Etag", at)
+			}
+			return resp, err
+		})
+		readers[0].expect(at, "b")
+		a.setAnswer(nil)
+		if page := readers[1].expect(at, "b"); page.Continuation == at {
+			t.Error("an answer that its reader rejects is given to the other one")
+		}
+		a.expectReads(2)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestKeptPagesGiveWayToRangesThatRead(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		for i := range 40 {
+			a.write(a.writer, fmt.Sprintf("%02d", i))
+		}
+		const limit = 40_000
+		b := NewBudget(limit)
+		readers, shared := a.readers(b, 2, false)
+		slow, fast := readers[0], readers[1]
+		at := slow.expect("", "00", "01").Continuation
+		for range 19 { // its pages wait for the slow one
+			page, _, err := fast.read(t.Context(), at)
+			must(t, err)
+			at = page.Continuation
+			fast.budget.ReleasePage(page, fast.reserved)
+			fast.pages = nil
+		}
+		kept := len(shared.budget.kept)
+		if kept < 3 || b.keptBytes > limit/2 {
+			t.Fatalf("%d pages of %d bytes are kept", kept, b.keptBytes)
+		}
+		other := b.Join()
+		reading := reserve(t, b, other, 2)
+		if !reading.Admit(limit - int(b.usedBytes) - 1000) {
+			t.Error("kept pages stand in the way of a range")
+		}
+		if len(shared.budget.kept) > 1 || b.UsedBytes() > limit {
+			t.Errorf("%d pages are kept, %d bytes used of %d", len(shared.budget.kept), b.UsedBytes(), limit)
+		}
+		reading.Cancel()
+		b.Leave(other)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestKeptPagesAreDroppedAfterAMinute(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a")
+		b := NewBudget(1 << 20)
+		readers, shared := a.readers(b, 2, true)
+		at := readers[0].expect("", "a").Continuation
+		time.Sleep(keptFor + time.Second)
+		readers[0].expect(at)
+		readers[1].expect("", "a")
+		a.expectReads(3)
+		a.closeAll(shared, readers...)
+	})
+}
+
+func TestLaggingReaderKeepsNothingForOneThatIsAhead(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a", "b", "c", "d")
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		at := readers[0].expect("", "a", "b").Continuation
+		readers[0].expect(readers[0].expect(at, "c", "d").Continuation)
+		readers[1].expect("", "a", "b")
+		readers[1].expect(at, "c", "d")
+		if len(shared.budget.kept) != 0 {
+			t.Errorf("%d answers are kept for a function that has read them", len(shared.budget.kept))
+		}
+		a.closeAll(shared, readers...)
+	})
+}

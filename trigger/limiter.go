@@ -1,0 +1,176 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/delivery"
+)
+
+// errHeldBack is in the error of a drain that has ended while a range waited for a limit
+// before its first read.
+var errHeldBack = errors.New("held back by a limit of the function")
+
+// limiter bounds what all ranges of a function spend together on this host: changes
+// that the handler gets, or request units of feed reads. It is a token bucket that
+// holds a second's worth, and one token at least. Each caller is promised the tokens
+// that come after those promised before it, so no range starves. A cost beyond the
+// bucket waits until the bucket is full and overdraws it; the callers after it wait
+// until that is paid.
+//
+// mu guards the fields below it, and no other lock is taken under it.
+type limiter struct {
+	kind      StallKind // of a range that waits
+	unit      string    // in texts
+	perSecond float64
+
+	mu       sync.Mutex
+	tokens   float64   // at that time; below 0 they are promised or overdrawn
+	at       time.Time // local clock
+	lastRead float64   // charge of the last feed read, which the next one is expected to cost
+	logged   time.Time // when the log last told of a wait
+}
+
+// newLimiter returns a limiter with a full bucket, or nil if perSecond is 0.
+func newLimiter(kind StallKind, perSecond float64, unit string) *limiter {
+	if perSecond == 0 {
+		return nil
+	}
+	b := &limiter{kind: kind, unit: unit, perSecond: perSecond, at: time.Now(), lastRead: 1}
+	b.tokens = b.size()
+	return b
+}
+
+// size returns the tokens of a full bucket.
+func (b *limiter) size() float64 { return max(b.perSecond, 1) }
+
+// longestWait bounds the wait for one cost: seconds beyond it do not fit a Duration.
+const longestWait = 365 * 24 * time.Hour
+
+// reserve promises tokens to a caller, which may spend them after the wait. A cost of 0 is
+// that of the last feed read. tell says that the log is to tell of the wait: once a minute
+// for the function.
+func (b *limiter) reserve(cost float64) (reserved float64, wait time.Duration, tell bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if cost == 0 {
+		cost = b.lastRead
+	}
+	now := time.Now()
+	b.tokens = min(b.tokens+now.Sub(b.at).Seconds()*b.perSecond, b.size())
+	b.at = now
+	missing := min(cost, b.size()) - b.tokens
+	b.tokens -= cost
+	if missing <= 0 {
+		return cost, 0, false
+	}
+	if tell = now.Sub(b.logged) >= time.Minute; tell {
+		b.logged = now
+	}
+	seconds := min(missing/b.perSecond, longestWait.Seconds())
+	return cost, time.Duration(seconds*float64(time.Second)) + 1, tell // rounded up
+}
+
+// refund gives tokens back that were promised and not spent.
+func (b *limiter) refund(tokens float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens += tokens
+}
+
+// settle replaces the tokens that were reserved for a feed read by its charge.
+func (b *limiter) settle(reserved, charge float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens += reserved - charge
+	b.lastRead = charge
+}
+
+// describe returns the limit in words.
+func (b *limiter) describe() string {
+	return fmt.Sprintf("at most %g %s a second for the function on this host", b.perSecond, b.unit)
+}
+
+// limitCaller is a lane, or a reader (delivery.AllLanes), that spends tokens.
+type limitCaller struct {
+	token string // of the range
+	lane  int
+	log   *zap.Logger
+	stats *rangeStats // tells of waits; nil before the lease is held
+}
+
+// spread bounds the time by which callers that ask at one moment are apart.
+const spread = 64 * time.Microsecond
+
+// spend waits until the caller may spend the cost, as reserve takes it. If ctx ends first,
+// nothing is spent, and spend returns the cause.
+func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent float64, err error) {
+	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
+	if err := backoff.Sleep(ctx, backoff.Wait(1, spread, spread, c.token, c.lane)); err != nil {
+		return 0, err
+	}
+	reserved, wait, tell := b.reserve(cost)
+	if wait == 0 {
+		return reserved, nil
+	}
+	if tell {
+		c.log.Info(errHeldBack.Error(), zap.String("cause", string(b.kind)), zap.String("limit", b.describe()), zap.Duration("wait", wait))
+	}
+	if c.stats != nil {
+		c.stats.beginLimitWait(c.lane, Stall{Kind: b.kind, Text: b.describe()}, wait)
+	}
+	if err := backoff.Sleep(ctx, wait); err != nil {
+		b.refund(reserved)
+		return 0, err
+	}
+	if c.stats != nil {
+		c.stats.endLimitWait(c.lane)
+	}
+	return reserved, nil
+}
+
+// spendRead is spend for a feed read, whose cost is known afterwards: charged is told it. A
+// read that fails counts like the one before it.
+func (b *limiter) spendRead(ctx context.Context, c limitCaller) (charged func(units float64), err error) {
+	reserved, err := b.spend(ctx, 0, c)
+	return func(units float64) { b.settle(reserved, units) }, err
+}
+
+func (w *rangeWorker) limitCaller(lane int) limitCaller {
+	return limitCaller{token: w.held.Lease().Token(), lane: lane, log: w.log, stats: w.rangeStats}
+}
+
+// waitRate waits until the function's rate allows a call with these changes.
+func (w *rangeWorker) waitRate(ctx context.Context, lane, changes int) error {
+	if w.rateLimit == nil {
+		return nil
+	}
+	_, err := w.rateLimit.spend(ctx, float64(changes), w.limitCaller(lane))
+	return err
+}
+
+// payRead waits until the function may spend request units on a read of the feed.
+func (w *rangeWorker) payRead(ctx context.Context) (charged func(units float64), err error) {
+	if w.readLimit == nil {
+		return func(float64) {}, nil
+	}
+	return w.readLimit.spendRead(ctx, w.limitCaller(delivery.AllLanes))
+}
+
+// payPeek is payRead for a range whose lease is not held.
+func (r *functionRunner) payPeek(ctx context.Context, token string) (charged func(units float64), err error) {
+	if r.readLimit == nil {
+		return func(float64) {}, nil
+	}
+	charged, err = r.readLimit.spendRead(ctx, limitCaller{token: token, lane: delivery.AllLanes, log: r.log.With(zap.String("range", token))})
+	if err != nil {
+		err = fmt.Errorf("%w (%s): %w", errHeldBack, r.readLimit.describe(), err)
+	}
+	return charged, err
+}

@@ -1,0 +1,168 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// readsOf writes to a container of three ranges for a while, in bursts and one by one,
+// and returns the feed reads of a host with the functions, and the ids of the
+// changes that each function got, by range.
+func readsOf(t *testing.T, functions ...Function) (feedReads int, got []map[string][]string) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		w.spendTime(10 * time.Millisecond)
+		got = make([]map[string][]string, len(functions))
+		for i := range functions {
+			got[i] = map[string][]string{}
+			functions[i].Name = fmt.Sprintf("f%d", i)
+			functions[i].Handler = w.collector(got[i])
+		}
+		before := w.countRequests()
+		stop := w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))
+		for round := range 30 {
+			w.writeMany(fmt.Sprintf("doc%d-", round), 20*(round%4))
+			time.Sleep(time.Duration(round%7) * 3 * time.Second)
+			w.write("single", fmt.Sprint("single", round))
+			time.Sleep(10 * time.Second)
+		}
+		stop()
+		feedReads = w.countRequests().minus(before).feed
+	})
+	return feedReads, got
+}
+
+// spendTime lets each feed read take some time.
+func (w *world) spendTime(d time.Duration) {
+	w.onRequest = func(r *http.Request) {
+		if isFeedRead(r) {
+			time.Sleep(d)
+		}
+	}
+}
+
+// collector returns a handler that collects the ids of its changes by range.
+func (w *world) collector(to map[string][]string) Handler {
+	return func(_ context.Context, b Batch) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range b.Changes {
+			to[b.Range.ID] = append(to[b.Range.ID], c.ID())
+		}
+		return nil
+	}
+}
+
+func TestFunctionsOnOneContainerReadItOnce(t *testing.T) {
+	alone, want := readsOf(t, Function{})
+	for name, c := range map[string]struct {
+		functions   []Function
+		least, most float64 // feed reads, as a multiple of those of one function
+	}{
+		"two":             {[]Function{{}, {}}, 1, 1.05},
+		"four":            {[]Function{{}, {}, {}, {}}, 1, 1.05},
+		"reusing buffers": {[]Function{{ReuseBuffers: true}, {}, {ReuseBuffers: true}}, 1, 1.05},
+		"lanes":           {[]Function{{}, {Lanes: 4}}, 1, 1.05},
+		"other poll rate": {[]Function{{}, {FeedPollDelay: 20 * time.Second}}, 1, 1.2},
+		"other page size": {[]Function{{}, {MaxItemsPerInvocation: 99}}, 1.9, 2.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			functions := c.functions
+			reads, got := readsOf(t, functions...)
+			t.Logf("%d feed reads, one function needs %d", reads, alone)
+			if times := float64(reads) / float64(alone); times < c.least || times > c.most {
+				t.Errorf("%.2f times as many feed reads, %g to %g wanted", times, c.least, c.most)
+			}
+			for i := range got {
+				for token := range want[0] {
+					sorted, expected := slices.Clone(got[i][token]), slices.Clone(want[0][token])
+					if functions[i].Lanes > 1 {
+						slices.Sort(sorted)
+						slices.Sort(expected)
+					}
+					if len(sorted) == 0 || !slices.Equal(sorted, expected) {
+						t.Errorf("function %d got %d changes of range %s, and alone it gets %d, or others", i, len(sorted), token, len(expected))
+					}
+				}
+			}
+		})
+	}
+}
+
+// drainsOf drains a container of three ranges with the functions, with and without
+// changes, and returns the feed reads and the changes that were handled.
+func drainsOf(t *testing.T, functions ...Function) (feedReads, changes int) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		w.spendTime(10 * time.Millisecond)
+		for i := range functions {
+			functions[i].Name, functions[i].Handler = fmt.Sprintf("f%d", i), w.recorder("a")
+		}
+		h := w.hostOf(t, Options{Logger: zap.NewNop()}, functions...)
+		for round := range 10 {
+			if round%2 == 0 {
+				w.writeMany(fmt.Sprintf("doc%d-", round), 50*round)
+			}
+			s, err := h.Drain(t.Context())
+			must(t, err)
+			if s.Behind > 0 || s.Changes != 50*len(functions)*(1-round%2)*round {
+				t.Errorf("drain %d: %+v", round, s)
+			}
+			changes += s.Changes
+			time.Sleep(time.Minute)
+		}
+		feedReads = w.countRequests().feed
+		if used := h.host.pageBudget.UsedBytes(); used != 0 {
+			t.Errorf("%d bytes are never released", used)
+		}
+	})
+	return feedReads, changes
+}
+
+func TestDrainsOfFunctionsOnOneContainerReadItOnce(t *testing.T) {
+	alone, once := drainsOf(t, Function{})
+	reads, twice := drainsOf(t, Function{}, Function{})
+	t.Logf("%d feed reads, one function needs %d", reads, alone)
+	if reads > alone+alone/10 || twice != 2*once {
+		t.Errorf("%d feed reads, and %d with one function; %d changes, and %d", reads, alone, twice, once)
+	}
+}
+
+// TestSharedReadsDoNotDelayChanges: two functions poll at rates of their own, and a
+// single change reaches each of them within its poll delay.
+func TestSharedReadsDoNotDelayChanges(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		delays := []time.Duration{4 * time.Second, 15 * time.Second}
+		var written time.Time
+		latest := make([]time.Duration, len(delays))
+		functions := make([]Function, len(delays))
+		for i, delay := range delays {
+			functions[i] = Function{Name: fmt.Sprint("f", i), FeedPollDelay: delay, Handler: func(context.Context, Batch) error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				latest[i] = max(latest[i], time.Since(written))
+				return nil
+			}}
+		}
+		defer w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))()
+		time.Sleep(time.Minute)
+		for round := range 100 {
+			w.mu.Lock()
+			written = time.Now()
+			w.mu.Unlock()
+			w.write("single", fmt.Sprint("single", round))
+			time.Sleep(40*time.Second + time.Duration(round*round%19)*700*time.Millisecond)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, delay := range delays {
+			if latest[i] > delay || latest[i] == 0 {
+				t.Errorf("a change reached the function that polls every %v after %v", delay, latest[i])
+			}
+		}
+	})
+}
