@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -188,13 +189,20 @@ func (c *checker) returnLimit() time.Duration {
 	return 2*c.limits.AcquireInterval + promptly + c.limits.Slack
 }
 
-// deleted is called before a lease is deleted by tampering.
+// deleted is called before a lease is deleted by tampering. If others cover its keys, as
+// that of a parent which an operator has restored, its owner leaves the keys to them.
 func (c *checker) deleted(e Event) {
 	l := c.byToken[e.lid()]
-	if l == nil || l.tombstone || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
+	if l == nil || !c.onlyCovers(l) || l.tombstone || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
 		return
 	}
 	c.vanished[e.lid()] = vanished{l.span, l.host, l.position, e.Time}
+}
+
+// onlyCovers reports whether some key of a lease has no other lease.
+func (c *checker) onlyCovers(l *lease) bool {
+	others := slices.DeleteFunc(c.sorted(), func(other *lease) bool { return other == l })
+	return slices.ContainsFunc(gaps(others), l.overlaps)
 }
 
 // returned judges a lease that was deleted under a running owner.

@@ -88,6 +88,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"a host of another name reads at once", shared("c").reads("z").at(500 * time.Millisecond).later(time.Minute), []Rule{PromptHandover}},
 		{"requester died", released().host(Killed, "y").at(100 * time.Millisecond).later(time.Minute), nil},
 		{"paused before the release", pair().lease(Request, "y", 1, 0).lease(Pause, "operator", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
+		{"paused and resumed before the release", pair().lease(Request, "y", 1, 0).lease(Pause, "operator", 1, 0).lease(Resume, "operator", 1, 0).
+			lease(Release, "x", 1, 0).later(time.Minute), nil},
 		{"paused after the release", released().lease(Pause, "operator", 1, 0).at(100 * time.Millisecond).later(time.Minute), nil},
 		{"an operator replaces the request", pair().lease(Request, "y", 1, 0).lease(Request, "operator", 1, 0).lease(Release, "x", 1, 0).later(time.Minute), nil},
 		{"released without a request", pair().lease(Release, "x", 1, 0).later(time.Minute), nil},
@@ -108,6 +110,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"deleted for good", pair().tamper(Deleted, 1, 0).later(5 * time.Minute), []Rule{LeaseReturns}},
 		{"created again at the beginning", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).tamper(Deleted, 1, 1).
 			lease(Create, "x", 2, 0), []Rule{LeaseReturns}},
+		{"deleted below a parent that was restored", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
+			add(Event{Kind: Tamper, Op: Restored, Range: "parent", Max: "FF", Epoch: 1}).tamper(Deleted, 1, 1).lease(Create, "x", 2, 0), nil},
 		{"created again at now", pair().tamper(Deleted, 1, 0).write(1, "a").lease(Create, "x", 2, 1).call("y", 2, Handled, 1),
 			[]Rule{Checkpoints, Ownership}},
 		{"deleted under a host that stops", pair().tamper(Deleted, 1, 0).host(Stopping, "x").host(Stopped, "x").later(5 * time.Minute), nil},

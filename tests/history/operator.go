@@ -38,6 +38,7 @@ func (c *checker) operated(e Event) {
 	switch e.Op {
 	case Pause:
 		l.paused = e.Time
+		l.requester = "" // it stops waiting for a paused lease
 		delete(c.orphans, e.lid())
 		delete(c.handovers, e.lid())
 		c.report.count(PausedRange, 1, 0)
