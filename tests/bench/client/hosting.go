@@ -196,7 +196,7 @@ func slowHandlers(ctx context.Context, s settings) (figures, error) {
 	acquired := seen.wait(s.Limit)
 	time.Sleep(s.Window)
 	close(sampling)
-	found := figures{"liveMiB": <-sampled / (1 << 20), "peakMiB": residentMiB("VmHWM"), "ranges": float64(acquired)}
+	found := figures{"liveMiB": <-sampled / (1 << 20), "peakMiB": residentMiB("VmHWM"), "ranges": float64(acquired), "sockets": openSockets()}
 	return found, host.stop()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -64,6 +65,21 @@ func residentMiB(field string) float64 {
 		}
 	}
 	return 0
+}
+
+// openSockets counts the sockets of this process on Linux. It is 0 on other systems.
+func openSockets() (n float64) {
+	const descriptors = "/proc/self/fd"
+	entries, err := os.ReadDir(descriptors)
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		if target, err := os.Readlink(filepath.Join(descriptors, entry.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+			n++
+		}
+	}
+	return n
 }
 
 // quantile returns the value below which a share q of the values is. There must be a
