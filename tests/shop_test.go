@@ -24,10 +24,11 @@ import (
 )
 
 // Limits of stripped binaries for linux/amd64, so that a library that an app does not
-// use is noticed. MiB are counted.
+// use is noticed. MiB are counted. They are built without the compiler flags of package,
+// which scripts/check measures.
 const (
 	shopLimit    = 31 << 19 // with the embedded account, the page and the metrics
-	shopDeployed = 13 << 20 // without the commands of a developer's machine
+	shopDeployed = 27 << 19 // without the commands of a developer's machine
 	demoDeployed = 17 << 20 // likewise, with two handlers and all dead letter stores
 )
 
