@@ -298,21 +298,30 @@ func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, at fe
 		if err != nil {
 			return nil, err
 		}
-		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
-		defer cancel()
-		reading, err := r.host.pageBudget.ReserveRead(limited, reserved, r.feedSource.MaxItems)
-		if err != nil {
-			return nil, err
-		}
-		page, err := r.feedSource.ReadPage(limited, at, l.Continuation(), reading)
+		page, err := r.readOnce(ctx, l, at, reserved)
 		if err == nil {
 			charged(page.Charge)
-			reading.Keep(page)
 			return page, nil
 		}
-		reading.Cancel()
 		if !errors.Is(err, cosmos.ErrNotAdmitted) {
 			return nil, err
 		}
 	}
+}
+
+// readOnce reads a page within half of the expiration.
+func (r *functionRunner) readOnce(ctx context.Context, l *lease.Lease, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
+	defer cancel()
+	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.feedSource.ReadPage(ctx, at, l.Continuation(), reading)
+	if err != nil {
+		reading.Cancel()
+		return nil, err
+	}
+	reading.Keep(page)
+	return page, nil
 }

@@ -145,7 +145,6 @@ func (h *Host) Run(ctx context.Context) error {
 // eachFunction calls do for every function at once and waits for all. The functions share
 // their reads.
 func (h *Host) eachFunction(draining bool, do func(*functionRunner) error) error {
-	defer h.host.beginRequests()()
 	defer h.shareReads(h.functionRunners, draining)()
 	return h.eachAlone(do)
 }

@@ -33,6 +33,16 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
+// checkJSON checks that each line is JSON.
+func (l *lines) checkJSON(t *testing.T) {
+	t.Helper()
+	for line := range strings.Lines(l.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("log line is not JSON: %s", line)
+		}
+	}
+}
+
 // hosted serves the app of env as the custom handler; stop ends it and gives
 // its error.
 func hosted(t *testing.T, env map[string]string) (url string, stop func() error, logged *lines) {
@@ -100,11 +110,7 @@ func TestTimerInvocationDrains(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	for line := range strings.Lines(logged.b.String()) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("log line is not JSON: %s", line)
-		}
-	}
+	logged.checkJSON(t)
 }
 
 // TestReadyWithoutAnAccount: readiness must not wait for the account, and a

@@ -106,11 +106,7 @@ func TestFanoutAnswersWithOneMessageForEachRange(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	for line := range strings.Lines(logged.b.String()) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("log line is not JSON: %s", line)
-		}
-	}
+	logged.checkJSON(t)
 }
 
 // Messages that no retry can help are answered with success, so that the queue forgets
