@@ -3,11 +3,13 @@ package remote
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"halley/handlers"
@@ -18,14 +20,23 @@ import (
 // language runs testdata/function in one language.
 type language struct {
 	name    string
-	program string   // in PATH
-	path    []string // arguments that print the program's own path
+	program func() (path string, err error)
 	file    string
 }
 
 var languages = []language{
-	{"Python", "python3", []string{"-c", "import sys; print(sys.executable)"}, "function.py"},
-	{"Node.js", "node", []string{"-p", "process.execPath"}, "function.mjs"},
+	{"Python", program("python3", "-c", "import sys; print(sys.executable)"), "function.py"},
+	{"Node.js", program("node", "-p", "process.execPath"), "function.mjs"},
+}
+
+// program returns a function that finds a program once. The program in PATH may be a
+// script of a version manager, which starts slowly; with arguments, the program itself
+// prints its path.
+func program(name string, arguments ...string) func() (path string, err error) {
+	return sync.OnceValues(func() (string, error) {
+		path, err := exec.Command(name, arguments...).Output()
+		return strings.TrimSpace(string(path)), err
+	})
 }
 
 var python, node = languages[0], languages[1]
@@ -34,12 +45,10 @@ var python, node = languages[0], languages[1]
 // is skipped if the language is not installed.
 func (l language) command(t testing.TB, transport, state string) []string {
 	t.Helper()
-	program, err := exec.LookPath(l.program)
-	if err != nil {
-		t.Skipf("%s is not installed: no function in %s to test with", l.program, l.name)
+	path, err := l.program()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("%s is not installed: no function in it to test with", l.name)
 	}
-	// The program in PATH may be a script of a version manager, which starts slowly.
-	path, err := exec.Command(program, l.path...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +56,7 @@ func (l language) command(t testing.TB, transport, state string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{strings.TrimSpace(string(path)), file, transport, state}
+	return []string{path, file, transport, state}
 }
 
 // setCommand has the handler start the function.

@@ -3,11 +3,13 @@ package triggertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // plantedFaults are handlers with one mistake each. Each starts a process.
@@ -99,13 +101,14 @@ func (t *table) each(apply func(trigger.Change, row)) trigger.Handler {
 	}
 }
 
-// Each fault is found, and its seed alone finds it again, in the same words.
+// The seeds of go test -short find each fault, and its seed alone finds it again, in the
+// same words.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	defer func() { *seedFlag = 0 }()
 	for name, start := range plantedFaults {
 		t.Run(name, func(t *testing.T) {
 			s := scenario(start)
-			s.Seeds, *seedFlag = 50, 0
+			s.Seeds, *seedFlag = shortSeeds, 0
 			s.WriteOnce = name == "sum" // which skipped versions would change, too
 			found := failuresOf(t, func(t testing.TB) { Converges(t, s) })
 			if !strings.Contains(found, "trouble met:") {
@@ -127,5 +130,37 @@ func TestSeedFlagSelectsSeed(t *testing.T) {
 	found := failuresOf(t, func(t testing.TB) { Converges(t, scenario(plantedFaults["sum"])) })
 	if !strings.HasPrefix(found, "seed 1000000: ") {
 		t.Errorf("failures: %s", found)
+	}
+}
+
+// The seeds of go test -short meet every kind of trouble that the settings allow.
+func TestShortSeedsMeetEveryTrouble(t *testing.T) {
+	distinct := func(kinds []troubleKind) []troubleKind { return slices.Compact(slices.Sorted(slices.Values(kinds))) }
+	for name, test := range map[string]struct {
+		function  trigger.Function
+		writeOnce bool
+		never     []troubleKind
+	}{
+		"blocked keys":               {trigger.Function{BlockKeys: true}, false, nil},
+		"blocked keys, written once": {trigger.Function{BlockKeys: true}, true, nil},
+		"latest version":             {trigger.Function{}, false, []troubleKind{failsForever}},
+		"written once":               {trigger.Function{}, true, []troubleKind{failsForever}},
+		"all versions":               {trigger.Function{ChangeFeedMode: cosmos.AllVersions}, false, []troubleKind{failsForever, mergesRanges}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario(startMirror)
+			s.Function, s.WriteOnce, s.Seeds = test.function, test.writeOnce, shortSeeds
+			s = s.complete(t)
+			var met []troubleKind
+			for _, seed := range s.seeds() {
+				for _, e := range s.newPlan(seed, s.newHistory(t, seed)).episodes {
+					met = append(met, e.kind)
+				}
+			}
+			want := slices.DeleteFunc(distinct(kinds), func(k troubleKind) bool { return slices.Contains(test.never, k) })
+			if got := distinct(met); !slices.Equal(got, want) {
+				t.Errorf("kinds %v are met, want %v", got, want)
+			}
+		})
 	}
 }

@@ -35,7 +35,8 @@ type Scenario struct {
 	// documents that exist at the end, in no order; soft-deleted ones are left out.
 	// Without it a handler that is always wrong in the same way is not found.
 	Want func(documents []json.RawMessage) any
-	// Seeds is the number of seeds: 20.
+	// Seeds is the number of seeds: 20. With go test -short at most 8 run, which meet
+	// every kind of trouble.
 	Seeds int
 }
 
@@ -76,6 +77,9 @@ func Converges(t testing.TB, s Scenario) {
 	}
 }
 
+// shortSeeds is the number of seeds with go test -short. They meet every kind of trouble.
+const shortSeeds = 8
+
 func (s Scenario) complete(t testing.TB) Scenario {
 	t.Helper()
 	if s.Open == nil || s.Document == nil {
@@ -86,6 +90,9 @@ func (s Scenario) complete(t testing.TB) Scenario {
 	}
 	if s.Seeds == 0 {
 		s.Seeds = 20
+	}
+	if testing.Short() {
+		s.Seeds = min(s.Seeds, shortSeeds)
 	}
 	if s.Function.MaxItemsPerInvocation == 0 {
 		s.Function.MaxItemsPerInvocation = 4 // several batches, and several documents in each
