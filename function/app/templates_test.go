@@ -12,18 +12,22 @@ import (
 	"halley/function/app/azurestorage"
 	"halley/function/app/internal/scaffold"
 	"halley/handlers"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 )
 
-// settingsOfTemplates finds the settings that the templates of `new app` give to an app:
-// in parts of a file, names with values.
-var settingsOfTemplates = []struct {
+// templateSettings finds the settings that a template of `new app` gives to an app: in
+// parts of a file, names with values.
+type templateSettings struct {
 	name, file  string
 	parts, each string // regular expressions
-}{
+}
+
+var settingsOfTemplates = []templateSettings{
 	{"Flex Consumption", "azd/infra/app.bicep", `(?s)\nvar settings = \{\n.*?\n\}`, `(?m)^  (\w+): (.+)$`},
 	{"Premium", "azd/infra/app.bicep", `(?s)\nvar (settings|premiumSettings) = \{\n.*?\n\}`, `(?m)^  (\w+): (.+)$`},
-	{"Container Apps", "container/infra/containerapp.bicep", `(?s)\n +env: \[\n.*?\n +\]`, `name: (\S+)\n +value: (.+)\n`},
-	{"Kubernetes", "container/kubernetes/app.yaml", `(?s)\n +env:\n.*?\n +resources:`, `name: (\S+)\n +value: (.+)\n`},
+	{"Container Apps", "container/infra/containerapp.bicep", `(?s)\nvar settings = \[\n.*?\n\]`, `name: (\S+)\n +value: (.+)\n`},
+	{"Kubernetes", "container/kubernetes/app.yaml", `(?s)\ndata:\n.*?\n---`, `(?m)^  (\w+): (.+)$`},
 	{"Lambda", "lambda/template.yaml", `(?s)\n +Variables:\n.*?\n +#`, `(?m)^ +(\w+): (.+)$`},
 }
 
@@ -32,20 +36,7 @@ var settingsOfTemplates = []struct {
 func TestSettingsOfTemplatesAreAccepted(t *testing.T) {
 	for _, template := range settingsOfTemplates {
 		t.Run(template.name, func(t *testing.T) {
-			text, err := os.ReadFile("internal/scaffold/templates/" + template.file + ".tmpl")
-			if err != nil {
-				t.Fatal(err)
-			}
-			env := map[string]string{}
-			for _, part := range regexp.MustCompile(template.parts).FindAllString(string(text), -1) {
-				for _, match := range regexp.MustCompile(template.each).FindAllStringSubmatch(part, -1) {
-					name := strings.Trim(match[1], "'")
-					env[name] = platformValue(name, match[2])
-				}
-			}
-			if env["HALLEY_DATABASE_NAME"] == "" || env["CosmosDB"]+env["CosmosDB__accountEndpoint"] == "" {
-				t.Fatalf("the file has the settings %v", env)
-			}
+			env := template.read(t)
 			if err := acceptSettings(t, env); err != nil {
 				t.Error(err)
 			}
@@ -64,13 +55,37 @@ func TestSettingsOfTemplatesAreAccepted(t *testing.T) {
 	}
 }
 
+func (s templateSettings) read(t *testing.T) map[string]string {
+	t.Helper()
+	text := readTemplate(t, s.file)
+	env := map[string]string{}
+	for _, part := range regexp.MustCompile(s.parts).FindAllString(text, -1) {
+		for _, match := range regexp.MustCompile(s.each).FindAllStringSubmatch(part, -1) {
+			name := strings.Trim(match[1], "'")
+			env[name] = platformValue(name, match[2])
+		}
+	}
+	if env["HALLEY_DATABASE_NAME"] == "" || env["CosmosDB"]+env["CosmosDB__accountEndpoint"] == "" {
+		t.Fatalf("%s has the settings %v", s.file, env)
+	}
+	return env
+}
+
+func readTemplate(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile("internal/scaffold/templates/" + file + ".tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // acceptSettings loads settings as check does and opens the connections, with the dead
 // letter store that they name and with one in the storage account, if they name one.
 func acceptSettings(t *testing.T, env map[string]string) error {
 	t.Helper()
-	of := Options{Handlers: []handlers.Entry{handlers.New("orders", "", openScaffolded)}, DeadLetterStores: azurestorage.DeadLetterStores()}
 	cleanEnv(t, env)
-	s, err := loadSettings(of)
+	s, err := loadSettings(scaffoldedApp())
 	if err != nil {
 		return err
 	}
@@ -80,9 +95,14 @@ func acceptSettings(t *testing.T, env map[string]string) error {
 	}
 	if env["AzureWebJobsStorage__blobServiceUri"] != "" {
 		t.Setenv("HALLEY_DEAD_LETTERS", "blob:letters")
-		_, err = loadSettings(of)
+		_, err = loadSettings(scaffoldedApp())
 	}
 	return err
+}
+
+// scaffoldedApp is an app with the handler of a new app.
+func scaffoldedApp() Options {
+	return Options{Handlers: []handlers.Entry{handlers.New("orders", "", openScaffolded)}, DeadLetterStores: azurestorage.DeadLetterStores()}
 }
 
 // platformValue is the value of a setting, or one such as the platform has for an
@@ -100,7 +120,64 @@ func platformValue(name, value string) string {
 	case name == "HALLEY_MODE":
 		return "continuous"
 	}
-	return strings.NewReplacer("'", "", "[[Name]]", "shop", "[[Handler]]", "orders").Replace(value)
+	return strings.NewReplacer("'", "", `"`, "", "[[Name]]", "shop", "[[Handler]]", "orders").Replace(value)
+}
+
+// TestInitJobsCreateTheLeases: the commands of the container template's jobs, with the
+// settings of the app, create the leases; repeated, they succeed and change nothing.
+func TestInitJobsCreateTheLeases(t *testing.T) {
+	for _, job := range []struct{ platform, file, command string }{
+		{"Kubernetes", "container/kubernetes/init.yaml", `\n +command: \[.+\]\n`},
+		{"Container Apps", "container/infra/containerapp.bicep", `(?s)\n +command: \[\n.+?\]\n`},
+	} {
+		t.Run(job.platform, func(t *testing.T) {
+			i := slices.IndexFunc(settingsOfTemplates, func(s templateSettings) bool { return s.name == job.platform })
+			account := serveAccount(t, emulator.ServeOptions{})
+			account.prepare(t, settingsOfTemplates[i].read(t))
+			command := regexp.MustCompile(job.command).FindString(readTemplate(t, job.file))
+			words := regexp.MustCompile(`['"]([^'"]+)['"]`).FindAllStringSubmatch(command, -1)
+			if len(words) == 0 {
+				t.Fatalf("%s has no command", job.file)
+			}
+			var args []string // after the executable
+			for _, word := range words[1:] {
+				args = append(args, word[1])
+			}
+			run := func(args ...string) string {
+				t.Helper()
+				out, err := runCommandsOf(t, scaffoldedApp(), args...)
+				if err != nil {
+					t.Fatalf("%q: %v\n%s", args, err, out)
+				}
+				return out
+			}
+			if out := run("leases", "list", "--json"); out != "[]\n" {
+				t.Fatalf("before the job there are the leases %s", out)
+			}
+			run(args...)
+			run("leases", "verify")
+			created := run("leases", "list", "--json")
+			run(args...)
+			if again := run("leases", "list", "--json"); again != created {
+				t.Errorf("the leases after the second run:\n%s\nafter the first:\n%s", again, created)
+			}
+		})
+	}
+}
+
+// prepare creates the containers that settings name, and sets the settings, with the
+// account's key in place of an identity.
+func (a *testAccount) prepare(t *testing.T, env map[string]string) {
+	t.Helper()
+	for name, key := range map[string]string{env["HALLEY_CONTAINER_NAME"]: "/customer", "leases": "/id"} {
+		definition := cosmos.ContainerDefinition{ID: name, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{key}}}
+		if err := createContainer(t.Context(), a.client, env["HALLEY_DATABASE_NAME"], definition); err != nil {
+			t.Fatal(err)
+		}
+	}
+	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "CosmosDB") })
+	env["CosmosDB"] = a.ConnectionString()
+	cleanEnv(t, env)
 }
 
 // TestDeployCommands: Halley's commands in the documents about deployment exist, with

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -94,8 +95,9 @@ func TestContainerAppFaultsAreFound(t *testing.T) {
 	const file = "infra/containerapp.bicep"
 	finds(t, "container", checkBicep, []fault{
 		{file, "terminationGracePeriodSeconds: 40", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds is 30, want at least 40"},
-		{file, "        maxReplicas: replicas\n", "        maxReplicas: replicas\n        rules: [\n          {\n            name: 'lag'\n            custom: {\n              type: 'azure-cosmosdb'\n            }\n          }\n        ]\n", "scale has rules"},
-		{file, "              value: '20s'", "              vaule: '20s'", "env[7] has vaule"},
+		{file, "        rules: scaleRules\n", "        rules: [\n          {\n            name: 'lag'\n            custom: {\n              type: 'azure-cosmosdb'\n            }\n          }\n        ]\n", `type is "azure-cosmosdb", want one of`},
+		{file, "        minReplicas: empty(scaleRules) ? replicas : 0\n        maxReplicas: replicas\n        rules: scaleRules\n", "        minReplicas: 0\n        maxReplicas: replicas\n", "no rule starts the first replica"},
+		{file, "    value: '20s'", "    vaule: '20s'", "env[7] has vaule"},
 		{file, "name: 'HALLEY_CONTAINER_NAME'", "name: 'HALLEY_CONTAINER-NAME'", "HALLEY_CONTAINER-NAME is not a known setting"},
 		{file, "            cpu: json('0.25')\n            memory: '0.5Gi'", "            cpu: '0.25'\n            memory: '0.5Gi'", `cpu is "0.25", want number`},
 		{file, "'7f951dda-4ed3-4680-a7ca-43fe172d538d'", "'7f951dda-4ed3-4680-a7ca-43fe172d538e'", "is not a known role"},
@@ -123,8 +125,15 @@ func checkCommands(t *testing.T, apps []string) map[string][]string {
 			}
 			given := map[string]any{}
 			for _, parameter := range strings.Fields(command[2]) {
-				if name, value, ok := strings.Cut(parameter, "="); ok {
-					given[name] = value
+				name, value, ok := strings.Cut(parameter, "=")
+				if !ok {
+					continue
+				}
+				given[name] = value
+				if file, isFile := strings.CutPrefix(value, "@"); isFile {
+					if _, err := os.Stat(filepath.Join(app, file)); err != nil {
+						found[app] = append(found[app], err.Error())
+					}
 				}
 			}
 			found[app] = append(found[app], file.wrongParameters(given)...)
@@ -139,6 +148,7 @@ func TestCommandsOfReadmesFitTheBicep(t *testing.T) {
 	finds(t, "container", checkCommands, []fault{
 		{"README.md", "-p principalId=", "-p principal=", "cosmos.bicep has no parameter principal"},
 		{"README.md", " image=shop:1", "", "the parameter image is missing"},
+		{"README.md", "@infra/schedule.json", "@infra/rules.json", "no such file or directory"},
 		{"README.md", "-f infra/cosmos.bicep", "-f infra/account.bicep", "there is no infra/account.bicep"},
 	})
 }

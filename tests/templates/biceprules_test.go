@@ -30,6 +30,8 @@ func resourceFindings(f *bicepFile, d declaration, properties map[string]any) []
 		return alertFindings(f, properties)
 	case "Microsoft.App/containerApps":
 		return containerAppFindings(properties)
+	case "Microsoft.App/jobs":
+		return containerJobFindings(f, d, properties)
 	}
 	return nil
 }
@@ -248,7 +250,8 @@ func missingScopes(f *bicepFile) (found []string) {
 	return found
 }
 
-// containerAppFindings judges the names of settings, and the time to stop.
+// containerAppFindings judges the names of settings, the time to stop, and that a
+// replica starts.
 func containerAppFindings(properties map[string]any) (found []string) {
 	container := at(properties, "template", "containers", 0)
 	encoded, _ := json.Marshal(at(container, "env"))
@@ -267,6 +270,10 @@ func containerAppFindings(properties map[string]any) (found []string) {
 		if e.Name == "HALLEY_STOP_GRACE" {
 			grace, _ = e.Value.(string)
 		}
+	}
+	scale := at(properties, "template", "scale")
+	if at(scale, "minReplicas") == 0.0 && at(scale, "rules") == nil {
+		found = append(found, "no rule starts the first replica")
 	}
 	seconds, _ := at(properties, "template", "terminationGracePeriodSeconds").(float64)
 	return append(found, graceFindings(seconds, grace)...)

@@ -44,7 +44,7 @@ var (
 	filesOfTemplates = map[string][]string{
 		"minimal":   {},
 		"azd":       {"azure.yaml", "infra/app.bicep", "infra/cosmos.bicep", "infra/main.bicep", "infra/main.parameters.json"},
-		"container": {".dockerignore", "Dockerfile", "Dockerfile.functions", "infra/containerapp.bicep", "infra/cosmos.bicep", "kubernetes/app.yaml", "kubernetes/keda.yaml"},
+		"container": {".dockerignore", "Dockerfile", "Dockerfile.functions", "infra/containerapp.bicep", "infra/cosmos.bicep", "infra/schedule.json", "kubernetes/app.yaml", "kubernetes/init.yaml", "kubernetes/keda.yaml"},
 		"lambda":    {"template.yaml"},
 	}
 )
