@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// DeadLetter is a change that a function gave up, with everything needed to
-// understand why and to try it again.
+// DeadLetter is a change that a function gave up, or that its handler has postponed,
+// with everything needed to understand why and to try it again.
 type DeadLetter struct {
 	ID          string          `json:"id"`        // equal for the same change of the same function
 	Function    string          `json:"function"`  // its name
@@ -34,8 +34,18 @@ type DeadLetter struct {
 	Stack       string          `json:"stack,omitempty"`       // of a panic
 	Attempts    int             `json:"attempts"`              // failed calls with exactly this change, or crashes; 0 if it is only blocked
 	Blocked     bool            `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
-	Time        time.Time       `json:"time"`                  // when it was given up
+	Time        time.Time       `json:"time"`                  // when it was given up; dead letters of a key are in its order
+
+	// Due is when a change that was postponed, see [RetryAfter], is delivered again: it is
+	// not dead. A change that is only Blocked follows a postponed change of its key. Due is
+	// zero for a dead letter.
+	Due       time.Time `json:"due,omitzero"`
+	Postponed int       `json:"postponed,omitempty"` // calls that have postponed it
+	Since     time.Time `json:"since,omitzero"`      // of a postponed change: when a call first failed with it
 }
+
+// IsPostponed reports whether the change waits until it is due, and is not dead.
+func (d DeadLetter) IsPostponed() bool { return !d.Due.IsZero() }
 
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
@@ -78,17 +88,22 @@ func (f Function) DeadLetterSource() DeadLetterSource {
 // deadletter has some.
 type DeadLetters interface {
 	// Put returns once the dead letter is durable. If one with its ID exists, it
-	// is not stored a second time, and Put returns nil.
+	// is not stored a second time, and Put returns nil. A Put that has returned an
+	// error should not store the dead letter later.
 	Put(ctx context.Context, d DeadLetter) error
-	// List goes through the dead letters of a source, oldest first: by time,
-	// then by range and LSN. Those that are put meanwhile may be missing. An error
+	// List goes through the dead letters and the postponed changes of a source, oldest
+	// first: by time, then by range and LSN. Those that are put meanwhile may be missing. An error
 	// about one that cannot be read wraps [ErrDamaged], and comes after all others;
 	// any other error ends the list.
 	List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error]
 	// Delete removes a dead letter. If it does not exist, Delete returns nil.
 	Delete(ctx context.Context, d DeadLetter) error
-	// Holds reports whether some dead letter of the source has the key.
+	// Holds reports whether some dead letter of the source has the key. Postponed changes
+	// do not count.
 	Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error)
+	// Postponed is List for the postponed changes alone, or for those of one key if key is
+	// not "". It should not load other dead letters.
+	Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error]
 }
 
 // ErrDamaged marks a store's error about one dead letter that exists and cannot be
@@ -105,6 +120,9 @@ func (dropStore) Put(context.Context, DeadLetter) error    { return nil }
 func (dropStore) Delete(context.Context, DeadLetter) error { return nil }
 func (dropStore) Holds(context.Context, DeadLetterSource, string) (bool, error) {
 	return false, nil
+}
+func (dropStore) Postponed(context.Context, DeadLetterSource, string) iter.Seq2[DeadLetter, error] {
+	return func(func(DeadLetter, error) bool) {}
 }
 func (dropStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}

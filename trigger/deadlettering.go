@@ -17,6 +17,17 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		return nil
 	}
 	return &delivery.Store{
+		Keeps: w.function.keepsDeadLetters(),
+		Owns:  w.ownsKey,
+		LoadKey: func(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
+			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, loadPostponed(ctx, store, of, w.function, key, take) })
+			return err
+		},
+		Delete: func(ctx context.Context, c *delivery.StoredChange) error {
+			d := DeadLetter{ID: c.LetterID, Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: c.Key, Document: c.Document, Previous: c.Previous}
+			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, store.Delete(ctx, d) })
+			return err
+		},
 		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
 			d := w.deadLetter(c, l) // before the call, which may be left behind
 			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, store.Put(ctx, d) })
@@ -27,7 +38,7 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		},
 		List: func(ctx context.Context) (*delivery.BlockedKeys, error) {
 			list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
-				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, of) })
+				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, w.function) })
 			})
 			if list.err != nil {
 				w.listsBefore = list.number // repeat it
@@ -72,6 +83,10 @@ func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLe
 		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
 		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,
 	}
+	if l.IsPostponed {
+		d.ID = postponedID(d.ID, l.Postponed)
+		d.Due, d.Since, d.Postponed = l.Due.UTC(), l.Since.UTC(), l.Postponed
+	}
 	if l.Cause != nil {
 		d.Error = l.Cause.Error()
 	}
@@ -88,6 +103,18 @@ func (w *rangeWorker) deadLetterID(c *delivery.Item, key string) string {
 		images = [][]byte{c.Previous, c.Document}
 	}
 	return deadLetterID(w.function.Name, w.leases.IDPrefix(), key, c.DocumentID(), c.LSN, c.Timestamp, images...)
+}
+
+// postponed is told of each change that is in the store until it is due.
+func (w *rangeWorker) postponed(lane int, c *delivery.Item, l delivery.DeadLetter) {
+	w.rangeStats.countPostponed(lane)
+	w.emitEvent(Event{
+		Kind: Postponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
+	})
+	if l.Cause != nil {
+		w.log.Info("change postponed", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),
+			zap.Time("due", l.Due), zap.Int("attempts", l.Attempts), zap.Error(l.Cause))
+	}
 }
 
 // deadLettered is told of each change that is durable in the store.

@@ -57,20 +57,28 @@ func (l *deadLetterLists) listAfter(ctx context.Context, number int64, read func
 // errSilentStore ends a list that makes no progress.
 var errSilentStore = fmt.Errorf("no answer for %s", delivery.StoreTimeout)
 
-// listBlockedKeys lists the dead letters of a source.
-func listBlockedKeys(ctx context.Context, store DeadLetters, of DeadLetterSource) (*delivery.BlockedKeys, error) {
+// listBlockedKeys lists the dead letters of a function, or only the postponed changes if
+// dead letters do not block keys.
+func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function) (*delivery.BlockedKeys, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(delivery.StoreTimeout, func() { cancel(errSilentStore) })
 	defer silent.Stop()
 	keys := &delivery.BlockedKeys{}
-	for d, err := range store.List(ctx, of) {
+	of := f.DeadLetterSource()
+	list := store.Postponed(ctx, of, "")
+	if f.BlockKeys {
+		list = store.List(ctx, of)
+	}
+	for d, err := range list {
 		silent.Reset(delivery.StoreTimeout)
 		switch {
 		case errors.Is(err, ErrDamaged):
 			keys.AddDamaged(err)
 		case err != nil:
 			return nil, err
+		case d.IsPostponed():
+			keys.AddPostponed(f.storedChange(d))
 		default:
 			keys.AddChange(delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
 		}

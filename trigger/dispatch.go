@@ -170,9 +170,9 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 
 // needsOwner reports whether a lease is to be acquired even if its range has no changes:
 // only an owner ends what another one has begun, creates the leases that follow a split,
-// or gives the lease its first position.
+// delivers postponed changes that are due, or gives the lease its first position.
 func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
-	if l.Retiring() || l.Splitting() || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
+	if l.Retiring() || l.Splitting() || r.hasPostponed(l) || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
 		return true
 	}
 	_, err := r.leases.Locate(ctx, l)

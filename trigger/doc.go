@@ -102,6 +102,14 @@
 // without a success between them, the sink is broken: the range then pauses before
 // each further one. [Replay] delivers dead letters again.
 //
+// A handler that returns [RetryAfter] postpones changes: they are kept in the store with
+// the time at which they are due, and the range goes on. Later changes of their keys are
+// stored behind them. When a key is due, the owner of its range loads its changes from
+// the store, delivers them in order like changes that wait aside, and deletes each one
+// that is handled. The next owner lists the postponed changes of the range's keys, by the
+// hash of each key, and delivers none before its feed has passed it. The lease tells when
+// the next one is due (halley.postponed), so that drains know.
+//
 // Attempts are stored in the lease with each write, so the limit also holds across
 // short drains and replaced hosts. After an owner has vanished without releasing the
 // lease (probably a crash), the next one names the changes of each call in the lease
@@ -126,6 +134,8 @@
 //   - Lane: one of several ordered queues inside a leased range.
 //   - Epoch: counts the acquisitions of a lease; it carries over to the leases that
 //     follow it.
+//   - Postponed change: its handler has said when it may be delivered again. It is in
+//     the dead letter store until then, and no dead letter.
 //   - Dead letter: a change that was given up, stored with its error.
 //   - Retry state: the failure history of a group of changes, stored in the lease for
 //     the next owner.
@@ -148,6 +158,7 @@
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	deadlettering.go invoke.go        dead letters of a range; a call with its deadline
+//	postponing.go                     changes that wait in the store until they are due
 //	deadletterlists.go                lists of dead letters, which ranges share
 //	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost

@@ -180,7 +180,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	if idle || first != nil {
 		d.noteRead(nil)
 	}
-	if err == nil && idle {
+	if err == nil && idle && !r.hasPostponed(l) {
 		d.addCounts(Summary{Ranges: 1, Idle: 1})
 		return
 	}

@@ -25,6 +25,7 @@ type Event struct {
 	Continuation string        // Checkpointed, Released
 	Children     []string      // Split: tokens of the leases that took over
 	Reason       CloseReason   // Released
+	Due          time.Time     // Postponed: when the change is delivered again, on the service's clock
 	Stall        *Stall        // Stalled, Recovered, and Released if an operator has paused the range: why, and since when
 	Lasting      time.Duration // Stalled, Recovered: how long that was so
 	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
@@ -39,6 +40,7 @@ const (
 	Delivered      EventKind = "delivered"     // the handler accepted a batch
 	DeliveryFailed EventKind = "failed"        // the handler failed; the changes are delivered again
 	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
+	Postponed      EventKind = "postponed"     // a change is in the dead letter store until it is due; also one that follows it
 	Filtered       EventKind = "filtered"      // changes that were read do not pass the filter
 	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
 	Split          EventKind = "split"         // the lease gave way to children

@@ -19,7 +19,8 @@ import (
 // same changes are delivered again after a backoff, with a higher
 // [Batch.Attempt]. By default a batch that failed is halved until the failing
 // change is alone; when that change has spent its attempts, it is dead-lettered.
-// [Failed] names the changes that failed, [Skip] gives up at once.
+// [Failed] names the changes that failed, [RetryAfter] says when they may be delivered
+// again, [Skip] gives up at once.
 //
 // A handler is called concurrently for different ranges, and for different lanes
 // of one range. Delivery is at least once: after a crash or a handover the range

@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	w.rangeStats.callBegins(lane)
 	err := w.invokeHandler(held, b)
 	w.rangeStats.callEnds(lane)
+	v := w.verdictOf(items, b, err)
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {
 		w.rangeStats.markHung()
@@ -35,21 +37,23 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts)
+		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, len(v.Postponed) < len(v.FailedItems))
 		if held.Err() != nil {
 			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
 		}
-		w.watchRetention(items[0].Timestamp)
+		if !items[0].IsStored() {
+			w.watchRetention(items[0].Timestamp)
+		}
 	} else {
 		w.rangeStats.countDelivered(lane, event)
 	}
 	w.emitEvent(event)
-	return verdictOf(items, b, err)
+	return v
 }
 
 // verdictOf translates a handler's error. It goes by the changes that were delivered:
 // the handler may have sorted those of its batch.
-func verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
+func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
 		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
 	}
@@ -57,16 +61,30 @@ func verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	for i, c := range items {
 		seqs[i] = c.Seq
 	}
-	failed, final := judgeBatch(seqs, err)
-	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
+	fates, final := judgeBatch(seqs, err)
+	v := delivery.Verdict{Outcome: delivery.Failed, Err: err, Postponed: map[*delivery.Item]time.Duration{}}
 	if final {
 		v.Outcome = delivery.GivenUp
 	}
-	for _, i := range failed {
-		v.FailedItems = append(v.FailedItems, items[i])
+	for i, c := range items {
+		if fates[i].failed {
+			v.FailedItems = append(v.FailedItems, c)
+		}
+		if fates[i].after > 0 {
+			v.Postponed[c] = fates[i].after
+		}
+	}
+	if len(v.Postponed) > 0 && !w.function.keepsDeadLetters() {
+		v.Postponed, v.Err = nil, fmt.Errorf("%w (%w)", err, errNoPostponing)
+		if !w.toldNoPostponing.Swap(true) {
+			w.log.Warn("handler asks for a later retry, which counts as a plain failure", zap.Error(v.Err))
+		}
 	}
 	return v
 }
+
+// errNoPostponing says why a change that its handler postpones fails instead.
+var errNoPostponing = errors.New("RetryAfter needs a dead letter store that keeps changes: set DeadLetters, HALLEY_DEAD_LETTERS=container")
 
 // batch makes the argument of a handler call. The bytes are those of the page.
 func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {

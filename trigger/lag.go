@@ -43,6 +43,8 @@ type Lag struct {
 	Renewed      time.Time `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
 	Checkpointed time.Time `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
 	DeadLettered int       `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
+	Postponed    int       `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
+	NextDue      time.Time `json:"nextDue,omitzero"`      // when the first of these is due
 	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress
 	Problem      string    `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
@@ -117,12 +119,17 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true, Known: true,
 		Renewed: l.Written().UTC(), Checkpointed: unixTime(status.Checkpoint), DeadLettered: status.DeadLetters,
 	}
+	postponed := parsePostponed(l)
+	total.Postponed, total.NextDue = postponed.keys, unixTime(postponed.due)
 	var problems []string
 	if err := e.addLag(ctx, l, &total); err != nil {
 		total.Changes, total.Exact, total.Known = max(total.Changes, 1), false, false
 		problems = append(problems, err.Error())
 	}
 	now := e.leases.Now()
+	if l.Owner() == "" && postponed.isDue(now) { // a drain has work although the feed has nothing new
+		total.Changes = max(total.Changes, 1)
+	}
 	pause, paused := pauseStall(l)
 	if paused {
 		total.Stalls = append(total.Stalls, pause)

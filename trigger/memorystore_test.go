@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,10 +36,29 @@ func (s *memoryStore) Put(_ context.Context, d DeadLetter) error {
 	return nil
 }
 
-func (s *memoryStore) List(_ context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
+// sorted returns the dead letters in the order of a list.
+func (s *memoryStore) sorted() []DeadLetter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.deadLetters)
+	slices.SortStableFunc(all, func(a, b DeadLetter) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
+	})
+	return all
+}
+
+func (s *memoryStore) Postponed(_ context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		for _, d := range s.sorted() {
+			if d.Source() == of && d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *memoryStore) List(_ context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
+	all := s.sorted()
 	return func(yield func(DeadLetter, error) bool) {
 		for _, d := range all {
 			if d.Source() == of && !yield(d, nil) {
@@ -58,7 +78,7 @@ func (s *memoryStore) Delete(_ context.Context, d DeadLetter) error {
 func (s *memoryStore) Holds(_ context.Context, of DeadLetterSource, key string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.deadLetters, func(o DeadLetter) bool { return o.Source() == of && o.Key == key }), nil
+	return slices.ContainsFunc(s.deadLetters, func(o DeadLetter) bool { return o.Source() == of && o.Key == key && !o.IsPostponed() }), nil
 }
 
 // documentIDs returns the ids of the dead-lettered documents, oldest first.

@@ -17,7 +17,8 @@ type Replayed struct {
 // ReplayOptions select dead letters and bound a replay. The zero value replays all of
 // them, one by one.
 type ReplayOptions struct {
-	// Wanted selects dead letters; nil selects all.
+	// Wanted selects dead letters, or postponed changes that are to be delivered before
+	// they are due; nil selects all dead letters.
 	Wanted func(DeadLetter) bool
 	// Limit is how many dead letters are given to the handler at most; 0 is no limit.
 	Limit int
@@ -85,7 +86,7 @@ func (r *replay) fillQueues(ctx context.Context, of DeadLetterSource, queues []c
 		if err != nil {
 			return err
 		}
-		if r.options.Wanted != nil && !r.options.Wanted(d) {
+		if r.options.Wanted == nil && d.IsPostponed() || r.options.Wanted != nil && !r.options.Wanted(d) {
 			continue
 		}
 		if r.options.Limit > 0 && sent == r.options.Limit {

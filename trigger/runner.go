@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,8 +34,9 @@ type functionRunner struct {
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 
-	deadLetterLists *deadLetterLists
-	leaseLists      *leaseLists // of Dispatch and DrainRange
+	deadLetterLists  *deadLetterLists
+	leaseLists       *leaseLists // of Dispatch and DrainRange
+	toldNoPostponing atomic.Bool // the log has told that RetryAfter needs a store
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token

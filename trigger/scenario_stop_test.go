@@ -42,6 +42,9 @@ func (s hungStore) Put(context.Context, DeadLetter) error {
 	return errors.New("closed")
 }
 func (s hungStore) Holds(context.Context, DeadLetterSource, string) (bool, error) { return false, nil }
+func (s hungStore) Postponed(context.Context, DeadLetterSource, string) iter.Seq2[DeadLetter, error] {
+	return func(func(DeadLetter, error) bool) {}
+}
 func (s hungStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
 	return func(func(DeadLetter, error) bool) {}
 }

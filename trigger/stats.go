@@ -31,6 +31,7 @@ type rangeStats struct {
 	retentionError func() error // whether changes may be lost soon
 	unfinished     func() (lsn, timestamp int64, ok bool)
 	keyCounts      func() (waiting, blocked int)
+	postponedKeys  func() (keys int, due time.Time) // due on the local clock
 	serviceNow     func() time.Time
 	stallAfter     time.Duration
 	report         func(kind EventKind, s Stall)
@@ -92,7 +93,7 @@ func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *ra
 	s := &rangeStats{
 		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, runningCalls: map[int]time.Time{},
 		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
-		keyCounts: func() (int, int) { return 0, 0 }, report: func(EventKind, Stall) {},
+		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
 	left := parseLeaseStatus(l)
@@ -119,6 +120,9 @@ func (s *rangeStats) currentStatus() RangeStatus {
 		status.BehindKnown = caughtUp
 	}
 	status.WaitingKeys, status.BlockedKeys = s.keyCounts()
+	if keys, due := s.postponedKeys(); keys > 0 {
+		status.PostponedKeys, status.NextDue = keys, now.Add(time.Until(due))
+	}
 	status.Checkpointed = unixTime(s.movedAt.Load())
 	problems := describeStalls(status.Stalls, now)
 	if err := s.retentionError(); err != nil {
@@ -234,11 +238,15 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.reportRecovery()
 }
 
-// countFailed counts a batch that the handler failed on.
-func (s *rangeStats) countFailed(lane int, e Event, limit int) {
+// countFailed counts a batch that the handler failed on. It is no stall if the handler
+// has postponed all changes that it did not handle.
+func (s *rangeStats) countFailed(lane int, e Event, limit int, isStall bool) {
 	s.mu.Lock()
 	s.rangeStatus.Retries++
 	s.mu.Unlock()
+	if !isStall {
+		return
+	}
 	s.setStall(lane, Stall{Kind: HandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()})
 }
 
@@ -267,6 +275,15 @@ func (s *rangeStats) countDeadLetter(lane int) {
 	s.rangeStatus.DeadLetters++
 	delete(s.laneStalls, lane)
 	s.inherited = Stall{}
+	s.mu.Unlock()
+	s.reportRecovery()
+}
+
+// countPostponed counts a change that is in the store until it is due.
+func (s *rangeStats) countPostponed(lane int) {
+	s.mu.Lock()
+	s.rangeStatus.Postponed++
+	delete(s.laneStalls, delivery.AllLanes) // the store works
 	s.mu.Unlock()
 	s.reportRecovery()
 }

@@ -2,8 +2,8 @@ package trigger
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"time"
 )
 
 // Skip marks err as final: the handler gives these changes up. They are
@@ -45,29 +45,73 @@ func FailedFrom(err error, first Change) error {
 	return &failedError{err: err, firstFailed: first.seq}
 }
 
+// maxDelay bounds the time for which a change is postponed.
+const maxDelay = 30 * 24 * time.Hour
+
+// RetryAfter says that err will pass, and not before d: the changes are postponed. Each
+// is kept in the function's dead letter store with the time at which it is due, and the
+// range continues. The range's owner delivers it again when it is due, and not before.
+// Later changes of its key wait for it and follow in order, whether the function blocks
+// keys or not.
+//
+// Around [Failed], or within it, it postpones the changes named there, and the others
+// are handled. If a change is named by several errors that are joined, it is postponed
+// only if all of them postpone it, by the longest. [Skip] around it gives the changes
+// up.
+//
+// A postponed call counts as an attempt, so MaxAttempts and RetryMaxAge hold: after
+// them, the change is dead-lettered. More than 30 days count as 30 days. If d is not
+// above 0, RetryAfter returns err. In a function without a store that keeps changes, and
+// in a range with 1,000 postponed keys, the changes fail as with err alone.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil || d <= 0 {
+		return err
+	}
+	return &postponedError{err, min(d, maxDelay)}
+}
+
+// Postponement is a change that a handler has postponed.
+type Postponement struct {
+	Change Change
+	After  time.Duration // when it is due
+}
+
 // Verdict is the meaning of a handler's error for the changes of its batch.
 type Verdict struct {
-	Handled    []Change // in the order of the batch
-	Failed     []Change // likewise; they are delivered again
-	GivenUp    bool     // those that failed are dead-lettered instead, without a further attempt
-	Checkpoint bool     // nothing failed, and the handler called [Batch.Checkpoint]
-	Err        error    // of the handler; a [PanicError] if it panicked
+	Handled    []Change       // in the order of the batch
+	Failed     []Change       // likewise; they are delivered again
+	Postponed  []Postponement // of the failed ones: those that are delivered again when they are due, if the function has a store
+	GivenUp    bool           // those that failed are dead-lettered instead, without a further attempt
+	Checkpoint bool           // nothing failed, and the handler called [Batch.Checkpoint]
+	Err        error          // of the handler; a [PanicError] if it panicked
 }
 
 // String tells the verdict in one line.
 func (v Verdict) String() string {
-	if len(v.Failed) == 0 {
-		return fmt.Sprintf("%d handled", len(v.Handled))
+	text := fmt.Sprintf("%d handled", len(v.Handled))
+	if len(v.Postponed) > 0 {
+		text += fmt.Sprintf(", %d postponed", len(v.Postponed))
+		for i, p := range v.Postponed {
+			text += fmt.Sprintf("%s %q by %s", []string{"", ","}[min(i, 1)], p.Change.ID(), p.After)
+		}
 	}
-	ids := make([]string, len(v.Failed))
-	for i, c := range v.Failed {
-		ids[i] = c.ID()
+	var ids []string
+	for _, c := range v.Failed {
+		if !slices.ContainsFunc(v.Postponed, func(p Postponement) bool { return p.Change.seq == c.seq }) {
+			ids = append(ids, c.ID())
+		}
 	}
-	fate := "failed"
-	if v.GivenUp {
-		fate = "given up"
+	if len(ids) > 0 {
+		fate := "failed"
+		if v.GivenUp {
+			fate = "given up"
+		}
+		text += fmt.Sprintf(", %d %s %q", len(ids), fate, ids)
 	}
-	return fmt.Sprintf("%d handled, %d %s %q: %v", len(v.Handled), len(v.Failed), fate, ids, v.Err)
+	if v.Err == nil {
+		return text
+	}
+	return fmt.Sprintf("%s: %v", text, v.Err)
 }
 
 // Judge returns the verdict that err is on the batch, as the runtime reads it. The
@@ -77,13 +121,16 @@ func (b Batch) Judge(err error) Verdict {
 	for i, c := range b.Changes {
 		seqs[i] = c.seq
 	}
-	failed, final := judgeBatch(seqs, err)
+	fates, final := judgeBatch(seqs, err)
 	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.Load()}
 	for i, c := range b.Changes {
-		if slices.Contains(failed, i) {
-			v.Failed = append(v.Failed, c)
-		} else {
+		if fates == nil || !fates[i].failed {
 			v.Handled = append(v.Handled, c)
+			continue
+		}
+		v.Failed = append(v.Failed, c)
+		if fates[i].after > 0 {
+			v.Postponed = append(v.Postponed, Postponement{c, fates[i].after})
 		}
 	}
 	return v
@@ -109,66 +156,120 @@ func (e *failedError) Error() string {
 }
 func (e *failedError) Unwrap() error { return e.err }
 
-// judgeBatch reads a handler's error on changes with these sequence numbers. failed
-// are the indexes of the changes that are not handled, in order, and final says that
-// the handler gives them up. The whole batch failed if some part of the error names
-// no changes, or names a change that was not in the batch.
-func judgeBatch(seqs []int64, err error) (failed []int, final bool) {
+type postponedError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *postponedError) Error() string { return e.err.Error() }
+func (e *postponedError) Unwrap() error { return e.err }
+
+// changeFate is the verdict on one change.
+type changeFate struct {
+	failed bool
+	after  time.Duration // it is postponed, if this is above 0
+}
+
+// judgeBatch reads a handler's error on changes with these sequence numbers. It returns
+// the fate of each change, nil if all are handled, and whether the handler gives up
+// those that failed. The whole batch failed if some part of the error names no changes,
+// or names a change that was not in the batch.
+func judgeBatch(seqs []int64, err error) (fates []changeFate, final bool) {
 	if err == nil {
 		return nil, false
 	}
 	final = isFinal(err)
-	partial, all := partialFailures(err)
-	if !all {
-		return allIndexes(len(seqs)), final
-	}
-	named := map[int64]bool{}
-	for _, f := range partial {
-		maps.Copy(named, f.failedSeqs)
-	}
-	for i, seq := range seqs {
-		if named[seq] || slices.ContainsFunc(partial, func(f *failedError) bool { return f.failedSeqs == nil && seq >= f.firstFailed }) {
-			failed = append(failed, i)
+	parts := errorParts(err, 0)
+	fates = make([]changeFate, len(seqs))
+	some := false
+	for _, part := range parts {
+		found := 0
+		for i, seq := range seqs {
+			if part.names(seq) {
+				fates[i] = fates[i].with(part.after)
+				found++
+			}
+		}
+		some = some || found > 0
+		if part.partial != nil && found < len(part.partial.failedSeqs) {
+			some = false // it names a change of another batch
+			break
 		}
 	}
-	for _, seq := range seqs {
-		delete(named, seq)
+	for i := range fates {
+		if !some {
+			fates[i] = changeFate{failed: true}
+		}
+		if final {
+			fates[i].after = 0
+		}
 	}
-	if len(named) > 0 || len(failed) == 0 {
-		failed = allIndexes(len(seqs))
-	}
-	return failed, final
+	return fates, final
 }
 
-func allIndexes(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
+// with returns the fate after a further error on the change.
+func (f changeFate) with(after time.Duration) changeFate {
+	if f.failed && (f.after == 0 || after == 0) {
+		return changeFate{failed: true}
 	}
-	return all
+	return changeFate{true, max(f.after, after)}
 }
 
-// partialFailures returns the parts of an error that name the changes that failed,
-// and whether all its parts do. A panic does not tell about the changes after it.
-func partialFailures(err error) (found []*failedError, all bool) {
+// errorPart is an error that is not joined from others.
+type errorPart struct {
+	partial *failedError  // names the changes that failed; nil stands for the whole batch
+	after   time.Duration // it postpones the changes; 0 if it does not
+}
+
+func (p errorPart) names(seq int64) bool {
+	switch {
+	case p.partial == nil:
+		return true
+	case p.partial.failedSeqs == nil:
+		return seq >= p.partial.firstFailed
+	}
+	return p.partial.failedSeqs[seq]
+}
+
+// errorParts returns the parts of an error that postpones its changes if after is above
+// 0. A panic does not tell about the changes after it.
+func errorParts(err error, after time.Duration) (parts []errorPart) {
 	switch e := err.(type) {
 	case *failedError:
-		return []*failedError{e}, true
-	case *PanicError:
-		return nil, false
-	case interface{ Unwrap() error }:
-		return partialFailures(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, part := range e.Unwrap() {
-			more, all := partialFailures(part)
-			if !all {
-				return nil, false
-			}
-			found = append(found, more...)
+		if after == 0 {
+			after = delayOf(e.err)
 		}
-		return found, len(found) > 0
+		return []errorPart{{e, after}}
+	case *postponedError:
+		if after == 0 {
+			after = e.after
+		}
+		return errorParts(e.err, after)
+	case *PanicError:
+		return []errorPart{{}}
+	case interface{ Unwrap() error }:
+		return errorParts(e.Unwrap(), after)
+	case interface{ Unwrap() []error }:
+		for _, joined := range e.Unwrap() {
+			parts = append(parts, errorParts(joined, after)...)
+		}
 	}
-	return nil, false
+	if parts == nil {
+		parts = []errorPart{{after: after}}
+	}
+	return parts
+}
+
+// delayOf returns the time by which an error postpones changes, 0 if some part of it
+// does not.
+func delayOf(err error) (longest time.Duration) {
+	for _, part := range errorParts(err, 0) {
+		if part.after == 0 {
+			return 0
+		}
+		longest = max(longest, part.after)
+	}
+	return longest
 }
 
 // isFinal reports whether an error is final in all its parts.
@@ -176,7 +277,7 @@ func isFinal(err error) bool {
 	switch e := err.(type) {
 	case *skipError:
 		return true
-	case *PanicError:
+	case *PanicError, *postponedError:
 		return false
 	case interface{ Unwrap() error }:
 		return isFinal(e.Unwrap())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestJudgeBatch(t *testing.T) {
@@ -38,12 +39,70 @@ func TestJudgeBatch(t *testing.T) {
 		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
 	}
 	for _, test := range tests {
-		failed, final := judgeBatch(batch, test.err)
-		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
-			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
+		fates, final := judgeBatch(batch, test.err)
+		failed := countFailed(fates)
+		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
+			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)
 		}
 		if test.err != nil && !errors.Is(test.err, bad) {
 			t.Errorf("%s hides its cause", test.name)
+		}
+	}
+}
+
+// countFailed counts the changes that are not handled.
+func countFailed(fates []changeFate) (n int) {
+	for _, f := range fates {
+		if f.failed {
+			n++
+		}
+	}
+	return n
+}
+
+func TestJudgeBatchWithPostponedChanges(t *testing.T) {
+	batch := []int64{1, 2, 3}
+	c := func(seq int64) Change { return Change{seq: seq} }
+	bad, later := errors.New("bad"), errors.New("later")
+	const year = 365 * 24 * time.Hour
+	tests := []struct {
+		name string
+		err  error
+		want string // a word for each change
+	}{
+		{"the batch", RetryAfter(later, time.Second), "1s 1s 1s"},
+		{"wrapped", fmt.Errorf("send: %w", RetryAfter(later, time.Second)), "1s 1s 1s"},
+		{"of nil", RetryAfter(nil, time.Second), "handled handled handled"},
+		{"without a time", RetryAfter(later, 0), "failed failed failed"},
+		{"with a time that has passed", RetryAfter(later, -time.Second), "failed failed failed"},
+		{"for a year", RetryAfter(later, year), "720h0m0s 720h0m0s 720h0m0s"},
+		{"around one that failed", RetryAfter(Failed(later, c(2)), time.Second), "handled 1s handled"},
+		{"within one that failed", Failed(RetryAfter(later, time.Second), c(2)), "handled 1s handled"},
+		{"from the second", RetryAfter(FailedFrom(later, c(2)), time.Second), "handled 1s 1s"},
+		{"one fails and one waits", errors.Join(Failed(bad, c(1)), RetryAfter(Failed(later, c(3)), time.Second)), "failed handled 1s"},
+		{"different times", errors.Join(RetryAfter(Failed(later, c(1)), time.Second), RetryAfter(Failed(later, c(3)), time.Minute)), "1s handled 1m0s"},
+		{"two times for one", errors.Join(RetryAfter(Failed(later, c(1)), time.Second), RetryAfter(Failed(later, c(1)), time.Minute)), "1m0s handled handled"},
+		{"failed and postponed", errors.Join(RetryAfter(Failed(later, c(1)), time.Second), Failed(bad, c(1))), "failed handled handled"},
+		{"one waits, and more went wrong", errors.Join(RetryAfter(Failed(later, c(1)), time.Second), bad), "failed failed failed"},
+		{"all wait, one longer", errors.Join(RetryAfter(later, time.Second), RetryAfter(Failed(later, c(1)), time.Minute)), "1m0s 1s 1s"},
+		{"a change of another batch", RetryAfter(Failed(later, c(9)), time.Second), "failed failed failed"},
+		{"around a joined error", RetryAfter(errors.Join(Failed(bad, c(1)), Failed(later, c(2))), time.Second), "1s 1s handled"},
+		{"of an error that was final", RetryAfter(Skip(later), time.Second), "1s 1s 1s"},
+		{"given up after all", Skip(RetryAfter(later, time.Second)), "failed failed failed"},
+		{"a panic", &PanicError{Value: RetryAfter(later, time.Second)}, "failed failed failed"},
+	}
+	for _, test := range tests {
+		fates, final := judgeBatch(batch, test.err)
+		words := []string{"handled", "handled", "handled"}
+		for i, f := range fates {
+			if f.after > 0 {
+				words[i] = f.after.String()
+			} else if f.failed {
+				words[i] = "failed"
+			}
+		}
+		if got := strings.Join(words, " "); got != test.want || final != (test.name == "given up after all") {
+			t.Errorf("%s: %s, final %v, want %s", test.name, got, final, test.want)
 		}
 	}
 }
@@ -70,9 +129,10 @@ func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 		{"a panic with a final error", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
-		failed, final := judgeBatch(batch, test.err)
-		if handled := len(batch) - len(failed); handled != test.handled || len(failed) != test.fails || final != test.giveUp {
-			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, len(failed), final)
+		fates, final := judgeBatch(batch, test.err)
+		failed := countFailed(fates)
+		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
+			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)
 		}
 	}
 }
@@ -89,6 +149,7 @@ func TestBatchMadeByHandIsJudged(t *testing.T) {
 		{Failed(bad, b.Changes[1], b.Changes[2], b.Changes[1]), `1 handled, 2 failed ["b" "c"]: 2 changes failed: bad`},
 		{Skip(Failed(bad, b.Changes[0])), `2 handled, 1 given up ["a"]: 1 changes failed: bad`},
 		{FailedFrom(bad, b.Changes[2]), `2 handled, 1 failed ["c"]: bad`},
+		{RetryAfter(Failed(bad, b.Changes[0]), time.Second), `2 handled, 1 postponed "a" by 1s: 1 changes failed: bad`},
 	}
 	for _, test := range tests {
 		if got := b.Judge(test.err).String(); got != test.want {

@@ -42,6 +42,8 @@ type rangeWorker struct {
 	deadLetterLists *deadLetterLists // of the function
 	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
 
+	toldNoPostponing *atomic.Bool // of the function: the log has told that it has no store
+
 	seenPause   *lease.Pause  // why an operator ended the work; valid once held.Run has returned
 	superseded  bool          // other leases have taken the lease's place: retire it unread
 	drain       bool          // end when caught up, instead of polling
@@ -65,6 +67,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
+		toldNoPostponing: &r.toldNoPostponing,
 	}
 	region := w.host.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)
@@ -74,12 +77,13 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		CallHandler: w.callHandler, WaitRate: w.waitRate, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
 		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
 		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
-		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
+		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, Postponed: w.postponed, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
-	w.rangeStats.unfinished, w.rangeStats.keyCounts = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts
+	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.SetProperty(statusProperty, w.rangeStats.property)
 	held.OnWrite = w.rangeStats.leaseWritten
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
+	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: Checkpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -146,11 +150,11 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		}
 	})
 	pages := make(chan *feed.Page, 1)
-	var readErr error
+	readErr := w.rangeDelivery.LoadStored(reading)
 	reader.Go(func() {
 		defer close(pages)
 		feedReader := w.newReader()
-		if readErr = w.rangeDelivery.LoadBlockedKeys(reading); readErr == nil {
+		if readErr == nil {
 			readErr = feedReader.Run(reading, pages)
 		} else {
 			feedReader.Discard()

@@ -15,13 +15,31 @@ import (
 
 // List queries the sort order of the dead letters and reads them one by one.
 func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+	return s.list(ctx, of, "")
+}
+
+// Postponed queries and reads the postponed changes alone. A document that was edited is
+// one if it has the property due.
+func (s *Container) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	if key == "" {
+		return s.list(ctx, of, ` AND IS_DEFINED(c.due)`)
+	}
+	return s.list(ctx, of, ` AND IS_DEFINED(c.due) AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+}
+
+// list lists the dead letters that meet a further condition.
+func (s *Container) list(ctx context.Context, of trigger.DeadLetterSource, condition string, parameters ...cosmos.Parameter) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		k, err := s.keys(ctx)
 		if err != nil {
 			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
 			return
 		}
-		sorted := record.OldestFirst(s.window, func(from time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, k, of, from) })
+		sorted := record.OldestFirst(s.window, func(from time.Time) iter.Seq2[record.Position, error] {
+			q := k.query(`c.id, c.time, c.range, c.lsn`, of)
+			q.Text, q.Parameters = q.Text+condition, append(q.Parameters, parameters...)
+			return s.positions(ctx, q, from)
+		})
 		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.At) }) {
 			if err != nil {
 				err = fmt.Errorf("list dead letters of %v: %w", of, err)
@@ -33,11 +51,10 @@ func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.
 	}
 }
 
-// positions yields the positions of all dead letters of the given time or
+// positions yields the positions that a query finds, of the given time or
 // later. If a result cannot be decoded, its time is zero, so that document is
 // read first and reported as damaged.
-func (s *Container) positions(ctx context.Context, k keys, of trigger.DeadLetterSource, from time.Time) iter.Seq2[record.Position, error] {
-	q := k.query(`c.id, c.time, c.range, c.lsn`, of)
+func (s *Container) positions(ctx context.Context, q cosmos.Query, from time.Time) iter.Seq2[record.Position, error] {
 	if !from.IsZero() { // the comparison would drop documents whose time is not text
 		q.Text += ` AND c.time >= @from`
 		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
@@ -133,7 +150,7 @@ func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadL
 func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
 	if err == nil {
-		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key AND NOT IS_DEFINED(c.due)`, cosmos.Parameter{Name: "@key", Value: key})
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)

@@ -137,10 +137,21 @@ func (d *Directory) Holds(ctx context.Context, of trigger.DeadLetterSource, key 
 // List yields the dead letters that exist when it begins, and then an error for
 // each damaged part of the file.
 func (d *Directory) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+	return d.list(ctx, of, func(entry) bool { return true })
+}
+
+// Postponed yields the postponed changes that exist when it begins, and the damage as List
+// does.
+func (d *Directory) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	digest := record.Digest(key)
+	return d.list(ctx, of, func(e entry) bool { return e.postponed && (key == "" || e.key == digest) })
+}
+
+func (d *Directory) list(ctx context.Context, of trigger.DeadLetterSource, wanted func(entry) bool) iter.Seq2[trigger.DeadLetter, error] {
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		var s *snapshot
 		err := d.journal(of).withLock(ctx, func(j *journal) (err error) {
-			s, err = j.snapshot()
+			s, err = j.snapshot(wanted)
 			return err
 		})
 		if err != nil {

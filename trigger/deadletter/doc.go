@@ -1,6 +1,9 @@
 // Package deadletter implements durable stores of dead letters, for
 // [trigger.Function].DeadLetters: the changes that a function has given up.
 //
+// They keep postponed changes, too, which are due at a time; see [trigger.RetryAfter]. A
+// dead letter of an earlier version has no due time, and is none.
+//
 //   - [Container] stores them in a Cosmos DB container, which may be the lease
 //     container. It needs no further resources or permissions.
 //   - [Directory] stores them in files on a local disk, for hosts on one

@@ -32,7 +32,7 @@ type journal struct {
 	scanned   int64    // bytes of the file that were read
 	liveBytes int64    // bytes of the dead letters that are not deleted
 	entries   map[string]entry
-	keys      map[string]int // number of dead letters by digest of their key
+	keys      map[string]int // number of dead letters by digest of their key, without postponed changes
 	damage    []span
 	dirSynced bool // the directory entry of the file was synced
 }
@@ -40,8 +40,9 @@ type journal struct {
 // entry is a dead letter in the file.
 type entry struct {
 	record.Position
-	in  span
-	key string
+	in        span
+	key       string
+	postponed bool
 }
 
 func newJournal(path string, of trigger.DeadLetterSource, report func(error)) *journal {
@@ -166,9 +167,9 @@ func (j *journal) apply(f frame) {
 			return
 		}
 		if _, found := j.entries[l.ID]; !found {
-			e := entry{Position: record.PositionOf(l, l.ID), in: span{f.at, f.end}, key: record.Digest(l.Key)}
+			e := entry{Position: record.PositionOf(l, l.ID), in: span{f.at, f.end}, key: record.Digest(l.Key), postponed: l.IsPostponed()}
 			j.entries[l.ID] = e
-			j.keys[e.key]++
+			j.countKey(e, 1)
 			j.liveBytes += f.end - f.at
 		}
 	case frameDeleted:
@@ -179,11 +180,18 @@ func (j *journal) apply(f frame) {
 		}
 		if e, found := j.entries[id]; found {
 			delete(j.entries, id)
-			if j.keys[e.key]--; j.keys[e.key] == 0 {
-				delete(j.keys, e.key)
-			}
+			j.countKey(e, -1)
 			j.liveBytes -= e.in.end - e.in.at
 		}
+	}
+}
+
+func (j *journal) countKey(e entry, n int) {
+	if e.postponed {
+		return
+	}
+	if j.keys[e.key] += n; j.keys[e.key] == 0 {
+		delete(j.keys, e.key)
 	}
 }
 
@@ -296,9 +304,9 @@ func (j *journal) ordered() []entry {
 }
 
 // snapshot opens the file a second time, so that it can be read without the
-// lock, even if it is replaced or renamed meanwhile.
-func (j *journal) snapshot() (*snapshot, error) {
-	s := &snapshot{size: j.scanned, entries: j.ordered()}
+// lock, even if it is replaced or renamed meanwhile. It has the wanted entries.
+func (j *journal) snapshot(wanted func(entry) bool) (*snapshot, error) {
+	s := &snapshot{size: j.scanned, entries: slices.DeleteFunc(j.ordered(), func(e entry) bool { return !wanted(e) })}
 	for _, d := range j.damage {
 		s.damage = append(s.damage, j.damageError(d))
 	}

@@ -35,6 +35,16 @@ func (s *memoryStore) List(_ context.Context, of trigger.DeadLetterSource) iter.
 	}
 }
 
+func (s *memoryStore) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		for d := range s.List(ctx, of) {
+			if d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (s *memoryStore) Delete(_ context.Context, d trigger.DeadLetter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +55,7 @@ func (s *memoryStore) Delete(_ context.Context, d trigger.DeadLetter) error {
 func (s *memoryStore) Holds(_ context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.deadLetters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key }), nil
+	return slices.ContainsFunc(s.deadLetters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key && !d.IsPostponed() }), nil
 }
 
 // sorted returns the dead letters, oldest first.

@@ -79,6 +79,7 @@ const (
 	metaTime  = "halleytime"
 	metaRange = "halleyrange"
 	metaLSN   = "halleylsn"
+	metaDue   = "halleydue" // of a postponed change alone
 )
 
 func (s *Blob) sourcePrefix(of trigger.DeadLetterSource) string {
@@ -123,13 +124,17 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 	if err != nil {
 		return err
 	}
+	metadata := map[string]*string{
+		metaTime:  to.Ptr(d.Time.UTC().Format(record.TimeLayout)),
+		metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // a header must not be empty
+		metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
+	}
+	if d.IsPostponed() {
+		metadata[metaDue] = to.Ptr(d.Due.UTC().Format(record.TimeLayout))
+	}
 	_, err = s.container.NewBlockBlobClient(s.blobName(d.Source(), d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
-		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
-		Metadata: map[string]*string{
-			metaTime:  to.Ptr(d.Time.UTC().Format(record.TimeLayout)),
-			metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // a header must not be empty
-			metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
-		},
+		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
+		Metadata:         metadata,
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
 	})
 	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet) {
@@ -151,28 +156,36 @@ func isGone(err error) bool {
 	return bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound)
 }
 
-// Holds lists one blob of the key. A damaged dead letter counts, because the
-// key is part of its name.
+// Holds lists blobs of the key, until one is not postponed. A damaged dead letter counts,
+// because the key is part of its name.
 func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
-	pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(s.keyPrefix(of, key)), MaxResults: to.Ptr(int32(1))})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
-		if bloberror.HasCode(err, bloberror.ContainerNotFound) {
-			return false, nil
-		}
+	for _, err := range s.positions(ctx, s.keyPrefix(of, key), func(due bool) bool { return !due }) {
 		if err != nil {
 			return false, redact.Error(fmt.Errorf("look for dead letters of key %s: %w", key, err))
 		}
-		if len(page.Segment.BlobItems) > 0 {
-			return true, nil
-		}
+		return true, nil
 	}
 	return false, nil
 }
 
 // List lists the blobs of the source and downloads them one by one.
 func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	sorted := record.OldestFirst(s.window, func(time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, of) })
+	return s.list(ctx, of, s.sourcePrefix(of), func(bool) bool { return true })
+}
+
+// Postponed lists the blobs of the source or of its key, and downloads those of postponed
+// changes one by one.
+func (s *Blob) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	prefix := s.sourcePrefix(of)
+	if key != "" {
+		prefix = s.keyPrefix(of, key)
+	}
+	return s.list(ctx, of, prefix, func(due bool) bool { return due })
+}
+
+// list downloads the wanted blobs below a prefix; wanted is told if one has a due time.
+func (s *Blob) list(ctx context.Context, of trigger.DeadLetterSource, prefix string, wanted func(due bool) bool) iter.Seq2[trigger.DeadLetter, error] {
+	sorted := record.OldestFirst(s.window, func(time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, prefix, wanted) })
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.At) }) {
 			if err != nil {
@@ -185,10 +198,11 @@ func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[
 	}
 }
 
-func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[record.Position, error] {
+// positions lists the wanted blobs below a prefix, in pages of 5,000.
+func (s *Blob) positions(ctx context.Context, prefix string, wanted func(due bool) bool) iter.Seq2[record.Position, error] {
 	return func(yield func(record.Position, error) bool) {
 		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-			Prefix: to.Ptr(s.sourcePrefix(of)), Include: container.ListBlobsInclude{Metadata: true},
+			Prefix: &prefix, Include: container.ListBlobsInclude{Metadata: true},
 		})
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
@@ -200,12 +214,22 @@ func (s *Blob) positions(ctx context.Context, of trigger.DeadLetterSource) iter.
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
-				if !yield(blobPosition(item), nil) {
+				if wanted(hasDue(item)) && !yield(blobPosition(item), nil) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// hasDue reports whether a blob is that of a postponed change.
+func hasDue(item *container.BlobItem) bool {
+	for name := range item.Metadata {
+		if strings.EqualFold(name, metaDue) {
+			return true
+		}
+	}
+	return false
 }
 
 // blobPosition returns the position in the metadata of a blob. If the metadata

@@ -81,9 +81,9 @@ type reference struct {
 }
 
 // Put stores the dead letter and then sends the message. It succeeds only if
-// both do.
+// both do. There is no message for a postponed change, which its function handles.
 func (q *Queue) Put(ctx context.Context, d trigger.DeadLetter) error {
-	if err := q.blobs.Put(ctx, d); err != nil {
+	if err := q.blobs.Put(ctx, d); err != nil || d.IsPostponed() {
 		return err
 	}
 	return q.notify(ctx, d)
@@ -158,6 +158,11 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 // List lists the dead letters in the Blob.
 func (q *Queue) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
 	return q.blobs.List(ctx, of)
+}
+
+// Postponed lists the postponed changes in the Blob.
+func (q *Queue) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	return q.blobs.Postponed(ctx, of, key)
 }
 
 // Delete deletes the dead letter from the Blob. The message stays until it is

@@ -1,32 +1,44 @@
 package delivery
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // aside holds the failed groups of a lane until they are due, and queues the later
-// changes of their keys. A key is in one group at most, not counting the group's
-// rest. The lane owns it. Failed groups are few (reading stops at maxRecords waiting
+// changes of their keys, and of keys that are postponed and due soon. A key is in one
+// group at most, not counting the group's rest. The lane owns it. Failed groups are few (reading stops at maxRecords waiting
 // keys), so it looks through all of them.
 type aside struct {
 	groups []*group
 	queues map[uint64][]*Item // later changes, by waiting key
 }
 
-func (a *aside) empty() bool  { return len(a.groups) == 0 }
 func (a *aside) noKeys() bool { return len(a.queues) == 0 }
 
 // add lets a group wait, and returns the number of keys that begin to.
 func (a *aside) add(g *group) (begun int) {
+	a.groups = append(a.groups, g)
+	return a.addKeys(g.keys)
+}
+
+// addKeys lets keys wait, and returns the number of those that begin to.
+func (a *aside) addKeys(keys map[uint64]bool) (begun int) {
 	if a.queues == nil {
 		a.queues = map[uint64][]*Item{}
 	}
-	for key := range g.keys {
+	for key := range keys {
 		if _, there := a.queues[key]; !there {
 			a.queues[key] = nil
 			begun++
 		}
 	}
-	a.groups = append(a.groups, g)
 	return begun
+}
+
+// holdsGroup reports whether a failed group of a key waits.
+func (a *aside) holdsGroup(key uint64) bool {
+	return slices.ContainsFunc(a.groups, func(g *group) bool { return g.keys[key] })
 }
 
 // take removes a group that is about to be delivered. Its keys go on waiting.

@@ -9,8 +9,9 @@ import (
 // They do not change once the list is complete, and all ranges of a function share
 // them.
 type BlockedKeys struct {
-	byKey   map[string]blockedKey
-	damaged []error // of dead letters that could not be read: any key may have one
+	byKey     map[string]blockedKey
+	postponed []StoredChange // in the order of the list, without documents
+	damaged   []error        // of dead letters that could not be read: any key may have one
 }
 
 // BlockedChange is a dead letter that the store lists.
@@ -28,6 +29,14 @@ func (b *BlockedKeys) AddChange(d BlockedChange) {
 	}
 	key, blocked := b.byKey[d.Key]
 	b.byKey[d.Key] = key.with(d, blocked)
+}
+
+// AddPostponed records a postponed change of the list. Its documents are loaded when it
+// is due.
+func (b *BlockedKeys) AddPostponed(c StoredChange) {
+	c.name, c.ID = c.Name(), c.DocumentID()
+	c.Document, c.Previous = nil, nil
+	b.postponed = append(b.postponed, c)
 }
 
 // AddDamaged records the error about a dead letter that cannot be read.

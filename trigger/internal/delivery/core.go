@@ -13,21 +13,25 @@ import (
 // laneShared is the state that the lanes of a range share. Its parts have locks of
 // their own.
 type laneShared struct {
-	config      Config
-	calls       Calls
-	deadLetters *Store // nil if the function has none
-	progress    *progress
-	retries     *retryRecords
-	blockedKeys *blockedKeys
-	breaker     *breaker
-	isolation   *isolation
+	config          Config
+	calls           Calls
+	deadLetters     *Store // nil if the function has none
+	progress        *progress
+	retries         *retryRecords
+	blockedKeys     *blockedKeys
+	postponedCounts *postponedCounts
+	breaker         *breaker
+	isolation       *isolation
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
-	passed []int // of filterPage; the goroutine that takes pages owns it
+	passed   []int // of filterPage; the goroutine that takes pages owns it
+	takenLSN int64 // of the last change in the page that was taken last, 0 if it had none; likewise
 
 	pagesRead   atomic.Int64  // pages with changes that the reader has read
-	pagesTaken  atomic.Int64  // and of these: those that Run has taken in
+	pagesTaken  atomic.Int64  // and of these: those that Run has passed to the lanes
+	lastLSN     atomic.Int64  // of the last change in these
+	feedEnded   atomic.Bool   // the lanes had got everything that was in the feed at some time
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
 	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
 	changed     chan struct{} // capacity 1: a limit of reading may have cleared
@@ -41,10 +45,11 @@ const maxAsideBytes = 4 << 20
 // that do not pass the filter are as if they were not in the page, except for its
 // position.
 func (s *laneShared) takePage(page *feed.Page) []Item {
+	s.takenLSN = 0
 	items := s.progress.addPage(page, s.filterPage(page))
 	if len(page.Items) > 0 {
-		s.pagesTaken.Add(1)
-		s.retries.matchPage(items, page.Items[len(page.Items)-1].LSN)
+		s.takenLSN = page.Items[len(page.Items)-1].LSN
+		s.retries.matchPage(items, s.takenLSN)
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
@@ -56,6 +61,14 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 	}
 	s.finishItems(nil) // a page without changes is finished at once
 	return items
+}
+
+// pagePassed is called when the lanes have the changes of the page that was taken last.
+func (s *laneShared) pagePassed() {
+	if s.takenLSN > 0 {
+		s.lastLSN.Store(s.takenLSN)
+		s.pagesTaken.Add(1)
+	}
 }
 
 // filterPage returns the places of the changes that pass the filter, until the next call.

@@ -18,13 +18,28 @@ type Store struct {
 	// earlier owners of the range have put. Each dead letter may take as long as a
 	// request.
 	List func(ctx context.Context) (*BlockedKeys, error)
+
+	// Keeps says that the store keeps what is put, so that changes can be postponed.
+	Keeps bool
+	// Owns reports whether a key belongs to the leased range.
+	Owns func(key string) bool
+	// LoadKey calls take with the postponed changes of a key, in their order, until it
+	// returns false.
+	LoadKey func(ctx context.Context, key string, take func(StoredChange) bool) error
+	// Delete removes a postponed change.
+	Delete func(ctx context.Context, c *StoredChange) error
 }
 
 // DeadLetter is the part of a dead letter that delivery decides.
 type DeadLetter struct {
 	Attempts int       // calls with the change; 0 if it was never tried
 	Cause    error     // of the last call; nil if the change follows a dead letter of its key
-	Time     time.Time // when it was given up, on the service's clock
+	Time     time.Time // when it was given up or postponed, on the service's clock
+
+	IsPostponed bool      // it is not dead: the change is delivered again when it is due
+	Due         time.Time // on the service's clock, if it is postponed
+	Since       time.Time // of the first failure, likewise; zero if it only follows another change
+	Postponed   int       // calls that have postponed it; 0 if it only follows another change
 }
 
 // ErrStoreFails is in the problems of a lane that waits for the dead letter store.
@@ -55,6 +70,9 @@ func (l *lane) giveUp(ctx context.Context, g *group, a Action) error {
 // putItem stores one change and finishes it, however long that takes.
 func (l *lane) putItem(ctx context.Context, c *Item, tries int, cause error) error {
 	letter := DeadLetter{Attempts: tries, Cause: cause, Time: l.blockedKeys.nextTime(c.Key, l.calls.ServiceNow().UTC())}
+	if c.stored != nil {
+		letter.Time = c.stored.Time // later changes of its key may be in the store
+	}
 	err := l.untilStored(ctx, l.laneIndex, func() error {
 		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Put(ctx, c, letter) })
 	})
@@ -65,8 +83,7 @@ func (l *lane) putItem(ctx context.Context, c *Item, tries int, cause error) err
 		l.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Time: letter.Time}, time.Now())
 	}
 	l.calls.DeadLettered(l.laneIndex, c, letter)
-	l.finishItems([]*Item{c})
-	return nil
+	return l.finishStored(ctx, []*Item{c})
 }
 
 // withoutBlocked takes the changes of blocked keys out of a group and puts them

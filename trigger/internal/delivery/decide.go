@@ -57,6 +57,8 @@ type Verdict struct {
 	Err         error   // nil if all changes were handled
 	FailedItems []*Item // the changes that are not handled, in order; nil means all of them
 	Checkpoint  bool    // the handler asked for a checkpoint after the batch
+
+	Postponed map[*Item]time.Duration // Failed: of FailedItems, those that the handler has postponed, and for how long
 }
 
 // Step is the kind of an [Action].

@@ -86,6 +86,8 @@ type Calls struct {
 	ReleasePage func(page *feed.Page, handedOver bool)
 	// CountFiltered is told the number of changes of a page that do not pass the filter.
 	CountFiltered func(changes int)
+	// Postponed is told of each change that is durable in the store until it is due.
+	Postponed func(lane int, item *Item, l DeadLetter)
 	// DeadLettered is told of each change that is durable in the store.
 	DeadLettered func(lane int, item *Item, l DeadLetter)
 	// ReportProblem says why a lane, or the range as a whole (AllLanes), makes no progress.
@@ -116,10 +118,11 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 	records.loadProperty(c.SavedRetries)
 	d := &Delivery{laneShared: &laneShared{
 		config: c, calls: calls, deadLetters: store,
-		progress:    newProgress(c.Checkpoint, calls.AdvancePosition, c.MergedRange),
-		retries:     records,
-		blockedKeys: &blockedKeys{listed: &BlockedKeys{}},
-		breaker:     &breaker{},
+		progress:        newProgress(c.Checkpoint, calls.AdvancePosition, c.MergedRange),
+		retries:         records,
+		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}},
+		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
+		breaker:         &breaker{},
 		isolation: &isolation{
 			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
 			announcing: c.Announce, endsAt: int64(c.MaxAhead + c.PageItems),
@@ -129,7 +132,7 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 	alreadyOver := make(chan time.Time)
 	close(alreadyOver)
 	for i := range c.Lanes {
-		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver})
+		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver, storedSeq: firstStoredSeq})
 	}
 	return d
 }
@@ -177,6 +180,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, inboxes []*inbox, pages <-c
 		return false
 	}
 	items := d.takePage(page)
+	defer d.pagePassed()
 	if len(items) == 0 {
 		return true
 	}
@@ -251,6 +255,7 @@ func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
 			return nil, open, err
 		}
 		items := d.takePage(page)
+		d.pagePassed()
 		if len(items) == 0 {
 			return nil, true, nil
 		}
@@ -272,26 +277,36 @@ func (d *Delivery) PageRead() { d.pagesRead.Add(1) }
 // CaughtUp is called when the reader has read everything that was in the feed. If
 // everything is finished as well, the owner before cannot have read more.
 func (d *Delivery) CaughtUp() {
-	if d.pagesRead.Load() == d.pagesTaken.Load() && d.progress.ahead() == 0 {
+	if d.pagesRead.Load() != d.pagesTaken.Load() {
+		return
+	}
+	d.feedEnded.Store(true)
+	if d.progress.ahead() == 0 {
 		d.isolation.passed(d.progress.finished(), true)
 	}
 }
 
-// LoadBlockedKeys reads which keys earlier owners have blocked. It returns once the
-// store has answered, or the cause when ctx ends.
-func (d *Delivery) LoadBlockedKeys(ctx context.Context) error {
-	if !d.config.BlockKeys {
+// LoadStored reads which keys earlier owners have blocked or postponed. It is called
+// before Run, and returns once the store has answered, or the cause when ctx ends.
+func (d *Delivery) LoadStored(ctx context.Context) error {
+	if d.deadLetters == nil || !d.config.BlockKeys && !d.deadLetters.Keeps {
 		return nil
 	}
 	return d.untilStored(ctx, AllLanes, func() error {
 		listed, err := d.deadLetters.List(ctx)
 		if err != nil {
-			return fmt.Errorf("load blocked keys: %w", err)
+			return fmt.Errorf("list dead letters: %w", err)
 		}
 		for _, err := range listed.damaged {
-			d.calls.ReportProblem(AllLanes, fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err))
+			if d.config.BlockKeys {
+				err = fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err)
+			}
+			d.calls.ReportProblem(AllLanes, err)
 		}
-		d.blockedKeys.setListed(listed)
+		if d.config.BlockKeys {
+			d.blockedKeys.setListed(listed)
+		}
+		d.inheritPostponed(listed.postponed)
 		return nil
 	})
 }
@@ -309,6 +324,10 @@ func (d *Delivery) EndAnnouncements() { d.retries.endAnnouncements() }
 func (d *Delivery) KeyCounts() (waiting, blocked int) {
 	return int(d.waitingKeys.Load()), d.blockedKeys.count()
 }
+
+// PostponedKeys returns how many keys are postponed, and when the first of them is due, on
+// this process's clock. It may be called at any time.
+func (d *Delivery) PostponedKeys() (keys int, due time.Time) { return d.postponedCounts.total() }
 
 // OldestUnfinished returns LSN and time (Unix seconds) of the first change that is read and
 // not finished.

@@ -20,6 +20,15 @@ type group struct {
 	paid         bool      // the rate allows its next call
 }
 
+// suspects returns the groups in which the changes of a group wait for the suspect slot,
+// if they are suspects.
+func (g *group) suspects(keyOf func(*Item) uint64) []*group {
+	if !g.suspect || len(g.items) == 1 {
+		return []*group{g}
+	}
+	return g.halve(keyOf)
+}
+
 // policyView describes the group to Decide.
 func (g *group) policyView() Group {
 	return Group{Size: len(g.items), Suspect: g.suspect, Retry: g.retry}

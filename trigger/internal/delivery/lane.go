@@ -20,6 +20,10 @@ type lane struct {
 	sourceClosed  bool      // no more changes come in
 	alreadyOver   <-chan time.Time
 	aside         aside
+	postponed     map[uint64]*postponedKey // by order key
+	firstDue      time.Time                // of these
+	hasListed     bool                     // some of these were listed, and the feed may show changes before them
+	storedSeq     int64                    // sequence number of the last change from the store
 	sink          sinkHealth
 	retryNext     bool // retries and fresh batches alternate: the next call is a retry, if one is due
 }
@@ -57,20 +61,24 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (*group, error) {
 		}
 		now := time.Now()
 		probe := l.sink.mayCall(now)
-		due := l.aside.nextDue(now)
+		due, stored := l.aside.nextDue(now), l.duePostponed(now)
 		fresh := l.batchIsReady(now)
 		switch {
-		case due != nil && probe.retry && (l.retryNext || !fresh || !probe.fresh):
+		case (due != nil || stored != nil) && probe.retry && (l.retryNext || !fresh || !probe.fresh):
 			l.retryNext = false
-			l.aside.take(due)
-			return due, nil
-		case fresh && probe.fresh:
-			l.retryNext = true
-			if g := l.cutBatch(); g != nil {
-				return g, nil
+			g, err := l.takeRetry(ctx, due, stored)
+			if g != nil || err != nil {
+				return g, err
 			}
 			continue
-		case l.sourceClosed && len(l.freshItems) == 0 && l.aside.empty():
+		case fresh && probe.fresh:
+			l.retryNext = true
+			g, err := l.cutBatch(ctx)
+			if g != nil || err != nil {
+				return g, err
+			}
+			continue
+		case l.sourceClosed && len(l.freshItems) == 0 && l.aside.noKeys() && stored == nil:
 			return nil, nil
 		}
 		if err := l.waitForWork(ctx, from, now); err != nil {
@@ -79,21 +87,37 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (*group, error) {
 	}
 }
 
+// takeRetry takes the group that is due, or else loads postponed changes that are. It
+// returns nil if these are not in the store any more, or not due yet.
+func (l *lane) takeRetry(ctx context.Context, due *group, stored []*postponedKey) (*group, error) {
+	if due == nil {
+		return l.loadPostponed(ctx, stored)
+	}
+	l.aside.take(due)
+	return due, nil
+}
+
 // takeArrived takes changes that have arrived, until a batch is full.
 func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
+	lsn, all := l.lastLSN.Load(), l.feedEnded.Load()
 	for !l.sourceClosed && !l.batchIsFull() {
-		if err := l.receive(ctx, from, l.alreadyOver); errors.Is(err, errTimeOver) {
-			return nil
-		} else if err != nil {
+		err := l.receive(ctx, from, l.alreadyOver)
+		if errors.Is(err, errTimeOver) {
+			break
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if l.hasListed && (l.sourceClosed || !l.batchIsFull()) { // the lane has taken what it had got before
+		l.passListed(lsn, all || l.sourceClosed)
 	}
 	return nil
 }
 
 // waitForWork waits for changes, the end of the batching window or the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
-	until := l.sink.nextRetry(l.aside.earliest())
+	until := l.sink.nextRetry(earlier(l.aside.earliest(), l.nextPostponed(now)))
 	if len(l.freshItems) > 0 {
 		until = earlier(until, l.sink.nextFresh(l.oldestArrival.Add(l.config.BatchWindow)))
 	}
@@ -142,7 +166,7 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 	if len(l.freshItems) == 0 {
 		l.oldestArrival = l.lastArrival
 	}
-	if free := l.withoutWaiting(more); len(l.freshItems) == 0 {
+	if free := l.withoutWaiting(l.withoutListed(more)); len(l.freshItems) == 0 {
 		l.freshItems = free
 	} else {
 		l.freshItems = append(l.freshItems, free...)
@@ -168,75 +192,10 @@ func (l *lane) withoutWaiting(items []*Item) []*Item {
 	return free
 }
 
-func (l *lane) batchIsReady(now time.Time) bool {
-	return len(l.freshItems) > 0 && (l.sourceClosed || l.batchIsFull() || !now.Before(l.oldestArrival.Add(l.config.BatchWindow)))
-}
-
-func (l *lane) batchIsFull() bool {
-	if len(l.freshItems) == 0 {
-		return false
-	}
-	earlier := l.freshItems[0].resumedRecord
-	return l.nextBatchSize() < len(l.freshItems) || len(l.freshItems) >= l.config.BatchItems || earlier != nil && len(l.freshItems) >= earlier.Size
-}
-
-// nextBatchSize is the number of fresh changes that the next batch takes. A group
-// with a history of an earlier owner is a batch of its own.
-func (l *lane) nextBatchSize() int {
-	bytes, most := 0, l.config.BatchItems
-	earlier := l.freshItems[0].resumedRecord
-	if earlier != nil {
-		most = min(most, max(earlier.Size, 1))
-	}
-	for i, c := range l.freshItems {
-		bytes += c.Size()
-		if i == 0 {
-			continue
-		}
-		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {
-			return i
-		}
-	}
-	return len(l.freshItems)
-}
-
-// cutBatch takes the next batch off the fresh changes. It returns nil if these are
-// suspects: they wait aside until their range has the suspect slot.
-func (l *lane) cutBatch() *group {
-	n := l.nextBatchSize()
-	batch := l.freshItems[:n:n]
-	l.freshItems = l.freshItems[n:]
-	l.oldestArrival = l.lastArrival // changes are received until a batch is full, so the rest came last
-	g := l.resumeGroup(batch)
-	if earlier := batch[0].resumedRecord; earlier == nil || !earlier.InFlight {
-		return g
-	}
-	g.suspect = true
-	l.setKeys(g)
-	parts := []*group{g}
-	if len(g.items) > 1 {
-		parts = g.halve(l.keyOf)
-	}
-	for _, part := range parts {
-		l.putAside(part, time.Now())
-	}
-	return nil
-}
-
-// resumeGroup returns the group of these changes, with the history that an earlier
-// owner has saved. In a merged range LSNs do not tell which changes were in a
-// group, so several changes start from zero there.
-func (l *lane) resumeGroup(batch []*Item) *group {
-	g := &group{items: batch}
-	earlier := batch[0].resumedRecord
-	if earlier == nil {
-		return g
-	}
-	g.retry = l.retries.retryState(earlier)
-	if len(batch) > 1 && l.config.MergedRange {
-		g.retry = RetryState{Tries: g.retry.Tries}
-	}
-	return g
+// isLeaving reports whether the lane leaves what waits to the next owner.
+func (l *lane) isLeaving(now time.Time) bool {
+	leave := l.leaveAside.Load()
+	return leave != nil && l.sourceClosed && !now.Before(*leave)
 }
 
 // setKeys finds the order keys of a group.
@@ -267,6 +226,7 @@ func (l *lane) putAside(g *group, due time.Time) {
 // releaseKeys ends the wait of keys whose failed changes are all finished. Their
 // queued changes are fresh again, before all others.
 func (l *lane) releaseKeys(keys map[uint64]bool) {
+	l.forgetPostponed(keys)
 	queued, released := l.aside.release(keys)
 	l.waitingKeys.Add(-int64(released))
 	if len(queued) > 0 {
@@ -336,14 +296,16 @@ func (l *lane) payRate(ctx context.Context, g *group) error {
 
 // applyVerdict counts the changes that a call handled and acts on the decision
 // about the others.
-func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) error {
+func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err error) {
 	wasSuspect := g.suspect
 	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
 	if v.Checkpoint {
 		l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
 	}
-	l.finishItems(handled)
+	if err := l.finishStored(held, handled); err != nil {
+		return err
+	}
 	cause := context.Cause(held)
 	if len(failed) > 0 && cause != nil && v.Outcome != Hung {
 		v.Outcome = Interrupted
@@ -351,20 +313,27 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 	if len(handled) > 0 && (v.Outcome == Handled || v.Outcome == Failed) {
 		l.succeeded()
 	}
+	some := len(handled) > 0
+	if v.Outcome == Failed && len(v.Postponed) > 0 {
+		before := len(failed)
+		if failed, err = l.postponeFailed(held, g, v, !some); err != nil {
+			return err
+		}
+		some = some || len(failed) < before
+	}
+	g.items = failed
 	if len(failed) == 0 {
-		g.items = nil
 		l.keysFinished(g)
 		if wasSuspect || l.isolation.isAnnouncing() {
 			l.afterAnnouncedCall()
 		}
 		return nil
 	}
-	g.items = failed
-	if len(handled) > 0 && v.Outcome == Failed { // the others are a new group
+	if some && v.Outcome == Failed { // the others are a new group
 		g.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
 	}
 	if v.Outcome == Failed {
-		l.setFailedKeys(g, len(handled) > 0)
+		l.setFailedKeys(g, some)
 	}
 	state := l.laneState()
 	known := l.sink.knowsFailing(g.retry)

@@ -15,12 +15,17 @@ type Item struct {
 	lsnBefore     int64        // LSN of the last change of its page with a smaller one, filtered ones too; 0 if there is none
 	resumedRecord *retryRecord // history of a group of an earlier owner that begins here, or nil
 
+	stored *StoredChange // if it was postponed and comes from the store, else nil; it is then in no page
+
 	orderKey    uint64 // see laneShared.keyOf
 	copiedBytes int    // size of the bytes of its own
 	hasKey      bool   // Key and orderKey are known
 	detached    bool   // it is finished, or has bytes of its own
 	isFinished  bool   // the lock of the progress guards it
 }
+
+// IsStored reports whether the change was postponed and comes from the dead letter store.
+func (c *Item) IsStored() bool { return c.stored != nil }
 
 // openPage is a page with changes that are not finished. Changes that did not pass the
 // filter are not in it: they are finished from the start. Its bytes are released

@@ -77,7 +77,7 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 	defer p.mu.Unlock()
 	for _, c := range items {
 		o := c.inPage
-		if c.isFinished {
+		if o == nil || c.isFinished { // no page: it comes from the store
 			continue
 		}
 		c.isFinished = true

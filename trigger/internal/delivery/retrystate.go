@@ -143,6 +143,24 @@ func (t *retryRecords) matchPage(page []Item, reached int64) {
 	maps.DeleteFunc(t.byName, func(_ string, r *retryRecord) bool { return !r.wasMatched && feed.NameLSN(r.First) <= reached })
 }
 
+// findRecord returns the record of a group that begins with a change from the store, or
+// nil.
+func (t *retryRecords) findRecord(name string) *retryRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byName[name]
+}
+
+// keepRecord keeps the record of a change that the feed does not show, because it is in
+// the store.
+func (t *retryRecords) keepRecord(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.byName[name]; r != nil {
+		r.wasMatched = true
+	}
+}
+
 // saveGroup keeps the history of a group for the next owner.
 func (t *retryRecords) saveGroup(items []*Item, state RetryState) {
 	t.putRecord(t.newRecord(items, state))

@@ -35,6 +35,15 @@ func PositionBefore(page *Page, merged bool) (continuation string, named bool) {
 	return QuotedLSN(page.Items[0].LSN - 1), true
 }
 
+// LSNOf returns the LSN that a continuation names, 0 if it names none.
+func LSNOf(continuation string) int64 {
+	lsn, err := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return lsn
+}
+
 // isLess compares continuations that are LSNs. It is false for all others.
 func isLess(continuation, than string) bool {
 	a, aErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)

@@ -156,6 +156,7 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 	}
 	parent := h.acquiredLease.clone()
 	parent.continuation = h.Position()
+	h.fillProperties(parent)
 	_, children, err = locate(parent, ranges, h.store.idPrefix)
 	if err != nil {
 		return nil, nil, err

@@ -395,13 +395,18 @@ func (w *leaseWriter) beginWrite() (next *Lease, number int) {
 		delete(next.properties, uncleanExitsProperty)
 	}
 	w.answerRequest(next)
+	w.fillProperties(next)
+	return next, number
+}
+
+// fillProperties gives a version of the lease the properties as they are now.
+func (w *leaseWriter) fillProperties(l *Lease) {
 	for name, value := range w.properties {
-		delete(next.properties, name)
+		delete(l.properties, name)
 		if v := value(); v != "" {
-			next.properties[name] = v
+			l.properties[name] = v
 		}
 	}
-	return next, number
 }
 
 // afterConflict reads the lease after a write of unknown outcome. Its error has

@@ -112,6 +112,43 @@ func Test(t *testing.T, open func(t *testing.T) trigger.DeadLetters, spoilings .
 		Must(t, s.Put(t.Context(), later))
 		Same(t, List(t, open(t), "once"), []trigger.DeadLetter{later})
 	})
+	t.Run("postponed", func(t *testing.T) {
+		dead, first, other := Sample("late", "dead"), Sample("late", "first"), Sample("late", "other")
+		first.Due, first.Since, first.Postponed, first.Time = Monday.Add(time.Hour), Monday, 2, Monday.Add(2)
+		other.Due, other.Key, other.Time = Monday.Add(time.Minute), `["other"]`, Monday.Add(1)
+		behind := first
+		behind.ID, behind.Blocked, behind.Postponed, behind.Since, behind.Time = "behind", true, 0, time.Time{}, Monday.Add(3)
+		for _, d := range []trigger.DeadLetter{behind, dead, first, other} {
+			Must(t, s.Put(t.Context(), d))
+		}
+		holds := func(key string, want bool) {
+			t.Helper()
+			got, err := open(t).Holds(t.Context(), Of("late"), key)
+			Must(t, err)
+			if got != want {
+				t.Errorf("holds %s: %v, want %v", key, got, want)
+			}
+		}
+		postponed := func(key string, want ...trigger.DeadLetter) {
+			t.Helper()
+			var all []trigger.DeadLetter
+			for d, err := range open(t).Postponed(t.Context(), Of("late"), key) {
+				Must(t, err)
+				all = append(all, d)
+			}
+			Same(t, all, want)
+		}
+		Same(t, IDs(List(t, open(t), "late")), []string{"dead", "other", "first", "behind"})
+		postponed("", other, first, behind)
+		postponed(dead.Key, first, behind)
+		holds(dead.Key, true)
+		holds(other.Key, false)
+		Must(t, s.Delete(t.Context(), dead))
+		holds(dead.Key, false)
+		Must(t, s.Delete(t.Context(), first))
+		postponed(dead.Key, behind)
+		postponed(`["unknown"]`)
+	})
 	t.Run("order", func(t *testing.T) {
 		var want []string
 		var all []trigger.DeadLetter

@@ -1,0 +1,248 @@
+package delivery
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"halley/trigger/internal/feed"
+)
+
+// A handler postpones a change if it knows when a retry makes sense. The change is kept
+// in the dead letter store until it is due, so that it holds no position:
+//
+//  1. Host A's lane puts the change into the store, with its due time, and finishes it:
+//     the checkpoint passes it.
+//  2. Later changes of the key are put behind it when their turn comes. If the key is
+//     due within memoryWait, they wait aside in memory instead.
+//  3. When the key is due, the lane loads its changes from the store, the oldest first,
+//     and delivers them like a group that has waited aside. A change that is handled or
+//     given up is deleted from the store. One that is postponed again is put with its new
+//     due time, in its old place, before the old letter is deleted.
+//  4. When the store has no more changes of the key, those that wait aside are fresh.
+//  5. A crashes after step 1, and the lease still has the position before the change.
+//     Host B acquires the lease and lists the postponed changes of its keys. When the
+//     feed shows B the change again, B finishes it, as it is listed. An earlier change of
+//     the key, which A had delivered, is delivered again at once. So that it comes first,
+//     B loads no listed key before it has taken in all changes that A may have read.
+//
+// Invariant: if the store has a change of a key, each earlier change of the key in the
+// feed is handled or in the store.
+
+// StoredChange is a postponed change in the store. Its times are on the service's clock.
+type StoredChange struct {
+	feed.Change
+	LetterID  string
+	Due       time.Time
+	Time      time.Time // its place among the changes of its key
+	Since     time.Time // first failure; zero if no call failed with it
+	Attempts  int       // calls that failed with it
+	Postponed int       // calls that postponed it; 0 if it only follows a change that was
+
+	name string // of one in a list, see feed.Change
+}
+
+// listedChange is a change that an earlier owner has put into the store.
+type listedChange struct {
+	name         string
+	lsn, written int64
+	time         time.Time // of its letter
+}
+
+const (
+	// maxPostponed is the number of keys of a range that can be postponed. Beyond it the
+	// sink as a whole seems to be out of order, and the range waits for it.
+	maxPostponed = 1000
+	// memoryWait is the time until a key is due below which changes that follow wait in
+	// memory: reading stops at most for so long because of them.
+	memoryWait = time.Second
+	// letterGap leaves room between the letters of a key for changes that the feed shows
+	// again.
+	letterGap = time.Microsecond
+	// maxLoadedKeys is the number of keys that are loaded for one call. Each costs a request.
+	maxLoadedKeys = 10
+)
+
+// postponedKey is an order key of which the store has changes. Its lane owns it.
+type postponedKey struct {
+	order    uint64
+	text     string          // its logical partition key
+	due      time.Time       // of its first change, on this process's clock
+	lastTime time.Time       // of its newest letter
+	lastPut  time.Time       // when this owner put one, on this process's clock
+	letters  int             // that the store has, as far as this owner knows
+	deleted  map[string]bool // letters that this owner has deleted: a store that lags may still show them
+	hasMore  bool            // the store has changes that are not loaded
+
+	listed []listedChange // in their order, until this owner's feed has passed them
+}
+
+// place is where a change from the feed belongs.
+type place int
+
+const (
+	placeFree   place = iota // before the changes in the store, or without any: it is delivered
+	placeListed              // it is in the store
+	placeInside              // between changes in the store
+	placeBehind              // behind them
+)
+
+// placeOf finds the place of a change from the feed.
+func (k *postponedKey) placeOf(c *Item) place {
+	if k == nil {
+		return placeFree
+	}
+	if len(k.listed) == 0 {
+		return placeBehind
+	}
+	first, last, name := k.listed[0], k.listed[len(k.listed)-1], c.Name()
+	switch { // after a merge LSNs may restart, but times do not
+	case slices.ContainsFunc(k.listed, func(listed listedChange) bool { return listed.name == name }):
+		return placeListed
+	case c.LSN < first.lsn && c.Timestamp <= first.written:
+		return placeFree
+	case c.LSN <= last.lsn && c.Timestamp <= last.written:
+		return placeInside
+	}
+	return placeBehind
+}
+
+// nextTime returns the time of the letter of a change from the feed: now, unless an owner
+// before was ahead of this one's clock, or its place is before letters of that owner.
+func (k *postponedKey) nextTime(c *Item, now time.Time) time.Time {
+	switch at := k.listedBefore(c.LSN); k.placeOf(c) {
+	case placeFree:
+		return k.listed[0].time.Add(-time.Second)
+	case placeInside: // others may follow; letters of one time are in the order of their LSNs
+		before, after := k.listed[max(at-1, 0)].time, k.listed[min(at, len(k.listed)-1)].time
+		return before.Add(after.Sub(before) / 16)
+	}
+	if next := k.lastTime.Add(letterGap); next.After(now) {
+		return next
+	}
+	return now
+}
+
+// listedBefore returns how many of the listed changes come before a further one.
+func (k *postponedKey) listedBefore(lsn int64) int {
+	if at := slices.IndexFunc(k.listed, func(listed listedChange) bool { return listed.lsn > lsn }); at >= 0 {
+		return at
+	}
+	return len(k.listed)
+}
+
+// postponedCounts are the postponed keys of a range as status and lease tell them. Lanes
+// share them; mu guards them, and no other lock is taken under it.
+type postponedCounts struct {
+	mu    sync.Mutex
+	lanes []laneCount
+}
+
+type laneCount struct {
+	keys int
+	due  time.Time // of the first of them
+}
+
+// total returns the number of keys, and when the first of them is due.
+func (p *postponedCounts) total() (keys int, due time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		keys, due = keys+l.keys, earlier(due, l.due)
+	}
+	return keys, due
+}
+
+// set records the count of a lane.
+func (p *postponedCounts) set(lane int, c laneCount) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lanes[lane] = c
+}
+
+// inheritPostponed passes the listed changes of the range's keys to their lanes. It is
+// called before the lanes run.
+func (d *Delivery) inheritPostponed(listed []StoredChange) {
+	for _, c := range listed {
+		if !d.deadLetters.Owns(c.Key) {
+			continue
+		}
+		d.retries.keepRecord(c.name)
+		order := c.OrderKey(d.config.KeyPaths, d.config.LanesByID)
+		l := d.lanes[order%uint64(len(d.lanes))]
+		k := l.postponed[order]
+		if k == nil {
+			k = l.addPostponed(order, c.Key, l.localTime(c.Due))
+		}
+		k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time
+		k.listed = append(k.listed, listedChange{c.name, c.LSN, c.Timestamp, c.Time})
+	}
+	for _, l := range d.lanes {
+		l.passListed(feed.LSNOf(d.config.Continuation), false)
+		l.countPostponed()
+	}
+}
+
+// addPostponed adds a key.
+func (l *lane) addPostponed(order uint64, text string, due time.Time) *postponedKey {
+	if l.postponed == nil {
+		l.postponed = map[uint64]*postponedKey{}
+	}
+	k := &postponedKey{order: order, text: text, due: due}
+	l.postponed[order] = k
+	return k
+}
+
+// countPostponed finds when the lane has to look at its postponed keys next.
+func (l *lane) countPostponed() {
+	count := laneCount{keys: len(l.postponed)}
+	for _, k := range l.postponed {
+		count.due = earlier(count.due, k.due)
+	}
+	l.firstDue = count.due
+	l.postponedCounts.set(l.laneIndex, count)
+}
+
+// withoutListed finishes the changes that have arrived and that an earlier owner has put
+// into the store, and returns the others.
+func (l *lane) withoutListed(items []*Item) []*Item {
+	if !l.hasListed {
+		return items
+	}
+	var listed, others []*Item
+	for _, c := range items {
+		if l.postponed[l.keyOf(c)].placeOf(c) == placeListed {
+			listed = append(listed, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	l.finishItems(listed)
+	return others
+}
+
+// passListed is told how far the lane has taken in the feed: to an LSN, or to its end.
+// Listed changes before that may be delivered, once the lane has finished earlier ones of
+// their keys.
+func (l *lane) passListed(lsn int64, all bool) {
+	l.hasListed = false
+	for _, k := range l.postponed {
+		if len(k.listed) == 0 {
+			continue
+		}
+		last := k.listed[len(k.listed)-1].lsn
+		hasEarlier := l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, func(c *Item) bool {
+			return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind
+		})
+		if (all || !l.config.MergedRange && lsn >= last) && !hasEarlier {
+			k.listed = nil
+		} else {
+			l.hasListed = true
+		}
+	}
+}
+
+// localTime translates a time of the service's clock.
+func (s *laneShared) localTime(t time.Time) time.Time {
+	return time.Now().Add(t.Sub(s.calls.ServiceNow()))
+}

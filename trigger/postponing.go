@@ -1,0 +1,115 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/lease"
+)
+
+// keepsDeadLetters reports whether the function has a store, and one that keeps what it
+// is given: a postponed change must not get lost.
+func (f *Function) keepsDeadLetters() bool {
+	_, drops := f.DeadLetters.(dropStore)
+	return f.DeadLetters != nil && !drops
+}
+
+// postponedID is the ID of a change in the store that was postponed a number of times. It
+// differs from the one before, so that the change is put with its new time before the old
+// one is deleted, and from that of the change as a dead letter.
+func postponedID(id string, times int) string { return id + "-" + strconv.Itoa(times) }
+
+// loadPostponed calls take with the postponed changes of a key until it returns false.
+func loadPostponed(ctx context.Context, store DeadLetters, of DeadLetterSource, f *Function, key string, take func(delivery.StoredChange) bool) error {
+	for d, err := range store.Postponed(ctx, of, key) {
+		switch {
+		case errors.Is(err, ErrDamaged):
+			continue // the list at the acquisition has told
+		case err != nil:
+			return err
+		case d.IsPostponed() && d.Key == key && !take(f.storedChange(d)):
+			return nil
+		}
+	}
+	return nil
+}
+
+// storedChange returns a postponed change as the feed reported it.
+func (f *Function) storedChange(d DeadLetter) delivery.StoredChange {
+	c := delivery.StoredChange{
+		LetterID: d.ID, Due: d.Due, Time: d.Time, Since: d.Since, Attempts: d.Attempts, Postponed: d.Postponed,
+		Change: feed.Change{Key: d.Key, Item: cosmos.Item{
+			Document: d.Document, Previous: d.Previous, LSN: d.LSN, Timestamp: d.Written.Unix(), PartitionKey: d.DocumentKey,
+		}},
+	}
+	if f.ChangeFeedMode == cosmos.AllVersions {
+		c.Operation = d.Operation
+	}
+	if d.Document == nil {
+		c.ID = d.DocumentID
+	}
+	return c
+}
+
+// ownsKey reports whether a logical partition key belongs to the leased range.
+func (w *rangeWorker) ownsKey(key string) bool {
+	hash, err := w.leases.Monitored().PartitionKey.EffectiveKey(key)
+	if err != nil {
+		w.log.Error("cannot tell to which range a postponed change belongs; it stays in the store", zap.Error(err))
+		return false
+	}
+	r := w.rangeOf()
+	return cosmos.CompareKeys(r.Min, hash) <= 0 && cosmos.CompareKeys(hash, r.Max) < 0
+}
+
+// postponedProperty is the lease property that tells when the next postponed change of
+// the range is due: a drain then works on the range although its feed has nothing new.
+const postponedProperty = "halley.postponed"
+
+// leasePostponed is its value: two numbers with a space between them, or "0". A lease
+// without it is new, or was written by another library.
+type leasePostponed struct {
+	isKnown bool
+	keys    int
+	due     int64 // of the first change, in Unix seconds on the service's clock, rounded up
+}
+
+// postponedProperty returns the property. The lease's writer calls it at each write.
+func (w *rangeWorker) postponedProperty() string {
+	keys, due := w.rangeDelivery.PostponedKeys()
+	switch {
+	case !w.function.keepsDeadLetters():
+		return ""
+	case keys == 0:
+		return "0"
+	}
+	return fmt.Sprint(keys, w.leases.Now().Add(time.Until(due)+time.Second-1).Unix())
+}
+
+// parsePostponed reads the property of a lease.
+func parsePostponed(l *lease.Lease) (p leasePostponed) {
+	keys, due, _ := strings.Cut(l.Property(postponedProperty), " ")
+	n, err := strconv.Atoi(keys)
+	p.isKnown, p.keys = err == nil, n
+	p.due, _ = strconv.ParseInt(due, 10, 64) // 0 if there is none
+	return p
+}
+
+// isDue reports whether a postponed change of the range is due.
+func (p leasePostponed) isDue(now time.Time) bool { return p.keys > 0 && p.due <= now.Unix() }
+
+// hasPostponed reports whether a lease is to be acquired even if its range has no changes:
+// a postponed change is due, or only the next owner can tell.
+func (r *functionRunner) hasPostponed(l *lease.Lease) bool {
+	p := parsePostponed(l)
+	return r.function.keepsDeadLetters() && (!p.isKnown || p.isDue(r.leases.Now()))
+}
