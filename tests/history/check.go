@@ -123,8 +123,9 @@ type checker struct {
 	calls   map[int64][]Event // deliveries of handler calls that have not ended
 	owners  map[tenure]string // the host that delivered, if the history has no lease writes
 	hosts   map[string]bool
-	pending map[string]Event // by document: newest version, not handled
-	handled map[string]int64 // by document: newest Seq handled
+	pending map[string]Event     // by document: newest version, not handled
+	handled map[string]int64     // by document: newest Seq handled
+	worked  map[holder]time.Time // when an owner last began or ended a call; the epoch is zero
 	leases
 	fleet
 	deadlines
@@ -144,6 +145,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		hosts:     map[string]bool{},
 		pending:   map[string]Event{},
 		handled:   map[string]int64{},
+		worked:    map[holder]time.Time{},
 		leases:    newLeases(),
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
@@ -199,9 +201,11 @@ func (c *checker) deliver(e Event) {
 	}
 	c.redelivered(e)
 	c.spend(RateKept, c.spent.rate, e.Host, c.limits.Rate, float64(c.limits.RateAhead), 1)
+	c.duePostponed(e)
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	if e.Call != 0 {
 		c.calls[e.Call] = append(c.calls[e.Call], e)
+		c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	}
 }
 
@@ -217,6 +221,10 @@ func (c *checker) deliveredBy(e Event) {
 // end records the verdict of a handler call, or the changes that were
 // dead-lettered.
 func (c *checker) end(e Event) {
+	if e.Verdict == Postponed {
+		c.postpone(e)
+		return
+	}
 	if e.Verdict == DeadLettered {
 		for _, ref := range e.Failed {
 			c.report.DeadLetters++
@@ -235,6 +243,7 @@ func (c *checker) end(e Event) {
 	}
 	changes := c.calls[e.Call]
 	delete(c.calls, e.Call)
+	c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	c.callEnded(e, changes)
 	if e.Verdict == Failed {
 		return
@@ -298,6 +307,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 	}
 	change := &k.changes[seq-1]
 	change.handled, change.by = true, by
+	change.inStore = false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
 		delete(c.pending, change.id)

@@ -190,10 +190,11 @@ func (c *checker) returnLimit() time.Duration {
 }
 
 // deleted is called before a lease is deleted by tampering. If others cover its keys, as
-// that of a parent which an operator has restored, its owner leaves the keys to them.
+// that of a parent which an operator has restored, its owner leaves the keys to them. The
+// owner of a paused lease does not work on it any more.
 func (c *checker) deleted(e Event) {
 	l := c.byToken[e.lid()]
-	if l == nil || !c.onlyCovers(l) || l.tombstone || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
+	if l == nil || !c.onlyCovers(l) || l.tombstone || !l.paused.IsZero() || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
 		return
 	}
 	c.vanished[e.lid()] = vanished{l.span, l.host, l.position, e.Time}

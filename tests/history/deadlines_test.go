@@ -115,6 +115,7 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"created again at now", pair().tamper(Deleted, 1, 0).write(1, "a").lease(Create, "x", 2, 1).call("y", 2, Handled, 1),
 			[]Rule{Checkpoints, Ownership}},
 		{"deleted under a host that stops", pair().tamper(Deleted, 1, 0).host(Stopping, "x").host(Stopped, "x").later(5 * time.Minute), nil},
+		{"deleted while it is paused", pair().lease(Pause, "operator", 1, 0).tamper(Deleted, 1, 0).later(5 * time.Minute), nil},
 		{"deleted without an owner", pair().lease(Release, "x", 1, 0).tamper(Deleted, 1, 0).later(5 * time.Minute), nil},
 
 		{"back after an older etag", pair().write(1, "a").call("x", 1, Handled, 1).fault(OlderEtag, "x", 0).call("x", 1, Handled, 1), []Rule{ForwardOnly}},

@@ -61,7 +61,9 @@ type Event struct {
 	Attempt int     `json:"attempt,omitempty"` // of a delivery; of an end with DeadLettered, the attempts that the letter names
 	Call    int64   `json:"call,omitempty"`    // of a delivery and an end: the handler call, counted over all hosts
 	Verdict Verdict `json:"verdict,omitempty"` // of an end
-	Failed  []Ref   `json:"failed,omitempty"`  // of an end with PartlyFailed or DeadLettered: the changes
+	Failed  []Ref   `json:"failed,omitempty"`  // of an end with PartlyFailed, DeadLettered or Postponed: the changes
+
+	Due time.Time `json:"due,omitzero"` // of an end with Postponed: the change must not be delivered before
 
 	// Of a lease write, and of a tamper, which records the lease after it. Host
 	// and fault events have only Op.
@@ -94,6 +96,7 @@ const (
 	Failed       Verdict = "failed"       // error or panic: no change was handled
 	PartlyFailed Verdict = "partlyFailed" // every change was handled except those in Event.Failed
 	DeadLettered Verdict = "deadLettered" // not a handler call: the changes in Event.Failed are in the dead letter store
+	Postponed    Verdict = "postponed"    // likewise, until Event.Due
 )
 
 // Op is one operation on a lease document or a host.
@@ -121,7 +124,7 @@ const (
 	Restored   Op = "restored"   // replaced by an older copy, or created from one after a deletion
 	Duplicated Op = "duplicated" // a second document for one range
 
-	BlockedKey Op = "blocked key" // of an end with DeadLettered: not delivered, because an earlier change of the key is in the store
+	BlockedKey Op = "blocked key" // of an end with DeadLettered or Postponed: not delivered, because an earlier change of the key is in the store
 
 	// Faults that rules know.
 	ClockStep     Op = "clock step"     // a host sees another clock of the service until the fault ends

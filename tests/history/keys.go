@@ -20,6 +20,7 @@ type change struct {
 	skipped bool   // an operator has moved the position past it
 	late    bool   // it was skipped, and the position was moved back since
 	by      stream // the owner that handled it last
+	postponed
 }
 
 // tenure is one epoch of one range.
@@ -91,6 +92,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 	case !ended && e.Attempt <= 1:
 		r.violate(Order, k.name, e.Time, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)
 	}
+	k.deliverPostponed(r, e, shared)
 	if missing := k.missing(cursor, e.Seq); missing > 0 {
 		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
 	}
@@ -108,8 +110,9 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 // missing returns the first change between two positions that had to be
 // delivered, because it has neither a later version nor a dead letter, or 0.
 func (k *key) missing(after, before int64) int64 {
+	fromStore := k.wasPostponed(after) || k.wasPostponed(before) // what was handled between them is not repeated
 	for seq := after + 1; seq < before; seq++ {
-		if c := k.changes[seq-1]; c.last && !c.dead && !c.skipped {
+		if c := k.changes[seq-1]; c.last && !c.dead && !c.skipped && !(fromStore && c.handled) {
 			return seq
 		}
 	}

@@ -35,6 +35,7 @@ type lease struct {
 // term is one acquisition of one lease by one host.
 type term struct {
 	number   int
+	began    time.Time
 	position int64        // the checkpoint that it began with
 	sent     time.Time    // when the newest write that succeeded left the host
 	shared   bool         // another host may have worked on some of its keys at the same time
@@ -105,7 +106,7 @@ func (c *checker) held(e Event) (number int, shared bool) {
 		c.violate(Ownership, "%q begins a delivery in epoch %d of range %q %s after its last lease write", e.Host, e.Epoch, e.Range, e.Time.Sub(t.sent))
 	}
 	c.deliveredPaused(e)
-	if e.LSN != 0 && e.LSN <= t.position {
+	if e.LSN != 0 && e.LSN <= t.position && !c.cameFromStore(e) {
 		c.violate(c.forward(Duplicates, e.Host, e.Range), "%q delivers %s/%d at %d in epoch %d of range %q, which began at %d", e.Host, e.Key, e.Seq, e.LSN, e.Epoch, e.Range, t.position)
 	}
 	return t.number, t.shared
@@ -270,7 +271,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	t := &term{number: number, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e)}
+	t := &term{number: number, began: e.Time, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e)}
 	t.orderly = l.orderly && !t.shared && l.tampered == 0
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
 	c.acquiredPaused(e, l)

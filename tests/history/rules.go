@@ -41,6 +41,9 @@ const (
 	PausedRange      Rule = "paused range"      // an owner stops soon after a pause, and no host acquires a paused lease
 	RateKept         Rule = "rate kept"         // n changes take a host at least (n - a second's worth) / rate
 	UnitsKept        Rule = "units kept"        // feed reads cost a host no more request units than its function may spend
+	PostponedOrder   Rule = "postponed order"   // no later change of a key is delivered while an earlier one is postponed
+	PostponedEarly   Rule = "postponed early"   // a postponed change is not delivered before it is due
+	PostponedPrompt  Rule = "postponed prompt"  // a range with an owner that has nothing else to do delivers a postponed change when it is due
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 )
 

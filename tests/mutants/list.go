@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -249,7 +249,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "if p.MaxAttempts <= 0 || r.Attempts < p.MaxAttempts {", "if true {"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
-		{"trigger/verdict.go", "if named[seq] ||", "if partial[0].failedSeqs != nil && !named[seq] ||"},
+		{"trigger/verdict.go", "return p.partial.failedSeqs[seq]", "return !p.partial.failedSeqs[seq]"},
 	}},
 	{"panic-is-success", "a panic is a failed attempt", []edit{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
@@ -285,7 +285,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "return s.confirmOwnership(ctx)", "return nil"},
 	}},
 	{"suspect-without-announcement", "a process that crashes between calls makes no change a suspect", []edit{
-		{"trigger/internal/delivery/lane.go", "earlier == nil || !earlier.InFlight {", "!l.isolation.isAnnouncing() && (earlier == nil || !earlier.InFlight) {"},
+		{"trigger/internal/delivery/batching.go", "if !g.suspect {", "if g.suspect = g.suspect || l.isolation.isAnnouncing(); !g.suspect {"},
 	}},
 	{"concurrent-suspects", "a crash is attributed to one change", []edit{
 		{"trigger/host.go", "make(chan struct{}, 1)", "make(chan struct{}, 1000)"},
@@ -300,7 +300,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
 	}},
 	{"later-changes-charged", "a later change is not charged with failures of a group", []edit{
-		{"trigger/internal/delivery/lane.go", "c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {", "c.resumedRecord != nil {"},
+		{"trigger/internal/delivery/batching.go", "c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {", "c.resumedRecord != nil {"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
 		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,9 @@ func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
 		if f.status.code != 0 {
 			return result{err: fmt.Errorf("dead-letter store answers %d", f.status.code)}
 		}
+		if d.IsPostponed() && ctx.Err() != nil {
+			return result{err: errReset} // a store's client has ended the request of a host that waits no more
+		}
 		s.p.w.storeLetter(d)
 		return result{}
 	}).err
@@ -40,9 +44,22 @@ func (s *store) List(_ context.Context, of trigger.DeadLetterSource) iter.Seq2[t
 	s.p.w.mu.Lock()
 	letters := slices.Clone(s.p.w.letters)
 	s.p.w.mu.Unlock()
+	slices.SortStableFunc(letters, func(a, b trigger.DeadLetter) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
+	})
 	return func(yield func(trigger.DeadLetter, error) bool) {
 		for _, d := range letters {
 			if d.Source() == of && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *store) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
+	return func(yield func(trigger.DeadLetter, error) bool) {
+		for d := range s.List(ctx, of) {
+			if d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
 				return
 			}
 		}
@@ -59,7 +76,7 @@ func (s *store) Delete(_ context.Context, d trigger.DeadLetter) error {
 func (s *store) Holds(_ context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
 	s.p.w.mu.Lock()
 	defer s.p.w.mu.Unlock()
-	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key }), nil
+	return slices.ContainsFunc(s.p.w.letters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key && !d.IsPostponed() }), nil
 }
 
 // storeLetter stores a dead letter.
@@ -76,13 +93,33 @@ func (w *world) storeLetter(d trigger.DeadLetter) {
 	if d.Blocked {
 		event.Op = history.BlockedKey
 	}
-	w.record(event)
+	w.mu.Lock()
+	stored := slices.ContainsFunc(w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID })
+	w.mu.Unlock()
+	if d.IsPostponed() {
+		event.Verdict, event.Due = history.Postponed, d.Due
+	}
+	if !d.IsPostponed() || !stored {
+		w.record(event)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !slices.ContainsFunc(w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID }) {
-		w.letters = append(w.letters, d)
+	if stored {
+		return
+	}
+	w.letters = append(w.letters, d)
+	if d.IsPostponed() {
+		w.figures.Postponed++
+	} else {
 		w.figures.DeadLetters++
 	}
+}
+
+// anyPostponed reports whether the store has a postponed change.
+func (w *world) anyPostponed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.letters, trigger.DeadLetter.IsPostponed)
 }
 
 // replay replays all dead letters with a handler that succeeds. When it has ended,

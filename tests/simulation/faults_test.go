@@ -33,17 +33,18 @@ const (
 	killedAfter  class = "killed after"           // the write is applied, the host dies
 
 	// To a handler call.
-	failing   class = "handler fails"
-	panicking class = "handler panics"
-	hanging   class = "handler hangs"         // until its context ends
-	outliving class = "handler outlives"      // succeeds when its context has already ended
-	slow      class = "handler slow"          // longer than the lease expiration
-	poison    class = "poison document"       // fails a number of calls with the document; the rate is per document
-	deadly    class = "deadly document"       // ends the process of each host that delivers it; the rate is per document
-	keeping   class = "handler keeps"         // keeps its changes, if it may, then fails
-	partly    class = "handler fails in part" // names the changes that failed
-	skipping  class = "handler skips"         // tells Halley to give up the changes
-	sinkDown  class = "sink outage"           // every call of every host fails for a while; per hour
+	failing    class = "handler fails"
+	panicking  class = "handler panics"
+	hanging    class = "handler hangs"         // until its context ends
+	outliving  class = "handler outlives"      // succeeds when its context has already ended
+	slow       class = "handler slow"          // longer than the lease expiration
+	poison     class = "poison document"       // fails a number of calls with the document; the rate is per document
+	deadly     class = "deadly document"       // ends the process of each host that delivers it; the rate is per document
+	keeping    class = "handler keeps"         // keeps its changes, if it may, then fails
+	partly     class = "handler fails in part" // names the changes that failed
+	skipping   class = "handler skips"         // tells Halley to give up the changes
+	postponing class = "handler postpones"     // tells Halley when to deliver changes again
+	sinkDown   class = "sink outage"           // every call of every host fails for a while; per hour
 
 	// To the world.
 	split       class = "split"

@@ -22,6 +22,7 @@ type Figures struct {
 	Redelivered int
 	DeadLetters int
 	Accompanied int // changes that second functions have handled
+	Postponed   int
 	Splits      int
 	Merges      int
 	Kills       int
@@ -45,6 +46,7 @@ func (f *Figures) add(run *Run) {
 	f.Redelivered += run.Report.Redelivered
 	f.DeadLetters += o.DeadLetters
 	f.Accompanied += o.Accompanied
+	f.Postponed += o.Postponed
 	f.Splits += o.Splits
 	f.Merges += o.Merges
 	f.Kills += o.Kills
@@ -64,8 +66,8 @@ func (f *Figures) add(run *Run) {
 func (f Figures) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %.0f lease-hours in %s of virtual time\n", f.Seeds, f.LeaseHours, f.Virtual.Round(time.Minute))
-	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d dead letters, %d violations\n",
-		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.DeadLetters, f.Violations)
+	fmt.Fprintf(&b, "%d requests, %d writes, %d changes delivered, %d more than once, %d dead letters, %d postponed, %d violations\n",
+		f.Requests, f.Writes, f.Delivered, f.Redelivered, f.DeadLetters, f.Postponed, f.Violations)
 	if f.Accompanied > 0 {
 		fmt.Fprintf(&b, "%d changes handled by second functions\n", f.Accompanied)
 	}

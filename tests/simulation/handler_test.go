@@ -167,6 +167,13 @@ func (c *call) end() {
 	case partly:
 		verdict = history.PartlyFailed
 		refusals, err = c.refuseSome()
+	case postponing:
+		verdict, err = history.Failed, errOnPurpose
+		if w.swarm.dice(c.id).chance("some", 0.6) {
+			verdict = history.PartlyFailed
+			refusals, err = c.refuseSome()
+		}
+		err = trigger.RetryAfter(err, c.delay())
 	}
 	if err == nil && w.swarm.dice(c.id).chance("checkpoint", 0.5) {
 		c.batch.Checkpoint()
@@ -178,6 +185,13 @@ func (c *call) end() {
 	ended.Failed = refusals
 	w.record(ended)
 	c.ends <- err
+}
+
+// delay is the time by which the handler postpones changes.
+func (c *call) delay() time.Duration {
+	d := c.p.w.swarm.dice(c.id)
+	most := one(d, "longest delay", time.Second, 20*time.Second, time.Minute, 10*time.Minute)
+	return d.duration("delay", most/20, most)
 }
 
 // refuseSome fails some changes of the batch, at least one.

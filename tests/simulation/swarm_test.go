@@ -109,6 +109,9 @@ var operations = []struct {
 	{releasing, []float64{1, 6}},
 }
 
+// postponingRates are those of handlers that postpone changes.
+var postponingRates = []float64{0.01, 0.05, 0.2}
+
 // mild classes have no effects that excuse a late takeover. Some seeds have only
 // these.
 var mild = map[class]bool{
@@ -179,6 +182,9 @@ func newSwarm(seed uint64) *swarm {
 		}
 	}
 	s.drawLimits(d)
+	if d.chance("postponing", 0.5) {
+		s.rates[postponing] = one(d, "postponing rate", postponingRates...)
+	}
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
 	}
@@ -321,7 +327,7 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 }
 
 // callClasses in the order in which a share of 1 is divided among them.
-var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping}
+var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing}
 
 // poisonous reports whether a change fails in every host: for ever if there is a
 // dead letter store, else for some attempts.
