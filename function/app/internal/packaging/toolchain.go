@@ -95,6 +95,7 @@ const (
 // builds with the same.
 var coldCode = []string{
 	"google.golang.org/protobuf/...", "github.com/prometheus/...", "github.com/spf13/...", "github.com/AzureAD/...", "halley/function/app/...",
+	"go.uber.org/...", "github.com/aws/...", "github.com/kelseyhightower/...", "halley/trigger/deadletter/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
