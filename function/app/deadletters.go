@@ -33,6 +33,7 @@ not. Settings are those of the hosts; the command check prints them.`,
 	f.StringVar(&pick.token, "range", "", "dead letters of this range only, by its lease token")
 	f.Var(&pick.since, "since", "dead letters that were given up since then only: an RFC 3339 time, or a duration such as 2h before now")
 	f.StringVar(&pick.text, "error", "", "dead letters whose error contains this text only")
+	f.BoolVar(&pick.postponed, "postponed", false, "only changes that their handler has postponed, which their function delivers when they are due")
 	f.BoolVar(&pick.json, "json", false, "print JSON")
 	c.AddCommand(listCommand(&pick), showCommand(&pick), exportCommand(&pick), replayCommand(&pick), discardCommand(&pick))
 	return c
@@ -41,8 +42,9 @@ not. Settings are those of the hosts; the command check prints them.`,
 func listCommand(pick *selection) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List dead letters, oldest first",
-		Long: `List prints a line for each dead letter, oldest first within each function. With
+		Short: "List dead letters and postponed changes, oldest first",
+		Long: `List prints a line for each dead letter, oldest first within each function, and
+for each change that its handler has postponed, with the time at which it is due. With
 --json it prints each dead letter as a whole, one JSON object per line. The exit
 code is 1 if a store cannot be read or holds a damaged dead letter; the intact
 ones are still listed.`,
@@ -169,9 +171,14 @@ type selection struct {
 	since                      moment
 	ids                        []string // of a replay; none selects all
 	json                       bool
+	postponed                  bool // postponed changes alone
+	dead                       bool // dead letters alone, unless ids name others
 }
 
 func (p *selection) wants(d trigger.DeadLetter) bool {
+	if d.IsPostponed() && p.dead && !p.postponed && len(p.ids) == 0 || !d.IsPostponed() && p.postponed {
+		return false
+	}
 	return (len(p.ids) == 0 || slices.Contains(p.ids, d.ID)) && !d.Time.Before(p.since.Time) && strings.Contains(d.Error, p.text) &&
 		(p.token == "" || p.token == d.Range) && (p.key == "" || p.key == d.Key || jsonArrayOf(p.key) == d.Key)
 }

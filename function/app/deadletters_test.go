@@ -104,6 +104,45 @@ func azurite(kind string) func(t *testing.T) string {
 	}
 }
 
+// A postponed change is listed as such, and left to its function unless it is selected.
+func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
+	a := serveAccount(t, emulator.ServeOptions{})
+	if _, err := runCheck(t, a.env("HALLEY_DEAD_LETTERS", "container")); err != nil {
+		t.Fatal(err)
+	}
+	putDeadLetters(t, scored("a", "ada", 5))
+	stores, err := (&selection{of: testApp(), function: "leaderboard"}).openStores(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d, err := range stores[0].List(t.Context(), stores[0].source) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ID, d.Time, d.Postponed, d.Due = "late", d.Time.Add(time.Second), 1, time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)
+		if err := stores[0].Put(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	equal(t, ids(t), "d0", "late")
+	equal(t, ids(t, "--postponed"), "late")
+	if out, err := runCommandLine(t, "deadletters", "list", "--postponed"); err != nil || !strings.Contains(out, "postponed until 2030-01-31T09:00:00Z") {
+		t.Errorf("list: %v\n%s", err, out)
+	}
+	if out, err := runCommandLine(t, "deadletters", "replay", "--yes"); err != nil || !strings.Contains(out, "1 handled") {
+		t.Errorf("replay: %v\n%s", err, out)
+	}
+	equal(t, ids(t), "late")
+	if out, err := runCommandLine(t, "deadletters", "discard", "--all", "--yes"); err != nil || !strings.Contains(out, "0 dead letters deleted") {
+		t.Errorf("discard: %v\n%s", err, out)
+	}
+	if out, err := runCommandLine(t, "deadletters", "replay", "--postponed", "--yes"); err != nil || !strings.Contains(out, "1 handled") {
+		t.Errorf("replay of postponed changes: %v\n%s", err, out)
+	}
+	equal(t, ids(t))
+}
+
 // TestDeadLetterCommandsOnEachStore goes through the commands on every store.
 func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{

@@ -154,6 +154,9 @@ func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 	}
 	var failed error
 	o.find(ctx, &selection{}, r.Select, func(l storedLetter, err error) bool {
+		if err == nil && l.IsPostponed() && r.Select.Letter == "" {
+			return true // its function delivers it
+		}
 		if err == nil {
 			b.ids = append(b.ids, l.ID)
 		}

@@ -92,7 +92,7 @@ type notedDeadLetters struct {
 // Put implements [trigger.DeadLetters].
 func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
 	err := n.DeadLetters.Put(ctx, d)
-	if err == nil {
+	if err == nil && !d.IsPostponed() {
 		n.books.deadLettered(n.i, d.ID, versionedOf(d.Document))
 	}
 	return err

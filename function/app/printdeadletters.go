@@ -62,9 +62,12 @@ func printTable(out io.Writer, found iter.Seq2[storedLetter, error]) error {
 	return errors.Join(t.Flush(), failed)
 }
 
-// attempts shows how often the change of a dead letter was tried.
+// attempts shows how often the change of a dead letter was tried, or when it is due.
 func attempts(d trigger.DeadLetter) string {
-	if d.Blocked {
+	switch {
+	case d.IsPostponed():
+		return "postponed until " + d.Due.UTC().Format(time.RFC3339)
+	case d.Blocked:
 		return "blocked"
 	}
 	return strconv.Itoa(d.Attempts)

@@ -29,7 +29,8 @@ func replayCommand(pick *selection) *cobra.Command {
 dead letters, those of one key one by one and oldest first. If the handler
 succeeds, the dead letter is removed. If it fails, the dead letter stays, the
 later ones of its key wait, and the other keys continue. If an id is missing,
-nothing is replayed.
+nothing is replayed. Postponed changes are left to their function, unless an id names
+one or --postponed is given: then they are delivered now.
 
 It asks for confirmation; without a terminal it needs --yes. With --dry-run it
 lists the dead letters that it would replay, and opens no handler. The exit code
@@ -41,7 +42,7 @@ has already handled, unless the function blocks keys. --range, --since and
 			if err := bounds.check(); err != nil {
 				return err
 			}
-			pick.ids = ids
+			pick.ids, pick.dead = ids, true
 			return pick.replay(cmd.Context(), bounds, asker(cmd, yes), cmd.OutOrStdout())
 		},
 	}
@@ -92,6 +93,7 @@ func discardCommand(pick *selection) *cobra.Command {
 		Short: "Delete dead letters; their changes are lost",
 		Long: `Discard deletes the dead letters with the ids, or with --all those that
 --function, --key, --range, --since and --error select. If an id is missing, nothing is deleted.
+Postponed changes are kept, unless an id names one or --postponed is given.
 
 It asks for confirmation; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
@@ -269,6 +271,7 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 	if err != nil {
 		return err
 	}
+	p.dead = len(ids) == 0
 	found, n := p.find(ctx, stores), 0
 	if len(ids) == 0 {
 		n, err = countSelected(found)

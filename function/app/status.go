@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -217,6 +218,14 @@ func (o statusOptions) print(out io.Writer, r lagReport) error {
 	return r.print(out)
 }
 
+// postponedText tells of the postponed changes of a range, which are no problem.
+func postponedText(l trigger.Lag, now time.Time) string {
+	if l.Postponed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s postponed by the handler, next due in %s", counted(l.Postponed, "key"), max(l.NextDue.Sub(now), 0).Round(time.Second))
+}
+
 // print writes the report as a table.
 func (r lagReport) print(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -225,7 +234,7 @@ func (r lagReport) print(out io.Writer) error {
 		for _, l := range f.Leases {
 			row := lagTotal{l.Changes, l.Exact, l.Known, l.Seconds}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, cell(l.Range), free(l.Owner), row.behind(), row.age(),
-				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, cell(l.Continuation), printableLine(l.Problem))
+				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, cell(l.Continuation), printableLine(cmp.Or(l.Problem, postponedText(l, r.Time))))
 		}
 		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.total(), f.age(), printableLine(f.Problem))
 	}

@@ -17,6 +17,7 @@ type Metrics struct {
 	batchChanges   *prometheus.HistogramVec
 	changes        *prometheus.CounterVec
 	deadLetters    *prometheus.CounterVec
+	postponed      *prometheus.CounterVec
 	leaseEvents    *prometheus.CounterVec
 	requests       *prometheus.CounterVec
 	requestUnits   *prometheus.CounterVec
@@ -36,12 +37,13 @@ func New(status func() []trigger.Status) *Metrics {
 		}, []string{functionLabel}),
 		changes:      counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel),
 		deadLetters:  counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
+		postponed:    counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel),
 		leaseEvents:  counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
 		requests:     counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
 		requestUnits: counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
 		polls:        counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
 	}
-	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.leaseEvents, m.requests, m.requestUnits, m.polls,
+	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.requests, m.requestUnits, m.polls,
 		&statusCollector{status})
 	return m
 }
@@ -57,6 +59,7 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // is an increase that an alert sees.
 func (m *Metrics) AddFunction(name string) {
 	m.deadLetters.WithLabelValues(name)
+	m.postponed.WithLabelValues(name)
 	for _, outcome := range []string{outcomeDelivered, outcomeFailed, outcomeFiltered} {
 		m.changes.WithLabelValues(name, outcome)
 	}
@@ -80,6 +83,8 @@ func (m *Metrics) Observe(e trigger.Event) {
 		m.changes.WithLabelValues(e.Function, outcomeFiltered).Add(float64(e.Changes))
 	case trigger.DeadLettered:
 		m.deadLetters.WithLabelValues(e.Function).Inc()
+	case trigger.Postponed:
+		m.postponed.WithLabelValues(e.Function).Inc()
 	case trigger.Released:
 		m.leaseEvents.WithLabelValues(e.Function, "released: "+string(e.Reason)).Inc()
 	case trigger.Acquired, trigger.Split, trigger.Stalled, trigger.Recovered, trigger.Checkpointed:
@@ -103,6 +108,7 @@ var (
 	stalledDesc       = desc(stalledName, "Time for which a range has made no progress, by cause.", functionLabel, rangeLabel, causeLabel)
 	waitingKeysDesc   = desc(waitingKeysName, "Keys of a range with a change that is being retried.", functionLabel, rangeLabel)
 	blockedKeysDesc   = desc(blockedKeysName, "Keys of a range with a dead letter that blocks them.", functionLabel, rangeLabel)
+	postponedKeysDesc = desc(postponedKeysName, "Keys of a range with a postponed change, which is delivered when it is due.", functionLabel, rangeLabel)
 	leasesDesc        = desc(leasesName, "Leases of all hosts by state, as this host last listed them.", functionLabel, stateLabel)
 	problemDesc       = desc(problemName, "1 if a function as a whole makes no progress on this host.", functionLabel)
 	readAheadDesc     = desc(readAheadName, "Bytes of feed pages in memory.")
@@ -114,7 +120,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
 		to <- d
 	}
 }
@@ -165,4 +171,5 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	}
 	gauge(waitingKeysDesc, float64(r.WaitingKeys), function, r.Range)
 	gauge(blockedKeysDesc, float64(r.BlockedKeys), function, r.Range)
+	gauge(postponedKeysDesc, float64(r.PostponedKeys), function, r.Range)
 }

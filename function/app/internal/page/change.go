@@ -23,6 +23,7 @@ const (
 	Failing      ChangeState = "failed"        // the last call failed; another follows
 	Handled      ChangeState = "handled"       // the handler accepted it
 	DeadLettered ChangeState = "dead-lettered" // it was given up and is in the store
+	Postponed    ChangeState = "postponed"     // it is in the store until it is due, or follows such a change
 	Blocked      ChangeState = "blocked"       // it was never tried and is in the store, behind an earlier one of its key
 )
 

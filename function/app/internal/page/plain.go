@@ -320,7 +320,10 @@ func ageText(seconds float64, known bool) string {
 }
 
 func attemptsText(l letterRow) string {
-	if l.Blocked {
+	switch {
+	case !l.Due.IsZero():
+		return "postponed until " + l.Due.UTC().Format(time.RFC3339)
+	case l.Blocked:
 		return "blocked"
 	}
 	return strconv.Itoa(l.Attempts)

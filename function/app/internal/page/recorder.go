@@ -248,7 +248,10 @@ func (r *Recorder) Letter(d trigger.DeadLetter) (id string) {
 
 func (e *entry) markLetter(d trigger.DeadLetter) {
 	state := DeadLettered
-	if d.Blocked {
+	switch {
+	case d.IsPostponed():
+		state = Postponed
+	case d.Blocked:
 		state = Blocked
 	}
 	e.setState(state, time.Now())

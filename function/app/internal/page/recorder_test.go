@@ -150,6 +150,10 @@ func (s *letterStore) Delete(_ context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
+func (s *letterStore) Postponed(context.Context, trigger.DeadLetterSource, string) iter.Seq2[trigger.DeadLetter, error] {
+	return nil
+}
+
 func (s *letterStore) Holds(context.Context, trigger.DeadLetterSource, string) (bool, error) {
 	return len(s.letters) > 0, nil
 }

@@ -81,6 +81,8 @@ type Range struct {
 
 	Waiting      int       `json:"waiting"`               // keys with a change that is being retried
 	Blocked      int       `json:"blocked"`               // keys behind a dead letter
+	Postponed    int       `json:"postponed"`             // keys with a postponed change
+	NextDue      time.Time `json:"nextDue,omitzero"`      // when the first of these is due
 	Checkpointed time.Time `json:"checkpointed,omitzero"` // when the position last moved
 
 	Problem string `json:"problem,omitempty"` // why it makes no progress
@@ -145,6 +147,7 @@ type letterRow struct {
 	Error      string            `json:"error"`
 	Attempts   int               `json:"attempts"`
 	Blocked    bool              `json:"blocked,omitempty"`
+	Due        time.Time         `json:"due,omitzero"` // of a postponed change
 	Time       time.Time         `json:"time"`
 }
 
@@ -172,7 +175,7 @@ type letterList struct {
 func rowOf(d trigger.DeadLetter) letterRow {
 	return letterRow{
 		ID: d.ID, Function: d.Function, Range: d.Range, LSN: d.LSN, Key: d.Key, DocumentID: d.DocumentID, Operation: d.Operation,
-		Error: firstLine(d.Error), Attempts: d.Attempts, Blocked: d.Blocked, Time: d.Time,
+		Error: firstLine(d.Error), Attempts: d.Attempts, Blocked: d.Blocked, Due: d.Due, Time: d.Time,
 	}
 }
 

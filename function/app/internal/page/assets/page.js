@@ -56,7 +56,7 @@ function keyText(key) {
 const middle = text => text.length > 15 ? text.slice(0, 6) + '…' + text.slice(-8) : text
 
 const shapes = {
-  delivering: ['busy', '◔'], failed: ['warn', '▲'], handled: ['good', '✓'], 'dead-lettered': ['bad', '✕'], blocked: ['bad', '■'],
+  delivering: ['busy', '◔'], failed: ['warn', '▲'], handled: ['good', '✓'], 'dead-lettered': ['bad', '✕'], blocked: ['bad', '■'], postponed: ['warn', '◷'],
   running: ['good', '✓'], killed: ['bad', '✕'], silent: ['bad', '✕'], paused: ['warn', '‖'], problem: ['bad', '▲'], ready: ['good', '✓'], free: ['warn', '○'], working: ['busy', '◔'],
 }
 function badge(state, text = state) {
@@ -462,7 +462,7 @@ async function loadLetters() {
   reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' }, el('td', {}, time(l.time, exactClock(l.time))),
     el('td', {}, el('button', { type: 'button', class: 'row', 'data-letter': l.id, 'aria-label': 'Show dead letter of document ' + visible(l.documentId) }, l.documentId)),
     el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
-    el('td', {}, l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
+    el('td', {}, l.due ? badge('postponed', 'postponed until ' + exactClock(l.due)) : l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
   $('letters-empty').hidden = letters.items.length > 0
   $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : letters.total ? `${letters.total} in the store` : ''
   $('more-letters').hidden = !letters.next
@@ -549,7 +549,7 @@ async function showDrawer() {
   if (id !== open.id) return
   const select = kind === 'letter' ? { letter: id, function: d.function, range: d.range } : { change: id, function: d.function, range: d.range }
   const title = $('drawer-title')
-  title.replaceChildren(badge(kind === 'letter' ? (d.blocked ? 'blocked' : 'dead-lettered') : d.state), ' ' + visible(d.documentId))
+  title.replaceChildren(badge(kind === 'letter' ? (d.due ? 'postponed' : d.blocked ? 'blocked' : 'dead-lettered') : d.state), ' ' + visible(d.documentId))
   drawerActions(select, d)
   facts([['Function', d.function], ['Key', d.key], ['Operation', d.operation], ['Range', d.range], ['LSN', d.lsn], ['Written', new Date(d.written).toLocaleString()],
     ['Arrived', d.arrived && d.attempts.some(a => !a.direct) ? exactClock(d.arrived) : ''], ['Given up', d.time ? exactClock(d.time) : ''], ['Attempts', kind === 'letter' ? d.attempts : attemptText(d)], ['Dead letter', d.letter]])
