@@ -34,7 +34,8 @@ type cell struct {
 	name      string
 	monitored string
 	leases    string
-	path      string // of the history
+	path      string   // of the history
+	flags     []string // further ones of its hosts
 	file      *os.File
 	late      sync.WaitGroup // pending requests of dead hosts
 

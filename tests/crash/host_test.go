@@ -65,11 +65,11 @@ func (c *cell) start(binary string) *life {
 	}()
 	l.log, err = os.Create(filepath.Join(filepath.Dir(c.path), name+".log"))
 	must(c.t, err)
-	l.cmd = exec.Command(binary,
+	l.cmd = exec.Command(binary, append([]string{
 		"-connection", fmt.Sprintf("AccountEndpoint=http://%s/;AccountKey=%s;", listener.Addr(), emulator.Key),
 		"-database", database, "-container", c.monitored, "-leases", c.leases, "-prefix", "crash", "-history", c.path, "-owner", name,
 		"-poll", poll.String(), "-acquire", acquiring.String(), "-renew", renewing.String(), "-expiration", expiration.String(),
-		"-delay", handling.String())
+		"-delay", handling.String()}, c.flags...)...)
 	l.cmd.Env = []string{"HOME=" + os.Getenv("HOME")}
 	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
 	l.started = time.Now()

@@ -22,6 +22,7 @@ import (
 	"halley/tests/history"
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/deadletter"
 )
 
 // settings are the command line.
@@ -29,7 +30,7 @@ type settings struct {
 	connection, database, container, leases, prefix string
 	path                                            string
 	drain                                           bool
-	fail                                            int64
+	fail, postpone                                  int64
 	delay                                           time.Duration
 	options                                         trigger.Options
 }
@@ -53,6 +54,7 @@ func readFlags() settings {
 	flag.StringVar(&s.path, "history", "", "file to append to")
 	flag.BoolVar(&s.drain, "drain", false, "drain once instead of running until stopped")
 	flag.Int64Var(&s.fail, "fail", 0, "fail the first attempt of every n-th handler call; 0: none")
+	flag.Int64Var(&s.postpone, "postpone", 0, "postpone every n-th change of a key at its first attempt; 0: none. The lease container keeps the changes")
 	flag.DurationVar(&s.delay, "delay", 0, "time that a handler call takes")
 	flag.StringVar(&s.options.Owner, "owner", "", "name in leases")
 	flag.DurationVar(&s.options.FeedPollDelay, "poll", 0, "wait before an idle range is read again")
@@ -80,13 +82,21 @@ func run(ctx context.Context, s settings) error {
 	if s.options.Logger, err = zap.NewProduction(); err != nil {
 		return err
 	}
+	leases := client.Container(s.database, s.leases)
+	var store trigger.DeadLetters
+	if s.postpone > 0 {
+		if store, err = deadletter.NewContainer(leases, nil); err != nil {
+			return err
+		}
+	}
 	r := &recorder{settings: s, file: file}
-	host, err := trigger.New(client.Container(s.database, s.leases), []trigger.Function{{
+	host, err := trigger.New(leases, []trigger.Function{{
 		Name:        "recorder",
 		LeasePrefix: cmp.Or(s.prefix, trigger.NoLeasePrefix),
 		Container:   client.Container(s.database, s.container),
 		Handler:     r.handle,
 		StartFrom:   trigger.FromBeginning(),
+		DeadLetters: store,
 	}}, &s.options)
 	if err != nil {
 		return err
@@ -107,19 +117,31 @@ type recorder struct {
 
 var errOnPurpose = errors.New("failed on purpose")
 
-// handle appends the whole batch with one write. If the flag -fail selects the
-// call, it then fails, so that the recorded changes are redelivered.
+// postponement is the time by which the flag -postpone postpones changes.
+const postponement = 500 * time.Millisecond
+
+// handle appends the batch with one write, without the changes that the flag -postpone
+// selects and later ones of their keys. If the flag -fail selects the call, it then
+// fails, so that the recorded changes are redelivered.
 func (r *recorder) handle(ctx context.Context, b trigger.Batch) error {
-	events := make([]history.Event, len(b.Changes))
-	for i, c := range b.Changes {
+	var events []history.Event
+	var postponed []trigger.Change
+	keys := map[string]bool{}
+	for _, c := range b.Changes {
 		var result game.Result
 		if err := c.Decode(&result); err != nil {
 			return err
 		}
-		events[i] = history.Event{
-			Kind: history.Delivery, Key: result.Player, Seq: int64(result.Score), ID: result.ID,
-			Host: r.options.Owner, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt, LSN: c.LSN,
+		seq := int64(result.Score)
+		if keys[result.Player] || r.postpone > 0 && b.Attempt == 1 && seq%r.postpone == 0 {
+			keys[result.Player] = true
+			postponed = append(postponed, c)
+			continue
 		}
+		events = append(events, history.Event{
+			Kind: history.Delivery, Key: result.Player, Seq: seq, ID: result.ID,
+			Host: r.options.Owner, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt, LSN: c.LSN,
+		})
 	}
 	if r.delay > 0 {
 		select {
@@ -133,6 +155,9 @@ func (r *recorder) handle(ctx context.Context, b trigger.Batch) error {
 	}
 	if r.fail > 0 && b.Attempt == 1 && r.calls.Add(1)%r.fail == 0 {
 		return errOnPurpose
+	}
+	if len(postponed) > 0 {
+		return trigger.RetryAfter(trigger.Failed(errOnPurpose, postponed...), postponement)
 	}
 	return nil
 }
