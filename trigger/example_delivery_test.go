@@ -53,6 +53,51 @@ func ExampleFailed() {
 	// attempt 2 bob
 }
 
+// A device that is asleep says when it wakes. Its changes wait in the dead letter store
+// until then, and the others continue.
+func ExampleRetryAfter() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900}, result{"3", "cid", 700})
+
+	store, err := deadletter.NewContainer(games.leases, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	leaderboard := trigger.Function{
+		Name:        "leaderboard",
+		Container:   games.results,
+		StartFrom:   trigger.FromBeginning(),
+		DeadLetters: store,
+		Handler: func(_ context.Context, b trigger.Batch) error {
+			var asleep []error
+			for _, c := range b.Changes {
+				var r result
+				if err := c.Decode(&r); err != nil {
+					return err
+				}
+				if r.Player == "bob" {
+					asleep = append(asleep, trigger.RetryAfter(trigger.Failed(errors.New("device is asleep"), c), time.Hour))
+					continue
+				}
+				fmt.Println("told", r.Player)
+			}
+			return errors.Join(asleep...)
+		},
+	}
+	games.drain(leaderboard)
+	for d, err := range store.Postponed(context.Background(), leaderboard.DeadLetterSource(), "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("postponed", d.DocumentID, "with key", d.Key)
+	}
+	// Output:
+	// told ada
+	// told cid
+	// postponed 2 with key ["bob"]
+}
+
 // Skip gives changes up without another attempt. Around Failed it gives up exactly
 // the changes named there.
 func ExampleSkip() {
