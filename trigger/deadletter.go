@@ -92,7 +92,8 @@ type DeadLetters interface {
 	// error should not store the dead letter later.
 	Put(ctx context.Context, d DeadLetter) error
 	// List goes through the dead letters and the postponed changes of a source, oldest
-	// first: by time, then by range and LSN. Those that are put meanwhile may be missing. An error
+	// first: by time, then by range and LSN. Those that are put meanwhile may be
+	// missing. An error
 	// about one that cannot be read wraps [ErrDamaged], and comes after all others;
 	// any other error ends the list.
 	List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error]

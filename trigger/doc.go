@@ -103,7 +103,7 @@
 // each further one. [Replay] delivers dead letters again.
 //
 // A handler that returns [RetryAfter] postpones changes: they are kept in the store with
-// the time at which they are due, and the range goes on. Later changes of their keys are
+// the time at which they are due, and the range continues. Later changes of their keys are
 // stored behind them. When a key is due, the owner of its range loads its changes from
 // the store, delivers them in order like changes that wait aside, and deletes each one
 // that is handled. The next owner lists the postponed changes of the range's keys, by the
@@ -134,8 +134,8 @@
 //   - Lane: one of several ordered queues inside a leased range.
 //   - Epoch: counts the acquisitions of a lease; it carries over to the leases that
 //     follow it.
-//   - Postponed change: its handler has said when it may be delivered again. It is in
-//     the dead letter store until then, and no dead letter.
+//   - Postponed change: its handler has said when it may be delivered again. Until then
+//     it is in the dead letter store, but it is not a dead letter.
 //   - Dead letter: a change that was given up, stored with its error.
 //   - Retry state: the failure history of a group of changes, stored in the lease for
 //     the next owner.

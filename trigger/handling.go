@@ -62,7 +62,7 @@ func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) deli
 		seqs[i] = c.Seq
 	}
 	fates, final := judgeBatch(seqs, err)
-	v := delivery.Verdict{Outcome: delivery.Failed, Err: err, Postponed: map[*delivery.Item]time.Duration{}}
+	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
 	if final {
 		v.Outcome = delivery.GivenUp
 	}
@@ -71,6 +71,9 @@ func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) deli
 			v.FailedItems = append(v.FailedItems, c)
 		}
 		if fates[i].after > 0 {
+			if v.Postponed == nil {
+				v.Postponed = map[*delivery.Item]time.Duration{}
+			}
 			v.Postponed[c] = fates[i].after
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// keepsDeadLetters reports whether the function has a store, and one that keeps what it
-// is given: a postponed change must not get lost.
+// keepsDeadLetters reports whether the function has a store that keeps dead letters: a
+// postponed change must not get lost.
 func (f *Function) keepsDeadLetters() bool {
 	_, drops := f.DeadLetters.(dropStore)
 	return f.DeadLetters != nil && !drops

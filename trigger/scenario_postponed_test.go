@@ -474,3 +474,24 @@ func TestPostponedBatchComesBackAsBatch(t *testing.T) {
 		w.checkComplete(0)
 	})
 }
+
+// At most 1,000 keys of a range are postponed. Further ones fail plainly, and the range
+// waits for its sink.
+func TestPostponedKeysAreLimited(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		w.writeMany("doc", 1010)
+		later := func(context.Context, Batch) error { return RetryAfter(errLater, time.Hour) }
+		host := w.host("a", later, withStore(store, func(f *Function) { f.MaxAttempts = -1 }))
+		stop := w.startHost(host)
+		time.Sleep(time.Minute)
+		status := host.Status()
+		stop()
+		if n := len(store.documentIDs()); n != 1000 {
+			t.Errorf("%d changes in the store, want 1,000", n)
+		}
+		if r := status.Functions[0].Ranges[0]; r.PostponedKeys != 1000 || r.WaitingKeys == 0 {
+			t.Errorf("%d keys are postponed and %d wait", r.PostponedKeys, r.WaitingKeys)
+		}
+	})
+}

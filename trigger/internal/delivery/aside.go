@@ -7,8 +7,8 @@ import (
 
 // aside holds the failed groups of a lane until they are due, and queues the later
 // changes of their keys, and of keys that are postponed and due soon. A key is in one
-// group at most, not counting the group's rest. The lane owns it. Failed groups are few (reading stops at maxRecords waiting
-// keys), so it looks through all of them.
+// group at most, not counting the group's rest. The lane owns it. Failed groups are few
+// (reading stops at maxRecords waiting keys), so it looks through all of them.
 type aside struct {
 	groups []*group
 	queues map[uint64][]*Item // later changes, by waiting key

@@ -19,7 +19,7 @@ type Store struct {
 	// request.
 	List func(ctx context.Context) (*BlockedKeys, error)
 
-	// Keeps says that the store keeps what is put, so that changes can be postponed.
+	// Keeps says that the store keeps dead letters, so that changes can be postponed.
 	Keeps bool
 	// Owns reports whether a key belongs to the leased range.
 	Owns func(key string) bool

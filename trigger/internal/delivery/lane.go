@@ -192,7 +192,7 @@ func (l *lane) withoutWaiting(items []*Item) []*Item {
 	return free
 }
 
-// isLeaving reports whether the lane leaves what waits to the next owner.
+// isLeaving reports whether the lane leaves waiting changes to the next owner.
 func (l *lane) isLeaving(now time.Time) bool {
 	leave := l.leaveAside.Load()
 	return leave != nil && l.sourceClosed && !now.Before(*leave)

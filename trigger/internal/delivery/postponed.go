@@ -107,8 +107,8 @@ func (k *postponedKey) placeOf(c *Item) place {
 	return placeBehind
 }
 
-// nextTime returns the time of the letter of a change from the feed: now, unless an owner
-// before was ahead of this one's clock, or its place is before letters of that owner.
+// nextTime returns the time of the letter of a change from the feed: now, unless the clock
+// of an earlier owner was fast, or the change has its place before letters of that owner.
 func (k *postponedKey) nextTime(c *Item, now time.Time) time.Time {
 	switch at := k.listedBefore(c.LSN); k.placeOf(c) {
 	case placeFree:
@@ -230,16 +230,21 @@ func (l *lane) passListed(lsn int64, all bool) {
 		if len(k.listed) == 0 {
 			continue
 		}
-		last := k.listed[len(k.listed)-1].lsn
-		hasEarlier := l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, func(c *Item) bool {
-			return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind
-		})
-		if (all || !l.config.MergedRange && lsn >= last) && !hasEarlier {
+		isTaken := all || !l.config.MergedRange && lsn >= k.listed[len(k.listed)-1].lsn
+		if isTaken && !l.hasEarlier(k) {
 			k.listed = nil
 		} else {
 			l.hasListed = true
 		}
 	}
+}
+
+// hasEarlier reports whether the lane has changes from the feed that come before listed
+// ones of their key.
+func (l *lane) hasEarlier(k *postponedKey) bool {
+	return l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, func(c *Item) bool {
+		return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind
+	})
 }
 
 // localTime translates a time of the service's clock.
