@@ -41,15 +41,7 @@ func TestCrashes(t *testing.T) {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d", *seed)
-	dir := t.ArtifactDir()
-	binary := filepath.Join(dir, "recorder")
-	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/recorder").CombinedOutput(); err != nil {
-		t.Fatalf("build recorder: %v\n%s", err, out)
-	}
-	account, err := emulator.New(nil)
-	must(t, err)
-	defer account.Close()
-	must(t, connect(t, account).CreateDatabase(t.Context(), database))
+	dir, binary, account := newAccount(t)
 
 	began := time.Now()
 	var runs []*run
@@ -83,6 +75,21 @@ func TestCrashes(t *testing.T) {
 	if total.kills() < *kills {
 		t.Errorf("%d kills, want %d", total.kills(), *kills)
 	}
+}
+
+// newAccount returns a directory for the files of a test, the program of its hosts and
+// an account with a database, which is closed at the end of the test.
+func newAccount(t *testing.T) (dir, binary string, account *emulator.Account) {
+	dir = t.ArtifactDir()
+	binary = filepath.Join(dir, "recorder")
+	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/recorder").CombinedOutput(); err != nil {
+		t.Fatalf("build recorder: %v\n%s", err, out)
+	}
+	account, err := emulator.New(nil)
+	must(t, err)
+	t.Cleanup(func() { _ = account.Close() })
+	must(t, connect(t, account).CreateDatabase(t.Context(), database))
+	return dir, binary, account
 }
 
 func newDice(of []point, i int) *rand.Rand { return rand.New(rand.NewPCG(*seed, uint64(len(of)<<8+i))) }

@@ -3,14 +3,11 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"halley/tests/history"
 	"halley/trigger/cosmos"
-	"halley/trigger/emulator"
 )
 
 const (
@@ -27,15 +24,7 @@ func TestPostponedChangesSurviveKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
-	dir := t.ArtifactDir()
-	binary := filepath.Join(dir, "recorder")
-	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/recorder").CombinedOutput(); err != nil {
-		t.Fatalf("build recorder: %v\n%s", err, out)
-	}
-	account, err := emulator.New(nil)
-	must(t, err)
-	defer account.Close()
-	must(t, connect(t, account).CreateDatabase(t.Context(), database))
+	dir, binary, account := newAccount(t)
 	c := newCell(t, account, "postponed", dir, 3)
 	c.flags = []string{"-postpone", fmt.Sprint(postponedEvery)}
 	dice := rand.New(rand.NewPCG(1, 2))
