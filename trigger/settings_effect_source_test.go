@@ -1,0 +1,354 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// sourceSettings are the cases of names, the monitored container and the start.
+func sourceSettings() []settingCase {
+	startCase := func(start func(r *settingRun) Start, n float64) settingCase {
+		return settingCase{
+			field: "Function.StartFrom", quantity: "changes of 5, 4 an hour later, and 2 after the bootstrap",
+			other:   func(r *settingRun, f *Function, _ *Options) { f.StartFrom = start(r) },
+			measure: (*settingRun).changesFromStart, byDefault: exactly(2), byOther: exactly(n),
+		}
+	}
+	filterCase := func(filter Filter, n float64) settingCase {
+		return settingCase{
+			field: "Function.Filter", quantity: "changes of 13",
+			other:   func(_ *settingRun, f *Function, _ *Options) { f.Filter = filter },
+			measure: (*settingRun).changesOfDrain, byDefault: exactly(13), byOther: exactly(n),
+		}
+	}
+	return []settingCase{
+		{
+			field: "Function.Name", quantity: "events of function orders",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.Name = "orders" },
+			measure: func(r *settingRun) (n float64) {
+				r.changesOfDrain()
+				for _, e := range r.events {
+					if e.Function == "orders" {
+						n++
+					}
+				}
+				return n
+			},
+			byDefault: exactly(0), byOther: bounds{3, 100},
+		},
+		{
+			field: "Function.LeasePrefix", quantity: "lease documents whose id begins with processor",
+			other:   func(_ *settingRun, f *Function, _ *Options) { f.LeasePrefix = "processor" },
+			ranges:  2,
+			measure: func(r *settingRun) float64 { return r.leasesBeginningWith("processor") },
+			// Leases of 2 ranges and the marker of the bootstrap.
+			byDefault: exactly(0), byOther: exactly(3),
+		},
+		{
+			field: "Function.Container", quantity: "changes",
+			other: func(r *settingRun, f *Function, _ *Options) {
+				f.Container = r.client().Container("db", "others")
+			},
+			measure: func(r *settingRun) float64 {
+				others := r.createContainer("others", 0)
+				for _, id := range []string{"one", "two"} {
+					r.upsertInto(others, id, nil)
+				}
+				return r.changesOfDrain()
+			},
+			byDefault: exactly(13), byOther: exactly(2),
+		},
+		{
+			field: "Function.Handler", quantity: "calls of the other handler",
+			other: func(r *settingRun, f *Function, _ *Options) {
+				f.Handler = func(context.Context, Batch) error { r.note("call"); return nil }
+			},
+			measure:   func(r *settingRun) float64 { r.changesOfDrain(); return r.notes() },
+			byDefault: exactly(0), byOther: exactly(1),
+		},
+		{
+			field: "Function.ChangeFeedMode", quantity: "changes of 3 versions of a document",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.ChangeFeedMode = cosmos.AllVersions },
+			measure: func(r *settingRun) float64 {
+				versions := r.createContainer("versions", time.Hour)
+				scenario := func(f *Function, _ *Options) { f.StartFrom, f.Container = FromNow(), versions }
+				r.drainOnce(handleAll, scenario)
+				for range 3 {
+					r.upsertInto(versions, "one", nil)
+				}
+				r.drainOnce(handleAll, scenario)
+				return r.changeCount()
+			},
+			byDefault: exactly(1), byOther: exactly(3),
+		},
+		{
+			field: "Function.SoftDeleteProperty", quantity: "deletes",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.SoftDeleteProperty = "gone" },
+			measure: func(r *settingRun) (n float64) {
+				r.upsertInto(r.items, "one", map[string]any{"gone": true})
+				r.upsertInto(r.items, "two", map[string]any{"gone": false})
+				r.drainOnce(func(_ context.Context, b Batch) error {
+					for _, c := range b.Changes {
+						if c.Operation == Delete && strings.Contains(string(c.Document), `"one"`) {
+							n++
+						}
+					}
+					return nil
+				})
+				return n
+			},
+			byDefault: exactly(0), byOther: exactly(1),
+		},
+		filterCase(Filter{`{"id":[{"prefix":"wanted"}]}`}, 3),
+		filterCase(Filter{`{"id":[{"prefix":"wanted"}]}`, `{"id":["doc1","doc2"]}`}, 5),
+		startCase(func(*settingRun) Start { return FromBeginning() }, 11),
+		startCase(func(r *settingRun) Start { return FromTime(r.began.Add(30 * time.Minute)) }, 6),
+		startCase(func(r *settingRun) Start { return FromContinuation(r.position) }, 6),
+		{
+			field: "Function.ResetLeases", quantity: "changes of a second drain",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.ResetLeases = true },
+			measure: func(r *settingRun) float64 {
+				first := r.changesOfDrain()
+				r.drainOnce(handleAll)
+				return r.changeCount() - first
+			},
+			byDefault: exactly(0), byOther: exactly(13),
+		},
+		{
+			field: "Function.Opened", quantity: "calls for 3 ranges",
+			other: func(r *settingRun, f *Function, _ *Options) {
+				f.Opened = func(at RangeInfo) { r.note("range " + at.Range.ID) }
+			},
+			ranges: 3, measure: (*settingRun).callbacksOfRun, byDefault: exactly(0), byOther: exactly(3),
+		},
+		{
+			field: "Function.Closed", quantity: "calls for 3 ranges that a stop closes",
+			other: func(r *settingRun, f *Function, _ *Options) {
+				f.Closed = func(at RangeInfo, reason CloseReason, err error) {
+					if reason == Stopped && err == nil {
+						r.note("range " + at.Range.ID)
+					}
+				}
+			},
+			ranges: 3, measure: (*settingRun).callbacksOfRun, byDefault: exactly(0), byOther: exactly(3),
+		},
+	}
+}
+
+// readingSettings are the cases of reads of the feed.
+func readingSettings() []settingCase {
+	idleReads := func(r *settingRun) float64 {
+		stop := r.startHost(r.newHost(handleAll))
+		defer stop()
+		time.Sleep(time.Minute)
+		return r.readsWithin(10 * time.Minute)
+	}
+	return []settingCase{
+		{
+			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest page asked for",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
+			measure: func(r *settingRun) (most float64) {
+				r.onRequest = func(q *http.Request) {
+					if n, err := strconv.ParseFloat(q.Header.Get("X-Ms-Max-Item-Count"), 64); err == nil && isFeedRead(q) {
+						most = max(most, n)
+					}
+				}
+				r.changesOfDrain()
+				return most
+			},
+			byDefault: exactly(100), byOther: exactly(7),
+		},
+		{
+			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest batch",
+			other:     func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
+			measure:   func(r *settingRun) float64 { r.changesOfDrain(); return r.largestBatch() },
+			byDefault: exactly(13), byOther: exactly(7),
+		},
+		{
+			field: "Function.ReuseBuffers", quantity: "documents whose bytes are used again after the call",
+			other:   func(_ *settingRun, f *Function, _ *Options) { f.ReuseBuffers = true },
+			measure: (*settingRun).reusedDocuments, byDefault: exactly(0), byOther: bounds{1, 50},
+		},
+		{
+			field: "Function.FeedPollDelay", quantity: "reads of an idle range in 10 min",
+			other:   func(_ *settingRun, f *Function, _ *Options) { f.FeedPollDelay = time.Minute },
+			measure: idleReads, byDefault: bounds{119, 121}, byOther: bounds{9, 11},
+		},
+		{
+			field: "Options.FeedPollDelay", quantity: "reads of an idle range in 10 min",
+			other:   func(_ *settingRun, _ *Function, o *Options) { o.FeedPollDelay = time.Minute },
+			measure: idleReads, byDefault: bounds{119, 121}, byOther: bounds{9, 11},
+		},
+		{
+			field: "Function.FeedPollMin", quantity: "reads within 5 s after a change",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.FeedPollMin = 100 * time.Millisecond },
+			measure: func(r *settingRun) float64 {
+				stop := r.startHost(r.newHost(handleAll))
+				defer stop()
+				time.Sleep(21 * time.Second)
+				r.write("one", "one")
+				for r.callCount() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				return r.readsWithin(5*time.Second - 10*time.Millisecond)
+			},
+			byDefault: bounds{9, 11}, byOther: bounds{5, 7},
+		},
+		{
+			field: "Function.ReadRequestUnits", quantity: "reads of an idle range in a minute",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.ReadRequestUnits = 2 },
+			measure: func(r *settingRun) float64 {
+				stop := r.startHost(r.newHost(handleAll, func(f *Function, _ *Options) { f.FeedPollDelay = 100 * time.Millisecond }))
+				defer stop()
+				time.Sleep(time.Minute)
+				return r.readsWithin(time.Minute)
+			},
+			byDefault: bounds{590, 610}, byOther: bounds{110, 130},
+		},
+		{
+			field: "Function.MaxAhead", quantity: "changes handled behind one that fails",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.MaxAhead = 20 },
+			measure: func(r *settingRun) float64 {
+				r.write("poison", "poison")
+				r.writeMany("doc", 200)
+				r.runFor(10*time.Minute, failOnPoison(r.recorder("a")), func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 })
+				return float64(r.deliveredDocuments())
+			},
+			byDefault: exactly(200), byOther: bounds{19, 30}, // pages are not divided
+		},
+	}
+}
+
+// checkpointSettings are the cases of saved positions.
+func checkpointSettings() []settingCase {
+	saves := func(other Checkpoint, field string, byOther bounds) settingCase {
+		return settingCase{
+			field: field, quantity: "saved positions in 6 s with 10 changes a second",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint = other },
+			measure: func(r *settingRun) float64 {
+				r.writeMany("doc", 60)
+				stop := r.startHost(r.newHost(withDelay(100*time.Millisecond, handleAll), changesOneByOne))
+				defer stop()
+				time.Sleep(6050 * time.Millisecond)
+				return float64(r.eventCount(Checkpointed))
+			},
+			byDefault: bounds{29, 31}, byOther: byOther,
+		}
+	}
+	return []settingCase{
+		saves(Checkpoint{Interval: EachBatch}, "Function.Checkpoint", bounds{58, 61}),
+		saves(Checkpoint{Every: 20}, "Checkpoint.Every", exactly(3)),
+		saves(Checkpoint{Interval: 2 * time.Second}, "Checkpoint.Interval", bounds{3, 4}),
+		{
+			field: "Checkpoint.Manual", quantity: "changes delivered again after a request for a checkpoint at the 20th of 60",
+			other: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint.Manual = true },
+			measure: func(r *settingRun) float64 {
+				r.writeMany("doc", 60)
+				n := 0
+				r.drainOnce(func(_ context.Context, b Batch) error {
+					if n++; n == 20 {
+						b.Checkpoint()
+					}
+					return nil
+				}, changesOneByOne)
+				r.drainOnce(handleAll)
+				return r.changeCount() - 60
+			},
+			byDefault: exactly(0), byOther: exactly(40),
+		},
+	}
+}
+
+// changesOfDrain drains 13 documents, of which 3 are wanted, and returns the changes.
+func (r *settingRun) changesOfDrain() float64 {
+	r.t.Helper()
+	r.writeMany("doc", 10)
+	r.writeMany("wanted", 3)
+	r.drainOnce(handleAll)
+	return r.changeCount()
+}
+
+// changesFromStart writes 5 documents, 4 an hour later, and 2 after the first drain. It
+// returns the changes.
+func (r *settingRun) changesFromStart() float64 {
+	r.t.Helper()
+	r.writeMany("old", 5)
+	r.position = r.newestContinuation()
+	time.Sleep(time.Hour)
+	r.writeMany("later", 4)
+	r.drainOnce(handleAll, fromNow)
+	time.Sleep(time.Hour)
+	r.writeMany("new", 2)
+	r.drainOnce(handleAll, fromNow)
+	return r.changeCount()
+}
+
+// callbacksOfRun runs a host for a minute and returns what its callbacks have noted.
+func (r *settingRun) callbacksOfRun() float64 {
+	r.runFor(time.Minute, handleAll)
+	return r.notes()
+}
+
+// leasesBeginningWith returns the number of documents in the lease container after a
+// drain.
+func (r *settingRun) leasesBeginningWith(prefix string) (n float64) {
+	r.t.Helper()
+	r.changesOfDrain()
+	query := cosmos.Query{
+		Text: "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", Parameters: []cosmos.Parameter{{Name: "@prefix", Value: prefix}},
+	}
+	for page, err := range r.leases.Query(r.t.Context(), query) {
+		must(r.t, err)
+		n += float64(len(page.Items))
+	}
+	return n
+}
+
+// createContainer creates a monitored container, with a change feed policy if retention
+// is not 0.
+func (r *settingRun) createContainer(id string, retention time.Duration) *cosmos.Container {
+	r.t.Helper()
+	must(r.t, r.client().CreateContainer(r.t.Context(), "db", cosmos.ContainerDefinition{
+		ID: id, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}, Retention: retention,
+	}))
+	return r.client().Container("db", id)
+}
+
+// readsWithin returns the reads of the feed in a time.
+func (r *settingRun) readsWithin(d time.Duration) float64 {
+	earlier := r.countRequests()
+	time.Sleep(d)
+	return float64(r.countRequests().minus(earlier).feed)
+}
+
+// reusedDocuments keeps the documents of 50 changes beyond their calls and returns how
+// many have other bytes at the end.
+func (r *settingRun) reusedDocuments() (n float64) {
+	var kept [][]byte
+	var copies []string
+	keep := func(_ context.Context, b Batch) error {
+		for _, c := range b.Changes {
+			kept, copies = append(kept, c.Document), append(copies, string(c.Document))
+		}
+		return nil
+	}
+	for _, prefix := range []string{"a", "b", "c", "d", "e"} {
+		r.writeMany(prefix, 10)
+		r.drainOnce(keep, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 3 })
+	}
+	if len(kept) != 50 {
+		must(r.t, errors.New("not all documents were delivered"))
+	}
+	for i := range kept {
+		if string(kept[i]) != copies[i] {
+			n++
+		}
+	}
+	return n
+}
