@@ -115,11 +115,11 @@ func retrySettings() []settingCase {
 			byDefault: bounds{0.05, 0.1}, byOther: bounds{5, 10}, // half of a wait is jitter
 		},
 		{
-			field: "Function.RetryMax", quantity: "seconds in the longest wait of an hour",
+			field: "Function.RetryMax", quantity: "seconds in the longest wait of 10 min",
 			other: func(_ *settingRun, f *Function, _ *Options) { f.RetryMax = 2 * time.Second },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
-				r.runFor(time.Hour, failAlways)
+				r.runFor(10*time.Minute, failAlways)
 				return slices.Max(r.callGaps())
 			},
 			byDefault: bounds{25, 30}, byOther: bounds{1.5, 2},
@@ -144,17 +144,17 @@ func retrySettings() []settingCase {
 			other: func(_ *settingRun, f *Function, _ *Options) { f.MaxAttempts = 3 },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
-				r.runFor(time.Hour, failAlways, r.withLetters)
+				r.runFor(10*time.Minute, failAlways, r.withLetters)
 				return r.callCount() * r.letterCount()
 			},
 			byDefault: exactly(10), byOther: exactly(3),
 		},
 		{
-			field: "Function.RetryMaxAge", quantity: "seconds until a failing change is dead-lettered, in 3 hours",
+			field: "Function.RetryMaxAge", quantity: "seconds until a failing change is dead-lettered, in 20 min",
 			other: func(_ *settingRun, f *Function, _ *Options) { f.RetryMaxAge = 5 * time.Minute },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
-				r.runFor(3*time.Hour, failAlways, r.withLetters, func(f *Function, _ *Options) { f.MaxAttempts = -1 })
+				r.runFor(20*time.Minute, failAlways, r.withLetters, func(f *Function, _ *Options) { f.MaxAttempts = -1 })
 				return r.eventAfter(DeadLettered)
 			},
 			byDefault: exactly(-1), byOther: bounds{270, 330}, // with the wait at the age's end
@@ -183,24 +183,24 @@ func deadLetterSettings() []settingCase {
 	}
 	return []settingCase{
 		{
-			field: "Function.DeadLetters", quantity: "dead letters of a change that fails for an hour",
+			field: "Function.DeadLetters", quantity: "dead letters of a change that fails for 10 min",
 			other: func(r *settingRun, f *Function, _ *Options) { f.DeadLetters = r.store },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
-				r.runFor(time.Hour, failAlways)
+				r.runFor(10*time.Minute, failAlways)
 				return r.letterCount()
 			},
 			byDefault: exactly(0), byOther: exactly(1),
 		},
 		{
-			field: "Function.DeadLetters", quantity: "calls in an hour with a change that fails",
+			field: "Function.DeadLetters", quantity: "calls in 10 min with a change that fails",
 			other: func(_ *settingRun, f *Function, _ *Options) { f.DeadLetters = DropDeadLetters },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
-				r.runFor(time.Hour, failAlways)
+				r.runFor(10*time.Minute, failAlways)
 				return r.callCount()
 			},
-			byDefault: bounds{100, 300}, byOther: exactly(10),
+			byDefault: bounds{20, 60}, byOther: exactly(10),
 		},
 		{
 			field: "Function.BlockKeys", quantity: "dead letters of a key whose first change of 4 fails",
@@ -209,7 +209,7 @@ func deadLetterSettings() []settingCase {
 				for _, id := range []string{"poison", "two", "three", "four"} {
 					r.write("key", id)
 				}
-				r.runFor(time.Hour, failOnPoison(handleAll), r.withLetters)
+				r.runFor(10*time.Minute, failOnPoison(handleAll), r.withLetters)
 				return r.letterCount()
 			},
 			byDefault: exactly(1), byOther: exactly(4),

@@ -228,7 +228,7 @@ func (r *settingRun) untilLeaseRestored() float64 {
 		r.t.Errorf("%d leases are left", n)
 	}
 	for len(r.leaseDocuments()) < 2 && time.Since(deleted) < time.Hour {
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second)
 	}
 	return time.Since(deleted).Seconds()
 }
