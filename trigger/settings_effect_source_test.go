@@ -198,7 +198,7 @@ func readingSettings() []settingCase {
 				}
 				return r.readsWithin(5*time.Second - 10*time.Millisecond)
 			},
-			byDefault: bounds{9, 11}, byOther: bounds{5, 7},
+			byDefault: bounds{8, 10}, byOther: bounds{4, 6}, // each wait is twice as long
 		},
 		{
 			field: "Function.ReadRequestUnits", quantity: "reads of an idle range in a minute",
