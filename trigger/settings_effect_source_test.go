@@ -16,21 +16,21 @@ func sourceSettings() []settingCase {
 	startCase := func(start func(r *settingRun) Start, n float64) settingCase {
 		return settingCase{
 			field: "Function.StartFrom", quantity: "changes of 5, 4 an hour later, and 2 after the bootstrap",
-			other:   func(r *settingRun, f *Function, _ *Options) { f.StartFrom = start(r) },
-			measure: (*settingRun).changesFromStart, byDefault: exactly(2), byOther: exactly(n),
+			setOther: func(r *settingRun, f *Function, _ *Options) { f.StartFrom = start(r) },
+			measure:  (*settingRun).changesFromStart, defaultBounds: exactly(2), otherBounds: exactly(n),
 		}
 	}
 	filterCase := func(filter Filter, n float64) settingCase {
 		return settingCase{
 			field: "Function.Filter", quantity: "changes of 13",
-			other:   func(_ *settingRun, f *Function, _ *Options) { f.Filter = filter },
-			measure: (*settingRun).changesOfDrain, byDefault: exactly(13), byOther: exactly(n),
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.Filter = filter },
+			measure:  (*settingRun).changesOfDrain, defaultBounds: exactly(13), otherBounds: exactly(n),
 		}
 	}
 	return []settingCase{
 		{
 			field: "Function.Name", quantity: "events of function orders",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.Name = "orders" },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.Name = "orders" },
 			measure: func(r *settingRun) (n float64) {
 				r.changesOfDrain()
 				for _, e := range r.events {
@@ -40,19 +40,19 @@ func sourceSettings() []settingCase {
 				}
 				return n
 			},
-			byDefault: exactly(0), byOther: bounds{3, 100},
+			defaultBounds: exactly(0), otherBounds: bounds{3, 100},
 		},
 		{
 			field: "Function.LeasePrefix", quantity: "lease documents whose id begins with processor",
-			other:   func(_ *settingRun, f *Function, _ *Options) { f.LeasePrefix = "processor" },
-			ranges:  2,
-			measure: func(r *settingRun) float64 { return r.leasesBeginningWith("processor") },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.LeasePrefix = "processor" },
+			ranges:   2,
+			measure:  func(r *settingRun) float64 { return r.leasesBeginningWith("processor") },
 			// Leases of 2 ranges and the marker of the bootstrap.
-			byDefault: exactly(0), byOther: exactly(3),
+			defaultBounds: exactly(0), otherBounds: exactly(3),
 		},
 		{
 			field: "Function.Container", quantity: "changes",
-			other: func(r *settingRun, f *Function, _ *Options) {
+			setOther: func(r *settingRun, f *Function, _ *Options) {
 				f.Container = r.client().Container("db", "others")
 			},
 			measure: func(r *settingRun) float64 {
@@ -62,19 +62,19 @@ func sourceSettings() []settingCase {
 				}
 				return r.changesOfDrain()
 			},
-			byDefault: exactly(13), byOther: exactly(2),
+			defaultBounds: exactly(13), otherBounds: exactly(2),
 		},
 		{
 			field: "Function.Handler", quantity: "calls of the other handler",
-			other: func(r *settingRun, f *Function, _ *Options) {
+			setOther: func(r *settingRun, f *Function, _ *Options) {
 				f.Handler = func(context.Context, Batch) error { r.note("call"); return nil }
 			},
-			measure:   func(r *settingRun) float64 { r.changesOfDrain(); return r.notes() },
-			byDefault: exactly(0), byOther: exactly(1),
+			measure:       func(r *settingRun) float64 { r.changesOfDrain(); return r.notes() },
+			defaultBounds: exactly(0), otherBounds: exactly(1),
 		},
 		{
 			field: "Function.ChangeFeedMode", quantity: "changes of 3 versions of a document",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.ChangeFeedMode = cosmos.AllVersions },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ChangeFeedMode = cosmos.AllVersions },
 			measure: func(r *settingRun) float64 {
 				versions := r.createContainer("versions", time.Hour)
 				scenario := func(f *Function, _ *Options) { f.StartFrom, f.Container = FromNow(), versions }
@@ -85,11 +85,11 @@ func sourceSettings() []settingCase {
 				r.drainOnce(handleAll, scenario)
 				return r.changeCount()
 			},
-			byDefault: exactly(1), byOther: exactly(3),
+			defaultBounds: exactly(1), otherBounds: exactly(3),
 		},
 		{
 			field: "Function.SoftDeleteProperty", quantity: "deletes",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.SoftDeleteProperty = "gone" },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.SoftDeleteProperty = "gone" },
 			measure: func(r *settingRun) (n float64) {
 				r.upsertInto(r.items, "one", map[string]any{"gone": true})
 				r.upsertInto(r.items, "two", map[string]any{"gone": false})
@@ -103,7 +103,7 @@ func sourceSettings() []settingCase {
 				})
 				return n
 			},
-			byDefault: exactly(0), byOther: exactly(1),
+			defaultBounds: exactly(0), otherBounds: exactly(1),
 		},
 		filterCase(Filter{`{"id":[{"prefix":"wanted"}]}`}, 3),
 		filterCase(Filter{`{"id":[{"prefix":"wanted"}]}`, `{"id":["doc1","doc2"]}`}, 5),
@@ -112,31 +112,31 @@ func sourceSettings() []settingCase {
 		startCase(func(r *settingRun) Start { return FromContinuation(r.position) }, 6),
 		{
 			field: "Function.ResetLeases", quantity: "changes of a second drain",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.ResetLeases = true },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ResetLeases = true },
 			measure: func(r *settingRun) float64 {
 				first := r.changesOfDrain()
 				r.drainOnce(handleAll)
 				return r.changeCount() - first
 			},
-			byDefault: exactly(0), byOther: exactly(13),
+			defaultBounds: exactly(0), otherBounds: exactly(13),
 		},
 		{
 			field: "Function.Opened", quantity: "calls for 3 ranges",
-			other: func(r *settingRun, f *Function, _ *Options) {
-				f.Opened = func(at RangeInfo) { r.note("range " + at.Range.ID) }
+			setOther: func(r *settingRun, f *Function, _ *Options) {
+				f.Opened = func(info RangeInfo) { r.note("range " + info.Range.ID) }
 			},
-			ranges: 3, measure: (*settingRun).callbacksOfRun, byDefault: exactly(0), byOther: exactly(3),
+			ranges: 3, measure: (*settingRun).callbacksOfRun, defaultBounds: exactly(0), otherBounds: exactly(3),
 		},
 		{
 			field: "Function.Closed", quantity: "calls for 3 ranges that a stop closes",
-			other: func(r *settingRun, f *Function, _ *Options) {
-				f.Closed = func(at RangeInfo, reason CloseReason, err error) {
+			setOther: func(r *settingRun, f *Function, _ *Options) {
+				f.Closed = func(info RangeInfo, reason CloseReason, err error) {
 					if reason == Stopped && err == nil {
-						r.note("range " + at.Range.ID)
+						r.note("range " + info.Range.ID)
 					}
 				}
 			},
-			ranges: 3, measure: (*settingRun).callbacksOfRun, byDefault: exactly(0), byOther: exactly(3),
+			ranges: 3, measure: (*settingRun).callbacksOfRun, defaultBounds: exactly(0), otherBounds: exactly(3),
 		},
 	}
 }
@@ -152,42 +152,42 @@ func readingSettings() []settingCase {
 	return []settingCase{
 		{
 			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest page asked for",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
-			measure: func(r *settingRun) (most float64) {
-				r.onRequest = func(q *http.Request) {
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
+			measure: func(r *settingRun) (largest float64) {
+				r.setOnRequest(func(q *http.Request) {
 					if n, err := strconv.ParseFloat(q.Header.Get("X-Ms-Max-Item-Count"), 64); err == nil && isFeedRead(q) {
-						most = max(most, n)
+						largest = max(largest, n)
 					}
-				}
+				})
 				r.changesOfDrain()
-				return most
+				return largest
 			},
-			byDefault: exactly(100), byOther: exactly(7),
+			defaultBounds: exactly(100), otherBounds: exactly(7),
 		},
 		{
 			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest batch",
-			other:     func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
-			measure:   func(r *settingRun) float64 { r.changesOfDrain(); return r.largestBatch() },
-			byDefault: exactly(13), byOther: exactly(7),
+			setOther:      func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
+			measure:       func(r *settingRun) float64 { r.changesOfDrain(); return r.largestBatch() },
+			defaultBounds: exactly(13), otherBounds: exactly(7),
 		},
 		{
 			field: "Function.ReuseBuffers", quantity: "documents whose bytes are used again after the call",
-			other:   func(_ *settingRun, f *Function, _ *Options) { f.ReuseBuffers = true },
-			measure: (*settingRun).reusedDocuments, byDefault: exactly(0), byOther: bounds{1, 50},
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ReuseBuffers = true },
+			measure:  (*settingRun).reusedDocuments, defaultBounds: exactly(0), otherBounds: bounds{1, 50},
 		},
 		{
 			field: "Function.FeedPollDelay", quantity: "reads of an idle range in 10 min",
-			other:   func(_ *settingRun, f *Function, _ *Options) { f.FeedPollDelay = time.Minute },
-			measure: idleReads, byDefault: bounds{119, 121}, byOther: bounds{9, 11},
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.FeedPollDelay = time.Minute },
+			measure:  idleReads, defaultBounds: bounds{119, 121}, otherBounds: bounds{9, 11},
 		},
 		{
 			field: "Options.FeedPollDelay", quantity: "reads of an idle range in 10 min",
-			other:   func(_ *settingRun, _ *Function, o *Options) { o.FeedPollDelay = time.Minute },
-			measure: idleReads, byDefault: bounds{119, 121}, byOther: bounds{9, 11},
+			setOther: func(_ *settingRun, _ *Function, o *Options) { o.FeedPollDelay = time.Minute },
+			measure:  idleReads, defaultBounds: bounds{119, 121}, otherBounds: bounds{9, 11},
 		},
 		{
 			field: "Function.FeedPollMin", quantity: "reads within 5 s after a change",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.FeedPollMin = 100 * time.Millisecond },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.FeedPollMin = 100 * time.Millisecond },
 			measure: func(r *settingRun) float64 {
 				stop := r.startHost(r.newHost(handleAll))
 				defer stop()
@@ -198,39 +198,39 @@ func readingSettings() []settingCase {
 				}
 				return r.readsWithin(5*time.Second - 10*time.Millisecond)
 			},
-			byDefault: bounds{8, 10}, byOther: bounds{4, 6}, // each wait is twice as long
+			defaultBounds: bounds{8, 10}, otherBounds: bounds{4, 6}, // each wait is twice as long
 		},
 		{
 			field: "Function.ReadRequestUnits", quantity: "reads of an idle range in a minute",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.ReadRequestUnits = 2 },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ReadRequestUnits = 2 },
 			measure: func(r *settingRun) float64 {
 				stop := r.startHost(r.newHost(handleAll, func(f *Function, _ *Options) { f.FeedPollDelay = 100 * time.Millisecond }))
 				defer stop()
 				time.Sleep(time.Minute)
 				return r.readsWithin(time.Minute)
 			},
-			byDefault: bounds{590, 610}, byOther: bounds{110, 130},
+			defaultBounds: bounds{590, 610}, otherBounds: bounds{110, 130},
 		},
 		{
 			field: "Function.MaxAhead", quantity: "changes handled behind one that fails",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.MaxAhead = 20 },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.MaxAhead = 20 },
 			measure: func(r *settingRun) float64 {
 				r.write("poison", "poison")
 				r.writeMany("doc", 200)
 				r.runFor(10*time.Minute, failOnPoison(r.recorder("a")), func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 })
 				return float64(r.deliveredDocuments())
 			},
-			byDefault: exactly(200), byOther: bounds{19, 30}, // pages are not divided
+			defaultBounds: exactly(200), otherBounds: bounds{19, 30}, // pages are not divided
 		},
 	}
 }
 
 // checkpointSettings are the cases of saved positions.
 func checkpointSettings() []settingCase {
-	saves := func(other Checkpoint, field string, byOther bounds) settingCase {
+	saves := func(other Checkpoint, field string, otherBounds bounds) settingCase {
 		return settingCase{
 			field: field, quantity: "saved positions in 6 s with 10 changes a second",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint = other },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint = other },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 60)
 				stop := r.startHost(r.newHost(withDelay(100*time.Millisecond, handleAll), changesOneByOne))
@@ -238,7 +238,7 @@ func checkpointSettings() []settingCase {
 				time.Sleep(6050 * time.Millisecond)
 				return float64(r.eventCount(Checkpointed))
 			},
-			byDefault: bounds{29, 31}, byOther: byOther,
+			defaultBounds: bounds{29, 31}, otherBounds: otherBounds,
 		}
 	}
 	return []settingCase{
@@ -247,7 +247,7 @@ func checkpointSettings() []settingCase {
 		saves(Checkpoint{Interval: 2 * time.Second}, "Checkpoint.Interval", bounds{3, 4}),
 		{
 			field: "Checkpoint.Manual", quantity: "changes delivered again after a request for a checkpoint at the 20th of 60",
-			other: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint.Manual = true },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.Checkpoint.Manual = true },
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 60)
 				n := 0
@@ -260,7 +260,7 @@ func checkpointSettings() []settingCase {
 				r.drainOnce(handleAll)
 				return r.changeCount() - 60
 			},
-			byDefault: exactly(0), byOther: exactly(40),
+			defaultBounds: exactly(0), otherBounds: exactly(40),
 		},
 	}
 }
@@ -322,9 +322,9 @@ func (r *settingRun) createContainer(id string, retention time.Duration) *cosmos
 
 // readsWithin returns the reads of the feed in a time.
 func (r *settingRun) readsWithin(d time.Duration) float64 {
-	earlier := r.countRequests()
+	sentBefore := r.countRequests()
 	time.Sleep(d)
-	return float64(r.countRequests().minus(earlier).feed)
+	return float64(r.countRequests().minus(sentBefore).feed)
 }
 
 // reusedDocuments keeps the documents of 50 changes beyond their calls and returns how

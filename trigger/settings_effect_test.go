@@ -18,13 +18,13 @@ import (
 // settingCase shows the effect of one field by two runs of one scenario: with its default
 // and with another value.
 type settingCase struct {
-	field     string // with its type, as in "Function.MaxAhead"
-	other     func(r *settingRun, f *Function, o *Options)
-	ranges    int // 1 by default
-	measure   func(r *settingRun) float64
-	quantity  string // measured, with its unit
-	byDefault bounds
-	byOther   bounds
+	field         string // with its type, as in "Function.MaxAhead"
+	setOther      func(r *settingRun, f *Function, o *Options)
+	ranges        int // 1 by default
+	measure       func(r *settingRun) float64
+	quantity      string // measured, with its unit
+	defaultBounds bounds
+	otherBounds   bounds
 }
 
 // bounds are the least and the largest value that the field's comment allows.
@@ -47,7 +47,7 @@ type settingRun struct {
 	callMu       sync.Mutex // guards the rest
 	calls        []settingCall
 	callsRunning int
-	mostRunning  int // calls at a time
+	maxRunning   int // calls at a time
 }
 
 // settingCall is a handler call.
@@ -97,22 +97,22 @@ func settingFields() (fields []string) {
 // check runs the scenario with the default and with the other value.
 func (c settingCase) check(t *testing.T) {
 	t.Helper()
-	if c.byDefault.max >= c.byOther.min && c.byOther.max >= c.byDefault.min {
-		t.Errorf("%s: the bounds %v and %v overlap, so the case may pass without an effect", c.field, c.byDefault, c.byOther)
+	if c.defaultBounds.max >= c.otherBounds.min && c.otherBounds.max >= c.defaultBounds.min {
+		t.Errorf("%s: the bounds %v and %v overlap, so the case may pass without an effect", c.field, c.defaultBounds, c.otherBounds)
 	}
-	if n := c.run(t, false); !c.byDefault.contain(n) {
-		t.Errorf("%s by default: %v %s, want %v", c.field, n, c.quantity, c.byDefault)
+	if n := c.run(t, false); !c.defaultBounds.contain(n) {
+		t.Errorf("%s by default: %v %s, want %v", c.field, n, c.quantity, c.defaultBounds)
 	}
-	if n := c.run(t, true); !c.byOther.contain(n) {
-		t.Errorf("%s with another value: %v %s, want %v", c.field, n, c.quantity, c.byOther)
+	if n := c.run(t, true); !c.otherBounds.contain(n) {
+		t.Errorf("%s with another value: %v %s, want %v", c.field, n, c.quantity, c.otherBounds)
 	}
 }
 
-func (c settingCase) run(t *testing.T, withOther bool) (n float64) {
+func (c settingCase) run(t *testing.T, isOther bool) (n float64) {
 	inWorld(t, max(c.ranges, 1), func(t *testing.T, w *world) {
 		r := &settingRun{world: w, began: time.Now(), store: &memoryStore{}, apply: func(*Function, *Options) {}}
-		if withOther {
-			r.apply = func(f *Function, o *Options) { c.other(r, f, o) }
+		if isOther {
+			r.apply = func(f *Function, o *Options) { c.setOther(r, f, o) }
 			if set := r.fieldsSet(strings.HasPrefix(c.field, "Checkpoint.")); !slices.Equal(set, []string{c.field}) {
 				t.Errorf("case of %s: it sets %v", c.field, set)
 			}
@@ -175,7 +175,7 @@ func (r *settingRun) recordCalls(handler Handler) Handler {
 		r.callMu.Lock()
 		r.calls = append(r.calls, call)
 		r.callsRunning++
-		r.mostRunning = max(r.mostRunning, r.callsRunning)
+		r.maxRunning = max(r.maxRunning, r.callsRunning)
 		r.callMu.Unlock()
 		defer func() {
 			r.callMu.Lock()
