@@ -9,7 +9,7 @@ var settings = []mutant{
 		{"trigger/internal/delivery/checkpoint.go", "changes >= int64(c.Every),", "changes >= 1,"},
 	}},
 	{"checkpoint-interval-ignored", "a position is saved after Checkpoint.Interval", []edit{
-		{"trigger/internal/delivery/checkpoint.go", "c.Interval > 0 && now.Sub(s.savedAt) < c.Interval\n", "c.Interval > 0 && now.Sub(s.savedAt) < min(c.Interval, 200*time.Millisecond)\n"},
+		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint),", "delivery.Checkpoint{Every: f.Checkpoint.Every, Interval: min(f.Checkpoint.Interval, checkpointInterval), Manual: f.Checkpoint.Manual},"},
 	}},
 	{"breaker-pause-ignored", "a range pauses for BreakerPause when everything fails", []edit{
 		{"trigger/worker.go", "BreakerPause: f.BreakerPause,", "BreakerPause: time.Minute,"},
