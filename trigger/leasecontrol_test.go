@@ -147,6 +147,49 @@ func TestDamagedExportIsRefused(t *testing.T) {
 	}
 }
 
+// Positions of another container are refused, and nothing is moved.
+func TestExportOfAnotherContainerIsRefused(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 5)
+		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
+		must(t, err)
+		before := w.leaseDocuments()["0"].continuation
+		c := w.control(nil)
+		export, err := c.Export(t.Context())
+		must(t, err)
+		export.ResourceID, export.Leases[0].Continuation = "another", `"1"`
+		plan, err := c.PlanImport(t.Context(), export)
+		must(t, err)
+		if err := plan.Refused(); err == nil || !strings.Contains(err.Error(), "cannot seek range 0") || !strings.Contains(err.Error(), "resource id") {
+			t.Errorf("the plan is refused because of %v", err)
+		}
+		if err := c.Apply(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "resource id") {
+			t.Errorf("the plan is applied: %v", err)
+		}
+		if now := w.leaseDocuments()["0"].continuation; now != before {
+			t.Errorf("the lease is at %s, not at %s", now, before)
+		}
+	})
+}
+
+// An operator learns from the plan that a .NET owner does not know pauses, before a pause
+// of other ranges is written.
+func TestPauseOfADotNetOwnerIsRefusedInThePlan(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		c := w.control(nil)
+		_, err := c.Init(t.Context())
+		must(t, err)
+		l := w.leaseDocuments()["1"]
+		l.owner = "dotnet"
+		w.replaceLease(l)
+		plan, err := c.PlanPause(t.Context(), "because", "0")
+		must(t, err)
+		if err := plan.Refused(); err == nil || !strings.Contains(err.Error(), `"dotnet" owns range 1`) {
+			t.Errorf("the plan is refused because of %v", err)
+		}
+	})
+}
+
 // unlistedStore is a dead letter store that cannot be listed.
 type unlistedStore struct{ memoryStore }
 

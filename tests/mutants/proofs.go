@@ -72,11 +72,12 @@ func runProofs(ctx context.Context, file, revision string, limit time.Duration) 
 				return err
 			}
 			if err != nil {
+				fmt.Printf("FAILED  %5.1fs  %-32s %s: %s\n", time.Since(began).Seconds(), p.mutant, p.pkg, p.test)
 				failures = append(failures, err)
 				continue
 			}
 			caught++
-			fmt.Printf("caught %5.1fs  %-32s %s: %s\n", time.Since(began).Seconds(), p.mutant, p.pkg, p.test)
+			fmt.Printf("caught  %5.1fs  %-32s %s: %s\n", time.Since(began).Seconds(), p.mutant, p.pkg, p.test)
 		}
 	}
 	fmt.Printf("%d/%d proofs catch their mutants\n", caught, len(proofs))

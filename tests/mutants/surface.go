@@ -4,7 +4,7 @@ package main
 // the verdicts of handlers. Package tests/surface names the test that catches each.
 var surfaceCalls = []mutant{
 	{"checkpoint-request-ignored", "Batch.Checkpoint asks for the position after the batch", []edit{
-		{"trigger/handler.go", "b.checkpoint.Store(true)", "b.checkpoint.Store(false)"},
+		{"trigger/handler.go", "\tif b.checkpoint != nil {", "\tif b.checkpoint != nil && b.Attempt < 0 {"},
 	}},
 	{"failed-judged-as-handled", "Batch.Judge tells the changes that failed", []edit{
 		{"trigger/verdict.go", "v.Failed = append(v.Failed, c)", "v.Handled = append(v.Handled, c)"},
@@ -33,8 +33,8 @@ var surfaceCalls = []mutant{
 	{"source-text-without-account", "the text of a source names the account", []edit{
 		{"trigger/deadletter.go", "s.Function, s.Account, s.Database, s.Container)", "s.Function, s.Database, s.Database, s.Container)"},
 	}},
-	{"source-with-port", "the account of a source is a host name", []edit{
-		{"trigger/deadletter.go", "s.Account = endpoint.Hostname()", "s.Account = endpoint.Host"},
+	{"source-of-another-database", "a source names the database of its container", []edit{
+		{"trigger/deadletter.go", "Database: f.Container.Database(), Container: f", "Database: f.Container.Name(), Container: f"},
 	}},
 	{"documents-not-decoded", "Documents decodes each document", []edit{
 		{"trigger/handler.go", "return DocumentsWith(json.Unmarshal, fn)", "return DocumentsWith(func([]byte, any) error { return nil }, fn)"},
@@ -46,10 +46,10 @@ var surfaceCalls = []mutant{
 		{"trigger/lag.go", "page.SessionLSN - (first.LSN - 1)", "page.SessionLSN - first.LSN"},
 	}},
 	{"failed-names-none", "Failed names exactly the changes that failed", []edit{
-		{"trigger/verdict.go", "\t\tf.failedSeqs[c.seq] = true\n", "\t\tf.failedSeqs[c.seq+1] = true\n"},
+		{"trigger/verdict.go", "if err == nil || len(changes) == 0 {", "if err == nil || len(changes) >= 0 {"},
 	}},
 	{"failed-from-the-next", "FailedFrom names the first change that failed", []edit{
-		{"trigger/verdict.go", "firstFailed: first.seq}", "firstFailed: first.seq + 1}"},
+		{"trigger/verdict.go", "return &failedError{err: err, firstFailed: first.", "return &failedError{err: err, firstFailed: 1 + first."},
 	}},
 	{"filter-inverted", "a compiled filter passes the changes that match", []edit{
 		{"trigger/filter.go", "return test(c.Document, c.Previous) }", "return !test(c.Document, c.Previous) }"},
@@ -106,7 +106,7 @@ var surfaceCalls = []mutant{
 		{"trigger/host.go", "return h.host.options.Owner }", `return "" }`},
 	}},
 	{"run-hides-its-error", "Run returns the error that repeating does not mend", []edit{
-		{"trigger/runner.go", "endHost(errAllEnded)\n\t\t\treturn err", "endHost(errAllEnded)\n\t\t\treturn nil"},
+		{"trigger/host.go", `errs[i] = fmt.Errorf("function %q: %w", r.function.Name, err)`, "errs[i] = nil"},
 	}},
 	{"status-without-problem", "the status says why a range waits", []edit{
 		{"trigger/stats.go", "slices.Compact(problems)", "slices.Compact(problems[:0])"},
@@ -151,8 +151,8 @@ var surfaceCalls = []mutant{
 	{"two-functions-of-one-name", "a host refuses two functions of one name", []edit{
 		{"trigger/host.go", "if names[f.Name] {", `if names[f.Name] && f.Name == "" {`},
 	}},
-	{"changes-of-one-number", "a batch made by hand tells its changes apart", []edit{
-		{"trigger/handler.go", "b.Changes[i].seq = int64(i) + 1", "b.Changes[i].seq = 1"},
+	{"changes-without-number", "a batch made by hand tells its changes apart", []edit{
+		{"trigger/handler.go", "\tfor i := range b.Changes {\n\t\tb.Changes[i].", "\tfor i := range b.Changes[:0] {\n\t\tb.Changes[i]."},
 	}},
 	{"control-without-name", "lease control needs the function's name", []edit{
 		{"trigger/leasecontrol.go", `if of.Name == "" {`, `if of.Name == "" && of.LeasePrefix != "" {`},
@@ -195,6 +195,15 @@ var surfaceCalls = []mutant{
 	}},
 	{"handled-batch-fails", "a batch is handled if its handler returns nil", []edit{
 		{"trigger/handling.go", "if err == nil {\n\t\treturn delivery.Verdict{Outcome: delivery.Handled,", "if err == nil {\n\t\treturn delivery.Verdict{Outcome: delivery.Failed, FailedItems: items,"},
+	}},
+	{"first-joined-error-counts", "errors that are joined name all their changes", []edit{
+		{"trigger/verdict.go", "for _, joined := range e.Unwrap() {", "for _, joined := range e.Unwrap()[:1] {"},
+	}},
+	{"wrapped-error-names-none", "an error that is wrapped means the same", []edit{
+		{"trigger/verdict.go", "return errorParts(e.Unwrap(), after)", "return []errorPart{{after: after}}"},
+	}},
+	{"reads-not-shared", "functions on one container share their reads", []edit{
+		{"trigger/sharedreads.go", "if len(readers) > 1 {", "if len(readers) > 1000 {"},
 	}},
 	{"error-is-success", "an error is a failed attempt", []edit{
 		{"trigger/invoke.go", "return redact.Error(h(ctx, b))", "_ = redact.Error(h(ctx, b))\n\treturn nil"},

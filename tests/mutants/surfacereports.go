@@ -67,7 +67,7 @@ var surfaceReports = []mutant{
 		{"trigger/stats.go", "Stall{Kind: HandlerFails,", "Stall{Kind: RangeWaits,"},
 	}},
 	{"call-told-as-wait", "a stall tells of a long call", []edit{
-		{"trigger/stats.go", "Stall{Kind: CallRuns,", "Stall{Kind: RangeWaits,"},
+		{"trigger/stall.go", `"handler call running"`, `"waiting"`},
 	}},
 	{"store-told-as-wait", "a stall tells that the dead letter store fails", []edit{
 		{"trigger/stall.go", "return StorePending\n", "return RangeWaits\n"},

@@ -104,7 +104,7 @@ var surfaceSettings = []mutant{
 		{"trigger/worker.go", "if w.function.Opened != nil {", `if w.function.Opened != nil && w.function.Name == "" {`},
 	}},
 	{"closed-not-called", "Function.Closed has its effect", []edit{
-		{"trigger/worker.go", "if w.function.Closed != nil {", `if w.function.Closed != nil && w.function.Name == "" {`},
+		{"trigger/worker.go", `guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })`, "_ = cause"},
 	}},
 	{"poll-delay-of-the-host", "Function.FeedPollDelay has its effect", []edit{
 		{"trigger/reading.go", "pollDelay := w.function.FeedPollDelay", "pollDelay := w.host.options.FeedPollDelay"},

@@ -52,7 +52,7 @@ type program struct {
 // of it for builds.
 const (
 	shortCalls   = 12
-	shortMutants = 2
+	shortMutants = 30
 )
 
 func (p program) run(ctx context.Context) error {
@@ -94,7 +94,8 @@ func bodyOf(names []surfaceName, name string) bodyRange {
 	return names[i].body
 }
 
-// plantMutants plants the mutant of each row and runs exactly its test.
+// plantMutants plants the mutant of each row and runs exactly its test. The tests take
+// seconds; one that waits for ever with its mutant has failed.
 func (p program) plantMutants(ctx context.Context, rows []row) error {
 	dir, err := os.MkdirTemp("", "halley-surface-")
 	if err != nil {
@@ -110,7 +111,7 @@ func (p program) plantMutants(ctx context.Context, rows []row) error {
 	if err := os.WriteFile(file, []byte(lines.String()), 0o644); err != nil {
 		return err
 	}
-	planting := exec.CommandContext(ctx, "go", "run", "./tests/mutants", "--proofs", file)
+	planting := exec.CommandContext(ctx, "go", "run", "./tests/mutants", "--proofs", file, "--timeout", "30s")
 	planting.Dir, planting.Stdout, planting.Stderr = p.root, os.Stdout, os.Stderr
 	if err := planting.Run(); err != nil {
 		return fmt.Errorf("not each test catches its mutant: %w", err)

@@ -29,6 +29,7 @@ const (
 	kindConstant nameKind = "constant"
 	kindVariable nameKind = "variable"
 	kindVerdict  nameKind = "verdict"
+	kindTopic    nameKind = "topic" // a section of the package documentation
 )
 
 // surfaceName is a name that needs a proof.
@@ -47,15 +48,20 @@ type bodyRange struct {
 // verdictPrefix begins the names of verdicts.
 const verdictPrefix = "verdict "
 
-// basicVerdicts are those that need no name of package trigger.
-var basicVerdicts = []string{"nil", "error", "panic"}
+// basicVerdicts are those that need no name of package trigger: the call returns nil or an
+// error, panics or hangs, or its error wraps or joins the errors of the verbs.
+var basicVerdicts = []string{"nil", "error", "panic", "hang", "wrapped", "joined"}
+
+// topicPrefix begins the names of topics.
+const topicPrefix = "topic "
 
 // loadSurface reads the names from the code below root. They are:
 //   - each exported function and variable, and each exported constant;
 //   - each exported method of an exported type, also of an interface;
 //   - each exported field of an option type;
-//   - each verdict of a handler: nil, an error, a panic, and the functions that turn an
-//     error into another one (a first parameter of type error, and error as the result).
+//   - each verdict of a handler: basicVerdicts, and the functions that turn an error into
+//     another one (a first parameter of type error, and error as the result);
+//   - each section of the package documentation, for promises without a name in the code.
 //
 // An option type is a struct that a caller fills: an exported function or method takes
 // it, or a field of another option type has it, and no function or method of another
@@ -100,6 +106,13 @@ func packageNames(pkg *packages.Package) (names []surfaceName) {
 		for i := range fields.NumFields() {
 			if field := fields.Field(i); field.Exported() {
 				c.add(option.Obj().Name()+"."+field.Name(), kindField, bodyRange{})
+			}
+		}
+	}
+	for _, file := range pkg.Syntax {
+		for line := range strings.Lines(file.Doc.Text()) {
+			if title, found := strings.CutPrefix(line, "# "); found {
+				c.names = append(c.names, surfaceName{name: topicPrefix + c.prefix + strings.TrimSpace(title), kind: kindTopic})
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func listMutants(t *testing.T) (names []string) {
 }
 
 func TestTablesAreSorted(t *testing.T) {
-	for _, rows := range [][]row{callRows, verdictRows, constantRows, fieldRows} {
+	for _, rows := range [][]row{callRows, verdictRows, constantRows, fieldRows, topicRows} {
 		if !slices.IsSortedFunc(rows, func(a, b row) int { return strings.Compare(a.name, b.name) }) {
 			t.Errorf("the table with %s is not sorted", rows[0].name)
 		}
@@ -74,6 +74,7 @@ func TestSurfaceHasEachKindOfName(t *testing.T) {
 		"Filter.Compile": kindMethod, "DeadLetters.Put": kindPort, "Function.MaxAhead": kindField, "Checkpoint.Manual": kindField,
 		"Options.Owner": kindField, "ReplayOptions.Limit": kindField, "LeaseControlOptions.Force": kindField, "Split": kindConstant, "RangeWaits": kindConstant,
 		"DropDeadLetters": kindVariable, "verdict RetryAfter": kindVerdict, "verdict panic": kindVerdict,
+		"topic Several functions on one container": kindTopic,
 		"Status.Owner": "", "Event.Kind": "", "Verdict.Handled": "", "Summary.Ranges": "", "Change.LSN": "", "verdict New": "",
 	} {
 		if kinds[name] != want {
