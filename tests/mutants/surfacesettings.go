@@ -1,6 +1,6 @@
 package main
 
-// surfaceSettings are settings without an effect, one for each field.
+// surfaceSettings are settings without an effect, of fields that have no other mutant.
 var surfaceSettings = []mutant{
 	{"name-ignored", "Function.Name has its effect", []edit{
 		{"trigger/handling.go", "Function: w.function.Name, Range: w.rangeOf(), Changes", "Range: w.rangeOf(), Changes"},
@@ -40,12 +40,6 @@ var surfaceSettings = []mutant{
 	{"batch-items-ignored", "Function.BatchItems has its effect", []edit{
 		{"trigger/validate.go", "f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)", "f.BatchItems = f.MaxItemsPerInvocation"},
 	}},
-	{"batch-bytes-ignored", "Function.BatchBytes has its effect", []edit{
-		{"trigger/validate.go", "f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)", "f.BatchBytes = 4 << 20"},
-	}},
-	{"batch-window-ignored", "Function.BatchWindow has its effect", []edit{
-		{"trigger/worker.go", ", BatchWindow: f.BatchWindow", ""},
-	}},
 	{"lanes-ignored", "Function.Lanes has its effect", []edit{
 		{"trigger/worker.go", "Lanes: f.Lanes,", "Lanes: 1,"},
 	}},
@@ -55,44 +49,20 @@ var surfaceSettings = []mutant{
 	{"retry-min-ignored", "Function.RetryMin has its effect", []edit{
 		{"trigger/validate.go", "f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)", "f.RetryMin = backoff.Min"},
 	}},
-	{"retry-max-ignored", "Function.RetryMax has its effect", []edit{
-		{"trigger/validate.go", "f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))", "f.RetryMax = max(backoff.Max, f.RetryMin)"},
-	}},
 	{"no-bisection-ignored", "Function.NoBisection has its effect", []edit{
 		{"trigger/worker.go", ", NoBisection: f.NoBisection", ""},
 	}},
 	{"max-attempts-ignored", "Function.MaxAttempts has its effect", []edit{
 		{"trigger/validate.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
 	}},
-	{"retry-max-age-ignored", "Function.RetryMaxAge has its effect", []edit{
-		{"trigger/worker.go", "RetryMaxAge: f.RetryMaxAge, ", ""},
-	}},
 	{"dead-letters-ignored", "Function.DeadLetters has its effect", []edit{
 		{"trigger/deadlettering.go", "if store == nil {", `if store == nil || of.Function != "" {`},
-	}},
-	{"max-ahead-ignored", "Function.MaxAhead has its effect", []edit{
-		{"trigger/validate.go", "f.MaxAhead = cmp.Or(f.MaxAhead, 1000)", "f.MaxAhead = 1000"},
 	}},
 	{"block-keys-ignored", "Function.BlockKeys has its effect", []edit{
 		{"trigger/worker.go", "BlockKeys: f.BlockKeys, ", ""},
 	}},
-	{"breaker-limit-ignored", "Function.BreakerLimit has its effect", []edit{
-		{"trigger/validate.go", "f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)", "f.BreakerLimit = 10"},
-	}},
-	{"breaker-pause-ignored", "Function.BreakerPause has its effect", []edit{
-		{"trigger/validate.go", "f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)", "f.BreakerPause = time.Minute"},
-	}},
-	{"stall-after-ignored", "Function.StallAfter has its effect", []edit{
-		{"trigger/validate.go", "f.StallAfter = cmp.Or(f.StallAfter, time.Minute)", "f.StallAfter = time.Minute"},
-	}},
 	{"checkpoint-ignored", "Function.Checkpoint has its effect", []edit{
 		{"trigger/validate.go", "f.Checkpoint = f.Checkpoint.withDefaults()", "f.Checkpoint = Checkpoint{}.withDefaults()"},
-	}},
-	{"checkpoint-every-ignored", "Checkpoint.Every has its effect", []edit{
-		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint)", "delivery.Checkpoint{Interval: f.Checkpoint.Interval, Manual: f.Checkpoint.Manual}"},
-	}},
-	{"checkpoint-interval-ignored", "Checkpoint.Interval has its effect", []edit{
-		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint)", "delivery.Checkpoint{Every: f.Checkpoint.Every, Manual: f.Checkpoint.Manual}"},
 	}},
 	{"checkpoint-manual-ignored", "Checkpoint.Manual has its effect", []edit{
 		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint)", "delivery.Checkpoint{Every: f.Checkpoint.Every, Interval: f.Checkpoint.Interval}"},
@@ -109,9 +79,6 @@ var surfaceSettings = []mutant{
 	{"poll-delay-of-the-host", "Function.FeedPollDelay has its effect", []edit{
 		{"trigger/reading.go", "pollDelay := w.function.FeedPollDelay", "pollDelay := w.host.options.FeedPollDelay"},
 	}},
-	{"poll-min-ignored", "Function.FeedPollMin has its effect", []edit{
-		{"trigger/validate.go", "if f.FeedPollMin == 0 {", "if f.FeedPollMin >= 0 {"},
-	}},
 	{"rate-ignored", "Function.Rate has its effect", []edit{
 		{"trigger/runner.go", "newLimiter(RateLimited, f.Rate,", "newLimiter(RateLimited, 0,"},
 	}},
@@ -127,35 +94,8 @@ var surfaceSettings = []mutant{
 	{"acquire-interval-ignored", "Options.LeaseAcquireInterval has its effect", []edit{
 		{"trigger/validate.go", "o.LeaseAcquireInterval = cmp.Or(o.LeaseAcquireInterval, 13*time.Second)", "o.LeaseAcquireInterval = 13 * time.Second"},
 	}},
-	{"renew-interval-ignored", "Options.LeaseRenewInterval has its effect", []edit{
-		{"trigger/validate.go", "o.LeaseRenewInterval = cmp.Or(o.LeaseRenewInterval, 17*time.Second)", "o.LeaseRenewInterval = 17 * time.Second"},
-	}},
-	{"expiration-ignored", "Options.LeaseExpirationInterval has its effect", []edit{
-		{"trigger/validate.go", "o.LeaseExpirationInterval = cmp.Or(o.LeaseExpirationInterval, time.Minute)", "o.LeaseExpirationInterval = time.Minute"},
-	}},
-	{"audit-interval-ignored", "Options.AuditInterval has its effect", []edit{
-		{"trigger/validate.go", "o.AuditInterval = cmp.Or(o.AuditInterval, 5*time.Minute)", "o.AuditInterval = 5 * time.Minute"},
-	}},
-	{"stop-grace-ignored", "Options.StopGrace has its effect", []edit{
-		{"trigger/validate.go", "o.StopGrace = cmp.Or(o.StopGrace, 10*time.Second)", "o.StopGrace = 10 * time.Second"},
-	}},
-	{"stuck-grace-ignored", "Options.StuckGrace has its effect", []edit{
-		{"trigger/validate.go", "o.StuckGrace = cmp.Or(o.StuckGrace, 10*time.Second)", "o.StuckGrace = 10 * time.Second"},
-	}},
-	{"max-stuck-ignored", "Options.MaxStuck has its effect", []edit{
-		{"trigger/validate.go", "o.MaxStuck = cmp.Or(o.MaxStuck, 16)", "o.MaxStuck = 16"},
-	}},
-	{"min-leases-ignored", "Options.MinLeases has its effect", []edit{
-		{"trigger/runner.go", "Min: p.options.MinLeases, ", ""},
-	}},
 	{"max-leases-ignored", "Options.MaxLeases has its effect", []edit{
 		{"trigger/runner.go", ", Max: p.options.MaxLeases", ""},
-	}},
-	{"read-ahead-ignored", "Options.ReadAhead has its effect", []edit{
-		{"trigger/validate.go", "o.ReadAhead = cmp.Or(o.ReadAhead, 64<<20)", "o.ReadAhead = 64 << 20"},
-	}},
-	{"parallel-ignored", "Options.Parallel has its effect", []edit{
-		{"trigger/validate.go", "o.Parallel = cmp.Or(o.Parallel, 32)", "o.Parallel = 32"},
 	}},
 	{"logger-ignored", "Options.Logger has its effect", []edit{
 		{"trigger/validate.go", "case o.Logger != nil:", "case o.Logger != nil && o.LogHandler != nil:"},
