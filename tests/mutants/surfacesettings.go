@@ -71,7 +71,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", ", Reset: f.ResetLeases", ""},
 	}},
 	{"opened-not-called", "Function.Opened has its effect", []edit{
-		{"trigger/worker.go", "if w.function.Opened != nil {", `if w.function.Opened != nil && w.function.Name == "" {`},
+		{"trigger/runner.go", "\tpasses, _ := f.Filter.compile()", "\tf.Opened = nil\n\tpasses, _ := f.Filter.compile()"},
 	}},
 	{"closed-not-called", "Function.Closed has its effect", []edit{
 		{"trigger/worker.go", `guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })`, "_ = cause"},
