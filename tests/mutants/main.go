@@ -26,10 +26,17 @@ func main() {
 	cheap := flag.Bool("cheap", false, "without the simulation and the processes")
 	list := flag.Bool("list", false, "list the mutants and run nothing")
 	limit := flag.Duration("timeout", 100*time.Second, "a layer's longest time; more on a busy machine")
+	proofs := flag.String("proofs", "", "a file of lines with a mutant, a package and the one test that must catch it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *revision, *limit, *cheap, *list); err != nil {
+	var err error
+	if *proofs != "" {
+		err = runProofs(ctx, *proofs, *revision, *limit)
+	} else {
+		err = run(ctx, *only, *revision, *limit, *cheap, *list)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
