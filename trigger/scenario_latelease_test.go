@@ -56,7 +56,7 @@ func TestBootstrapLeaseCreatedLateIsRetiredUnread(t *testing.T) {
 	})
 }
 
-// The account refuses to delete documents, so the lease of a range that has split stays as
+// The account refuses to delete a document, so the lease of a range that has split stays as
 // a tombstone. An operator deletes it and restores it from a backup: it stays a tombstone,
 // and no host reads its range.
 func TestRestoredTombstoneIsNotRead(t *testing.T) {
@@ -64,11 +64,10 @@ func TestRestoredTombstoneIsNotRead(t *testing.T) {
 		stop := w.startHost(w.host("a", w.recorder("a")))
 		w.writeMany("before", 20)
 		time.Sleep(time.Minute)
-		refuse := w.account.Inject(emulator.Fault{Method: http.MethodDelete, Path: "/colls/leases/", Status: 403})
+		w.account.Inject(emulator.Fault{Method: http.MethodDelete, Path: "/colls/leases/", Status: 403, Count: 1})
 		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
 		time.Sleep(time.Minute)
-		refuse()
 		backup := w.leaseDocuments()["0"]
 		if backup == nil || backup.properties["halley.tombstone"] == "" {
 			t.Fatalf("lease 0 is %+v", backup)
@@ -79,8 +78,8 @@ func TestRestoredTombstoneIsNotRead(t *testing.T) {
 		acquired := w.eventCount(Acquired)
 		w.writeMany("after", 20)
 		time.Sleep(5 * time.Minute)
-		if n := w.eventCount(Acquired); n != acquired || w.leaseDocuments()["0"].owner != "" {
-			t.Errorf("%d acquisitions after the restoration, lease 0 is %+v", n-acquired, w.leaseDocuments()["0"])
+		if n := w.eventCount(Acquired); n != acquired || w.leaseDocuments()["0"] == nil {
+			t.Errorf("%d acquisitions after the restoration, the leases are %v", n-acquired, w.leaseDocuments())
 		}
 		stop()
 		w.checkComplete(0)

@@ -3,7 +3,7 @@ package main
 // judgements are planted bugs in what the simulation and its judge found with fresh
 // seeds: late and restored leases, the reads of several functions, and the judge itself.
 var judgements = []mutant{
-	{"late-lease-read", "a lease that a late request creates is retired, and not read", []edit{
+	{"superseded-lease-read", "a lease that others have replaced is retired, and not read", []edit{
 		{"trigger/internal/lease/index.go", "return len(spans) > 0 && len(spanGaps(l.span, spans)) == 0", "return false"},
 	}},
 	{"tombstone-acquired", "no host acquires a tombstone", []edit{
