@@ -33,7 +33,10 @@ func TestBootstrapLeaseCreatedLateIsRetiredUnread(t *testing.T) {
 			return nil, nil, false
 		}}, "a", w.recorder("a")))
 		time.Sleep(5 * time.Second)
-		if len(late) == 0 {
+		mu.Lock()
+		request := late
+		mu.Unlock()
+		if len(request) == 0 {
 			t.Fatal("the bootstrap has not created a lease for range 0")
 		}
 		heirs, err := w.account.Split("db", "items", "0")
@@ -43,7 +46,7 @@ func TestBootstrapLeaseCreatedLateIsRetiredUnread(t *testing.T) {
 		if leases := w.leaseDocuments(); leases["0"] != nil || leases[heirs[0]] == nil || leases[heirs[1]] == nil {
 			t.Fatalf("leases %v", leases)
 		}
-		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(w.leasePrefix()+"..0"), late)
+		_, err = w.leases.Create(t.Context(), cosmos.NewPartitionKey(w.leasePrefix()+"..0"), request)
 		must(t, err)
 		w.writeMany("after", 20)
 		time.Sleep(2 * time.Minute)
