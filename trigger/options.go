@@ -123,8 +123,9 @@ type Function struct {
 	// may come at once. A larger batch is delivered whole, and the wait after it is longer.
 	Rate float64
 	// ReadRequestUnits is how many request units a second this host spends on reads of
-	// the feed for the function at most; by default there is no limit. Reads for
-	// [EstimateLag] and requests for leases do not count.
+	// the feed for the function at most; by default there is no limit. A read that
+	// functions share counts for the function that sends it. Reads for [EstimateLag] and
+	// requests for leases do not count.
 	ReadRequestUnits float64
 }
 

@@ -166,3 +166,49 @@ func TestSharedReadsDoNotDelayChanges(t *testing.T) {
 		}
 	})
 }
+
+// A function that shares its reads keeps its limit: it pays for each read that it sends.
+// What another function has read costs it nothing.
+func TestSharedReadsKeepTheLimitOfTheirSender(t *testing.T) {
+	const limit, idle = 3.0, 20.0 // units a second; seconds between two reads of a function that rarely reads
+	for _, test := range []struct {
+		name         string
+		first, other Function
+		most         float64 // units a second of both
+	}{
+		{"the limited one reads", Function{ReadRequestUnits: limit}, Function{FeedPollDelay: idle * time.Second, FeedPollMin: idle * time.Second}, limit + 4/idle},
+		{"both have limits", Function{ReadRequestUnits: limit}, Function{ReadRequestUnits: limit}, 2 * limit},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, 4, func(t *testing.T, w *world) {
+				transport := &chargedTransport{countingTransport: countingTransport{w}}
+				container := w.clientOn(transport).Container("db", "items")
+				test.first.Name, test.other.Name, test.first.FeedPollDelay = "first", "other", 100*time.Millisecond
+				got := []map[string][]string{{}, {}}
+				functions := []Function{test.first, test.other}
+				for i := range functions {
+					functions[i].Handler, functions[i].Container = w.collector(got[i]), container
+				}
+				stop := w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))
+				time.Sleep(time.Minute)
+				transport.mu.Lock()
+				transport.units, transport.reads = 0, 0
+				transport.mu.Unlock()
+				time.Sleep(2 * time.Minute)
+				transport.mu.Lock()
+				if most := test.most*121 + 8; transport.units > most || transport.units < limit*100 {
+					t.Errorf("%d reads cost %g units in two minutes, at most %g are allowed", transport.reads, transport.units, most)
+				}
+				transport.mu.Unlock()
+				w.writeMany("doc", 40)
+				time.Sleep(3 * time.Minute)
+				stop()
+				for i := range got {
+					if n := len(slices.Concat(got[i]["0"], got[i]["1"], got[i]["2"], got[i]["3"])); n != 40 {
+						t.Errorf("function %d got %d changes of 40", i, n)
+					}
+				}
+			})
+		})
+	}
+}

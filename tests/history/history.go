@@ -73,6 +73,7 @@ type Event struct {
 	Owner    string    `json:"owner,omitempty"`
 	Position int64     `json:"position,omitempty"` // all changes up to this LSN are acknowledged; of a read, are in the page or before it
 	Sent     time.Time `json:"sent,omitzero"`      // when the request left the host
+	Retired  bool      `json:"retired,omitempty"`  // of a tamper: the document is the tombstone of a retired lease
 
 	Bytes int64   `json:"bytes,omitempty"` // that a host holds
 	Units float64 `json:"units,omitempty"` // of a charge

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -54,14 +52,16 @@ type leases struct {
 	terms   map[holder]*term
 	epochs  map[epochOf]string // the host that acquired
 	marked  bool               // bootstrap has created all leases
-	excused []tampering        // spans whose coverage is not judged
+	created time.Time          // when it first had
+	retired []spanTime         // leases that were retired
+	excused []spanTime         // spans whose coverage is not judged
 	tampers map[string]int     // by token
 
 	duplicated map[string]bool // tokens with a duplicate lease document
 }
 
-// tampering is the span of a lease that was tampered with, and the time.
-type tampering struct {
+// spanTime is the span of a lease, and when it was tampered with or retired.
+type spanTime struct {
 	span
 	at time.Time
 }
@@ -116,13 +116,16 @@ func (c *checker) held(e Event) (number int, shared bool) {
 func (c *checker) lease(e Event) {
 	switch e.Op {
 	case Marker:
-		c.marked = true
+		if !c.marked {
+			c.marked, c.created = true, e.Time
+		}
 		c.cover()
 		return
 	case Create:
 		c.create(e)
 		c.createdAgain(e)
 	case Retire:
+		c.retired = append(c.retired, spanTime{span{e.Min, e.Max}, e.Time})
 		delete(c.byToken, e.lid())
 	case Pause, Resume, Seek, Take:
 		c.operated(e)
@@ -173,33 +176,6 @@ func (c *checker) calmed() {
 	}
 }
 
-// create judges a new lease. It is one of the first, the child of a parent that
-// still exists, or it fills a gap that tampering has made.
-func (c *checker) create(e Event) {
-	l := &lease{token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, created: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()]}
-	if c.byToken[e.lid()] != nil {
-		c.violate(Coverage, "lease %q was created twice", e.Range)
-	}
-	parents := map[string]*lease{}
-	tampered := false // if a parent was tampered with, its position says nothing
-	for token, p := range c.byToken {
-		if token != e.lid() && p.contains(l.span) {
-			parents[token] = p
-			tampered = tampered || p.tampered > 0
-		}
-	}
-	for token, p := range parents {
-		// A request of an earlier owner may arrive after the parent was acquired again.
-		if !p.tombstone && !e.Sent.Before(p.acquired) && (p.tampered == 0 && e.Epoch <= p.epoch || !tampered && e.Position < p.position) {
-			c.violate(Monotone, "lease %q was created with epoch %d at %d below %q with epoch %d at %d", e.Range, e.Epoch, e.Position, token, p.epoch, p.position)
-		}
-	}
-	if c.marked && len(parents) == 0 && !c.excuses(l.span) {
-		c.violate(Coverage, "lease %q was created without a parent", e.Range)
-	}
-	c.byToken[e.lid()] = l
-}
-
 func (c *checker) replace(e Event) {
 	l := c.byToken[e.lid()]
 	if l == nil {
@@ -243,6 +219,9 @@ func (c *checker) replace(e Event) {
 		l.span = span{e.Min, e.Max}
 	}
 	l.epoch, l.position, l.tombstone = e.Epoch, e.Position, e.Op == Tombstone
+	if l.tombstone {
+		c.retired = append(c.retired, spanTime{l.span, e.Time})
+	}
 	if e.Op != Request {
 		l.written, l.orderly = e.Time, e.Op == Release
 	}
@@ -315,7 +294,7 @@ func (c *checker) acquiredEarly(e Event, l *lease) bool {
 func (c *checker) disturbed(e Event) bool { return c.tamperedWithin(e, c.limits.Expiration) }
 
 func (c *checker) tamperedWithin(e Event, period time.Duration) bool {
-	return slices.ContainsFunc(c.excused, func(t tampering) bool {
+	return slices.ContainsFunc(c.excused, func(t spanTime) bool {
 		return t.overlaps(span{e.Min, e.Max}) && e.Time.Sub(t.at) < period
 	})
 }
@@ -347,7 +326,7 @@ func (c *checker) tamper(e Event) {
 	if e.Op == Duplicated {
 		c.duplicated[e.Range] = true
 	}
-	c.excused = append(c.excused, tampering{span{e.Min, e.Max}, e.Time})
+	c.excused = append(c.excused, spanTime{span{e.Min, e.Max}, e.Time})
 	for _, l := range c.byToken { // its owner does not know yet
 		if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil && l.overlaps(span{e.Min, e.Max}) {
 			t.shared = true
@@ -359,63 +338,7 @@ func (c *checker) tamper(e Event) {
 		return
 	}
 	c.byToken[e.lid()] = &lease{
-		token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tampered: c.tampers[e.lid()],
-	}
-}
-
-func (c *checker) excuses(s span) bool {
-	return slices.ContainsFunc(c.excused, func(t tampering) bool { return s.overlaps(t.span) })
-}
-
-// cover judges the coverage of the key space when bootstrap is complete.
-func (c *checker) cover() {
-	if !c.marked {
-		return
-	}
-	for _, gap := range gaps(c.sorted()) {
-		if !c.excuses(gap) {
-			c.violate(Coverage, "no lease covers [%q, %q)", gap.min, gap.max)
-		}
-	}
-}
-
-// sorted returns the leases that are not tombstones in the order of their keys.
-func (c *checker) sorted() []*lease {
-	live := slices.DeleteFunc(slices.Collect(maps.Values(c.byToken)), func(l *lease) bool { return l.tombstone })
-	slices.SortFunc(live, func(a, b *lease) int { return cmp.Or(cmp.Compare(a.min, b.min), cmp.Compare(a.max, b.max)) })
-	return live
-}
-
-// gaps returns the spans that sorted leases do not cover.
-func gaps(sorted []*lease) (found []span) {
-	reached := ""
-	for _, l := range sorted {
-		if l.min > reached {
-			found = append(found, span{reached, l.min})
-		}
-		reached = max(reached, l.max)
-	}
-	if reached < "FF" {
-		found = append(found, span{reached, "FF"})
-	}
-	return found
-}
-
-// finishLeases judges the last state of the leases. If the run became calm,
-// there are no gaps and no overlaps, even if leases were tampered with before.
-// Only the duplicate of a lease may remain, because an operator has to delete it.
-func (c *checker) finishLeases() {
-	if !c.calm || !c.marked {
-		return
-	}
-	live := c.sorted()
-	for _, gap := range gaps(live) {
-		c.violate(Coverage, "at the end no lease covers [%q, %q)", gap.min, gap.max)
-	}
-	for i := range live[:max(len(live)-1, 0)] {
-		if live[i].overlaps(live[i+1].span) && live[i].token != live[i+1].token {
-			c.violate(Coverage, "at the end two leases cover [%q, %q)", live[i+1].min, min(live[i].max, live[i+1].max))
-		}
+		token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tombstone: e.Retired, tampered: c.tampers[e.lid()],
 	}
 }
 

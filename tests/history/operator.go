@@ -4,9 +4,9 @@ import "time"
 
 // operator follows the changes that an operator makes to leases.
 type operator struct {
-	skips []Event     // writes of changes that were skipped
-	taken []tampering // leases that were taken from owners, and when
-	moves []move      // of leases that were moved back
+	skips []Event    // writes of changes that were skipped
+	taken []spanTime // leases that were taken from owners, and when
+	moves []move     // of leases that were moved back
 }
 
 // move is the span of a lease that was moved back, and its position before.
@@ -69,7 +69,7 @@ func (c *checker) takenAway(e Event, l *lease) {
 	if t := c.terms[holder{l.host, tenure{e.Range, l.epoch}}]; t != nil {
 		t.shared = true
 	}
-	c.taken = append(c.taken, tampering{span{e.Min, e.Max}, e.Time})
+	c.taken = append(c.taken, spanTime{span{e.Min, e.Max}, e.Time})
 	l.host, l.requested, l.requester, l.resisted = e.Host, time.Time{}, "", false
 }
 

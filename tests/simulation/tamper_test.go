@@ -25,7 +25,7 @@ func (w *world) leaseContainer() *cosmos.Container { return w.admin.Container(da
 func (w *world) tampered(op history.Op, l leaseDocument) string {
 	w.record(history.Event{
 		Kind: history.Tamper, Op: op, Range: l.token, ID: l.twin, Min: l.min, Max: l.max,
-		Owner: l.owner, Epoch: l.epoch, Position: l.position(),
+		Owner: l.owner, Epoch: l.epoch, Position: l.position(), Retired: l.tombstone,
 	})
 	return l.token
 }
