@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -141,7 +140,7 @@ func stallOf(err error) StallKind {
 
 // feedStallOf classifies an error of reading the feed.
 func feedStallOf(err error) StallKind {
-	if status, _ := cosmos.Status(err); status == http.StatusTooManyRequests {
+	if throttled, _ := cosmos.IsThrottled(err); throttled {
 		return FeedThrottled
 	}
 	return FeedFails

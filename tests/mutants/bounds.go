@@ -6,6 +6,18 @@ var bounds = []mutant{
 	{"negative-zero-apart", "keys that are equal to the service are one key", []edit{
 		{"trigger/internal/feed/key.go", "values[i] = value + 0 // -0 + 0 is 0", "values[i] = value"},
 	}},
+	{"throttle-hidden-by-deadline", "a throttled range is kept, also if a read's time ends during a retry", []edit{
+		{"trigger/cosmos/retrypolicy.go", "used.refusal = failed", "_ = failed"},
+	}},
+	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
+		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
+	}},
+	{"throttle-of-another-function", "a function that waits for another one's read does not give up its range", []edit{
+		{"trigger/internal/feed/reader.go", "errors.Is(err, errOtherReads) && ctx.Err() == nil", "false"},
+	}},
+	{"throttle-only-429", "429, 449 and 503 are throttles", []edit{
+		{"trigger/stall.go", "if throttled, _ := cosmos.IsThrottled(err); throttled {", "if status, _ := cosmos.Status(err); status == 429 {"},
+	}},
 	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
 		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
 	}},
