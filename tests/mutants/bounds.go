@@ -18,6 +18,27 @@ var bounds = []mutant{
 	{"throttle-only-429", "429, 449 and 503 are throttles", []edit{
 		{"trigger/stall.go", "if throttled, _ := cosmos.IsThrottled(err); throttled {", "if status, _ := cosmos.Status(err); status == 429 {"},
 	}},
+	{"retry-after-obeyed", "a wait that an answer asks for is bounded", []edit{
+		{"trigger/cosmos/errors.go", "min(ms, float64(longestRetryAfter.Milliseconds()))", "min(ms, 1e9)"},
+	}},
+	{"absurd-charge-obeyed", "a charge that cannot be does not hold a range back", []edit{
+		{"trigger/limiter.go", "if units >= 0 && units <= largestCharge {", "if units >= 0 {"},
+	}},
+	{"not-a-number-obeyed", "a charge that is not a number does not hold a range back", []edit{
+		{"trigger/limiter.go", "if units >= 0 && units <= largestCharge {", "if !(units < 0 || units > largestCharge) {"},
+	}},
+	{"endless-durations", "settings of time above a year are refused", []edit{
+		{"trigger/validate.go", "if f.value > longestDuration {", "if f.value > 1000*longestDuration {"},
+	}},
+	{"endless-expiration", "an announced expiration does not overflow", []edit{
+		{"trigger/internal/lease/document.go", "min(d, longestExpiration)", "d"},
+	}},
+	{"negative-epoch", "an epoch never decreases", []edit{
+		{"trigger/internal/lease/parse.go", "case n > largestEpoch:", "case false:"},
+	}},
+	{"zero-function-panics", "functions that are not filled in are refused", []edit{
+		{"trigger/lag.go", "case f.Container == nil:", "case false:"},
+	}},
 	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
 		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
 	}},
