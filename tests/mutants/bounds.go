@@ -39,6 +39,15 @@ var bounds = []mutant{
 	{"zero-function-panics", "functions that are not filled in are refused", []edit{
 		{"trigger/lag.go", "case f.Container == nil:", "case false:"},
 	}},
+	{"unreadable-lease-silent", "a lease that cannot be read is a problem of its range", []edit{
+		{"trigger/runner.go", "r.unreadable[u.Token] = unreadableStall(u)", "_ = unreadableStall(u)"},
+	}},
+	{"unreadable-lease-remembered", "the problem ends when the lease can be read again", []edit{
+		{"trigger/internal/lease/unreadable.go", "s.unreadable = listed", "if len(listed) > 0 {\n\t\ts.unreadable = listed\n\t}"},
+	}},
+	{"unreadable-lease-not-drained", "a drain tells of a lease that cannot be read", []edit{
+		{"trigger/drain.go", "if !seen[u.Token] {", "if u.Token == \"\" {"},
+	}},
 	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
 		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
 	}},
