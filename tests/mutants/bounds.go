@@ -48,6 +48,15 @@ var bounds = []mutant{
 	{"unreadable-lease-not-drained", "a drain tells of a lease that cannot be read", []edit{
 		{"trigger/drain.go", "if !seen[u.Token] {", "if u.Token == \"\" {"},
 	}},
+	{"empty-page-is-failure", "an empty page at the own position is idle", []edit{
+		{"trigger/cosmos/feed.go", "len(page.Items) == 0 && page.Continuation == r.Continuation", "false"},
+	}},
+	{"empty-page-spins", "an idle range is polled no more often than its setting", []edit{
+		{"trigger/cosmos/feed.go", "\t\tpage.NotModified = true\n\t\tpage.Release()", "\t\tpage.Continuation += \" \""},
+	}},
+	{"stuck-feed-given-up", "a feed that does not advance is a problem of its range at all times", []edit{
+		{"trigger/internal/feed/reader.go", "errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp", "false"},
+	}},
 	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
 		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
 	}},

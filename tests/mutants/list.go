@@ -395,7 +395,7 @@ var protocol = []mutant{
 	}},
 	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
-		{"trigger/internal/feed/reader.go", "if throttled { // no other", "if throttled && failed.inRow < maxReadFailures { // no other"},
+		{"trigger/internal/feed/reader.go", "if throttled { // likewise", "if throttled && failed.inRow < maxReadFailures { // likewise"},
 	}},
 	{"session-not-continued", "a host does not read a range behind its own earlier reads", []edit{
 		{"trigger/cosmos/feed.go", "cmp.Or(r.SessionToken, c.sessions.token(r.Range))", "cmp.Or(r.SessionToken, \"\")"},

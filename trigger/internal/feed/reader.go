@@ -237,7 +237,10 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failed.inRow)
-	if throttled { // no other host could do better
+	if errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp { // no other host could do better, and the problem stays in sight
+		return backoff.Sleep(ctx, backoff.Wait(failed.inRow, backoff.Min, r.PollDelay, r.JitterKey...))
+	}
+	if throttled { // likewise
 		return backoff.Sleep(ctx, max(retryAfter, backoff.Wait(min(failed.inRow, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
 	}
 	if failed.sinceThrottle >= maxReadFailures {
