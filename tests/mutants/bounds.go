@@ -57,6 +57,9 @@ var bounds = []mutant{
 	{"stuck-feed-given-up", "a feed that does not advance is a problem of its range at all times", []edit{
 		{"trigger/internal/feed/reader.go", "errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp", "false"},
 	}},
+	{"container-without-key", "a container without a partition key is one key", []edit{
+		{"trigger/cosmos/effectivekey.go", "if len(d.Paths) == 0 {", "if false {"},
+	}},
 	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
 		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
 	}},
