@@ -75,8 +75,11 @@ func (d DeadLetter) Source() DeadLetterSource {
 }
 
 // DeadLetterSource returns the source of the function's dead letters. Only Name and
-// Container count.
+// Container count. Without a container the source names none, and [Replay] refuses it.
 func (f Function) DeadLetterSource() DeadLetterSource {
+	if f.Container == nil {
+		return DeadLetterSource{Function: f.Name}
+	}
 	s := DeadLetterSource{Function: f.Name, Database: f.Container.Database(), Container: f.Container.Name()}
 	if endpoint, err := url.Parse(f.Container.Client().Endpoint()); err == nil {
 		s.Account = endpoint.Hostname()

@@ -113,6 +113,12 @@ func (d *drain) drainFunction(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		for _, u := range r.leases.Unreadable() {
+			if !seen[u.Token] {
+				seen[u.Token] = true
+				d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: unreadableStall(u).Describe(r.leases.Now())})
+			}
+		}
 		listed := r.listOf(leases)
 		// The lease written last comes last: a range that holds its slot for all of
 		// this drain leaves it to the others in the next one, in any process.

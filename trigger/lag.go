@@ -71,6 +71,9 @@ const estimateParallel = 16
 // StartFrom count. A part of the key space that no lease covers is a Lag with a
 // Problem. If no host has ever run the function, the result is empty.
 func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]Lag, error) {
+	if err := of.checkLeases(leases); err != nil {
+		return nil, fmt.Errorf("estimate lag: %w", err)
+	}
 	set := lease.NewSet(lease.Config{
 		Leases: leases, Monitored: of.Container, Prefix: of.leasePrefix(), Function: of.Name, Mode: of.ChangeFeedMode,
 		Expiration: time.Minute, Log: zap.NewNop(),
@@ -102,6 +105,19 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
 	}
 	return lags, context.Cause(ctx)
+}
+
+// checkLeases returns an error if the fields that name the leases of a function are not set.
+func (f Function) checkLeases(leases *cosmos.Container) error {
+	switch {
+	case leases == nil:
+		return errors.New("it needs the lease container")
+	case f.Container == nil:
+		return errors.New("it needs the function's Container")
+	case f.Name == "" && f.LeasePrefix == "":
+		return errors.New("it needs the function's Name")
+	}
+	return nil
 }
 
 // lagEstimate reads the lag of the leases of one function.

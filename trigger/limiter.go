@@ -35,6 +35,7 @@ type limiter struct {
 	at       time.Time // local clock
 	lastRead float64   // charge of the last feed read, which the next one is expected to cost
 	logged   time.Time // when the log last told of a wait
+	absurd   bool      // the log has told of a charge that cannot be
 }
 
 // newLimiter returns a limiter with a full bucket, or nil if perSecond is 0.
@@ -92,6 +93,21 @@ func (b *limiter) settle(reserved, charge float64) {
 	b.lastRead = charge
 }
 
+// largestCharge is more request units than a read of a page can cost.
+const largestCharge = 1e6
+
+// isCharge reports whether a charge can be, and whether the log is to tell of one that
+// cannot: once for the function.
+func (b *limiter) isCharge(units float64) (ok, tell bool) {
+	if units >= 0 && units <= largestCharge { // NaN is not
+		return true, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tell, b.absurd = !b.absurd, true
+	return false, tell
+}
+
 // describe returns the limit in words.
 func (b *limiter) describe() string {
 	return fmt.Sprintf("at most %g %s a second for the function on this host", b.perSecond, b.unit)
@@ -136,10 +152,18 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 }
 
 // spendRead is spend for a feed read, whose cost is known afterwards: charged is told it. A
-// read that fails counts like the one before it.
+// read that fails, or with a charge that cannot be, counts like the one before it.
 func (b *limiter) spendRead(ctx context.Context, c limitCaller) (charged func(units float64), err error) {
 	reserved, err := b.spend(ctx, 0, c)
-	return func(units float64) { b.settle(reserved, units) }, err
+	return func(units float64) {
+		ok, tell := b.isCharge(units)
+		if tell {
+			c.log.Warn("request charge ignored: the read counts like the one before it", zap.Float64("charge", units), zap.Float64("counted", reserved))
+		}
+		if ok {
+			b.settle(reserved, units)
+		}
+	}, err
 }
 
 func (w *rangeWorker) limitCaller(lane int) limitCaller {

@@ -10,7 +10,8 @@ import (
 )
 
 // Function is a handler and the container whose changes it gets. The zero value
-// of a field means its default; [Function.Validate] holds the rules.
+// of a field means its default; [Function.Validate] holds the rules. No duration is longer
+// than a year.
 type Function struct {
 	// Name is the function's name in logs, errors, events and dead letters.
 	Name string
@@ -125,7 +126,8 @@ type Function struct {
 	// ReadRequestUnits is how many request units a second this host spends on reads of
 	// the feed for the function at most; by default there is no limit. A read that
 	// functions share counts for the function that sends it. Reads for [EstimateLag] and
-	// requests for leases do not count.
+	// requests for leases do not count. A charge above a million cannot be: the read then
+	// counts like the one before it, and the log says so once.
 	ReadRequestUnits float64
 }
 
@@ -146,7 +148,8 @@ func (f Function) leasePrefix() string {
 }
 
 // Options are the settings of a host. The zero value of a field means the
-// default that its comment names; [Options.Validate] holds the rules. The
+// default that its comment names; [Options.Validate] holds the rules. No duration is
+// longer than a year. The
 // intervals are those of the .NET change feed processor (azure-cosmos-dotnet-v3,
 // ChangeFeedProcessorOptions). Hosts that share leases should agree on them.
 type Options struct {

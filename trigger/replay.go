@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"sync"
@@ -35,6 +36,12 @@ type ReplayOptions struct {
 // its key stay, and the replay continues with other keys. The error is one of the
 // store, or the cause why ctx ended.
 func Replay(ctx context.Context, store DeadLetters, of DeadLetterSource, handler Handler, opts *ReplayOptions) (Replayed, error) {
+	switch {
+	case store == nil, handler == nil:
+		return Replayed{}, errors.New("replay: it needs a store and a handler")
+	case of.Function == "" || of.Container == "":
+		return Replayed{}, fmt.Errorf("replay %v: the source has no function or no container: set the function's Name and Container", of)
+	}
 	r := &replay{store: store, handler: handler}
 	if opts != nil {
 		r.options = *opts

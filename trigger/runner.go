@@ -44,6 +44,7 @@ type functionRunner struct {
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
+	unreadable      map[string]Stall         // by lease token: the document cannot be read, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
@@ -348,6 +349,10 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
 	r.noteLeases(leases)
+	r.unreadable = map[string]Stall{}
+	for _, u := range r.leases.Unreadable() {
+		r.unreadable[u.Token] = unreadableStall(u)
+	}
 	return leases, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -32,19 +31,20 @@ type StallKind string
 
 // The kinds of stall.
 const (
-	HandlerFails  StallKind = "handler"  // the handler fails on the next changes
-	CallRuns      StallKind = "call"     // a handler call has not returned yet
-	StorePending  StallKind = "store"    // the dead letter store fails
-	Paused        StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
-	FeedFails     StallKind = "feed"     // the feed cannot be read
-	FeedThrottled StallKind = "throttle" // the service throttles reads of the feed
-	LeaseFails    StallKind = "lease"    // the lease cannot be written
-	OwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
-	NoOwner       StallKind = "free"     // no host has taken the range although it has changes
-	Suspended     StallKind = "operator" // an operator has paused the range, see [LeaseControl]
-	RateLimited   StallKind = "rate"     // the next batch waits for [Function.Rate]
-	ReadsLimited  StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
-	RangeWaits    StallKind = "range"    // any other reason
+	HandlerFails    StallKind = "handler"  // the handler fails on the next changes
+	CallRuns        StallKind = "call"     // a handler call has not returned yet
+	StorePending    StallKind = "store"    // the dead letter store fails
+	Paused          StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
+	FeedFails       StallKind = "feed"     // the feed cannot be read
+	FeedThrottled   StallKind = "throttle" // the service throttles reads of the feed
+	LeaseFails      StallKind = "lease"    // the lease cannot be written
+	LeaseUnreadable StallKind = "document" // the lease document cannot be read: no host reads the range
+	OwnerSilent     StallKind = "owner"    // the owner has not written its lease in time
+	NoOwner         StallKind = "free"     // no host has taken the range although it has changes
+	Suspended       StallKind = "operator" // an operator has paused the range, see [LeaseControl]
+	RateLimited     StallKind = "rate"     // the next batch waits for [Function.Rate]
+	ReadsLimited    StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
+	RangeWaits      StallKind = "range"    // any other reason
 )
 
 // longCall is the time after which a handler call that has not returned is shown as
@@ -53,18 +53,19 @@ const longCall = 10 * time.Second
 
 // stallTexts begin the description of a stall; its duration follows.
 var stallTexts = map[StallKind]string{
-	HandlerFails:  "handler has failed",
-	CallRuns:      "handler call running",
-	StorePending:  "waiting for the dead letter store",
-	Paused:        "paused by the circuit breaker",
-	FeedFails:     "feed not readable",
-	FeedThrottled: "feed throttled",
-	LeaseFails:    "lease writes refused",
-	OwnerSilent:   "owner silent",
-	NoOwner:       "without an owner",
-	Suspended:     "paused by an operator",
-	RateLimited:   "held back by RATE",
-	ReadsLimited:  "held back by READ_REQUEST_UNITS",
+	HandlerFails:    "handler has failed",
+	CallRuns:        "handler call running",
+	StorePending:    "waiting for the dead letter store",
+	Paused:          "paused by the circuit breaker",
+	FeedFails:       "feed not readable",
+	FeedThrottled:   "feed throttled",
+	LeaseFails:      "lease writes refused",
+	LeaseUnreadable: "lease document not readable",
+	OwnerSilent:     "owner silent",
+	NoOwner:         "without an owner",
+	Suspended:       "paused by an operator",
+	RateLimited:     "held back by RATE",
+	ReadsLimited:    "held back by READ_REQUEST_UNITS",
 }
 
 // IsLimit reports whether the range waits for a limit that its function sets. It then
@@ -114,6 +115,8 @@ func (s Stall) Advice() string {
 		return "check the network, the account and the identity's permissions; halley check tries them"
 	case LeaseFails:
 		return "check the lease container and its throughput; halley check tries them"
+	case LeaseUnreadable:
+		return "repair the document or restore it with halley leases import; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
 	case OwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case Suspended:
@@ -141,7 +144,7 @@ func stallOf(err error) StallKind {
 
 // feedStallOf classifies an error of reading the feed.
 func feedStallOf(err error) StallKind {
-	if status, _ := cosmos.Status(err); status == http.StatusTooManyRequests {
+	if throttled, _ := cosmos.IsThrottled(err); throttled {
 		return FeedThrottled
 	}
 	return FeedFails
@@ -193,6 +196,11 @@ func (s leaseStatus) stall() (Stall, bool) {
 func pauseStall(l *lease.Lease) (Stall, bool) {
 	p, paused := l.Paused()
 	return Stall{Kind: Suspended, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
+}
+
+// unreadableStall returns the stall of a range whose lease document cannot be read.
+func unreadableStall(u lease.Unreadable) Stall {
+	return Stall{Kind: LeaseUnreadable, Since: u.Since.UTC(), Text: cleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
 }
 
 func unixTime(seconds int64) time.Time {

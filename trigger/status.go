@@ -61,7 +61,7 @@ type FunctionStatus struct {
 	Name    string        `json:"name"`
 	Problem string        `json:"problem,omitempty"` // why the function makes no progress
 	Leases  LeaseCounts   `json:"leases"`            // of all hosts, as this host last listed them
-	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, or that are paused, by token
+	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, that are paused, or whose lease cannot be read, by token
 }
 
 // LeaseCounts counts the leases of a function by their state.
@@ -127,8 +127,15 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Paused: true, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
 		}
 	}
+	for token, stall := range r.unreadable {
+		if r.rangeStats[token] == nil {
+			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
+		}
+	}
 	for token, c := range r.coolingRanges {
-		if _, paused := r.pausedRanges[token]; paused || r.rangeStats[token] != nil || c.hasEnded() {
+		_, paused := r.pausedRanges[token]
+		_, unreadable := r.unreadable[token]
+		if paused || unreadable || r.rangeStats[token] != nil || c.hasEnded() {
 			continue
 		}
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})

@@ -67,6 +67,18 @@ func refuseNegative[N int | int64 | time.Duration](p *problems, reason string, f
 	}
 }
 
+// longestDuration bounds every setting of time: sums with larger ones could overflow, and
+// a lease would look free, or an attempt due.
+const longestDuration = 365 * 24 * time.Hour
+
+func refuseTooLong(p *problems, fields ...field[time.Duration]) {
+	for _, f := range fields {
+		if f.value > longestDuration {
+			p.add(f.name, f.value, "must not be more than a year (%v)", longestDuration)
+		}
+	}
+}
+
 // err joins the problems of the value that the text names.
 func (p problems) err(of string) error {
 	errs := make([]error, len(p))
@@ -113,6 +125,11 @@ func (f Function) Validate() []Problem {
 	f.validateSource(&p)
 	f.validateDelivery(&p)
 	f.validateGivingUp(&p)
+	refuseTooLong(&p, field[time.Duration]{"FeedPollDelay", f.FeedPollDelay}, field[time.Duration]{"FeedPollMin", f.FeedPollMin},
+		field[time.Duration]{"HandlerTimeout", f.HandlerTimeout}, field[time.Duration]{"BatchWindow", f.BatchWindow},
+		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax}, field[time.Duration]{"RetryMaxAge", f.RetryMaxAge},
+		field[time.Duration]{"BreakerPause", f.BreakerPause}, field[time.Duration]{"StallAfter", f.StallAfter},
+		field[time.Duration]{"Checkpoint.Interval", f.Checkpoint.Interval})
 	return p
 }
 
@@ -241,6 +258,9 @@ func (o Options) Validate() []Problem {
 			p.add(f.name, f.value, "must be at least %v", shortestLeaseInterval)
 		}
 	}
+	refuseTooLong(&p, field[time.Duration]{"FeedPollDelay", o.FeedPollDelay}, field[time.Duration]{"LeaseAcquireInterval", o.LeaseAcquireInterval},
+		field[time.Duration]{"LeaseRenewInterval", o.LeaseRenewInterval}, field[time.Duration]{"LeaseExpirationInterval", o.LeaseExpirationInterval},
+		field[time.Duration]{"AuditInterval", o.AuditInterval}, field[time.Duration]{"StopGrace", o.StopGrace}, field[time.Duration]{"StuckGrace", o.StuckGrace})
 	if o.LeaseRenewInterval >= o.LeaseExpirationInterval/2 {
 		p.add("LeaseRenewInterval", o.LeaseRenewInterval, "must be less than half of LeaseExpirationInterval=%v, or one lost write loses the lease", o.LeaseExpirationInterval)
 	}

@@ -61,6 +61,7 @@ type Limits struct {
 	Window          int           // handled changes that may be redelivered after an orderly release
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts
+	LanesByID       bool          // documents of one key may be in calls at the same time
 	Rate            float64       // changes a second that a host may deliver
 	RateAhead       int           // changes that it may deliver beyond that, because calls may begin later than they were paid
 	ReadUnits       float64       // request units a second that a host may spend on feed reads
@@ -121,6 +122,7 @@ type checker struct {
 
 	keys    map[string]*key
 	calls   map[int64][]Event // deliveries of handler calls that have not ended
+	running map[calledKey]int64
 	owners  map[tenure]string // the host that delivered, if the history has no lease writes
 	hosts   map[string]bool
 	pending map[string]Event     // by document: newest version, not handled
@@ -141,6 +143,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		ended:     slices.ContainsFunc(events, func(e Event) bool { return e.Kind == End }),
 		keys:      map[string]*key{},
 		calls:     map[int64][]Event{},
+		running:   map[calledKey]int64{},
 		owners:    map[tenure]string{},
 		hosts:     map[string]bool{},
 		pending:   map[string]Event{},
@@ -204,6 +207,7 @@ func (c *checker) deliver(e Event) {
 	c.duePostponed(e)
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	if e.Call != 0 {
+		c.beginCall(e)
 		c.calls[e.Call] = append(c.calls[e.Call], e)
 		c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	}
@@ -243,6 +247,7 @@ func (c *checker) end(e Event) {
 	}
 	changes := c.calls[e.Call]
 	delete(c.calls, e.Call)
+	c.endCall(e.Call, changes)
 	c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	c.callEnded(e, changes)
 	if e.Verdict == Failed {

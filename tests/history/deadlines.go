@@ -146,7 +146,7 @@ func (c *checker) released(e Event, l *lease) {
 	if !l.requested.IsZero() && l.paused.IsZero() && c.works(l.requester) && l.requester != e.Host && c.changed.Before(l.requested) && !c.limits.Drains {
 		c.handovers[e.lid()] = handover{l.span, e.Host, l.requester, e.Time}
 	}
-	end := c.throttle.Until.Add(2*c.throttle.Wait + c.limits.Poll + promptly)
+	end := c.throttle.Until.Add(c.limits.Expiration + 2*c.throttle.Wait + c.limits.Poll + promptly) // also if the next reads fail
 	if c.throttle.Until.IsZero() || e.Time.After(end) || !c.works(e.Host) || !l.requested.IsZero() || !l.paused.IsZero() || c.limits.Drains {
 		return
 	}

@@ -96,6 +96,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 
 		{"throttle waited out", throttled().wait(20 * time.Second).reads("x"), nil},
 		{"lease released at a throttle", throttled().lease(Release, "x", 1, 0).lease(Acquire, "x", 2, 0).wait(20 * time.Second).reads("x"), []Rule{ThrottleWaited}},
+		{"lease released after a throttle", throttled().wait(20*time.Second).reads("x").wait(20*time.Second).lease(Release, "x", 1, 0), []Rule{ThrottleWaited}},
+		{"lease released long after a throttle", throttled().wait(20*time.Second).reads("x").wait(10*time.Minute).lease(Release, "x", 1, 0), nil},
 		{"lease paused at a throttle", throttled().lease(Pause, "operator", 1, 0).lease(Release, "x", 1, 0), nil},
 		{"lease handed over at a throttle", throttled().lease(Request, "y", 1, 0).lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0), nil},
 		{"read late after a throttle", throttled().wait(40 * time.Second).reads("x"), []Rule{ThrottleWaited}},

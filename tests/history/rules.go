@@ -12,6 +12,7 @@ const (
 	NoLoss      Rule = "no loss"    // every document's last version is delivered
 	NoPhantom   Rule = "phantom"    // every delivered change was written
 	Order       Rule = "order"      // first deliveries of a key increase; an owner does not redeliver a change that it handled
+	OneCall     Rule = "one call"   // an owner has one running call for each key
 	NoGap       Rule = "no gap"     // if an owner restarts at an earlier change, it redelivers every change after it
 	Ownership   Rule = "ownership"  // one host per lease and epoch, one per key when the fleet is calm; deliveries only while the lease is certainly held
 	Checkpoints Rule = "checkpoint" // no lease is written with a position past a change that is not handled

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -65,7 +65,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/document.go", "l.written.Add(expiration + time.Second)", "l.written.Add(expiration - time.Second)"},
 	}},
 	{"announced-expiration-ignored", "if owner and reader have different expirations, the longer one holds", []edit{
-		{"trigger/internal/lease/document.go", "expiration = max(expiration, d)", "_ = d"},
+		{"trigger/internal/lease/document.go", "expiration = max(expiration, min(d, longestExpiration))", "_ = d"},
 	}},
 	{"handover-in-mid-batch", "a handover happens after the running batch", []edit{
 		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
@@ -364,7 +364,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/reader.go", "min(wait-age, r.UntilPoll())", "min(wait, r.UntilPoll())"},
 	}},
 	{"shared-cancellation", "a reader that is stopped does not stop those that wait for its request", []edit{
-		{"trigger/internal/feed/shared.go", "if !isOver && !errors.Is(", "if !errors.Is("},
+		{"trigger/internal/feed/shared.go", "if (!isOver || throttled) && !errors.Is(", "_ = throttled\n\t\tif !errors.Is("},
 	}},
 	{"buffers-without-bound", "idle ranges keep no memory of large pages", []edit{
 		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
@@ -394,7 +394,8 @@ var protocol = []mutant{
 		{"trigger/cosmos/scan.go", "s.count >= 0 && s.count != int64(len(s.items))", "s.count < -1"},
 	}},
 	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
-		{"trigger/internal/feed/reader.go", "IsThrottled(err); throttled {", "IsThrottled(err); throttled && failures < maxReadFailures {"},
+		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
+		{"trigger/internal/feed/reader.go", "if throttled { // likewise", "if throttled && failed.inRow < maxReadFailures { // likewise"},
 	}},
 	{"session-not-continued", "a host does not read a range behind its own earlier reads", []edit{
 		{"trigger/cosmos/feed.go", "cmp.Or(r.SessionToken, c.sessions.token(r.Range))", "cmp.Or(r.SessionToken, \"\")"},

@@ -180,8 +180,9 @@ func (w *world) throttleFeed(d dice) string {
 	w.refuseFeed(d.id, d.duration("for", 5*time.Second, 10*time.Minute), fate{
 		class: feedSlow, status: one(d, "status", status{code: 429, sub: 3200, wait: true}, status{code: 503, wait: true}),
 		retryAfter: d.duration("retry after", 50*time.Millisecond, 10*time.Second),
+		before:     one(d, "answered after", 0, 0, 0, 7*time.Second),
 	})
-	w.fault.Until, w.fault.Wait = w.feedSlow, w.feedRefusal.retryAfter
+	w.fault.Until, w.fault.Wait = w.feedSlow, w.feedRefusal.retryAfter+w.feedRefusal.before
 	return "all"
 }
 

@@ -70,9 +70,10 @@ func TestTransitionsArePrompt(t *testing.T) {
 			func(w *world) { w.after(5*time.Minute, "joins", func() { w.start("second") }) }},
 		{"a host joins while calls are short", history.PromptHandover, func(*swarm) {},
 			func(w *world) { w.after(5*time.Minute, "joins", func() { w.start("second") }) }},
-		{"the feed is throttled for 10 s", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Second, 5*time.Second)},
-		{"the feed is throttled for 10 s, short waits", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Second, 100*time.Millisecond)},
-		{"the feed is throttled for 10 min", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Minute, time.Second)},
+		{"the feed is throttled for 10 s", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Second, 5*time.Second, 0)},
+		{"the feed is throttled for 10 s, short waits", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Second, 100*time.Millisecond, 0)},
+		{"the feed is throttled for 10 min", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Minute, time.Second, 0)},
+		{"the feed is throttled for 10 min, with slow answers", history.ThrottleWaited, func(s *swarm) { s.retry.MaxRetries = 9 }, throttleAfter(10*time.Minute, time.Second, 7*time.Second)},
 		{"all leases are deleted", history.LeaseReturns, func(*swarm) {},
 			func(w *world) { w.after(5*time.Minute, "deletes", func() { w.begins(allDeleted) }) }},
 		{"all leases are deleted as a host joins", history.LeaseReturns, func(*swarm) {},
@@ -137,12 +138,12 @@ func (w *world) throttleLeases(d time.Duration) {
 	w.record(history.Event{Kind: history.Fault, Op: history.Op(throttled), Host: "all", Until: w.slowDown})
 }
 
-// throttleAfter throttles the feed once, with a Retry-After.
-func throttleAfter(length, wait time.Duration) func(w *world) {
+// throttleAfter throttles the feed once, with a Retry-After, and answers after a delay.
+func throttleAfter(length, wait, delay time.Duration) func(w *world) {
 	return func(w *world) {
 		w.after(5*time.Minute, "throttles", func() {
-			w.refuseFeed("scripted", length, fate{class: feedSlow, status: status{code: 429, sub: 3200, wait: true}, retryAfter: wait})
-			w.fault = history.Event{Kind: history.Fault, Op: history.FeedThrottled, Host: "all", Until: w.feedSlow, Wait: wait}
+			w.refuseFeed("scripted", length, fate{class: feedSlow, status: status{code: 429, sub: 3200, wait: true}, retryAfter: wait, before: delay})
+			w.fault = history.Event{Kind: history.Fault, Op: history.FeedThrottled, Host: "all", Until: w.feedSlow, Wait: wait + delay}
 			w.record(w.fault)
 		})
 	}

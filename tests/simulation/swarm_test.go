@@ -274,6 +274,7 @@ func (s *swarm) limits() history.Limits {
 		Poll:            cmp.Or(s.poll, 5*time.Second),
 		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
 	}
+	l.LanesByID = s.function.LanesByID
 	l.Rate, l.ReadUnits = s.function.Rate, s.function.ReadRequestUnits
 	page := cmp.Or(s.function.MaxItemsPerInvocation, 100) // documents of less than 1 KB cost a unit each, and a transaction has one
 	l.RateAhead, l.ReadAhead = s.most*cmp.Or(s.function.BatchItems, page), float64(s.most*page)

@@ -100,7 +100,7 @@ func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
 	w.must(err)
 	for i := range s.keys {
 		key := "k" + strconv.Itoa(i)
-		w.hashes[key], _ = definition.Span(epk.Key{epk.String(key)})
+		w.hashes[key], _ = definition.Span(hashedKey(key))
 	}
 	return w
 }
@@ -153,7 +153,7 @@ func (w *world) write(d dice) {
 	key := "k" + strconv.Itoa(d.pick("key", w.swarm.keys))
 	seq := w.written[key] + 1
 	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq}
-	_, err := w.monitored.Upsert(context.Background(), cosmos.NewPartitionKey(key), doc)
+	_, err := w.monitored.Upsert(context.Background(), partitionKeyOf(key), doc)
 	w.must(err)
 	w.written[key] = seq
 	lsn, err := strconv.ParseInt(w.writer.lsn, 10, 64)

@@ -96,7 +96,7 @@ type changeFeedPolicy struct {
 
 // PartitionKeyDefinition defines the partition key of a container.
 type PartitionKeyDefinition struct {
-	Paths   []string `json:"paths"`             // for example "/player"; more than one for a hierarchical key
+	Paths   []string `json:"paths"`             // for example "/player"; more than one for a hierarchical key, none if a legacy container has no key
 	Kind    string   `json:"kind,omitempty"`    // "Hash" (default) or "MultiHash"
 	Version int      `json:"version,omitempty"` // of the hash: 1 or 2
 }

@@ -124,6 +124,7 @@ func TestPartitionKey(t *testing.T) {
 		{NewPartitionKey(Undefined), `[{}]`},
 		{NewPartitionKey(true, false), `[true,false]`},
 		{NewPartitionKey(1.5, 3, int64(-7), uint8(9)), `[1.5,3,-7,9]`},
+		{NewPartitionKey(math.Copysign(0, -1), float32(math.Copysign(0, -1)), 1.0), `[0,0,1]`},
 		{NewPartitionKey("tenant", "user", nil), `["tenant","user",null]`},
 		{NewPartitionKey("a\"b\\c\n\x00\x7f"), `["a\"b\\c\u000a\u0000\u007f"]`},
 		{NewPartitionKey("ä€😀"), `["\u00e4\u20ac\ud83d\ude00"]`},

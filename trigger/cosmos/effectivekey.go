@@ -24,12 +24,16 @@ const (
 
 // EffectiveKey returns the place of a logical partition key in the key space, as the
 // bounds of a [Range] are: upper-case hex. key is a JSON array of its values, with {} for
-// an undefined one, as [PartitionKey.String] and the runtime write it. The algorithms are
+// an undefined one, as [PartitionKey.String] and the runtime write it. All keys of a
+// container without paths are one, at the beginning of the key space. The algorithms are
 // those of PartitionKeyInternal in azure-cosmos-dotnet-v3 (branch msdata/direct).
 func (d PartitionKeyDefinition) EffectiveKey(key string) (string, error) {
 	var values []any
 	if err := json.Unmarshal([]byte(key), &values); err != nil {
 		return "", fmt.Errorf("partition key %s: %w", key, err)
+	}
+	if len(d.Paths) == 0 {
+		return "", nil // of PartitionKeyInternal.Empty
 	}
 	if len(values) != len(d.Paths) {
 		return "", fmt.Errorf("partition key %s has %d values, the container has %d paths", key, len(values), len(d.Paths))

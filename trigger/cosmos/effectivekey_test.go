@@ -52,3 +52,11 @@ func TestEffectiveKeyIsThatOfTheService(t *testing.T) {
 		}
 	}
 }
+
+func TestContainerWithoutKeyIsOneKey(t *testing.T) {
+	for _, key := range []string{`[]`, `[{}]`, `["a"]`} {
+		if place, err := (PartitionKeyDefinition{}).EffectiveKey(key); place != "" || err != nil {
+			t.Errorf("key %s is at %q, %v", key, place, err)
+		}
+	}
+}

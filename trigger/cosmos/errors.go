@@ -30,7 +30,7 @@ type Error struct {
 	Code       string        // the body's code, for example "NotFound"
 	Message    string        // first line of the body's message, at most maxMessage bytes
 	ActivityID string        // to quote to Azure support
-	RetryAfter time.Duration // x-ms-retry-after-ms; 0 when absent
+	RetryAfter time.Duration // x-ms-retry-after-ms, else Retry-After; 0 when absent, at most a minute
 
 	owner string // resource link in the signature of the request
 }
@@ -229,16 +229,25 @@ func substatus(resp *http.Response) int {
 	return n
 }
 
-// retryAfter returns x-ms-retry-after-ms, which may have a fraction, or 0.
+// longestRetryAfter bounds a wait that an answer asks for: after it the request is sent
+// again. The service asks for seconds at most; a proxy may ask for anything.
+const longestRetryAfter = time.Minute
+
+// retryAfter returns x-ms-retry-after-ms, which may have a fraction, else Retry-After in
+// seconds, as proxies send it, or 0.
 func retryAfter(resp *http.Response) time.Duration {
-	ms, _ := strconv.ParseFloat(resp.Header.Get(headerRetryAfter), 64)
-	return milliseconds(ms)
+	if text := resp.Header.Get(headerRetryAfter); text != "" {
+		ms, _ := strconv.ParseFloat(text, 64)
+		return milliseconds(ms)
+	}
+	seconds, _ := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64)
+	return milliseconds(1000 * seconds)
 }
 
-// milliseconds returns a wait that the service asks for, or 0 if it is out of bounds.
+// milliseconds returns a wait that an answer asks for, at most longestRetryAfter.
 func milliseconds(ms float64) time.Duration {
-	if !(ms > 0 && ms <= 1e9) {
+	if !(ms > 0) { // NaN is not
 		return 0
 	}
-	return time.Duration(ms * float64(time.Millisecond))
+	return time.Duration(min(ms, float64(longestRetryAfter.Milliseconds())) * float64(time.Millisecond))
 }

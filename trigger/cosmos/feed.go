@@ -138,7 +138,7 @@ type Page struct {
 	// request would return the same items.
 	Continuation string
 
-	NotModified  bool   // no new changes: wait before the next request
+	NotModified  bool   // no new changes, also if an empty page says so: wait before the next request
 	SessionToken string // of the range, for [FeedRequest].SessionToken; "" if absent
 	SessionLSN   int64  // newest LSN of the range, from the session token; 0 if absent
 	LSN          int64  // the lsn header; 0 if absent
@@ -265,6 +265,10 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		err = decodeEnvelopes(body.items)
 	}
 	page.Items = body.items
+	if err == nil && len(page.Items) == 0 && page.Continuation == r.Continuation {
+		page.NotModified = true
+		page.Release()
+	}
 	return page, err
 }
 

@@ -26,7 +26,8 @@ var Undefined undefined
 
 // NewPartitionKey returns a key of the given components: each a string, a bool,
 // nil, [Undefined], a float64 or an integer. If a component has another type or
-// is not finite, the operation that gets the key returns an error.
+// is not finite, the operation that gets the key returns an error. Keys that are equal to
+// Cosmos DB have equal text: -0.0 is written as 0.
 func NewPartitionKey(values ...any) PartitionKey {
 	if len(values) == 0 {
 		return PartitionKey{err: errors.New("partition key has no components: pass a value, nil or Undefined")}
@@ -64,7 +65,12 @@ func appendComponent(b []byte, v any) ([]byte, error) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("%v is not a finite number", v)
 		}
-	case nil, bool, float32, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		text, err := json.Marshal(v + 0) // -0 + 0 is 0
+		return append(b, text...), err
+	case float32:
+		text, err := json.Marshal(v + 0)
+		return append(b, text...), err
+	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 	default:
 		return nil, fmt.Errorf("a %T cannot be a partition key: pass a string, number, bool, nil or Undefined", v)
 	}

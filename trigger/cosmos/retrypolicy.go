@@ -72,7 +72,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	for {
 		endpoints, err := p.client.regions.endpoints(ctx, op)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
+			return nil, used.withRefusal(fmt.Errorf("%s: %w", op, err))
 		}
 		endpoint := endpoints[used.regionShift%len(endpoints)]
 		resp, err := p.try(ctx, req, op, endpoint)
@@ -87,7 +87,10 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		}
 		failed := failure(op, resp, err, decision)
 		if !retry || err != nil && ctx.Err() != nil {
-			return resp, failed
+			return resp, used.withRefusal(failed)
+		}
+		if throttled, _ := IsThrottled(failed); throttled && !op.write {
+			used.refusal = failed
 		}
 		if err := sleepBeforeRetry(ctx, wait); err != nil {
 			return nil, fmt.Errorf("%w, while waiting to retry after: %w", err, failed)
@@ -191,8 +194,19 @@ type retryUsage struct {
 	regionShift  int           // how many regions down the list the next attempt goes
 	failures     int           // that another region may not have
 	throttled    time.Duration // total wait for 429
+	refusal      error         // last answer to this read that was 429, 449 or 503, or nil
 	tokenRenewed bool
 	cacheDropped bool
+}
+
+// withRefusal adds the last refusal to the error of a read whose last attempt got no
+// answer, for example because the caller's context ended. Otherwise a service that
+// throttles would look like one that cannot be reached.
+func (u *retryUsage) withRefusal(err error) error {
+	if status, _ := Status(err); u.refusal == nil || status != 0 {
+		return err
+	}
+	return fmt.Errorf("%w, in a retry after: %w", err, u.refusal)
 }
 
 // planRetry counts an attempt and reports whether the call may retry, and after

@@ -9,9 +9,10 @@ import (
 
 // PartitionKey returns the logical partition key of an item as a JSON array of
 // the values at the container's key paths. Values that are equal to Cosmos DB
-// are equal text, and a missing value is {} (undefined). A delete has no
-// document: its metadata hold the key, by path or as a list, else the previous
-// image does.
+// are equal text: all spellings of a number that are one double, -0 and 0 among
+// them. A value that is missing, an object or an array is {} (undefined). A delete
+// has no document: its metadata hold the key, by path or as a list, else the
+// previous image does.
 func PartitionKey(item cosmos.Item, paths []string) string {
 	switch {
 	case isCanonical(item.KeyValue):
@@ -23,8 +24,7 @@ func PartitionKey(item cosmos.Item, paths []string) string {
 	}
 	var values []any
 	if json.Unmarshal(item.PartitionKey, &values) == nil {
-		key, _ := json.Marshal(values) // decoded from JSON, so it encodes
-		return string(key)
+		return encodeKey(values)
 	}
 	return documentKey(item.PartitionKey, paths)
 }
@@ -33,6 +33,21 @@ func documentKey(document []byte, paths []string) string {
 	values := make([]any, len(paths))
 	for i, path := range paths {
 		values[i] = valueAt(document, splitKeyPath(path))
+	}
+	return encodeKey(values)
+}
+
+// encodeKey spells the decoded values of a key. A number is a double, as the
+// NumberPartitionKeyComponent of azure-cosmos-dotnet-v3 is (branch msdata/direct), and an
+// object or an array is undefined, as its PartitionKeyInternal has no component for them.
+func encodeKey(values []any) string {
+	for i, value := range values {
+		switch value := value.(type) {
+		case float64:
+			values[i] = value + 0 // -0 + 0 is 0
+		case map[string]any, []any:
+			values[i] = struct{}{}
+		}
 	}
 	key, _ := json.Marshal(values) // decoded from JSON, so it encodes
 	return string(key)

@@ -22,7 +22,7 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 
 // maxReadFailures is the number of failed reads in a row after which a range is
 // given up: another host may have the connection that this one lacks. The client
-// has already retried within each.
+// has already retried within each. A read that the service throttles does not count.
 const maxReadFailures = 5
 
 // Reader reads the pages of one leased range in one goroutine, which its worker
@@ -78,7 +78,8 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		}
 	}
 	wait, changedAt := r.PollDelay, time.Now()
-	for failures := 0; ; {
+	var failed readFailures
+	for {
 		charged, err := r.PayRead(ctx)
 		if err != nil {
 			return err
@@ -92,14 +93,16 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		if errors.Is(err, cosmos.ErrNotAdmitted) {
 			continue // the next read is smaller, or waits
 		}
+		if errors.Is(err, errOtherReads) && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
-			failures++
-			if err := r.afterFailure(ctx, err, failures); err != nil {
+			if err := r.afterFailure(ctx, err, &failed); err != nil {
 				return err
 			}
 			continue
 		}
-		failures = 0
+		failed = readFailures{}
 		charged(page.Charge)
 		r.ObservePage(page)
 		idle, moved := page.NotModified, page.Continuation != continuation && !IsStale(page, continuation, r.MergedRange)
@@ -139,12 +142,13 @@ func (r *Reader) Discard() {
 }
 
 func (r *Reader) findStart(ctx context.Context) (string, error) {
-	for failures := 1; ; failures++ {
+	var failed readFailures
+	for {
 		continuation, err := r.FirstPosition(ctx)
 		if err == nil {
 			return continuation, nil
 		}
-		if err := r.afterFailure(ctx, err, failures); err != nil {
+		if err := r.afterFailure(ctx, err, &failed); err != nil {
 			return "", err
 		}
 	}
@@ -200,30 +204,47 @@ func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) e
 	}
 }
 
-// afterFailure waits until the read can be repeated, or returns the error that
-// ends the reader.
-func (r *Reader) afterFailure(ctx context.Context, err error, failures int) error {
+// readFailures counts the failed reads in a row, and those since the service last
+// throttled one: its answer shows that this host has a connection.
+type readFailures struct{ inRow, sinceThrottle int }
+
+func (f *readFailures) count(throttled bool) {
+	f.inRow++
+	f.sinceThrottle++
+	if throttled {
+		f.sinceThrottle = 0
+	}
+}
+
+// afterFailure counts a failure and waits until the read can be repeated, or returns the
+// error that ends the reader.
+func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailures) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	if r.IsFinal(err) {
 		return err
 	}
+	throttled, retryAfter := cosmos.IsThrottled(err)
+	failed.count(throttled)
 	switch cosmos.Classify(err) {
 	case cosmos.RangeGone:
 		if err := r.Relocate(ctx); err != nil {
 			return err
 		}
-		failures = min(failures, maxReadFailures-1) // a split takes its time
+		failed.sinceThrottle = min(failed.sinceThrottle, maxReadFailures-1) // a split takes its time
 	case cosmos.ContainerGone, cosmos.NotFound, cosmos.Denied, cosmos.Invalid:
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
-	r.ReportProblem(err, failures)
-	if throttled, retryAfter := cosmos.IsThrottled(err); throttled { // no other host could do better
-		return backoff.Sleep(ctx, max(retryAfter, backoff.Wait(min(failures, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
+	r.ReportProblem(err, failed.inRow)
+	if errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp { // no other host could do better, and the problem stays in sight
+		return backoff.Sleep(ctx, backoff.Wait(failed.inRow, backoff.Min, r.PollDelay, r.JitterKey...))
 	}
-	if failures >= maxReadFailures {
-		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.LeaseToken, failures, err)
+	if throttled { // likewise
+		return backoff.Sleep(ctx, max(retryAfter, backoff.Wait(min(failed.inRow, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
 	}
-	return backoff.Sleep(ctx, backoff.Wait(failures, backoff.Min, r.PollDelay, r.JitterKey...))
+	if failed.sinceThrottle >= maxReadFailures {
+		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.LeaseToken, failed.sinceThrottle, err)
+	}
+	return backoff.Sleep(ctx, backoff.Wait(failed.sinceThrottle, backoff.Min, r.PollDelay, r.JitterKey...))
 }

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -115,10 +116,14 @@ func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, readi
 				return nil, answer.err
 			}
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("%w: %w", errOtherReads, context.Cause(ctx))
 		}
 	}
 }
+
+// errOtherReads is the error of a read whose time has ended while it waited for the read of
+// another function, which has a time of its own. It tells nothing about the service.
+var errOtherReads = errors.New("the page is still being read for another function")
 
 // find returns a share of a page that was read, or the answer to wait for. If the caller
 // isFirst, it reads the page and calls finish.
@@ -199,7 +204,7 @@ func (s *SharedReads) take(a *sharedAnswer, reader *sharedReader, reading *Readi
 }
 
 // finish is told the outcome of a request. isOver says that the time of its reader is
-// over, which tells nothing about the service.
+// over, which tells nothing about the service unless the error says that it throttles.
 func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, by *ReservedBytes) {
 	b := s.budget
 	b.mu.Lock()
@@ -207,7 +212,8 @@ func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool
 	defer close(a.done)
 	if err != nil {
 		delete(s.answers, a.position)
-		if !isOver && !errors.Is(err, cosmos.ErrNotAdmitted) {
+		throttled, _ := cosmos.IsThrottled(err)
+		if (!isOver || throttled) && !errors.Is(err, cosmos.ErrNotAdmitted) {
 			a.err = err
 		}
 		return

@@ -3,6 +3,7 @@ package lease
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func (l *Lease) Splitting() bool { return l.properties[splittingProperty] != "" 
 // made progress.
 func (l *Lease) UncleanExits() int {
 	n, _ := strconv.Atoi(l.properties[uncleanExitsProperty]) // 0 if it is not a number
-	return n
+	return min(max(n, 0), math.MaxInt32)
 }
 
 // OwnedByHalley reports whether the owner is a Halley host. A .NET owner keeps the
@@ -134,16 +135,20 @@ func (l *Lease) Free(now time.Time, expiration time.Duration) bool {
 	return l.owner == "" || now.After(l.freeFrom(expiration))
 }
 
+// longestExpiration bounds an announced expiration: no host has a longer one, and a sum
+// with a larger one could overflow.
+const longestExpiration = 365 * 24 * time.Hour
+
 // freeFrom returns when the lease becomes free unless its owner writes it again,
 // on the service's clock. A lease without an owner is free since its last write.
 // _ts is cut to whole seconds, so the lease lasts one second longer. If the owner
-// announced a longer expiration than this host's, the owner's holds.
+// announced a longer expiration than this host's, the owner's holds, up to a year.
 func (l *Lease) freeFrom(expiration time.Duration) time.Time {
 	if l.owner == "" {
 		return l.written
 	}
 	if d, err := time.ParseDuration(l.properties[expirationProperty]); err == nil {
-		expiration = max(expiration, d)
+		expiration = max(expiration, min(d, longestExpiration))
 	}
 	return l.written.Add(expiration + time.Second)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,10 @@ import (
 
 // timestampLayout is .NET's round-trip format for a UTC DateTime.
 const timestampLayout = "2006-01-02T15:04:05.0000000Z"
+
+// largestEpoch bounds the epoch of a lease, which each acquisition raises. Unix times,
+// with which epochs begin, are far below it.
+const largestEpoch = math.MaxInt64 / 2
 
 // systemProperties are set by the service and not sent back.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
@@ -55,8 +60,11 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 		return nil, ErrForeign
 	}
 	if e, ok := l.properties[epochProperty]; ok {
-		if n, err := strconv.ParseInt(e, 10, 64); err != nil || n < 0 {
+		switch n, err := strconv.ParseInt(e, 10, 64); {
+		case err != nil && !errors.Is(err, strconv.ErrRange), n < 0:
 			return nil, fmt.Errorf("property %s is %q, not a count", epochProperty, e)
+		case n > largestEpoch:
+			return nil, fmt.Errorf("property %s is %q: an acquisition would make it negative; set it to the highest epoch of the other leases", epochProperty, e)
 		}
 	}
 	delete(l.properties, formerRetriesProperty)

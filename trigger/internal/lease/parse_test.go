@@ -75,6 +75,8 @@ func TestParseRejectsInvalidDocuments(t *testing.T) {
 		{"empty range", `{` + id + `,"LeaseToken":"0","FeedRange":{"Range":{"min":"20","max":"20"}}}`, "not a range"},
 		{"owner of another type", `{` + id + `,"LeaseToken":"0","Owner":7}`, "Owner"},
 		{"epoch", `{` + id + `,"LeaseToken":"0","properties":{"halley.epoch":"-1"}}`, "not a count"},
+		{"largest epoch", `{` + id + `,"LeaseToken":"0","properties":{"halley.epoch":"9223372036854775807"}}`, "would make it negative"},
+		{"larger epoch", `{` + id + `,"LeaseToken":"0","properties":{"halley.epoch":"92233720368547758070"}}`, "would make it negative"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

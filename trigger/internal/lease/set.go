@@ -52,6 +52,8 @@ type Set struct {
 	lost    lostLeases
 	reset   bool // still to do
 
+	unreadable map[string]Unreadable // by document id, as the last Candidates listed them
+
 	// Set by Prepare or Inspect, and constant after that.
 	prepared  bool
 	store     *leaseStore
@@ -186,7 +188,7 @@ func (s *Set) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 
 // Candidates lists the leases that hosts may acquire, in the order of their
 // tokens: one per token, and no tombstones. It requests duplicates from their
-// owners, and logs documents that are not leases.
+// owners. [Set.Unreadable] then has the documents that are not leases.
 func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 	listing, cancel := s.bounded(ctx)
 	defer cancel()
@@ -194,9 +196,7 @@ func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, i := range invalid {
-		s.cfg.Log.Error("ignoring invalid lease document", zap.String("id", i.ID), zap.Error(i.Err))
-	}
+	s.noteInvalid(invalid)
 	used, duplicates := onePerToken(all, s.Now(), s.cfg.Expiration)
 	for _, l := range duplicates {
 		s.requestDuplicate(ctx, l)

@@ -1,0 +1,66 @@
+package main
+
+// bounds are planted bugs at the edges of values: of keys, numbers and answers that a
+// service or a person may give.
+var bounds = []mutant{
+	{"negative-zero-apart", "keys that are equal to the service are one key", []edit{
+		{"trigger/internal/feed/key.go", "values[i] = value + 0 // -0 + 0 is 0", "values[i] = value"},
+	}},
+	{"throttle-hidden-by-deadline", "a throttled range is kept, also if a read's time ends during a retry", []edit{
+		{"trigger/cosmos/retrypolicy.go", "used.refusal = failed", "_ = failed"},
+	}},
+	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
+		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
+	}},
+	{"throttle-of-another-function", "a function that waits for another one's read does not give up its range", []edit{
+		{"trigger/internal/feed/reader.go", "errors.Is(err, errOtherReads) && ctx.Err() == nil", "false"},
+	}},
+	{"throttle-only-429", "429, 449 and 503 are throttles", []edit{
+		{"trigger/stall.go", "if throttled, _ := cosmos.IsThrottled(err); throttled {", "if status, _ := cosmos.Status(err); status == 429 {"},
+	}},
+	{"retry-after-obeyed", "a wait that an answer asks for is bounded", []edit{
+		{"trigger/cosmos/errors.go", "min(ms, float64(longestRetryAfter.Milliseconds()))", "min(ms, 1e9)"},
+	}},
+	{"absurd-charge-obeyed", "a charge that cannot be does not hold a range back", []edit{
+		{"trigger/limiter.go", "if units >= 0 && units <= largestCharge {", "if units >= 0 {"},
+	}},
+	{"not-a-number-obeyed", "a charge that is not a number does not hold a range back", []edit{
+		{"trigger/limiter.go", "if units >= 0 && units <= largestCharge {", "if !(units < 0 || units > largestCharge) {"},
+	}},
+	{"endless-durations", "settings of time above a year are refused", []edit{
+		{"trigger/validate.go", "if f.value > longestDuration {", "if f.value > 1000*longestDuration {"},
+	}},
+	{"endless-expiration", "an announced expiration does not overflow", []edit{
+		{"trigger/internal/lease/document.go", "min(d, longestExpiration)", "d"},
+	}},
+	{"negative-epoch", "an epoch never decreases", []edit{
+		{"trigger/internal/lease/parse.go", "case n > largestEpoch:", "case false:"},
+	}},
+	{"zero-function-panics", "functions that are not filled in are refused", []edit{
+		{"trigger/lag.go", "case f.Container == nil:", "case false:"},
+	}},
+	{"unreadable-lease-silent", "a lease that cannot be read is a problem of its range", []edit{
+		{"trigger/runner.go", "r.unreadable[u.Token] = unreadableStall(u)", "_ = unreadableStall(u)"},
+	}},
+	{"unreadable-lease-remembered", "the problem ends when the lease can be read again", []edit{
+		{"trigger/internal/lease/unreadable.go", "s.unreadable = listed", "if len(listed) > 0 {\n\t\ts.unreadable = listed\n\t}"},
+	}},
+	{"unreadable-lease-not-drained", "a drain tells of a lease that cannot be read", []edit{
+		{"trigger/drain.go", "if !seen[u.Token] {", "if u.Token == \"\" {"},
+	}},
+	{"empty-page-is-failure", "an empty page at the own position is idle", []edit{
+		{"trigger/cosmos/feed.go", "len(page.Items) == 0 && page.Continuation == r.Continuation", "false"},
+	}},
+	{"empty-page-spins", "an idle range is polled no more often than its setting", []edit{
+		{"trigger/cosmos/feed.go", "\t\tpage.NotModified = true\n\t\tpage.Release()", "\t\tpage.Continuation += \" \""},
+	}},
+	{"stuck-feed-given-up", "a feed that does not advance is a problem of its range at all times", []edit{
+		{"trigger/internal/feed/reader.go", "errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp", "false"},
+	}},
+	{"container-without-key", "a container without a partition key is one key", []edit{
+		{"trigger/cosmos/effectivekey.go", "if len(d.Paths) == 0 {", "if false {"},
+	}},
+	{"object-key-apart", "a key that is an object is undefined, as to the service", []edit{
+		{"trigger/internal/feed/key.go", "case map[string]any, []any:\n\t\t\tvalues[i] = struct{}{}", "case []any:\n\t\t\tvalues[i] = struct{}{}"},
+	}},
+}
