@@ -28,7 +28,8 @@ type process struct {
 	host  *trigger.Host
 	cut   chan struct{} // closed when it is killed
 
-	messages chan *message // of the queue, in the mode fanout
+	messages chan *message             // of the queue, in the mode fanout
+	earlier  map[string]trigger.Change // the last change of the newest call, by range; only the scheduler uses it
 
 	// Guarded by w.mu.
 	sequences map[string]int // number of requests and handler calls by kind and resource
@@ -46,6 +47,7 @@ func (w *world) start(owner string) *process {
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
 		cut: make(chan struct{}), messages: make(chan *message, 10_000), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
+		earlier: map[string]trigger.Change{},
 	}
 	client := w.client(p)
 	f := w.swarm.function

@@ -130,8 +130,19 @@ func (w *world) recover() {
 	}
 	w.mu.Unlock()
 	w.recovering = true
+	w.flushAll()
 	for i := len(w.living()); i < 2; i++ {
 		w.start("rescue" + strconv.Itoa(i))
+	}
+}
+
+// flushAll has the sinks of all hosts flush what they buffer, as sinks do that have had no
+// call for a while.
+func (w *world) flushAll() {
+	for _, name := range slices.Sorted(maps.Keys(w.alive)) {
+		if w.swarm.buffers {
+			w.record(history.Event{Kind: history.Flush, Host: name})
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type swarm struct {
 	incurable              bool          // poison still fails when all other faults have ended
 	lasting                bool          // killed hosts are not replaced
 	callTime               time.Duration // of each handler call; 0: drawn
+	buffers                bool          // the sink keeps changes in memory until its handler asks for a checkpoint
 	quick                  bool          // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting              time.Duration
 	leaseKey               string // partition key path of the lease container
@@ -112,6 +113,9 @@ var operations = []struct {
 // postponingRates are those of handlers that postpone changes.
 var postponingRates = []float64{0.01, 0.05, 0.2}
 
+// answeringRates are those of handlers that answer with any verbs.
+var answeringRates = []float64{0.01, 0.05, 0.2}
+
 // mild classes have no effects that excuse a late takeover. Some seeds have only
 // these.
 var mild = map[class]bool{
@@ -185,6 +189,10 @@ func newSwarm(seed uint64) *swarm {
 	if d.chance("postponing", 0.5) {
 		s.rates[postponing] = one(d, "postponing rate", postponingRates...)
 	}
+	if d.chance("answering", 0.6) {
+		s.rates[answering] = one(d, "answering rate", answeringRates...)
+	}
+	s.buffers = s.function.Checkpoint.Manual && d.chance("buffers", 0.7)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
 	}
@@ -243,7 +251,8 @@ func drawFunction(d dice) trigger.Function {
 		ReuseBuffers:   d.chance("reuse buffers", 0.4),
 		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
 		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{Interval: trigger.EachBatch},
-			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
+			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009},
+			trigger.Checkpoint{Every: 7, Interval: time.Second + 1013}, trigger.Checkpoint{Manual: true}, trigger.Checkpoint{Manual: true}, trigger.Checkpoint{Manual: true}),
 	}
 }
 
@@ -285,8 +294,9 @@ func (s *swarm) limits() history.Limits {
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
-		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
+		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[answering]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
 	}
+	l.Halves = !s.function.NoBisection
 	if s.quick {
 		l.Poison = history.Poison{
 			Call: quickest, RetryMin: 100 * time.Millisecond, RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
@@ -327,7 +337,7 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 }
 
 // callClasses in the order in which a share of 1 is divided among them.
-var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing}
+var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing, answering}
 
 // poisonous reports whether a change fails in every host: for ever if there is a
 // dead letter store, else for some attempts.
@@ -388,7 +398,7 @@ func (s *swarm) String() string {
 		}
 	}
 	for word, on := range map[string]bool{
-		", companion": s.companion, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", companion": s.companion, ", a sink that buffers": s.buffers, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)
