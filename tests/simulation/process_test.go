@@ -197,8 +197,14 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	}
 	p.w.mu.Unlock()
 	f, how := p.admit(r)
-	if r.kind == readRanges && how != dead {
+	switch {
+	case how == dead:
+	case r.kind == readRanges:
 		p.settleDown(req.Context())
+	case r.kind == readFeed && how == atOnce:
+		if err := p.travel(req.Context(), r); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case how == dead:
@@ -239,6 +245,24 @@ func (p *process) settleDown(ctx context.Context) {
 	if wait == grid {
 		return
 	}
+	p.hold(ctx, wait)
+}
+
+// travel is the time that a feed read takes. Pages that were read at one instant would reach
+// the goroutines of a host in any order; so each comes when the host has done all that it
+// could with the one before.
+func (p *process) travel(ctx context.Context, r *request) error {
+	p.hold(ctx, 20*time.Microsecond+time.Duration(p.w.swarm.dice(r.id).roll("travels")%20_011))
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	if p.killed {
+		return errCut
+	}
+	return ctx.Err()
+}
+
+// hold waits, unless the host dies or the request ends.
+func (p *process) hold(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
