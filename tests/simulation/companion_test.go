@@ -58,6 +58,9 @@ func (p *process) accompany(_ context.Context, b trigger.Batch) error {
 	for _, change := range b.Changes {
 		var d document
 		err := json.Unmarshal(change.Document, &d)
+		if err == nil && d.Noise {
+			continue
+		}
 		owner := fmt.Sprintf("%s of range %s, epoch %d: key %s", p.name, b.Range.ID, b.Epoch, d.Key)
 		switch {
 		case err != nil || !strings.HasPrefix(d.ID, d.Key+"-"):

@@ -17,8 +17,15 @@ import (
 type document struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
-	Seq int64  `json:"seq"`
+	Seq int64  `json:"seq"` // 0 in noise
+
+	Noise bool `json:"noise,omitempty"` // the filter drops it; it is not in the history
+	Gone  bool `json:"gone,omitempty"`  // deleted softly
 }
+
+// asConfigured is the promise that a handler gets only changes that pass the filter, as the
+// operations that the function's settings make of them.
+const asConfigured history.Rule = "as configured"
 
 var errOnPurpose = errors.New("failed on purpose")
 
@@ -45,6 +52,7 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 			p.w.t.Errorf("seed %d: document %q delivered: %v", p.w.swarm.seed, change.Document, err)
 			return err
 		}
+		p.checkForm(d, change)
 		c.bytes = append(c.bytes, string(change.Document))
 		c.changes = append(c.changes, history.Event{
 			Kind: history.Delivery, Key: d.Key, Seq: d.Seq, ID: d.ID, LSN: change.LSN,
@@ -55,6 +63,18 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 		return errCut
 	}
 	return c.wait(ctx)
+}
+
+// checkForm records a violation if a change does not pass the filter, or has another
+// operation than its document says.
+func (p *process) checkForm(d document, change trigger.Change) {
+	isDeleted := d.Gone && p.w.swarm.function.SoftDeleteProperty != ""
+	if !d.Noise && isDeleted == (change.Operation == trigger.Delete) {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.violate(asConfigured, "%s gets %q as %s", p.name, change.Document, change.Operation)
 }
 
 // checkBytes records a violation if a document that the handler has is not as it was when

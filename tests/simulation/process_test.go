@@ -37,6 +37,7 @@ type process struct {
 	stopping  bool
 	frozen    time.Time            // held until then
 	unheard   map[string]time.Time // container: unreachable until then
+	opened    map[string]int       // ranges, by token: 1 if the host works on it
 	shift     time.Duration        // of the Date header
 	unread    map[string]leaseSpan // leases whose next feed read is recorded, by token
 }
@@ -47,7 +48,7 @@ func (w *world) start(owner string) *process {
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
 		cut: make(chan struct{}), messages: make(chan *message, 10_000), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
-		earlier: map[string]trigger.Change{},
+		earlier: map[string]trigger.Change{}, opened: map[string]int{},
 	}
 	client := w.client(p)
 	f := w.swarm.function
@@ -55,11 +56,13 @@ func (w *world) start(owner string) *process {
 	if w.swarm.deadLetters {
 		f.DeadLetters = &store{p}
 	}
+	options := w.swarm.hostOptions(owner, w.logger)
+	p.hooks(&f, options)
 	functions := []trigger.Function{f}
 	if w.swarm.companion {
 		functions = append(functions, p.companionFunction(f))
 	}
-	host, err := trigger.New(client.Container(database, "leases"), functions, w.swarm.hostOptions(owner, w.logger))
+	host, err := trigger.New(client.Container(database, "leases"), functions, options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	run := &Run{Seed: seed, Companion: s.companion, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
 	var waiting []history.Violation
-	run.Violations, waiting = history.Split(append(w.violations, run.Report.Violations...))
+	run.Violations, waiting = history.Split(slices.Concat(w.violations, w.found, run.Report.Violations))
 	for _, v := range append(waiting, run.Report.Pending...) {
 		if string(v.Rule) == *strictFlag {
 			run.Violations = append(run.Violations, v)
