@@ -70,8 +70,10 @@ func (w *world) advance(to time.Time) {
 	for {
 		synctest.Wait()
 		w.collect()
-		if due, ok := w.draw(); ok {
-			due.run()
+		if due := w.draw(); len(due) > 0 {
+			for _, i := range due {
+				i.run()
+			}
 			continue
 		}
 		next := to
@@ -112,28 +114,30 @@ func (w *world) collect() {
 	w.arrivals = w.arrivals[:0]
 }
 
-// draw selects one of the due events by the seed.
-func (w *world) draw() (item, bool) {
+// draw selects one of the due events by the seed. Events of one identity happen together:
+// they are answers to requests that the functions of a host have sent at one instant, and
+// their order tells nothing.
+func (w *world) draw() []item {
 	now := time.Now()
-	var due []int
-	for i := range w.items {
-		if !w.items[i].at.After(now) {
+	var due []item
+	for _, i := range w.items {
+		if !i.at.After(now) {
 			due = append(due, i)
 		}
 	}
 	if len(due) == 0 {
-		return item{}, false
+		return nil
 	}
-	slices.SortStableFunc(due, func(a, b int) int { return cmp.Compare(w.items[a].id, w.items[b].id) })
+	slices.SortStableFunc(due, func(a, b item) int { return cmp.Compare(a.id, b.id) })
 	w.steps++
-	chosen := due[0]
+	chosen := due[0].id
 	if len(due) > 1 {
-		chosen = due[dice{w.seed, "step"}.pick(strconv.FormatUint(w.steps, 36), len(due))]
+		chosen = due[dice{w.seed, "step"}.pick(strconv.FormatUint(w.steps, 36), len(due))].id
 	}
-	drawn := w.items[chosen]
-	w.items = slices.Delete(w.items, chosen, chosen+1)
-	w.log.add(now.Sub(w.began), "drawn", drawn.id)
-	return drawn, true
+	isChosen := func(i item) bool { return i.id == chosen && !i.at.After(now) }
+	w.items = slices.DeleteFunc(w.items, isChosen)
+	w.log.add(now.Sub(w.began), "drawn", chosen)
+	return slices.DeleteFunc(due, func(i item) bool { return !isChosen(i) })
 }
 
 // decisions is the log of a run: its last lines as text, all of it as a digest.
