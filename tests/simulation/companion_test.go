@@ -41,8 +41,9 @@ func (p *process) companionFunction(f trigger.Function) trigger.Function {
 		Name: companion, Container: f.Container, Handler: p.accompany,
 		StartFrom: trigger.FromBeginning(), BatchWindow: 1,
 		MaxItemsPerInvocation: f.MaxItemsPerInvocation, BatchItems: f.BatchItems,
-		ReuseBuffers:  d.chance("reuse buffers", 0.5),
-		FeedPollDelay: one(d, "poll", 0, 0, p.w.swarm.hostOptions("", nil).FeedPollDelay/3+17),
+		ReadRequestUnits: f.ReadRequestUnits, // a history does not show for which function a host reads
+		ReuseBuffers:     d.chance("reuse buffers", 0.5),
+		FeedPollDelay:    one(d, "poll", 0, 0, p.w.swarm.hostOptions("", nil).FeedPollDelay/3+17),
 	}
 }
 

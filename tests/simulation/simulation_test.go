@@ -166,8 +166,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestPastFailures runs the seeds that have found bugs. A file has the seed as its
-// first word and a description of the bug.
+// TestPastFailures runs the seeds that have found bugs. A file has the seed in its first
+// line, with " companion" if hosts have a second function, and a description of the bug.
 func TestPastFailures(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil {
@@ -180,11 +180,13 @@ func TestPastFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var seed uint64
-			if _, err := fmt.Sscan(string(text), &seed); err != nil {
+			line, _, _ := strings.Cut(string(text), "\n")
+			digits, companion := strings.CutSuffix(line, " companion")
+			seed, err := strconv.ParseUint(digits, 10, 64)
+			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			judge(t, simulate(t, seed, options{}))
+			judge(t, simulate(t, seed, options{companion: companion}))
 		})
 	}
 }

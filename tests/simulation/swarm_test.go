@@ -233,6 +233,9 @@ func (s *swarm) limits() history.Limits {
 	if l.ReadUnits > 0 {
 		l.ReadWait = time.Duration(2*l.ReadAhead/l.ReadUnits) * time.Second
 	}
+	if s.companion { // each of the two functions may spend as much
+		l.ReadUnits, l.ReadAhead = 2*l.ReadUnits, 2*l.ReadAhead
+	}
 	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
 		l.Window = 0
 	}

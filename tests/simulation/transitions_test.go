@@ -1,9 +1,13 @@
 package simulation
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"halley/tests/history"
@@ -50,11 +54,15 @@ func (p *process) firstRead(r *request) {
 	if r.kind != readFeed {
 		return
 	}
-	for token, keys := range p.unread {
-		if p.w.readsRange(r, token, keys) {
+	var firsts []history.Event // several if the lease before a merge was acquired and never read
+	for _, token := range slices.Sorted(maps.Keys(p.unread)) {
+		if p.w.readsRange(r, token, p.unread[token]) {
 			delete(p.unread, token)
-			p.w.noted(r.id+" is the first", history.Event{Kind: history.Reading, Host: p.name, Range: token})
+			firsts = append(firsts, history.Event{Kind: history.Reading, Host: p.name, Range: token})
 		}
+	}
+	if len(firsts) > 0 { // in one note, because notes of one identity are one event
+		p.w.noted(r.id+" is the first", firsts...)
 	}
 }
 
@@ -104,4 +112,22 @@ func (p *process) charged(r *request, resp *http.Response, err error) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.w.noted(r.id+" is charged", history.Event{Kind: history.Charged, Host: p.name, Units: units})
+}
+
+// A host acquired lease "0" and never read its range, which has merged with another. Its
+// lease for the same keys is read now: the read is the first one for both.
+func TestFirstReadCountsForEachLeaseOfItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{queue: newQueue(1), began: time.Now()}
+		p := &process{w: w, name: "h0.1", unread: map[string]leaseSpan{"0": {"", "80"}, "-80": {"", "80"}, "1": {"80", "FF"}}}
+		p.firstRead(&request{kind: readFeed, id: "read", physical: "2", keys: leaseSpan{"", "80"}})
+		w.collect()
+		var read []string
+		for _, e := range w.history {
+			read = append(read, e.Range)
+		}
+		if !slices.Equal(read, []string{"-80", "0"}) || len(p.unread) != 1 {
+			t.Errorf("the first read is recorded for %v, and awaited for %v", read, p.unread)
+		}
+	})
 }
