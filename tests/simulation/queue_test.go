@@ -143,13 +143,17 @@ func (w *world) draw() []item {
 // decisions is the log of a run: its last lines as text, all of it as a digest.
 type decisions struct {
 	digest    uint64
-	unordered uint64 // sum over requests that were answered at once, guarded by the world's lock
+	unordered uint64          // sum over requests that were answered at once, guarded by the world's lock
+	summed    map[string]bool // of these, the ones of an instant, likewise guarded
+	summedAt  time.Time
 	count     int
 	tail      []string // a ring of the newest
 	whole     io.Writer
 }
 
-func newDecisions() decisions { return decisions{tail: make([]string, 0, 60)} }
+func newDecisions() decisions {
+	return decisions{tail: make([]string, 0, 60), summed: map[string]bool{}}
+}
 
 func (l *decisions) add(at time.Duration, verb, what string) {
 	line := strconv.FormatInt(int64(at), 10) + " " + verb + " " + what
@@ -167,8 +171,18 @@ func (l *decisions) add(at time.Duration, verb, what string) {
 	l.count++
 }
 
-// sum adds a request that was answered at once. Such requests have no order.
-func (l *decisions) sum(id string) { l.unordered += dice{id: id}.roll("sum") }
+// sum adds a request that was answered at once. Such requests have no order. Those of one
+// identity count once: one goroutine may make them for others.
+func (l *decisions) sum(id string) {
+	if now := time.Now(); !now.Equal(l.summedAt) {
+		l.summedAt = now
+		clear(l.summed)
+	}
+	if !l.summed[id] {
+		l.summed[id] = true
+		l.unordered += dice{id: id}.roll("sum")
+	}
+}
 
 // end returns the last lines of the log, in order.
 func (l *decisions) end() []string {

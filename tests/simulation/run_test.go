@@ -19,7 +19,6 @@ import (
 // Run is the outcome of one seed.
 type Run struct {
 	Seed       uint64
-	Companion  bool
 	Swarm      string
 	Figures    Figures
 	Report     history.Report
@@ -38,9 +37,8 @@ type options struct {
 	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
 
-	companion bool        // hosts have a second function, see companion_test.go
-	log       io.Writer   // of decisions
-	logger    *zap.Logger // of the hosts
+	log    io.Writer   // of decisions
+	logger *zap.Logger // of the hosts
 }
 
 // simulate runs one seed in a bubble of its own.
@@ -54,9 +52,6 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	s := o.swarm
 	if s == nil {
 		s = newSwarm(seed)
-		if s.companion = o.companion && !s.quick; s.companion {
-			s.hosts = 2 // a host shares the reads of ranges of which it has both leases
-		}
 	}
 	s.only = o.only
 	if o.logger == nil {
@@ -74,7 +69,7 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	w.close()
 	w.judgeCompanion()
 
-	run := &Run{Seed: seed, Companion: s.companion, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
+	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
 	var waiting []history.Violation
 	run.Violations, waiting = history.Split(slices.Concat(w.violations, w.found, run.Report.Violations))
