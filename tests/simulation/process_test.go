@@ -204,7 +204,7 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	case how == dead:
 	case r.kind == readRanges:
 		p.settleDown(req.Context())
-	case r.kind == readFeed && how == atOnce:
+	case how == atOnce && (r.kind == readFeed || r.kind.ofCompanion(r.resource)):
 		if err := p.travel(req.Context(), r); err != nil {
 			return nil, err
 		}
@@ -253,15 +253,20 @@ func (p *process) settleDown(ctx context.Context) {
 
 // travel is the time that a feed read takes. Pages that were read at one instant would reach
 // the goroutines of a host in any order; so each comes when the host has done all that it
-// could with the one before.
+// could with the one before. Requests of the companion for its leases take as long, so that
+// the two functions do not read different positions of a range at one instant.
 func (p *process) travel(ctx context.Context, r *request) error {
-	p.hold(ctx, 20*time.Microsecond+time.Duration(p.w.swarm.dice(r.id).roll("travels")%20_011))
+	p.hold(ctx, p.travelTime(r))
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if p.killed {
 		return errCut
 	}
 	return ctx.Err()
+}
+
+func (p *process) travelTime(r *request) time.Duration {
+	return 20*time.Microsecond + time.Duration(p.w.swarm.dice(r.id).roll("travels")%20_011)
 }
 
 // hold waits, unless the host dies or the request ends.
@@ -321,6 +326,9 @@ func (p *process) admit(r *request) (fate, how) {
 		return fate{}, unreachable
 	}
 	f := w.fateOf(p, r, now)
+	if r.kind == companionWrite {
+		f.before += p.travelTime(r)
+	}
 	switch {
 	case r.kind.serial():
 		return f, atOnce // their number depends on the order of goroutines, so they are not logged

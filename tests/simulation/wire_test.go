@@ -69,6 +69,11 @@ func (k kind) shared() bool {
 // If so, it must take no time, because their order would matter.
 func (k kind) serial() bool { return k == readAccount || k == readRanges }
 
+// ofCompanion reports whether a request reads leases of the second function.
+func (k kind) ofCompanion(resource string) bool {
+	return (k == listLeases || k == readLease) && strings.Contains(resource, companion)
+}
+
 // request is one request of a host on the wire.
 type request struct {
 	kind      kind
