@@ -68,6 +68,9 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 // checkForm records a violation if a change does not pass the filter, or has another
 // operation than its document says.
 func (p *process) checkForm(d document, change trigger.Change) {
+	if change.Operation == trigger.Delete {
+		p.w.used("soft deletes", 1)
+	}
 	isDeleted := d.Gone && p.w.swarm.function.SoftDeleteProperty != ""
 	if !d.Noise && isDeleted == (change.Operation == trigger.Delete) {
 		return
@@ -233,6 +236,7 @@ func (c *call) flush(ended *history.Event, err error) {
 		return
 	}
 	if w.swarm.buffers {
+		w.used("flushes", 1)
 		w.record(history.Event{Kind: history.Flush, Host: c.p.name, Range: c.batch.Range.ID})
 	}
 	c.batch.Checkpoint()

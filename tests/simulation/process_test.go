@@ -94,6 +94,7 @@ func (p *process) work(ctx context.Context, host *trigger.Host) error {
 		next := time.NewTimer(s.tick)
 		drain, cancel := context.WithTimeout(ctx, s.drain)
 		_, _ = host.Drain(drain) // the next tick tries again
+		p.w.used("Drain", 1)
 		cancel()
 		select {
 		case <-next.C:

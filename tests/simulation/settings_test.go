@@ -166,6 +166,7 @@ const hooked history.Rule = "callbacks"
 
 // opens counts the ranges on which a host works. Each is opened and closed in turn.
 func (p *process) opens(r trigger.RangeInfo, change int) {
+	p.w.used("Opened", max(change, 0))
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if p.opened[r.Range.ID] += change; p.opened[r.Range.ID] < 0 || p.opened[r.Range.ID] > 1 {

@@ -55,6 +55,9 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds from %d", first)
 	total := campaign(t, first, hours)
 	t.Log("\n" + total.String())
+	if names := total.unused(); len(names) > 0 && total.LeaseHours >= 250 {
+		t.Errorf("%.0f lease-hours have not used %q", total.LeaseHours, names)
+	}
 }
 
 // campaign runs seed after seed, as many at a time as there are processors.

@@ -85,7 +85,7 @@ func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
 		alive: map[string]*process{}, lives: map[string]int{},
 		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
 	}
-	w.figures.Faults = map[string]int{}
+	w.figures.Faults, w.figures.Uses = map[string]int{}, map[string]int{}
 	w.writer = &capture{w: w}
 	w.admin = w.client(account)
 	ctx := context.Background()
@@ -155,7 +155,9 @@ func (w *world) writeNext(n int) {
 
 // writeNoise writes documents that the filter drops.
 func (w *world) writeNoise(d dice) {
-	for i := range d.between("noises", 1, 30) {
+	count := d.between("noises", 1, 30)
+	w.used("filtered", count)
+	for i := range count {
 		key := "k" + strconv.Itoa(d.pick("noise "+strconv.Itoa(i), w.swarm.keys))
 		_, err := w.admin.Container(database, "items").Upsert(context.Background(), cosmos.NewPartitionKey(key), document{ID: key + "-noise", Key: key, Noise: true})
 		w.must(err)
