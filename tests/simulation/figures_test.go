@@ -104,7 +104,7 @@ func (w *world) used(name string, n int) {
 	w.figures.Uses[name] += n
 }
 
-// uses are the parts of trigger that a campaign of 250 lease-hours uses, whatever its seeds.
+// uses are the parts of trigger that a campaign of 1,500 lease-hours uses, whatever its seeds.
 var uses = []string{"Drain", "DrainRange", "Dispatch", "Replay", "filtered", "flushes", "soft deletes", "Opened"}
 
 // unused returns the parts, and the commands of operators, that a campaign has not used.

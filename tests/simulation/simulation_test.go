@@ -55,7 +55,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds from %d", first)
 	total := campaign(t, first, hours)
 	t.Log("\n" + total.String())
-	if names := total.unused(); len(names) > 0 && total.LeaseHours >= 250 {
+	if names := total.unused(); len(names) > 0 && total.LeaseHours >= 1500 {
 		t.Errorf("%.0f lease-hours have not used %q", total.LeaseHours, names)
 	}
 }
