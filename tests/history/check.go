@@ -62,6 +62,7 @@ type Limits struct {
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts
 	LanesByID       bool          // documents of one key may be in calls at the same time
+	Halves          bool          // a batch that fails is halved
 	Rate            float64       // changes a second that a host may deliver
 	RateAhead       int           // changes that it may deliver beyond that, because calls may begin later than they were paid
 	ReadUnits       float64       // request units a second that a host may spend on feed reads
@@ -133,6 +134,7 @@ type checker struct {
 	deadlines
 	delays
 	operator
+	sinks
 	spent limits
 }
 
@@ -153,6 +155,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
 		delays:    newDelays(),
+		sinks:     newSinks(),
 		spent:     newLimits(),
 	}
 }
@@ -183,6 +186,8 @@ func (c *checker) take(e Event) {
 		c.fault(e)
 	case Calm:
 		c.calmed()
+	case Flush:
+		c.flush(e.Host, e.Range)
 	case Charged:
 		c.spend(UnitsKept, c.spent.units, e.Host, c.limits.ReadUnits, c.limits.ReadAhead, e.Units)
 	case Held:
@@ -208,6 +213,7 @@ func (c *checker) deliver(e Event) {
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	if e.Call != 0 {
 		c.beginCall(e)
+		c.inFeedOrder(e)
 		c.calls[e.Call] = append(c.calls[e.Call], e)
 		c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	}
@@ -238,6 +244,7 @@ func (c *checker) end(e Event) {
 			}
 			c.attempted(ref, e)
 			c.givenUp(ref, e)
+			c.givenUpAlone(ref, e)
 			change.dead = true
 			if change.seen == 0 && e.Op != BlockedKey {
 				c.violate(Untried, "%s/%d was dead-lettered in epoch %d of range %q, but never delivered", ref.Key, ref.Seq, e.Epoch, e.Range)
@@ -250,6 +257,7 @@ func (c *checker) end(e Event) {
 	c.endCall(e.Call, changes)
 	c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	c.callEnded(e, changes)
+	c.wholeBatches(e, changes)
 	if e.Verdict == Failed {
 		return
 	}
@@ -257,7 +265,12 @@ func (c *checker) end(e Event) {
 		if e.Verdict == PartlyFailed && slices.Contains(e.Failed, Ref{d.Key, d.Seq}) {
 			continue
 		}
-		c.handle(stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}, d.Key, d.Seq)
+		by := stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}
+		if e.Op == Buffered {
+			c.buffer(by, d.Key, d.Seq)
+		} else {
+			c.handle(by, d.Key, d.Seq)
+		}
 	}
 }
 
@@ -312,7 +325,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 	}
 	change := &k.changes[seq-1]
 	change.handled, change.by = true, by
-	change.inStore = false
+	change.inStore, change.unsaved = false, false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
 		delete(c.pending, change.id)

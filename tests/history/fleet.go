@@ -45,10 +45,12 @@ func (c *checker) host(e Event) {
 		c.stopping[e.Host] = e.Time
 	case Stopped:
 		delete(c.up, e.Host)
+		c.sinkEnded(e.Host)
 		c.stopped(e.Host)
 	case Killed:
 		delete(c.up, e.Host)
 		delete(c.stopping, e.Host)
+		c.sinkEnded(e.Host)
 		c.diedIn(e.Host)
 		var lastWrite time.Time
 		for _, l := range c.byToken {

@@ -37,6 +37,7 @@ const (
 	Held     Kind = "held"     // a host measured its memory
 	Reading  Kind = "read"     // a host sent a feed read with its new lease, or after a throttle, or got a page
 	Charged  Kind = "charged"  // a feed read was answered, with its request units
+	Flush    Kind = "flush"    // the sink of a host has stored the changes that it buffered for a range, or for all
 	Calm     Kind = "calm"     // no fault is injected and no host starts or ends after this event
 )
 
@@ -126,6 +127,8 @@ const (
 	Duplicated Op = "duplicated" // a second document for one range
 
 	BlockedKey Op = "blocked key" // of an end with DeadLettered or Postponed: not delivered, because an earlier change of the key is in the store
+	Buffered   Op = "buffered"    // of an end: the handled changes are in the memory of the host's sink until it flushes them
+	GaveUpAll  Op = "gave up all" // of an end with Failed: the handler gave up the batch and named no change
 
 	// Faults that rules know.
 	ClockStep     Op = "clock step"     // a host sees another clock of the service until the fault ends

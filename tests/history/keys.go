@@ -16,6 +16,7 @@ type change struct {
 	written bool
 	seen    int
 	handled bool
+	unsaved bool   // it was handled, and is only in the memory of a sink
 	dead    bool   // in the dead letter store, perhaps without a delivery
 	skipped bool   // an operator has moved the position past it
 	late    bool   // it was skipped, and the position was moved back since
@@ -122,9 +123,12 @@ func (k *key) missing(after, before int64) int64 {
 func (k *key) finish(r *Report, ended bool) {
 	for i, c := range k.changes {
 		switch {
-		case !c.written || c.handled || c.seen > 0 && !(ended && c.last):
+		case !c.written || c.handled && !c.unsaved || c.seen > 0 && !(ended && c.last):
 		case c.skipped && c.last:
 			r.Skipped++
+		case c.unsaved:
+			r.Lost++
+			r.violate(NoLoss, k.name, time.Time{}, "%d %q was handled, but its sink never flushed it", i+1, c.id)
 		case c.seen > 0:
 			r.Lost++
 			r.violate(NoLoss, k.name, time.Time{}, "%d %q was delivered, but never handled", i+1, c.id)

@@ -46,6 +46,8 @@ const (
 	PostponedEarly   Rule = "postponed early"   // a postponed change is not delivered before it is due
 	PostponedPrompt  Rule = "postponed prompt"  // a range with an owner that has nothing else to do delivers a postponed change when it is due
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
+	FeedOrder        Rule = "feed order"        // the changes of each call are in feed order
+	GivenUpAlone     Rule = "given up alone"    // a batch that is given up without a name is halved until its changes are alone
 )
 
 // pending are the promises that the runtime does not keep yet. Their violations

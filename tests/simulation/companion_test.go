@@ -12,7 +12,7 @@ import (
 	"halley/trigger"
 )
 
-// companion is a second function of all hosts of a run, on the same container: the two
+// companion is a second function of all hosts of nearly every run, on the same container: the two
 // share their reads. Its handler succeeds at once. It has leases of its own, which no
 // operator and no fault of the world changes; its requests have faults as all others
 // have. The history tells nothing of it.
@@ -36,14 +36,14 @@ func newCompanionRecord() companionRecord {
 
 // companionFunction returns the second function of a host.
 func (p *process) companionFunction(f trigger.Function) trigger.Function {
-	d := p.w.swarm.dice(companion)
+	d, poll := p.w.swarm.dice(companion), p.w.swarm.hostOptions("", nil).FeedPollDelay
 	return trigger.Function{
 		Name: companion, Container: f.Container, Handler: p.accompany,
 		StartFrom: trigger.FromBeginning(), BatchWindow: 1,
 		MaxItemsPerInvocation: f.MaxItemsPerInvocation, BatchItems: f.BatchItems,
 		ReadRequestUnits: f.ReadRequestUnits, // a history does not show for which function a host reads
 		ReuseBuffers:     d.chance("reuse buffers", 0.5),
-		FeedPollDelay:    one(d, "poll", 0, 0, p.w.swarm.hostOptions("", nil).FeedPollDelay/3+17),
+		FeedPollDelay:    one(d, "poll", poll, poll, poll/3) + 17,
 	}
 }
 
@@ -59,6 +59,9 @@ func (p *process) accompany(_ context.Context, b trigger.Batch) error {
 	for _, change := range b.Changes {
 		var d document
 		err := json.Unmarshal(change.Document, &d)
+		if err == nil && d.Noise {
+			continue
+		}
 		owner := fmt.Sprintf("%s of range %s, epoch %d: key %s", p.name, b.Range.ID, b.Epoch, d.Key)
 		switch {
 		case err != nil || !strings.HasPrefix(d.ID, d.Key+"-"):

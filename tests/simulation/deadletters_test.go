@@ -132,6 +132,7 @@ func (w *world) replay() {
 	s, of := &store{p}, trigger.Function{Name: processor, Container: w.client(p).Container(database, "items")}.DeadLetterSource()
 	seen := map[history.Ref]bool{}
 	wanted := len(w.letters)
+	w.used("Replay", wanted)
 	done, err := trigger.Replay(context.Background(), s, of, func(_ context.Context, b trigger.Batch) error {
 		for _, c := range b.Changes {
 			var doc document

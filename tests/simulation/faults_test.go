@@ -44,6 +44,7 @@ const (
 	partly     class = "handler fails in part" // names the changes that failed
 	skipping   class = "handler skips"         // tells Halley to give up the changes
 	postponing class = "handler postpones"     // tells Halley when to deliver changes again
+	answering  class = "handler answers"       // with any verbs of trigger, alone or combined
 	sinkDown   class = "sink outage"           // every call of every host fails for a while; per hour
 
 	// To the world.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,8 +17,15 @@ import (
 type document struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
-	Seq int64  `json:"seq"`
+	Seq int64  `json:"seq"` // 0 in noise
+
+	Noise bool `json:"noise,omitempty"` // the filter drops it; it is not in the history
+	Gone  bool `json:"gone,omitempty"`  // deleted softly
 }
+
+// asConfigured is the promise that a handler gets only changes that pass the filter, as the
+// operations that the function's settings make of them.
+const asConfigured history.Rule = "as configured"
 
 var errOnPurpose = errors.New("failed on purpose")
 
@@ -44,6 +52,7 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 			p.w.t.Errorf("seed %d: document %q delivered: %v", p.w.swarm.seed, change.Document, err)
 			return err
 		}
+		p.checkForm(d, change)
 		c.bytes = append(c.bytes, string(change.Document))
 		c.changes = append(c.changes, history.Event{
 			Kind: history.Delivery, Key: d.Key, Seq: d.Seq, ID: d.ID, LSN: change.LSN,
@@ -54,6 +63,21 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 		return errCut
 	}
 	return c.wait(ctx)
+}
+
+// checkForm records a violation if a change does not pass the filter, or has another
+// operation than its document says.
+func (p *process) checkForm(d document, change trigger.Change) {
+	if change.Operation == trigger.Delete {
+		p.w.used("soft deletes", 1)
+	}
+	isDeleted := d.Gone && p.w.swarm.function.SoftDeleteProperty != ""
+	if !d.Noise && isDeleted == (change.Operation == trigger.Delete) {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.violate(asConfigured, "%s gets %q as %s", p.name, change.Document, change.Operation)
 }
 
 // checkBytes records a violation if a document that the handler has is not as it was when
@@ -157,55 +181,88 @@ func (c *call) end() {
 		w.kill(c.p)
 		return
 	}
-	verdict, err := history.Handled, error(nil)
-	var refusals []history.Ref
-	switch c.class {
-	case failing, panicking, poison, keeping, sinkDown:
-		verdict, err = history.Failed, errOnPurpose
-	case skipping:
-		verdict, err = history.Failed, trigger.Skip(errOnPurpose)
-	case partly:
-		verdict = history.PartlyFailed
-		refusals, err = c.refuseSome()
-	case postponing:
-		verdict, err = history.Failed, errOnPurpose
-		if w.swarm.dice(c.id).chance("some", 0.6) {
-			verdict = history.PartlyFailed
-			refusals, err = c.refuseSome()
-		}
-		err = trigger.RetryAfter(err, c.delay())
-	}
-	if err == nil && w.swarm.dice(c.id).chance("checkpoint", 0.5) {
-		c.batch.Checkpoint()
-	}
+	ended, err := c.verdict()
+	c.flush(&ended, err)
+	c.remember()
 	if c.class == keeping && !w.swarm.function.ReuseBuffers {
 		w.kept = append(w.kept, c)
 	}
-	ended := c.ended(verdict)
-	ended.Failed = refusals
+	if c.class != keeping && c.dice().chance("reorder", 0.2) {
+		slices.Reverse(c.batch.Changes) // the slice is the handler's own
+	}
 	w.record(ended)
 	c.ends <- err
 }
 
-// delay is the time by which the handler postpones changes.
-func (c *call) delay() time.Duration {
-	d := c.p.w.swarm.dice(c.id)
-	most := one(d, "longest delay", time.Second, 20*time.Second, time.Minute, 10*time.Minute)
-	return d.duration("delay", most/20, most)
+// verdict returns the handler's answer, and what it means for the judge.
+func (c *call) verdict() (history.Event, error) {
+	ended, err := c.ended(history.Handled), error(nil)
+	switch c.class {
+	case failing, poison, keeping, sinkDown:
+		ended.Verdict, err = history.Failed, errOnPurpose
+	case panicking: // the panic's value does not tell about the changes
+		ended.Verdict, err = history.Failed, c.answers().err
+	case skipping:
+		ended.Verdict, ended.Op, err = history.Failed, history.GaveUpAll, trigger.Skip(errOnPurpose)
+	case partly, postponing, answering:
+		v := c.answers()
+		switch c.class {
+		case partly:
+			v = c.refuseSome()
+		case postponing:
+			if v = c.refuseAll(); c.dice().chance("some", 0.6) {
+				v = c.refuseSome()
+			}
+			v.err = trigger.RetryAfter(v.err, c.delay())
+		}
+		err = v.err
+		ended.Verdict, ended.Failed = history.PartlyFailed, c.refusals(v.failed)
+		if v.final && !v.naming {
+			ended.Verdict, ended.Failed, ended.Op = history.Failed, nil, history.GaveUpAll
+		}
+	}
+	return ended, err
+}
+
+// flush is the handler's request for a checkpoint. A sink that buffers flushes everything
+// that it has before the request. If the call fails, its own changes are not in the sink.
+func (c *call) flush(ended *history.Event, err error) {
+	w, d := c.p.w, c.dice()
+	request := c.calm || w.calm || err == nil && d.chance("checkpoint", 0.3) || err != nil && d.chance("checkpoint", 0.1)
+	if w.swarm.buffers && !request && ended.Verdict != history.Failed {
+		ended.Op = history.Buffered
+	}
+	if !request {
+		return
+	}
+	if w.swarm.buffers {
+		w.used("flushes", 1)
+		w.record(history.Event{Kind: history.Flush, Host: c.p.name, Range: c.batch.Range.ID})
+	}
+	c.batch.Checkpoint()
+}
+
+func (c *call) dice() dice { return c.p.w.swarm.dice(c.id) }
+
+// refuseAll fails the batch.
+func (c *call) refuseAll() verbs {
+	return verbs{err: errOnPurpose, failed: slices.Repeat([]bool{true}, len(c.changes)), whole: true}
 }
 
 // refuseSome fails some changes of the batch, at least one.
-func (c *call) refuseSome() (refs []history.Ref, err error) {
-	d := c.p.w.swarm.dice(c.id)
+func (c *call) refuseSome() verbs {
+	d := c.dice()
+	v := verbs{failed: make([]bool, len(c.changes)), naming: true}
 	last := len(c.changes) - 1
-	var failed []trigger.Change
-	for i, e := range c.changes {
-		if i == last && failed == nil || d.chance("refuse "+strconv.Itoa(i), 0.3) {
-			refs = append(refs, history.Ref{Key: e.Key, Seq: e.Seq})
-			failed = append(failed, c.batch.Changes[i])
+	var named []trigger.Change
+	for i := range c.changes {
+		if i == last && named == nil || d.chance("refuse "+strconv.Itoa(i), 0.3) {
+			v.failed[i] = true
+			named = append(named, c.batch.Changes[i])
 		}
 	}
-	return refs, trigger.Failed(errOnPurpose, failed...)
+	v.err = trigger.Failed(errOnPurpose, named...)
+	return v
 }
 
 func (c *call) ended(v history.Verdict) history.Event {

@@ -3,7 +3,9 @@ package simulation
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"halley/tests/history"
@@ -35,11 +37,11 @@ func (w *world) serve(req *http.Request, r *request) (*http.Response, error) {
 	return answer(req, http.StatusOK, nil, string(read)), nil
 }
 
-// changed drops the kept lists, because a lease has changed.
-func (w *world) changed() {
+// changed drops the kept lists of a function, because one of its leases has changed.
+func (w *world) changed(ofCompanion bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.listed)
+	maps.DeleteFunc(w.listed, func(query, _ string) bool { return strings.Contains(query, companion) == ofCompanion })
 }
 
 // observe records the effect of a request on a lease document.
@@ -47,7 +49,7 @@ func (w *world) observe(p *process, r *request, got result) {
 	if got.err != nil || got.resp.StatusCode >= 300 {
 		return
 	}
-	w.changed()
+	w.changed(r.kind == companionWrite)
 	event := history.Event{
 		Kind: history.Lease, Host: p.name, Sent: r.sent, Range: r.doc.token, ID: r.doc.twin, Min: r.doc.min, Max: r.doc.max,
 		Owner: r.doc.owner, Epoch: r.doc.epoch, Position: r.doc.position(),

@@ -35,6 +35,7 @@ func (p *process) fanOut(ctx context.Context, host *trigger.Host) {
 			next := time.NewTimer(p.w.swarm.tick)
 			limited, cancel := context.WithTimeout(ctx, p.w.swarm.drain)
 			tasks, _, _ := host.Dispatch(limited) // the next tick tries again
+			p.w.used("Dispatch", 1)
 			cancel()
 			p.w.later(0, "tick/"+p.name+"/"+strconv.Itoa(n), func() { p.send(tasks, n) })
 			select {
@@ -49,6 +50,7 @@ func (p *process) fanOut(ctx context.Context, host *trigger.Host) {
 		case m := <-p.messages:
 			working.Go(func() {
 				limited, cancel := context.WithTimeout(ctx, p.w.swarm.drain)
+				p.w.used("DrainRange", 1)
 				_, err := host.DrainRange(limited, m.task.Function, m.task.Range)
 				cancel()
 				p.w.later(0, "answer/"+m.id+"/"+p.name, func() { p.answered(m, err) })

@@ -20,7 +20,7 @@ func minimise(t *testing.T, failed *Run, limit time.Duration) *Run {
 		if time.Now().After(deadline) {
 			return false
 		}
-		run := simulate(t, failed.Seed, options{only: set(faults), companion: failed.Companion})
+		run := simulate(t, failed.Seed, options{only: set(faults)})
 		if !run.breaks(failed.rules()) {
 			return false
 		}

@@ -21,7 +21,7 @@ func TestPoison(t *testing.T) {
 	s := newSwarm(1)
 	s.hours, s.hosts, s.ranges, s.most = 2*time.Hour, 4, 4, 12
 	s.keys, s.documents, s.writes = 500, 40, 6000
-	s.splitting, s.poll, s.acquire, s.renewal, s.expiration, s.grace, s.tick = 3*time.Second, 0, 0, 0, 0, 0, 0
+	s.splitting, s.options, s.tick, s.companion, s.buffers = 3*time.Second, trigger.Options{}, 0, false, false
 	s.deadLetters, s.incurable = true, true
 	s.function = trigger.Function{
 		Name: processor, StartFrom: trigger.FromBeginning(), BatchWindow: 1, MaxAttempts: attempts, RetryMax: longest,

@@ -28,7 +28,8 @@ type process struct {
 	host  *trigger.Host
 	cut   chan struct{} // closed when it is killed
 
-	messages chan *message // of the queue, in the mode fanout
+	messages chan *message             // of the queue, in the mode fanout
+	earlier  map[string]trigger.Change // the last change of the newest call, by range; only the scheduler uses it
 
 	// Guarded by w.mu.
 	sequences map[string]int // number of requests and handler calls by kind and resource
@@ -36,6 +37,7 @@ type process struct {
 	stopping  bool
 	frozen    time.Time            // held until then
 	unheard   map[string]time.Time // container: unreachable until then
+	opened    map[string]int       // ranges, by token: 1 if the host works on it
 	shift     time.Duration        // of the Date header
 	unread    map[string]leaseSpan // leases whose next feed read is recorded, by token
 }
@@ -46,6 +48,7 @@ func (w *world) start(owner string) *process {
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
 		cut: make(chan struct{}), messages: make(chan *message, 10_000), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
+		earlier: map[string]trigger.Change{}, opened: map[string]int{},
 	}
 	client := w.client(p)
 	f := w.swarm.function
@@ -53,11 +56,13 @@ func (w *world) start(owner string) *process {
 	if w.swarm.deadLetters {
 		f.DeadLetters = &store{p}
 	}
+	options := w.swarm.hostOptions(owner, w.logger)
+	p.hooks(&f, options)
 	functions := []trigger.Function{f}
 	if w.swarm.companion {
 		functions = append(functions, p.companionFunction(f))
 	}
-	host, err := trigger.New(client.Container(database, "leases"), functions, w.swarm.hostOptions(owner, w.logger))
+	host, err := trigger.New(client.Container(database, "leases"), functions, options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,6 +94,7 @@ func (p *process) work(ctx context.Context, host *trigger.Host) error {
 		next := time.NewTimer(s.tick)
 		drain, cancel := context.WithTimeout(ctx, s.drain)
 		_, _ = host.Drain(drain) // the next tick tries again
+		p.w.used("Drain", 1)
 		cancel()
 		select {
 		case <-next.C:
@@ -195,8 +201,14 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	}
 	p.w.mu.Unlock()
 	f, how := p.admit(r)
-	if r.kind == readRanges && how != dead {
+	switch {
+	case how == dead:
+	case r.kind == readRanges:
 		p.settleDown(req.Context())
+	case how == atOnce && (r.kind == readFeed || r.kind.ofCompanion(r.resource)):
+		if err := p.travel(req.Context(), r); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case how == dead:
@@ -237,6 +249,29 @@ func (p *process) settleDown(ctx context.Context) {
 	if wait == grid {
 		return
 	}
+	p.hold(ctx, wait)
+}
+
+// travel is the time that a feed read takes. Pages that were read at one instant would reach
+// the goroutines of a host in any order; so each comes when the host has done all that it
+// could with the one before. Requests of the companion for its leases take as long, so that
+// the two functions do not read different positions of a range at one instant.
+func (p *process) travel(ctx context.Context, r *request) error {
+	p.hold(ctx, p.travelTime(r))
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	if p.killed {
+		return errCut
+	}
+	return ctx.Err()
+}
+
+func (p *process) travelTime(r *request) time.Duration {
+	return 20*time.Microsecond + time.Duration(p.w.swarm.dice(r.id).roll("travels")%20_011)
+}
+
+// hold waits, unless the host dies or the request ends.
+func (p *process) hold(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -292,6 +327,9 @@ func (p *process) admit(r *request) (fate, how) {
 		return fate{}, unreachable
 	}
 	f := w.fateOf(p, r, now)
+	if r.kind == companionWrite {
+		f.before += p.travelTime(r)
+	}
 	switch {
 	case r.kind.serial():
 		return f, atOnce // their number depends on the order of goroutines, so they are not logged

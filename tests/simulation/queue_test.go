@@ -70,8 +70,10 @@ func (w *world) advance(to time.Time) {
 	for {
 		synctest.Wait()
 		w.collect()
-		if due, ok := w.draw(); ok {
-			due.run()
+		if due := w.draw(); len(due) > 0 {
+			for _, i := range due {
+				i.run()
+			}
 			continue
 		}
 		next := to
@@ -112,40 +114,46 @@ func (w *world) collect() {
 	w.arrivals = w.arrivals[:0]
 }
 
-// draw selects one of the due events by the seed.
-func (w *world) draw() (item, bool) {
+// draw selects one of the due events by the seed. Events of one identity happen together:
+// they are answers to requests that the functions of a host have sent at one instant, and
+// their order tells nothing.
+func (w *world) draw() []item {
 	now := time.Now()
-	var due []int
-	for i := range w.items {
-		if !w.items[i].at.After(now) {
+	var due []item
+	for _, i := range w.items {
+		if !i.at.After(now) {
 			due = append(due, i)
 		}
 	}
 	if len(due) == 0 {
-		return item{}, false
+		return nil
 	}
-	slices.SortStableFunc(due, func(a, b int) int { return cmp.Compare(w.items[a].id, w.items[b].id) })
+	slices.SortStableFunc(due, func(a, b item) int { return cmp.Compare(a.id, b.id) })
 	w.steps++
-	chosen := due[0]
+	chosen := due[0].id
 	if len(due) > 1 {
-		chosen = due[dice{w.seed, "step"}.pick(strconv.FormatUint(w.steps, 36), len(due))]
+		chosen = due[dice{w.seed, "step"}.pick(strconv.FormatUint(w.steps, 36), len(due))].id
 	}
-	drawn := w.items[chosen]
-	w.items = slices.Delete(w.items, chosen, chosen+1)
-	w.log.add(now.Sub(w.began), "drawn", drawn.id)
-	return drawn, true
+	isChosen := func(i item) bool { return i.id == chosen && !i.at.After(now) }
+	w.items = slices.DeleteFunc(w.items, isChosen)
+	w.log.add(now.Sub(w.began), "drawn", chosen)
+	return slices.DeleteFunc(due, func(i item) bool { return !isChosen(i) })
 }
 
 // decisions is the log of a run: its last lines as text, all of it as a digest.
 type decisions struct {
 	digest    uint64
-	unordered uint64 // sum over requests that were answered at once, guarded by the world's lock
+	unordered uint64          // sum over requests that were answered at once, guarded by the world's lock
+	summed    map[string]bool // of these, the ones of an instant, likewise guarded
+	summedAt  time.Time
 	count     int
 	tail      []string // a ring of the newest
 	whole     io.Writer
 }
 
-func newDecisions() decisions { return decisions{tail: make([]string, 0, 60)} }
+func newDecisions() decisions {
+	return decisions{tail: make([]string, 0, 60), summed: map[string]bool{}}
+}
 
 func (l *decisions) add(at time.Duration, verb, what string) {
 	line := strconv.FormatInt(int64(at), 10) + " " + verb + " " + what
@@ -163,8 +171,18 @@ func (l *decisions) add(at time.Duration, verb, what string) {
 	l.count++
 }
 
-// sum adds a request that was answered at once. Such requests have no order.
-func (l *decisions) sum(id string) { l.unordered += dice{id: id}.roll("sum") }
+// sum adds a request that was answered at once. Such requests have no order. Those of one
+// identity count once: one goroutine may make them for others.
+func (l *decisions) sum(id string) {
+	if now := time.Now(); !now.Equal(l.summedAt) {
+		l.summedAt = now
+		clear(l.summed)
+	}
+	if !l.summed[id] {
+		l.summed[id] = true
+		l.unordered += dice{id: id}.roll("sum")
+	}
+}
 
 // end returns the last lines of the log, in order.
 func (l *decisions) end() []string {

@@ -19,7 +19,6 @@ import (
 // Run is the outcome of one seed.
 type Run struct {
 	Seed       uint64
-	Companion  bool
 	Swarm      string
 	Figures    Figures
 	Report     history.Report
@@ -38,9 +37,8 @@ type options struct {
 	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
 
-	companion bool        // hosts have a second function, see companion_test.go
-	log       io.Writer   // of decisions
-	logger    *zap.Logger // of the hosts
+	log    io.Writer   // of decisions
+	logger *zap.Logger // of the hosts
 }
 
 // simulate runs one seed in a bubble of its own.
@@ -54,9 +52,6 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	s := o.swarm
 	if s == nil {
 		s = newSwarm(seed)
-		if s.companion = o.companion && !s.quick; s.companion {
-			s.hosts = 2 // a host shares the reads of ranges of which it has both leases
-		}
 	}
 	s.only = o.only
 	if o.logger == nil {
@@ -74,10 +69,10 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	w.close()
 	w.judgeCompanion()
 
-	run := &Run{Seed: seed, Companion: s.companion, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
+	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
 	var waiting []history.Violation
-	run.Violations, waiting = history.Split(append(w.violations, run.Report.Violations...))
+	run.Violations, waiting = history.Split(slices.Concat(w.violations, w.found, run.Report.Violations))
 	for _, v := range append(waiting, run.Report.Pending...) {
 		if string(v.Rule) == *strictFlag {
 			run.Violations = append(run.Violations, v)
@@ -130,8 +125,19 @@ func (w *world) recover() {
 	}
 	w.mu.Unlock()
 	w.recovering = true
+	w.flushAll()
 	for i := len(w.living()); i < 2; i++ {
 		w.start("rescue" + strconv.Itoa(i))
+	}
+}
+
+// flushAll has the sinks of all hosts flush what they buffer, as sinks do that have had no
+// call for a while.
+func (w *world) flushAll() {
+	for _, name := range slices.Sorted(maps.Keys(w.alive)) {
+		if w.swarm.buffers {
+			w.record(history.Event{Kind: history.Flush, Host: name})
+		}
 	}
 }
 

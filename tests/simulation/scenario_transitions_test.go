@@ -13,7 +13,7 @@ func calmSwarm() *swarm {
 	s := newSwarm(1)
 	s.hours, s.hosts, s.ranges, s.most = 20*time.Minute, 1, 4, 64
 	s.keys, s.documents, s.writes, s.quick = 60, 4, 1000, true
-	s.splitting, s.poll, s.acquire, s.renewal, s.expiration, s.grace, s.tick = 3*time.Second, 0, 0, 0, 0, 0, 0
+	s.splitting, s.options, s.tick, s.companion, s.buffers = 3*time.Second, trigger.Options{}, 0, false, false
 	s.retry.MaxRetries = 2
 	s.deadLetters = true
 	s.function = trigger.Function{Name: processor, StartFrom: trigger.FromBeginning(), BatchWindow: 1}

@@ -19,15 +19,14 @@ import (
 )
 
 var (
-	seedFlag      = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
-	firstFlag     = flag.Uint64("first", 4_000_000, "first of the seeds, by default such as have been run before; 0: fresh ones, from the clock")
-	hoursFlag     = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 60")
-	patienceFlag  = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
-	companionFlag = flag.Bool("companion", false, "hosts have a second function on the container")
-	keepFlag      = flag.Bool("keep", false, "go on after a seed that failed")
-	hostsFlag     = flag.Bool("hosts", false, "with -seed: show what the hosts log, too")
-	strictFlag    = flag.String("strict", "", "name of a pending rule that fails the test, as those that are not pending do")
-	logFlag       = flag.String("log", "", "with -seed: file for the decision log and the history")
+	seedFlag     = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
+	firstFlag    = flag.Uint64("first", 4_000_000, "first of the seeds, by default such as have been run before; 0: fresh ones, from the clock")
+	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 5,000, with the race detector 60")
+	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
+	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
+	hostsFlag    = flag.Bool("hosts", false, "with -seed: show what the hosts log, too")
+	strictFlag   = flag.String("strict", "", "name of a pending rule that fails the test, as those that are not pending do")
+	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
 // Many short requests make much garbage: more memory saves collections.
@@ -54,29 +53,15 @@ func TestSimulation(t *testing.T) {
 		first = uint64(time.Now().UnixNano()) % 1e12
 	}
 	t.Logf("seeds from %d", first)
-	total := campaign(t, first, hours, *companionFlag)
+	total := campaign(t, first, hours)
 	t.Log("\n" + total.String())
-}
-
-// TestSimulationOfTwoFunctions runs hosts with two functions that share their reads. If
-// both read at one instant, the faster goroutine sends the request, so these runs cannot
-// be repeated in each detail.
-func TestSimulationOfTwoFunctions(t *testing.T) {
-	if *seedFlag != 0 || *companionFlag {
-		t.Skip("TestSimulation and TestSeed run what is asked for")
-	}
-	hours := 300.0
-	if raceEnabled || testing.Short() {
-		hours = 20
-	}
-	total := campaign(t, *firstFlag, hours, true)
-	if t.Log("\n" + total.String()); total.Accompanied == 0 {
-		t.Error("no second function has handled a change")
+	if names := total.unused(); len(names) > 0 && total.LeaseHours >= 1500 {
+		t.Errorf("%.0f lease-hours have not used %q", total.LeaseHours, names)
 	}
 }
 
 // campaign runs seed after seed, as many at a time as there are processors.
-func campaign(t *testing.T, first uint64, hours float64, companion bool) Figures {
+func campaign(t *testing.T, first uint64, hours float64) Figures {
 	var mu sync.Mutex
 	total := newFigures()
 	var next atomic.Uint64
@@ -93,7 +78,7 @@ func campaign(t *testing.T, first uint64, hours float64, companion bool) Figures
 					if enough || t.Failed() && !*keepFlag {
 						return
 					}
-					run := simulate(t, next.Add(1)-1, options{companion: companion})
+					run := simulate(t, next.Add(1)-1, options{})
 					judge(t, run)
 					mu.Lock()
 					total.add(run)
@@ -116,12 +101,8 @@ func judge(t *testing.T, run *Run) {
 	if len(faults) > 100 {
 		faults = append(faults[:100:100], fmt.Sprintf("and %d more", len(small.Faults)-100))
 	}
-	again := strconv.FormatUint(run.Seed, 10)
-	if run.Companion {
-		again += " -companion"
-	}
-	t.Errorf("%s\nof %d faults these are enough:\n  %s\nthen the violations are\n%s\nand the decision log ends:\n  %s\nto see it again: go test ./tests/simulation -run TestSeed -v -seed %s -log FILE",
-		run, len(run.Faults), strings.Join(faults, "\n  "), small.violations(), strings.Join(small.LogEnd, "\n  "), again)
+	t.Errorf("%s\nof %d faults these are enough:\n  %s\nthen the violations are\n%s\nand the decision log ends:\n  %s\nto see it again: go test ./tests/simulation -run TestSeed -v -seed %d -log FILE",
+		run, len(run.Faults), strings.Join(faults, "\n  "), small.violations(), strings.Join(small.LogEnd, "\n  "), run.Seed)
 }
 
 // TestSeed runs one seed again and prints its figures, log and history.
@@ -129,7 +110,7 @@ func TestSeed(t *testing.T) {
 	if *seedFlag == 0 {
 		t.Skip("no -seed is given")
 	}
-	o := options{companion: *companionFlag}
+	o := options{}
 	if *hostsFlag {
 		o.logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	}
@@ -166,8 +147,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestPastFailures runs the seeds that have found bugs. A file has the seed in its first
-// line, with " companion" if hosts have a second function, and a description of the bug.
+// TestPastFailures runs the seeds that have found bugs. A file has the seed as its
+// first word and a description of the bug.
 func TestPastFailures(t *testing.T) {
 	files, err := filepath.Glob("testdata/seeds/*.txt")
 	if err != nil {
@@ -180,13 +161,11 @@ func TestPastFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line, _, _ := strings.Cut(string(text), "\n")
-			digits, companion := strings.CutSuffix(line, " companion")
-			seed, err := strconv.ParseUint(digits, 10, 64)
-			if err != nil {
+			var seed uint64
+			if _, err := fmt.Sscan(string(text), &seed); err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			judge(t, simulate(t, seed, options{companion: companion}))
+			judge(t, simulate(t, seed, options{}))
 		})
 	}
 }

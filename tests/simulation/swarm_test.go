@@ -23,24 +23,24 @@ type swarm struct {
 	seed  uint64
 	hours time.Duration // with faults
 
-	hosts, ranges, most    int // ranges at the start and at most
-	keys, documents        int
-	writes                 int // per hour, on the average
-	function               trigger.Function
-	deadLetters            bool
-	companion              bool          // hosts have a second function on the container
-	incurable              bool          // poison still fails when all other faults have ended
-	lasting                bool          // killed hosts are not replaced
-	callTime               time.Duration // of each handler call; 0: drawn
-	quick                  bool          // no handler call takes more than 50 ms, and nothing but poison fails
-	splitting              time.Duration
-	leaseKey               string // partition key path of the lease container
-	retry                  policy.RetryOptions
-	poll, acquire, renewal time.Duration
-	expiration, grace      time.Duration
-	tick, drain            time.Duration // interval of a timer, and the time limit of a drain; if 0, hosts run
-	fanout                 bool          // timer invocations send messages, and hosts drain single ranges
-	rates                  map[class]float64
+	hosts, ranges, most int // ranges at the start and at most
+	keys, documents     int
+	writes              int // per hour, on the average
+	function            trigger.Function
+	deadLetters         bool
+	companion           bool          // hosts have a second function on the container
+	incurable           bool          // poison still fails when all other faults have ended
+	lasting             bool          // killed hosts are not replaced
+	callTime            time.Duration // of each handler call; 0: drawn
+	buffers             bool          // the sink keeps changes in memory until its handler asks for a checkpoint
+	quick               bool          // no handler call takes more than 50 ms, and nothing but poison fails
+	splitting           time.Duration
+	leaseKey            string // partition key path of the lease container
+	retry               policy.RetryOptions
+	options             trigger.Options
+	tick, drain         time.Duration // interval of a timer, and the time limit of a drain; if 0, hosts run
+	fanout              bool          // timer invocations send messages, and hosts drain single ranges
+	rates               map[class]float64
 
 	only    map[string]bool // only these faults; nil for all
 	applied map[string]bool // faults that occurred
@@ -112,6 +112,9 @@ var operations = []struct {
 // postponingRates are those of handlers that postpone changes.
 var postponingRates = []float64{0.01, 0.05, 0.2}
 
+// answeringRates are those of handlers that answer with any verbs.
+var answeringRates = []float64{0.01, 0.05, 0.2}
+
 // mild classes have no effects that excuse a late takeover. Some seeds have only
 // these.
 var mild = map[class]bool{
@@ -125,7 +128,7 @@ func newSwarm(seed uint64) *swarm {
 	s := &swarm{
 		seed:        seed,
 		hours:       time.Duration(d.between("hours", 2, 4)) * time.Hour,
-		hosts:       one(d, "hosts", 3, 3, 3, 4, 5),
+		hosts:       one(d, "hosts", 2, 2, 3, 3, 4, 5),
 		ranges:      d.between("ranges", 4, 16),
 		most:        20,
 		keys:        d.between("keys", 8, 60),
@@ -139,25 +142,10 @@ func newSwarm(seed uint64) *swarm {
 		retry: policy.RetryOptions{
 			MaxRetries: one(d, "retries", int32(-1), 2, 9), RetryDelay: 1, MaxRetryDelay: 1,
 		},
-		poll:    one(d, "poll", 0, 15*time.Second, 30*time.Second, 45*time.Second),
 		rates:   map[class]float64{},
 		applied: map[string]bool{},
 	}
-	s.function = drawFunction(d)
-	s.function.BlockKeys = s.function.BlockKeys && s.deadLetters && !s.function.LanesByID
-	if s.function.LanesByID {
-		s.documents = 1 // then the order of a document is that of its key
-	}
-	s.function.LanesByID = s.function.LanesByID && s.function.Lanes > 1
-	if !s.deadLetters {
-		s.function.MaxAttempts, s.function.RetryMaxAge = 0, 0 // nothing is given up
-	}
-	if d.chance("own intervals", 0.7) {
-		s.expiration = d.duration("expiration", 40*time.Second, 4*time.Minute)
-		s.renewal = s.expiration / 3
-		s.acquire = s.expiration / 3
-		s.grace = d.duration("grace", time.Second, 30*time.Second)
-	}
+	s.drawSettings(d)
 	if d.chance("ticks", 0.25) {
 		s.tick, s.drain = time.Minute+19, one(d, "drain", 48*time.Second+23, 270*time.Second+23)
 		s.fanout = d.chance("fanout", 0.5)
@@ -181,25 +169,18 @@ func newSwarm(seed uint64) *swarm {
 			s.rates[m.class] = one(d, string(m.class)+" rate", m.rates...)
 		}
 	}
-	s.drawLimits(d)
 	if d.chance("postponing", 0.5) {
 		s.rates[postponing] = one(d, "postponing rate", postponingRates...)
 	}
+	if d.chance("answering", 0.6) {
+		s.rates[answering] = one(d, "answering rate", answeringRates...)
+	}
+	s.buffers = s.function.Checkpoint.Manual && d.chance("buffers", 0.7)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
 	}
+	s.companion = !s.quick // the delays of a quick run are judged from the reads of its function
 	return s
-}
-
-// drawLimits limits what the function may spend, in some runs.
-func (s *swarm) drawLimits(d dice) {
-	if d.chance("rate limit", 0.15) {
-		s.function.Rate = one(d, "rate", 2.0, 5, 20)
-	}
-	if d.chance("read limit", 0.15) {
-		s.function.ReadRequestUnits = one(d, "read units", 5.0, 20)
-	}
-	s.function.FeedPollMin = one(d, "poll min", 0, 0, 0, time.Second+17, 4*time.Second+19)
 }
 
 // drawPoison makes a run of busy ranges in which nothing fails but single changes,
@@ -213,65 +194,38 @@ func (s *swarm) drawPoison(d dice) {
 	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
 	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), 0
 	f.Rate, f.ReadRequestUnits, f.FeedPollMin = 0, 0, 0
+	f.Filter, f.BatchBytes, f.RetryMin, f.RetryMax, s.options.ReadAhead = nil, 0, 0, 0, 0
 }
 
 // dice returns the dice of one event, named by id, in this run.
 func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
 
-// drawFunction draws the settings of the function.
-//
-// If a batch may leave a remainder of a page, or takes the changes that are
-// waiting, its content depends on a race of goroutines inside a host. So a batch
-// has one change, a whole number of pages, or more changes than ever wait. The
-// shortest window is a nanosecond: when it ends, all goroutines have added their
-// changes.
-func drawFunction(d dice) trigger.Function {
-	sizes := one(d, "sizes", [2]int{0, 0}, [2]int{1, 1}, [2]int{1, 5}, [2]int{3, 1}, [2]int{3, 60}, [2]int{20, 80})
-	return trigger.Function{
-		MaxItemsPerInvocation: sizes[0], BatchItems: sizes[1],
-		Name:           processor,
-		StartFrom:      one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow()),
-		HandlerTimeout: one(d, "handler timeout", 5*time.Minute+701, 20*time.Second+701, 90*time.Second+701),
-		BatchWindow:    one(d, "batch window", 1, 1, 200*time.Millisecond+907, 30*time.Second+907),
-		Lanes:          one(d, "lanes", 1, 1, 2, 8),
-		LanesByID:      d.chance("lanes by id", 0.2),
-		NoBisection:    d.chance("no bisection", 0.3),
-		MaxAttempts:    one(d, "attempts", 0, 0, 1, 3, -1),
-		RetryMaxAge:    one(d, "age", 0, 0, 2*time.Minute+809),
-		MaxAhead:       one(d, "ahead", 0, 0, 0, 5, 50),
-		BlockKeys:      d.chance("park keys", 0.3),
-		ReuseBuffers:   d.chance("reuse buffers", 0.4),
-		BreakerLimit:   one(d, "breaker", 0, 0, 2, -1),
-		Checkpoint: one(d, "checkpoint", trigger.Checkpoint{}, trigger.Checkpoint{}, trigger.Checkpoint{Interval: trigger.EachBatch},
-			trigger.Checkpoint{Every: 10}, trigger.Checkpoint{Interval: 20*time.Second + 1009}, trigger.Checkpoint{Manual: true}),
-	}
-}
-
-// hostOptions returns the swarm's intervals, or the defaults if it has none. Each
-// gets a different number of nanoseconds: if one event ended at the instant at
-// which another begins, their order would be a race inside a host.
+// hostOptions returns the swarm's options. Each time gets a different number of nanoseconds:
+// if one event ended at the instant at which another begins, their order would be a race
+// inside a host.
 func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
-	return &trigger.Options{
-		Owner: owner, Logger: log,
-		FeedPollDelay:           cmp.Or(s.poll, 5*time.Second) + 13,
-		LeaseAcquireInterval:    cmp.Or(s.acquire, 13*time.Second) + 103,
-		LeaseRenewInterval:      cmp.Or(s.renewal, 17*time.Second) + 211,
-		LeaseExpirationInterval: cmp.Or(s.expiration, time.Minute) + 307,
-		AuditInterval:           5*time.Minute + 401,
-		StopGrace:               cmp.Or(s.grace, 10*time.Second) + 503,
-		StuckGrace:              10*time.Second + 601,
-	}
+	o := s.options.WithDefaults()
+	o.Owner, o.Logger = owner, log
+	o.FeedPollDelay += 13
+	o.LeaseAcquireInterval += 103
+	o.LeaseRenewInterval += 211
+	o.LeaseExpirationInterval += 307
+	o.AuditInterval += 401
+	o.StopGrace += 503
+	o.StuckGrace += 601
+	return &o
 }
 
 // limits returns the options that the checker needs.
 func (s *swarm) limits() history.Limits {
+	o := s.options.WithDefaults()
 	l := history.Limits{
-		Expiration:      cmp.Or(s.expiration, time.Minute),
-		AcquireInterval: cmp.Or(s.acquire, 13*time.Second),
-		RenewInterval:   cmp.Or(s.renewal, 17*time.Second),
+		Expiration:      o.LeaseExpirationInterval,
+		AcquireInterval: o.LeaseAcquireInterval,
+		RenewInterval:   o.LeaseRenewInterval,
 		Drains:          s.tick > 0,
-		StopGrace:       cmp.Or(s.grace, 10*time.Second),
-		Poll:            cmp.Or(s.poll, 5*time.Second),
+		StopGrace:       o.StopGrace,
+		Poll:            cmp.Or(s.function.FeedPollDelay, o.FeedPollDelay),
 		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
 	}
 	l.LanesByID = s.function.LanesByID
@@ -289,11 +243,12 @@ func (s *swarm) limits() history.Limits {
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
-		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
+		l.AttemptsVary = s.function.RetryMaxAge > 0 || s.rates[skipping]+s.rates[answering]+s.rates[deadly]+s.rates[hanging]+s.rates[outliving] > 0
 	}
+	l.Halves = !s.function.NoBisection
 	if s.quick {
 		l.Poison = history.Poison{
-			Call: quickest, RetryMin: 100 * time.Millisecond, RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
+			Call: quickest, RetryMin: cmp.Or(s.function.RetryMin, 100*time.Millisecond), RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
 			BatchItems: cmp.Or(s.function.BatchItems, s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
 		}
 	}
@@ -331,7 +286,7 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 }
 
 // callClasses in the order in which a share of 1 is divided among them.
-var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing}
+var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing, answering}
 
 // poisonous reports whether a change fails in every host: for ever if there is a
 // dead letter store, else for some attempts.
@@ -377,10 +332,13 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 func (s *swarm) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, ahead %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
-		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.MaxItemsPerInvocation, s.poll, s.retry.MaxRetries, s.leaseKey, s.splitting,
+		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.MaxItemsPerInvocation, s.options.FeedPollDelay, s.retry.MaxRetries, s.leaseKey, s.splitting,
 		s.function.Lanes, s.function.MaxAhead, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
-	if s.expiration > 0 {
-		fmt.Fprintf(&b, ", expiration %s, grace %s", s.expiration.Round(time.Millisecond), s.grace.Round(time.Millisecond))
+	if s.options.LeaseExpirationInterval > 0 {
+		fmt.Fprintf(&b, ", expiration %s, grace %s", s.options.LeaseExpirationInterval.Round(time.Millisecond), s.options.StopGrace.Round(time.Millisecond))
+	}
+	if len(s.function.Filter) > 0 {
+		fmt.Fprintf(&b, ", filter %s", s.function.Filter)
 	}
 	if s.function.Rate+s.function.ReadRequestUnits > 0 {
 		fmt.Fprintf(&b, ", at most %g changes and %g units a second", s.function.Rate, s.function.ReadRequestUnits)
@@ -392,7 +350,7 @@ func (s *swarm) String() string {
 		}
 	}
 	for word, on := range map[string]bool{
-		", companion": s.companion, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
+		", companion": s.companion, ", a sink that buffers": s.buffers, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,
 	} {
 		if on {
 			b.WriteString(word)

@@ -50,7 +50,7 @@ func (w *world) deleteLeases(dice) string {
 func (w *world) remove(l leaseDocument) string {
 	_, err := w.leaseContainer().Delete(context.Background(), l.id, l.partitionKey(), "")
 	w.must(err)
-	w.changed()
+	w.changed(false)
 	w.drop(l.key())
 	w.mu.Lock()
 	delete(w.broken, l.key())
@@ -90,7 +90,7 @@ func (w *world) corruptLease(d dice) string {
 func (w *world) put(l leaseDocument, body []byte) {
 	_, err := w.leaseContainer().Upsert(context.Background(), l.partitionKey(), body)
 	w.must(err)
-	w.changed()
+	w.changed(false)
 }
 
 // restoreLease writes an older copy of a lease, even if the lease was deleted.

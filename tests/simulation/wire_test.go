@@ -54,13 +54,25 @@ func (k kind) writes() bool {
 	return false
 }
 
-// shared reports whether the first goroutine of a host makes the request for all of
-// them. If so, the identity of the request is the instant.
-func (k kind) shared() bool { return k == readAccount || k == readRanges || k == listLeases }
+// shared reports whether the first goroutine of a host makes the request for all of them, or
+// the two functions of a host may make it at one instant. If so, the identity of the request
+// is the instant: requests of one identity have one fate, whichever is sent first.
+func (k kind) shared() bool {
+	switch k {
+	case readAccount, readDatabase, readContainer, readRanges, listLeases, readFeed:
+		return true
+	}
+	return false
+}
 
 // serial reports whether goroutines wait for a shared request one after the other.
 // If so, it must take no time, because their order would matter.
 func (k kind) serial() bool { return k == readAccount || k == readRanges }
+
+// ofCompanion reports whether a request reads leases of the second function.
+func (k kind) ofCompanion(resource string) bool {
+	return (k == listLeases || k == readLease) && strings.Contains(resource, companion)
+}
 
 // request is one request of a host on the wire.
 type request struct {

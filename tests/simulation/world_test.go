@@ -69,8 +69,9 @@ type world struct {
 	copies   []leaseDocument          // older ones
 	broken   map[string]bool          // ids of corrupted ones
 	second   companionRecord
-	gone     map[int64]bool // handler calls that ended with their context
-	calm     bool           // no more faults of requests and handler calls
+	found    []history.Violation // by goroutines of hosts
+	gone     map[int64]bool      // handler calls that ended with their context
+	calm     bool                // no more faults of requests and handler calls
 }
 
 func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
@@ -84,7 +85,7 @@ func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
 		alive: map[string]*process{}, lives: map[string]int{},
 		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
 	}
-	w.figures.Faults = map[string]int{}
+	w.figures.Faults, w.figures.Uses = map[string]int{}, map[string]int{}
 	w.writer = &capture{w: w}
 	w.admin = w.client(account)
 	ctx := context.Background()
@@ -145,14 +146,28 @@ func (w *world) writeNext(n int) {
 			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
 		}
 	}
+	if len(w.swarm.function.Filter) > 0 && d.chance("noise", 0.4) {
+		w.writeNoise(d)
+	}
 	mean := 5 * time.Hour / time.Duration(w.swarm.writes) // a burst has five on the average
 	w.later(d.duration("next", mean/20, 3*mean), "write/"+strconv.Itoa(n+1), func() { w.writeNext(n + 1) })
+}
+
+// writeNoise writes documents that the filter drops.
+func (w *world) writeNoise(d dice) {
+	count := d.between("noises", 1, 30)
+	w.used("filtered", count)
+	for i := range count {
+		key := "k" + strconv.Itoa(d.pick("noise "+strconv.Itoa(i), w.swarm.keys))
+		_, err := w.admin.Container(database, "items").Upsert(context.Background(), cosmos.NewPartitionKey(key), document{ID: key + "-noise", Key: key, Noise: true})
+		w.must(err)
+	}
 }
 
 func (w *world) write(d dice) {
 	key := "k" + strconv.Itoa(d.pick("key", w.swarm.keys))
 	seq := w.written[key] + 1
-	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq}
+	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq, Gone: d.chance("gone", 0.2)}
 	_, err := w.monitored.Upsert(context.Background(), partitionKeyOf(key), doc)
 	w.must(err)
 	w.written[key] = seq

@@ -109,3 +109,14 @@ func (s *isolation) announce(ctx context.Context, g *group, alone bool) error {
 	s.records.announceGroup(g.items, state)
 	return s.confirmOwnership(ctx)
 }
+
+// announce names the group in the lease. Lanes that announce at one moment get an order, so
+// that a simulated run repeats: a write names the groups that were there when it began.
+func (l *lane) announce(ctx context.Context, g *group, alone bool) error {
+	if l.laneIndex > 0 {
+		if err := backoff.Sleep(ctx, time.Duration(l.laneIndex)*time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return l.isolation.announce(ctx, g, alone)
+}

@@ -269,7 +269,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
 		defer leave()
 	}
 	if g.suspect || l.isolation.isAnnouncing() {
-		if err := l.isolation.announce(ctx, g, alone); err != nil {
+		if err := l.announce(ctx, g, alone); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // writeGate knows whether the account refuses lease writes for the moment: it
@@ -31,6 +32,9 @@ type writeGate struct {
 // minProbePeriod bounds the checkpoints that are sent while writes are refused; the
 // service's Retry-After is often a few milliseconds.
 const minProbePeriod = time.Second
+
+// probeSpread bounds the time by which writers that wait for one probe are apart.
+const probeSpread = 64 * time.Microsecond
 
 func newWriteGate(log *zap.Logger) *writeGate {
 	return &writeGate{log: log, refused: map[string]bool{}, openSignal: make(chan struct{})}
@@ -91,21 +95,23 @@ func (g *writeGate) drop(token string) (found bool) {
 	return found
 }
 
-// mayCheckpoint reports whether a checkpoint may be sent now. If not, it returns
+// mayCheckpoint reports whether a checkpoint of a lease may be sent now. If not, it returns
 // when to ask again, and a channel that is closed when writes are accepted.
-func (g *writeGate) mayCheckpoint() (may bool, again time.Time, open <-chan struct{}) {
+func (g *writeGate) mayCheckpoint(token string) (may bool, again time.Time, open <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.refused) == 0 {
 		return true, time.Time{}, g.openSignal
 	}
 	now := time.Now()
+	// Writers that wait for one probe get an order, so that a simulated run repeats.
+	turn := backoff.Wait(1, probeSpread, probeSpread, token)
 	if now.Before(g.probeAt) {
-		return false, g.probeAt, g.openSignal
+		return false, g.probeAt.Add(turn), g.openSignal
 	}
 	g.probeAt = now.Add(g.period)
 	if g.renewals == 0 {
 		return true, time.Time{}, g.openSignal
 	}
-	return false, g.probeAt, g.openSignal
+	return false, g.probeAt.Add(turn), g.openSignal
 }

@@ -256,7 +256,7 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 		default:
 			may, again, opened := true, time.Time{}, open
 			if wait > 0 {
-				may, again, opened = w.store.writeGate.mayCheckpoint()
+				may, again, opened = w.store.writeGate.mayCheckpoint(w.acquiredLease.token)
 			}
 			if may {
 				return true

@@ -1,0 +1,43 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// While writes are refused, many writers wait for the next probe. Each is told another
+// moment, so that which of them sends it does not depend on the order of goroutines, and one
+// of them sends it.
+func TestWritersThatWaitForOneProbeAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newWriteGate(zap.NewNop())
+		g.refuse("refused", false, 0, errors.New("429"))
+		turns := map[time.Time]string{}
+		for i := range 20 {
+			token := fmt.Sprint(i)
+			may, again, _ := g.mayCheckpoint(token)
+			if wait := time.Until(again); may || wait < minProbePeriod || wait > minProbePeriod+probeSpread {
+				t.Errorf("lease %s may be written: %v, and is told to wait for %s", token, may, wait)
+			}
+			if other, taken := turns[again]; taken {
+				t.Errorf("leases %s and %s ask at one moment", token, other)
+			}
+			turns[again] = token
+		}
+		time.Sleep(minProbePeriod + probeSpread)
+		probes := 0
+		for i := range 20 {
+			if may, _, _ := g.mayCheckpoint(fmt.Sprint(i)); may {
+				probes++
+			}
+		}
+		if probes != 1 {
+			t.Errorf("%d probes are sent in one period", probes)
+		}
+	})
+}
