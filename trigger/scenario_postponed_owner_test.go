@@ -3,10 +3,13 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"halley/trigger/emulator"
 )
 
 // promptly is how late the next owner may deliver a postponed change, with the call before
@@ -127,13 +130,16 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 				time.Sleep(time.Minute)
 				stop()
 				var order []string
+				var times []time.Time
 				for _, c := range p.seen[first:] {
 					if len(c.id) == 2 {
-						order = append(order, c.id)
+						order, times = append(order, c.id), append(times, c.at)
 					}
 				}
 				if got, want := strings.Join(order, " "), "k0 k1 k2 k3"; got != want {
 					t.Errorf("the next owner delivered %s, want %s", got, want)
+				} else if late := times[1].Sub(times[0]); late > promptly {
+					t.Errorf("the postponed change came %s after the earlier one of its key", late)
 				}
 				if left := store.documentIDs(); len(left) != 0 {
 					t.Errorf("still in the store: %v", left)
@@ -189,6 +195,26 @@ func TestNextOwnerDeliversOldLettersBeforeItHasReadTheNewOnes(t *testing.T) {
 		}
 		if left := store.documentIDs(); len(left) != 0 {
 			t.Errorf("still in the store: %v", left)
+		}
+	})
+}
+
+// The feed of a range is throttled when its next owner begins: the postponed changes before
+// its position do not wait for it.
+func TestNextOwnerDeliversPostponedChangeWhileFeedIsThrottled(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		p := newPatience(w, "a", postponeOnce("later", 2*time.Second))
+		w.write("k", "later")
+		_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
+		must(t, err)
+		remove := w.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/items/docs", Status: 429, RetryAfter: time.Second})
+		stop := w.startHost(w.host("b", p.handle, withStore(store), withoutLogger))
+		time.Sleep(time.Minute)
+		remove()
+		stop()
+		if at := p.times("later"); len(at) != 2 || at[1].Sub(at[0]) > 2*time.Second+promptly {
+			t.Errorf("delivered at %v", at)
 		}
 	})
 }

@@ -123,9 +123,10 @@ type checker struct {
 	calls   map[int64][]Event // deliveries of handler calls that have not ended
 	owners  map[tenure]string // the host that delivered, if the history has no lease writes
 	hosts   map[string]bool
-	pending map[string]Event     // by document: newest version, not handled
-	handled map[string]int64     // by document: newest Seq handled
-	worked  map[holder]time.Time // when an owner last began or ended a call; the epoch is zero
+	pending map[string]Event       // by document: newest version, not handled
+	handled map[string]int64       // by document: newest Seq handled
+	worked  map[holder]time.Time   // when an owner last began or ended a call; the epoch is zero
+	recent  map[holder][]ownerCall // in the order of their ends; likewise
 	leases
 	fleet
 	deadlines
@@ -146,6 +147,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		pending:   map[string]Event{},
 		handled:   map[string]int64{},
 		worked:    map[holder]time.Time{},
+		recent:    map[holder][]ownerCall{},
 		leases:    newLeases(),
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
@@ -245,6 +247,7 @@ func (c *checker) end(e Event) {
 	delete(c.calls, e.Call)
 	c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	c.callEnded(e, changes)
+	c.noteCall(e, changes)
 	if e.Verdict == Failed {
 		return
 	}
