@@ -309,7 +309,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 		return nil // already reported as a phantom
 	}
 	change := &k.changes[seq-1]
-	change.handled, change.by = true, by
+	change.handled, change.by, change.again = true, by, false
 	change.inStore = false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {

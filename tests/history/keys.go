@@ -22,6 +22,7 @@ type change struct {
 	by      stream // the owner that handled it last
 
 	delivered time.Time // last
+	again     bool      // it was delivered since it was handled last
 	postponed
 }
 

@@ -10,7 +10,7 @@ import (
 type postponed struct {
 	inStore bool
 	follows bool // another change of its key was postponed
-	late    bool // its host had lost the range when the store got it
+	late    bool // its host had lost the range when the store got it, or had left the write behind and delivered the change since
 	due     time.Time
 	since   time.Time // it is in the store
 	inCall  int64     // the call that last delivered it
@@ -45,7 +45,7 @@ func (c *checker) postpone(e Event) {
 		}
 		c.handled[change.id] = max(c.handled[change.id], ref.Seq)
 		l := c.byToken[e.Range]
-		late := l != nil && l.epoch > e.Epoch
+		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
 		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, due: e.Due, since: e.Time, inCall: change.inCall}
 	}
 }
@@ -57,7 +57,7 @@ func (k *key) deliverPostponed(r *Report, e Event, shared bool) {
 			r.violate(PostponedOrder, k.name, e.Time, "%q delivered %d while %d is postponed until %s", e.Host, e.Seq, i+1, p.due.Format("15:04:05.000"))
 		}
 	}
-	k.changes[e.Seq-1].inCall, k.changes[e.Seq-1].delivered = e.Call, e.Time
+	k.changes[e.Seq-1].inCall, k.changes[e.Seq-1].delivered, k.changes[e.Seq-1].again = e.Call, e.Time, true
 }
 
 // duePostponed judges the time of a delivery of a postponed change.

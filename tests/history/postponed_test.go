@@ -54,6 +54,16 @@ func TestPostponedChanges(t *testing.T) {
 			return e
 		}, PostponedOrder},
 		"never": {func(e []Event) []Event { return e[:12] }, NoLoss},
+		"stored once more when it was handled": {func(e []Event) []Event { // a write that was left behind
+			late := e[8]
+			late.Time = e[13].Time
+			return append(append(e[:14:14], late), e[14:]...)
+		}, ""},
+		"stored again in the call of its redelivery": {func(e []Event) []Event {
+			again := e[8]
+			again.Time, again.Due = e[12].Time, e[12].Time.Add(time.Minute)
+			return append(append(e[:13:13], again), e[14:]...)
+		}, PostponedOrder},
 		"never tried": {func(e []Event) []Event {
 			return append(e[:6:6], e[8:]...)
 		}, Untried},
