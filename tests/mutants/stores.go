@@ -31,4 +31,49 @@ var stores = []mutant{
 	{"read-ahead-of-another-owner", "what an owner had read holds for its first successor only", []edit{
 		{"trigger/postponing.go", "|| epoch+1 != l.Epoch()", ""},
 	}},
+	{"store-stops-its-lane", "a call of the store that ignores its context does not stop its lane", []edit{
+		{"trigger/deadlettering.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
+	}},
+	{"store-calls-pile-up", "only a few calls of a store are left behind", []edit{
+		{"trigger/deadlettering.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
+	}},
+	{"silent-list-has-no-end", "a list of the store that does not answer is made again", []edit{
+		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
+	}},
+	{"older-letter-kept", "of two letters of one postponed change the newer one holds", []edit{
+		{"trigger/internal/delivery/postponedload.go", "stored.Postponed > items[last].stored.Postponed", "stored.Postponed < items[last].stored.Postponed"},
+	}},
+	{"older-letter-not-deleted", "an outdated letter of a postponed change leaves the store", []edit{
+		{"trigger/internal/delivery/postponedload.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
+	}},
+	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
+		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},
+	}},
+	{"postponed-age-forgotten", "the age of a postponed change counts for the next owner", []edit{
+		{"trigger/postponing.go", "Since: d.Since, ", ""},
+	}},
+	{"postponed-operation-forgotten", "the next owner gets a postponed version with its operation", []edit{
+		{"trigger/postponing.go", "c.Operation = d.Operation", "_ = d.Operation"},
+	}},
+	{"postponed-image-forgotten", "the next owner gets a postponed version with its previous image", []edit{
+		{"trigger/postponing.go", "Previous: d.Previous, ", ""},
+	}},
+	{"postponed-delete-without-id", "the next owner gets a postponed delete with its id", []edit{
+		{"trigger/postponing.go", "c.ID = d.DocumentID", "_ = d.DocumentID"},
+	}},
+	{"postponed-delete-without-key", "the next owner gets a postponed delete with its key", []edit{
+		{"trigger/postponing.go", ", PartitionKey: d.DocumentKey,", ","},
+	}},
+	{"postponed-forgotten-by-children", "the children of a range know when its postponed changes are due", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, RetriesProperty)", "delete(child.properties, RetriesProperty)\n\tdelete(child.properties, \"halley.postponed\")"},
+	}},
+	{"deaths-inherited-by-children", "the children of a range have not the unclean exits of its owners", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, uncleanExitsProperty)\n", ""},
+	}},
+	{"split-mark-inherited-by-children", "the children of a range have not the mark of its split", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, splittingProperty)\n", ""},
+	}},
+	{"retry-age-forgotten", "the age of failures counts for the next owner", []edit{
+		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
+	}},
 }
