@@ -111,21 +111,22 @@ func (w *rangeWorker) readAheadProperty() string {
 	return fmt.Sprint(w.held.Lease().Token(), " ", w.held.Epoch(), " ", w.leases.Now().UnixMicro(), " ", changes, " ", continuation)
 }
 
-// parseReadAhead reads the property of an acquired lease. It is valid for the first owner
+// parseReadAhead reads the property of a lease that was acquired with this token, epoch and
+// continuation. It is valid for the first owner
 // after its writer, and while the continuation is that of its writer: another owner may have
 // postponed changes behind it and crashed, and an operator may have moved the lease.
-func parseReadAhead(l *lease.Lease) (r delivery.ReadAhead) {
-	fields := strings.SplitN(l.Property(readAheadProperty), " ", 5)
-	if len(fields) < 5 || fields[4] != l.Continuation() {
+func parseReadAhead(property, token string, epoch int64, continuation string) (r delivery.ReadAhead) {
+	fields := strings.SplitN(property, " ", 5)
+	if len(fields) < 5 || fields[4] != continuation {
 		return r
 	}
-	epoch, epochErr := strconv.ParseInt(fields[1], 10, 64)
+	former, epochErr := strconv.ParseInt(fields[1], 10, 64)
 	until, untilErr := strconv.ParseInt(fields[2], 10, 64)
 	changes, err := strconv.ParseInt(fields[3], 10, 64)
-	if fields[0] != l.Token() {
-		epoch++ // that of the new lease, which its first owner has raised by one more
+	if fields[0] != token {
+		former++ // the epoch of the new lease, which its first owner has raised by one more
 	}
-	if errors.Join(epochErr, untilErr, err) != nil || epoch+1 != l.Epoch() {
+	if errors.Join(epochErr, untilErr, err) != nil || former+1 != epoch {
 		return r
 	}
 	return delivery.ReadAhead{IsKnown: true, Changes: changes, Until: time.UnixMicro(until + 1)}

@@ -80,16 +80,16 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 	manual := func(f *Function) { f.Checkpoint, f.BatchItems = Checkpoint{Manual: true}, 1 }
 	stuck := func(f *Function) { f.BatchItems, f.MaxAttempts = 1, -1 }
 	for name, test := range map[string]struct {
-		merged bool
-		change func(*Function)
-		lanes  int
+		merged, holds bool
+		change        func(*Function)
+		lanes         int
 	}{
 		"nothing was saved":                                   {change: manual},
 		"nothing was saved, merged range":                     {merged: true, change: manual},
 		"nothing was saved, lanes":                            {change: manual, lanes: 4},
-		"a failing key holds the position":                    {change: stuck},
-		"a failing key holds the position, merged":            {merged: true, change: stuck},
-		"a failing key holds the position, merged, two lanes": {merged: true, change: stuck, lanes: 2},
+		"a failing key holds the position":                    {change: stuck, holds: true},
+		"a failing key holds the position, merged":            {merged: true, change: stuck, holds: true},
+		"a failing key holds the position, merged, two lanes": {merged: true, change: stuck, holds: true, lanes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, map[bool]int{false: 1, true: 2}[test.merged], func(t *testing.T, w *world) {
@@ -101,9 +101,8 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 					test.change(f)
 					f.Lanes = max(test.lanes, 1)
 				})
-				fails := true
-				delay := postponeOnce("k1", 2*time.Second)
-				p := newPatience(w, "a", delay)
+				fails := test.holds
+				p := newPatience(w, "a", postponeOnce("k1", 2*time.Second))
 				handle := func(ctx context.Context, b Batch) error {
 					if fails && b.Changes[0].ID() == "stuck" {
 						return errPoison
@@ -184,8 +183,8 @@ func TestNextOwnerDeliversOldLettersBeforeItHasReadTheNewOnes(t *testing.T) {
 		}
 		time.Sleep(19 * time.Second)
 		fails = false
-		nearby := func(f *Function, _ *Options) { f.MaxAhead = 20 } // it reads the last one late
-		stop = w.startHost(w.host("b", withDelay(100*time.Millisecond, handle), change, nearby, withoutLogger))
+		nearby := func(f *Function, _ *Options) { f.MaxAhead, f.BatchItems = 20, 10 } // it reads the last one late
+		stop = w.startHost(w.host("b", withDelay(500*time.Millisecond, handle), change, nearby, withoutLogger))
 		time.Sleep(2 * time.Minute)
 		stop()
 		at := p.times("k0")
