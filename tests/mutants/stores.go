@@ -76,4 +76,22 @@ var stores = []mutant{
 	{"retry-age-forgotten", "the age of failures counts for the next owner", []edit{
 		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
 	}},
+	{"clocks-of-the-service-agree", "on a merged range a later time proves a place only if it is later than clocks differ", []edit{
+		{"trigger/internal/delivery/postponed.go", "taken.written > next.written+clockError", "taken.written >= next.written"},
+	}},
+	{"read-ahead-holds-for-later-letters", "what an owner had read says nothing of letters that were put after its end", []edit{
+		{"trigger/internal/delivery/postponed.go", "!next.time.After(former.Until) && ", ""},
+	}},
+	{"blocked-place-forgotten", "a change before the first dead letter of its key is not blocked", []edit{
+		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
+	}},
+	{"blocked-time-forgotten", "dead letters of a key stay in order if clocks differ", []edit{
+		{"trigger/deadletterlists.go", ", Time: d.Time})", "})"},
+	}},
+	{"postponed-time-forgotten", "letters of a key stay in order if clocks differ", []edit{
+		{"trigger/internal/delivery/postponed.go", "k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time", "k.letters, k.hasMore = k.letters+1, true"},
+	}},
+	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
+		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},
+	}},
 }
