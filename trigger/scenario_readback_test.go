@@ -192,3 +192,24 @@ func TestAgeOfFailuresCountsOverOwners(t *testing.T) {
 		}
 	})
 }
+
+// The clock of the first owner was fast, so that its letters are from the future. What the
+// next owner puts behind them stays behind them.
+func TestLettersStayInOrderIfClocksDiffer(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		p := newPatience(w, "a", postponeOnce("k0", time.Minute))
+		w.write("k", "k0")
+		_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
+		must(t, err)
+		store.deadLetters[0].Time = store.deadLetters[0].Time.Add(10 * time.Minute)
+		w.write("k", "k1")
+		stop := w.startHost(w.host("b", p.handle, withStore(store, func(f *Function) { f.BatchItems = 1 })))
+		time.Sleep(3 * time.Minute)
+		stop()
+		if got, want := p.order(), "k0 k0 k1"; got != want {
+			t.Errorf("order %s, want %s", got, want)
+		}
+		w.checkComplete(0)
+	})
+}
