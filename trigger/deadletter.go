@@ -89,10 +89,17 @@ func (f Function) DeadLetterSource() DeadLetterSource {
 
 // DeadLetters is a durable store of dead letters, shared by hosts. Package
 // deadletter has some.
+//
+// The context of a call ends after a minute, for a list after a minute without a dead
+// letter, and when the host stops. A call that has not returned a second later is left
+// behind, and made again: its lane waits, and [Host.Status] names the store. At most 8 calls
+// of a function are left behind at a time; then no other begins until one of them returns. A
+// Put that was left behind may store its dead letter after the second one was
+// delivered and deleted; the change is then delivered once more.
 type DeadLetters interface {
 	// Put returns once the dead letter is durable. If one with its ID exists, it
 	// is not stored a second time, and Put returns nil. A Put that has returned an
-	// error should not store the dead letter later.
+	// error, or that was left behind, should not store the dead letter later.
 	Put(ctx context.Context, d DeadLetter) error
 	// List goes through the dead letters and the postponed changes of a source, oldest
 	// first: by time, then by range and LSN. Those that are put meanwhile may be

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -20,7 +22,11 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		Keeps: w.function.keepsDeadLetters(),
 		Owns:  w.ownsKey,
 		LoadKey: func(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
-			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, loadPostponed(ctx, store, of, w.function, key, take) })
+			gate := &takeGate{take: take}
+			defer gate.close()
+			_, err := callStore(ctx, w, func() (struct{}, error) {
+				return struct{}{}, loadPostponed(ctx, store, of, w.function, key, gate.takeOpen)
+			})
 			return err
 		},
 		Delete: func(ctx context.Context, c *delivery.StoredChange) error {
@@ -38,7 +44,9 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		},
 		List: func(ctx context.Context) (*delivery.BlockedKeys, error) {
 			list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
-				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, w.function) })
+				ctx, progress, end := whileAnswering(ctx)
+				defer end()
+				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, w.function, progress) })
 			})
 			if list.err != nil {
 				w.listsBefore = list.number // repeat it
@@ -48,27 +56,76 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 	}
 }
 
-// callStore calls the dead letter store. A call that ignores the end of its context
-// is left behind at the end of a stop's grace. It may still put its dead letter,
-// which the next owner then puts again under the same ID.
-func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
+const (
+	// storeGrace is the time that a call of a store has to return when its context has ended.
+	storeGrace = time.Second
+	// maxStuckStoreCalls is the number of calls of a function's store that may be left behind
+	// at a time. Each keeps a goroutine until it returns. Beyond it no call begins.
+	maxStuckStoreCalls = 8
+)
+
+// errStoreStuck is the error of a call that does not begin.
+var errStoreStuck = fmt.Errorf("%d calls have ignored the end of their context and not returned; no other is made until one does", maxStuckStoreCalls)
+
+// callStore calls the dead letter store. ctx ends after delivery.StoreTimeout, or at a stop.
+// A call that ignores that is left behind, so that it stops neither its lane nor the host. It
+// may still put its dead letter: the lane, or the next owner, puts it again under the same
+// ID. If that one was delivered or replayed and has left the store before, the letter
+// remains, see [DeadLetters].
+func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error)) (answer T, err error) {
+	stuck := &w.deadLetterLists.stuckCalls
+	if stuck.Load() >= maxStuckStoreCalls {
+		return answer, errStoreStuck
 	}
-	done := make(chan answer, 1)
+	began, returned := time.Now(), make(chan struct{})
+	var value T
+	var callErr error
 	go func() { // ends with the call
-		value, err := call()
-		done <- answer{value, err}
+		defer close(returned)
+		value, callErr = call()
 	}()
 	select {
-	case a := <-done:
-		return a.value, a.err
-	case <-w.stop.abandon.Done():
+	case <-returned:
+		return value, callErr
+	case <-ctx.Done():
 	}
-	w.log.Error("dead letter store ignores the end of its context; its call is left behind")
-	var none T
-	return none, fmt.Errorf("dead letter store ignores the end of its context: %w", context.Cause(ctx))
+	late := time.NewTimer(storeGrace)
+	defer late.Stop()
+	select {
+	case <-returned:
+		return value, callErr
+	case <-w.stop.abandon.Done():
+	case <-late.C:
+	}
+	n := stuck.Add(1)
+	go func() { // ends with the call, which nothing can end
+		<-returned
+		stuck.Add(-1)
+	}()
+	w.log.Error("dead letter store ignores the end of its context; its call is left behind",
+		zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
+	return answer, fmt.Errorf("no answer for %s, and the call ignores the end of its context: %w", time.Since(began).Round(time.Second), context.Cause(ctx))
+}
+
+// takeGate passes changes on until it is closed: a call that was left behind must not touch
+// its lane. mu guards isClosed, and is held during take, which only takes the change in.
+type takeGate struct {
+	take func(delivery.StoredChange) bool
+
+	mu       sync.Mutex
+	isClosed bool
+}
+
+func (g *takeGate) takeOpen(c delivery.StoredChange) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.isClosed && g.take(c)
+}
+
+func (g *takeGate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.isClosed = true
 }
 
 // deadLetter makes the dead letter of a change.

@@ -20,6 +20,8 @@ type deadLetterLists struct {
 	begun  atomic.Int64   // number of lists that have begun
 	turn   chan struct{}  // holds a token while a range lists
 	newest deadLetterList // for the holder of the token
+
+	stuckCalls atomic.Int64 // calls of the function's store that were left behind, see callStore
 }
 
 // deadLetterList is one list, or the error that ended it. It does not change.
@@ -57,13 +59,20 @@ func (l *deadLetterLists) listAfter(ctx context.Context, number int64, read func
 // errSilentStore ends a list that makes no progress.
 var errSilentStore = fmt.Errorf("no answer for %s", delivery.StoreTimeout)
 
+// whileAnswering returns a context that ends when a list has made no progress for
+// delivery.StoreTimeout. The list calls progress for each dead letter, and its caller end.
+func whileAnswering(parent context.Context) (ctx context.Context, progress, end func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	silent := time.AfterFunc(delivery.StoreTimeout, func() { cancel(errSilentStore) })
+	return ctx, func() { silent.Reset(delivery.StoreTimeout) }, func() {
+		silent.Stop()
+		cancel(nil)
+	}
+}
+
 // listBlockedKeys lists the dead letters of a function, or only the postponed changes if
 // dead letters do not block keys.
-func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function) (*delivery.BlockedKeys, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silent := time.AfterFunc(delivery.StoreTimeout, func() { cancel(errSilentStore) })
-	defer silent.Stop()
+func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function, progress func()) (*delivery.BlockedKeys, error) {
 	keys := &delivery.BlockedKeys{}
 	of := f.DeadLetterSource()
 	list := store.Postponed(ctx, of, "")
@@ -71,7 +80,7 @@ func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function) (*deli
 		list = store.List(ctx, of)
 	}
 	for d, err := range list {
-		silent.Reset(delivery.StoreTimeout)
+		progress()
 		switch {
 		case errors.Is(err, ErrDamaged):
 			keys.AddDamaged(err)

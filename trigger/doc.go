@@ -107,8 +107,10 @@
 // stored behind them. When a key is due, the owner of its range loads its changes from
 // the store, delivers them in order like changes that wait aside, and deletes each one
 // that is handled. The next owner lists the postponed changes of the range's keys, by the
-// hash of each key, and delivers none before its feed has passed it. The lease tells when
-// the next one is due (halley.postponed), so that drains know.
+// hash of each key, and delivers those before its position when they are due; the others
+// wait until its feed has passed them. The lease tells when the next one is due
+// (halley.postponed), so that drains know, and what a former owner of a merged range had
+// read behind its position (halley.readAhead).
 //
 // Attempts are stored in the lease with each write, so the limit also holds across
 // short drains and replaced hosts. After an owner has vanished without releasing the

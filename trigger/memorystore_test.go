@@ -172,7 +172,7 @@ func (s *laggingStore) Holds(ctx context.Context, of DeadLetterSource, key strin
 	return s.memoryStore.Holds(ctx, of, key)
 }
 
-// slowStore answers Holds only after the lease's expiration.
+// slowStore answers Holds only after the trust in a lease has ended.
 type slowStore struct {
 	memoryStore
 	onHolds func()
@@ -180,7 +180,7 @@ type slowStore struct {
 
 func (s *slowStore) Holds(context.Context, DeadLetterSource, string) (bool, error) {
 	s.onHolds()
-	time.Sleep(90 * time.Second)
+	time.Sleep(58 * time.Second)
 	return false, nil
 }
 

@@ -95,6 +95,43 @@ func (w *rangeWorker) postponedProperty() string {
 	return fmt.Sprint(keys, w.leases.Now().Add(time.Until(due)+time.Second-1).Unix())
 }
 
+// readAheadProperty is the lease property that tells the next owner what this one had read
+// behind the continuation, see delivery.ReadAhead. Its value is the token and the epoch of
+// this owner's lease, the time of the service in Unix microseconds, the number of changes,
+// and the continuation that it belongs to, with spaces between them.
+const readAheadProperty = "halley.readAhead"
+
+// readAheadProperty returns the property, "" until the delivery has ended. The release writes
+// it, or the children of a split or a merge get it.
+func (w *rangeWorker) readAheadProperty() string {
+	continuation, changes, ok := w.rangeDelivery.ReadAhead()
+	if !ok || !w.function.keepsDeadLetters() {
+		return ""
+	}
+	return fmt.Sprint(w.held.Lease().Token(), " ", w.held.Epoch(), " ", w.leases.Now().UnixMicro(), " ", changes, " ", continuation)
+}
+
+// parseReadAhead reads the property of a lease that was acquired with this token, epoch and
+// continuation. It is valid for the first owner
+// after its writer, and while the continuation is that of its writer: another owner may have
+// postponed changes behind it and crashed, and an operator may have moved the lease.
+func parseReadAhead(property, token string, epoch int64, continuation string) (r delivery.ReadAhead) {
+	fields := strings.SplitN(property, " ", 5)
+	if len(fields) < 5 || fields[4] != continuation {
+		return r
+	}
+	former, epochErr := strconv.ParseInt(fields[1], 10, 64)
+	until, untilErr := strconv.ParseInt(fields[2], 10, 64)
+	changes, err := strconv.ParseInt(fields[3], 10, 64)
+	if fields[0] != token {
+		former++ // the epoch of the new lease, which its first owner has raised by one more
+	}
+	if errors.Join(epochErr, untilErr, err) != nil || former+1 != epoch {
+		return r
+	}
+	return delivery.ReadAhead{IsKnown: true, Changes: changes, Until: time.UnixMicro(until + 1)}
+}
+
 // parsePostponed reads the property of a lease.
 func parsePostponed(l *lease.Lease) (p leasePostponed) {
 	keys, due, _ := strings.Cut(l.Property(postponedProperty), " ")

@@ -252,7 +252,7 @@ func TestDeadLettersPutDuringListOfLeasesAreSeen(t *testing.T) {
 			if isLeaseQuery(r) && isOver.CompareAndSwap(false, true) {
 				lists := b.functionRunners[0].deadLetterLists
 				lists.listAfter(r.Context(), 0, func() (*delivery.BlockedKeys, error) {
-					return listBlockedKeys(r.Context(), store, &b.functionRunners[0].function)
+					return listBlockedKeys(r.Context(), store, &b.functionRunners[0].function, func() {})
 				})
 				drain(w.host("a", failOnPoison(w.recorder("a")), blockKeysIn(store)))
 				w.write("k", "next")

@@ -84,6 +84,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.OnWrite = w.rangeStats.leaseWritten
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
 	held.SetProperty(postponedProperty, w.postponedProperty)
+	held.SetProperty(readAheadProperty, w.readAheadProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: Checkpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -101,7 +102,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		Lanes: f.Lanes, LanesByID: f.LanesByID, BatchItems: f.BatchItems, BatchBytes: f.BatchBytes, BatchWindow: f.BatchWindow,
 		BlockKeys: f.BlockKeys, Passes: w.passes, Checkpoint: delivery.Checkpoint(f.Checkpoint),
 		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
-		MergedRange: l.ByKeys(), SavedRetries: l.Property(retriesProperty),
+		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
 }

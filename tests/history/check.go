@@ -126,9 +126,10 @@ type checker struct {
 	running map[calledKey]int64
 	owners  map[tenure]string // the host that delivered, if the history has no lease writes
 	hosts   map[string]bool
-	pending map[string]Event     // by document: newest version, not handled
-	handled map[string]int64     // by document: newest Seq handled
-	worked  map[holder]time.Time // when an owner last began or ended a call; the epoch is zero
+	pending map[string]Event       // by document: newest version, not handled
+	handled map[string]int64       // by document: newest Seq handled
+	worked  map[holder]time.Time   // when an owner last began or ended a call; the epoch is zero
+	recent  map[holder][]ownerCall // in the order of their ends; likewise
 	leases
 	fleet
 	deadlines
@@ -151,6 +152,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		pending:   map[string]Event{},
 		handled:   map[string]int64{},
 		worked:    map[holder]time.Time{},
+		recent:    map[holder][]ownerCall{},
 		leases:    newLeases(),
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
@@ -258,6 +260,7 @@ func (c *checker) end(e Event) {
 	c.worked[holder{e.Host, tenure{token: e.Range}}] = e.Time
 	c.callEnded(e, changes)
 	c.wholeBatches(e, changes)
+	c.noteCall(e, changes)
 	if e.Verdict == Failed {
 		return
 	}
@@ -324,7 +327,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 		return nil // already reported as a phantom
 	}
 	change := &k.changes[seq-1]
-	change.handled, change.by = true, by
+	change.handled, change.by, change.again = true, by, false
 	change.inStore, change.unsaved = false, false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {

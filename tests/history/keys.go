@@ -21,6 +21,9 @@ type change struct {
 	skipped bool   // an operator has moved the position past it
 	late    bool   // it was skipped, and the position was moved back since
 	by      stream // the owner that handled it last
+
+	delivered time.Time // last
+	again     bool      // it was delivered since it was handled last
 	postponed
 }
 

@@ -1,12 +1,16 @@
 package history
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // postponed follows a change that its handler has postponed.
 type postponed struct {
 	inStore bool
 	follows bool // another change of its key was postponed
-	late    bool // its host had lost the range when the store got it
+	late    bool // its host had lost the range when the store got it, or had left the write behind and delivered the change since
 	due     time.Time
 	since   time.Time // it is in the store
 	inCall  int64     // the call that last delivered it
@@ -41,7 +45,7 @@ func (c *checker) postpone(e Event) {
 		}
 		c.handled[change.id] = max(c.handled[change.id], ref.Seq)
 		l := c.byToken[e.Range]
-		late := l != nil && l.epoch > e.Epoch
+		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
 		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, due: e.Due, since: e.Time, inCall: change.inCall}
 	}
 }
@@ -53,7 +57,7 @@ func (k *key) deliverPostponed(r *Report, e Event, shared bool) {
 			r.violate(PostponedOrder, k.name, e.Time, "%q delivered %d while %d is postponed until %s", e.Host, e.Seq, i+1, p.due.Format("15:04:05.000"))
 		}
 	}
-	k.changes[e.Seq-1].inCall = e.Call
+	k.changes[e.Seq-1].inCall, k.changes[e.Seq-1].delivered, k.changes[e.Seq-1].again = e.Call, e.Time, true
 }
 
 // duePostponed judges the time of a delivery of a postponed change.
@@ -75,12 +79,84 @@ func (c *checker) duePostponed(e Event) {
 	if t == nil || c.limits.Drains || c.limits.Poll == 0 {
 		return
 	}
-	since := later(later(p.due, p.since), t.began)
-	if c.worked[holder{e.Host, tenure{token: e.Range}}].After(since) || c.inCall(e.Host, e.Range) || !c.undisturbed(e.Host, since) || c.throttled(since) {
+	since, by := later(later(p.due, p.since), t.began), holder{e.Host, tenure{token: e.Range}}
+	isBusy := c.worked[by].After(since) || c.inCall(e.Host, e.Range)
+	if isBusy {
+		since = later(since, k.lastBefore(e.Seq))
+	}
+	if !c.undisturbed(e.Host, since) || c.throttled(since) {
 		return
 	}
+	limit := c.limits.Poll + 2*promptly + c.limits.Slack
+	if isBusy {
+		var judged bool
+		if limit, judged = c.busyLimit(by, since); !judged || t.position < e.LSN {
+			return
+		}
+	}
 	c.report.count(PostponedPrompt, 1, 0)
-	if late, limit := e.Time.Sub(since), c.limits.Poll+2*promptly+c.limits.Slack; late > limit {
+	if late := e.Time.Sub(since); late > limit {
 		c.violate(PostponedPrompt, "%q delivered %s/%d %s after it was due, at most %s are allowed", e.Host, e.Key, e.Seq, late, limit)
 	}
+}
+
+// lastBefore returns when a change of the key before another one was last delivered: the
+// later one waits for its end.
+func (k *key) lastBefore(seq int64) (last time.Time) {
+	for i := range k.changes[:seq-1] {
+		last = later(last, k.changes[i].delivered)
+	}
+	return last
+}
+
+// ownerCall is a handler call of an owner.
+type ownerCall struct {
+	began, ended time.Time
+	failed       bool
+	isRetry      bool // its first change was delivered before, or comes from the store
+}
+
+const (
+	// recentCalls is the time for which the calls of an owner are kept.
+	recentCalls = 5 * time.Minute
+	// outageWait is the time after a failed call in which others may wait for the sink.
+	outageWait = 15 * time.Second
+)
+
+// noteCall keeps a call that has ended.
+func (c *checker) noteCall(e Event, changes []Event) {
+	if len(changes) == 0 {
+		return
+	}
+	by, first := holder{e.Host, tenure{token: e.Range}}, changes[0]
+	calls := append(c.recent[by], ownerCall{first.Time, e.Time, e.Verdict != Handled, first.Attempt > 1 || c.cameFromStore(first)})
+	for len(calls) > 0 && e.Time.Sub(calls[0].ended) > recentCalls {
+		calls = calls[1:]
+	}
+	c.recent[by] = calls
+}
+
+// busyLimit is the time that a postponed change may take, after its key could be delivered,
+// while its range has other work: two seconds, and the calls that come first. Retries and
+// fresh batches alternate, and a retry, or a change of another key that is due, may come
+// before it. The limit is not judged if a call has failed, which may be an outage, or if
+// calls wait for a rate.
+func (c *checker) busyLimit(by holder, since time.Time) (limit time.Duration, judged bool) {
+	longest, retries := time.Duration(0), 0
+	for _, call := range c.recent[by] {
+		if call.failed && call.ended.After(since.Add(-outageWait)) {
+			return 0, false
+		}
+		if call.ended.After(since) {
+			longest = max(longest, call.ended.Sub(call.began))
+			if call.isRetry {
+				retries++
+			}
+		}
+	}
+	running := slices.Collect(maps.Values(c.calls))
+	if slices.ContainsFunc(running, func(changes []Event) bool { return changes[0].Host == by.host && c.now.Sub(changes[0].Time) > longest }) {
+		return 0, false
+	}
+	return 2*promptly + c.limits.Slack + time.Duration(2*retries+3)*longest, c.limits.Rate == 0
 }

@@ -54,6 +54,16 @@ func TestPostponedChanges(t *testing.T) {
 			return e
 		}, PostponedOrder},
 		"never": {func(e []Event) []Event { return e[:12] }, NoLoss},
+		"stored once more when it was handled": {func(e []Event) []Event { // a write that was left behind
+			late := e[8]
+			late.Time = e[13].Time
+			return append(append(e[:14:14], late), e[14:]...)
+		}, ""},
+		"stored again in the call of its redelivery": {func(e []Event) []Event {
+			again := e[8]
+			again.Time, again.Due = e[12].Time, e[12].Time.Add(time.Minute)
+			return append(append(e[:13:13], again), e[14:]...)
+		}, PostponedOrder},
 		"never tried": {func(e []Event) []Event {
 			return append(e[:6:6], e[8:]...)
 		}, Untried},
@@ -67,6 +77,79 @@ func TestPostponedChanges(t *testing.T) {
 			}
 			if test.want == "" && len(rules) > 0 || test.want != "" && !rules[test.want] {
 				t.Errorf("violations %v, want rule %q", report.Violations, test.want)
+			}
+		})
+	}
+}
+
+// busyHistory is a history in which the first change is delivered some time after it is due,
+// and calls of half a second with other changes are made one after the other until then.
+// calls says with what verdict each ends, and whether it is a retry.
+func busyHistory(position int64, calls func(n int) (verdict Verdict, attempt int), late time.Duration) []Event {
+	events := postponedHistory()
+	acquire := 3
+	for i := range events {
+		if events[i].Kind == Lease && i > acquire {
+			events[i].Position = position
+		}
+	}
+	due, end := events[:12:12], events[12:]
+	from := end[0].Time
+	lease := events[11]
+	var between []Event
+	for n := 0; time.Duration(n)*time.Second/2 < late; n++ {
+		verdict, attempt := calls(n)
+		began := from.Add(time.Duration(n) * time.Second / 2)
+		key, lsn := "o"+string(rune('a'+n)), int64(10+n)
+		write := Event{Kind: Write, Key: key, Seq: 1, ID: key, LSN: lsn, Hash: "10", Time: from.Add(-time.Second)}
+		delivery := Event{Kind: Delivery, Key: key, Seq: 1, ID: key, LSN: lsn, Host: "a.1", Range: "0", Epoch: 2, Attempt: attempt, Call: int64(100 + n), Time: began}
+		over := Event{Kind: End, Call: int64(100 + n), Verdict: verdict, Host: "a.1", Range: "0", Epoch: 2, Time: began.Add(time.Second / 2)}
+		between = append(between, write, delivery, over)
+		if verdict != Handled {
+			delivery.Call, delivery.Attempt, over.Call, over.Verdict = delivery.Call+1000, attempt+1, over.Call+1000, Handled
+			delivery.Time = over.Time
+			between = append(between, delivery, over)
+		}
+	}
+	for i := range end {
+		end[i].Time = end[i].Time.Add(late)
+	}
+	lease.Time, lease.Sent = from.Add(late), from.Add(late)
+	return append(append(due, between...), append([]Event{lease}, end...)...)
+}
+
+func TestPostponedChangeOfBusyOwner(t *testing.T) {
+	limits := Limits{Expiration: time.Minute, AcquireInterval: 13 * time.Second, RenewInterval: 17 * time.Second, Poll: 5 * time.Second}
+	fresh := func(int) (Verdict, int) { return Handled, 1 }
+	tests := map[string]struct {
+		calls func(int) (Verdict, int)
+		late  time.Duration
+		begun int64 // position at which the owner began
+		want  bool
+	}{
+		"soon":                             {calls: fresh, late: 3 * time.Second, begun: 1},
+		"behind a backlog":                 {calls: fresh, late: 6 * time.Second, begun: 1, want: true},
+		"behind what it has to read again": {calls: fresh, late: 6 * time.Second},
+		"behind retries":                   {calls: func(n int) (Verdict, int) { return Handled, 1 + n%2 }, late: 6 * time.Second, begun: 1},
+		"in an outage": {calls: func(n int) (Verdict, int) {
+			if n == 1 {
+				return Failed, 1
+			}
+			return Handled, 1
+		}, late: 6 * time.Second, begun: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			events := busyHistory(2, test.calls, test.late)
+			events[1].Position, events[3].Position = test.begun, test.begun
+			var got []Violation
+			for _, v := range limits.Check(events).Violations {
+				if v.Rule == PostponedPrompt {
+					got = append(got, v)
+				}
+			}
+			if len(got) > 0 != test.want {
+				t.Errorf("violations %v", got)
 			}
 		})
 	}

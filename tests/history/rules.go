@@ -44,7 +44,7 @@ const (
 	UnitsKept        Rule = "units kept"        // feed reads cost a host no more request units than its function may spend
 	PostponedOrder   Rule = "postponed order"   // no later change of a key is delivered while an earlier one is postponed
 	PostponedEarly   Rule = "postponed early"   // a postponed change is not delivered before it is due
-	PostponedPrompt  Rule = "postponed prompt"  // a range with an owner that has nothing else to do delivers a postponed change when it is due
+	PostponedPrompt  Rule = "postponed prompt"  // an owner delivers a postponed change when it is due, whatever else it has to do
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 	FeedOrder        Rule = "feed order"        // the changes of each call are in feed order
 	GivenUpAlone     Rule = "given up alone"    // a batch that is given up without a name is halved until its changes are alone

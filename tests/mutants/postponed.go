@@ -3,7 +3,7 @@ package main
 // postponements are planted bugs in the way of changes that their handler postpones.
 var postponements = []mutant{
 	{"postponed-before-due", "a postponed change is not delivered before it is due", []edit{
-		{"trigger/internal/delivery/postponedload.go", "if !k.due.After(now) && k.listed", "if k.listed"},
+		{"trigger/internal/delivery/postponedload.go", "if !k.due.After(now) && k.mayLoad()", "if k.mayLoad()"},
 		{"trigger/internal/delivery/postponedload.go", "l.firstDue.IsZero() || l.firstDue.After(now) ||", "l.firstDue.IsZero() ||"},
 		{"trigger/internal/delivery/postponedload.go", "len(items) > 0 && time.Now().Before(l.localTime(items[0].stored.Due))", "false"},
 	}},

@@ -25,12 +25,15 @@ type laneShared struct {
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
-	passed   []int // of filterPage; the goroutine that takes pages owns it
-	takenLSN int64 // of the last change in the page that was taken last, 0 if it had none; likewise
+	passed    []int     // of filterPage; the goroutine that takes pages owns it
+	takenPage feedPlace // the end of the page that was taken last, with the number of its changes; likewise
 
 	pagesRead   atomic.Int64  // pages with changes that the reader has read
 	pagesTaken  atomic.Int64  // and of these: those that Run has passed to the lanes
 	lastLSN     atomic.Int64  // of the last change in these
+	lastWritten atomic.Int64  // likewise, Unix seconds
+	takenItems  atomic.Int64  // changes in these, filtered ones too
+	leftAhead   atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
 	feedEnded   atomic.Bool   // the lanes had got everything that was in the feed at some time
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
 	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
@@ -45,11 +48,11 @@ const maxAsideBytes = 4 << 20
 // that do not pass the filter are as if they were not in the page, except for its
 // position.
 func (s *laneShared) takePage(page *feed.Page) []Item {
-	s.takenLSN = 0
+	s.takenPage = feedPlace{}
 	items := s.progress.addPage(page, s.filterPage(page))
-	if len(page.Items) > 0 {
-		s.takenLSN = page.Items[len(page.Items)-1].LSN
-		s.retries.matchPage(items, s.takenLSN)
+	if n := len(page.Items); n > 0 {
+		s.takenPage = feedPlace{lsn: page.Items[n-1].LSN, written: page.Items[n-1].Timestamp, changes: int64(n)}
+		s.retries.matchPage(items, s.takenPage.lsn)
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
@@ -65,10 +68,24 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 
 // pagePassed is called when the lanes have the changes of the page that was taken last.
 func (s *laneShared) pagePassed() {
-	if s.takenLSN > 0 {
-		s.lastLSN.Store(s.takenLSN)
+	if s.takenPage.changes > 0 {
+		s.lastLSN.Store(s.takenPage.lsn)
+		s.lastWritten.Store(s.takenPage.written)
+		s.takenItems.Add(s.takenPage.changes)
 		s.pagesTaken.Add(1)
 	}
+}
+
+// feedPlace is how far lanes have taken in the feed.
+type feedPlace struct {
+	lsn, written int64 // of the last change
+	changes      int64 // number of changes since this owner began
+	ended        bool  // there are no more
+}
+
+// takenPlace returns how far the lanes have got the feed.
+func (s *laneShared) takenPlace() feedPlace {
+	return feedPlace{s.lastLSN.Load(), s.lastWritten.Load(), s.takenItems.Load(), s.feedEnded.Load()}
 }
 
 // filterPage returns the places of the changes that pass the filter, until the next call.
@@ -154,7 +171,9 @@ func (s *laneShared) mayRead() bool {
 
 // abandon gives everything back that is not finished, when the worker ends.
 func (s *laneShared) abandon() {
-	s.releasePages(s.progress.abandonPages())
+	pages, ahead := s.progress.abandonPages()
+	s.leftAhead.Store(int64(ahead))
+	s.releasePages(pages)
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }
 

@@ -23,8 +23,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,10 +54,19 @@ type Config struct {
 
 	MergedRange  bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation string // of the lease as acquired
+	ReadAhead    ReadAhead
 	SavedRetries string // saved by the previous owner, see [Delivery.RetryProperty]
 	Announce     bool   // the previous owner ended without releasing the lease, see isolation.go
 	SuspectSlot  chan struct{}
 	KeyPaths     []string // partition key paths of the container
+}
+
+// ReadAhead is what the previous owner had read behind the continuation of the lease. It is
+// known if that owner has ended in good order and no other one had the lease since.
+type ReadAhead struct {
+	IsKnown bool
+	Changes int64     // number of changes, at most
+	Until   time.Time // when it had ended, on the service's clock
 }
 
 // Calls are what delivery asks of its worker. All are required, and all but
@@ -131,6 +142,7 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 	}, laneEnds: make([]int, c.Lanes)}
 	alreadyOver := make(chan time.Time)
 	close(alreadyOver)
+	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
 		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver, storedSeq: firstStoredSeq})
 	}
@@ -314,6 +326,18 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 // RetryProperty is the failure history of the range for the next owner, or "" if
 // there is none. The lease's writer calls it at each write.
 func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
+
+// ReadAhead returns the number of changes that were read behind a continuation, when Run has
+// ended: each change that this owner has put into the store is before that continuation or
+// one of these. ok is false if that cannot be told, because this owner has not read again
+// what an earlier one had read.
+func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
+	changes = d.leftAhead.Load()
+	if changes < 0 || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
+		return "", 0, false
+	}
+	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true
+}
 
 // EndAnnouncements takes back the announcements of calls that have ended: the owner
 // is releasing the lease in good order. It is called after Run has returned.

@@ -87,20 +87,22 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (*group, error) {
 	}
 }
 
-// takeRetry takes the group that is due, or else loads postponed changes that are. It
-// returns nil if these are not in the store any more, or not due yet.
+// takeRetry takes the group that is due, or loads postponed changes if these were due
+// before it. It returns nil if they are not in the store any more, or not due yet.
 func (l *lane) takeRetry(ctx context.Context, due *group, stored []*postponedKey) (*group, error) {
-	if due == nil {
+	if due == nil || stored != nil && stored[0].due.Before(due.due) {
 		return l.loadPostponed(ctx, stored)
 	}
 	l.aside.take(due)
 	return due, nil
 }
 
-// takeArrived takes changes that have arrived, until a batch is full.
+// takeArrived takes changes that have arrived, until a batch is full. If a postponed change
+// of an earlier owner waits until the feed has passed it, the lane takes all that have
+// arrived: behind a backlog no batch is less than full.
 func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
-	lsn, all := l.lastLSN.Load(), l.feedEnded.Load()
-	for !l.sourceClosed && !l.batchIsFull() {
+	taken := l.takenPlace()
+	for !l.sourceClosed && (l.hasListed || !l.batchIsFull()) {
 		err := l.receive(ctx, from, l.alreadyOver)
 		if errors.Is(err, errTimeOver) {
 			break
@@ -109,8 +111,9 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 			return err
 		}
 	}
-	if l.hasListed && (l.sourceClosed || !l.batchIsFull()) { // the lane has taken what it had got before
-		l.passListed(lsn, all || l.sourceClosed)
+	if l.hasListed { // the lane has taken what it had got before
+		taken.ended = taken.ended || l.sourceClosed
+		l.passListed(taken)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 //     Host B acquires the lease and lists the postponed changes of its keys. When the
 //     feed shows B the change again, B finishes it, as it is listed. An earlier change of
 //     the key, which A had delivered, is delivered again at once. So that it comes first,
-//     B loads no listed key before it has taken in all changes that A may have read.
+//     B loads a listed change only when its lane has passed it: the lane has taken in and
+//     finished all earlier changes of the key that the feed may show again (isTaken).
 //
 // Invariant: if the store has a change of a key, each earlier change of the key in the
 // feed is handled or in the store.
@@ -47,6 +48,7 @@ type listedChange struct {
 	name         string
 	lsn, written int64
 	time         time.Time // of its letter
+	isSeen       bool      // this owner's feed has shown it
 }
 
 const (
@@ -61,6 +63,8 @@ const (
 	letterGap = time.Microsecond
 	// maxLoadedKeys is the number of keys that are loaded for one call. Each costs a request.
 	maxLoadedKeys = 10
+	// clockError is the difference, in seconds, that two clocks of the service may have.
+	clockError = 10
 )
 
 // postponedKey is an order key of which the store has changes. Its lane owns it.
@@ -74,7 +78,18 @@ type postponedKey struct {
 	deleted  map[string]bool // letters that this owner has deleted: a store that lags may still show them
 	hasMore  bool            // the store has changes that are not loaded
 
-	listed []listedChange // in their order, until this owner's feed has passed them
+	listed []listedChange // in their order, until the lane has passed all of them
+	passed int            // how many of these the lane has passed, the first ones
+}
+
+// mayLoad reports whether the store may have a change of the key that the lane has passed.
+func (k *postponedKey) mayLoad() bool {
+	return k.passed == len(k.listed) || k.letters > len(k.listed)-k.passed
+}
+
+// isPassed reports whether a change from the store may be delivered.
+func (k *postponedKey) isPassed(name string) bool {
+	return !slices.ContainsFunc(k.listed[k.passed:], func(listed listedChange) bool { return listed.name == name })
 }
 
 // place is where a change from the feed belongs.
@@ -175,10 +190,10 @@ func (d *Delivery) inheritPostponed(listed []StoredChange) {
 			k = l.addPostponed(order, c.Key, l.localTime(c.Due))
 		}
 		k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time
-		k.listed = append(k.listed, listedChange{c.name, c.LSN, c.Timestamp, c.Time})
+		k.listed = append(k.listed, listedChange{name: c.name, lsn: c.LSN, written: c.Timestamp, time: c.Time})
 	}
 	for _, l := range d.lanes {
-		l.passListed(feed.LSNOf(d.config.Continuation), false)
+		l.passListed(feedPlace{lsn: feed.LSNOf(d.config.Continuation)})
 		l.countPostponed()
 	}
 }
@@ -211,40 +226,68 @@ func (l *lane) withoutListed(items []*Item) []*Item {
 	}
 	var listed, others []*Item
 	for _, c := range items {
-		if l.postponed[l.keyOf(c)].placeOf(c) == placeListed {
-			listed = append(listed, c)
-		} else {
+		k := l.postponed[l.keyOf(c)]
+		if k.placeOf(c) != placeListed {
 			others = append(others, c)
+			continue
+		}
+		listed = append(listed, c)
+		for i := range k.listed {
+			k.listed[i].isSeen = k.listed[i].isSeen || k.listed[i].name == c.Name()
 		}
 	}
 	l.finishItems(listed)
 	return others
 }
 
-// passListed is told how far the lane has taken in the feed: to an LSN, or to its end.
-// Listed changes before that may be delivered, once the lane has finished earlier ones of
-// their keys.
-func (l *lane) passListed(lsn int64, all bool) {
+// passListed is told how far the lane has taken in the feed. Listed changes before that
+// may be delivered, once the lane has finished earlier ones of their keys. A key with
+// unpassed changes still tells its listed changes from others of the feed.
+func (l *lane) passListed(taken feedPlace) {
 	l.hasListed = false
 	for _, k := range l.postponed {
-		if len(k.listed) == 0 {
-			continue
+		for k.passed < len(k.listed) && l.isTaken(k, taken) && !l.hasEarlier(k) {
+			k.passed++
 		}
-		isTaken := all || !l.config.MergedRange && lsn >= k.listed[len(k.listed)-1].lsn
-		if isTaken && !l.hasEarlier(k) {
-			k.listed = nil
+		if k.passed == len(k.listed) {
+			k.listed, k.passed = nil, 0
 		} else {
 			l.hasListed = true
 		}
 	}
 }
 
+// isTaken reports whether the lane has taken in every change that the feed shows before
+// the first unpassed change of a key. Any one of these says so:
+//
+//   - The LSN of the change is not above that of the position at which this owner began, or
+//     of a change that was taken since. In a merged range LSNs do not tell.
+//   - The feed has shown this change, or a listed one behind it: it keeps the order of a key.
+//   - The owner before has released the lease in good order, with the number of changes that
+//     it had read behind the position, and no later owner had the lease. As many are taken.
+//     Documents that were written again since make them fewer, so this is late at most.
+//   - A change was taken that was written later than this one by more than two clocks of the
+//     service differ. Earlier changes of the key were not written later than this one. After
+//     a crash MaxAhead says nothing: the lease may be far behind what its owner had read.
+//   - The feed has ended.
+func (l *lane) isTaken(k *postponedKey, taken feedPlace) bool {
+	next, former := k.listed[k.passed], l.config.ReadAhead
+	switch {
+	case taken.ended, taken.written > next.written+clockError:
+		return true
+	case !l.config.MergedRange:
+		return taken.lsn >= next.lsn
+	case former.IsKnown && !next.time.After(former.Until) && taken.changes >= former.Changes:
+		return true
+	}
+	return slices.ContainsFunc(k.listed[k.passed:], func(listed listedChange) bool { return listed.isSeen })
+}
+
 // hasEarlier reports whether the lane has changes from the feed that come before listed
 // ones of their key.
 func (l *lane) hasEarlier(k *postponedKey) bool {
-	return l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, func(c *Item) bool {
-		return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind
-	})
+	isEarlier := func(c *Item) bool { return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind }
+	return l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, isEarlier) || slices.ContainsFunc(l.aside.queues[k.order], isEarlier)
 }
 
 // localTime translates a time of the service's clock.

@@ -20,7 +20,7 @@ func (l *lane) duePostponed(now time.Time) (due []*postponedKey) {
 		return nil
 	}
 	for _, k := range l.postponed {
-		if !k.due.After(now) && k.listed == nil && !l.aside.holdsGroup(k.order) {
+		if !k.due.After(now) && k.mayLoad() && !l.aside.holdsGroup(k.order) {
 			due = append(due, k)
 		}
 	}
@@ -74,8 +74,8 @@ func (g *group) joins(o *group) bool {
 }
 
 // loadKey loads the first changes of a key, at most a batch with one failure history. It
-// returns nil if none of them is due; if the store has none, the key is not postponed any
-// more.
+// returns nil if the first of them is not due, or not passed; if the store has none, the key
+// is not postponed any more.
 func (l *lane) loadKey(ctx context.Context, k *postponedKey) (g *group, err error) {
 	var items []*Item
 	err = l.untilStored(ctx, l.laneIndex, func() error {
@@ -90,15 +90,15 @@ func (l *lane) loadKey(ctx context.Context, k *postponedKey) (g *group, err erro
 	case len(items) > 0 && time.Now().Before(l.localTime(items[0].stored.Due)):
 		k.due = l.localTime(items[0].stored.Due)
 		return nil, nil
-	case len(items) == 0 && k.hasMore:
-		k.due = time.Now().Add(time.Second)
+	case len(items) == 0 && k.hasMore, len(items) > 0 && !k.isPassed(items[0].Name()):
+		k.due, k.hasMore = time.Now().Add(time.Second), true
 		return nil, nil
 	case len(items) == 0:
 		l.releaseKeys(map[uint64]bool{k.order: true})
 		return nil, nil
 	}
 	n := 1
-	for n < len(items) && l.joinsFirst(items[n], items[0]) {
+	for n < len(items) && l.joinsFirst(items[n], items[0]) && k.isPassed(items[n].Name()) {
 		n++
 	}
 	if first := items[0].resumedRecord; first != nil {
@@ -159,6 +159,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 		if err := l.deadLetters.Delete(ctx, c.stored); err != nil {
 			return nil, err
 		}
+		k.letters--
 	}
 	if len(items) < k.letters && time.Since(k.lastPut) < storeLag { // the store does not show yet what was put a moment ago
 		k.hasMore = true

@@ -211,15 +211,24 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	return first.LSN, first.Timestamp, true
 }
 
-// abandonPages returns all pages whose bytes are still held, when the worker ends.
-func (p *progress) abandonPages() (pages []*feed.Page) {
+// abandonPages returns all pages whose bytes are still held, when the worker ends, and the
+// number of changes that were read behind the prefix, filtered ones too.
+func (p *progress) abandonPages() (pages []*feed.Page, ahead int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.openPages {
+		ahead += len(o.items) + o.filtered
 		if o.feedPage != nil {
 			pages = append(pages, o.feedPage)
 		}
 	}
 	p.openPages = nil
-	return pages
+	return pages, ahead
+}
+
+// end returns the end of the prefix, "" before its first change.
+func (p *progress) end() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.endPosition
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,33 @@ func TestLocateFindsRangeOrChildren(t *testing.T) {
 				t.Errorf("children %q, want %q", got, test.children)
 			}
 		})
+	}
+}
+
+// The children of a lease have its properties, except for those that are about one document,
+// one owner or the changes of one range.
+func TestChildrenInheritProperties(t *testing.T) {
+	for name, parent := range map[string]*Lease{"range": newDocument("p", "0", Span{"", "20"}, false), "keys": newKeysLease(Span{"", "20"}, "p")} {
+		own := []string{incarnationProperty, RetriesProperty, uncleanExitsProperty, splittingProperty, retiringProperty}
+		passed := []string{pausedProperty, "halley.postponed", "halley.readAhead", "halley.status", "of another library"}
+		for _, p := range slices.Concat(own, passed) {
+			parent.properties[p] = "value of " + p
+		}
+		parent.properties[epochProperty] = "6"
+		child := newChildOver(parent, Span{"", "10"}, "p")
+		if child.Epoch() != 7 {
+			t.Errorf("%s: epoch %d", name, child.Epoch())
+		}
+		for _, p := range own {
+			if child.properties[p] != "" {
+				t.Errorf("%s: the child has %s", name, p)
+			}
+		}
+		for _, p := range passed {
+			if child.properties[p] != parent.properties[p] {
+				t.Errorf("%s: the child has not %s", name, p)
+			}
+		}
 	}
 }
 

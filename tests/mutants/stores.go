@@ -1,0 +1,97 @@
+package main
+
+// stores are planted bugs in what the next owner of a range reads back: letters of the dead
+// letter store, records of retries, blocked keys and properties of leases.
+var stores = []mutant{
+	{"postponed-behind-the-backlog", "the next owner delivers a postponed change before its position at once", []edit{
+		{"trigger/worker.go", "Continuation: l.Continuation(), ", ""},
+	}},
+	{"postponed-behind-full-batches", "a postponed change does not wait until a batch is less than full", []edit{
+		{"trigger/internal/delivery/lane.go", "(l.hasListed || !l.batchIsFull())", "!l.batchIsFull()"},
+		{"trigger/internal/delivery/lane.go", "if l.hasListed { // the", "if l.hasListed && !l.batchIsFull() { // the"},
+	}},
+	{"postponed-behind-its-key", "letters before the position do not wait for those behind it", []edit{
+		{"trigger/internal/delivery/postponed.go", "k.letters > len(k.listed)-k.passed", "len(k.listed) == 0"},
+	}},
+	{"postponed-taken-too-early", "the next owner delivers no postponed change before earlier ones of its key", []edit{
+		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.lsn", "return taken.lsn >= 0"},
+	}},
+	{"postponed-passed-by-its-neighbour", "letters behind the position wait until the feed has passed them", []edit{
+		{"trigger/internal/delivery/postponedload.go", " && k.isPassed(items[n].Name())", ""},
+	}},
+	{"read-ahead-not-told", "on a merged range the next owner knows what was read behind the position", []edit{
+		{"trigger/worker.go", "held.SetProperty(readAheadProperty, w.readAheadProperty)", "_ = w.readAheadProperty"},
+	}},
+	{"read-ahead-too-short", "on a merged range the next owner reads again what was read behind the position", []edit{
+		{"trigger/internal/delivery/progress.go", "ahead += len(o.items) + o.filtered", "ahead += 0 * o.filtered"},
+	}},
+	{"read-ahead-of-another-position", "what an owner had read counts from its own position only", []edit{
+		{"trigger/postponing.go", "len(fields) < 5 || fields[4] != continuation", "len(fields) < 5"},
+	}},
+	{"read-ahead-of-another-owner", "what an owner had read holds for its first successor only", []edit{
+		{"trigger/postponing.go", "|| former+1 != epoch", ""},
+	}},
+	{"store-stops-its-lane", "a call of the store that ignores its context does not stop its lane", []edit{
+		{"trigger/deadlettering.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
+	}},
+	{"store-calls-pile-up", "only a few calls of a store are left behind", []edit{
+		{"trigger/deadlettering.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
+	}},
+	{"silent-list-has-no-end", "a list of the store that does not answer is made again", []edit{
+		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
+	}},
+	{"older-letter-kept", "of two letters of one postponed change the newer one holds", []edit{
+		{"trigger/internal/delivery/postponedload.go", "stored.Postponed > items[last].stored.Postponed", "stored.Postponed < items[last].stored.Postponed"},
+	}},
+	{"older-letter-not-deleted", "an outdated letter of a postponed change leaves the store", []edit{
+		{"trigger/internal/delivery/postponedload.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
+	}},
+	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
+		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},
+	}},
+	{"postponed-age-forgotten", "the age of a postponed change counts for the next owner", []edit{
+		{"trigger/postponing.go", "Since: d.Since, ", ""},
+	}},
+	{"postponed-operation-forgotten", "the next owner gets a postponed version with its operation", []edit{
+		{"trigger/postponing.go", "c.Operation = d.Operation", "_ = d.Operation"},
+	}},
+	{"postponed-image-forgotten", "the next owner gets a postponed version with its previous image", []edit{
+		{"trigger/postponing.go", "Previous: d.Previous, ", ""},
+	}},
+	{"postponed-delete-without-id", "the next owner gets a postponed delete with its id", []edit{
+		{"trigger/postponing.go", "c.ID = d.DocumentID", "_ = d.DocumentID"},
+	}},
+	{"postponed-delete-without-key", "the next owner gets a postponed delete with its key", []edit{
+		{"trigger/postponing.go", ", PartitionKey: d.DocumentKey,", ","},
+	}},
+	{"postponed-forgotten-by-children", "the children of a range know when its postponed changes are due", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, RetriesProperty)", "delete(child.properties, RetriesProperty)\n\tdelete(child.properties, \"halley.postponed\")"},
+	}},
+	{"deaths-inherited-by-children", "the children of a range have not the unclean exits of its owners", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, uncleanExitsProperty)\n", ""},
+	}},
+	{"split-mark-inherited-by-children", "the children of a range have not the mark of its split", []edit{
+		{"trigger/internal/lease/split.go", "delete(child.properties, splittingProperty)\n", ""},
+	}},
+	{"retry-age-forgotten", "the age of failures counts for the next owner", []edit{
+		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
+	}},
+	{"clocks-of-the-service-agree", "on a merged range a later time proves a place only if it is later than clocks differ", []edit{
+		{"trigger/internal/delivery/postponed.go", "taken.written > next.written+clockError", "taken.written >= next.written"},
+	}},
+	{"read-ahead-holds-for-later-letters", "what an owner had read says nothing of letters that were put after its end", []edit{
+		{"trigger/internal/delivery/postponed.go", "!next.time.After(former.Until) && ", ""},
+	}},
+	{"blocked-place-forgotten", "a change before the first dead letter of its key is not blocked", []edit{
+		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
+	}},
+	{"blocked-time-forgotten", "dead letters of a key stay in order if clocks differ", []edit{
+		{"trigger/deadletterlists.go", ", Time: d.Time})", "})"},
+	}},
+	{"postponed-time-forgotten", "letters of a key stay in order if clocks differ", []edit{
+		{"trigger/internal/delivery/postponed.go", "k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time", "k.letters, k.hasMore = k.letters+1, true"},
+	}},
+	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
+		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},
+	}},
+}

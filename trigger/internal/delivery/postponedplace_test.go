@@ -1,0 +1,43 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+)
+
+func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
+	put := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	listed := []listedChange{{name: "40/a", lsn: 40, written: 100, time: put}, {name: "60/b", lsn: 60, written: 120, time: put.Add(time.Minute)}}
+	seen := append([]listedChange{}, listed...)
+	seen[1].isSeen = true
+	known := ReadAhead{IsKnown: true, Changes: 7, Until: put.Add(time.Second)}
+	for name, test := range map[string]struct {
+		merged bool
+		former ReadAhead
+		listed []listedChange
+		taken  feedPlace
+		want   int
+	}{
+		"nothing was taken":                    {listed: listed},
+		"the first one's LSN":                  {listed: listed, taken: feedPlace{lsn: 40, written: 100}, want: 1},
+		"just before it":                       {listed: listed, taken: feedPlace{lsn: 39, written: 100}},
+		"the last one's LSN":                   {listed: listed, taken: feedPlace{lsn: 60, written: 120}, want: 2},
+		"the end":                              {listed: listed, taken: feedPlace{ended: true}, want: 2},
+		"LSNs of a merged range":               {merged: true, listed: listed, taken: feedPlace{lsn: 90, written: 100}},
+		"its clock may differ":                 {merged: true, listed: listed, taken: feedPlace{lsn: 90, written: 110}},
+		"written much later":                   {merged: true, listed: listed, taken: feedPlace{lsn: 9, written: 111}, want: 1},
+		"the feed shows the second":            {merged: true, listed: seen, taken: feedPlace{}, want: 2},
+		"read by the former owner":             {merged: true, former: known, listed: listed, taken: feedPlace{changes: 7}, want: 1}, // the second was put later
+		"not all that the former owner read":   {merged: true, former: known, listed: listed, taken: feedPlace{changes: 6}},
+		"it is not known what that owner read": {merged: true, listed: listed, taken: feedPlace{changes: 7000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &postponedKey{listed: test.listed}
+			l := &lane{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, postponed: map[uint64]*postponedKey{0: k}}
+			l.passListed(test.taken)
+			if got := k.passed; k.listed != nil && got != test.want || k.listed == nil && test.want != len(test.listed) {
+				t.Errorf("passed %d of %d, want %d", got, len(k.listed), test.want)
+			}
+		})
+	}
+}

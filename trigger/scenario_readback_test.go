@@ -1,0 +1,215 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"halley/trigger/internal/backoff"
+)
+
+// keepingStore is a store that cannot delete for a time.
+type keepingStore struct {
+	memoryStore
+	keeps atomic.Bool
+}
+
+func (s *keepingStore) Delete(ctx context.Context, d DeadLetter) error {
+	if s.keeps.Load() {
+		return errors.New("the store is read-only")
+	}
+	return s.memoryStore.Delete(ctx, d)
+}
+
+// An owner ends after it has put a postponed change again, and before it has deleted the
+// letter before. The next owner finds two letters of one change: the newer one holds, with
+// its time and its attempts, and both leave the store.
+func TestNewerOfTwoLettersOfOneChangeHolds(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &keepingStore{}
+		store.keeps.Store(true)
+		p := newPatience(w, "a", func(id string, n int) time.Duration {
+			if id == "next" {
+				return 0
+			}
+			return []time.Duration{0, 10 * time.Second, 3 * time.Minute, 0}[n]
+		})
+		change := func(f *Function, o *Options) { f.DeadLetters, o.Logger = store, nil }
+		w.write("k", "later")
+		stop := w.startHost(w.host("a", p.handle, change))
+		time.Sleep(12 * time.Second)
+		stop()
+		if got := store.documentIDs(); len(got) != 2 {
+			t.Fatalf("in the store: %v", got)
+		}
+		store.keeps.Store(false)
+		w.write("k", "next")
+		stop = w.startHost(w.host("b", p.handle, change))
+		time.Sleep(5 * time.Minute)
+		stop()
+		at := p.times("later")
+		if len(at) != 3 || at[2].Sub(at[1]) < 3*time.Minute || at[2].Sub(at[1]) > 3*time.Minute+promptly {
+			t.Errorf("delivered at %v", at)
+		}
+		if last := p.seen[2]; last.id != "later" || last.attempt != 3 {
+			t.Errorf("the third delivery is %+v, want attempt 3", last)
+		}
+		if left := store.documentIDs(); len(left) != 0 {
+			t.Errorf("still in the store: %v", left)
+		}
+	})
+}
+
+// Attempts and age of a postponed change count over owners: each drain is another one.
+func TestPostponedChangeIsGivenUpOverOwners(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Function)
+		calls  int
+	}{
+		"by its attempts": {func(f *Function) { f.MaxAttempts = 4 }, 4},
+		"by its age":      {func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 5*time.Minute }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				store := &memoryStore{}
+				p := newPatience(w, "a", func(string, int) time.Duration { return 100 * time.Second })
+				w.write("k", "never")
+				for range 10 {
+					_, err := w.host("a", p.handle, withStore(store, test.change)).Drain(t.Context())
+					must(t, err)
+					time.Sleep(102 * time.Second)
+				}
+				if calls := len(p.times("never")); calls != test.calls {
+					t.Errorf("%d calls, want %d", calls, test.calls)
+				}
+				if len(store.deadLetters) != 1 || store.deadLetters[0].IsPostponed() {
+					t.Errorf("in the store: %+v", store.deadLetters)
+				}
+			})
+		})
+	}
+}
+
+// The next owner gets postponed changes as the feed reported them.
+func TestPostponedVersionsAreReadBackWhole(t *testing.T) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		h := &versionHistory{}
+		store := &memoryStore{}
+		drain := func(handler Handler) {
+			t.Helper()
+			_, err := w.host("a", handler, allVersions, withStore(store)).Drain(t.Context())
+			must(t, err)
+		}
+		record := func(dest *[]string, later time.Duration) Handler {
+			return func(_ context.Context, b Batch) error {
+				for _, c := range b.Changes {
+					*dest = append(*dest, fmt.Sprint(c.Operation, " ", c.ID(), " ", string(c.PartitionKey()), " ", c.LSN, " ", c.Time.Unix(), " ", string(c.Document), " ", string(c.Previous)))
+				}
+				if later > 0 {
+					return RetryAfter(errLater, later)
+				}
+				return nil
+			}
+		}
+		drain(record(new([]string), 0))
+		h.put(w, "doc", 0)
+		h.put(w, "doc", 0)
+		h.remove(w, "doc")
+		h.put(w, "other", 0)
+		var first, again []string
+		drain(record(&first, time.Minute))
+		time.Sleep(62 * time.Second)
+		for range 5 {
+			drain(record(&again, 0))
+		}
+		slices.Sort(first)
+		slices.Sort(again)
+		if len(first) != 4 || !slices.Equal(first, again) {
+			t.Errorf("the first owner got\n%s\nthe next one\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
+		}
+	})
+}
+
+// The children of a range know when its postponed changes are due: a drain leaves them alone
+// until then.
+func TestDrainAfterSplitLeavesPostponedChildrenAlone(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		p := newPatience(w, "a", postponeOnce("later", 90*time.Second))
+		drain := func() (acquired int) {
+			t.Helper()
+			before := w.eventCount(Acquired)
+			_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
+			must(t, err)
+			return w.eventCount(Acquired) - before
+		}
+		w.write("k", "later")
+		drain()
+		_, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		if n := drain(); n != 1 {
+			t.Errorf("the drain that splits has acquired %d leases, want the parent's alone", n)
+		}
+		time.Sleep(30 * time.Second)
+		if n := drain(); n != 0 {
+			t.Errorf("before the change is due, a drain has acquired %d leases", n)
+		}
+		time.Sleep(90 * time.Second)
+		if n := drain(); n != 2 || len(store.documentIDs()) != 0 {
+			t.Errorf("when the change is due, a drain has acquired %d leases, in the store %v", n, store.documentIDs())
+		}
+		w.checkComplete(0)
+	})
+}
+
+// A change has failed for a while. The next owner continues its age, not only its attempts.
+func TestAgeOfFailuresCountsOverOwners(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		var mu sync.Mutex
+		calls := 0
+		h := func(context.Context, Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			calls++
+			return errPoison
+		}
+		w.write("k", "poison")
+		began := time.Now()
+		for n := 0; len(store.documentIDs()) == 0 && n < 20; n++ {
+			stop := w.startHost(w.host(fmt.Sprint("host", n), h, withStore(store, func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute }), withoutLogger))
+			must(t, backoff.Sleep(t.Context(), 2*time.Minute))
+			stop()
+		}
+		if took := time.Since(began); took < 10*time.Minute || took > 14*time.Minute {
+			t.Errorf("dead-lettered after %s and %d calls, want 10 minutes", took, calls)
+		}
+	})
+}
+
+// The clock of the first owner was fast, so that its letters are from the future. What the
+// next owner puts behind them stays behind them.
+func TestLettersStayInOrderIfClocksDiffer(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		p := newPatience(w, "a", postponeOnce("k0", time.Minute))
+		w.write("k", "k0")
+		_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
+		must(t, err)
+		store.deadLetters[0].Time = store.deadLetters[0].Time.Add(10 * time.Minute)
+		w.write("k", "k1")
+		stop := w.startHost(w.host("b", p.handle, withStore(store, func(f *Function) { f.BatchItems = 1 })))
+		time.Sleep(3 * time.Minute)
+		stop()
+		if got, want := p.order(), "k0 k0 k1"; got != want {
+			t.Errorf("order %s, want %s", got, want)
+		}
+		w.checkComplete(0)
+	})
+}
