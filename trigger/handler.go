@@ -36,11 +36,12 @@ type Handler func(ctx context.Context, b Batch) error
 type Batch struct {
 	Function string       // name of the function
 	Range    cosmos.Range // the leased span of partition keys; ID is the lease token
-	Changes  []Change     // in feed order; never empty
+	Changes  []Change     // in feed order; never empty; the handler may sort them
 	Attempt  int          // 1 on the first delivery of these changes
 	Epoch    int64        // acquisitions of the lease so far; a sink may refuse a smaller one
 
-	checkpoint *atomic.Bool // the handler asked for a checkpoint; nil in a replay and in a literal
+	firstNumber int64        // callNumber of the first change, as delivered
+	checkpoint  *atomic.Bool // the handler asked for a checkpoint; nil in a replay and in a literal
 }
 
 // NewBatch returns a batch of changes that are made by hand, as a test of a handler
@@ -48,8 +49,9 @@ type Batch struct {
 // the batch, not those that were given.
 func NewBatch(changes ...Change) Batch {
 	b := Batch{Changes: slices.Clone(changes), Attempt: 1, Epoch: 1, checkpoint: new(atomic.Bool)}
+	first := takeCallNumbers(len(changes))
 	for i := range b.Changes {
-		b.Changes[i].seq = int64(i) + 1
+		b.Changes[i].callNumber = first + int64(i)
 	}
 	return b
 }

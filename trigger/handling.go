@@ -51,17 +51,17 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	return v
 }
 
-// verdictOf translates a handler's error. It goes by the changes that were delivered:
-// the handler may have sorted those of its batch.
+// verdictOf translates a handler's error. It goes by the changes in the order in which they
+// were delivered: the handler may have sorted those of its batch.
 func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
 		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
 	}
-	seqs := make([]int64, len(items))
-	for i, c := range items {
-		seqs[i] = c.Seq
+	numbers := make([]int64, len(items))
+	for i := range items {
+		numbers[i] = b.firstNumber + int64(i)
 	}
-	fates, final := judgeBatch(seqs, err)
+	fates, final := judgeBatch(numbers, err)
 	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
 	if final {
 		v.Outcome = delivery.GivenUp
@@ -91,13 +91,13 @@ var errNoPostponing = errors.New("RetryAfter needs a dead letter store that keep
 
 // batch makes the argument of a handler call. The bytes are those of the page.
 func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
-	changes := w.newChanges(len(items))
+	changes, first := w.newChanges(len(items)), takeCallNumbers(len(items))
 	for i, c := range items {
-		changes[i] = w.function.changeOf(&c.Change, c.Seq, w.feedOrigin)
+		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin)
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),
-		checkpoint: new(atomic.Bool),
+		firstNumber: first, checkpoint: new(atomic.Bool),
 	}
 }
 

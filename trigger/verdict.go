@@ -20,29 +20,33 @@ func Skip(err error) error {
 // Failed says that exactly these changes of the batch failed with err and that all
 // others were handled. Only these are delivered again, in order, as the next
 // attempt. Without changes it returns err: the whole batch failed. Several may be
-// joined; if one is joined with any other error, the whole batch failed.
+// joined; if one is joined with any other error, the whole batch failed. So it did if a
+// named change is not of this call: a change is known only to the call that delivered it,
+// and its redelivery is another one.
 func Failed(err error, changes ...Change) error {
 	if err == nil || len(changes) == 0 {
 		return err
 	}
-	f := &failedError{err: err, failedSeqs: make(map[int64]bool, len(changes))}
+	f := &failedError{err: err, failedChanges: make(map[int64]bool, len(changes))}
 	for _, c := range changes {
-		if c.seq == 0 || !f.failedSeqs[c.seq] {
+		if c.callNumber == 0 || !f.failedChanges[c.callNumber] {
 			f.count++
 		}
-		f.failedSeqs[c.seq] = true
+		f.failedChanges[c.callNumber] = true
 	}
 	return f
 }
 
 // FailedFrom says that the batch was handled up to, but not including, the
-// change: that change and all after it are delivered again. A partial batch
-// response of an AWS Lambda event source mapping means the same.
+// change: that change and all after it are delivered again. The order is that of the
+// batch as it was delivered, also if the handler has sorted its changes. If the change is
+// not of this call, the whole batch failed. A partial batch response of an AWS Lambda
+// event source mapping means the same.
 func FailedFrom(err error, first Change) error {
 	if err == nil {
 		return nil
 	}
-	return &failedError{err: err, firstFailed: first.seq}
+	return &failedError{err: err, firstFailed: first.callNumber}
 }
 
 // maxDelay bounds the time for which a change is postponed.
@@ -97,7 +101,7 @@ func (v Verdict) String() string {
 	}
 	var ids []string
 	for _, c := range v.Failed {
-		if !slices.ContainsFunc(v.Postponed, func(p Postponement) bool { return p.Change.seq == c.seq }) {
+		if !slices.ContainsFunc(v.Postponed, func(p Postponement) bool { return p.Change.callNumber == c.callNumber }) {
 			ids = append(ids, c.ID())
 		}
 	}
@@ -117,11 +121,11 @@ func (v Verdict) String() string {
 // Judge returns the verdict that err is on the batch, as the runtime reads it. The
 // batch is one that a handler got, or one of [NewBatch].
 func (b Batch) Judge(err error) Verdict {
-	seqs := make([]int64, len(b.Changes))
+	numbers := make([]int64, len(b.Changes))
 	for i, c := range b.Changes {
-		seqs[i] = c.seq
+		numbers[i] = c.callNumber
 	}
-	fates, final := judgeBatch(seqs, err)
+	fates, final := judgeBatch(numbers, err)
 	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.Load()}
 	for i, c := range b.Changes {
 		if fates == nil || !fates[i].failed {
@@ -142,14 +146,14 @@ func (e *skipError) Error() string { return e.err.Error() }
 func (e *skipError) Unwrap() error { return e.err }
 
 type failedError struct {
-	err         error
-	failedSeqs  map[int64]bool // sequence numbers; nil if firstFailed counts
-	count       int            // of the changes in failedSeqs; a change made by hand has no number of its own
-	firstFailed int64
+	err           error
+	failedChanges map[int64]bool // by Change.callNumber; nil if firstFailed counts
+	count         int            // of the changes in failedChanges; a change made by hand has no number of its own
+	firstFailed   int64          // likewise
 }
 
 func (e *failedError) Error() string {
-	if e.failedSeqs != nil {
+	if e.failedChanges != nil {
 		return fmt.Sprintf("%d changes failed: %v", e.count, e.err)
 	}
 	return e.err.Error()
@@ -170,34 +174,30 @@ type changeFate struct {
 	after  time.Duration // it is postponed, if this is above 0
 }
 
-// judgeBatch reads a handler's error on changes with these sequence numbers. It returns
+// judgeBatch reads a handler's error on changes with these numbers. It returns
 // the fate of each change, nil if all are handled, and whether the handler gives up
 // those that failed. The whole batch failed if some part of the error names no changes,
 // or names a change that was not in the batch.
-func judgeBatch(seqs []int64, err error) (fates []changeFate, final bool) {
+func judgeBatch(numbers []int64, err error) (fates []changeFate, final bool) {
 	if err == nil {
 		return nil, false
 	}
 	final = isFinal(err)
 	parts := errorParts(err, 0)
-	fates = make([]changeFate, len(seqs))
-	some := false
+	fates = make([]changeFate, len(numbers))
+	known := true
 	for _, part := range parts {
-		found := 0
-		for i, seq := range seqs {
-			if part.names(seq) {
-				fates[i] = fates[i].with(part.after)
-				found++
-			}
-		}
-		some = some || found > 0
-		if part.partial != nil && found < len(part.partial.failedSeqs) {
-			some = false // it names a change of another batch
+		if known = part.partial.knows(numbers); !known {
 			break
+		}
+		for i, number := range numbers {
+			if part.names(number) {
+				fates[i] = fates[i].with(part.after)
+			}
 		}
 	}
 	for i := range fates {
-		if !some {
+		if !known {
 			fates[i] = changeFate{failed: true}
 		}
 		if final {
@@ -221,14 +221,31 @@ type errorPart struct {
 	after   time.Duration // it postpones the changes; 0 if it does not
 }
 
-func (p errorPart) names(seq int64) bool {
+func (p errorPart) names(number int64) bool {
 	switch {
 	case p.partial == nil:
 		return true
-	case p.partial.failedSeqs == nil:
-		return seq >= p.partial.firstFailed
+	case p.partial.failedChanges == nil:
+		return number >= p.partial.firstFailed
 	}
-	return p.partial.failedSeqs[seq]
+	return p.partial.failedChanges[number]
+}
+
+// knows reports whether all changes that an error names are among those with these numbers.
+func (e *failedError) knows(numbers []int64) bool {
+	switch {
+	case e == nil:
+		return true
+	case e.failedChanges == nil:
+		return slices.Contains(numbers, e.firstFailed)
+	}
+	found := 0
+	for _, number := range numbers {
+		if e.failedChanges[number] {
+			found++
+		}
+	}
+	return found >= len(e.failedChanges)
 }
 
 // errorParts returns the parts of an error that postpones its changes if after is above

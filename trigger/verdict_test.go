@@ -14,7 +14,7 @@ func TestJudgeBatch(t *testing.T) {
 	batch := []int64{1, 2, 3}
 	c := func(ordinals ...int64) (changes []Change) {
 		for _, o := range ordinals {
-			changes = append(changes, Change{seq: o})
+			changes = append(changes, Change{callNumber: o})
 		}
 		return changes
 	}
@@ -62,7 +62,7 @@ func countFailed(fates []changeFate) (n int) {
 
 func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 	batch := []int64{1, 2, 3}
-	c := func(seq int64) Change { return Change{seq: seq} }
+	c := func(seq int64) Change { return Change{callNumber: seq} }
 	bad, later := errors.New("bad"), errors.New("later")
 	const year = 365 * 24 * time.Hour
 	tests := []struct {
@@ -109,7 +109,7 @@ func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 
 func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 	batch := []int64{1, 2, 3}
-	c := func(seq int64) Change { return Change{seq: seq} }
+	c := func(seq int64) Change { return Change{callNumber: seq} }
 	bad, worse := errors.New("bad"), errors.New("worse")
 	tests := []struct {
 		name           string

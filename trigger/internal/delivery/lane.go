@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -224,17 +225,17 @@ func (l *lane) putAside(g *group, due time.Time) {
 }
 
 // releaseKeys ends the wait of keys whose failed changes are all finished. Their
-// queued changes are fresh again, before all others.
+// queued changes are fresh again, in the order of the feed.
 func (l *lane) releaseKeys(keys map[uint64]bool) {
 	l.forgetPostponed(keys)
 	queued, released := l.aside.release(keys)
 	l.waitingKeys.Add(-int64(released))
 	if len(queued) > 0 {
-		slices.SortFunc(queued, func(a, b *Item) int { return int(a.Seq - b.Seq) })
+		slices.SortFunc(queued, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
 		if len(l.freshItems) == 0 {
 			l.oldestArrival = time.Now().Add(-l.config.BatchWindow) // they have waited long enough
 		}
-		l.freshItems = append(queued, l.freshItems...)
+		l.freshItems = mergeItems(queued, l.freshItems, func(c *Item) int64 { return c.Seq })
 	}
 	l.notifyChange()
 }
