@@ -44,3 +44,39 @@ func ExampleFailedFrom() {
 	// attempt 2 cid
 	// 1 call failed
 }
+
+// A sink that writes many changes at once keeps them in memory, and asks for a checkpoint
+// after it has written them. After a crash, the others are delivered again.
+func ExampleBatch_Checkpoint() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900}, result{"3", "cid", 700})
+
+	var kept, written []string
+	leaderboard := trigger.Function{
+		Name:       "leaderboard",
+		Container:  games.results,
+		StartFrom:  trigger.FromBeginning(),
+		BatchItems: 1,
+		Checkpoint: trigger.Checkpoint{Manual: true},
+		Handler: func(_ context.Context, b trigger.Batch) error {
+			for _, c := range b.Changes {
+				kept = append(kept, c.ID())
+			}
+			if len(kept) >= 2 {
+				written, kept = append(written, kept...), nil
+				b.Checkpoint()
+			}
+			return nil
+		},
+	}
+	games.drain(leaderboard)
+	fmt.Println("written", written, "lost with the process", kept)
+
+	kept = nil
+	games.drain(leaderboard)
+	fmt.Println("delivered again", kept)
+	// Output:
+	// written [1 2] lost with the process [3]
+	// delivered again [3]
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,8 +22,10 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	began := time.Now()
 	w.rangeStats.callBegins(lane)
 	err := w.invokeHandler(held, b)
+	answered := w.callsAnswered.Add(1)
 	w.rangeStats.callEnds(lane)
 	v := w.verdictOf(items, b, err)
+	v.Answered = answered
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {
 		w.rangeStats.markHung()
@@ -55,7 +56,7 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 // were delivered: the handler may have sorted those of its batch.
 func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
-		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
+		return delivery.Verdict{Outcome: delivery.Handled, Requested: b.checkpoint.requested.Load()}
 	}
 	numbers := make([]int64, len(items))
 	for i := range items {
@@ -97,7 +98,7 @@ func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),
-		firstNumber: first, checkpoint: new(atomic.Bool),
+		firstNumber: first, checkpoint: &checkpointRequest{answered: &w.callsAnswered},
 	}
 }
 

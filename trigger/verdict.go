@@ -126,7 +126,7 @@ func (b Batch) Judge(err error) Verdict {
 		numbers[i] = c.callNumber
 	}
 	fates, final := judgeBatch(numbers, err)
-	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.Load()}
+	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.requested.Load() > 0}
 	for i, c := range b.Changes {
 		if fates == nil || !fates[i].failed {
 			v.Handled = append(v.Handled, c)

@@ -17,4 +17,13 @@ var verdicts = []mutant{
 	{"failed-from-by-sorted-place", "a verdict goes by the batch as delivered", []edit{
 		{"trigger/handling.go", "numbers[i] = b.firstNumber + int64(i)", "numbers[i] = b.Changes[i].callNumber"},
 	}},
+	{"request-covers-later-calls", "a checkpoint covers no call that returns after its request", []edit{
+		{"trigger/internal/delivery/requested.go", "w.answered >= r.request", "w.answered > r.request+1"},
+	}},
+	{"request-at-return", "a checkpoint is requested at the moment at which the handler asks", []edit{
+		{"trigger/handling.go", "Requested: b.checkpoint.requested.Load()}", "Requested: b.checkpoint.requested.Load() * (w.callsAnswered.Load() + 1)}"},
+	}},
+	{"request-for-all", "a handled change needs a request", []edit{
+		{"trigger/internal/delivery/requested.go", "c.answered = v.Answered", "c.answered = 0 * v.Answered"},
+	}},
 }

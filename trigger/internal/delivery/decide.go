@@ -56,7 +56,11 @@ type Verdict struct {
 	Outcome     Outcome
 	Err         error   // nil if all changes were handled
 	FailedItems []*Item // the changes that are not handled, in order; nil means all of them
-	Checkpoint  bool    // the handler asked for a checkpoint after the batch
+
+	// With manual checkpoints. Answered is the number of the call among the calls of the
+	// range that have returned, from 1. Requested is for Handled: the handler asked for a
+	// checkpoint before the call with this number had returned; 0 if it did not ask.
+	Answered, Requested int64
 
 	Postponed map[*Item]time.Duration // Failed: of FailedItems, those that the handler has postponed, and for how long
 }

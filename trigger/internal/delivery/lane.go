@@ -301,8 +301,8 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err
 	wasSuspect := g.suspect
 	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
-	if v.Checkpoint {
-		l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
+	if l.config.Checkpoint.Manual {
+		l.progress.answerCall(handled, v)
 	}
 	if err := l.finishStored(held, handled); err != nil {
 		return err
