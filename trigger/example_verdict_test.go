@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/deadletter"
 )
 
 // FailedFrom is for a loop that stops at the first change that fails: the changes before
@@ -79,4 +81,42 @@ func ExampleBatch_Checkpoint() {
 	// Output:
 	// written [1 2] lost with the process [3]
 	// delivered again [3]
+}
+
+// A handler that does not know which document is at fault skips the batch. It gets the
+// halves at once, until that document is alone.
+func ExampleSkip_batch() {
+	games := openGames()
+	defer games.close()
+	games.write(result{"1", "ada", 1200}, result{"2", "bob", -1}, result{"3", "cid", 700}, result{"4", "dan", 500})
+
+	store, err := deadletter.NewContainer(games.leases, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	leaderboard := trigger.Function{
+		Name:        "leaderboard",
+		Container:   games.results,
+		StartFrom:   trigger.FromBeginning(),
+		DeadLetters: store,
+		Handler: trigger.Documents(func(_ context.Context, results []result) error {
+			for _, r := range results {
+				if r.Score < 0 {
+					return trigger.Skip(errors.New("no score"))
+				}
+			}
+			return nil
+		}),
+	}
+	summary := games.drain(leaderboard)
+	fmt.Println(summary.Changes, "handled,", summary.DeadLetters, "dead-lettered")
+	for d, err := range store.List(context.Background(), leaderboard.DeadLetterSource()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.DocumentID, "after attempt", d.Attempts)
+	}
+	// Output:
+	// 3 handled, 1 dead-lettered
+	// 2 after attempt 1
 }

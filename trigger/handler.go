@@ -20,7 +20,7 @@ import (
 // [Batch.Attempt]. By default a batch that failed is halved until the failing
 // change is alone; when that change has spent its attempts, it is dead-lettered.
 // [Failed] names the changes that failed, [RetryAfter] says when they may be delivered
-// again, [Skip] gives up at once.
+// again, [Skip] gives up without a further attempt.
 //
 // A handler is called concurrently for different ranges, and for different lanes
 // of one range. Delivery is at least once: after a crash or a handover the range
@@ -42,6 +42,7 @@ type Batch struct {
 
 	firstNumber int64              // callNumber of the first change, as delivered
 	checkpoint  *checkpointRequest // of the handler; nil in a replay and in a literal
+	noBisection bool               // see Function.NoBisection
 }
 
 // NewBatch returns a batch of changes that are made by hand, as a test of a handler

@@ -33,12 +33,12 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 		return delivery.Verdict{Outcome: delivery.Hung, Err: err}
 	}
 	event := Event{
-		Kind: Delivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Attempt: attempt,
+		Kind: Delivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Handled: v.CountHandled(items), Attempt: attempt,
 		LastLSN: items[len(items)-1].LSN, Duration: time.Since(began), Err: err,
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, len(v.Postponed) < len(v.FailedItems))
+		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v.Outcome != delivery.Halved && len(v.Postponed) < len(v.FailedItems))
 		if held.Err() != nil {
 			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
 		}
@@ -62,10 +62,13 @@ func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) deli
 	for i := range items {
 		numbers[i] = b.firstNumber + int64(i)
 	}
-	fates, final := judgeBatch(numbers, err)
+	fates, end := judgeBatch(numbers, err, !b.noBisection)
 	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
-	if final {
+	switch end {
+	case endGivenUp:
 		v.Outcome = delivery.GivenUp
+	case endHalved:
+		v.Outcome = delivery.Halved
 	}
 	for i, c := range items {
 		if fates[i].failed {
@@ -98,7 +101,7 @@ func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),
-		firstNumber: first, checkpoint: &checkpointRequest{answered: &w.callsAnswered},
+		firstNumber: first, checkpoint: &checkpointRequest{answered: &w.callsAnswered}, noBisection: w.function.NoBisection,
 	}
 }
 

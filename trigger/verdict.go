@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
-// Skip marks err as final: the handler gives these changes up. They are
-// dead-lettered without a further attempt, and the range continues. Around
-// [Failed] it gives up the changes named there, and the others are handled. If it
-// is joined with an error that is not final, the joined error is not final.
+// Skip marks err as final: the handler gives changes up. They are dead-lettered without a
+// further attempt, and the range continues. Around [Failed] it gives up the changes named
+// there, and the others are handled. If it is joined with an error that is not final, the
+// joined error is not final.
+//
+// If err names no change of the call, and the batch has several, the batch is halved at
+// once, without a wait and without counting an attempt. The halves are delivered again,
+// until a skipped change is alone: that one is dead-lettered. With [Function].NoBisection
+// the batch is given up as a whole.
 func Skip(err error) error {
 	if err == nil {
 		return nil
@@ -86,6 +91,7 @@ type Verdict struct {
 	Failed     []Change       // likewise; they are delivered again
 	Postponed  []Postponement // of the failed ones: those that are delivered again when they are due, if the function has a store
 	GivenUp    bool           // those that failed are dead-lettered instead, without a further attempt
+	Halved     bool           // all failed: the batch is given up without a name, and delivered again in halves at once
 	Checkpoint bool           // nothing failed, and the handler called [Batch.Checkpoint]
 	Err        error          // of the handler; a [PanicError] if it panicked
 }
@@ -107,8 +113,11 @@ func (v Verdict) String() string {
 	}
 	if len(ids) > 0 {
 		fate := "failed"
-		if v.GivenUp {
+		switch {
+		case v.GivenUp:
 			fate = "given up"
+		case v.Halved:
+			fate = "halved"
 		}
 		text += fmt.Sprintf(", %d %s %q", len(ids), fate, ids)
 	}
@@ -125,8 +134,8 @@ func (b Batch) Judge(err error) Verdict {
 	for i, c := range b.Changes {
 		numbers[i] = c.callNumber
 	}
-	fates, final := judgeBatch(numbers, err)
-	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.requested.Load() > 0}
+	fates, end := judgeBatch(numbers, err, !b.noBisection)
+	v := Verdict{GivenUp: end == endGivenUp, Halved: end == endHalved, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.requested.Load() > 0}
 	for i, c := range b.Changes {
 		if fates == nil || !fates[i].failed {
 			v.Handled = append(v.Handled, c)
@@ -174,22 +183,34 @@ type changeFate struct {
 	after  time.Duration // it is postponed, if this is above 0
 }
 
+// batchEnd says what becomes of the changes of a call that failed.
+type batchEnd int
+
+const (
+	endRetried batchEnd = iota
+	endGivenUp
+	endHalved // given up without a name, and delivered again in halves
+)
+
 // judgeBatch reads a handler's error on changes with these numbers. It returns
-// the fate of each change, nil if all are handled, and whether the handler gives up
-// those that failed. The whole batch failed if some part of the error names no changes,
-// or names a change that was not in the batch.
-func judgeBatch(numbers []int64, err error) (fates []changeFate, final bool) {
+// the fate of each change, nil if all are handled, and what becomes of those that failed.
+// The whole batch failed if some part of the error names no changes, or names a change
+// that was not in the batch.
+func judgeBatch(numbers []int64, err error, halves bool) (fates []changeFate, end batchEnd) {
 	if err == nil {
-		return nil, false
+		return nil, endRetried
 	}
-	final = isFinal(err)
+	if isFinal(err) {
+		end = endGivenUp
+	}
 	parts := errorParts(err, 0)
 	fates = make([]changeFate, len(numbers))
-	known := true
+	known, named := true, true
 	for _, part := range parts {
 		if known = part.partial.knows(numbers); !known {
 			break
 		}
+		named = named && part.partial != nil
 		for i, number := range numbers {
 			if part.names(number) {
 				fates[i] = fates[i].with(part.after)
@@ -200,11 +221,14 @@ func judgeBatch(numbers []int64, err error) (fates []changeFate, final bool) {
 		if !known {
 			fates[i] = changeFate{failed: true}
 		}
-		if final {
+		if end == endGivenUp {
 			fates[i].after = 0
 		}
 	}
-	return fates, final
+	if end == endGivenUp && halves && len(numbers) > 1 && !(known && named) {
+		end = endHalved
+	}
+	return fates, end
 }
 
 // with returns the fate after a further error on the change.

@@ -39,7 +39,8 @@ func TestJudgeBatch(t *testing.T) {
 		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		failed := countFailed(fates)
 		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)
@@ -92,7 +93,8 @@ func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 		{"a panic", &PanicError{Value: RetryAfter(later, time.Second)}, "failed failed failed"},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		words := []string{"handled", "handled", "handled"}
 		for i, f := range fates {
 			if f.after > 0 {
@@ -129,7 +131,8 @@ func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 		{"a panic with a final error", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		failed := countFailed(fates)
 		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)

@@ -26,4 +26,25 @@ var verdicts = []mutant{
 	{"request-for-all", "a handled change needs a request", []edit{
 		{"trigger/internal/delivery/requested.go", "c.answered = v.Answered", "c.answered = 0 * v.Answered"},
 	}},
+	{"skip-gives-up-neighbours", "a batch that is given up without a name is halved", []edit{
+		{"trigger/verdict.go", "end == endGivenUp && halves &&", "halves && false &&"},
+	}},
+	{"halving-despite-the-setting", "without bisection a batch is given up as a whole", []edit{
+		{"trigger/handling.go", "noBisection: w.function.NoBisection", "noBisection: false"},
+	}},
+	{"halving-waits", "a batch that is given up without a name is halved at once", []edit{
+		{"trigger/internal/delivery/decide.go", "return Action{Step: Split, Retry: RetryState{Tries: g.Retry.Tries, Since: g.Retry.Since}, Failures: lane.Failures}", "return afterFailure(g, v.Err, lane, p, now)"},
+	}},
+	{"halving-is-a-stall", "a range whose batches are halved at once is not stalled", []edit{
+		{"trigger/handling.go", "v.Outcome != delivery.Halved && len(v.Postponed)", "len(v.Postponed)"},
+	}},
+	{"partly-handled-not-counted", "changes that a failed call handled count", []edit{
+		{"trigger/stats.go", "s.rangeStatus.Retries++\n\ts.rangeStatus.Changes += e.Handled", "s.rangeStatus.Retries++"},
+	}},
+	{"skip-without-a-name-when-gone", "while its receiver is gone, the webhook gives all changes up in one call", []edit{
+		{"handlers/webhook/sender.go", "trigger.Skip(trigger.Failed(errGone, b.Changes...))", "trigger.Skip(errGone)"},
+	}},
+	{"partly-handled-not-in-metrics", "metrics count the changes that a failed call handled", []edit{
+		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
+	}},
 }

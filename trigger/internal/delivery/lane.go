@@ -333,7 +333,7 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err
 	if some && v.Outcome == Failed { // the others are a new group
 		g.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
 	}
-	if v.Outcome == Failed {
+	if v.Outcome == Failed || v.Outcome == Halved {
 		l.setFailedKeys(g, some)
 	}
 	state := l.laneState()
@@ -410,6 +410,9 @@ func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, caus
 		part.retry = a.Retry
 		l.retries.saveGroup(part.items, part.retry)
 		l.putAside(part, due)
+		if v.Outcome == Halved {
+			continue // no wait is planned
+		}
 		l.calls.PlanRetry(l.laneIndex, part.items, max(part.retry.Attempts, 1), a.Wait)
 	}
 	if l.isolation.isAnnouncing() {
@@ -446,6 +449,17 @@ func (l *lane) mayDeliver(ctx context.Context) error {
 		return cause
 	}
 	return l.calls.WaitTrusted(ctx)
+}
+
+// CountHandled counts the changes that a call handled.
+func (v Verdict) CountHandled(items []*Item) int {
+	switch {
+	case v.Outcome == Handled:
+		return len(items)
+	case v.Outcome == Hung || v.FailedItems == nil:
+		return 0
+	}
+	return len(items) - len(v.FailedItems)
 }
 
 // splitItems separates the changes that a call did not handle from those that it did.
