@@ -128,7 +128,8 @@ func (v Verdict) String() string {
 }
 
 // Judge returns the verdict that err is on the batch, as the runtime reads it. The
-// batch is one that a handler got, or one of [NewBatch].
+// batch is one that a handler got, or one of [NewBatch], which is of a function with
+// bisection.
 func (b Batch) Judge(err error) Verdict {
 	numbers := make([]int64, len(b.Changes))
 	for i, c := range b.Changes {
