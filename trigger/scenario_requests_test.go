@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,27 +131,27 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 			}
 			sink, store := &bufferingSink{flushed: map[string]bool{}}, &memoryStore{}
 			var mu sync.Mutex
-			chance := func(n int) bool {
+			roll := func(n int) int {
 				mu.Lock()
 				defer mu.Unlock()
-				return random.IntN(n) == 0
+				return random.IntN(n)
 			}
-			pause := func(ctx context.Context) { _ = backoff.Sleep(ctx, time.Duration(random.IntN(3))*time.Second) }
-			asked := 0
+			pause := func(ctx context.Context) { _ = backoff.Sleep(ctx, time.Duration(roll(3))*time.Second) }
+			var asked atomic.Int64
 			handler := func(ctx context.Context, b Batch) error {
 				pause(ctx)
 				switch {
-				case chance(6):
+				case roll(6) == 0:
 					return errors.New("not now")
-				case chance(20):
+				case roll(20) == 0:
 					return Skip(Failed(errors.New("never"), b.Changes...))
 				}
 				sink.keep(b)
-				if chance(8) {
+				if roll(8) == 0 {
 					sink.flush(b)
-					asked++
+					asked.Add(1)
 				}
-				if pause(ctx); chance(10) {
+				if pause(ctx); roll(10) == 0 {
 					return errors.New("not yet")
 				}
 				return nil
@@ -169,7 +170,7 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 				delete(w.written, id)
 			}
 			if lost := sink.lost(w); len(lost) > 0 {
-				t.Errorf("seed %d: lost %v after %d requests", seed, lost, asked)
+				t.Errorf("seed %d: lost %v after %d requests", seed, lost, asked.Load())
 			}
 			if w.deliveryCount() < 200 {
 				saved++
