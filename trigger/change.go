@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -30,8 +31,17 @@ type Change struct {
 	Time      time.Time       // when it was written or deleted, in whole seconds
 
 	origin *changeOrigin // nil for a change that is made by hand
-	seq    int64         // counts the changes of its range's owner, or of a NewBatch; 0 outside of a batch
+
+	// callNumber identifies the change of one call among all of this process. Within the
+	// call, the numbers rise in the order of delivery. It is 0 outside of a call.
+	callNumber int64
 }
+
+// callNumbers is the last number that was given to a change.
+var callNumbers atomic.Int64
+
+// takeCallNumbers returns the first of n numbers for the changes of a call.
+func takeCallNumbers(n int) (first int64) { return callNumbers.Add(int64(n)) - int64(n) + 1 }
 
 // changeOrigin identifies the document of a change further. It is immutable, and
 // changes that differ in nothing of it share one.
@@ -104,14 +114,14 @@ func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 }
 
 // changeOf returns a feed change as a handler gets it, with the same bytes. origin is
-// that of changes without metadata.
-func (f *Function) changeOf(c *feed.Change, seq int64, origin *changeOrigin) Change {
+// that of changes without metadata, and number is the callNumber.
+func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) Change {
 	if c.ID != "" || c.Item.PartitionKey != nil {
 		origin = &changeOrigin{keyPaths: origin.keyPaths, metadataID: c.ID, metadataKey: c.Item.PartitionKey}
 	}
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,
-		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, seq: seq,
+		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, callNumber: number,
 	}
 	if change.Operation == "" {
 		change.Operation = Upsert

@@ -16,8 +16,8 @@ type Checkpoint struct {
 	// the two counts. It is 200 ms if neither Every nor Manual is set. EachBatch saves
 	// as soon as a batch is handled.
 	Interval time.Duration
-	// Manual saves only the positions that the handler requests with
-	// [Batch.Checkpoint], and nothing after the last of them.
+	// Manual saves a position only if all handled changes before it are covered by a
+	// request of the handler, see [Batch.Checkpoint].
 	Manual bool
 }
 

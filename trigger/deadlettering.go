@@ -131,7 +131,7 @@ func (g *takeGate) close() {
 // deadLetter makes the dead letter of a change.
 func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
 	key := w.keyOf(c)
-	change := w.function.changeOf(&c.Change, c.Seq, w.feedOrigin).Clone()
+	change := w.function.changeOf(&c.Change, 0, w.feedOrigin).Clone()
 	of := w.function.DeadLetterSource()
 	d := DeadLetter{
 		ID:       w.deadLetterID(c, key),

@@ -15,7 +15,7 @@
 //     durable checkpoint are delivered again. After a handover or a stop these are at
 //     most [Function.MaxAhead] and a page. After a crash the changes that were handled
 //     within the last [Checkpoint].Interval, by default 200 ms, come in addition, and with
-//     manual checkpoints everything after the last one.
+//     manual checkpoints everything from the first change on that no request covers.
 //   - One owner at a time, as far as clocks and networks allow. No delivery begins
 //     if the last successful lease write is older than nine tenths of the
 //     expiration. A running handler cannot be stopped from outside after its host

@@ -19,6 +19,7 @@ type Event struct {
 	Epoch    int64
 
 	Changes      int           // Delivered, DeliveryFailed: changes in the batch; Filtered: changes of a page
+	Handled      int           // Delivered, DeliveryFailed: those that the handler handled; all of them if Delivered
 	Attempt      int           // Delivered, DeliveryFailed
 	LastLSN      int64         // Delivered: of the last change
 	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call
@@ -38,7 +39,7 @@ type EventKind string
 const (
 	Acquired       EventKind = "acquired"      // this host owns the lease now
 	Delivered      EventKind = "delivered"     // the handler accepted a batch
-	DeliveryFailed EventKind = "failed"        // the handler failed; the changes are delivered again
+	DeliveryFailed EventKind = "failed"        // the handler failed; the changes that it did not handle are delivered again, postponed or given up
 	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
 	Postponed      EventKind = "postponed"     // a change is in the dead letter store until it is due; also one that follows it
 	Filtered       EventKind = "filtered"      // changes that were read do not pass the filter

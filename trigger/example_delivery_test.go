@@ -99,7 +99,8 @@ func ExampleRetryAfter() {
 }
 
 // Skip gives changes up without another attempt. Around Failed it gives up exactly
-// the changes named there.
+// the changes named there. Without it the batch is halved until the skipped change is
+// alone.
 func ExampleSkip() {
 	games := openGames()
 	defer games.close()

@@ -20,7 +20,7 @@ import (
 // [Batch.Attempt]. By default a batch that failed is halved until the failing
 // change is alone; when that change has spent its attempts, it is dead-lettered.
 // [Failed] names the changes that failed, [RetryAfter] says when they may be delivered
-// again, [Skip] gives up at once.
+// again, [Skip] gives up without a further attempt.
 //
 // A handler is called concurrently for different ranges, and for different lanes
 // of one range. Delivery is at least once: after a crash or a handover the range
@@ -36,31 +36,56 @@ type Handler func(ctx context.Context, b Batch) error
 type Batch struct {
 	Function string       // name of the function
 	Range    cosmos.Range // the leased span of partition keys; ID is the lease token
-	Changes  []Change     // in feed order; never empty
+	Changes  []Change     // in feed order; never empty; the handler may sort them
 	Attempt  int          // 1 on the first delivery of these changes
 	Epoch    int64        // acquisitions of the lease so far; a sink may refuse a smaller one
 
-	checkpoint *atomic.Bool // the handler asked for a checkpoint; nil in a replay and in a literal
+	firstNumber int64              // callNumber of the first change, as delivered
+	checkpoint  *checkpointRequest // of the handler; nil in a replay and in a literal
+	noBisection bool               // see Function.NoBisection
 }
 
 // NewBatch returns a batch of changes that are made by hand, as a test of a handler
 // needs it: a first delivery in epoch 1. [Failed] and [FailedFrom] know the changes of
 // the batch, not those that were given.
 func NewBatch(changes ...Change) Batch {
-	b := Batch{Changes: slices.Clone(changes), Attempt: 1, Epoch: 1, checkpoint: new(atomic.Bool)}
+	b := Batch{Changes: slices.Clone(changes), Attempt: 1, Epoch: 1, checkpoint: &checkpointRequest{}}
+	first := takeCallNumbers(len(changes))
 	for i := range b.Changes {
-		b.Changes[i].seq = int64(i) + 1
+		b.Changes[i].callNumber = first + int64(i)
 	}
 	return b
 }
 
-// Checkpoint asks for the position after this batch to be saved, once the handler
-// has returned nil and all earlier changes, in other lanes too, are handled. It is
-// for functions with manual checkpoints; other functions save positions anyway.
+// Checkpoint says that this call's changes are durable in the sink when the handler
+// returns nil, and that those of all calls which have returned by now are. A handler that
+// keeps changes in memory writes them to its sink and then calls it. If it returns an
+// error, the request does not count.
+//
+// The position that is saved is before the first change that no request covers, such as
+// one of a call, in another lane or as a redelivery, that returns later. Changes that the
+// filter leaves out, or that are in the dead letter store, need no request; a postponed
+// change leaves the store when a call has handled it, without one. It is for functions
+// with manual checkpoints; other functions save positions anyway.
 func (b Batch) Checkpoint() {
 	if b.checkpoint != nil {
-		b.checkpoint.Store(true)
+		b.checkpoint.request()
 	}
+}
+
+// checkpointRequest is the last request of a handler in one call. Both numbers are those
+// of delivery.Verdict.
+type checkpointRequest struct {
+	answered  *atomic.Int64 // calls of the range that have returned; nil in a NewBatch
+	requested atomic.Int64
+}
+
+func (r *checkpointRequest) request() {
+	var answered int64
+	if r.answered != nil {
+		answered = r.answered.Load()
+	}
+	r.requested.Store(answered + 1)
 }
 
 // errNoDocument is the error of decoding a delete in all-versions mode.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,8 +22,10 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	began := time.Now()
 	w.rangeStats.callBegins(lane)
 	err := w.invokeHandler(held, b)
+	answered := w.callsAnswered.Add(1)
 	w.rangeStats.callEnds(lane)
 	v := w.verdictOf(items, b, err)
+	v.Answered = answered
 	var hung *delivery.HungError
 	if errors.As(err, &hung) {
 		w.rangeStats.markHung()
@@ -32,12 +33,12 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 		return delivery.Verdict{Outcome: delivery.Hung, Err: err}
 	}
 	event := Event{
-		Kind: Delivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Attempt: attempt,
+		Kind: Delivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Handled: v.CountHandled(items), Attempt: attempt,
 		LastLSN: items[len(items)-1].LSN, Duration: time.Since(began), Err: err,
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, len(v.Postponed) < len(v.FailedItems))
+		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v.Outcome != delivery.Halved && len(v.Postponed) < len(v.FailedItems))
 		if held.Err() != nil {
 			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
 		}
@@ -51,20 +52,23 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	return v
 }
 
-// verdictOf translates a handler's error. It goes by the changes that were delivered:
-// the handler may have sorted those of its batch.
+// verdictOf translates a handler's error. It goes by the changes in the order in which they
+// were delivered: the handler may have sorted those of its batch.
 func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) delivery.Verdict {
 	if err == nil {
-		return delivery.Verdict{Outcome: delivery.Handled, Checkpoint: b.checkpoint.Load()}
+		return delivery.Verdict{Outcome: delivery.Handled, Requested: b.checkpoint.requested.Load()}
 	}
-	seqs := make([]int64, len(items))
-	for i, c := range items {
-		seqs[i] = c.Seq
+	numbers := make([]int64, len(items))
+	for i := range items {
+		numbers[i] = b.firstNumber + int64(i)
 	}
-	fates, final := judgeBatch(seqs, err)
+	fates, end := judgeBatch(numbers, err, !b.noBisection)
 	v := delivery.Verdict{Outcome: delivery.Failed, Err: err}
-	if final {
+	switch end {
+	case endGivenUp:
 		v.Outcome = delivery.GivenUp
+	case endHalved:
+		v.Outcome = delivery.Halved
 	}
 	for i, c := range items {
 		if fates[i].failed {
@@ -91,13 +95,13 @@ var errNoPostponing = errors.New("RetryAfter needs a dead letter store that keep
 
 // batch makes the argument of a handler call. The bytes are those of the page.
 func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
-	changes := w.newChanges(len(items))
+	changes, first := w.newChanges(len(items)), takeCallNumbers(len(items))
 	for i, c := range items {
-		changes[i] = w.function.changeOf(&c.Change, c.Seq, w.feedOrigin)
+		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin)
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),
-		checkpoint: new(atomic.Bool),
+		firstNumber: first, checkpoint: &checkpointRequest{answered: &w.callsAnswered}, noBisection: w.function.NoBisection,
 	}
 }
 

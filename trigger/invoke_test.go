@@ -110,7 +110,7 @@ func TestCallbackThatPanicsIsReported(t *testing.T) {
 func TestHandlerErrorsDoNotShowSecretsOfURLs(t *testing.T) {
 	const canary = "CANARYsecret"
 	request := &url.Error{Op: "Post", URL: "https://user:" + canary + "@hooks.example/a?token=" + canary, Err: context.DeadlineExceeded}
-	first, second := Change{seq: 1}, Change{seq: 2}
+	first, second := Change{callNumber: 1}, Change{callNumber: 2}
 	for name, handler := range map[string]Handler{
 		"error":          func(context.Context, Batch) error { return fmt.Errorf("notify: %w", request) },
 		"partial":        func(context.Context, Batch) error { return Failed(request, second) },
@@ -123,10 +123,10 @@ func TestHandlerErrorsDoNotShowSecretsOfURLs(t *testing.T) {
 			if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, err), canary) {
 				t.Errorf("error is %v", err)
 			}
-			fates, final := judgeBatch([]int64{first.seq, second.seq}, err)
+			fates, end := judgeBatch([]int64{first.callNumber, second.callNumber}, err, true)
 			partial, failed := name == "partial" || name == "skip", countFailed(fates)
-			if failed != 1 && partial || failed != 2 && !partial || final != (name == "skip") {
-				t.Errorf("verdict: %v failed, final %v", failed, final)
+			if failed != 1 && partial || failed != 2 && !partial || (end == endGivenUp) != (name == "skip") {
+				t.Errorf("verdict: %v failed, end %v", failed, end)
 			}
 			if name != "panic with URL" && !errors.Is(err, context.DeadlineExceeded) {
 				t.Error("the cause is lost")

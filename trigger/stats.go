@@ -230,7 +230,7 @@ func (s *rangeStats) endLimitWait(lane int) {
 func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.mu.Lock()
 	s.rangeStatus.Batches++
-	s.rangeStatus.Changes += e.Changes
+	s.rangeStatus.Changes += e.Handled
 	s.rangeStatus.LastLSN = e.LastLSN
 	delete(s.laneStalls, lane)
 	s.inherited = Stall{}
@@ -238,11 +238,12 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.reportRecovery()
 }
 
-// countFailed counts a batch that the handler failed on. It is no stall if the handler
-// has postponed all changes that it did not handle.
+// countFailed counts a batch that the handler failed on, and the changes that it handled.
+// It is not a stall if the handler has postponed all others, or has the batch halved.
 func (s *rangeStats) countFailed(lane int, e Event, limit int, isStall bool) {
 	s.mu.Lock()
 	s.rangeStatus.Retries++
+	s.rangeStatus.Changes += e.Handled
 	s.mu.Unlock()
 	if !isStall {
 		return

@@ -14,7 +14,7 @@ type Summary struct {
 	Skipped int `json:"skipped"` // of these: held by another host, cooling down after a failure, or paused by an operator
 	Behind  int `json:"behind"`  // of these: not caught up, because the drain was ended or the range failed
 	Batches int `json:"batches"` // handler calls that succeeded
-	Changes int `json:"changes"` // changes in them
+	Changes int `json:"changes"` // that were handled, also by calls that failed on others
 	Retries int `json:"retries"` // handler calls that failed
 
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
@@ -78,7 +78,7 @@ type RangeStatus struct {
 	Continuation  string    `json:"continuation"` // newest read
 	LastLSN       int64     `json:"lastLsn"`      // of the last change handled; 0 before the first
 	Batches       int       `json:"batches"`
-	Changes       int       `json:"changes"`
+	Changes       int       `json:"changes"` // that were handled, also by calls that failed on others
 	Retries       int       `json:"retries"`
 	DeadLetters   int       `json:"deadLetters"`
 	Filtered      int       `json:"filtered"`              // changes that were read and do not pass the filter

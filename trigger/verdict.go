@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
-// Skip marks err as final: the handler gives these changes up. They are
-// dead-lettered without a further attempt, and the range continues. Around
-// [Failed] it gives up the changes named there, and the others are handled. If it
-// is joined with an error that is not final, the joined error is not final.
+// Skip marks err as final: the handler gives changes up. They are dead-lettered without a
+// further attempt, and the range continues. Around [Failed] it gives up the changes named
+// there, and the others are handled. If it is joined with an error that is not final, the
+// joined error is not final.
+//
+// If err names no change of the call, and the batch has several, the batch is halved at
+// once, without a wait and without counting an attempt. The halves are delivered again,
+// until a skipped change is alone: that one is dead-lettered. With [Function].NoBisection
+// the batch is given up as a whole.
 func Skip(err error) error {
 	if err == nil {
 		return nil
@@ -20,29 +25,33 @@ func Skip(err error) error {
 // Failed says that exactly these changes of the batch failed with err and that all
 // others were handled. Only these are delivered again, in order, as the next
 // attempt. Without changes it returns err: the whole batch failed. Several may be
-// joined; if one is joined with any other error, the whole batch failed.
+// joined; if one is joined with any other error, the whole batch failed. So it did if a
+// named change is not of this call: a change is known only to the call that delivered it,
+// and its redelivery is another one.
 func Failed(err error, changes ...Change) error {
 	if err == nil || len(changes) == 0 {
 		return err
 	}
-	f := &failedError{err: err, failedSeqs: make(map[int64]bool, len(changes))}
+	f := &failedError{err: err, failedChanges: make(map[int64]bool, len(changes))}
 	for _, c := range changes {
-		if c.seq == 0 || !f.failedSeqs[c.seq] {
+		if c.callNumber == 0 || !f.failedChanges[c.callNumber] {
 			f.count++
 		}
-		f.failedSeqs[c.seq] = true
+		f.failedChanges[c.callNumber] = true
 	}
 	return f
 }
 
 // FailedFrom says that the batch was handled up to, but not including, the
-// change: that change and all after it are delivered again. A partial batch
-// response of an AWS Lambda event source mapping means the same.
+// change: that change and all after it are delivered again. The order is that of the
+// batch as it was delivered, also if the handler has sorted its changes. If the change is
+// not of this call, the whole batch failed. A partial batch response of an AWS Lambda
+// event source mapping means the same.
 func FailedFrom(err error, first Change) error {
 	if err == nil {
 		return nil
 	}
-	return &failedError{err: err, firstFailed: first.seq}
+	return &failedError{err: err, firstFailed: first.callNumber}
 }
 
 // maxDelay bounds the time for which a change is postponed.
@@ -82,6 +91,7 @@ type Verdict struct {
 	Failed     []Change       // likewise; they are delivered again
 	Postponed  []Postponement // of the failed ones: those that are delivered again when they are due, if the function has a store
 	GivenUp    bool           // those that failed are dead-lettered instead, without a further attempt
+	Halved     bool           // all failed: the batch is given up without a name, and delivered again in halves at once
 	Checkpoint bool           // nothing failed, and the handler called [Batch.Checkpoint]
 	Err        error          // of the handler; a [PanicError] if it panicked
 }
@@ -97,14 +107,17 @@ func (v Verdict) String() string {
 	}
 	var ids []string
 	for _, c := range v.Failed {
-		if !slices.ContainsFunc(v.Postponed, func(p Postponement) bool { return p.Change.seq == c.seq }) {
+		if !slices.ContainsFunc(v.Postponed, func(p Postponement) bool { return p.Change.callNumber == c.callNumber }) {
 			ids = append(ids, c.ID())
 		}
 	}
 	if len(ids) > 0 {
 		fate := "failed"
-		if v.GivenUp {
+		switch {
+		case v.GivenUp:
 			fate = "given up"
+		case v.Halved:
+			fate = "halved"
 		}
 		text += fmt.Sprintf(", %d %s %q", len(ids), fate, ids)
 	}
@@ -115,14 +128,15 @@ func (v Verdict) String() string {
 }
 
 // Judge returns the verdict that err is on the batch, as the runtime reads it. The
-// batch is one that a handler got, or one of [NewBatch].
+// batch is one that a handler got, or one of [NewBatch], which is of a function with
+// bisection.
 func (b Batch) Judge(err error) Verdict {
-	seqs := make([]int64, len(b.Changes))
+	numbers := make([]int64, len(b.Changes))
 	for i, c := range b.Changes {
-		seqs[i] = c.seq
+		numbers[i] = c.callNumber
 	}
-	fates, final := judgeBatch(seqs, err)
-	v := Verdict{GivenUp: final, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.Load()}
+	fates, end := judgeBatch(numbers, err, !b.noBisection)
+	v := Verdict{GivenUp: end == endGivenUp, Halved: end == endHalved, Err: err, Checkpoint: err == nil && b.checkpoint != nil && b.checkpoint.requested.Load() > 0}
 	for i, c := range b.Changes {
 		if fates == nil || !fates[i].failed {
 			v.Handled = append(v.Handled, c)
@@ -142,14 +156,14 @@ func (e *skipError) Error() string { return e.err.Error() }
 func (e *skipError) Unwrap() error { return e.err }
 
 type failedError struct {
-	err         error
-	failedSeqs  map[int64]bool // sequence numbers; nil if firstFailed counts
-	count       int            // of the changes in failedSeqs; a change made by hand has no number of its own
-	firstFailed int64
+	err           error
+	failedChanges map[int64]bool // by Change.callNumber; nil if firstFailed counts
+	count         int            // of the changes in failedChanges; a change made by hand has no number of its own
+	firstFailed   int64          // likewise
 }
 
 func (e *failedError) Error() string {
-	if e.failedSeqs != nil {
+	if e.failedChanges != nil {
 		return fmt.Sprintf("%d changes failed: %v", e.count, e.err)
 	}
 	return e.err.Error()
@@ -170,41 +184,52 @@ type changeFate struct {
 	after  time.Duration // it is postponed, if this is above 0
 }
 
-// judgeBatch reads a handler's error on changes with these sequence numbers. It returns
-// the fate of each change, nil if all are handled, and whether the handler gives up
-// those that failed. The whole batch failed if some part of the error names no changes,
-// or names a change that was not in the batch.
-func judgeBatch(seqs []int64, err error) (fates []changeFate, final bool) {
+// batchEnd says what becomes of the changes of a call that failed.
+type batchEnd int
+
+const (
+	endRetried batchEnd = iota
+	endGivenUp
+	endHalved // given up without a name, and delivered again in halves
+)
+
+// judgeBatch reads a handler's error on changes with these numbers. It returns
+// the fate of each change, nil if all are handled, and what becomes of those that failed.
+// The whole batch failed if some part of the error names no changes, or names a change
+// that was not in the batch.
+func judgeBatch(numbers []int64, err error, halves bool) (fates []changeFate, end batchEnd) {
 	if err == nil {
-		return nil, false
+		return nil, endRetried
 	}
-	final = isFinal(err)
+	if isFinal(err) {
+		end = endGivenUp
+	}
 	parts := errorParts(err, 0)
-	fates = make([]changeFate, len(seqs))
-	some := false
+	fates = make([]changeFate, len(numbers))
+	known, named := true, true
 	for _, part := range parts {
-		found := 0
-		for i, seq := range seqs {
-			if part.names(seq) {
-				fates[i] = fates[i].with(part.after)
-				found++
-			}
-		}
-		some = some || found > 0
-		if part.partial != nil && found < len(part.partial.failedSeqs) {
-			some = false // it names a change of another batch
+		if known = part.partial.knows(numbers); !known {
 			break
+		}
+		named = named && part.partial != nil
+		for i, number := range numbers {
+			if part.names(number) {
+				fates[i] = fates[i].with(part.after)
+			}
 		}
 	}
 	for i := range fates {
-		if !some {
+		if !known {
 			fates[i] = changeFate{failed: true}
 		}
-		if final {
+		if end == endGivenUp {
 			fates[i].after = 0
 		}
 	}
-	return fates, final
+	if end == endGivenUp && halves && len(numbers) > 1 && !(known && named) {
+		end = endHalved
+	}
+	return fates, end
 }
 
 // with returns the fate after a further error on the change.
@@ -221,14 +246,31 @@ type errorPart struct {
 	after   time.Duration // it postpones the changes; 0 if it does not
 }
 
-func (p errorPart) names(seq int64) bool {
+func (p errorPart) names(number int64) bool {
 	switch {
 	case p.partial == nil:
 		return true
-	case p.partial.failedSeqs == nil:
-		return seq >= p.partial.firstFailed
+	case p.partial.failedChanges == nil:
+		return number >= p.partial.firstFailed
 	}
-	return p.partial.failedSeqs[seq]
+	return p.partial.failedChanges[number]
+}
+
+// knows reports whether all changes that an error names are among those with these numbers.
+func (e *failedError) knows(numbers []int64) bool {
+	switch {
+	case e == nil:
+		return true
+	case e.failedChanges == nil:
+		return slices.Contains(numbers, e.firstFailed)
+	}
+	found := 0
+	for _, number := range numbers {
+		if e.failedChanges[number] {
+			found++
+		}
+	}
+	return found >= len(e.failedChanges)
 }
 
 // errorParts returns the parts of an error that postpones its changes if after is above

@@ -14,7 +14,7 @@ func TestJudgeBatch(t *testing.T) {
 	batch := []int64{1, 2, 3}
 	c := func(ordinals ...int64) (changes []Change) {
 		for _, o := range ordinals {
-			changes = append(changes, Change{seq: o})
+			changes = append(changes, Change{callNumber: o})
 		}
 		return changes
 	}
@@ -39,7 +39,8 @@ func TestJudgeBatch(t *testing.T) {
 		{"from after the end", FailedFrom(bad, c(9)[0]), 0, 3, false},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		failed := countFailed(fates)
 		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)
@@ -62,7 +63,7 @@ func countFailed(fates []changeFate) (n int) {
 
 func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 	batch := []int64{1, 2, 3}
-	c := func(seq int64) Change { return Change{seq: seq} }
+	c := func(seq int64) Change { return Change{callNumber: seq} }
 	bad, later := errors.New("bad"), errors.New("later")
 	const year = 365 * 24 * time.Hour
 	tests := []struct {
@@ -92,7 +93,8 @@ func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 		{"a panic", &PanicError{Value: RetryAfter(later, time.Second)}, "failed failed failed"},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		words := []string{"handled", "handled", "handled"}
 		for i, f := range fates {
 			if f.after > 0 {
@@ -109,7 +111,7 @@ func TestJudgeBatchWithPostponedChanges(t *testing.T) {
 
 func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 	batch := []int64{1, 2, 3}
-	c := func(seq int64) Change { return Change{seq: seq} }
+	c := func(seq int64) Change { return Change{callNumber: seq} }
 	bad, worse := errors.New("bad"), errors.New("worse")
 	tests := []struct {
 		name           string
@@ -129,7 +131,8 @@ func TestJudgeBatchWithJoinedErrors(t *testing.T) {
 		{"a panic with a final error", &PanicError{Value: Skip(bad)}, 0, 3, false},
 	}
 	for _, test := range tests {
-		fates, final := judgeBatch(batch, test.err)
+		fates, end := judgeBatch(batch, test.err, false)
+		final := end == endGivenUp
 		failed := countFailed(fates)
 		if handled := len(batch) - failed; handled != test.handled || failed != test.fails || final != test.giveUp {
 			t.Errorf("%s: %d handled, %d failed, final %v", test.name, handled, failed, final)

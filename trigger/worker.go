@@ -51,7 +51,8 @@ type rangeWorker struct {
 	callTimeout time.Duration // of a handler call
 	stop        *stopBudget
 
-	runningCalls runningCalls
+	runningCalls  runningCalls
+	callsAnswered atomic.Int64 // calls that have returned, see Batch.Checkpoint
 
 	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see waitTrusted
 

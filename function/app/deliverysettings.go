@@ -25,5 +25,5 @@ type deliverySettings struct {
 	StallAfter            interval       `split_words:"true" desc:"how long a range may make no progress before the log and status say that it is stalled; five equal failures in a row count as well"`
 	CheckpointEvery       bound          `split_words:"true" desc:"save a position after that many changes, instead of by the interval, or with both whichever comes first"`
 	CheckpointInterval    saveInterval   `split_words:"true" desc:"save a position when the last save is that long ago, or each-batch: as soon as a batch is handled; after a crash, at most that interval is delivered again"`
-	CheckpointManual      toggle         `split_words:"true" desc:"save only the positions that the handler requests"`
+	CheckpointManual      toggle         `split_words:"true" desc:"save a position only if requests of the handler cover all handled changes before it"`
 }

@@ -185,8 +185,8 @@ func TestPositions(t *testing.T) {
 	for _, e := range []trigger.Event{
 		{Kind: trigger.Acquired, Function: "f", Range: "10"},
 		{Kind: trigger.Acquired, Function: "f", Range: "9"},
-		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 5, LastLSN: 7},
-		{Kind: trigger.DeliveryFailed, Function: "f", Range: "9", Changes: 5},
+		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 5, Handled: 5, LastLSN: 7},
+		{Kind: trigger.DeliveryFailed, Function: "f", Range: "9", Changes: 5, Handled: 2},
 		{Kind: trigger.Checkpointed, Function: "f", Range: "9", Continuation: `"7"`},
 		{Kind: trigger.Released, Function: "f", Range: "9", Continuation: `"7"`},
 	} {
@@ -194,7 +194,7 @@ func TestPositions(t *testing.T) {
 	}
 	for _, e := range []trigger.Event{
 		{Kind: trigger.Acquired, Function: "f", Range: "9", Continuation: `"7"`},
-		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 1, LastLSN: 8},
+		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 1, Handled: 1, LastLSN: 8},
 		{Kind: trigger.Acquired, Function: "e", Range: "0"},
 		{Kind: trigger.Split, Function: "e", Range: "0", Children: []string{"1", "2"}},
 		{Kind: trigger.Released, Function: "e", Range: "0"},
@@ -202,7 +202,7 @@ func TestPositions(t *testing.T) {
 		two(e)
 	}
 	want := []position{
-		{Function: "f", Range: "9", Host: "two", Changes: 6, LastLSN: 8, Continuation: `"7"`},
+		{Function: "f", Range: "9", Host: "two", Changes: 8, LastLSN: 8, Continuation: `"7"`},
 		{Function: "f", Range: "10", Host: "one"},
 	}
 	if got := p.list(); fmt.Sprint(got) != fmt.Sprint(want) || p.splits != 1 {

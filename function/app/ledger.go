@@ -92,11 +92,15 @@ func (l *ledger) watch(i int, handle trigger.Handler) trigger.Handler {
 		for j, c := range b.Changes {
 			docs[j] = versionedOf(c.Document)
 		}
-		if err := handle(ctx, b); err != nil {
-			return err
+		err := handle(ctx, b)
+		if err != nil { // it may have handled some
+			docs = docs[:0]
+			for _, c := range b.Judge(err).Handled {
+				docs = append(docs, versionedOf(c.Document))
+			}
 		}
 		l.accept(i, docs)
-		return nil
+		return err
 	}
 }
 

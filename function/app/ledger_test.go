@@ -141,6 +141,17 @@ func TestFailedBatchIsNotDelivered(t *testing.T) {
 	}
 }
 
+func TestHandledDocumentsOfFailedBatchAreDelivered(t *testing.T) {
+	l := newLedger([]string{"a"})
+	l.wrote("x", 1)
+	l.wrote("y", 1)
+	handle := l.watch(0, func(_ context.Context, b trigger.Batch) error { return trigger.Failed(errors.New("no"), b.Changes[1]) })
+	b := trigger.NewBatch(batch(versioned{"x", 1}, versioned{"y", 1}).Changes...)
+	if err := handle(t.Context(), b); err == nil || l.lost() != 1 || l.functions[0].Delivered != 1 {
+		t.Errorf("error %v, lost %d, %d delivered", err, l.lost(), l.functions[0].Delivered)
+	}
+}
+
 func TestHandlerMayChangeDocuments(t *testing.T) {
 	l := newLedger([]string{"a"})
 	l.wrote("x", 1)

@@ -37,9 +37,10 @@ func (l *lifeLog) observe(e trigger.Event) {
 	switch e.Kind {
 	case trigger.Delivered:
 		c.Batches++
-		c.Changes += e.Changes
+		c.Changes += e.Handled
 	case trigger.DeliveryFailed:
 		c.Retries++
+		c.Changes += e.Handled
 	case trigger.DeadLettered:
 		c.DeadLetters++
 	case trigger.Filtered:

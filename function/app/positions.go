@@ -53,18 +53,9 @@ func (p *positions) observe(host string, e trigger.Event) {
 		p.known[key] = at
 	}
 	at.Host = host
-	at.Changes += e.Changes * delivered(e)
+	at.Changes += e.Handled
 	at.LastLSN = max(at.LastLSN, e.LastLSN)
 	at.Continuation = cmp.Or(e.Continuation, at.Continuation)
-}
-
-// delivered is 1 for a delivery and 0 for other events: a failed delivery carries a
-// number of changes as well.
-func delivered(e trigger.Event) int {
-	if e.Kind == trigger.Delivered {
-		return 1
-	}
-	return 0
 }
 
 // list returns the positions sorted by function and range.

@@ -106,7 +106,7 @@ func (e *endpoint) call(ctx context.Context, c call) (answer, error) {
 		}
 		return decodeAnswer(c.number, text)
 	}
-	return answer{}, e.refused(response, c.changes)
+	return answer{}, e.refused(response)
 }
 
 func readAnswer(body io.Reader) ([]byte, error) {
@@ -132,7 +132,7 @@ func explain(ctx context.Context, err error) error {
 var unusable = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 
 // refused returns the error of an answer with another status than 200 and 204.
-func (e *endpoint) refused(response *http.Response, changes int) error {
+func (e *endpoint) refused(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxShown)) // the part that has arrived is enough
 	status := response.StatusCode
 	err := fmt.Errorf("status %d %s", status, http.StatusText(status))
@@ -146,8 +146,8 @@ func (e *endpoint) refused(response *http.Response, changes int) error {
 	if status/100 == 2 || status/100 == 3 {
 		err = fmt.Errorf("%w; answer 200 or 204 when the changes are handled, redirects are not followed", err)
 	}
-	if slices.Contains(unusable, status) && changes == 1 {
-		return trigger.Skip(err)
+	if slices.Contains(unusable, status) {
+		return trigger.Skip(err) // names no change: a batch of several is halved
 	}
 	return err
 }

@@ -39,9 +39,8 @@ type requestChange struct {
 
 // call is a request as a transport sends it.
 type call struct {
-	number  int64
-	text    []byte // JSON, with a line break at its end and no other
-	changes int
+	number int64
+	text   []byte // JSON, with a line break at its end and no other
 }
 
 // newCall encodes a batch.
@@ -60,7 +59,7 @@ func newCall(number int64, b trigger.Batch) (call, error) {
 	if err != nil {
 		return call{}, fmt.Errorf("encode %d changes: %w", len(b.Changes), err)
 	}
-	return call{number: number, text: append(text, '\n'), changes: len(b.Changes)}, nil
+	return call{number: number, text: append(text, '\n')}, nil
 }
 
 // answer is the function's. An empty one says that all changes are handled.

@@ -57,7 +57,7 @@ type keyResult struct {
 // handle posts the changes of a batch: keys in parallel, the changes of a key in order.
 func (w *sender) handle(ctx context.Context, b trigger.Batch) error {
 	if w.isGone() {
-		return trigger.Skip(errGone)
+		return trigger.Skip(trigger.Failed(errGone, b.Changes...)) // by name: all, without halving the batch
 	}
 	if err := w.pauses.Wait(ctx, ""); err != nil {
 		return err

@@ -283,8 +283,8 @@ func TestGoneReceiver(t *testing.T) {
 	if !strings.HasPrefix(v.String(), `1 handled, 3 given up ["2" "3" "4"]: `) || !strings.Contains(v.Err.Error(), "410 Gone") {
 		t.Error(v)
 	}
-	v = triggertest.Deliver(t, handle, upserts("5 ada")...)
-	if !strings.HasPrefix(v.String(), `0 handled, 1 given up ["5"]`) || len(r.Requests()) != 2 || logs.Len() != 1 {
+	v = triggertest.Deliver(t, handle, upserts("5 ada", "6 bob")...)
+	if !strings.HasPrefix(v.String(), `0 handled, 2 given up ["5" "6"]`) || len(r.Requests()) != 2 || logs.Len() != 1 {
 		t.Errorf("%v, %d requests, %d warnings", v, len(r.Requests()), logs.Len())
 	}
 }

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -105,7 +105,7 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && feed.NamesLSNs(page)", "n, n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
-		{"trigger/internal/delivery/progress.go", "if end != p.endPosition && !p.isBehind(end) {", "if end != p.endPosition {"},
+		{"trigger/internal/delivery/progress.go", "moved := end != p.endPosition && !p.isBehind(end, p.endPosition)", "moved := end != p.endPosition"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
 		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
@@ -228,7 +228,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "if l.aside.enqueue(l.keyOf(c), c) {", "if false && l.aside.enqueue(l.keyOf(c), c) {"},
 	}},
 	{"later-change-retried-first", "order per key, although other keys continue while one is retried", []edit{
-		{"trigger/internal/delivery/lane.go", "return int(a.Seq - b.Seq)", "return int(b.Seq - a.Seq)"},
+		{"trigger/internal/delivery/lane.go", "return cmp.Compare(a.Seq, b.Seq)", "return cmp.Compare(b.Seq, a.Seq)"},
 	}},
 	{"success-resets-other-keys", "the retries of a failing key wait longer each time, although other keys succeed", []edit{
 		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
@@ -249,7 +249,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "if p.MaxAttempts <= 0 || r.Attempts < p.MaxAttempts {", "if true {"},
 	}},
 	{"partial-failure-inverted", "exactly the failed changes are redelivered", []edit{
-		{"trigger/verdict.go", "return p.partial.failedSeqs[seq]", "return !p.partial.failedSeqs[seq]"},
+		{"trigger/verdict.go", "return p.partial.failedChanges[number]", "return !p.partial.failedChanges[number]"},
 	}},
 	{"panic-is-success", "a panic is a failed attempt", []edit{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},

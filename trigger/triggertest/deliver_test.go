@@ -28,6 +28,7 @@ func TestDeliverReturnsVerdict(t *testing.T) {
 			return trigger.Skip(trigger.Failed(bad, b.Changes[1]))
 		},
 			`2 handled, 1 given up ["b"]: 1 changes failed: bad`},
+		{"given up without a name", func(context.Context, trigger.Batch) error { return trigger.Skip(bad) }, `0 handled, 3 halved ["a" "b" "c"]: bad`},
 		{"panic", func(context.Context, trigger.Batch) error { panic("broken") }, `0 handled, 3 failed ["a" "b" "c"]: handler panicked: broken`},
 		{"sorted", func(_ context.Context, b trigger.Batch) error {
 			slices.Reverse(b.Changes)

@@ -129,7 +129,10 @@ func named(b trigger.Batch, err error) error {
 		return nil
 	}
 	verdict := b.Judge(err)
-	if verdict.GivenUp {
+	switch {
+	case verdict.Halved:
+		return err // it names no change: the whole batch is halved
+	case verdict.GivenUp:
 		return trigger.Skip(trigger.Failed(err, verdict.Failed...))
 	}
 	return trigger.Failed(err, verdict.Failed...)

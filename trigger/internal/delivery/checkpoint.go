@@ -18,12 +18,11 @@ type Checkpoint struct {
 // was acknowledged until then. So a save that is planned for later covers the changes
 // that are acknowledged meanwhile.
 type checkpointSchedule struct {
-	setting      Checkpoint
-	requestedSeq int64     // a handler asked for the position after this change
-	latestSeq    int64     // last change before the newest position
-	savedSeq     int64     // last change before the position that was last saved
-	savedAt      time.Time // when that was, or when the planned save is due
-	isPlanned    bool      // savedAt is the time of a planned save
+	setting   Checkpoint
+	latestSeq int64     // last change before the newest position
+	savedSeq  int64     // last change before the position that was last saved
+	savedAt   time.Time // when that was, or when the planned save is due
+	isPlanned bool      // savedAt is the time of a planned save
 }
 
 // nextSave returns when the position after the change with that sequence number is to be

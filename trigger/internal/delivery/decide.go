@@ -47,6 +47,7 @@ const (
 	Handled             // all changes
 	Failed              // the changes in Verdict.FailedItems, or all of them
 	GivenUp             // like Failed, and the handler wants no further attempt
+	Halved              // all failed, and the handler wants no further attempt for some of them, which it has not named
 	Hung                // the handler did not return after its deadline and the grace
 	Interrupted         // like Failed, but the call was ended because its owner stopped
 )
@@ -56,7 +57,11 @@ type Verdict struct {
 	Outcome     Outcome
 	Err         error   // nil if all changes were handled
 	FailedItems []*Item // the changes that are not handled, in order; nil means all of them
-	Checkpoint  bool    // the handler asked for a checkpoint after the batch
+
+	// With manual checkpoints. Answered is the number of the call among the calls of the
+	// range that have returned, from 1. Requested is for Handled: the handler asked for a
+	// checkpoint before the call with this number had returned; 0 if it did not ask.
+	Answered, Requested int64
 
 	Postponed map[*Item]time.Duration // Failed: of FailedItems, those that the handler has postponed, and for how long
 }
@@ -100,7 +105,8 @@ const minCrashes = 5
 //   - A change that hung, or whose owners crashed, too often is given up without
 //     another call.
 //   - A failed group waits aside and is halved until the failing key, and then the
-//     failing change, is alone. Halving uses up no attempts.
+//     failing change, is alone. Halving uses up no attempts. A group that its handler
+//     gives up without a name is halved without a wait, and says nothing about the sink.
 //   - A failure counts for the group if the lane had a success since its previous
 //     failure, if only this group fails, or if it has failed before while the sink
 //     worked. Otherwise it counts for the sink, once for a group and its halves. The
@@ -118,6 +124,8 @@ func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action 
 		return beforeCall(g, lane, p, now)
 	case GivenUp:
 		return Action{Step: GiveUp, Retry: g.Retry.countAttempt(p), Failures: lane.Failures, Reason: v.Err}
+	case Halved:
+		return Action{Step: Split, Retry: RetryState{Tries: g.Retry.Tries, Since: g.Retry.Since}, Failures: lane.Failures}
 	case Interrupted:
 		return Action{Step: Release, Retry: g.Retry, Failures: lane.Failures}
 	case Hung:

@@ -74,26 +74,31 @@ func TestPositionStaysBeforeTransactionThatIsPartlyFiltered(t *testing.T) {
 }
 
 // Filtered changes do not ask for a write, however checkpoints are made. If they are
-// manual, the position does not pass a change that was handled without a request.
+// manual, the position does not pass a change that was handled before its last request.
 func TestFilteredChangesAskForNoWrite(t *testing.T) {
 	for _, tt := range []struct {
 		setting Checkpoint
 		want    string
+		request int64 // of the last call
 	}{
-		{Checkpoint{}, "[2 4 5! 6 8 9! 10]"},
-		{Checkpoint{Every: 2}, "[2 4 5 6 8 9! 10]"},
-		{Checkpoint{Interval: time.Nanosecond}, "[2 4 5! 6 8 9! 10]"},
-		{Checkpoint{Manual: true}, "[2 4 8! 9! 10]"},
+		{Checkpoint{}, "[2 4 5! 6 8 9! 10]", 0},
+		{Checkpoint{Every: 2}, "[2 4 5 6 8 9! 10]", 0},
+		{Checkpoint{Interval: time.Nanosecond}, "[2 4 5! 6 8 9! 10]", 0},
+		{Checkpoint{Manual: true}, "[2 4]", 0},
+		{Checkpoint{Manual: true}, "[2 4]", 1},
+		{Checkpoint{Manual: true}, "[2 4 9! 10]", 2},
 	} {
 		var saved savedPositions
 		p := newProgress(tt.setting, saved.advance, false)
 		addPage(p, -1, -2)
 		addPage(p, -3, -4)
-		p.finishItems(addPage(p, 5))
+		items := addPage(p, 5)
+		p.answerCall(items, Verdict{Answered: 1})
+		p.finishItems(items)
 		addPage(p, -6)
 		addPage(p, -7, -8)
-		items := addPage(p, 9)
-		p.requestCheckpoint(items[0].Seq)
+		items = addPage(p, 9)
+		p.answerCall(items, Verdict{Answered: 2, Requested: tt.request})
 		p.finishItems(items)
 		addPage(p, -10)
 		if got := fmt.Sprint(saved); got != tt.want {

@@ -29,6 +29,19 @@ func (g *group) suspects(keyOf func(*Item) uint64) []*group {
 	return g.halve(keyOf)
 }
 
+// mergeItems merges two lists of changes by their positions. Each list keeps its order.
+func mergeItems(a, b []*Item, position func(*Item) int64) []*Item {
+	merged := make([]*Item, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if position(b[0]) < position(a[0]) {
+			merged, b = append(merged, b[0]), b[1:]
+		} else {
+			merged, a = append(merged, a[0]), a[1:]
+		}
+	}
+	return append(append(merged, a...), b...)
+}
+
 // policyView describes the group to Decide.
 func (g *group) policyView() Group {
 	return Group{Size: len(g.items), Suspect: g.suspect, Retry: g.retry}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -227,17 +228,17 @@ func (l *lane) putAside(g *group, due time.Time) {
 }
 
 // releaseKeys ends the wait of keys whose failed changes are all finished. Their
-// queued changes are fresh again, before all others.
+// queued changes are fresh again, in the order of the feed.
 func (l *lane) releaseKeys(keys map[uint64]bool) {
 	l.forgetPostponed(keys)
 	queued, released := l.aside.release(keys)
 	l.waitingKeys.Add(-int64(released))
 	if len(queued) > 0 {
-		slices.SortFunc(queued, func(a, b *Item) int { return int(a.Seq - b.Seq) })
+		slices.SortFunc(queued, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
 		if len(l.freshItems) == 0 {
 			l.oldestArrival = time.Now().Add(-l.config.BatchWindow) // they have waited long enough
 		}
-		l.freshItems = append(queued, l.freshItems...)
+		l.freshItems = mergeItems(queued, l.freshItems, func(c *Item) int64 { return c.Seq })
 	}
 	l.notifyChange()
 }
@@ -303,8 +304,8 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err
 	wasSuspect := g.suspect
 	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
-	if v.Checkpoint {
-		l.progress.requestCheckpoint(handled[len(handled)-1].Seq)
+	if l.config.Checkpoint.Manual {
+		l.progress.answerCall(handled, v)
 	}
 	if err := l.finishStored(held, handled); err != nil {
 		return err
@@ -335,7 +336,7 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err
 	if some && v.Outcome == Failed { // the others are a new group
 		g.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
 	}
-	if v.Outcome == Failed {
+	if v.Outcome == Failed || v.Outcome == Halved {
 		l.setFailedKeys(g, some)
 	}
 	state := l.laneState()
@@ -412,6 +413,9 @@ func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, caus
 		part.retry = a.Retry
 		l.retries.saveGroup(part.items, part.retry)
 		l.putAside(part, due)
+		if v.Outcome == Halved {
+			continue // no wait is planned
+		}
 		l.calls.PlanRetry(l.laneIndex, part.items, max(part.retry.Attempts, 1), a.Wait)
 	}
 	if l.isolation.isAnnouncing() {
@@ -448,6 +452,17 @@ func (l *lane) mayDeliver(ctx context.Context) error {
 		return cause
 	}
 	return l.calls.WaitTrusted(ctx)
+}
+
+// CountHandled counts the changes that a call handled.
+func (v Verdict) CountHandled(items []*Item) int {
+	switch {
+	case v.Outcome == Handled:
+		return len(items)
+	case v.Outcome == Hung || v.FailedItems == nil:
+		return 0
+	}
+	return len(items) - len(v.FailedItems)
 }
 
 // splitItems separates the changes that a call did not handle from those that it did.

@@ -18,6 +18,7 @@ type Item struct {
 	stored *StoredChange // if it was postponed and comes from the store, else nil; it is then in no page
 
 	orderKey    uint64 // see laneShared.keyOf
+	answered    int64  // Verdict.Answered of the call that handled it; 0 if no request is needed to save a position after it
 	copiedBytes int    // size of the bytes of its own
 	hasKey      bool   // Key and orderKey are known
 	detached    bool   // it is finished, or has bytes of its own
@@ -43,6 +44,7 @@ type openPage struct {
 	unfinished   int
 	attached     int  // unfinished changes that need the page's bytes
 	finished     int  // changes at the start of the page that are known to be finished
+	passed       int  // and of these: those that requestedPositions knows
 	innerNamed   bool // a position inside the page can be named, see feed.NamesLSNs
 }
 

@@ -50,7 +50,7 @@ func (l *lane) loadPostponed(ctx context.Context, due []*postponedKey) (*group, 
 		switch {
 		case g == nil:
 		case loaded != nil && loaded.joins(g) && len(loaded.items)+len(g.items) <= l.config.BatchItems:
-			loaded.items = append(loaded.items, g.items...)
+			loaded.items = mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })
 			maps.Copy(loaded.keys, g.keys)
 		case loaded == nil && !g.suspect:
 			loaded = g

@@ -28,12 +28,11 @@ type progress struct {
 	filtered    int         // changes of the open pages that did not pass the filter
 	endPosition string      // of the prefix; "" before its first change
 	endSeq      int64       // last change in it
-
-	requestedEnd string // position of the last manual checkpoint
+	requested   requestedPositions
 }
 
 func newProgress(setting Checkpoint, advance func(string, time.Time), merged bool) *progress {
-	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}}
+	return &progress{advancePosition: advance, isMerged: merged, schedule: checkpointSchedule{setting: setting, savedAt: time.Now()}, requested: requestedPositions{request: 1}}
 }
 
 // addPage takes in a page and numbers its changes: those at the given places passed the
@@ -87,15 +86,15 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 			released = append(released, o.detachOne()...)
 		}
 	}
-	end, seq, requested, requestedSeq := p.endPosition, p.endSeq, "", int64(0)
+	end, seq := p.endPosition, p.endSeq
 	for len(p.openPages) > 0 {
 		o := p.openPages[0]
 		done := o.finishedPrefix()
 		if at, n, named := o.positionWithin(done); named {
 			end, seq = at, o.seqBefore+int64(n)
 		}
-		if at, n, named := o.positionWithin(min(done, int(p.schedule.requestedSeq-o.seqBefore))); named {
-			requested, requestedSeq = at, o.seqBefore+int64(n)
+		if p.schedule.setting.Manual {
+			p.passRequested(o, done)
 		}
 		if o.unfinished > 0 {
 			break
@@ -106,20 +105,26 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 		o.recycle()
 	}
 	p.endSeq = max(p.endSeq, seq)
-	if end != p.endPosition && !p.isBehind(end) {
+	moved := end != p.endPosition && !p.isBehind(end, p.endPosition)
+	if moved {
 		p.endPosition = end
-		p.savePrefix(requested, requestedSeq)
+	}
+	switch {
+	case p.schedule.setting.Manual:
+		p.saveRequested()
+	case moved: // if only filtered changes were passed, the position goes with the next write
+		p.advancePosition(end, p.schedule.nextSave(p.endSeq, time.Now()))
 	}
 	return released, pageFinished
 }
 
-// isBehind reports whether a position is before the one that is acknowledged. An
-// answer of a replica that lags must not move the range back.
-func (p *progress) isBehind(position string) bool {
+// isBehind reports whether a position is before an earlier one. An answer of a replica
+// that lags must not move the range back.
+func (p *progress) isBehind(position, earlier string) bool {
 	if p.isMerged {
 		return false
 	}
-	old, oldErr := strconv.ParseInt(strings.Trim(p.endPosition, `"`), 10, 64)
+	old, oldErr := strconv.ParseInt(strings.Trim(earlier, `"`), 10, 64)
 	next, nextErr := strconv.ParseInt(strings.Trim(position, `"`), 10, 64)
 	return oldErr == nil && nextErr == nil && next < old
 }
@@ -170,34 +175,6 @@ func (p *progress) finishedSeq() int64 {
 	}
 	o := p.openPages[0]
 	return o.seqBefore + int64(o.finishedPrefix())
-}
-
-// requestCheckpoint asks for a manual checkpoint after the change with that sequence
-// number, once the prefix holds it. A lane requests it before it finishes that change:
-// the prefix may pass the change together with later ones that other lanes have
-// finished. If the position has no name, because it is inside a transaction or in a
-// page of a merged range, the last position before it is saved.
-func (p *progress) requestCheckpoint(seq int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.schedule.requestedSeq = max(p.schedule.requestedSeq, seq)
-	if p.schedule.setting.Manual && p.endPosition != "" && p.endSeq <= p.schedule.requestedSeq {
-		p.savePrefix(p.endPosition, p.endSeq)
-	}
-}
-
-// savePrefix passes the end of the prefix on as the checkpoint setting says. requested
-// is the last position that a manual checkpoint may hold, "" if it has not moved, and
-// requestedSeq the last change before it. If only filtered changes were passed, the
-// position goes with the next write.
-func (p *progress) savePrefix(requested string, requestedSeq int64) {
-	switch {
-	case !p.schedule.setting.Manual:
-		p.advancePosition(p.endPosition, p.schedule.nextSave(p.endSeq, time.Now()))
-	case requested != "" && requested != p.requestedEnd:
-		p.requestedEnd = requested
-		p.advancePosition(requested, p.schedule.requestedSave(requestedSeq, time.Now()))
-	}
 }
 
 // oldestUnfinished returns LSN and timestamp of the first change that is not finished.

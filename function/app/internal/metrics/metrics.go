@@ -95,7 +95,10 @@ func (m *Metrics) Observe(e trigger.Event) {
 func (m *Metrics) countCall(e trigger.Event, outcome string) {
 	m.handlerSeconds.WithLabelValues(e.Function, outcome).Observe(e.Duration.Seconds())
 	m.batchChanges.WithLabelValues(e.Function).Observe(float64(e.Changes))
-	m.changes.WithLabelValues(e.Function, outcome).Add(float64(e.Changes))
+	m.changes.WithLabelValues(e.Function, outcomeDelivered).Add(float64(e.Handled))
+	if outcome == outcomeFailed {
+		m.changes.WithLabelValues(e.Function, outcomeFailed).Add(float64(e.Changes - e.Handled))
+	}
 }
 
 // statusCollector turns the state of hosts into metrics when they are read.

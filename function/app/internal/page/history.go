@@ -71,14 +71,14 @@ func (r *Recorder) Observe(host string, e trigger.Event) {
 	defer r.mu.Unlock()
 	h, key := &r.history, [2]string{e.Function, e.Range}
 	switch e.Kind {
-	case trigger.Delivered:
+	case trigger.Delivered, trigger.DeliveryFailed:
 		if h.rates == nil {
 			h.rates = map[[2]string]*rate{}
 		}
 		if h.rates[key] == nil {
 			h.rates[key] = &rate{last: slotOf(time.Now())}
 		}
-		h.rates[key].add(slotOf(time.Now()), e.Changes)
+		h.rates[key].add(slotOf(time.Now()), e.Handled)
 		return
 	case trigger.Split:
 		delete(h.rates, key)

@@ -288,3 +288,23 @@ func TestTimelineIsBounded(t *testing.T) {
 		t.Errorf("%d moments after the third to last", len(rest))
 	}
 }
+
+// The changes that a call handled count, also if it failed on others.
+func TestRateCountsWhatFailedCallsHandled(t *testing.T) {
+	var r Recorder
+	for _, e := range []trigger.Event{
+		{Kind: trigger.Delivered, Changes: 3, Handled: 3},
+		{Kind: trigger.DeliveryFailed, Changes: 9, Handled: 4},
+		{Kind: trigger.DeliveryFailed, Changes: 5},
+	} {
+		e.Function, e.Range = "orders", "0"
+		r.Observe("dev-1", e)
+	}
+	sum := 0
+	for _, n := range r.history.rates[[2]string{"orders", "0"}].list(time.Now()) {
+		sum += n
+	}
+	if sum != 7 {
+		t.Errorf("%d handled, want 7", sum)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+// verdicts are planted bugs in the meaning of a handler's answer.
+var verdicts = []mutant{
+	{"released-changes-first", "a batch is in feed order", []edit{
+		{"trigger/internal/delivery/lane.go", "mergeItems(queued, l.freshItems, func(c *Item) int64 { return c.Seq })", "append(queued, l.freshItems...)"},
+	}},
+	{"loaded-changes-by-key", "postponed changes of several keys are delivered in feed order", []edit{
+		{"trigger/internal/delivery/postponedload.go", "mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })", "append(loaded.items, g.items...)"},
+	}},
+	{"failed-from-anywhere", "an error that names a change of another call fails the whole batch", []edit{
+		{"trigger/verdict.go", "return slices.Contains(numbers, e.firstFailed)", "return true"},
+	}},
+	{"changes-numbered-by-call", "a change of another call is not taken for one of this call", []edit{
+		{"trigger/change.go", "return callNumbers.Add(int64(n)) - int64(n) + 1", "return 1"},
+	}},
+	{"failed-from-by-sorted-place", "a verdict goes by the batch as delivered", []edit{
+		{"trigger/handling.go", "numbers[i] = b.firstNumber + int64(i)", "numbers[i] = b.Changes[i].callNumber"},
+	}},
+	{"request-covers-later-calls", "a checkpoint covers no call that returns after its request", []edit{
+		{"trigger/internal/delivery/requested.go", "w.answered >= r.request", "w.answered > r.request+1"},
+	}},
+	{"request-at-return", "a checkpoint is requested at the moment at which the handler asks", []edit{
+		{"trigger/handling.go", "Requested: b.checkpoint.requested.Load()}", "Requested: b.checkpoint.requested.Load() * (w.callsAnswered.Load() + 1)}"},
+	}},
+	{"request-for-all", "a handled change needs a request", []edit{
+		{"trigger/internal/delivery/requested.go", "c.answered = v.Answered", "c.answered = 0 * v.Answered"},
+	}},
+	{"skip-gives-up-neighbours", "a batch that is given up without a name is halved", []edit{
+		{"trigger/verdict.go", "end == endGivenUp && halves &&", "halves && false &&"},
+	}},
+	{"halving-despite-the-setting", "without bisection a batch is given up as a whole", []edit{
+		{"trigger/handling.go", "noBisection: w.function.NoBisection", "noBisection: false"},
+	}},
+	{"halving-waits", "a batch that is given up without a name is halved at once", []edit{
+		{"trigger/internal/delivery/decide.go", "return Action{Step: Split, Retry: RetryState{Tries: g.Retry.Tries, Since: g.Retry.Since}, Failures: lane.Failures}", "return afterFailure(g, v.Err, lane, p, now)"},
+	}},
+	{"halving-is-a-stall", "a range whose batches are halved at once is not stalled", []edit{
+		{"trigger/handling.go", "v.Outcome != delivery.Halved && len(v.Postponed)", "len(v.Postponed)"},
+	}},
+	{"partly-handled-not-counted", "changes that a failed call handled count", []edit{
+		{"trigger/stats.go", "s.rangeStatus.Retries++\n\ts.rangeStatus.Changes += e.Handled", "s.rangeStatus.Retries++"},
+	}},
+	{"skip-without-a-name-when-gone", "while its receiver is gone, the webhook gives all changes up in one call", []edit{
+		{"handlers/webhook/sender.go", "trigger.Skip(trigger.Failed(errGone, b.Changes...))", "trigger.Skip(errGone)"},
+	}},
+	{"partly-handled-not-in-metrics", "metrics count the changes that a failed call handled", []edit{
+		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
+	}},
+}

@@ -1,0 +1,115 @@
+package delivery
+
+import (
+	"slices"
+	"time"
+)
+
+// A handler with manual checkpoints may keep changes in memory until it asks for a
+// checkpoint. Its request covers the changes of its own call and those of all calls that
+// had returned before:
+//
+//  1. Change 1 fails. The calls with changes 2 and 3 return, and the handler keeps both
+//     changes in memory.
+//  2. The call with change 4 writes 2, 3 and 4 to the sink and asks for a checkpoint. The
+//     position stays before change 1.
+//  3. Change 1 is delivered again, and the handler keeps it in memory. The acknowledged
+//     prefix now ends after change 4. The request is older than the call, so the position
+//     stays before change 1 until a later request.
+//
+// Changes that the filter left out, or that are durable in the dead letter store, need no
+// request.
+
+// requestedPositions are the positions that wait for a request, and those that may be
+// saved. The progress owns them and guards them.
+type requestedPositions struct {
+	request int64              // the newest one, as Verdict.Requested; at least 1
+	latest  int64              // largest Item.answered in the acknowledged prefix
+	waiting []requiredPosition // in order of the feed, and of their calls
+	saved   string
+}
+
+// requiredPosition is a position that may be saved after a request that is later than the
+// return of a call.
+type requiredPosition struct {
+	answered int64 // of that call; 0 if none is needed
+	position string
+	lastSeq  int64 // last change before the position
+}
+
+// maxWaiting bounds the positions that wait. If a handler makes many calls without a
+// request, or while another lane's call runs that has made one, every second position is
+// dropped: a request then saves one before it.
+const maxWaiting = 256
+
+// answerCall notes which request the handled changes of a call need, and the request of
+// the call. A lane calls it before it finishes the changes: the prefix may pass them
+// together with later ones that other lanes have finished.
+func (p *progress) answerCall(handled []*Item, v Verdict) {
+	if v.Requested == 0 {
+		for _, c := range handled {
+			c.answered = v.Answered
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requested.request = max(p.requested.request, v.Requested)
+}
+
+// passRequested notes the positions up to change n of a page, which the prefix has
+// reached. The lock is held.
+func (p *progress) passRequested(o *openPage, n int) {
+	r := &p.requested
+	for ; o.passed < n; o.passed++ {
+		if answered := o.items[o.passed].answered; answered > r.latest {
+			p.addWaiting(o, o.passed)
+			r.latest = answered
+		}
+	}
+	p.addWaiting(o, n)
+}
+
+// addWaiting adds the last position before change n of a page. If it has no name, because
+// it is inside a transaction or in a page of a merged range, the last position before
+// it stays. The lock is held.
+func (p *progress) addWaiting(o *openPage, n int) {
+	r := &p.requested
+	position, changes, named := o.positionWithin(n)
+	if !named {
+		return
+	}
+	next := requiredPosition{r.latest, position, o.seqBefore + int64(changes)}
+	newest, last := r.saved, len(r.waiting)-1
+	if last >= 0 {
+		newest = r.waiting[last].position
+	}
+	switch {
+	case position == newest || p.isBehind(position, newest):
+	case last >= 0 && r.waiting[last].answered == r.latest:
+		r.waiting[last] = next
+	default:
+		if r.waiting = append(r.waiting, next); len(r.waiting) == maxWaiting {
+			for i := range maxWaiting / 2 {
+				r.waiting[i] = r.waiting[2*i+1]
+			}
+			r.waiting = r.waiting[:maxWaiting/2]
+		}
+	}
+}
+
+// saveRequested passes on the last position that the requests cover. The lock is held.
+func (p *progress) saveRequested() {
+	r := &p.requested
+	n := slices.IndexFunc(r.waiting, func(w requiredPosition) bool { return w.answered >= r.request })
+	if n < 0 {
+		n = len(r.waiting)
+	}
+	if n == 0 {
+		return
+	}
+	covered := r.waiting[n-1]
+	r.waiting = append(r.waiting[:0], r.waiting[n:]...)
+	r.saved = covered.position
+	p.advancePosition(covered.position, p.schedule.requestedSave(covered.lastSeq, time.Now()))
+}

@@ -1,0 +1,183 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"halley/trigger/internal/backoff"
+)
+
+// bufferingSink keeps changes in memory until it is flushed. It ends with its process.
+type bufferingSink struct {
+	mu       sync.Mutex
+	buffered []string
+	flushed  map[string]bool // durable
+}
+
+func (s *bufferingSink) keep(b Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range b.Changes {
+		s.buffered = append(s.buffered, c.ID())
+	}
+}
+
+// flush makes the changes in memory durable, and then asks for a checkpoint.
+func (s *bufferingSink) flush(b Batch) {
+	s.mu.Lock()
+	for _, id := range s.buffered {
+		s.flushed[id] = true
+	}
+	s.buffered = nil
+	s.mu.Unlock()
+	b.Checkpoint()
+}
+
+// lost returns the documents that are neither durable nor delivered to a later owner.
+func (s *bufferingSink) lost(w *world) (ids []string) {
+	later := map[string]bool{}
+	for _, d := range w.delivered {
+		later[d.doc.ID] = true
+	}
+	for id := range w.written {
+		if !s.flushed[id] && !later[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// The first change fails, the others are flushed with a request, and the retry of the
+// first is kept in memory. The process ends: the next owner delivers it again.
+func TestRequestDoesNotCoverLaterRetry(t *testing.T) {
+	for name, retryAsks := range map[string]bool{"without a further request": false, "with one": true} {
+		inWorld(t, 1, func(t *testing.T, w *world) {
+			w.writeMany("doc", 10)
+			sink := &bufferingSink{flushed: map[string]bool{}}
+			one := func(f *Function, _ *Options) { f.BatchItems = 1 }
+			_, err := w.host("a", func(_ context.Context, b Batch) error {
+				if id := b.Changes[0].ID(); id == "doc0" && b.Attempt == 1 {
+					return errors.New("not now")
+				} else if sink.keep(b); id == "doc9" || retryAsks {
+					sink.flush(b)
+				}
+				return nil
+			}, manualCheckpoints, one).Drain(t.Context())
+			must(t, err)
+			_, err = w.host("b", w.recorder("b"), manualCheckpoints).Drain(t.Context())
+			must(t, err)
+			if lost := sink.lost(w); len(lost) > 0 {
+				t.Errorf("%s: lost %v", name, lost)
+			}
+			if got, want := w.deliveryCount(), map[bool]int{false: 10}[retryAsks]; got != want {
+				t.Errorf("%s: %d redelivered, want %d", name, got, want)
+			}
+		})
+	}
+}
+
+// A request covers the calls that had returned before it, in all lanes, whatever their
+// places: not one that returned between the request and the end of the call that made it.
+func TestRequestCoversReturnedCalls(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 40)
+		sink := &bufferingSink{flushed: map[string]bool{}}
+		var last int64 // LSN of the change before the first that returned late
+		_, err := w.host("a", func(ctx context.Context, b Batch) error {
+			switch c := b.Changes[0]; c.ID() {
+			case "doc20":
+				must(t, backoff.Sleep(ctx, time.Minute))
+				sink.keep(b)
+				sink.flush(b)
+				return backoff.Sleep(ctx, time.Minute)
+			case "doc5":
+				last = c.LSN - 1
+				must(t, backoff.Sleep(ctx, 90*time.Second))
+			}
+			sink.keep(b)
+			return nil
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 16, 1 }).Drain(t.Context())
+		must(t, err)
+		if got, want := w.leaseDocuments()["0"].continuation, fmt.Sprintf("%q", fmt.Sprint(last)); got != want {
+			t.Errorf("saved %s, want %s, before the call that returned after the request", got, want)
+		}
+		_, err = w.host("b", w.recorder("b"), manualCheckpoints).Drain(t.Context())
+		must(t, err)
+		if lost := sink.lost(w); len(lost) > 0 {
+			t.Errorf("lost %v", lost)
+		}
+	})
+}
+
+// Calls fail, wait and ask at random, in one lane and in several, in a range alone and in
+// a merged one. When the process ends, each change is durable, in the dead letter store,
+// or delivered again.
+func TestBufferingSinkLosesNothing(t *testing.T) {
+	saved := 0
+	for seed := range uint64(40) {
+		inWorld(t, 1+int(seed%2), func(t *testing.T, w *world) {
+			if seed%2 == 1 {
+				mergeRanges(t, w)
+			}
+			random := rand.New(rand.NewPCG(seed, 1))
+			for i := range 200 {
+				w.write(fmt.Sprint("player", random.IntN(30)), fmt.Sprint("doc", i))
+			}
+			sink, store := &bufferingSink{flushed: map[string]bool{}}, &memoryStore{}
+			var mu sync.Mutex
+			roll := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
+			pause := func(ctx context.Context) { _ = backoff.Sleep(ctx, time.Duration(roll(3))*time.Second) }
+			var asked atomic.Int64
+			handler := func(ctx context.Context, b Batch) error {
+				pause(ctx)
+				switch {
+				case roll(6) == 0:
+					return errors.New("not now")
+				case roll(20) == 0:
+					return Skip(Failed(errors.New("never"), b.Changes...))
+				}
+				sink.keep(b)
+				if roll(8) == 0 {
+					sink.flush(b)
+					asked.Add(1)
+				}
+				if pause(ctx); roll(10) == 0 {
+					return errors.New("not yet")
+				}
+				return nil
+			}
+			settings := func(f *Function, _ *Options) {
+				f.BatchItems, f.Lanes, f.MaxItemsPerInvocation = 1+random.IntN(5), 1+random.IntN(4), 30
+				f.RetryMax, f.NoBisection = time.Second, seed%3 == 0
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(100))*time.Second)
+			defer cancel()
+			_, err := w.host("a", handler, manualCheckpoints, settings, withStore(store)).Drain(ctx)
+			must(t, err)
+			_, err = w.host("b", w.recorder("b"), manualCheckpoints, withStore(&memoryStore{})).Drain(t.Context())
+			must(t, err)
+			for _, id := range store.documentIDs() {
+				delete(w.written, id)
+			}
+			if lost := sink.lost(w); len(lost) > 0 {
+				t.Errorf("seed %d: lost %v after %d requests", seed, lost, asked.Load())
+			}
+			if w.deliveryCount() < 200 {
+				saved++
+			}
+		})
+	}
+	if saved < 10 {
+		t.Errorf("%d of 40 runs saved a position", saved)
+	}
+}
