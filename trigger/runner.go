@@ -174,7 +174,8 @@ var errAllEnded = errors.New("all functions have ended")
 // runWithRetries runs the function until ctx ends. If an error ends the function,
 // it waits and tries again, unless no function of the host has hope: then it ends
 // the host.
-func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) error {
+func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) (err error) {
+	defer func() { r.forgetRun(err) }()
 	for failures := 1; ; failures++ {
 		began := r.beginAttempt()
 		err := r.runContinuously(ctx)
@@ -202,6 +203,18 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		if backoff.Sleep(ctx, wait) != nil {
 			return r.endedByHost(ctx)
 		}
+	}
+}
+
+// forgetRun removes the state of a run that has ended from the status: this host holds no
+// lease, and lists none. After an orderly stop there is no problem either.
+func (r *functionRunner) forgetRun(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0
+	if err == nil {
+		r.functionProblem, r.endedErr = nil, nil
+		clear(r.coolingRanges)
 	}
 }
 
@@ -287,12 +300,12 @@ func isFatal(err error) bool {
 func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		err := do(ctx)
+		if cause := context.Cause(ctx); cause != nil && err != nil && !isFatal(err) {
+			return cause // a stop is not a problem
+		}
 		r.setProblem(err)
 		if err == nil || isFatal(err) {
 			return err
-		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
 		}
 		r.log.Error(step+" failed", zap.Error(err), zap.Int("failures", failures))
 		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)

@@ -103,7 +103,8 @@ type RangeStatus struct {
 	BehindSeconds float64 `json:"behindSeconds"` // age of the oldest change that is read and not finished
 }
 
-// Status reports the ranges that the host works on. It may be called at any time.
+// Status reports the ranges that the host works on. It may be called at any time. Once Run
+// has returned nil, no function has leases, ranges or a problem.
 func (h *Host) Status() Status {
 	s := Status{Owner: h.Owner(), ReadAheadBytes: h.host.pageBudget.UsedBytes()}
 	for _, r := range h.functionRunners {
