@@ -34,6 +34,7 @@ type StallKind string
 const (
 	HandlerFails  StallKind = "handler"  // the handler fails on the next changes
 	CallRuns      StallKind = "call"     // a handler call has not returned yet
+	StallOpening  StallKind = "opened"   // [Function.Opened] has not returned yet
 	StorePending  StallKind = "store"    // the dead letter store fails
 	Paused        StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
 	FeedFails     StallKind = "feed"     // the feed cannot be read
@@ -47,7 +48,7 @@ const (
 	RangeWaits    StallKind = "range"    // any other reason
 )
 
-// longCall is the time after which a handler call that has not returned is shown as
+// longCall is the time after which a call of the function that has not returned is shown as
 // the reason why its range makes no progress, unless StallAfter is shorter.
 const longCall = 10 * time.Second
 
@@ -55,6 +56,7 @@ const longCall = 10 * time.Second
 var stallTexts = map[StallKind]string{
 	HandlerFails:  "handler has failed",
 	CallRuns:      "handler call running",
+	StallOpening:  "waiting for Opened",
 	StorePending:  "waiting for the dead letter store",
 	Paused:        "paused by the circuit breaker",
 	FeedFails:     "feed not readable",
@@ -106,6 +108,8 @@ func (s Stall) Advice() string {
 		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
 	case CallRuns:
 		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
+	case StallOpening:
+		return "look at what Opened of the function waits for; nothing is delivered until it returns"
 	case StorePending, Paused:
 		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
 	case FeedThrottled:

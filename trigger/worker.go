@@ -52,6 +52,7 @@ type rangeWorker struct {
 	stop        *stopBudget
 
 	runningCalls runningCalls
+	openedRuns   bool // Function.Opened was left behind
 
 	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see waitTrusted
 
@@ -119,7 +120,8 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // returns the reason why it ended.
 //
 // Two contexts are at work. reading ends with ctx or a handover request: after it
-// no page is read and no delivery begins. held outlives it by the time that a
+// no page is read and no delivery begins. It is also the context of Function.Opened,
+// before whose end no delivery begins. held outlives it by the time that a
 // stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -129,7 +131,6 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		w.reservedBytes = w.host.pageBudget.Join()
 		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
-	w.callOpened()
 
 	defer onEnd(ctx, func() { stopReading(errStopping) })()
 	defer onEnd(w.stop.calls, func() { end(errStopping) })()
@@ -149,6 +150,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 			end(loss)
 		}
 	})
+	opened := w.beginOpened(reading)
 	pages := make(chan *feed.Page, 1)
 	readErr := w.rangeDelivery.LoadStored(reading)
 	reader.Go(func() {
@@ -164,6 +166,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		}
 	})
 
+	w.awaitOpened(reading, opened)
 	err := w.rangeDelivery.Run(reading, held, pages)
 	if err != nil {
 		stopReading(err)
@@ -200,13 +203,6 @@ func onEnd(ctx context.Context, do func()) (cancel func()) {
 		if !unregister() {
 			<-done
 		}
-	}
-}
-
-// callOpened tells the function that this host works on the range.
-func (w *rangeWorker) callOpened() {
-	if w.function.Opened != nil {
-		guardCallback(w.log, "Opened", func() { w.function.Opened(w.rangeInfo()) })
 	}
 }
 
@@ -249,7 +245,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
-	if w.function.Closed != nil {
+	if w.function.Closed != nil && !w.openedRuns {
 		guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })
 	}
 	return err

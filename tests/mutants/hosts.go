@@ -3,6 +3,32 @@ package main
 // hosts are planted bugs in the life of a host: its start on a range, its failures and its
 // end.
 var hosts = []mutant{
+	{"opened-before-renewals", "the lease is renewed while Opened runs", []edit{
+		{"trigger/worker.go", "\tw.endWork, w.caller = end, ctx\n", "\tw.endWork, w.caller = end, ctx\n\topened := w.beginOpened(reading)\n\t<-opened\n"},
+		{"trigger/worker.go", "\topened := w.beginOpened(reading)\n\tpages", "\topened = nil\n\tpages"},
+		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n", ""},
+	}},
+	{"opened-not-awaited", "no delivery begins before Opened has returned", []edit{
+		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n\terr := w.rangeDelivery.Run(reading, held, pages)", "\terr := w.rangeDelivery.Run(reading, held, pages)\n\tw.awaitOpened(reading, opened)"},
+	}},
+	{"opened-without-end", "a stop or a lost lease ends the context of Opened", []edit{
+		{"trigger/opening.go", "w.function.Opened(ctx, info)", "w.function.Opened(context.WithoutCancel(ctx), info)"},
+	}},
+	{"opened-delays-stop", "a stop does not wait for Opened longer than its grace", []edit{
+		{"trigger/opening.go", "\tcase <-w.stop.abandon.Done():\n", ""},
+	}},
+	{"opened-not-counted", "a call of Opened that was left behind counts as stuck", []edit{
+		{"trigger/opening.go", "n := w.host.abandonedCalls.addCall(done)", "n := int64(1)"},
+	}},
+	{"closed-next-to-opened", "Closed is not called while Opened runs", []edit{
+		{"trigger/worker.go", "w.function.Closed != nil && !w.openedRuns", "w.function.Closed != nil"},
+	}},
+	{"opened-not-shown", "the status says that a range waits for Opened", []edit{
+		{"trigger/opening.go", "w.rangeStats.callBegins(openedLane)", ""},
+	}},
+	{"opened-recovers-early", "pages that are read while Opened runs do not end its stall", []edit{
+		{"trigger/opening.go", "_, opening := s.runningCalls[openedLane]", "opening := false"},
+	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
 	}},
