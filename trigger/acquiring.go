@@ -97,14 +97,6 @@ func (r *functionRunner) awaitHandover(ctx context.Context, l *lease.Lease, star
 	start.run(w)
 }
 
-// coolsDown reports whether this host leaves the range of a lease to others for now.
-func (r *functionRunner) coolsDown(l *lease.Lease) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, there := r.coolingRanges[l.Token()]
-	return there && !c.hasEnded()
-}
-
 // verifyMissing has the writers of leases that a list does not show find out whether
 // their documents were deleted.
 func (r *functionRunner) verifyMissing(listed []*lease.Lease) {

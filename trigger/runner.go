@@ -46,24 +46,12 @@ type functionRunner struct {
 	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
+	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
 	endedSince      time.Time                // first of the errors that ended it in a row
 }
-
-// rangeCooldown is the time for which this host leaves a failed range to others. It
-// doubles with each failure in a row, so that a host that can work on the range
-// keeps it for a while.
-type rangeCooldown struct {
-	retryAt   time.Time
-	err       error
-	doublings int
-}
-
-const maxDoublings = 2
-
-func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
@@ -278,16 +266,24 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), deleted:
-		select {
-		case balanceNow <- struct{}{}:
-		default:
-		}
+		wake(balanceNow)
 	case isFatal(err):
 		fail(err)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != LeaseLost:
 		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
+		if reasonOf(err) == Broken && r.awaitReadable(ctx, w) {
+			wake(balanceNow)
+		}
+	}
+}
+
+// wake has the balancer make a pass now.
+func wake(balanceNow chan<- struct{}) {
+	select {
+	case balanceNow <- struct{}{}:
+	default:
 	}
 }
 
@@ -361,6 +357,7 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
 	r.noteLeases(leases)
+	r.isAlone = !r.leases.HasOtherHosts(leases)
 	return leases, nil
 }
 
@@ -415,7 +412,8 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	if again && w.rangeStats.currentStatus().Changes == 0 {
 		doublings = min(before.doublings+1, maxDoublings)
 	}
-	r.coolingRanges[token] = rangeCooldown{time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings), err, doublings}
+	retryAt := time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings)
+	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, err: err, doublings: doublings}
 }
 
 func (r *functionRunner) setProblem(err error) {

@@ -29,6 +29,18 @@ var hosts = []mutant{
 	{"opened-recovers-early", "pages that are read while Opened runs do not end its stall", []edit{
 		{"trigger/opening.go", "_, opening := s.runningCalls[openedLane]", "opening := false"},
 	}},
+	{"lone-host-waits", "a host without others works on a failed range once its feed is well", []edit{
+		{"trigger/runner.go", "reasonOf(err) == Broken && r.awaitReadable", "reasonOf(err) == Stuck && r.awaitReadable"},
+	}},
+	{"failed-range-kept", "a failed range is left to hosts that have leases", []edit{
+		{"trigger/runner.go", "r.isAlone = !r.leases.HasOtherHosts(leases)", "r.isAlone = true"},
+	}},
+	{"failed-range-not-probed", "a host that cannot read a range leaves it to a host that is idle", []edit{
+		{"trigger/cooldown.go", "r.probeFeed(ctx, w) == nil", "true"},
+	}},
+	{"requester-not-counted", "a host that has requested a lease is another host", []edit{
+		{"trigger/internal/lease/peers.go", "return isHeld || by", "return isHeld || false && by"},
+	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
 	}},
