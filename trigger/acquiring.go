@@ -174,6 +174,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 		index = listed.index
 	}
 	held, err := r.leases.Acquire(ctx, stop.requests, l, index, superseded)
+	r.noteAnswer(useLeases, err)
 	if err != nil {
 		return nil, err
 	}

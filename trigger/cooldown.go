@@ -41,12 +41,13 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// awaitReadable returns true once the feed of a range that failed here can be read, if this
-// host is alone then, and false if ctx or the cooldown ends before.
+// awaitReadable returns true once the feed of a range that failed here can be read, and
+// false if ctx or the cooldown ends before. It tries while this host is alone, and while
+// the account refuses the credential, to learn if it still does.
 func (r *functionRunner) awaitReadable(ctx context.Context, w *rangeWorker) bool {
 	token := w.held.Lease().Token()
 	for backoff.Sleep(ctx, probePause) == nil && r.mayProbe(token) {
-		if r.isLone() && r.probeFeed(ctx, w) == nil && r.setReadable(token) {
+		if (r.isLone() || r.refusals.byUse[useFeed].Load() != nil) && r.probeFeed(ctx, w) == nil && r.setReadable(token) {
 			return true
 		}
 	}
@@ -92,6 +93,7 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 		return nil // the next owner creates the children
 	}
 	if err != nil {
+		r.noteAnswer(useFeed, err)
 		return err
 	}
 	budget := r.host.pageBudget
@@ -109,6 +111,19 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 		return errNotReadable
 	}
 	return nil
+}
+
+// hasRanges reports whether this host works on ranges, or some have failed here and may be
+// acquired again by one of the next passes.
+func (r *functionRunner) hasRanges() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.coolingRanges {
+		if time.Since(c.retryAt) < 2*r.host.options.LeaseAcquireInterval {
+			return true
+		}
+	}
+	return len(r.rangeStats) > 0
 }
 
 // errNotReadable means that the feed answers, and not with what follows a position.

@@ -318,6 +318,7 @@ func (r *functionRunner) readOnce(ctx context.Context, continuation string, at f
 		return nil, err
 	}
 	page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+	r.noteAnswer(useFeed, err)
 	if err != nil {
 		reading.Cancel()
 		return nil, err

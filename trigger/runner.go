@@ -38,6 +38,9 @@ type functionRunner struct {
 	leaseLists       *leaseLists // of Dispatch and DrainRange
 	toldNoPostponing atomic.Bool // the log has told that RetryAfter needs a store
 
+	refusals      accountRefusals
+	endIfHopeless func() // ends the host if no function has hope; nil if it does not run
+
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
@@ -163,6 +166,12 @@ var errAllEnded = errors.New("all functions have ended")
 // it waits and tries again, unless no function of the host has hope: then it ends
 // the host.
 func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) (err error) {
+	r.refusals.clear()
+	r.endIfHopeless = func() {
+		if !anyHope() {
+			endHost(errAllEnded)
+		}
+	}
 	defer func() { r.forgetRun(err) }()
 	for failures := 1; ; failures++ {
 		began := r.beginAttempt()
@@ -181,7 +190,7 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		r.setEnded(err)
 		if !anyHope() {
 			endHost(errAllEnded)
-			return err
+			return r.endedByHost(ctx)
 		}
 		r.log.Error("function ended by an error, trying again later", zap.Error(err), zap.Int("failures", failures))
 		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
@@ -203,6 +212,7 @@ func (r *functionRunner) forgetRun(err error) {
 	if err == nil {
 		r.functionProblem, r.endedErr = nil, nil
 		clear(r.coolingRanges)
+		r.refusals.clear()
 	}
 }
 
@@ -224,18 +234,23 @@ func (r *functionRunner) setEnded(err error) {
 }
 
 // endedByHost returns the last error of the function if the host ended because none
-// works, and nil if it was stopped.
+// works, and nil if it was stopped. An account that refuses the credential comes first.
 func (r *functionRunner) endedByHost(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errAllEnded) {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.endedErr
+	return cmp.Or(r.refusalError(), r.endedErr)
 }
 
 // hasHope reports whether the function has worked within endPeriod.
 func (r *functionRunner) hasHope() bool {
+	for i := range r.refusals.byUse {
+		if r.refusals.byUse[i].Load().isLong() {
+			return false
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endedErr == nil || time.Since(r.endedSince) < endPeriod
@@ -305,6 +320,9 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 		}
 		r.log.Error(step+" failed", zap.Error(err), zap.Int("failures", failures))
 		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)
+		if left := r.untilLongRefusal(); left > 0 {
+			wait = min(wait, left)
+		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -314,8 +332,11 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 // prepareLeases finds the function's leases and makes sure that they were created.
 func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	if err := r.leases.Prepare(ctx); err != nil {
+		r.noteAnswer(useLeases, err)
 		return err
 	}
+	r.noteAnswer(useLeases, nil)
+	r.noteAnswer(useFeed, nil)
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
 	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
@@ -338,6 +359,7 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 		return err
 	}
 	r.verifyMissing(leases)
+	r.verifyAccount(ctx)
 	pass := &balancePass{listed: r.listOf(leases), byToken: map[string]*lease.Lease{}, start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, l := range leases {
@@ -350,6 +372,7 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 // listCandidates lists the leases that may be acquired, in the order of their tokens.
 func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, error) {
 	leases, err := r.leases.Candidates(ctx)
+	r.noteAnswer(useLeases, err)
 	if err != nil {
 		return nil, err
 	}

@@ -117,8 +117,8 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
-	if r.functionProblem != nil {
-		s.Problem = r.functionProblem.Error()
+	if problem := cmp.Or(r.refusalError(), r.functionProblem); problem != nil {
+		s.Problem = problem.Error()
 	}
 	for _, stats := range r.rangeStats {
 		s.Ranges = append(s.Ranges, stats.currentStatus())

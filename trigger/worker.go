@@ -36,6 +36,7 @@ type rangeWorker struct {
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	log           *zap.Logger
 	emitEvent     func(Event)
+	noteAnswer    func(use accountUse, err error) // of an account
 
 	rateLimit, readLimit *limiter // of the function
 
@@ -82,7 +83,11 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.SetProperty(statusProperty, w.rangeStats.property)
-	held.OnWrite = w.rangeStats.leaseWritten
+	held.OnWrite = func(err error) {
+		w.rangeStats.leaseWritten(err)
+		r.noteAnswer(useLeases, err)
+	}
+	w.noteAnswer = r.noteAnswer
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
@@ -161,6 +166,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		} else {
 			feedReader.Discard()
 		}
+		w.noteAnswer(useFeed, readErr)
 		if !errors.Is(readErr, feed.ErrCaughtUp) { // the next owner reads on: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
 		}

@@ -41,6 +41,30 @@ var hosts = []mutant{
 	{"requester-not-counted", "a host that has requested a lease is another host", []edit{
 		{"trigger/internal/lease/peers.go", "return isHeld || by", "return isHeld || false && by"},
 	}},
+	{"refusal-not-told", "a function says at once that an account refuses its credential", []edit{
+		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem)", "r.functionProblem"},
+	}},
+	{"refused-forever", "Run ends if accounts refuse the credential of all functions for a minute", []edit{
+		{"trigger/refusal.go", "if now.isLong() && r.endIfHopeless != nil {", "if false {"},
+	}},
+	{"refusal-ends-at-once", "Run does not end if accounts refuse the credential for less than a minute", []edit{
+		{"trigger/refusal.go", "a.newest.Sub(a.Since) >= endPeriod", "a.newest.Sub(a.Since) >= endPeriod/8"},
+	}},
+	{"refusal-never-over", "a good answer ends a refusal", []edit{
+		{"trigger/refusal.go", "\tslot.Store(now)\n", "\tif refused {\n\t\tslot.Store(now)\n\t}\n"},
+	}},
+	{"refusal-of-one-ends-all", "a function that is refused does not end the others", []edit{
+		{"trigger/refusal.go", "now.isLong() && r.endIfHopeless != nil", "now.isLong() && !r.hasHope()"},
+		{"trigger/runner.go", "\t\tif !anyHope() {\n\t\t\tendHost(errAllEnded)\n\t\t}\n\t}\n", "\t\tendHost(errAllEnded)\n\t}\n"},
+	}},
+	{"refused-feed-not-probed", "a refusal of the monitored account alone is noticed", []edit{
+		{"trigger/drain.go", "r.noteAnswer(useFeed, err)", ""},
+		{"trigger/cooldown.go", "\t\tr.noteAnswer(useFeed, err)\n", ""},
+		{"trigger/worker.go", "w.noteAnswer(useFeed, readErr)", ""},
+	}},
+	{"refusal-of-idle-host", "an idle host learns that the account accepts its credential again", []edit{
+		{"trigger/runner.go", "\tr.verifyAccount(ctx)\n", ""},
+	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
 	}},
