@@ -65,6 +65,12 @@ var hosts = []mutant{
 	{"refusal-of-idle-host", "an idle host learns that the account accepts its credential again", []edit{
 		{"trigger/runner.go", "\tr.verifyAccount(ctx)\n", ""},
 	}},
+	{"refused-connection-not-named", "the error of a run names the connection that is refused", []edit{
+		{"function/app/refusedaccounts.go", "if names == nil {", "if true {"},
+	}},
+	{"refused-process-kept", "the continuous mode replaces a process whose credential is refused", []edit{
+		{"function/app/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
+	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
 	}},
