@@ -38,8 +38,8 @@ func (w *rangeWorker) awaitOpened(ctx context.Context, done <-chan error) {
 		return
 	case <-ctx.Done():
 	}
-	ended, grace := time.Now(), w.host.options.StuckGrace
-	defer w.runningCalls.beginCall(ended.Add(grace))() // the answer to another host that has requested the range
+	endedAt, grace := time.Now(), w.host.options.StuckGrace
+	defer w.runningCalls.beginCall(endedAt.Add(grace))() // the answer to another host that has requested the range
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -51,7 +51,7 @@ func (w *rangeWorker) awaitOpened(ctx context.Context, done <-chan error) {
 	w.openedRuns = true
 	n := w.host.abandonedCalls.addCall(done)
 	w.log.Error("Opened ignores the end of its context and is left behind", zap.NamedError("cause", context.Cause(ctx)),
-		zap.Duration("ignored", time.Since(ended)), zap.Int64("abandoned", n))
+		zap.Duration("ignored", time.Since(endedAt)), zap.Int64("abandoned", n))
 }
 
 // openedEnds notes that Function.Opened has returned or was left behind.

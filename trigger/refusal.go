@@ -58,7 +58,7 @@ func (a *accountRefusal) isLong() bool { return a != nil && a.newest.Sub(a.Since
 
 // note records an answer, nil for a good one. It reports whether the account has refused
 // the credential before, and whether it does now.
-func (a *accountRefusals) note(use accountUse, err error) (before, now *accountRefusal) {
+func (a *accountRefusals) note(use accountUse, err error) (oldRefusal, newRefusal *accountRefusal) {
 	slot := &a.byUse[use]
 	refused := cosmos.IsUnauthorized(err)
 	if !refused && (err != nil || slot.Load() == nil) {
@@ -66,15 +66,15 @@ func (a *accountRefusals) note(use accountUse, err error) (before, now *accountR
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before = slot.Load()
+	oldRefusal = slot.Load()
 	if refused {
-		now = &accountRefusal{RefusedError{Account: accountOf(err), Since: time.Now(), Err: err}, time.Now()}
-		if before != nil {
-			now.Since = before.Since
+		newRefusal = &accountRefusal{RefusedError{Account: accountOf(err), Since: time.Now(), Err: err}, time.Now()}
+		if oldRefusal != nil {
+			newRefusal.Since = oldRefusal.Since
 		}
 	}
-	slot.Store(now)
-	return before, now
+	slot.Store(newRefusal)
+	return oldRefusal, newRefusal
 }
 
 // accountOf is the endpoint of the account that has answered with the error.
@@ -109,14 +109,14 @@ func (r *functionRunner) noteAnswer(use accountUse, err error) {
 	if answered := accountOf(err); answered != "" && answered != r.endpointOf(use) {
 		use = useLeases + useFeed - use
 	}
-	before, now := r.refusals.note(use, err)
+	oldRefusal, newRefusal := r.refusals.note(use, err)
 	switch {
-	case before == nil && now != nil:
-		r.log.Error("account refuses the credential", zap.String("account", now.Account), zap.Error(err))
-	case before != nil && now == nil:
-		r.log.Info("account accepts the credential again", zap.String("account", before.Account))
+	case oldRefusal == nil && newRefusal != nil:
+		r.log.Error("account refuses the credential", zap.String("account", newRefusal.Account), zap.Error(err))
+	case oldRefusal != nil && newRefusal == nil:
+		r.log.Info("account accepts the credential again", zap.String("account", oldRefusal.Account))
 	}
-	if now.isLong() && r.endIfHopeless != nil {
+	if newRefusal.isLong() && r.endIfHopeless != nil {
 		r.endIfHopeless()
 	}
 }

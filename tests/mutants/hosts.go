@@ -45,16 +45,16 @@ var hosts = []mutant{
 		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem)", "r.functionProblem"},
 	}},
 	{"refused-forever", "Run ends if accounts refuse the credential of all functions for a minute", []edit{
-		{"trigger/refusal.go", "if now.isLong() && r.endIfHopeless != nil {", "if false {"},
+		{"trigger/refusal.go", "if newRefusal.isLong() && r.endIfHopeless != nil {", "if false {"},
 	}},
 	{"refusal-ends-at-once", "Run does not end if accounts refuse the credential for less than a minute", []edit{
 		{"trigger/refusal.go", "a.newest.Sub(a.Since) >= endPeriod", "a.newest.Sub(a.Since) >= endPeriod/8"},
 	}},
 	{"refusal-never-over", "a good answer ends a refusal", []edit{
-		{"trigger/refusal.go", "\tslot.Store(now)\n", "\tif refused {\n\t\tslot.Store(now)\n\t}\n"},
+		{"trigger/refusal.go", "\tslot.Store(newRefusal)\n", "\tif refused {\n\t\tslot.Store(newRefusal)\n\t}\n"},
 	}},
 	{"refusal-of-one-ends-all", "a function that is refused does not end the others", []edit{
-		{"trigger/refusal.go", "now.isLong() && r.endIfHopeless != nil", "now.isLong() && !r.hasHope()"},
+		{"trigger/refusal.go", "newRefusal.isLong() && r.endIfHopeless != nil", "newRefusal.isLong() && !r.hasHope()"},
 		{"trigger/runner.go", "\t\tif !anyHope() {\n\t\t\tendHost(errAllEnded)\n\t\t}\n\t}\n", "\t\tendHost(errAllEnded)\n\t}\n"},
 	}},
 	{"refused-feed-not-probed", "a refusal of the monitored account alone is noticed", []edit{
