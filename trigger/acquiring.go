@@ -97,14 +97,6 @@ func (r *functionRunner) awaitHandover(ctx context.Context, l *lease.Lease, star
 	start.run(w)
 }
 
-// coolsDown reports whether this host leaves the range of a lease to others for now.
-func (r *functionRunner) coolsDown(l *lease.Lease) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, there := r.coolingRanges[l.Token()]
-	return there && !c.hasEnded()
-}
-
 // verifyMissing has the writers of leases that a list does not show find out whether
 // their documents were deleted.
 func (r *functionRunner) verifyMissing(listed []*lease.Lease) {
@@ -182,6 +174,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 		index = listed.index
 	}
 	held, err := r.leases.Acquire(ctx, stop.requests, l, index, superseded)
+	r.noteAnswer(useLeases, err)
 	if err != nil {
 		return nil, err
 	}

@@ -281,7 +281,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	}
 	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		first, err = r.readReserved(ctx, l, feedTarget(at), reserved)
+		first, err = r.readReserved(ctx, l.Token(), l.Continuation(), feedTarget(at), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
@@ -296,15 +296,15 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	return first, false, nil
 }
 
-// readReserved reads a page within the budget of the host: one that is larger than the
+// readReserved reads the page after a continuation within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
-		charged, err := r.payPeek(ctx, l.Token())
+		charged, err := r.payPeek(ctx, token)
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, l, at, reserved)
+		page, err := r.readOnce(ctx, continuation, at, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil
@@ -316,14 +316,15 @@ func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, at fe
 }
 
 // readOnce reads a page within half of the expiration.
-func (r *functionRunner) readOnce(ctx context.Context, l *lease.Lease, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readOnce(ctx context.Context, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 	defer cancel()
 	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.feedSource.ReadPage(ctx, at, l.Continuation(), reading)
+	page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+	r.noteAnswer(useFeed, err)
 	if err != nil {
 		reading.Cancel()
 		return nil, err

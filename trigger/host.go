@@ -130,6 +130,7 @@ func (h *Host) Owner() string { return h.host.options.Owner }
 // An error that repeating does not mend ends only the function that it concerns: a
 // container does not exist, or the leases belong to another kind of processor.
 // Status says so, and the function is tried again with a backoff of up to a minute.
+// An account that refuses the credential is such an error, too: see [RefusedError].
 // Run returns an error earlier only if all functions have been in that state for a
 // minute, or if more than [Options.MaxStuck] handler calls do not return.
 func (h *Host) Run(ctx context.Context) error {

@@ -91,7 +91,7 @@ func TestCallbackThatPanicsIsReported(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.writeMany("doc", 10)
 		h := w.host("a", w.recorder("a"), func(f *Function, o *Options) {
-			f.Opened = func(RangeInfo) { panic("opened") }
+			f.Opened = func(context.Context, RangeInfo) { panic("opened") }
 			f.Closed = func(RangeInfo, CloseReason, error) { panic("closed") }
 			o.Observers = append([]func(Event){func(Event) { panic("observer") }}, o.Observers...)
 			o.Logger = nil

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -108,9 +109,15 @@ type Function struct {
 	// ResetLeases deletes the function's existing leases when the host first
 	// starts, so that all ranges begin at StartFrom. No other host should run.
 	ResetLeases bool
-	// Opened and Closed are called when this host starts and stops working on a
-	// range, outside of deliveries. err is nil if the reason is a good one.
-	Opened func(r RangeInfo)
+	// Opened is called when this host starts working on a range. Nothing is delivered
+	// until it has returned. It may take its time: the lease is renewed meanwhile, and
+	// from 10 s on the status says that the range waits for it. ctx ends when the host
+	// stops or gives up the range. If Opened ignores that for Options.StuckGrace, or
+	// until the grace of a stop is over, it is left behind like a handler call.
+	Opened func(ctx context.Context, r RangeInfo)
+	// Closed is called when this host stops working on a range: after Opened and all
+	// deliveries, and not if Opened was left behind. err is nil if the reason is a good
+	// one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
 	// FeedPollDelay is the wait between two reads of an idle range; by default the
 	// host's.

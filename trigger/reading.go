@@ -85,6 +85,7 @@ func isFinalRead(err error) bool {
 }
 
 func (w *rangeWorker) observePage(page *feed.Page) {
+	w.noteAnswer(useFeed, nil)
 	w.held.RangeRead()
 	if w.rangeStats.countPage(page) {
 		w.emitEvent(Event{Kind: CaughtUpFirst, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})

@@ -38,6 +38,9 @@ type functionRunner struct {
 	leaseLists       *leaseLists // of Dispatch and DrainRange
 	toldNoPostponing atomic.Bool // the log has told that RetryAfter needs a store
 
+	refusals      accountRefusals
+	endIfHopeless func() // ends the host if no function has hope; nil if it does not run
+
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
@@ -47,24 +50,12 @@ type functionRunner struct {
 	unreadable      map[string]Stall         // by lease token: the document cannot be read, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
+	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
 	endedSince      time.Time                // first of the errors that ended it in a row
 }
-
-// rangeCooldown is the time for which this host leaves a failed range to others. It
-// doubles with each failure in a row, so that a host that can work on the range
-// keeps it for a while.
-type rangeCooldown struct {
-	retryAt   time.Time
-	err       error
-	doublings int
-}
-
-const maxDoublings = 2
-
-func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
@@ -175,7 +166,14 @@ var errAllEnded = errors.New("all functions have ended")
 // runWithRetries runs the function until ctx ends. If an error ends the function,
 // it waits and tries again, unless no function of the host has hope: then it ends
 // the host.
-func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) error {
+func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) (err error) {
+	r.refusals.clear()
+	r.endIfHopeless = func() {
+		if !anyHope() {
+			endHost(errAllEnded)
+		}
+	}
+	defer func() { r.forgetRun(err) }()
 	for failures := 1; ; failures++ {
 		began := r.beginAttempt()
 		err := r.runContinuously(ctx)
@@ -193,7 +191,7 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		r.setEnded(err)
 		if !anyHope() {
 			endHost(errAllEnded)
-			return err
+			return r.endedByHost(ctx)
 		}
 		r.log.Error("function ended by an error, trying again later", zap.Error(err), zap.Int("failures", failures))
 		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
@@ -203,6 +201,19 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		if backoff.Sleep(ctx, wait) != nil {
 			return r.endedByHost(ctx)
 		}
+	}
+}
+
+// forgetRun removes the state of a run that has ended from the status: this host holds no
+// lease, and lists none. After an orderly stop there is no problem either.
+func (r *functionRunner) forgetRun(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0
+	if err == nil {
+		r.functionProblem, r.endedErr = nil, nil
+		clear(r.coolingRanges)
+		r.refusals.clear()
 	}
 }
 
@@ -224,18 +235,23 @@ func (r *functionRunner) setEnded(err error) {
 }
 
 // endedByHost returns the last error of the function if the host ended because none
-// works, and nil if it was stopped.
+// works, and nil if it was stopped. An account that refuses the credential comes first.
 func (r *functionRunner) endedByHost(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errAllEnded) {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.endedErr
+	return cmp.Or(r.refusalError(), r.endedErr)
 }
 
 // hasHope reports whether the function has worked within endPeriod.
 func (r *functionRunner) hasHope() bool {
+	for i := range r.refusals.byUse {
+		if r.refusals.byUse[i].Load().isLong() {
+			return false
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endedErr == nil || time.Since(r.endedSince) < endPeriod
@@ -266,16 +282,24 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), deleted:
-		select {
-		case balanceNow <- struct{}{}:
-		default:
-		}
+		wake(balanceNow)
 	case isFatal(err):
 		fail(err)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != LeaseLost:
 		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
+		if reasonOf(err) == Broken && r.awaitReadable(ctx, w) {
+			wake(balanceNow)
+		}
+	}
+}
+
+// wake has the balancer make a pass now.
+func wake(balanceNow chan<- struct{}) {
+	select {
+	case balanceNow <- struct{}{}:
+	default:
 	}
 }
 
@@ -288,15 +312,18 @@ func isFatal(err error) bool {
 func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		err := do(ctx)
+		if cause := context.Cause(ctx); cause != nil && err != nil && !isFatal(err) {
+			return cause // a stop is not a problem
+		}
 		r.setProblem(err)
 		if err == nil || isFatal(err) {
 			return err
 		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
 		r.log.Error(step+" failed", zap.Error(err), zap.Int("failures", failures))
 		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)
+		if left := r.untilLongRefusal(); left > 0 {
+			wait = min(wait, left)
+		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -306,8 +333,11 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 // prepareLeases finds the function's leases and makes sure that they were created.
 func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	if err := r.leases.Prepare(ctx); err != nil {
+		r.noteAnswer(useLeases, err)
 		return err
 	}
+	r.noteAnswer(useLeases, nil)
+	r.noteAnswer(useFeed, nil)
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
 	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
@@ -330,6 +360,7 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 		return err
 	}
 	r.verifyMissing(leases)
+	r.verifyAccount(ctx)
 	pass := &balancePass{listed: r.listOf(leases), byToken: map[string]*lease.Lease{}, start: start}
 	leases = slices.DeleteFunc(leases, r.coolsDown)
 	for _, l := range leases {
@@ -342,6 +373,7 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 // listCandidates lists the leases that may be acquired, in the order of their tokens.
 func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, error) {
 	leases, err := r.leases.Candidates(ctx)
+	r.noteAnswer(useLeases, err)
 	if err != nil {
 		return nil, err
 	}
@@ -353,6 +385,7 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	for _, u := range r.leases.Unreadable() {
 		r.unreadable[u.Token] = unreadableStall(u)
 	}
+	r.isAlone = !r.leases.HasOtherHosts(leases)
 	return leases, nil
 }
 
@@ -407,7 +440,8 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	if again && w.rangeStats.currentStatus().Changes == 0 {
 		doublings = min(before.doublings+1, maxDoublings)
 	}
-	r.coolingRanges[token] = rangeCooldown{time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings), err, doublings}
+	retryAt := time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings)
+	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, err: err, doublings: doublings}
 }
 
 func (r *functionRunner) setProblem(err error) {

@@ -196,6 +196,37 @@ func TestCallLeftBehindAtStopIsNamedAndCounted(t *testing.T) {
 	})
 }
 
+// After a stop the host holds nothing and has no problem, whatever the stop interrupted.
+func TestStatusAfterStopIsEmpty(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"idle":                       {Delay: time.Millisecond},
+		"list of leases interrupted": {Method: http.MethodPost, Path: "/colls/leases/docs$", Delay: time.Hour},
+		"list of leases fails":       {Method: http.MethodPost, Path: "/colls/leases/docs$", Status: 503},
+		"range cools down":           {Header: map[string]string{"A-IM": ".+"}, Status: 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 4, func(t *testing.T, w *world) {
+				w.writeMany("doc", 20)
+				h := w.host("a", w.recorder("a"), withoutLogger)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- h.Run(ctx) }()
+				time.Sleep(time.Minute)
+				if l := h.Status().Functions[0].Leases; l.Held != 4 {
+					t.Errorf("leases while it runs: %+v", l)
+				}
+				defer w.account.Inject(fault)()
+				time.Sleep(50 * time.Second)
+				cancel()
+				must(t, <-done)
+				if f := h.Status().Functions[0]; f.Problem != "" || f.Leases != (LeaseCounts{}) || len(f.Ranges) > 0 {
+					t.Errorf("status after Run has returned nil: %+v", f)
+				}
+			})
+		})
+	}
+}
+
 // bodyOf returns the body of a request, which can still be sent.
 func bodyOf(t *testing.T, r *http.Request) string {
 	t.Helper()

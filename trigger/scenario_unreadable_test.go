@@ -119,7 +119,7 @@ func TestDeletedUnreadableLeaseIsCreatedAgain(t *testing.T) {
 func (w *world) unreadableProblem(h *Host) *RangeStatus {
 	ranges := h.Status().Functions[0].Ranges
 	i := slices.IndexFunc(ranges, func(r RangeStatus) bool {
-		return len(r.Stalls) > 0 && r.Stalls[0].Kind == LeaseUnreadable
+		return len(r.Stalls) > 0 && r.Stalls[0].Kind == StallUnreadable
 	})
 	if i < 0 {
 		return nil

@@ -123,7 +123,7 @@ func sourceSettings() []settingCase {
 		{
 			field: "Function.Opened", quantity: "calls for 3 ranges",
 			setOther: func(r *settingRun, f *Function, _ *Options) {
-				f.Opened = func(info RangeInfo) { r.note("range " + info.Range.ID) }
+				f.Opened = func(_ context.Context, info RangeInfo) { r.note("range " + info.Range.ID) }
 			},
 			ranges: 3, measure: (*settingRun).callbacksOfRun, defaultBounds: exactly(0), otherBounds: exactly(3),
 		},

@@ -33,12 +33,13 @@ type StallKind string
 const (
 	HandlerFails    StallKind = "handler"  // the handler fails on the next changes
 	CallRuns        StallKind = "call"     // a handler call has not returned yet
+	StallOpening    StallKind = "opened"   // [Function.Opened] has not returned yet
 	StorePending    StallKind = "store"    // the dead letter store fails
 	Paused          StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
 	FeedFails       StallKind = "feed"     // the feed cannot be read
 	FeedThrottled   StallKind = "throttle" // the service throttles reads of the feed
 	LeaseFails      StallKind = "lease"    // the lease cannot be written
-	LeaseUnreadable StallKind = "document" // the lease document cannot be read: no host reads the range
+	StallUnreadable StallKind = "document" // the lease document cannot be read: no host reads the range
 	OwnerSilent     StallKind = "owner"    // the owner has not written its lease in time
 	NoOwner         StallKind = "free"     // no host has taken the range although it has changes
 	Suspended       StallKind = "operator" // an operator has paused the range, see [LeaseControl]
@@ -47,7 +48,7 @@ const (
 	RangeWaits      StallKind = "range"    // any other reason
 )
 
-// longCall is the time after which a handler call that has not returned is shown as
+// longCall is the time after which a call of the function that has not returned is shown as
 // the reason why its range makes no progress, unless StallAfter is shorter.
 const longCall = 10 * time.Second
 
@@ -55,12 +56,13 @@ const longCall = 10 * time.Second
 var stallTexts = map[StallKind]string{
 	HandlerFails:    "handler has failed",
 	CallRuns:        "handler call running",
+	StallOpening:    "waiting for Opened",
 	StorePending:    "waiting for the dead letter store",
 	Paused:          "paused by the circuit breaker",
 	FeedFails:       "feed not readable",
 	FeedThrottled:   "feed throttled",
 	LeaseFails:      "lease writes refused",
-	LeaseUnreadable: "lease document not readable",
+	StallUnreadable: "lease document not readable",
 	OwnerSilent:     "owner silent",
 	NoOwner:         "without an owner",
 	Suspended:       "paused by an operator",
@@ -107,6 +109,8 @@ func (s Stall) Advice() string {
 		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
 	case CallRuns:
 		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
+	case StallOpening:
+		return "look at what Opened of the function waits for; nothing is delivered until it returns"
 	case StorePending, Paused:
 		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
 	case FeedThrottled:
@@ -115,7 +119,7 @@ func (s Stall) Advice() string {
 		return "check the network, the account and the identity's permissions; halley check tries them"
 	case LeaseFails:
 		return "check the lease container and its throughput; halley check tries them"
-	case LeaseUnreadable:
+	case StallUnreadable:
 		return "repair the document or restore it with halley leases import; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
 	case OwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
@@ -200,7 +204,7 @@ func pauseStall(l *lease.Lease) (Stall, bool) {
 
 // unreadableStall returns the stall of a range whose lease document cannot be read.
 func unreadableStall(u lease.Unreadable) Stall {
-	return Stall{Kind: LeaseUnreadable, Since: u.Since.UTC(), Text: cleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
+	return Stall{Kind: StallUnreadable, Since: u.Since.UTC(), Text: cleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
 }
 
 func unixTime(seconds int64) time.Time {

@@ -44,7 +44,7 @@ type rangeStats struct {
 	inherited     Stall             // as the previous owner left it, or zero
 	deadLetters   int               // of earlier owners
 	laneStalls    map[int]laneStall // by lane, delivery.AllLanes or leaseLane
-	runningCalls  map[int]time.Time // start of the running call, by lane; local clock
+	runningCalls  map[int]time.Time // start of the running call, by lane or openedLane; local clock
 	limitWaits    []limitWait       // of the reader, and of the lanes in their order; nil if the function has no limit
 	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
 	watchIsArmed  bool
@@ -141,7 +141,7 @@ func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
 	}
 	for _, lane := range slices.Sorted(maps.Keys(s.runningCalls)) {
 		if age := time.Since(s.runningCalls[lane]); age >= min(longCall, s.stallAfter) {
-			stalls = append(stalls, Stall{Kind: CallRuns, Since: now.Add(-age)})
+			stalls = append(stalls, Stall{Kind: runningKind(lane), Since: now.Add(-age)})
 		}
 	}
 	return stalls
@@ -400,7 +400,7 @@ func (s *rangeStats) reportStall() {
 // reportRecovery reports once that the range makes progress again.
 func (s *rangeStats) reportRecovery() {
 	s.mu.Lock()
-	over := s.reportedStall != nil && len(s.laneStalls) == 0
+	over := s.stallIsOver()
 	s.mu.Unlock()
 	if !over {
 		return
@@ -409,7 +409,7 @@ func (s *rangeStats) reportRecovery() {
 	defer s.reportMu.Unlock()
 	s.mu.Lock()
 	stall := s.reportedStall
-	if over = stall != nil && len(s.laneStalls) == 0; over {
+	if over = s.stallIsOver(); over {
 		s.reportedStall = nil
 	}
 	s.mu.Unlock()

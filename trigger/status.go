@@ -103,7 +103,8 @@ type RangeStatus struct {
 	BehindSeconds float64 `json:"behindSeconds"` // age of the oldest change that is read and not finished
 }
 
-// Status reports the ranges that the host works on. It may be called at any time.
+// Status reports the ranges that the host works on. It may be called at any time. Once Run
+// has returned nil, no function has leases, ranges or a problem.
 func (h *Host) Status() Status {
 	s := Status{Owner: h.Owner(), ReadAheadBytes: h.host.pageBudget.UsedBytes()}
 	for _, r := range h.functionRunners {
@@ -116,8 +117,8 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
-	if r.functionProblem != nil {
-		s.Problem = r.functionProblem.Error()
+	if problem := cmp.Or(r.refusalError(), r.functionProblem); problem != nil {
+		s.Problem = problem.Error()
 	}
 	for _, stats := range r.rangeStats {
 		s.Ranges = append(s.Ranges, stats.currentStatus())

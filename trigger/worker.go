@@ -36,6 +36,7 @@ type rangeWorker struct {
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	log           *zap.Logger
 	emitEvent     func(Event)
+	noteAnswer    func(use accountUse, err error) // of an account
 
 	rateLimit, readLimit *limiter // of the function
 
@@ -53,6 +54,7 @@ type rangeWorker struct {
 
 	runningCalls  runningCalls
 	callsAnswered atomic.Int64 // calls that have returned, see Batch.Checkpoint
+	openedRuns    bool         // Function.Opened was left behind
 
 	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see waitTrusted
 
@@ -82,7 +84,11 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.SetProperty(statusProperty, w.rangeStats.property)
-	held.OnWrite = w.rangeStats.leaseWritten
+	held.OnWrite = func(err error) {
+		w.rangeStats.leaseWritten(err)
+		r.noteAnswer(useLeases, err)
+	}
+	w.noteAnswer = r.noteAnswer
 	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
@@ -121,7 +127,8 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // returns the reason why it ended.
 //
 // Two contexts are at work. reading ends with ctx or a handover request: after it
-// no page is read and no delivery begins. held outlives it by the time that a
+// no page is read and no delivery begins. It is also the context of Function.Opened,
+// before whose end no delivery begins. held outlives it by the time that a
 // stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -131,7 +138,6 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		w.reservedBytes = w.host.pageBudget.Join()
 		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
-	w.callOpened()
 
 	defer onEnd(ctx, func() { stopReading(errStopping) })()
 	defer onEnd(w.stop.calls, func() { end(errStopping) })()
@@ -151,6 +157,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 			end(loss)
 		}
 	})
+	opened := w.beginOpened(reading)
 	pages := make(chan *feed.Page, 1)
 	readErr := w.rangeDelivery.LoadStored(reading)
 	reader.Go(func() {
@@ -161,11 +168,13 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		} else {
 			feedReader.Discard()
 		}
+		w.noteAnswer(useFeed, readErr)
 		if !errors.Is(readErr, feed.ErrCaughtUp) { // the next owner reads on: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
 		}
 	})
 
+	w.awaitOpened(reading, opened)
 	err := w.rangeDelivery.Run(reading, held, pages)
 	if err != nil {
 		stopReading(err)
@@ -202,13 +211,6 @@ func onEnd(ctx context.Context, do func()) (cancel func()) {
 		if !unregister() {
 			<-done
 		}
-	}
-}
-
-// callOpened tells the function that this host works on the range.
-func (w *rangeWorker) callOpened() {
-	if w.function.Opened != nil {
-		guardCallback(w.log, "Opened", func() { w.function.Opened(w.rangeInfo()) })
 	}
 }
 
@@ -251,7 +253,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
-	if w.function.Closed != nil {
+	if w.function.Closed != nil && !w.openedRuns {
 		guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })
 	}
 	return err

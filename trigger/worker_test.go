@@ -64,7 +64,7 @@ func TestOpenedAndClosedAreCalled(t *testing.T) {
 			seen = append(seen, fmt.Sprintf(format, args...))
 		}
 		h := w.host("a", func(context.Context, Batch) error { note("deliver"); return nil }, func(f *Function, _ *Options) {
-			f.Opened = func(r RangeInfo) { note("open %s %d %q", r.Range.ID, r.Epoch, r.Continuation) }
+			f.Opened = func(_ context.Context, r RangeInfo) { note("open %s %d %q", r.Range.ID, r.Epoch, r.Continuation) }
 			f.Closed = func(r RangeInfo, reason CloseReason, err error) {
 				note("close %s %s %v %v", r.Range.ID, reason, r.Continuation != "", err)
 			}

@@ -164,7 +164,7 @@ func (a *App) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var failing atomic.Int64
-	return a.each(func(h *trigger.Host) error {
+	return a.nameConnections(a.each(func(h *trigger.Host) error {
 		for {
 			err := h.Run(ctx)
 			if err == nil || ctx.Err() != nil {
@@ -180,7 +180,7 @@ func (a *App) Run(ctx context.Context) error {
 			}
 			failing.Add(-1)
 		}
-	})
+	}))
 }
 
 // pause reports whether d passed before ctx ended.

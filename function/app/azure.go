@@ -61,7 +61,7 @@ func exitCode(err error, log *zap.Logger) int {
 
 // errReplace ends a process that holds handler calls which never return. The host
 // then starts another.
-var errReplace = errors.New("the process holds handler calls that do not return")
+var errReplace = errors.New("the process holds handler calls that do not return, or a credential that is refused")
 
 // listen opens the port of the Functions host, which dials 127.0.0.1 only.
 func listen(port string) (net.Listener, error) {

@@ -30,7 +30,8 @@ type continuous struct {
 	logMetrics func(*zap.Logger, *trigger.Summary) // at each health check; may be nil
 
 	// leftover reports whether this process still holds handler calls that ignore
-	// their context. replace requests another process.
+	// their context. replace requests another process; it gets the settings as they are
+	// then.
 	leftover func() bool
 	replace  func()
 
@@ -41,13 +42,20 @@ type continuous struct {
 
 // Run runs until ctx ends and the runtime has stopped. If a run fails it is
 // restarted after a pause with jitter, which doubles until a run is stable. If the
-// failed run left handler calls behind, Run requests another process and returns.
+// failed run left handler calls behind, or an account refuses the credential, Run requests
+// another process and returns.
 func (c *continuous) Run(ctx context.Context) {
 	pause := firstRestart
 	for {
 		began := time.Now()
 		err := c.attempt(ctx)
 		if ctx.Err() != nil {
+			return
+		}
+		var refused *trigger.RefusedError
+		if errors.As(err, &refused) {
+			c.log.Error("an account refuses the credential of this process; replacing the process", zap.Error(err))
+			c.replace()
 			return
 		}
 		if c.leftover() {

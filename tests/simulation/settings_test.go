@@ -153,7 +153,7 @@ func (s *swarm) drawSettings(d dice) {
 func (p *process) hooks(f *trigger.Function, o *trigger.Options) {
 	d := p.w.swarm.dice("hooks")
 	if d.chance("opened", 0.5) {
-		f.Opened = func(r trigger.RangeInfo) { p.opens(r, 1) }
+		f.Opened = func(_ context.Context, r trigger.RangeInfo) { p.opens(r, 1) }
 		f.Closed = func(r trigger.RangeInfo, _ trigger.CloseReason, _ error) { p.opens(r, -1) }
 	}
 	if d.chance("observers", 0.5) {

@@ -31,6 +31,7 @@ type Error struct {
 	Message    string        // first line of the body's message, at most maxMessage bytes
 	ActivityID string        // to quote to Azure support
 	RetryAfter time.Duration // x-ms-retry-after-ms, else Retry-After; 0 when absent, at most a minute
+	Account    string        // endpoint that was given to [NewClient]
 
 	owner string // resource link in the signature of the request
 }
@@ -175,6 +176,10 @@ func IsThrottled(err error) (throttled bool, retryAfter time.Duration) {
 	}
 	return false, 0
 }
+
+// IsUnauthorized reports whether err is a 401: the account refuses the credential of the
+// client. A token has been renewed once by then, so only another credential helps.
+func IsUnauthorized(err error) bool { return isStatus(err, http.StatusUnauthorized) }
 
 // isStatus reports whether err holds an [Error] with the status and, if any
 // substatuses are given, one of them.

@@ -72,7 +72,7 @@ func TestErrorFields(t *testing.T) {
 	s := newService(t, status(412, "x-ms-substatus", "7", "x-ms-activity-id", "act", "x-ms-retry-after-ms", "1.5"))
 	err := writeOne(t.Context(), s.container())
 	var e *Error
-	want := Error{Op: "replace document dbs/Games/colls/High Scores/docs/x", Status: 412, SubStatus: 7, Code: "Code", Message: "message", ActivityID: "act", RetryAfter: 1500 * time.Microsecond}
+	want := Error{Op: "replace document dbs/Games/colls/High Scores/docs/x", Status: 412, SubStatus: 7, Code: "Code", Message: "message", ActivityID: "act", RetryAfter: 1500 * time.Microsecond, Account: s.container().Client().Endpoint()}
 	if errors.As(err, &e) {
 		e.owner = ""
 	}

@@ -85,7 +85,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
 			retry = false
 		}
-		failed := failure(op, resp, err, decision)
+		failed := p.failure(op, resp, err, decision)
 		if !retry || err != nil && ctx.Err() != nil {
 			return resp, used.withRefusal(failed)
 		}
@@ -160,10 +160,12 @@ func (p *retryPolicy) read(op *operation, resp *http.Response) error {
 }
 
 // failure returns the error of one attempt.
-func failure(op *operation, resp *http.Response, err error, decision retryDecision) error {
+func (p *retryPolicy) failure(op *operation, resp *http.Response, err error, decision retryDecision) error {
 	if err == nil {
 		body, _ := runtime.Payload(resp)
-		err = newError(op, resp, body)
+		answer := newError(op, resp, body)
+		answer.Account = p.client.endpoint
+		err = answer
 	} else {
 		err = fmt.Errorf("%s: %w", op, err)
 	}

@@ -104,7 +104,7 @@ func idleRanges(ctx context.Context, s settings) (figures, error) {
 	seen := countRanges(s.Ranges)
 	f := s.function(items, func(context.Context, trigger.Batch) error { return nil })
 	f.StartFrom = trigger.FromNow()
-	f.Opened = func(r trigger.RangeInfo) { seen.add(r.Range) }
+	f.Opened = func(_ context.Context, r trigger.RangeInfo) { seen.add(r.Range) }
 	host, err := s.start(ctx, f, leases)
 	if err != nil {
 		return nil, err

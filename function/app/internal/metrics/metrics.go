@@ -162,7 +162,7 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	for cause, seconds := range longest {
 		gauge(stalledDesc, seconds, function, r.Range, string(cause))
 	}
-	if _, unreadable := longest[trigger.LeaseUnreadable]; unreadable || r.Cooldown || r.Paused {
+	if _, unreadable := longest[trigger.StallUnreadable]; unreadable || r.Cooldown || r.Paused {
 		return // no host, or another one, works on it
 	}
 	if r.BehindKnown {

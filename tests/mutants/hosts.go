@@ -1,0 +1,80 @@
+package main
+
+// hosts are planted bugs in the life of a host: its start on a range, its failures and its
+// end.
+var hosts = []mutant{
+	{"opened-before-renewals", "the lease is renewed while Opened runs", []edit{
+		{"trigger/worker.go", "\tw.endWork, w.caller = end, ctx\n", "\tw.endWork, w.caller = end, ctx\n\topened := w.beginOpened(reading)\n\t<-opened\n"},
+		{"trigger/worker.go", "\topened := w.beginOpened(reading)\n\tpages", "\topened = nil\n\tpages"},
+		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n", ""},
+	}},
+	{"opened-not-awaited", "no delivery begins before Opened has returned", []edit{
+		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n\terr := w.rangeDelivery.Run(reading, held, pages)", "\terr := w.rangeDelivery.Run(reading, held, pages)\n\tw.awaitOpened(reading, opened)"},
+	}},
+	{"opened-without-end", "a stop or a lost lease ends the context of Opened", []edit{
+		{"trigger/opening.go", "w.function.Opened(ctx, info)", "w.function.Opened(context.WithoutCancel(ctx), info)"},
+	}},
+	{"opened-delays-stop", "a stop does not wait for Opened longer than its grace", []edit{
+		{"trigger/opening.go", "\tcase <-w.stop.abandon.Done():\n", ""},
+	}},
+	{"opened-not-counted", "a call of Opened that was left behind counts as stuck", []edit{
+		{"trigger/opening.go", "n := w.host.abandonedCalls.addCall(done)", "n := int64(1)"},
+	}},
+	{"closed-next-to-opened", "Closed is not called while Opened runs", []edit{
+		{"trigger/worker.go", "w.function.Closed != nil && !w.openedRuns", "w.function.Closed != nil"},
+	}},
+	{"opened-not-shown", "the status says that a range waits for Opened", []edit{
+		{"trigger/opening.go", "w.rangeStats.callBegins(openedLane)", ""},
+	}},
+	{"opened-recovers-early", "pages that are read while Opened runs do not end its stall", []edit{
+		{"trigger/opening.go", "_, opening := s.runningCalls[openedLane]", "opening := false"},
+	}},
+	{"lone-host-waits", "a host without others works on a failed range once its feed is well", []edit{
+		{"trigger/runner.go", "reasonOf(err) == Broken && r.awaitReadable", "reasonOf(err) == Stuck && r.awaitReadable"},
+	}},
+	{"failed-range-kept", "a failed range is left to hosts that have leases", []edit{
+		{"trigger/runner.go", "r.isAlone = !r.leases.HasOtherHosts(leases)", "r.isAlone = true"},
+	}},
+	{"failed-range-not-probed", "a host that cannot read a range leaves it to a host that is idle", []edit{
+		{"trigger/cooldown.go", "r.probeFeed(ctx, w) == nil", "true"},
+	}},
+	{"requester-not-counted", "a host that has requested a lease is another host", []edit{
+		{"trigger/internal/lease/peers.go", "return isHeld || by", "return isHeld || false && by"},
+	}},
+	{"refusal-not-told", "a function says at once that an account refuses its credential", []edit{
+		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem)", "r.functionProblem"},
+	}},
+	{"refused-forever", "Run ends if accounts refuse the credential of all functions for a minute", []edit{
+		{"trigger/refusal.go", "if newRefusal.isLong() && r.endIfHopeless != nil {", "if false {"},
+	}},
+	{"refusal-ends-at-once", "Run does not end if accounts refuse the credential for less than a minute", []edit{
+		{"trigger/refusal.go", "a.newest.Sub(a.Since) >= endPeriod", "a.newest.Sub(a.Since) >= endPeriod/8"},
+	}},
+	{"refusal-never-over", "a good answer ends a refusal", []edit{
+		{"trigger/refusal.go", "\tslot.Store(newRefusal)\n", "\tif refused {\n\t\tslot.Store(newRefusal)\n\t}\n"},
+	}},
+	{"refusal-of-one-ends-all", "a function that is refused does not end the others", []edit{
+		{"trigger/refusal.go", "newRefusal.isLong() && r.endIfHopeless != nil", "newRefusal.isLong() && !r.hasHope()"},
+		{"trigger/runner.go", "\t\tif !anyHope() {\n\t\t\tendHost(errAllEnded)\n\t\t}\n\t}\n", "\t\tendHost(errAllEnded)\n\t}\n"},
+	}},
+	{"refused-feed-not-probed", "a refusal of the monitored account alone is noticed", []edit{
+		{"trigger/drain.go", "r.noteAnswer(useFeed, err)", ""},
+		{"trigger/cooldown.go", "\t\tr.noteAnswer(useFeed, err)\n", ""},
+		{"trigger/worker.go", "w.noteAnswer(useFeed, readErr)", ""},
+	}},
+	{"refusal-of-idle-host", "an idle host learns that the account accepts its credential again", []edit{
+		{"trigger/runner.go", "\tr.verifyAccount(ctx)\n", ""},
+	}},
+	{"refused-connection-not-named", "the error of a run names the connection that is refused", []edit{
+		{"function/app/refusedaccounts.go", "if names == nil {", "if true {"},
+	}},
+	{"refused-process-kept", "the continuous mode replaces a process whose credential is refused", []edit{
+		{"function/app/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
+	}},
+	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
+		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
+	}},
+	{"stopped-with-problem", "a host that has stopped shows no leases and no problem", []edit{
+		{"trigger/runner.go", "clear(r.coolingRanges)", ""},
+	}},
+}

@@ -1,0 +1,14 @@
+package lease
+
+import "slices"
+
+// HasOtherHosts reports whether another host holds one of the leases and renews it, or has
+// a pending request for one.
+func (s *Set) HasOtherHosts(leases []*Lease) bool {
+	now := s.Now()
+	return slices.ContainsFunc(leases, func(l *Lease) bool {
+		by := handoverRequest(l, now, s.cfg.Expiration)
+		isHeld := l.owner != "" && l.owner != s.cfg.Owner && !l.Free(now, s.cfg.Expiration)
+		return isHeld || by != "" && by != s.cfg.Owner
+	})
+}
