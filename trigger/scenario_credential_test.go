@@ -37,7 +37,8 @@ func TestRotatedKeyEndsRun(t *testing.T) {
 					}
 					err := <-done
 					var refused *RefusedError
-					if !errors.As(err, &refused) || refused.Account != w.account.Endpoint() || !cosmos.IsUnauthorized(err) {
+					if !errors.As(err, &refused) || refused.Account != w.account.Endpoint() || !cosmos.IsUnauthorized(refused) ||
+						!strings.Contains(refused.Error(), "account "+w.account.Endpoint()+" refuses") {
 						t.Errorf("Run returned %v", err)
 					}
 					if took := time.Since(rotated); took < time.Minute || took > 90*time.Second {

@@ -77,4 +77,10 @@ var hosts = []mutant{
 	{"stopped-with-problem", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "clear(r.coolingRanges)", ""},
 	}},
+	{"refusal-without-account", "the error of a refused credential names the account", []edit{
+		{"trigger/refusal.go", `return fmt.Sprintf("account %s refuses the credential since %s: %v", e.Account, e.Since.UTC().Format(time.RFC3339), e.Err)`, `return fmt.Sprintf("credential refused since %s: %v", e.Since.UTC().Format(time.RFC3339), e.Err)`},
+	}},
+	{"refusal-without-answer", "the error of a refused credential has the answer of the service", []edit{
+		{"trigger/refusal.go", "Unwrap() error { return e.Err }", "Unwrap() error { return nil }"},
+	}},
 }

@@ -64,6 +64,8 @@ var callRows = []row{
 	{"ParseStart", "TestStartsAndSeeksAreParsed", "start-time-parsed-as-now"},
 	{"Problem.String", "TestInvalidOptionsAreRefused", "problem-without-value"},
 	{"ReadLeaseExport", "TestDamagedExportIsRefused", "empty-export-read"},
+	{"RefusedError.Error", "TestRotatedKeyEndsRun", "refusal-without-account"},
+	{"RefusedError.Unwrap", "TestRotatedKeyEndsRun", "refusal-without-answer"},
 	{"Replay", "TestLaterChangesOfBlockedKeyFollowInOrder", "replay-removes-first"},
 	{"RetryAfter", "TestJudgeBatchWithPostponedChanges", "postponed-for-a-year"},
 	{"Skip", "TestJudgeBatch", "skip-is-a-plain-error"},

@@ -45,6 +45,8 @@ var constantRows = []row{
 	{"ResumeRange", "TestPausedRangeIsNotDrained", "resume-not-applied"},
 	{"SeekRange", "TestSeekBackwardsRepeats", "seek-not-applied"},
 	{"Split", "TestEventsTellTheLifeOfARange", "split-told-as-release"},
+	{"StallOpening", "TestStatusShowsLongOpened", "opened-not-shown"},
+	{"StallUnreadable", "TestUnreadableLeaseIsAProblem", "unreadable-lease-silent"},
 	{"Stalled", "TestEventsTellTheLifeOfARange", "stall-not-told"},
 	{"Stopped", "TestClosedTellsItsReason/stopped", "stop-told-as-broken"},
 	{"StorePending", "TestEveryStallIsNamed", "store-told-as-wait"},
