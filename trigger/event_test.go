@@ -173,7 +173,7 @@ func TestUnreadableFeedIsNamed(t *testing.T) {
 		h := w.host("a", w.recorder("a"), withoutLogger)
 		stop := w.startHost(h)
 		time.Sleep(time.Minute)
-		mend := w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 503})
+		mend := w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 500})
 		w.write("doc", "doc")
 		found := false
 		for range 60 {
