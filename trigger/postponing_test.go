@@ -3,6 +3,8 @@ package trigger
 import (
 	"testing"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 func TestReadAheadHoldsForTheNextOwnerAlone(t *testing.T) {
@@ -30,5 +32,14 @@ func TestReadAheadHoldsForTheNextOwnerAlone(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// A delete may have no image of its document: its id and its key are in its letter alone.
+func TestStoredDeleteWithoutImagesHasItsIDAndKey(t *testing.T) {
+	f := Function{ChangeFeedMode: cosmos.AllVersions}
+	got := f.storedChange(DeadLetter{Operation: Delete, DocumentID: "doc", Key: `["k"]`, DocumentKey: []byte(`{"player":"k"}`), LSN: 7, Due: time.Now()})
+	if got.Operation != Delete || got.DocumentID() != "doc" || string(got.Item.PartitionKey) != `{"player":"k"}` || got.Key != `["k"]` || got.LSN != 7 {
+		t.Errorf("got %+v", got)
 	}
 }
