@@ -64,9 +64,10 @@ func NewBatch(changes ...Change) Batch {
 //
 // The position that is saved is before the first change that no request covers, such as
 // one of a call, in another lane or as a redelivery, that returns later. Changes that the
-// filter leaves out, or that are in the dead letter store, need no request; a postponed
-// change leaves the store when a call has handled it, without one. It is for functions
-// with manual checkpoints; other functions save positions anyway.
+// filter leaves out, or that are in the dead letter store, need no request. A postponed
+// change stays in the store, and is delivered again by the next owner, until a request
+// covers it. It is for functions with manual checkpoints; other functions save positions
+// anyway.
 func (b Batch) Checkpoint() {
 	if b.checkpoint != nil {
 		b.checkpoint.request()

@@ -125,7 +125,8 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 				w.write("k", "k3")
 				first := len(p.seen)
 				fails = false
-				stop = w.startHost(w.host("b", withDelay(10*time.Millisecond, handle), change, withoutLogger))
+				saved := func(f *Function, _ *Options) { f.Checkpoint = Checkpoint{} }
+				stop = w.startHost(w.host("b", withDelay(10*time.Millisecond, handle), change, saved, withoutLogger))
 				time.Sleep(time.Minute)
 				stop()
 				var order []string

@@ -250,12 +250,12 @@ func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				store := &memoryStore{}
-				manual := func(f *Function) { f.Checkpoint, f.BatchItems = Checkpoint{Manual: true}, 1 }
+				single := func(f *Function) { f.BatchItems = 1 }
 				p := newPatience(w, "a", postponeOnce("k1", time.Minute))
 				for i := range 3 {
 					w.write("k", fmt.Sprint("k", i))
 				}
-				stop := w.startHost(w.host("a", p.handle, withStore(store, manual)))
+				stop := w.startHost(w.host("a", p.handle, manualCheckpoints, withStore(store, single)))
 				time.Sleep(10 * time.Second)
 				stop()
 				if got, want := p.order(), "k0 k1"; got != want {
@@ -268,7 +268,7 @@ func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
 					}
 					return 0
 				})
-				stop = w.startHost(w.host("b", q.handle, withStore(store, manual)))
+				stop = w.startHost(w.host("b", q.handle, withStore(store, single)))
 				time.Sleep(2 * time.Minute)
 				stop()
 				want := strings.TrimSpace(again + " k0 k1 k2 k3")

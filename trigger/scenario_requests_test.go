@@ -116,7 +116,7 @@ func TestRequestCoversReturnedCalls(t *testing.T) {
 }
 
 // Calls fail, wait and ask at random, in one lane and in several, in a range alone and in
-// a merged one. When the process ends, each change is durable, in the dead letter store,
+// a merged one, and postpone changes. When the process ends, each change is durable, dead,
 // or delivered again.
 func TestBufferingSinkLosesNothing(t *testing.T) {
 	saved := 0
@@ -145,6 +145,8 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 					return errors.New("not now")
 				case roll(20) == 0:
 					return Skip(Failed(errors.New("never"), b.Changes...))
+				case roll(8) == 0:
+					return RetryAfter(errors.New("later"), time.Duration(1+roll(20))*time.Second)
 				}
 				sink.keep(b)
 				if roll(8) == 0 {
@@ -164,7 +166,8 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 			defer cancel()
 			_, err := w.host("a", handler, manualCheckpoints, settings, withStore(store)).Drain(ctx)
 			must(t, err)
-			_, err = w.host("b", w.recorder("b"), manualCheckpoints, withStore(&memoryStore{})).Drain(t.Context())
+			time.Sleep(time.Minute) // the postponed changes are due
+			_, err = w.host("b", w.recorder("b"), withStore(store)).Drain(t.Context())
 			must(t, err)
 			for _, id := range store.documentIDs() {
 				delete(w.written, id)
@@ -180,4 +183,80 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 	if saved < 10 {
 		t.Errorf("%d of 40 runs saved a position", saved)
 	}
+}
+
+// A sink has a postponed change in memory alone when its drain ends. The next drain delivers
+// the change again, although the feed has nothing new, until a request covers it.
+func TestPostponedChangeWaitsForRequest(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		w.write("player", "doc")
+		var verdict error
+		asks, calls := false, 0
+		handler := func(_ context.Context, b Batch) error {
+			calls++
+			if asks {
+				b.Checkpoint()
+			}
+			return verdict
+		}
+		for i, step := range []struct {
+			verdict       error
+			asks          bool
+			calls, stored int
+		}{
+			{RetryAfter(errLater, time.Second), false, 1, 1},
+			{nil, false, 1, 1},
+			{nil, false, 1, 1},
+			{nil, true, 1, 0},
+			{nil, false, 0, 0},
+		} {
+			verdict, asks, calls = step.verdict, step.asks, 0
+			_, err := w.host(fmt.Sprint("host", i), handler, manualCheckpoints, withStore(store)).Drain(t.Context())
+			must(t, err)
+			if n := len(store.sorted()); calls != step.calls || n != step.stored {
+				t.Errorf("drain %d: %d calls and %d changes in the store, want %d and %d", i, calls, n, step.calls, step.stored)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A postponed change is handled and waits for a request. Meanwhile a later change of its
+// key is postponed, too: the first one is not delivered again with it.
+func TestHandledChangeIsNotDeliveredWithLaterPostponedOne(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		var delivered []string
+		tries := map[string]int{}
+		stop := w.startHost(w.host("a", func(_ context.Context, b Batch) error {
+			if b.Changes[0].ID() == "request" {
+				b.Checkpoint()
+				return nil
+			}
+			for _, c := range b.Changes {
+				delivered = append(delivered, c.ID())
+				if tries[c.ID()]++; tries[c.ID()] == 1 {
+					return RetryAfter(errLater, 20*time.Second)
+				}
+			}
+			return nil
+		}, manualCheckpoints, withStore(store)))
+		w.write("player", "first")
+		time.Sleep(time.Minute)
+		w.write("player", "second")
+		time.Sleep(time.Minute)
+		if got := fmt.Sprint(delivered); got != "[first first second second]" {
+			t.Errorf("delivered %s", got)
+		}
+		if n := len(store.sorted()); n != 2 {
+			t.Errorf("%d changes in the store, want both, as no request covers them", n)
+		}
+		w.write("other", "request")
+		time.Sleep(time.Minute)
+		stop()
+		if n := len(store.sorted()); n != 0 {
+			t.Errorf("%d changes in the store after the request", n)
+		}
+	})
 }

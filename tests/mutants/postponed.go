@@ -35,6 +35,6 @@ var postponements = []mutant{
 		{"trigger/internal/delivery/postponing.go", "asked && !tried.isExhausted(l.config.Policy, now) &&", "asked &&"},
 	}},
 	{"postponed-kept", "a postponed change that was handled leaves the store", []edit{
-		{"trigger/internal/delivery/postponing.go", "return l.deadLetters.Delete(ctx, c.stored)", "return nil"},
+		{"trigger/internal/delivery/uncovered.go", "return l.deadLetters.Delete(ctx, stored)", "return nil"},
 	}},
 }

@@ -47,4 +47,16 @@ var verdicts = []mutant{
 	{"partly-handled-not-in-metrics", "metrics count the changes that a failed call handled", []edit{
 		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
 	}},
+	{"uncovered-letter-deleted", "a postponed change stays in the store until a request covers it", []edit{
+		{"trigger/internal/delivery/uncovered.go", "\t\tl.uncovered.add(handled, v.Answered)\n\t\tl.finishItems(handled)\n\t\treturn nil", "\t\treturn l.finishStored(ctx, handled)"},
+	}},
+	{"uncovered-letter-loaded", "a postponed change that waits for a request is not delivered again by its owner", []edit{
+		{"trigger/internal/delivery/postponedload.go", " || l.uncovered.contain(stored.LetterID)", ""},
+	}},
+	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
+		{"trigger/internal/delivery/delivery.go", "return postponed + uncovered, earlier(due, since)", "_, _ = uncovered, since\n\treturn postponed, due"},
+	}},
+	{"covered-letter-kept", "a request removes the postponed changes that it covers from the store", []edit{
+		{"trigger/internal/delivery/uncovered.go", "if letter.answered < requested {", "if false {"},
+	}},
 }

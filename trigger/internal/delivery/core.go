@@ -20,6 +20,7 @@ type laneShared struct {
 	retries         *retryRecords
 	blockedKeys     *blockedKeys
 	postponedCounts *postponedCounts
+	uncovered       uncoveredLetters
 	breaker         *breaker
 	isolation       *isolation
 

@@ -350,8 +350,13 @@ func (d *Delivery) KeyCounts() (waiting, blocked int) {
 }
 
 // PostponedKeys returns how many keys are postponed, and when the first of them is due, on
-// this process's clock. It may be called at any time.
-func (d *Delivery) PostponedKeys() (keys int, due time.Time) { return d.postponedCounts.total() }
+// this process's clock. Changes that are handled and wait for a request are due. It may be
+// called at any time.
+func (d *Delivery) PostponedKeys() (keys int, due time.Time) {
+	postponed, due := d.postponedCounts.total()
+	uncovered, since := d.uncovered.total()
+	return postponed + uncovered, earlier(due, since)
+}
 
 // OldestUnfinished returns LSN and time (Unix seconds) of the first change that is read and
 // not finished.

@@ -304,10 +304,7 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) (err
 	wasSuspect := g.suspect
 	g.suspect, g.suspectSince = false, time.Time{}
 	failed, handled := v.splitItems(g.items)
-	if l.config.Checkpoint.Manual {
-		l.progress.answerCall(handled, v)
-	}
-	if err := l.finishStored(held, handled); err != nil {
+	if err := l.finishHandled(held, handled, v); err != nil {
 		return err
 	}
 	cause := context.Cause(held)

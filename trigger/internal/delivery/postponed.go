@@ -75,7 +75,7 @@ type postponedKey struct {
 	lastTime time.Time       // of its newest letter
 	lastPut  time.Time       // when this owner put one, on this process's clock
 	letters  int             // that the store has, as far as this owner knows
-	deleted  map[string]bool // letters that this owner has deleted: a store that lags may still show them
+	deleted  map[string]bool // letters that this owner has handled: the store may still show them, if it lags or no request covers them
 	hasMore  bool            // the store has changes that are not loaded
 
 	listed []listedChange // in their order, until the lane has passed all of them

@@ -134,7 +134,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 	k.hasMore = false
 	err = l.deadLetters.LoadKey(ctx, k.text, func(stored StoredChange) bool {
 		c := &Item{Change: stored.Change, stored: &stored, detached: true}
-		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] {
+		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] || l.uncovered.contain(stored.LetterID) {
 			return true
 		}
 		if last := len(items) - 1; last >= 0 && items[last].Name() == c.Name() {

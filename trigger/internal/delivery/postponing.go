@@ -120,17 +120,10 @@ func (l *lane) finishStored(ctx context.Context, items []*Item) error {
 		if c.stored == nil {
 			continue
 		}
-		err := l.untilStored(ctx, l.laneIndex, func() error {
-			return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Delete(ctx, c.stored) })
-		})
-		if err != nil {
+		if err := l.deleteLetter(ctx, c.stored); err != nil {
 			return err
 		}
-		k := l.postponed[l.keyOf(c)]
-		if k.deleted == nil {
-			k.deleted = map[string]bool{}
-		}
-		k.letters, k.deleted[c.stored.LetterID] = k.letters-1, true
+		l.leaveLetter(c)
 	}
 	l.finishItems(items)
 	return nil

@@ -18,7 +18,8 @@ import (
 //     stays before change 1 until a later request.
 //
 // Changes that the filter left out, or that are durable in the dead letter store, need no
-// request.
+// request. A postponed change leaves the store only when a request covers its delivery, see
+// uncovered.go.
 
 // requestedPositions are the positions that wait for a request, and those that may be
 // saved. The progress owns them and guards them.

@@ -1,0 +1,122 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// uncoveredLetters are the letters of postponed changes that calls have handled and that
+// no request for a checkpoint covers yet. The handler may have such a change in memory
+// alone, so its letter stays in the store: if the host ends before the request, the next
+// owner delivers the change again. The key is free meanwhile, as its later changes hold the
+// position until a request covers them, too.
+//
+// The lanes of a range share them. mu guards the list, and no other lock is taken under it.
+type uncoveredLetters struct {
+	mu   sync.Mutex
+	list []uncoveredLetter // in no order
+}
+
+// uncoveredLetter is a letter, and the call that handled its change.
+type uncoveredLetter struct {
+	stored   *StoredChange
+	key      uint64 // order key
+	answered int64  // Verdict.Answered of the call
+	since    time.Time
+}
+
+// add adds the letters of the changes that come from the store.
+func (u *uncoveredLetters) add(items []*Item, answered int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range items {
+		if c.stored != nil {
+			u.list = append(u.list, uncoveredLetter{c.stored, c.orderKey, answered, time.Now()})
+		}
+	}
+}
+
+// coveredBy returns the letters that a request covers.
+func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, letter := range u.list {
+		if letter.answered < requested {
+			covered = append(covered, letter.stored)
+		}
+	}
+	return covered
+}
+
+// remove forgets a letter that the store does not have any more.
+func (u *uncoveredLetters) remove(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = slices.DeleteFunc(u.list, func(letter uncoveredLetter) bool { return letter.stored.LetterID == id })
+}
+
+func (u *uncoveredLetters) contain(id string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.ContainsFunc(u.list, func(letter uncoveredLetter) bool { return letter.stored.LetterID == id })
+}
+
+// total returns the number of keys that have such letters, and when the first of them was
+// handled.
+func (u *uncoveredLetters) total() (keys int, since time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	seen := map[uint64]bool{}
+	for _, letter := range u.list {
+		seen[letter.key] = true
+		since = earlier(since, letter.since)
+	}
+	return len(seen), since
+}
+
+// finishHandled finishes the changes that a call handled. With manual checkpoints the
+// letters among them stay until a request covers them. A request first deletes the letters
+// that it covers: if the position were saved before, and the host ended between, an earlier
+// change of a key would be delivered again without the later ones.
+func (l *lane) finishHandled(ctx context.Context, handled []*Item, v Verdict) error {
+	if !l.config.Checkpoint.Manual {
+		return l.finishStored(ctx, handled)
+	}
+	if v.Requested == 0 {
+		l.progress.answerCall(handled, v)
+		for _, c := range handled {
+			if c.stored != nil {
+				l.leaveLetter(c)
+			}
+		}
+		l.uncovered.add(handled, v.Answered)
+		l.finishItems(handled)
+		return nil
+	}
+	for _, stored := range l.uncovered.coveredBy(v.Requested) {
+		if err := l.deleteLetter(ctx, stored); err != nil {
+			return err
+		}
+		l.uncovered.remove(stored.LetterID)
+	}
+	l.progress.answerCall(handled, v)
+	return l.finishStored(ctx, handled)
+}
+
+// deleteLetter returns once the store does not have the letter of a change any more.
+func (l *lane) deleteLetter(ctx context.Context, stored *StoredChange) error {
+	return l.untilStored(ctx, l.laneIndex, func() error {
+		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Delete(ctx, stored) })
+	})
+}
+
+// leaveLetter has the lane load the letter of a change no more.
+func (l *lane) leaveLetter(c *Item) {
+	k := l.postponed[l.keyOf(c)]
+	if k.deleted == nil {
+		k.deleted = map[string]bool{}
+	}
+	k.letters, k.deleted[c.stored.LetterID] = k.letters-1, true
+}
