@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -43,22 +42,12 @@ func runProofs(ctx context.Context, file, revision string, limit time.Duration) 
 	if err != nil {
 		return err
 	}
-	root, err := os.MkdirTemp("", "halley-mutants-")
+	shared, err := newBench(ctx, revision, limit, mutantsOf(proofs))
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(root)
-	if err := copyTree(ctx, revision, root); err != nil {
-		return err
-	}
-	b := proofBench{bench: bench{root: root, limit: limit}, tests: map[string]string{}, sound: map[proof]error{}}
-	planted, err := b.switches.plant(root, mutantsOf(proofs))
-	if err != nil {
-		return err
-	}
-	if err := planted.write(); err != nil {
-		return err
-	}
+	defer shared.remove()
+	b := proofBench{bench: shared, soundProofs: map[proof]error{}}
 	var failures []error
 	caught := 0
 	for _, alone := range []bool{false, true} { // those with a switch first: the tests are built once for all
@@ -91,41 +80,34 @@ func mutantsOf(proofs []proof) []mutant {
 	})
 }
 
-// proofBench is a copy of the tree with switches for mutants.
+// proofBench runs proofs.
 type proofBench struct {
-	bench
-	switches switchboard
-	tests    map[string]string // built tests by package
-	sound    map[proof]error   // results without a mutant, by package and test
+	*bench
+	soundProofs map[proof]error // results without a mutant, by package and test
 }
 
 // try runs the test of a proof without and with its mutant. If alone is set, the mutant has
 // no switch.
 func (b *proofBench) try(ctx context.Context, p proof, alone bool) error {
-	if b.tests[p.pkg] == "" {
-		binary := filepath.Join(b.root, ".tests", strings.ReplaceAll(strings.TrimPrefix(p.pkg, "./"), "/", "-"))
-		if err := b.build(ctx, p.pkg, binary); err != nil {
-			return err
-		}
-		b.tests[p.pkg] = binary
+	binary, err := b.binary(ctx, p.pkg)
+	if err != nil {
+		return err
 	}
 	plain := proof{pkg: p.pkg, test: p.test}
-	if _, known := b.sound[plain]; !known {
-		out, err := b.runTest(ctx, b.tests[p.pkg], plain)
+	if _, known := b.soundProofs[plain]; !known {
+		out, err := b.runTest(ctx, binary, plain)
 		if err == nil && !strings.Contains(out, "--- PASS: "+p.test+" ") {
 			err = errors.New("there is no such test")
 		}
 		if err != nil {
 			err = fmt.Errorf("%s of %s without a mutant: %w\n%s", p.test, p.pkg, err, out)
 		}
-		b.sound[plain] = err
+		b.soundProofs[plain] = err
 	}
-	if err := b.sound[plain]; err != nil {
+	if err := b.soundProofs[plain]; err != nil {
 		return err
 	}
-	binary := b.tests[p.pkg]
 	if alone {
-		var err error
 		if binary, err = b.buildAlone(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p.mutant, err)
 		}
@@ -151,18 +133,7 @@ func (b *proofBench) buildAlone(ctx context.Context, p proof) (binary string, er
 		return "", err
 	}
 	binary = filepath.Join(b.root, ".tests", "alone")
-	return binary, b.build(ctx, p.pkg, binary)
-}
-
-// errBuild is the error of tests that do not compile.
-var errBuild = errors.New("build the tests")
-
-func (b *proofBench) build(ctx context.Context, pkg, binary string) error {
-	out, err := b.tool(ctx, "test", "-c", "-vet=off", "-o", binary, pkg)
-	if err != nil {
-		return fmt.Errorf("%w of %s: %w\n%s", errBuild, pkg, err, out)
-	}
-	return nil
+	return binary, b.build(ctx, b.root, p.pkg, binary)
 }
 
 // runTest runs exactly one test, with the mutant of the proof switched on.
@@ -171,9 +142,5 @@ func (b *proofBench) runTest(ctx context.Context, binary string, p proof) (strin
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.run", strings.Join(parts, "/"), "-test.timeout", b.limit.String())
-	cmd.Dir = filepath.Join(b.root, p.pkg)
-	cmd.Env = append(os.Environ(), switchVariable+"="+p.mutant)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return b.runTests(ctx, binary, p.pkg, p.mutant, "-test.v", "-test.run", strings.Join(parts, "/"), "-test.timeout", b.limit.String())
 }
