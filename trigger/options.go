@@ -99,6 +99,7 @@ type Function struct {
 	// a success between them, before the range pauses for BreakerPause before each
 	// further one; by default 10 and 1 min, -1 never pauses. Changes that the
 	// handler gives up with Skip do not count.
+	// While everything fails, the backoff between failures of the sink adds to the pause.
 	BreakerLimit int
 	BreakerPause time.Duration
 	// StallAfter is how long a range may make no progress before the log and an event
@@ -190,7 +191,8 @@ type Options struct {
 	StuckGrace time.Duration
 	MaxStuck   int
 	// MinLeases and MaxLeases bound the leases of each function that this host
-	// takes, instead of its equal share; 0 is no bound.
+	// takes, instead of its equal share; 0 is no bound. For MinLeases it takes leases
+	// without an owner, and none that another host needs for its own share.
 	MinLeases, MaxLeases int
 	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB. They are
 	// reserved before they are read. If little is left, requests ask for fewer changes

@@ -74,7 +74,7 @@ type feedSettings struct {
 	ChangeFeedMode          feedMode       `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
 	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted if it is true, in latest-version mode"`
 	Filter                  filterSetting  `split_words:"true" desc:"changes that the function gets: an event filter pattern as of AWS Lambda, or a JSON list of patterns, one of which must match; all if empty"`
-	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least, even if its equal share is less; 0 is no bound"`
+	MinLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at least if they have no owner, even if its equal share is less; 0 is no bound"`
 	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most, even if its equal share is more; 0 is no bound"`
 	ResetLeases             toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of the command run, with no other host running"`
 }

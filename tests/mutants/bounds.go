@@ -28,7 +28,7 @@ var bounds = []mutant{
 		{"trigger/limiter.go", "if units >= 0 && units <= largestCharge {", "if !(units < 0 || units > largestCharge) {"},
 	}},
 	{"endless-durations", "settings of time above a year are refused", []edit{
-		{"trigger/validate.go", "if f.value > longestDuration {", "if f.value > 1000*longestDuration {"},
+		{"trigger/validate.go", "if f.value > longestDuration {", "if f.value > longestDuration && false {"},
 	}},
 	{"endless-expiration", "an announced expiration does not overflow", []edit{
 		{"trigger/internal/lease/document.go", "min(d, longestExpiration)", "d"},

@@ -413,7 +413,7 @@ var protocol = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tg.paid = false\n", ""},
 	}},
 	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
-		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if s.isClosed {"},
+		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
 	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
 		{"trigger/internal/feed/reader.go", "return isLess(page.Continuation, continuation)", "return isLess(page.Continuation, continuation) && len(continuation) == 0"},
