@@ -41,25 +41,32 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// awaitReadable returns true once the feed of a range that failed here can be read, and
-// false if ctx or the cooldown ends before. It tries while this host is alone, and while
-// the account refuses the credential, to learn if it still does.
+// awaitReadable returns true if this host is alone and may try a range that failed here
+// again: once its feed can be read, or when its cooldown has ended, as the next pass may be
+// far. It returns false if ctx ends, or another host has leases when the cooldown ends.
 func (r *functionRunner) awaitReadable(ctx context.Context, w *rangeWorker) bool {
 	token := w.held.Lease().Token()
-	for backoff.Sleep(ctx, probePause) == nil && r.mayProbe(token) {
-		if (r.isLone() || r.refusals.byUse[useFeed].Load() != nil) && r.probeFeed(ctx, w) == nil && r.setReadable(token) {
+	for backoff.Sleep(ctx, probePause) == nil {
+		cooling, ended := r.cooldownState(token)
+		switch {
+		case !cooling:
+			return false
+		case ended:
+			return r.isLone()
+		case r.isLone() && r.probeFeed(ctx, w) == nil && r.setReadable(token):
 			return true
 		}
 	}
 	return false
 }
 
-// mayProbe reports whether a range that failed here still cools down.
-func (r *functionRunner) mayProbe(token string) bool {
+// cooldownState reports whether a range failed here and is not worked on since, and whether
+// its cooldown has ended.
+func (r *functionRunner) cooldownState(token string) (cooling, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, there := r.coolingRanges[token]
-	return there && !c.hasEnded() && r.rangeStats[token] == nil
+	c, cooling := r.coolingRanges[token]
+	return cooling && r.rangeStats[token] == nil, c.hasEnded()
 }
 
 // isLone reports whether no other host held or requested a lease of the function when
