@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -211,4 +212,33 @@ func TestSharedReadsKeepTheLimitOfTheirSender(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two ranges that stood at one position have merged: the leases read one physical range from
+// there, each with its own keys. A function does not get the other part's page.
+func TestSharedReadsOfMergedRangesKeepTheirKeys(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		got := []map[string][]string{{}, {}}
+		host := func() *Host {
+			functions := []Function{{Name: "first", StartFrom: FromBeginning()}, {Name: "second", StartFrom: FromBeginning()}}
+			for i := range functions {
+				functions[i].Handler = w.collector(got[i])
+			}
+			return w.hostOf(t, Options{Logger: zap.NewNop()}, functions...)
+		}
+		_, err := host().Drain(t.Context())
+		must(t, err)
+		_, err = w.account.Merge("db", "items", "0", "1")
+		must(t, err)
+		w.writeMany("doc", 60)
+		_, err = host().Drain(t.Context())
+		must(t, err)
+		for i := range got {
+			ids := slices.Concat(slices.Collect(maps.Values(got[i]))...)
+			slices.Sort(ids)
+			if len(got[i]) != 2 || len(ids) != 60 || len(slices.Compact(ids)) != 60 {
+				t.Errorf("function %d got %d changes of 60 in %d ranges", i, len(ids), len(got[i]))
+			}
+		}
+	})
 }

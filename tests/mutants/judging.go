@@ -12,6 +12,9 @@ var judgements = []mutant{
 	{"shared-read-not-charged", "a function pays for the read that it sends, also if it shares the page", []edit{
 		{"trigger/internal/feed/shared.go", "s.finish(answer, page, err, ctx.Err() != nil, reading.by)", "s.finish(answer, page, err, ctx.Err() != nil, reading.by)\n\t\t\tif err == nil {\n\t\t\t\tpage.Charge = 0\n\t\t\t}"},
 	}},
+	{"shared-page-of-other-keys", "a lease of a merged range gets no page with the keys of another one", []edit{
+		{"trigger/internal/feed/shared.go", "feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max}", `feedPart{r.ResourceID, r.Range.ID, "", ""}`},
+	}},
 	{"judge-tombstone-is-a-lease", "the judge knows a restored tombstone", []edit{
 		{"tests/history/leases.go", "tombstone: e.Retired, ", ""},
 	}},
