@@ -10,11 +10,16 @@ var storeCalls = []mutant{
 		{"trigger/deadlettering.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
-		{"trigger/internal/delivery/postponedload.go", "uncovered[stored.LetterID]", "l.uncovered.letterIDs()[stored.LetterID]"},
-		{"trigger/internal/delivery/postponedload.go", "uncovered := l.uncovered.letterIDs() //", "_ = l.uncovered.letterIDs() //"},
+		{"trigger/internal/delivery/postponedload.go", "k.deleted[stored.LetterID] ||", "func() bool { uncovered = l.uncovered.letterIDs(); return k.deleted[stored.LetterID] }() ||"},
 	}},
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
 		{"trigger/internal/delivery/postponing.go", "keys+uncovered < maxPostponed", "keys+0*uncovered < maxPostponed"},
+	}},
+	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
+		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},
+	}},
+	{"no-stall-without-room", "a handler that postpones more keys than a range may have is a problem", []edit{
+		{"trigger/failurestats.go", "if asked {", "if asked && lane < delivery.AllLanes {"},
 	}},
 	{"unreadable-after-stop", "after a stop the status names no lease", []edit{
 		{"trigger/runner.go", "r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0", "r.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0"},
