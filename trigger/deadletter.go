@@ -92,7 +92,8 @@ func (f Function) DeadLetterSource() DeadLetterSource {
 //
 // The context of a call ends after a minute, for a list after a minute without a dead
 // letter, and when the host stops. A call that has not returned a second later is left
-// behind, and made again: its lane waits, and [Host.Status] names the store. At most 8 calls
+// behind, and made again: its lane waits, and [Host.Status] names the store. So it is if a
+// call panics or ends its goroutine; the log has the stack of a panic. At most 8 calls
 // of a function are left behind at a time; then no other begins until one of them returns. A
 // Put that was left behind may store its dead letter after the second one was
 // delivered and deleted; the change is then delivered once more.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
+	"halley/trigger/redact"
 )
 
 // deadLetterStore is the function's store as the delivery uses it, or nil.
@@ -67,6 +69,21 @@ const (
 // errStoreStuck is the error of a call that does not begin.
 var errStoreStuck = fmt.Errorf("%d calls have ignored the end of their context and not returned; no other is made until one does", maxStuckStoreCalls)
 
+// errStoreGoexit is the error of a call that has ended its goroutine.
+var errStoreGoexit = errors.New("dead letter store called runtime.Goexit")
+
+// guardStore turns a panic of the dead letter store into an error: the lane makes the call
+// again, as after any other error, and the process continues.
+func guardStore[T any](log *zap.Logger, call func() (T, error)) (answer T, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New(redact.Text(fmt.Sprintf("dead letter store panicked: %v", v)))
+			log.Error("dead letter store panicked", zap.Error(err), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	return call()
+}
+
 // callStore calls the dead letter store. ctx ends after delivery.StoreTimeout, or at a stop.
 // A call that ignores that is left behind, so that it stops neither its lane nor the host. It
 // may still put its dead letter: the lane, or the next owner, puts it again under the same
@@ -79,10 +96,10 @@ func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error
 	}
 	began, returned := time.Now(), make(chan struct{})
 	var value T
-	var callErr error
+	callErr := errStoreGoexit
 	go func() { // ends with the call
-		defer close(returned)
-		value, callErr = call()
+		defer close(returned) // also if the store ends the goroutine
+		value, callErr = guardStore(w.log, call)
 	}()
 	select {
 	case <-returned:

@@ -38,7 +38,7 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 	}
 	if err != nil {
 		event.Kind = DeliveryFailed
-		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v.Outcome != delivery.Halved && len(v.Postponed) < len(v.FailedItems))
+		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v)
 		if held.Err() != nil {
 			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
 		}

@@ -209,7 +209,7 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 func (r *functionRunner) forgetRun(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0
+	r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0
 	if err == nil {
 		r.functionProblem, r.endedErr = nil, nil
 		clear(r.coolingRanges)

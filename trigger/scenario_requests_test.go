@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,6 +259,94 @@ func TestHandledChangeIsNotDeliveredWithLaterPostponedOne(t *testing.T) {
 		stop()
 		if n := len(store.sorted()); n != 0 {
 			t.Errorf("%d changes in the store after the request", n)
+		}
+	})
+}
+
+// A sink that does not ask for a checkpoint keeps no more than 1,000 keys in the store, as
+// the host remembers their changes: beyond them a postponed change fails plainly.
+func TestKeysThatWaitForRequestCountAsPostponed(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store, tried := &memoryStore{}, map[string]bool{}
+		h := w.host("a", func(_ context.Context, b Batch) error {
+			var errs []error
+			for _, c := range b.Changes {
+				if !tried[c.ID()] {
+					errs = append(errs, RetryAfter(Failed(errLater, c), time.Second))
+				}
+				tried[c.ID()] = true
+			}
+			return errors.Join(errs...)
+		}, withoutLogger, manualCheckpoints, withStore(store))
+		stop := w.startHost(h)
+		for _, prefix := range []string{"early", "late"} { // the late ones follow when the early ones are handled
+			w.writeMany(prefix, 750)
+			time.Sleep(5 * time.Minute)
+		}
+		if s := h.Status().Functions[0].Ranges[0]; s.PostponedKeys != 1000 || s.Changes != 1500 {
+			t.Errorf("%d keys are postponed and %d changes handled, want 1000 and 1500", s.PostponedKeys, s.Changes)
+		}
+		stop()
+		if n := len(store.sorted()); n != 1000 {
+			t.Errorf("%d changes in the store", n)
+		}
+	})
+}
+
+// lateStore answers a list of a key a while after it has read it.
+type lateStore struct {
+	memoryStore
+	delay time.Duration
+}
+
+func (s *lateStore) Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
+	var read []DeadLetter
+	for d := range s.memoryStore.Postponed(ctx, of, key) {
+		read = append(read, d)
+	}
+	time.Sleep(s.delay)
+	return func(yield func(DeadLetter, error) bool) {
+		for _, d := range read {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A change is handled and waits for a request, a later one of its key is handled, and a third
+// one is postponed. While a lane loads the third one, a request in another lane covers the
+// first: it is not delivered again, after the second one.
+func TestChangeCoveredDuringLoadIsNotDeliveredAgain(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &lateStore{}
+		var delivered []string
+		tries := map[string]int{}
+		stop := w.startHost(w.host("a", func(_ context.Context, b Batch) error {
+			id := b.Changes[0].ID()
+			if strings.HasPrefix(id, "other") {
+				b.Checkpoint()
+				return nil
+			}
+			delivered = append(delivered, id)
+			if tries[id]++; tries[id] == 1 && id != "second" {
+				return RetryAfter(errLater, 20*time.Second)
+			}
+			return nil
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.DeadLetters, f.Lanes, f.BatchItems = store, 8, 1 }))
+		w.write("player", "first")
+		time.Sleep(time.Minute)
+		w.write("player", "second")
+		time.Sleep(time.Minute)
+		w.write("player", "third")
+		time.Sleep(10 * time.Second)
+		store.delay = 20 * time.Second // from 20 s after the change on
+		time.Sleep(15 * time.Second)
+		w.writeMany("other", 20) // in all lanes
+		time.Sleep(2 * time.Minute)
+		stop()
+		if got := fmt.Sprint(delivered); got != "[first first second third third]" {
+			t.Errorf("delivered %s", got)
 		}
 	})
 }

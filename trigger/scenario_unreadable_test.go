@@ -151,3 +151,22 @@ func TestHeldLeaseThatBecomesUnreadableIsAProblem(t *testing.T) {
 		w.checkComplete(0)
 	})
 }
+
+// After a stop the status does not name the document: this host lists none.
+func TestStatusAfterStopNamesNoUnreadableLease(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
+		must(t, err)
+		w.editLease("0", leaseEdits["owner is a number"])
+		h := w.host("b", w.recorder("b"), withoutLogger)
+		stop := w.startHost(h)
+		time.Sleep(time.Minute)
+		if w.unreadableProblem(h) == nil {
+			t.Error("no problem while the host runs")
+		}
+		stop()
+		if f := h.Status().Functions[0]; len(f.Ranges) > 0 || f.Problem != "" {
+			t.Errorf("after the stop: %+v", f)
+		}
+	})
+}

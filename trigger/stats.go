@@ -44,6 +44,7 @@ type rangeStats struct {
 	inherited     Stall             // as the previous owner left it, or zero
 	deadLetters   int               // of earlier owners
 	laneStalls    map[int]laneStall // by lane, delivery.AllLanes or leaseLane
+	postponing    map[int]Stall     // by lane, see countFailed
 	runningCalls  map[int]time.Time // start of the running call, by lane or openedLane; local clock
 	limitWaits    []limitWait       // of the reader, and of the lanes in their order; nil if the function has no limit
 	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
@@ -91,7 +92,7 @@ func (s *rangeStats) isHeldBack(lane int) bool {
 
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
 	s := &rangeStats{
-		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, runningCalls: map[int]time.Time{},
+		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, postponing: map[int]Stall{}, runningCalls: map[int]time.Time{},
 		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
 		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
@@ -238,24 +239,12 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.reportRecovery()
 }
 
-// countFailed counts a batch that the handler failed on, and the changes that it handled.
-// It is not a stall if the handler has postponed all others, or has the batch halved.
-func (s *rangeStats) countFailed(lane int, e Event, limit int, isStall bool) {
-	s.mu.Lock()
-	s.rangeStatus.Retries++
-	s.rangeStatus.Changes += e.Handled
-	s.mu.Unlock()
-	if !isStall {
-		return
-	}
-	s.setStall(lane, Stall{Kind: HandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()})
-}
-
 // planRetry notes which attempt has failed and when the next one begins. It returns
 // the failures in a row that were equal, and whether the log is to tell of this one: it
 // tells of the first, second, fourth, eighth and so on, and of one in each minute.
 func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (stall Stall, failures int, tell bool) {
 	next := s.serviceNow().Add(wait)
+	s.notPostponed(lane)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, there := s.laneStalls[lane]
@@ -276,15 +265,6 @@ func (s *rangeStats) countDeadLetter(lane int) {
 	s.rangeStatus.DeadLetters++
 	delete(s.laneStalls, lane)
 	s.inherited = Stall{}
-	s.mu.Unlock()
-	s.reportRecovery()
-}
-
-// countPostponed counts a change that is in the store until it is due.
-func (s *rangeStats) countPostponed(lane int) {
-	s.mu.Lock()
-	s.rangeStatus.Postponed++
-	delete(s.laneStalls, delivery.AllLanes) // the store works
 	s.mu.Unlock()
 	s.reportRecovery()
 }

@@ -71,7 +71,8 @@ const maxDelay = 30 * 24 * time.Hour
 // A postponed call counts as an attempt, so MaxAttempts and RetryMaxAge hold: after
 // them, the change is dead-lettered. More than 30 days count as 30 days. If d is not
 // above 0, RetryAfter returns err. In a function without a store that keeps changes, and
-// in a range with 1,000 postponed keys, the changes fail as with err alone.
+// in a range with 1,000 postponed keys, the changes fail as with err alone. With manual
+// checkpoints a key counts until a request covers its postponed changes.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil || d <= 0 {
 		return err

@@ -42,15 +42,15 @@ func newBench(ctx context.Context, revision string, limit time.Duration, mutants
 	}()
 	for _, dir := range []*string{&b.root, &b.switched} {
 		if *dir, err = os.MkdirTemp("", "halley-mutants-"); err != nil {
-			return nil, err
+			return b, err
 		}
 		if err := copyTree(ctx, revision, *dir); err != nil {
-			return nil, err
+			return b, err
 		}
 	}
 	planted, err := b.switches.plant(b.switched, mutants)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	return b, planted.write()
 }

@@ -51,7 +51,7 @@ var verdicts = []mutant{
 		{"trigger/internal/delivery/uncovered.go", "\t\tl.uncovered.add(handled, v.Answered)\n\t\tl.finishItems(handled)\n\t\treturn nil", "\t\treturn l.finishStored(ctx, handled)"},
 	}},
 	{"uncovered-letter-loaded", "a postponed change that waits for a request is not delivered again by its owner", []edit{
-		{"trigger/internal/delivery/postponedload.go", " || l.uncovered.contain(stored.LetterID)", ""},
+		{"trigger/internal/delivery/postponedload.go", "|| uncovered[stored.LetterID]", "|| uncovered == nil"},
 	}},
 	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
 		{"trigger/internal/delivery/delivery.go", "return postponed + uncovered, earlier(due, since)", "_, _ = uncovered, since\n\treturn postponed, due"},

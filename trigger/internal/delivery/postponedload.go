@@ -130,11 +130,12 @@ func (l *lane) joinsFirst(c, first *Item) bool {
 // put again but not deleted is outdated; it is deleted now.
 func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err error) {
 	var outdated []*Item
+	uncovered := l.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	bytes := 0
 	k.hasMore = false
 	err = l.deadLetters.LoadKey(ctx, k.text, func(stored StoredChange) bool {
 		c := &Item{Change: stored.Change, stored: &stored, detached: true}
-		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] || l.uncovered.contain(stored.LetterID) {
+		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}
 		if last := len(items) - 1; last >= 0 && items[last].Name() == c.Name() {

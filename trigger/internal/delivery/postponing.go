@@ -58,10 +58,12 @@ func (l *lane) postponeFailed(ctx context.Context, g *group, v Verdict, whole bo
 	return failed, nil
 }
 
-// mayPostpone reports whether the range has room for a key.
+// mayPostpone reports whether the range has room for a key. Keys whose changes are handled
+// and wait for a request count, too: this owner keeps these changes.
 func (l *lane) mayPostpone(key uint64) bool {
 	keys, _ := l.postponedCounts.total()
-	return l.postponed[key] != nil || keys < maxPostponed
+	uncovered, _ := l.uncovered.total()
+	return l.postponed[key] != nil || keys+uncovered < maxPostponed
 }
 
 // putFirst puts a change that was postponed. Its key is due then, on this process's clock.

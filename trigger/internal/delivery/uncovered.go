@@ -57,10 +57,15 @@ func (u *uncoveredLetters) remove(id string) {
 	u.list = slices.DeleteFunc(u.list, func(letter uncoveredLetter) bool { return letter.stored.LetterID == id })
 }
 
-func (u *uncoveredLetters) contain(id string) bool {
+// letterIDs returns the IDs of the letters.
+func (u *uncoveredLetters) letterIDs() map[string]bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.ContainsFunc(u.list, func(letter uncoveredLetter) bool { return letter.stored.LetterID == id })
+	ids := make(map[string]bool, len(u.list))
+	for _, letter := range u.list {
+		ids[letter.stored.LetterID] = true
+	}
+	return ids
 }
 
 // total returns the number of keys that have such letters, and when the first of them was

@@ -1,0 +1,27 @@
+package main
+
+// storeCalls are planted bugs in calls of the dead letter store that break, and in what the
+// range remembers of its letters.
+var storeCalls = []mutant{
+	{"store-panic-ends-process", "a panic of the dead letter store is a failed request", []edit{
+		{"trigger/deadlettering.go", "if v := recover(); v != nil {\n\t\t\terr = errors.New(redact", "if v := any(nil); v != nil {\n\t\t\terr = errors.New(redact"},
+	}},
+	{"store-goexit-is-success", "a call of the store that ends its goroutine has stored nothing", []edit{
+		{"trigger/deadlettering.go", "callErr := errStoreGoexit", "var callErr error"},
+	}},
+	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
+		{"trigger/internal/delivery/postponedload.go", "k.deleted[stored.LetterID] ||", "func() bool { uncovered = l.uncovered.letterIDs(); return k.deleted[stored.LetterID] }() ||"},
+	}},
+	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
+		{"trigger/internal/delivery/postponing.go", "keys+uncovered < maxPostponed", "keys+0*uncovered < maxPostponed"},
+	}},
+	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
+		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},
+	}},
+	{"no-stall-without-room", "a handler that postpones more keys than a range may have is a problem", []edit{
+		{"trigger/failurestats.go", "if asked {", "if asked && lane < delivery.AllLanes {"},
+	}},
+	{"unreadable-after-stop", "after a stop the status names no lease", []edit{
+		{"trigger/runner.go", "r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0", "r.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0"},
+	}},
+}
