@@ -13,14 +13,13 @@ import (
 	"halley/trigger"
 )
 
-// document is the form of the written documents.
+// document is a written document. Its text is that of storedDocument.
 type document struct {
-	ID  string `json:"id"`
-	Key string `json:"key"`
-	Seq int64  `json:"seq"` // 0 in noise
-
-	Noise bool `json:"noise,omitempty"` // the filter drops it; it is not in the history
-	Gone  bool `json:"gone,omitempty"`  // deleted softly
+	ID    string
+	Key   string
+	Seq   int64 // 0 in noise
+	Noise bool  // the filter drops it; it is not in the history
+	Gone  bool  // deleted softly
 }
 
 // asConfigured is the promise that a handler gets only changes that pass the filter, as the

@@ -159,7 +159,7 @@ func (w *world) writeNoise(d dice) {
 	w.used("filtered", count)
 	for i := range count {
 		key := "k" + strconv.Itoa(d.pick("noise "+strconv.Itoa(i), w.swarm.keys))
-		_, err := w.admin.Container(database, "items").Upsert(context.Background(), cosmos.NewPartitionKey(key), document{ID: key + "-noise", Key: key, Noise: true})
+		_, err := w.admin.Container(database, "items").Upsert(context.Background(), partitionKeyOf(key), document{ID: key + "-noise", Key: key, Noise: true})
 		w.must(err)
 	}
 }
