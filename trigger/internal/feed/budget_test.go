@@ -148,3 +148,30 @@ func TestBudgetHoldsForAnySequence(t *testing.T) {
 		t.Errorf("%d bytes of %d ranges are never released", b.UsedBytes(), b.ranges)
 	}
 }
+
+// Two ranges wait for one release. They try after each other, so that the order of their
+// goroutines does not decide which of them reads how much.
+func TestRangesThatWaitForOneReleaseTryInAnOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(100 * changeBytes)
+		page := pageOf(100)
+		holder := b.Join("holder")
+		reserve(t, b, holder, 100).Keep(page)
+		began := time.Now()
+		waits := make(chan time.Duration, 2)
+		for _, name := range []string{"a", "b"} {
+			by := b.Join(name)
+			small := pageOf(1)
+			reserve(t, b, by, 1).Keep(small) // a range with a page waits
+			go func() {
+				reserve(t, b, by, 20)
+				waits <- time.Since(began)
+			}()
+		}
+		time.Sleep(time.Second)
+		b.ReleasePage(page, holder)
+		if first, second := <-waits, <-waits; first <= time.Second || first == second {
+			t.Errorf("the ranges continue after %v and %v", first, second)
+		}
+	})
+}
