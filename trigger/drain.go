@@ -178,7 +178,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	var idle bool
 	var err error
 	budget := r.host.pageBudget
-	reserved := budget.Join()
+	reserved := budget.Join(r.host.options.Owner, l.Token(), r.function.Name)
 	defer budget.Leave(reserved)
 	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
 		first, idle, err = r.peekFeed(ctx, l, reserved)

@@ -29,6 +29,7 @@ type functionRunner struct {
 	log         *zap.Logger
 	feedSource  *feed.Source      // set by prepare
 	sharedReads *feed.SharedReads // of the functions that read the same pages, or nil; set by shareReads
+	sharedPlace int               // among these functions; likewise
 	stop        *stopBudget       // set by beginStopBudget
 	watchSlots  chan struct{}     // bounds the requested leases that are read every second
 
@@ -339,7 +340,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	r.noteAnswer(useLeases, nil)
 	r.noteAnswer(useFeed, nil)
 	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
-	r.feedSource.Shared, r.feedSource.MaxAge = r.sharedReads, r.sharedMaxAge()
+	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
 	}

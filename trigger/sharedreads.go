@@ -29,8 +29,8 @@ func (h *Host) shareReads(runners []*functionRunner, draining bool) (end func())
 			shared = feed.NewSharedReads(h.host.pageBudget, len(readers), draining)
 			all = append(all, shared)
 		}
-		for _, r := range readers {
-			r.sharedReads = shared
+		for place, r := range readers {
+			r.sharedReads, r.sharedPlace = shared, place
 		}
 	}
 	return func() {

@@ -135,7 +135,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
 	if w.reservedBytes == nil {
-		w.reservedBytes = w.host.pageBudget.Join()
+		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
 		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
 

@@ -24,6 +24,11 @@
 // ranges, and lists of leases. Their faults are decided by the instant instead,
 // so that all such requests of a host at one instant have the same fault.
 //
+// If two goroutines of one host race at one instant for something else, the runtime gives
+// them an order: functions that share reads, ranges that wait for memory, lanes that wait
+// for the suspect slot, writers that wait for the write gate. Events of a host that was
+// frozen happen at instants of their own.
+//
 // # Limits of one bubble
 //
 // A host cannot be frozen, because its timers run on the bubble's clock. When it

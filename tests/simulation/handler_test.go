@@ -169,7 +169,7 @@ func (c *call) duration() time.Duration {
 func (c *call) end() {
 	w := c.p.w
 	if wait := time.Until(c.p.frozen); wait > 0 {
-		w.later(wait+time.Duration(len(c.id)), c.id, c.end)
+		w.later(wait+w.afterThaw(c.id), c.id, c.end)
 		return
 	}
 	if c.p.killed || c.abandoned() {

@@ -203,7 +203,7 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	f, how := p.admit(r)
 	switch {
 	case how == dead:
-	case r.kind == readRanges:
+	case r.kind == readRanges && how == atOnce && f.class == "":
 		p.settleDown(req.Context())
 	case how == atOnce && (r.kind == readFeed || r.kind.ofCompanion(r.resource)):
 		if err := p.travel(req.Context(), r); err != nil {
@@ -242,7 +242,8 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 // grid at which no other event occurs. So all goroutines that poll at one instant
 // see the same ranges, whichever of them first learns that the ranges have
 // changed; and when several read them again, one after the other, they get their
-// answers at one instant.
+// answers at one instant. A request that fails does so at once, so that those after it
+// fail at that instant, too.
 func (p *process) settleDown(ctx context.Context) {
 	const grid, offset = 1_000_003, 7
 	wait := grid - (time.Since(p.w.began)-offset)%grid
@@ -377,7 +378,7 @@ func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- re
 	w := p.w
 	late := f.class == lateRequest
 	if wait := time.Until(p.frozen); wait > 0 && !late && w.swarm.dice(r.id).chance("frozen before", 0.5) {
-		w.later(wait+time.Duration(len(r.id)), r.id, func() { p.carryOut(r, f, do, reply) })
+		w.later(wait+w.afterThaw(r.id), r.id, func() { p.carryOut(r, f, do, reply) })
 		return
 	}
 	if p.killed && !late {
@@ -418,13 +419,21 @@ func (p *process) carryOut(r *request, f fate, do func() result, reply chan<- re
 // reply answers a request after a delay. If the host is frozen, it waits until the
 // host continues.
 func (p *process) reply(r *request, after time.Duration, got result, to chan<- result) {
+	w := p.w
 	if wait := time.Until(p.frozen); wait > after {
-		after = wait + time.Duration(len(r.id))
+		after = wait + w.afterThaw(r.id)
 	}
 	if after > 0 {
-		p.w.later(after, r.id+" answered", func() { p.reply(r, 0, got, to) })
+		w.later(after, r.id+" answered", func() { p.reply(r, 0, got, to) })
 		return
 	}
 	got.resp = shifted(got.resp, p.shift)
 	to <- got
+}
+
+// afterThaw is the time after which an event of a frozen host happens when the host
+// continues: each has an instant of its own, so that the goroutines that wait for them do
+// not race.
+func (w *world) afterThaw(id string) time.Duration {
+	return time.Duration(w.swarm.dice(id).pick("after thaw", int(time.Millisecond)))
 }

@@ -103,6 +103,7 @@ func (w *world) collect() {
 	})
 	// When one goroutine makes a shared request, the others may not need theirs.
 	w.notes = slices.CompactFunc(w.notes, func(a, b note) bool { return a.at.Equal(b.at) && a.id == b.id })
+	w.log.writeAnswered()
 	for _, n := range w.notes {
 		w.log.add(n.at.Sub(w.began), "noted", n.id)
 		w.history = append(w.history, n.events...)
@@ -142,17 +143,19 @@ func (w *world) draw() []item {
 
 // decisions is the log of a run: its last lines as text, all of it as a digest.
 type decisions struct {
+	began     time.Time
 	digest    uint64
 	unordered uint64          // sum over requests that were answered at once, guarded by the world's lock
 	summed    map[string]bool // of these, the ones of an instant, likewise guarded
 	summedAt  time.Time
+	answered  []string // the requests that were summed since the last step, likewise guarded; only for a whole log
 	count     int
 	tail      []string // a ring of the newest
 	whole     io.Writer
 }
 
 func newDecisions() decisions {
-	return decisions{tail: make([]string, 0, 60), summed: map[string]bool{}}
+	return decisions{began: time.Now(), tail: make([]string, 0, 60), summed: map[string]bool{}}
 }
 
 func (l *decisions) add(at time.Duration, verb, what string) {
@@ -181,7 +184,19 @@ func (l *decisions) sum(id string) {
 	if !l.summed[id] {
 		l.summed[id] = true
 		l.unordered += dice{id: id}.roll("sum")
+		if l.whole != nil {
+			l.answered = append(l.answered, fmt.Sprintf("%d answered at once %s", time.Since(l.began), id))
+		}
 	}
+}
+
+// writeAnswered writes the summed requests since the last step to the whole log.
+func (l *decisions) writeAnswered() {
+	slices.Sort(l.answered)
+	for _, line := range l.answered {
+		fmt.Fprintln(l.whole, line)
+	}
+	l.answered = l.answered[:0]
 }
 
 // end returns the last lines of the log, in order.

@@ -54,15 +54,17 @@ func (p *process) firstRead(r *request) {
 	if r.kind != readFeed {
 		return
 	}
-	var firsts []history.Event // several if the lease before a merge was acquired and never read
+	id := p.name + " first reads" // whichever function of the host does
+	var firsts []history.Event    // several if the lease before a merge was acquired and never read
 	for _, token := range slices.Sorted(maps.Keys(p.unread)) {
 		if p.w.readsRange(r, token, p.unread[token]) {
 			delete(p.unread, token)
+			id += " " + token
 			firsts = append(firsts, history.Event{Kind: history.Reading, Host: p.name, Range: token})
 		}
 	}
 	if len(firsts) > 0 { // in one note, because notes of one identity are one event
-		p.w.noted(r.id+" is the first", firsts...)
+		p.w.noted(id, firsts...)
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 )
 
@@ -155,6 +156,11 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 // begin; held ends when a running call must end.
 func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
 	defer d.abandon()
+	// What the reader has at this moment comes before what the lanes have stored, so that a
+	// simulated run repeats.
+	if err := backoff.Sleep(ctx, time.Nanosecond); err != nil {
+		return err
+	}
 	if len(d.lanes) == 1 {
 		return d.lanes[0].deliverAll(ctx, held, d.fromPages(pages))
 	}
@@ -166,9 +172,14 @@ func (d *Delivery) runLanes(ctx, held context.Context, pages <-chan *feed.Page) 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	inboxes := make([]*inbox, len(d.lanes))
+	for i := range d.lanes {
+		inboxes[i] = newInbox()
+	}
+	if len(pages) > 0 {
+		d.dispatchNext(ctx, inboxes, pages)
+	}
 	var working sync.WaitGroup
 	for i, l := range d.lanes {
-		inboxes[i] = newInbox()
 		working.Go(func() {
 			if err := l.deliverAll(ctx, held, inboxes[i].receive); err != nil {
 				stop(err)

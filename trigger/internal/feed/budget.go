@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 // Budget bounds the bytes of pages in memory, over all ranges of a host: of those that
@@ -27,6 +29,7 @@ type Budget struct {
 
 // ReservedBytes is what one range has reserved. The budget's lock guards it.
 type ReservedBytes struct {
+	turn      time.Duration // among ranges that wait for one release
 	bytes     int64
 	pages     int   // that are being read, or are not released
 	itemBytes int64 // of one change of the newest page, 0 before the first
@@ -51,12 +54,17 @@ func (b *Budget) UsedBytes() int64 {
 	return b.usedBytes + b.keptBytes
 }
 
-// Join makes a place for a range that is worked on. The caller calls Leave at its end.
-func (b *Budget) Join() *ReservedBytes {
+// turnSpread bounds the time by which ranges that wait for one release try after each
+// other: their order decides which of them reads how much, so that a simulated run repeats.
+const turnSpread = 64 * time.Microsecond
+
+// Join makes a place for a range that is worked on. The key names it. The caller calls
+// Leave at its end.
+func (b *Budget) Join(key ...any) *ReservedBytes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges++
-	return &ReservedBytes{}
+	return &ReservedBytes{turn: backoff.Wait(1, turnSpread, turnSpread, key...)}
 }
 
 // Leave takes the place of a range away. All its pages are released.
@@ -96,16 +104,22 @@ func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (
 	for {
 		b.mu.Lock()
 		if items, bytes, ok := b.grant(by, most); ok {
-			b.reserve(by, bytes)
+			b.addBytes(by, bytes)
 			by.pages++
 			b.mu.Unlock()
 			return &Reading{Items: items, budget: b, by: by, bytes: bytes}, nil
 		}
 		b.waiting = true
-		freed := b.freedSignal
+		freed, began := b.freedSignal, time.Now()
 		b.mu.Unlock()
 		select {
 		case <-freed:
+			if !time.Now().After(began) { // as if they had been released before
+				continue
+			}
+			if err := backoff.Sleep(ctx, by.turn); err != nil {
+				return nil, err
+			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -153,7 +167,7 @@ func (r *Reading) Admit(bytes int) bool {
 		return true
 	case b.usedBytes+more <= b.byteLimit, r.Items == 1 && r.by.pages == 1:
 		r.bytes += more
-		b.reserve(r.by, more)
+		b.addBytes(r.by, more)
 		return true
 	}
 	r.learn(int64(bytes), r.Items)
@@ -189,11 +203,17 @@ func (r *Reading) Keep(p *Page) {
 	}
 }
 
-// reserve adds bytes, or returns them if the number is negative. The lock is held.
-func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
+// addBytes adds bytes, or returns them if the number is negative. The lock is held.
+func (b *Budget) addBytes(by *ReservedBytes, bytes int64) {
 	b.usedBytes += bytes
 	by.bytes += bytes
 	b.makeRoom()
+}
+
+// reserve is addBytes after a page was read or released: ranges that wait may continue.
+// The lock is held.
+func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
+	b.addBytes(by, bytes)
 	if b.waiting && bytes <= 0 { // 0: a page without bytes is released
 		b.waiting = false
 		close(b.freedSignal)

@@ -127,7 +127,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		if age > 0 { // another function has polled since the changes
 			wait = min(max(wait, time.Since(changedAt)-age), r.PollDelay)
 		}
-		if err := backoff.Sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
+		if err := r.sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
@@ -238,13 +238,22 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	}
 	r.ReportProblem(err, failed.inRow)
 	if errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp { // no other host could do better, and the problem stays in sight
-		return backoff.Sleep(ctx, backoff.Wait(failed.inRow, backoff.Min, r.PollDelay, r.JitterKey...))
+		return r.sleep(ctx, backoff.Wait(failed.inRow, backoff.Min, r.PollDelay, r.JitterKey...))
 	}
 	if throttled { // likewise
-		return backoff.Sleep(ctx, max(retryAfter, backoff.Wait(min(failed.inRow, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
+		return r.sleep(ctx, max(retryAfter, backoff.Wait(min(failed.inRow, 3), backoff.Min, r.PollDelay, r.JitterKey...)))
 	}
 	if failed.sinceThrottle >= maxReadFailures {
 		return fmt.Errorf("read feed of range %q: %d failures in a row: %w", r.LeaseToken, failed.sinceThrottle, err)
 	}
-	return backoff.Sleep(ctx, backoff.Wait(failed.sinceThrottle, backoff.Min, r.PollDelay, r.JitterKey...))
+	return r.sleep(ctx, backoff.Wait(failed.sinceThrottle, backoff.Min, r.PollDelay, r.JitterKey...))
+}
+
+// sleep waits for d. Functions that share reads would often wake in one instant: all but
+// one wait a little longer, each time for another time.
+func (r *Reader) sleep(ctx context.Context, d time.Duration) error {
+	if place := r.Source.Place; place > 0 {
+		d += backoff.Wait(1, functionSpread, functionSpread, place, time.Now().UnixNano())
+	}
+	return backoff.Sleep(ctx, d)
 }

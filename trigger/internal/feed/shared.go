@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // SharedReads lets functions that read one container in one mode, with one page size,
@@ -68,6 +69,7 @@ type sharedAnswer struct {
 	request  int64 // its number, in the order in which requests began
 	items    int   // that were requested
 	done     chan struct{}
+	waiting  int       // functions that have waited for it
 	err      error     // for those that wait; nil if they have to read on their own
 	kept     *keptPage // nil before the answer
 	wanted   int       // functions that may still want the page
@@ -101,17 +103,23 @@ func (s *SharedReads) Close() {
 // readPage reads a page, or takes that of another function.
 func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, reading *Reading) (*Page, error) {
 	for {
-		page, answer, isFirst := s.find(request, reading)
+		page, answer, turn := s.find(request, reading)
 		switch {
 		case page != nil:
+			if reading.age() == 0 { // as if it had waited
+				_ = backoff.Sleep(ctx, waitTurn)
+			}
 			return page, nil
-		case isFirst:
+		case turn == 0:
 			page, err := request.container.ReadFeed(ctx, request.FeedRequest)
 			s.finish(answer, page, err, ctx.Err() != nil, reading.by)
 			return page, err
 		}
 		select {
 		case <-answer.done:
+			if err := backoff.Sleep(ctx, time.Duration(turn)*waitTurn); err != nil {
+				return nil, fmt.Errorf("%w: %w", errOtherReads, err)
+			}
 			if answer.err != nil {
 				return nil, answer.err
 			}
@@ -121,13 +129,21 @@ func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, readi
 	}
 }
 
+// Functions that share reads continue after each other: their order decides which of them
+// makes the next request, so that a simulated run repeats. Those that have waited for one
+// answer are waitTurn apart. All functions but one sleep for up to functionSpread longer.
+const (
+	waitTurn       = time.Microsecond
+	functionSpread = 512 * time.Microsecond
+)
+
 // errOtherReads is the error of a read whose time has ended while it waited for the read of
 // another function, which has a time of its own. It tells nothing about the service.
 var errOtherReads = errors.New("the page is still being read for another function")
 
-// find returns a share of a page that was read, or the answer to wait for. If the caller
-// isFirst, it reads the page and calls finish.
-func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page, answer *sharedAnswer, isFirst bool) {
+// find returns a share of a page that was read, or the answer to wait for and the caller's
+// turn among those that wait. A caller whose turn is 0 reads the page and calls finish.
+func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page, answer *sharedAnswer, turn int) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,16 +154,17 @@ func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page,
 	switch {
 	case answer == nil:
 	case answer.kept == nil:
-		return nil, answer, false
+		answer.waiting++
+		return nil, answer, answer.waiting
 	case answer.serves(request, reader):
-		return s.take(answer, reader, reading), nil, false
+		return s.take(answer, reader, reading), nil, 0
 	default:
 		b.dropPage(answer.kept)
 	}
 	s.requests++
 	answer = &sharedAnswer{position: position, request: s.requests, items: request.MaxItems, done: make(chan struct{})}
 	s.answers[position], reader.request = answer, answer.request
-	return nil, answer, true
+	return nil, answer, 0
 }
 
 func positionOf(r cosmos.FeedRequest) pagePosition {

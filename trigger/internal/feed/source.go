@@ -28,6 +28,7 @@ type Source struct {
 
 	Shared *SharedReads  // with other functions, or nil
 	MaxAge time.Duration // of an answer without changes to another function; required with Shared
+	Place  int           // of the function among those that share reads, from 0
 }
 
 // ReadPage reads the page after the continuation, or the first page if it is empty, as
