@@ -77,7 +77,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
 	}},
 	{"clocks-of-the-service-agree", "on a merged range a later time proves a place only if it is later than clocks differ", []edit{
-		{"trigger/internal/delivery/postponed.go", "taken.written > next.written+clockError", "taken.written >= next.written"},
+		{"trigger/internal/delivery/postponed.go", "k.shown > next.written", "k.shown >= next.written"},
 	}},
 	{"read-ahead-holds-for-later-letters", "what an owner had read says nothing of letters that were put after its end", []edit{
 		{"trigger/internal/delivery/postponed.go", "!next.time.After(former.Until) && ", ""},

@@ -32,7 +32,6 @@ type laneShared struct {
 	pagesRead   atomic.Int64  // pages with changes that the reader has read
 	pagesTaken  atomic.Int64  // and of these: those that Run has passed to the lanes
 	lastLSN     atomic.Int64  // of the last change in these
-	lastWritten atomic.Int64  // likewise, Unix seconds
 	takenItems  atomic.Int64  // changes in these, filtered ones too
 	leftAhead   atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
 	feedEnded   atomic.Bool   // the lanes had got everything that was in the feed at some time
@@ -52,7 +51,7 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 	s.takenPage = feedPlace{}
 	items := s.progress.addPage(page, s.filterPage(page))
 	if n := len(page.Items); n > 0 {
-		s.takenPage = feedPlace{lsn: page.Items[n-1].LSN, written: page.Items[n-1].Timestamp, changes: int64(n)}
+		s.takenPage = feedPlace{lsn: page.Items[n-1].LSN, changes: int64(n)}
 		s.retries.matchPage(items, s.takenPage.lsn)
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
@@ -71,7 +70,6 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 func (s *laneShared) pagePassed() {
 	if s.takenPage.changes > 0 {
 		s.lastLSN.Store(s.takenPage.lsn)
-		s.lastWritten.Store(s.takenPage.written)
 		s.takenItems.Add(s.takenPage.changes)
 		s.pagesTaken.Add(1)
 	}
@@ -79,14 +77,14 @@ func (s *laneShared) pagePassed() {
 
 // feedPlace is how far lanes have taken in the feed.
 type feedPlace struct {
-	lsn, written int64 // of the last change
-	changes      int64 // number of changes since this owner began
-	ended        bool  // there are no more
+	lsn     int64 // of the last change
+	changes int64 // number of changes since this owner began
+	ended   bool  // there are no more
 }
 
 // takenPlace returns how far the lanes have got the feed.
 func (s *laneShared) takenPlace() feedPlace {
-	return feedPlace{s.lastLSN.Load(), s.lastWritten.Load(), s.takenItems.Load(), s.feedEnded.Load()}
+	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), s.feedEnded.Load()}
 }
 
 // filterPage returns the places of the changes that pass the filter, until the next call.

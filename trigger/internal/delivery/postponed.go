@@ -63,8 +63,6 @@ const (
 	letterGap = time.Microsecond
 	// maxLoadedKeys is the number of keys that are loaded for one call. Each costs a request.
 	maxLoadedKeys = 10
-	// clockError is the difference, in seconds, that two clocks of the service may have.
-	clockError = 10
 )
 
 // postponedKey is an order key of which the store has changes. Its lane owns it.
@@ -80,6 +78,7 @@ type postponedKey struct {
 
 	listed []listedChange // in their order, until the lane has passed all of them
 	passed int            // how many of these the lane has passed, the first ones
+	shown  int64          // while there are some: when the newest change of the key that the feed has shown was written, Unix seconds
 }
 
 // mayLoad reports whether the store may have a change of the key that the lane has passed.
@@ -227,6 +226,9 @@ func (l *lane) withoutListed(items []*Item) []*Item {
 	var listed, others []*Item
 	for _, c := range items {
 		k := l.postponed[l.keyOf(c)]
+		if k != nil {
+			k.shown = max(k.shown, c.Timestamp)
+		}
 		if k.placeOf(c) != placeListed {
 			others = append(others, c)
 			continue
@@ -266,14 +268,15 @@ func (l *lane) passListed(taken feedPlace) {
 //   - The owner before has released the lease in good order, with the number of changes that
 //     it had read behind the position, and no later owner had the lease. As many are taken.
 //     Documents that were written again since make them fewer, so this is late at most.
-//   - A change was taken that was written later than this one by more than two clocks of the
-//     service differ. Earlier changes of the key were not written later than this one. After
-//     a crash MaxAhead says nothing: the lease may be far behind what its owner had read.
+//   - The feed has shown a change of the key that was written later: it keeps the order of
+//     a key. Changes of other keys tell nothing, as the feed of a merged range need not be
+//     in the order of time. After a crash MaxAhead says nothing: the lease may be far behind
+//     what its owner had read.
 //   - The feed has ended.
 func (l *lane) isTaken(k *postponedKey, taken feedPlace) bool {
 	next, former := k.listed[k.passed], l.config.ReadAhead
 	switch {
-	case taken.ended, taken.written > next.written+clockError:
+	case taken.ended, k.shown > next.written:
 		return true
 	case !l.config.MergedRange:
 		return taken.lsn >= next.lsn

@@ -16,23 +16,24 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 		former ReadAhead
 		listed []listedChange
 		taken  feedPlace
+		shown  int64
 		want   int
 	}{
 		"nothing was taken":                    {listed: listed},
-		"the first one's LSN":                  {listed: listed, taken: feedPlace{lsn: 40, written: 100}, want: 1},
-		"just before it":                       {listed: listed, taken: feedPlace{lsn: 39, written: 100}},
-		"the last one's LSN":                   {listed: listed, taken: feedPlace{lsn: 60, written: 120}, want: 2},
+		"the first one's LSN":                  {listed: listed, taken: feedPlace{lsn: 40}, want: 1},
+		"just before it":                       {listed: listed, taken: feedPlace{lsn: 39}},
+		"the last one's LSN":                   {listed: listed, taken: feedPlace{lsn: 60}, want: 2},
 		"the end":                              {listed: listed, taken: feedPlace{ended: true}, want: 2},
-		"LSNs of a merged range":               {merged: true, listed: listed, taken: feedPlace{lsn: 90, written: 100}},
-		"its clock may differ":                 {merged: true, listed: listed, taken: feedPlace{lsn: 90, written: 110}},
-		"written much later":                   {merged: true, listed: listed, taken: feedPlace{lsn: 9, written: 111}, want: 1},
+		"LSNs of a merged range":               {merged: true, listed: listed, taken: feedPlace{lsn: 90}},
+		"a change of the key in its second":    {merged: true, listed: listed, shown: 100},
+		"a later change of the key":            {merged: true, listed: listed, shown: 101, want: 1},
 		"the feed shows the second":            {merged: true, listed: seen, taken: feedPlace{}, want: 2},
 		"read by the former owner":             {merged: true, former: known, listed: listed, taken: feedPlace{changes: 7}, want: 1}, // the second was put later
 		"not all that the former owner read":   {merged: true, former: known, listed: listed, taken: feedPlace{changes: 6}},
 		"it is not known what that owner read": {merged: true, listed: listed, taken: feedPlace{changes: 7000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &postponedKey{listed: test.listed}
+			k := &postponedKey{listed: test.listed, shown: test.shown}
 			l := &lane{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, postponed: map[uint64]*postponedKey{0: k}}
 			l.passListed(test.taken)
 			if got := k.passed; k.listed != nil && got != test.want || k.listed == nil && test.want != len(test.listed) {
