@@ -68,3 +68,38 @@ func TestOwnerWithoutListDoesNotVouchForFormerOnes(t *testing.T) {
 		}
 	})
 }
+
+// The first of two postponed changes of a key is handled and waits for a request, the second
+// one is due a minute later. The next owner delivers the first one again. Two further changes
+// of the key keep their order, although the key is not due any more between them.
+func TestChangesBehindTwoPostponedOnesKeepTheirOrder(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store, calls := &memoryStore{}, map[string]int{}
+		var delivered []string
+		run := func(owner string, wait time.Duration) {
+			stop := w.startHost(w.host(owner, func(_ context.Context, b Batch) error {
+				id := b.Changes[0].ID()
+				switch calls[id]++; {
+				case calls[id] == 1 && id == "first":
+					return RetryAfter(errLater, 2*time.Second)
+				case calls[id] == 1 && id == "second":
+					return RetryAfter(errLater, time.Minute)
+				}
+				delivered = append(delivered, id)
+				time.Sleep(time.Second) // the feed is read meanwhile
+				return nil
+			}, manualCheckpoints, withStore(store), func(f *Function, _ *Options) { f.BatchItems = 1 }))
+			time.Sleep(wait)
+			stop()
+		}
+		w.write("player", "first")
+		w.write("player", "second")
+		run("a", 20*time.Second)
+		w.write("player", "third")
+		w.write("player", "fourth")
+		run("b", 2*time.Minute)
+		if got := fmt.Sprint(delivered); got != "[first first second third fourth]" {
+			t.Errorf("delivered %s", got)
+		}
+	})
+}
