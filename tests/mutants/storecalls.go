@@ -15,6 +15,12 @@ var storeCalls = []mutant{
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
 		{"trigger/internal/delivery/postponing.go", "keys+uncovered < maxPostponed", "keys+0*uncovered < maxPostponed"},
 	}},
+	{"read-ahead-without-list", "an owner that knows no letters of earlier ones does not tell what these had read", []edit{
+		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored ||", "changes < 0 ||"},
+	}},
+	{"postponed-fresh-not-queued", "changes behind one that waits in memory for its postponed key follow it", []edit{
+		{"trigger/internal/delivery/postponing.go", "l.keepAside([]*Item{c})\n\t\t\tl.queueFresh()", "l.keepAside([]*Item{c})"},
+	}},
 	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
 		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},
 	}},

@@ -118,8 +118,9 @@ const AllLanes = -1
 // release. One worker owns it.
 type Delivery struct {
 	*laneShared
-	lanes    []*lane
-	laneEnds []int // of sortByLane; the goroutine that takes pages owns it
+	lanes     []*lane
+	laneEnds  []int // of sortByLane; the goroutine that takes pages owns it
+	hasStored bool  // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
@@ -330,6 +331,7 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 			d.blockedKeys.setListed(listed)
 		}
 		d.inheritPostponed(listed.postponed)
+		d.hasStored = true
 		return nil
 	})
 }
@@ -340,11 +342,11 @@ func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
 
 // ReadAhead returns the number of changes that were read behind a continuation, when Run has
 // ended: each change that this owner has put into the store is before that continuation or
-// one of these. ok is false if that cannot be told, because this owner has not read again
-// what an earlier one had read.
+// one of these. ok is false if that cannot be told, because this owner does not know what
+// earlier ones have put there, or has not read again what they had read.
 func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	changes = d.leftAhead.Load()
-	if changes < 0 || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
+	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
 		return "", 0, false
 	}
 	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true

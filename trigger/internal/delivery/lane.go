@@ -222,6 +222,11 @@ func (l *lane) putAside(g *group, due time.Time) {
 		l.keepAside(rest.items)
 	}
 	l.waitingKeys.Add(int64(l.aside.add(g)))
+	l.queueFresh()
+}
+
+// queueFresh moves the fresh changes of keys that wait now to their queues.
+func (l *lane) queueFresh() {
 	fresh := l.freshItems
 	l.freshItems = nil
 	l.freshItems = l.withoutWaiting(fresh)

@@ -155,6 +155,7 @@ func (l *lane) withoutPostponed(ctx context.Context, items []*Item) (free []*Ite
 			l.waitingKeys.Add(int64(l.aside.addKeys(map[uint64]bool{k.order: true})))
 			l.aside.enqueue(k.order, c)
 			l.keepAside([]*Item{c})
+			l.queueFresh()
 		default:
 			if err := l.putBehind(ctx, c); err != nil {
 				return nil, err
