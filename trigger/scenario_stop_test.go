@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -183,7 +182,7 @@ func TestCallLeftBehindAtStopIsNamedAndCounted(t *testing.T) {
 			t.Fatalf("%d log records name the call", len(found))
 		}
 		fields := found[0].ContextMap()
-		if fields["range"] != "0" || fmt.Sprint(fields["running"]) != "40s" || fields["abandoned"] != int64(1) {
+		if fields["range"] != "0" || fields["running"].(time.Duration).Round(time.Millisecond) != 40*time.Second || fields["abandoned"] != int64(1) {
 			t.Errorf("logged %v", fields)
 		}
 		if n := h.host.abandonedCalls.callCount.Load(); n != 1 {

@@ -169,7 +169,9 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 			feedReader.Discard()
 		}
 		w.noteAnswer(useFeed, readErr)
-		if !errors.Is(readErr, feed.ErrCaughtUp) { // the next owner reads on: a failing key must not delay the others
+		if errors.Is(readErr, feed.ErrCaughtUp) {
+			w.rangeDelivery.AllRead()
+		} else { // the next owner reads on: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
 		}
 	})

@@ -72,7 +72,7 @@ var hosts = []mutant{
 		{"function/app/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
 	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
-		{"trigger/runner.go", "\tr.pausedRanges, r.freeRanges, r.heldLeaseCount = nil, nil, 0\n", ""},
+		{"trigger/runner.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0\n", ""},
 	}},
 	{"stopped-with-problem", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/runner.go", "clear(r.coolingRanges)", ""},

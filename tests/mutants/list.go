@@ -425,7 +425,7 @@ var protocol = []mutant{
 		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},
 	}},
 	{"retry-holds-an-unread-range", "a range that cannot be read is given up although a change of it is being retried", []edit{
-		{"trigger/worker.go", "if !errors.Is(readErr, feed.ErrCaughtUp) {", "if errors.Is(readErr, lease.ErrSplit) {"},
+		{"trigger/worker.go", "} else { // the next owner reads on", "} else if errors.Is(readErr, lease.ErrSplit) { // the next owner reads on"},
 	}},
 }
 

@@ -94,4 +94,7 @@ var stores = []mutant{
 	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
 		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},
 	}},
+	{"unread-changes-passed", "an owner that ends before it has read the feed passes no postponed change", []edit{
+		{"trigger/internal/delivery/lane.go", "l.sourceClosed && l.readToEnd.Load()", "l.sourceClosed"},
+	}},
 }

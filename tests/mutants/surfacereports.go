@@ -64,7 +64,7 @@ var surfaceReports = []mutant{
 		{"trigger/event.go", "\t\treturn Broken\n", "\t\treturn Stopped\n"},
 	}},
 	{"failure-told-as-wait", "a stall tells that the handler fails", []edit{
-		{"trigger/stats.go", "Stall{Kind: HandlerFails,", "Stall{Kind: RangeWaits,"},
+		{"trigger/failurestats.go", "Stall{Kind: HandlerFails,", "Stall{Kind: RangeWaits,"},
 	}},
 	{"call-told-as-wait", "a stall tells of a long call", []edit{
 		{"trigger/stall.go", `"handler call running"`, `"waiting"`},

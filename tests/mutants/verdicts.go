@@ -36,10 +36,10 @@ var verdicts = []mutant{
 		{"trigger/internal/delivery/decide.go", "return Action{Step: Split, Retry: RetryState{Tries: g.Retry.Tries, Since: g.Retry.Since}, Failures: lane.Failures}", "return afterFailure(g, v.Err, lane, p, now)"},
 	}},
 	{"halving-is-a-stall", "a range whose batches are halved at once is not stalled", []edit{
-		{"trigger/handling.go", "v.Outcome != delivery.Halved && len(v.Postponed)", "len(v.Postponed)"},
+		{"trigger/failurestats.go", "if !isPostponing && v.Outcome != delivery.Halved {", "if !isPostponing {"},
 	}},
 	{"partly-handled-not-counted", "changes that a failed call handled count", []edit{
-		{"trigger/stats.go", "s.rangeStatus.Retries++\n\ts.rangeStatus.Changes += e.Handled", "s.rangeStatus.Retries++"},
+		{"trigger/failurestats.go", "s.rangeStatus.Changes += e.Handled", ""},
 	}},
 	{"skip-without-a-name-when-gone", "while its receiver is gone, the webhook gives all changes up in one call", []edit{
 		{"handlers/webhook/sender.go", "trigger.Skip(trigger.Failed(errGone, b.Changes...))", "trigger.Skip(errGone)"},

@@ -35,6 +35,7 @@ type laneShared struct {
 	takenItems  atomic.Int64  // changes in these, filtered ones too
 	leftAhead   atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
 	feedEnded   atomic.Bool   // the lanes had got everything that was in the feed at some time
+	readToEnd   atomic.Bool   // the last page that comes ends the feed, see Delivery.AllRead
 	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
 	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
 	changed     chan struct{} // capacity 1: a limit of reading may have cleared

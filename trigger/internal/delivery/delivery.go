@@ -298,6 +298,10 @@ func (d *Delivery) LeaveAsideAt(t time.Time) { d.leaveAside.Store(&t) }
 // PageRead is called before a page with changes is sent to Run.
 func (d *Delivery) PageRead() { d.pagesRead.Add(1) }
 
+// AllRead is called before pages is closed, if the reader has read the feed to its end. A
+// reader that ends for another reason may leave changes behind.
+func (d *Delivery) AllRead() { d.readToEnd.Store(true) }
+
 // CaughtUp is called when the reader has read everything that was in the feed. If
 // everything is finished as well, the owner before cannot have read more.
 func (d *Delivery) CaughtUp() {

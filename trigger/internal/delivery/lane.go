@@ -113,7 +113,7 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 		}
 	}
 	if l.hasListed { // the lane has taken what it had got before
-		taken.ended = taken.ended || l.sourceClosed
+		taken.ended = taken.ended || l.sourceClosed && l.readToEnd.Load()
 		l.passListed(taken)
 	}
 	return nil
