@@ -26,29 +26,37 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 		LoadKey: func(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
 			gate := &takeGate{take: take}
 			defer gate.close()
-			_, err := callStore(ctx, w, func() (struct{}, error) {
-				return struct{}{}, loadPostponed(ctx, store, of, w.function, key, gate.takeOpen)
-			})
-			return err
+			return w.callStore(ctx, func() error { return loadPostponed(ctx, store, of, w.function, key, gate.takeOpen) })
 		},
 		Delete: func(ctx context.Context, c *delivery.StoredChange) error {
 			d := DeadLetter{ID: c.LetterID, Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: c.Key, Document: c.Document, Previous: c.Previous}
-			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, store.Delete(ctx, d) })
-			return err
+			return w.callStore(ctx, func() error { return store.Delete(ctx, d) })
 		},
 		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
 			d := w.deadLetter(c, l) // before the call, which may be left behind
-			_, err := callStore(ctx, w, func() (struct{}, error) { return struct{}{}, store.Put(ctx, d) })
-			return err
+			return w.callStore(ctx, func() error { return store.Put(ctx, d) })
 		},
 		Holds: func(ctx context.Context, key string) (bool, error) {
-			return callStore(ctx, w, func() (bool, error) { return store.Holds(ctx, of, key) })
+			answer := new(bool) // of this call alone, which may be left behind
+			err := w.callStore(ctx, func() (err error) {
+				*answer, err = store.Holds(ctx, of, key)
+				return err
+			})
+			return err == nil && *answer, err
 		},
 		List: func(ctx context.Context) (*delivery.BlockedKeys, error) {
 			list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
 				ctx, progress, end := whileAnswering(ctx)
 				defer end()
-				return callStore(ctx, w, func() (*delivery.BlockedKeys, error) { return listBlockedKeys(ctx, store, w.function, progress) })
+				var keys *delivery.BlockedKeys // of this call alone, likewise
+				err := w.callStore(ctx, func() (err error) {
+					keys, err = listBlockedKeys(ctx, store, w.function, progress)
+					return err
+				})
+				if err != nil {
+					return nil, err
+				}
+				return keys, nil
 			})
 			if list.err != nil {
 				w.listsBefore = list.number // repeat it
@@ -74,7 +82,7 @@ var errStoreGoexit = errors.New("dead letter store called runtime.Goexit")
 
 // guardStore turns a panic of the dead letter store into an error: the lane makes the call
 // again, as after any other error, and the process continues.
-func guardStore[T any](log *zap.Logger, call func() (T, error)) (answer T, err error) {
+func guardStore(log *zap.Logger, call func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New(redact.Text(fmt.Sprintf("dead letter store panicked: %v", v)))
@@ -84,33 +92,33 @@ func guardStore[T any](log *zap.Logger, call func() (T, error)) (answer T, err e
 	return call()
 }
 
-// callStore calls the dead letter store. ctx ends after delivery.StoreTimeout, or at a stop.
+// callStore calls the dead letter store. A call that it leaves behind may still write its
+// answer, so that nothing reads it after an error. ctx ends after delivery.StoreTimeout, or at a stop.
 // A call that ignores that is left behind, so that it stops neither its lane nor the host. It
 // may still put its dead letter: the lane, or the next owner, puts it again under the same
 // ID. If that one was delivered or replayed and has left the store before, the letter
 // remains, see [DeadLetters].
-func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error)) (answer T, err error) {
+func (w *rangeWorker) callStore(ctx context.Context, call func() error) error {
 	stuck := &w.deadLetterLists.stuckCalls
 	if stuck.Load() >= maxStuckStoreCalls {
-		return answer, errStoreStuck
+		return errStoreStuck
 	}
 	began, returned := time.Now(), make(chan struct{})
-	var value T
 	callErr := errStoreGoexit
 	go func() { // ends with the call
 		defer close(returned) // also if the store ends the goroutine
-		value, callErr = guardStore(w.log, call)
+		callErr = guardStore(w.log, call)
 	}()
 	select {
 	case <-returned:
-		return value, callErr
+		return callErr
 	case <-ctx.Done():
 	}
 	late := time.NewTimer(storeGrace)
 	defer late.Stop()
 	select {
 	case <-returned:
-		return value, callErr
+		return callErr
 	case <-w.stop.abandon.Done():
 	case <-late.C:
 	}
@@ -121,7 +129,7 @@ func callStore[T any](ctx context.Context, w *rangeWorker, call func() (T, error
 	}()
 	w.log.Error("dead letter store ignores the end of its context; its call is left behind",
 		zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
-	return answer, fmt.Errorf("no answer for %s, and the call ignores the end of its context: %w", time.Since(began).Round(time.Second), context.Cause(ctx))
+	return fmt.Errorf("no answer for %s, and the call ignores the end of its context: %w", time.Since(began).Round(time.Second), context.Cause(ctx))
 }
 
 // takeGate passes changes on until it is closed: a call that was left behind must not touch

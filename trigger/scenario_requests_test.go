@@ -232,6 +232,8 @@ func TestHandledChangeIsNotDeliveredWithLaterPostponedOne(t *testing.T) {
 		var delivered []string
 		tries := map[string]int{}
 		stop := w.startHost(w.host("a", func(_ context.Context, b Batch) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if b.Changes[0].ID() == "request" {
 				b.Checkpoint()
 				return nil
@@ -248,7 +250,10 @@ func TestHandledChangeIsNotDeliveredWithLaterPostponedOne(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.write("player", "second")
 		time.Sleep(time.Minute)
-		if got := fmt.Sprint(delivered); got != "[first first second second]" {
+		w.mu.Lock()
+		got := fmt.Sprint(delivered)
+		w.mu.Unlock()
+		if got != "[first first second second]" {
 			t.Errorf("delivered %s", got)
 		}
 		if n := len(store.sorted()); n != 2 {
@@ -345,7 +350,10 @@ func TestChangeCoveredDuringLoadIsNotDeliveredAgain(t *testing.T) {
 		w.writeMany("other", 20) // in all lanes
 		time.Sleep(2 * time.Minute)
 		stop()
-		if got := fmt.Sprint(delivered); got != "[first first second third third]" {
+		w.mu.Lock()
+		got := fmt.Sprint(delivered)
+		w.mu.Unlock()
+		if got != "[first first second third third]" {
 			t.Errorf("delivered %s", got)
 		}
 	})
