@@ -282,7 +282,7 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 		var first atomic.Int64
 		h := w.host("a", func(ctx context.Context, b Batch) error {
 			if b.Changes[0].ID() != "doc0" {
-				return nil
+				return backoff.Sleep(ctx, time.Second) // it returns after the request
 			}
 			first.Store(b.Changes[0].LSN)
 			b.Checkpoint()

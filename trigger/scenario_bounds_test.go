@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,17 +24,16 @@ func TestLongRetryAfterIsBoundedToAMinute(t *testing.T) {
 		"1e300 ms": {"X-Ms-Retry-After-Ms", "1e300"}, "a day, of a proxy": {"Retry-After", "86400"},
 	} {
 		inWorld(t, 1, func(t *testing.T, w *world) {
-			refusing := false
+			var refusing atomic.Bool
 			transport := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
-				if !refusing || r.Header.Get("A-Im") == "" {
+				if r.Header.Get("A-Im") == "" || !refusing.Swap(false) { // one refusal is enough
 					return nil, nil, false
 				}
-				refusing = false // one refusal is enough
 				return &http.Response{StatusCode: 429, Header: http.Header{header[0]: {header[1]}}, Body: http.NoBody, Request: r}, nil, true
 			}}
 			stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), withoutLogger))
 			time.Sleep(time.Minute)
-			refusing = true
+			refusing.Store(true)
 			time.Sleep(6 * time.Second)
 			w.writeMany("doc", 5)
 			time.Sleep(50 * time.Second)

@@ -301,7 +301,7 @@ func TestKeysThatWaitForRequestCountAsPostponed(t *testing.T) {
 // lateStore answers a list of a key a while after it has read it.
 type lateStore struct {
 	memoryStore
-	delay time.Duration
+	delay atomic.Int64 // nanoseconds
 }
 
 func (s *lateStore) Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
@@ -309,7 +309,7 @@ func (s *lateStore) Postponed(ctx context.Context, of DeadLetterSource, key stri
 	for d := range s.memoryStore.Postponed(ctx, of, key) {
 		read = append(read, d)
 	}
-	time.Sleep(s.delay)
+	time.Sleep(time.Duration(s.delay.Load()))
 	return func(yield func(DeadLetter, error) bool) {
 		for _, d := range read {
 			if !yield(d, nil) {
@@ -345,15 +345,12 @@ func TestChangeCoveredDuringLoadIsNotDeliveredAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.write("player", "third")
 		time.Sleep(10 * time.Second)
-		store.delay = 20 * time.Second // from 20 s after the change on
+		store.delay.Store(int64(20 * time.Second)) // from 20 s after the change on
 		time.Sleep(15 * time.Second)
 		w.writeMany("other", 20) // in all lanes
 		time.Sleep(2 * time.Minute)
 		stop()
-		w.mu.Lock()
-		got := fmt.Sprint(delivered)
-		w.mu.Unlock()
-		if got != "[first first second third third]" {
+		if got := fmt.Sprint(delivered); got != "[first first second third third]" {
 			t.Errorf("delivered %s", got)
 		}
 	})
