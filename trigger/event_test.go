@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -121,6 +122,7 @@ func TestClosedTellsItsReason(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				release := make(chan struct{})
 				record := w.recorder("a")
+				var mu sync.Mutex // ranges close at once
 				var reasons []CloseReason
 				var causes []error
 				h := w.host("a", func(ctx context.Context, b Batch) error {
@@ -130,6 +132,8 @@ func TestClosedTellsItsReason(t *testing.T) {
 					return record(ctx, b)
 				}, withoutLogger, func(f *Function, _ *Options) {
 					f.Closed = func(_ RangeInfo, reason CloseReason, err error) {
+						mu.Lock()
+						defer mu.Unlock()
 						reasons, causes = append(reasons, reason), append(causes, err)
 					}
 				}, func(f *Function, o *Options) {
