@@ -13,6 +13,10 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
+// isFirstPosition reports whether a continuation is before the first change of a range of
+// the embedded account, which has LSN 2.
+func isFirstPosition(continuation string) bool { return continuation == "" || continuation == `"1"` }
+
 func TestUnhandledChangesAreNotCheckpointed(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.writeMany("doc", 10)
@@ -21,7 +25,7 @@ func TestUnhandledChangesAreNotCheckpointed(t *testing.T) {
 		w.writeMany("more", 10)
 		stop()
 		l := w.leaseDocuments()["0"]
-		if l.continuation != "" || l.owner != "" {
+		if !isFirstPosition(l.continuation) || l.owner != "" {
 			t.Errorf("lease after the stop: owner %q, continuation %q", l.owner, l.continuation)
 		}
 	})
@@ -268,7 +272,7 @@ func TestManualCheckpointOfFailedBatchDoesNotCount(t *testing.T) {
 			return nil
 		}, manualCheckpoints).Drain(t.Context())
 		must(t, err)
-		if l := w.leaseDocuments()["0"]; l.continuation != "" {
+		if l := w.leaseDocuments()["0"]; !isFirstPosition(l.continuation) {
 			t.Errorf("checkpoint %s, though no accepted batch requested one", l.continuation)
 		}
 	})

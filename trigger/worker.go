@@ -12,6 +12,7 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
 	"halley/trigger/internal/lease"
 )
 
@@ -83,6 +84,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, Postponed: w.postponed, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
 	}, w.deadLetterStore())
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
+	held.Snapshot = w.rangeDelivery.Snapshot
 	held.SetProperty(statusProperty, w.rangeStats.property)
 	held.OnWrite = func(err error) {
 		w.rangeStats.leaseWritten(err)
@@ -110,6 +112,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		BlockKeys: f.BlockKeys, Passes: w.passes, Checkpoint: delivery.Checkpoint(f.Checkpoint),
 		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
 		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
+		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
 }

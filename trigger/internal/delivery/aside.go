@@ -51,15 +51,14 @@ func (a *aside) take(g *group) {
 	}
 }
 
-// enqueue adds a change to the queue of its key. It reports false if the key does
-// not wait.
-func (a *aside) enqueue(key uint64, c *Item) bool {
-	queue, waiting := a.queues[key]
-	if waiting {
-		a.queues[key] = append(queue, c)
-	}
+// holdsKey reports whether a key waits.
+func (a *aside) holdsKey(key uint64) bool {
+	_, waiting := a.queues[key]
 	return waiting
 }
+
+// enqueue adds a change to the queue of its key, which waits.
+func (a *aside) enqueue(key uint64, c *Item) { a.queues[key] = append(a.queues[key], c) }
 
 // release ends the wait of keys and returns their queued changes, and the number of
 // keys that waited.

@@ -50,6 +50,14 @@ func (s *checkpointSchedule) nextSave(seq int64, now time.Time) time.Time {
 	return s.savedAt
 }
 
+// saveTime is nextSave, or with manual checkpoints requestedSave.
+func (s *checkpointSchedule) saveTime(seq int64, now time.Time) time.Time {
+	if s.setting.Manual {
+		return s.requestedSave(seq, now)
+	}
+	return s.nextSave(seq, now)
+}
+
 // requestedSave does the same with a position that a handler has asked for.
 func (s *checkpointSchedule) requestedSave(seq int64, now time.Time) time.Time {
 	if seq <= s.savedSeq {

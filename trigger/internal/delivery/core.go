@@ -54,6 +54,7 @@ func (s *laneShared) takePage(page *feed.Page) []Item {
 	if n := len(page.Items); n > 0 {
 		s.takenPage = feedPlace{lsn: page.Items[n-1].LSN, changes: int64(n)}
 		s.retries.matchPage(items, s.takenPage.lsn)
+		s.isolation.pageTaken(s.takenPage.lsn, s.progress.newest())
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
@@ -88,16 +89,21 @@ func (s *laneShared) takenPlace() feedPlace {
 	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), s.feedEnded.Load()}
 }
 
-// filterPage returns the places of the changes that pass the filter, until the next call.
+// filterPage returns the places of the changes that are to be delivered, until the next
+// call: those that pass the filter and that no earlier owner has finished.
 func (s *laneShared) filterPage(page *feed.Page) (passed []int) {
 	passed = s.passed[:0]
+	filtered := 0
 	for i := range page.Items {
-		if s.config.Passes == nil || s.config.Passes(page.Items[i].Document, page.Items[i].Previous) {
+		switch c := &page.Items[i]; {
+		case s.config.Passes != nil && !s.config.Passes(c.Document, c.Previous):
+			filtered++
+		case !s.progress.isInherited(c):
 			passed = append(passed, i)
 		}
 	}
 	s.passed = passed
-	if filtered := len(page.Items) - len(passed); filtered > 0 {
+	if filtered > 0 {
 		s.calls.CountFiltered(filtered)
 	}
 	return passed
@@ -122,24 +128,24 @@ func (s *laneShared) finishItems(items []*Item) {
 		s.chargeBytes(-c.copiedBytes)
 		c.copiedBytes = 0
 	}
-	released, pageFinished := s.progress.finishItems(items)
+	s.afterProgress(s.progress.finishItems(items))
+}
+
+// keepAside sets changes aside, so that they hold neither their pages nor Q. It returns them
+// with memory of their own: the pointers that it got are not valid any more.
+func (s *laneShared) keepAside(items []*Item) []*Item {
+	kept, released, copied, pageFinished := s.progress.setAside(items)
+	s.chargeBytes(copied)
+	s.afterProgress(released, pageFinished)
+	return kept
+}
+
+func (s *laneShared) afterProgress(released []*feed.Page, pageFinished bool) {
 	s.releasePages(released)
 	if pageFinished {
 		s.calls.MadeProgress()
 	}
 	s.notifyChange()
-}
-
-// keepAside gives changes bytes of their own, so that they do not hold their pages.
-func (s *laneShared) keepAside(items []*Item) {
-	for _, c := range items {
-		if !c.detached {
-			c.copiedBytes = c.Size()
-		}
-	}
-	released, copied := s.progress.detachItems(items)
-	s.chargeBytes(copied)
-	s.releasePages(released)
 }
 
 func (s *laneShared) chargeBytes(n int) {
@@ -166,13 +172,14 @@ func (s *laneShared) notifyChange() {
 // mayRead reports whether a further page may be taken. Retries, and changes that are
 // in memory already, are delivered in any case.
 func (s *laneShared) mayRead() bool {
-	return s.progress.ahead() < s.config.MaxAhead && s.waitingKeys.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes
+	return s.progress.ahead() < s.config.MaxAhead && s.waitingKeys.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes &&
+		s.progress.unacknowledged() < maxUnacknowledged
 }
 
 // abandon gives everything back that is not finished, when the worker ends.
 func (s *laneShared) abandon() {
 	pages, ahead := s.progress.abandonPages()
-	s.leftAhead.Store(int64(ahead))
+	s.leftAhead.Store(ahead)
 	s.releasePages(pages)
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }

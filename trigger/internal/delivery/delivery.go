@@ -32,6 +32,7 @@ import (
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
 )
 
 // Config is the part of a function's settings that delivery follows, with the
@@ -53,13 +54,15 @@ type Config struct {
 	MaxAhead  int // changes read and not finished, from the first unfinished one, at which reading stops
 	PageItems int // changes in a page, usually at most
 
-	MergedRange  bool   // the lease covers a part of a physical range: LSNs do not name positions in it
-	Continuation string // of the lease as acquired
-	ReadAhead    ReadAhead
-	SavedRetries string // saved by the previous owner, see [Delivery.RetryProperty]
-	Announce     bool   // the previous owner ended without releasing the lease, see isolation.go
-	SuspectSlot  chan struct{}
-	KeyPaths     []string // partition key paths of the container
+	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
+	Continuation  string // of the lease as acquired
+	ReadAhead     ReadAhead
+	SavedRetries  string           // saved by the previous owner, see [Delivery.RetryProperty]
+	Finished      finished.Binding // of the values that this owner saves, with the continuation of the lease as acquired
+	SavedFinished string           // saved by the previous owner, see [Delivery.Snapshot]
+	Announce      bool             // the previous owner ended without releasing the lease, see isolation.go
+	SuspectSlot   chan struct{}
+	KeyPaths      []string // partition key paths of the container
 }
 
 // ReadAhead is what the previous owner had read behind the continuation of the lease. It is
@@ -131,14 +134,15 @@ func New(c Config, calls Calls, store *Store) *Delivery {
 	records.loadProperty(c.SavedRetries)
 	d := &Delivery{laneShared: &laneShared{
 		config: c, calls: calls, deadLetters: store,
-		progress:        newProgress(c.Checkpoint, calls.AdvancePosition, c.MergedRange),
+		progress:        newProgress(c, calls.AdvancePosition),
 		retries:         records,
 		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}},
 		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
 		breaker:         &breaker{},
 		isolation: &isolation{
 			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
-			announcing: c.Announce, endsAt: int64(c.MaxAhead + c.PageItems),
+			announcing: c.Announce, mostAhead: int64(c.MaxAhead + c.PageItems), endsAt: int64(c.MaxAhead + c.PageItems),
+			inherited: c.readByFormer(),
 		},
 		changed: make(chan struct{}, 1),
 	}, laneEnds: make([]int, c.Lanes)}
@@ -309,7 +313,7 @@ func (d *Delivery) CaughtUp() {
 		return
 	}
 	d.feedEnded.Store(true)
-	if d.progress.ahead() == 0 {
+	if d.progress.allFinished() {
 		d.isolation.passed(d.progress.finished(), true)
 	}
 }
@@ -343,6 +347,24 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 // RetryProperty is the failure history of the range for the next owner, or "" if
 // there is none. The lease's writer calls it at each write.
 func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
+
+// Snapshot returns the acknowledged prefix, "" before its first change, and what is finished
+// behind it, as the property [finished.Property] of the lease holds it: "" if nothing is. The
+// lease's writer calls it at each write.
+func (d *Delivery) Snapshot() (position, value string) {
+	return d.progress.snapshot(d.nextRetry())
+}
+
+// nextRetry returns when the first change that is set aside is due, on the service's clock in
+// Unix seconds; 0 if none is.
+func (d *Delivery) nextRetry() (due int64) {
+	for _, l := range d.lanes {
+		if at := l.retryDue.Load(); at != nil && (due == 0 || at.Unix() < due) {
+			due = at.Unix()
+		}
+	}
+	return due
+}
 
 // ReadAhead returns the number of changes that were read behind a continuation, when Run has
 // ended: each change that this owner has put into the store is before that continuation or

@@ -47,7 +47,7 @@ func addPage(p *progress, lsns ...int64) []*Item {
 // never into a transaction. Only handled changes ask for a write.
 func TestPositionPassesFilteredChanges(t *testing.T) {
 	var saved savedPositions
-	p := newProgress(Checkpoint{}, saved.advance, false)
+	p := newProgress(Config{}, saved.advance)
 	first := addPage(p, -1, -2, 3, -4, -5, 5, 6, -7)
 	addPage(p, -8, -9)
 	last := addPage(p, -10, 11, -12)
@@ -64,7 +64,7 @@ func TestPositionPassesFilteredChanges(t *testing.T) {
 
 func TestPositionStaysBeforeTransactionThatIsPartlyFiltered(t *testing.T) {
 	var saved savedPositions
-	p := newProgress(Checkpoint{}, saved.advance, false)
+	p := newProgress(Config{}, saved.advance)
 	items := addPage(p, 1, -2, -3, 3, -3, 4)
 	p.finishItems(items[:1])
 	p.finishItems(items[1:])
@@ -89,7 +89,7 @@ func TestFilteredChangesAskForNoWrite(t *testing.T) {
 		{Checkpoint{Manual: true}, "[2 4 9! 10]", 2},
 	} {
 		var saved savedPositions
-		p := newProgress(tt.setting, saved.advance, false)
+		p := newProgress(Config{Checkpoint: tt.setting}, saved.advance)
 		addPage(p, -1, -2)
 		addPage(p, -3, -4)
 		items := addPage(p, 5)
@@ -152,13 +152,13 @@ func TestRetryRecordIsDroppedBehindFilteredChanges(t *testing.T) {
 	})
 }
 
-// While a change is being retried, the reader is at most MaxAhead changes ahead of it,
-// and ten times as many that are filtered. Their pages are not kept.
+// While a change of a merged range is being retried, the reader is at most MaxAhead changes
+// ahead of it, and ten times as many that are filtered. Their pages are not kept.
 func TestFilteredChangesCountATenthOfMaxAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRange(t)
 		r.config.Passes = passes
-		r.config.MaxAhead = 20
+		r.config.MaxAhead, r.config.MergedRange = 20, true
 		keys := []string{"k"}
 		for range 1000 {
 			keys = append(keys, filteredKey)
@@ -176,7 +176,7 @@ func TestFilteredChangesCountATenthOfMaxAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.complete(len(keys))
-		if ahead < 190 || ahead >= 210 || pages < ahead/10 || held != 1 {
+		if ahead < 190 || ahead >= 210 || pages < ahead/10 || held != 0 {
 			t.Errorf("%d filtered changes read during the retries, %d pages released, %d kept", ahead, pages, held)
 		}
 	})

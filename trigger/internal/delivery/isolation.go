@@ -35,7 +35,8 @@ import (
 //  6. Decide gives the change up without another call when its record counts
 //     minCrashes crashes.
 //  7. Announcing ends when the owner has finished all changes that the owner before
-//     it can have read: MaxAhead and a page, or everything if the feed ended before.
+//     it can have read, but for those of waiting keys: up to the Q that it has saved, and
+//     MaxAhead and a page behind it, or everything if the feed ended before.
 //
 // No suspect waits for others without bound: a call that has run for slotHold gives
 // the slot up, as it is more likely to hang than to crash, and a suspect that has
@@ -50,7 +51,9 @@ type isolation struct {
 
 	mu         sync.Mutex
 	announcing bool
+	mostAhead  int64 // changes that the owner before can have read behind its Q
 	endsAt     int64 // sequence number of the change whose end ends announcing
+	inherited  int64 // Q of the owner before, as an LSN, until this owner has read it; else 0
 }
 
 const (
@@ -70,8 +73,18 @@ func (s *isolation) isAnnouncing() bool {
 func (s *isolation) passed(seq int64, caughtUp bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seq >= s.endsAt || caughtUp {
+	if s.inherited == 0 && seq >= s.endsAt || caughtUp {
 		s.announcing = false
+	}
+}
+
+// pageTaken is told how far this owner has read: the LSN and the sequence number of the last
+// change.
+func (s *isolation) pageTaken(lsn, seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inherited > 0 && lsn >= s.inherited {
+		s.inherited, s.endsAt = 0, seq+s.mostAhead
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,7 +27,8 @@ type lane struct {
 	hasListed     bool                     // some of these were listed, and the feed may show changes before them
 	storedSeq     int64                    // sequence number of the last change from the store
 	sink          sinkHealth
-	retryNext     bool // retries and fresh batches alternate: the next call is a retry, if one is due
+	retryDue      atomic.Pointer[time.Time] // when the first group that waits aside is due, on the service's clock; nil if none waits
+	retryNext     bool                      // retries and fresh batches alternate: the next call is a retry, if one is due
 }
 
 // errTimeOver ends a wait for changes.
@@ -121,7 +123,9 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 
 // waitForWork waits for changes, the end of the batching window or the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
-	until := l.sink.nextRetry(earlier(l.aside.earliest(), l.nextPostponed(now)))
+	due := l.aside.earliest()
+	l.setRetryDue(due)
+	until := l.sink.nextRetry(earlier(due, l.nextPostponed(now)))
 	if len(l.freshItems) > 0 {
 		until = earlier(until, l.sink.nextFresh(l.oldestArrival.Add(l.config.BatchWindow)))
 	}
@@ -141,6 +145,16 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 		return err
 	}
 	return nil
+}
+
+// setRetryDue notes when the first group that waits aside is due, for the next owner.
+func (l *lane) setRetryDue(due time.Time) {
+	if due.IsZero() {
+		l.retryDue.Store(nil)
+		return
+	}
+	served := l.calls.ServiceNow().Add(time.Until(due))
+	l.retryDue.Store(&served)
 }
 
 // earlier returns the earlier of two times; a zero time is never.
@@ -186,13 +200,15 @@ func (l *lane) withoutWaiting(items []*Item) []*Item {
 	}
 	var free, queued []*Item
 	for _, c := range items {
-		if l.aside.enqueue(l.keyOf(c), c) {
+		if l.aside.holdsKey(l.keyOf(c)) {
 			queued = append(queued, c)
 		} else {
 			free = append(free, c)
 		}
 	}
-	l.keepAside(queued)
+	for _, c := range l.keepAside(queued) {
+		l.aside.enqueue(l.keyOf(c), c)
+	}
 	return free
 }
 
@@ -217,9 +233,8 @@ func (l *lane) putAside(g *group, due time.Time) {
 		l.setKeys(g)
 	}
 	g.due = due
-	l.keepAside(g.items)
-	for rest := g.rest; rest != nil; rest = rest.rest {
-		l.keepAside(rest.items)
+	for part := g; part != nil; part = part.rest {
+		part.items = l.keepAside(part.items)
 	}
 	l.waitingKeys.Add(int64(l.aside.add(g)))
 	l.queueFresh()

@@ -11,8 +11,10 @@ type Item struct {
 	feed.Change
 	Seq int64 // counts the changes that this owner has read, from 1
 
-	inPage        *openPage
-	lsnBefore     int64        // LSN of the last change of its page with a smaller one, filtered ones too; 0 if there is none
+	inPage        *openPage    // nil once it is set aside
+	aside         *asideChange // once it is set aside
+	lsnBefore     int64        // LSN of the last change of its page with a smaller one, undelivered ones too; 0 if there is none
+	readBefore    int          // number of changes of its page up to that one
 	resumedRecord *retryRecord // history of a group of an earlier owner that begins here, or nil
 
 	stored *StoredChange // if it was postponed and comes from the store, else nil; it is then in no page
@@ -21,31 +23,28 @@ type Item struct {
 	answered    int64  // Verdict.Answered of the call that handled it; 0 if no request is needed to save a position after it
 	copiedBytes int    // size of the bytes of its own
 	hasKey      bool   // Key and orderKey are known
-	detached    bool   // it is finished, or has bytes of its own
-	isFinished  bool   // the lock of the progress guards it
+	isFinished  bool   // or set aside: its place in the page is passed; the lock of the progress guards it
 }
 
 // IsStored reports whether the change was postponed and comes from the dead letter store.
 func (c *Item) IsStored() bool { return c.stored != nil }
 
-// openPage is a page with changes that are not finished. Changes that did not pass the
-// filter are not in it: they are finished from the start. Its bytes are released
-// before its end if the unfinished changes have bytes of their own.
+// openPage is a page with changes that are neither finished nor set aside. Changes that are
+// not delivered, because they did not pass the filter or an earlier owner has finished them,
+// are not in it. Its bytes are released with the last of its changes.
 //
-// Its memory is used again for a later page once every change is finished: from then on
+// Its memory is used again for a later page once every change has left it: from then on
 // no reference to one of its items may exist. Lanes finish changes last of all.
 type openPage struct {
-	feedPage     *feed.Page // nil after its bytes were released
-	continuation string     // after the page, and after pages behind it of which no change passed the filter
-	items        []Item     // its changes, in order
-	pointers     []*Item    // room for one pointer to each of the items, for lanes
-	filtered     int        // further changes of the page, and of pages behind it
-	seqBefore    int64      // sequence number of the last change before the page
-	unfinished   int
-	attached     int  // unfinished changes that need the page's bytes
-	finished     int  // changes at the start of the page that are known to be finished
-	passed       int  // and of these: those that requestedPositions knows
-	innerNamed   bool // a position inside the page can be named, see feed.NamesLSNs
+	feedPage   *feed.Page // nil after its bytes were released
+	start, end boundary   // end is behind pages that follow it without a change to deliver
+	items      []Item     // its changes, in order
+	pointers   []*Item    // room for one pointer to each of the items, for lanes
+	filtered   int        // further changes of the page, and of pages behind it
+	unfinished int        // changes that have not left it
+	finished   int        // changes at the start of the page that are known to have left it
+	passed     int        // and of these: those that requestedPositions knows
+	innerNamed bool       // a position inside the page can be named, see feed.NamesLSNs
 }
 
 // openPages holds the memory of pages that are finished.
@@ -74,19 +73,20 @@ func (o *openPage) recycle() {
 	}
 }
 
-// detachOne says that one more change does not need the page's bytes. It returns the
-// page if no other change does. The progress's lock is held.
-func (o *openPage) detachOne() (released []*feed.Page) {
-	o.attached--
-	if o.attached > 0 || o.feedPage == nil {
+// leave takes a change out of the page: it is finished or set aside. It returns the page if
+// no change needs its bytes any more. The progress's lock is held.
+func (o *openPage) leave(c *Item) (released []*feed.Page) {
+	c.isFinished = true
+	o.unfinished--
+	if o.unfinished > 0 || o.feedPage == nil {
 		return nil
 	}
 	released, o.feedPage = []*feed.Page{o.feedPage}, nil
 	return released
 }
 
-// finishedPrefix counts the finished changes at the start of the page. The progress's
-// lock is held.
+// finishedPrefix counts the changes at the start of the page that have left it. The
+// progress's lock is held.
 func (o *openPage) finishedPrefix() int {
 	for o.finished < len(o.items) && o.items[o.finished].isFinished {
 		o.finished++
@@ -94,18 +94,18 @@ func (o *openPage) finishedPrefix() int {
 	return o.finished
 }
 
-// positionWithin names the last position before change n of the page, and counts the
-// changes before it. named is false if there is no such position. A
-// transaction shares one LSN and is never divided.
-func (o *openPage) positionWithin(n int) (position string, changes int, named bool) {
+// boundaryBefore returns the last boundary before change n of the page. named is false if
+// there is none with a name but the start of the page. A transaction shares one LSN and is
+// never divided.
+func (o *openPage) boundaryBefore(n int) (b boundary, named bool) {
 	if n >= len(o.items) {
-		return o.continuation, len(o.items), true
+		return o.end, true
 	}
 	for n > 0 && o.items[n-1].LSN == o.items[n].LSN {
 		n--
 	}
 	if n < 0 || !o.innerNamed || o.items[n].lsnBefore == 0 {
-		return "", 0, false
+		return o.start, false
 	}
-	return feed.QuotedLSN(o.items[n].lsnBefore), n, true
+	return boundary{feed.QuotedLSN(o.items[n].lsnBefore), o.start.seq + int64(n), o.start.read + int64(o.items[n].readBefore)}, true
 }

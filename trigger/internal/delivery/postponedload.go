@@ -134,7 +134,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 	bytes := 0
 	k.hasMore = false
 	err = l.deadLetters.LoadKey(ctx, k.text, func(stored StoredChange) bool {
-		c := &Item{Change: stored.Change, stored: &stored, detached: true}
+		c := &Item{Change: stored.Change, stored: &stored}
 		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}

@@ -153,8 +153,7 @@ func (l *lane) withoutPostponed(ctx context.Context, items []*Item) (free []*Ite
 			free = append(free, c)
 		case k.listed == nil && time.Until(k.due) <= memoryWait:
 			l.waitingKeys.Add(int64(l.aside.addKeys(map[uint64]bool{k.order: true})))
-			l.aside.enqueue(k.order, c)
-			l.keepAside([]*Item{c})
+			l.aside.enqueue(k.order, l.keepAside([]*Item{c})[0])
 			l.queueFresh()
 		default:
 			if err := l.putBehind(ctx, c); err != nil {

@@ -8,13 +8,15 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
 )
 
 // FuzzAcknowledgedPrefix finishes the changes of some pages in any order and
 // wants every position that may be saved to have nothing unfinished before it.
 // Each byte of changes is a change: what it adds to the LSN, 0 to 3, so that some
 // share a transaction; the top bit begins a page, and with the next bit the change does
-// not pass the filter. order draws what is finished next.
+// not pass the filter. order draws what is finished next, or with the top bit set aside.
+// The keys of the changes are drawn from their LSNs and places.
 func FuzzAcknowledgedPrefix(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 0x81, 1}, []byte{4, 3, 2, 1, 0}, false, uint8(0))
 	f.Add([]byte{1, 0, 0, 1, 0x81, 0}, []byte{0, 0, 3}, false, uint8(0))
@@ -22,14 +24,15 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 1}, []byte{0, 1}, false, uint8(5))
 	f.Add([]byte{0x41, 1, 0x41, 0x40, 1, 0x41, 0xc1, 0x41, 0x81}, []byte{1, 0}, false, uint8(0))
 	f.Add([]byte{0x41, 0xc1, 0x40, 0xc1}, []byte{}, false, uint8(2))
+	f.Add([]byte{1, 1, 1, 1, 0x81, 1, 0, 0x81, 1}, []byte{0x80, 0x81, 3, 2, 2, 0}, false, uint8(0))
 	f.Fuzz(func(t *testing.T, changes, order []byte, merged bool, etag uint8) {
 		var todo []*Item
 		pageEnds := map[string]bool{}
 		saved := ""
-		p := newProgress(Checkpoint{}, nil, merged)
+		p := newProgress(Config{MergedRange: merged, KeyPaths: []string{"/pk"}}, nil)
 		p.advancePosition = func(end string, _ time.Time) {
-			if slices.ContainsFunc(todo, func(c *Item) bool { return c.Seq <= p.endSeq }) {
-				t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, p.endSeq)
+			if slices.ContainsFunc(todo, func(c *Item) bool { return c.Seq <= p.acknowledged.seq }) {
+				t.Fatalf("%s is said to be after change %d, but not all before that are handled", end, p.acknowledged.seq)
 			}
 			checkPosition(t, end, saved, todo, pageEnds[end], merged)
 			saved = end
@@ -49,9 +52,19 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 			if step < len(order) {
 				at = int(order[step]) % len(todo)
 			}
-			c := todo[at]
-			todo = slices.Delete(todo, at, at+1)
-			_, _ = p.finishItems([]*Item{c})
+			if c := todo[at]; step < len(order) && order[step]&0x80 != 0 {
+				before := *c // its page may be used again
+				todo[at] = &before
+				kept, _, _, _ := p.setAside([]*Item{c})
+				todo[at] = kept[0]
+			} else {
+				todo = slices.Delete(todo, at, at+1)
+				_, _ = p.finishItems([]*Item{c})
+			}
+			checkMarks(t, p, saved, todo)
+		}
+		if _, value := p.snapshot(0); value != "" {
+			t.Fatalf("all is handled, and the lease says %s", value)
 		}
 		if saved != end {
 			t.Fatalf("all is handled and %s is saved, want %s", saved, end)
@@ -60,6 +73,25 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 			t.Fatalf("%d pages are still open, and the reader is %d changes ahead", len(p.openPages), p.ahead())
 		}
 	})
+}
+
+// checkMarks wants what the lease says about finished changes to be true, and to belong to
+// the position.
+func checkMarks(t *testing.T, p *progress, saved string, unfinished []*Item) {
+	t.Helper()
+	position, value := p.snapshot(0)
+	if value == "" {
+		return
+	}
+	v, ok := finished.Parse(value)
+	if !ok || v.Continuation != position || position != saved {
+		t.Fatalf("at %s, saved %s: %s", position, saved, value)
+	}
+	for _, c := range unfinished {
+		if v.Finished(finished.KeyOf(c.OrderKey(p.keyPaths, false)), c.LSN) {
+			t.Fatalf("change %d, LSN %d, is not handled, and the lease says that it is: %+v", c.Seq, c.LSN, v)
+		}
+	}
 }
 
 // checkPosition wants no unfinished change at or before a position that is to
@@ -96,7 +128,7 @@ func pagesOf(changes []byte, etag uint8) []*feed.Page {
 		}
 		lsn += step
 		page := pages[len(pages)-1]
-		page.Items = append(page.Items, cosmos.Item{LSN: lsn, ID: fmt.Sprint(b&0x40 != 0)})
+		page.Items = append(page.Items, cosmos.Item{LSN: lsn, ID: fmt.Sprint(b&0x40 != 0), PartitionKey: fmt.Appendf(nil, "[%d]", (int(lsn)+i/3)%4)})
 		page.Continuation = feed.QuotedLSN(lsn)
 		if n := len(pages) - 1; n < 8 && etag>>n&1 == 1 {
 			page.Continuation = fmt.Sprintf(`"page-%d"`, n)

@@ -12,7 +12,7 @@ import (
 // A replica that lags may answer a read without changes at an earlier position.
 func TestPositionDoesNotMoveBack(t *testing.T) {
 	var saved []string
-	p := newProgress(Checkpoint{}, func(position string, _ time.Time) { saved = append(saved, position) }, false)
+	p := newProgress(Config{}, func(position string, _ time.Time) { saved = append(saved, position) })
 	for _, continuation := range []string{`"9"`, `"7"`, `"10"`} {
 		p.addPage(&feed.Page{NotModified: true, Continuation: continuation}, nil)
 		p.finishItems(nil)
@@ -26,7 +26,7 @@ func TestPositionDoesNotMoveBack(t *testing.T) {
 // few, and a request saves one that it covers.
 func TestPositionsThatWaitForRequestsAreFew(t *testing.T) {
 	var saved savedPositions
-	p := newProgress(Checkpoint{Manual: true}, saved.advance, false)
+	p := newProgress(Config{Checkpoint: Checkpoint{Manual: true}}, saved.advance)
 	const calls = 5000
 	for i := range int64(calls) {
 		items := addPage(p, i+1)

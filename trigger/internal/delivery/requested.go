@@ -1,9 +1,6 @@
 package delivery
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // A handler with manual checkpoints may keep changes in memory until it asks for a
 // checkpoint. Its request covers the changes of its own call and those of all calls that
@@ -21,21 +18,20 @@ import (
 // request. A postponed change leaves the store only when a request covers its delivery, see
 // uncovered.go.
 
-// requestedPositions are the positions that wait for a request, and those that may be
-// saved. The progress owns them and guards them.
+// requestedPositions are the positions that wait for a request. The progress owns them and
+// guards them.
 type requestedPositions struct {
 	request int64              // the newest one, as Verdict.Requested; at least 1
-	latest  int64              // largest Item.answered in the acknowledged prefix
+	covered int64              // the request that the changes set aside were last compared with
+	latest  int64              // largest Item.answered among the changes before Q
 	waiting []requiredPosition // in order of the feed, and of their calls
-	saved   string
 }
 
 // requiredPosition is a position that may be saved after a request that is later than the
 // return of a call.
 type requiredPosition struct {
 	answered int64 // of that call; 0 if none is needed
-	position string
-	lastSeq  int64 // last change before the position
+	end      boundary
 }
 
 // maxWaiting bounds the positions that wait. If a handler makes many calls without a
@@ -76,17 +72,17 @@ func (p *progress) passRequested(o *openPage, n int) {
 // it stays. The lock is held.
 func (p *progress) addWaiting(o *openPage, n int) {
 	r := &p.requested
-	position, changes, named := o.positionWithin(n)
+	end, named := o.boundaryBefore(n)
 	if !named {
 		return
 	}
-	next := requiredPosition{r.latest, position, o.seqBefore + int64(changes)}
-	newest, last := r.saved, len(r.waiting)-1
+	next := requiredPosition{r.latest, end}
+	newest, last := p.reached.position, len(r.waiting)-1
 	if last >= 0 {
-		newest = r.waiting[last].position
+		newest = r.waiting[last].end.position
 	}
 	switch {
-	case position == newest || p.isBehind(position, newest):
+	case end.position == newest || p.isBehind(end.position, newest):
 	case last >= 0 && r.waiting[last].answered == r.latest:
 		r.waiting[last] = next
 	default:
@@ -99,18 +95,20 @@ func (p *progress) addWaiting(o *openPage, n int) {
 	}
 }
 
-// saveRequested passes on the last position that the requests cover. The lock is held.
-func (p *progress) saveRequested() {
+// coverRequested moves Q to the last position that the requests cover, and finishes the
+// changes set aside that they cover. The lock is held.
+func (p *progress) coverRequested() {
 	r := &p.requested
+	if r.covered < r.request {
+		r.covered = r.request
+		p.coverAside()
+	}
 	n := slices.IndexFunc(r.waiting, func(w requiredPosition) bool { return w.answered >= r.request })
 	if n < 0 {
 		n = len(r.waiting)
 	}
-	if n == 0 {
-		return
+	if n > 0 {
+		p.reached = r.waiting[n-1].end
+		r.waiting = append(r.waiting[:0], r.waiting[n:]...)
 	}
-	covered := r.waiting[n-1]
-	r.waiting = append(r.waiting[:0], r.waiting[n:]...)
-	r.saved = covered.position
-	p.advancePosition(covered.position, p.schedule.requestedSave(covered.lastSeq, time.Now()))
 }

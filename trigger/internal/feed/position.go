@@ -9,6 +9,12 @@ import (
 // continuation is the LSN of its last change, and LSNs never fall. Then "<lsn>" of
 // an inner change is a continuation too. Merged ranges never prove it.
 func NamesLSNs(page *Page) bool {
+	return len(page.Items) > 0 && KeepsLSNs(page) && page.Continuation == QuotedLSN(page.Items[len(page.Items)-1].LSN)
+}
+
+// KeepsLSNs reports whether the LSNs of a page are in the order of the feed, and its
+// continuation is one that is not before them. Those of merged ranges need not be.
+func KeepsLSNs(page *Page) bool {
 	last := int64(0)
 	for _, item := range page.Items {
 		if item.LSN < last || item.LSN <= 0 {
@@ -16,7 +22,7 @@ func NamesLSNs(page *Page) bool {
 		}
 		last = item.LSN
 	}
-	return page.Continuation == QuotedLSN(last)
+	return LSNOf(page.Continuation) >= last
 }
 
 // QuotedLSN returns the continuation after the change with an LSN.

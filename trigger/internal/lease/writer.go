@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/finished"
 )
 
 // leaseWriter is the only writer of a held lease: it writes checkpoints and renewals,
@@ -42,6 +44,11 @@ type leaseWriter struct {
 	// the range will have returned or be left behind, and whether any is running. It
 	// is the answer to a handover request. Set it before Run.
 	RunningUntil func() (end time.Time, running bool)
+
+	// Snapshot, if set, returns the position that a write stores, "" for the one last passed to
+	// [Held.Advance], and what is finished behind it for [finished.Property]: both belong
+	// together. Set it before Run.
+	Snapshot func() (position, finished string)
 
 	store         *leaseStore
 	acquiredLease *Lease        // immutable
@@ -391,16 +398,25 @@ func (w *leaseWriter) beginWrite() (next *Lease, number int) {
 	next = w.lease.clone()
 	position, madeProgress, number := w.writeState.beginWrite()
 	next.continuation = position
-	if madeProgress && position != w.acquiredLease.continuation {
+	w.fillProperties(next)
+	if madeProgress && (next.continuation != w.acquiredLease.continuation || next.properties[finished.Property] != w.acquiredLease.properties[finished.Property]) {
 		delete(next.properties, uncleanExitsProperty)
 	}
 	w.answerRequest(next)
-	w.fillProperties(next)
 	return next, number
 }
 
-// fillProperties gives a version of the lease the properties as they are now.
+// fillProperties gives a version of the lease the properties as they are now, and the
+// position that belongs to them.
 func (w *leaseWriter) fillProperties(l *Lease) {
+	if w.Snapshot != nil {
+		position, value := w.Snapshot()
+		l.continuation = cmp.Or(position, l.continuation)
+		delete(l.properties, finished.Property)
+		if value != "" {
+			l.properties[finished.Property] = value
+		}
+	}
 	for name, value := range w.properties {
 		delete(l.properties, name)
 		if v := value(); v != "" {
