@@ -138,21 +138,19 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	r := d.runner
 	counts := Summary{Ranges: 1}
 	if !superseded && !r.needsOwner(ctx, l) {
-		var behind Lag
-		limited, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
-		err := lags.addLag(limited, l, &behind)
-		cancel()
+		behind, err := d.readLag(ctx, lags, l)
 		d.noteRead(err)
-		switch {
-		case err != nil:
+		if err != nil {
 			d.rangeFailed(l, err)
 			return false
-		case behind.Changes == 0:
+		}
+		waiting := r.waitingLag(l)
+		counts.Lag, counts.LagSeconds = behind.Changes+waiting, behind.Seconds
+		if behind.Changes == 0 {
 			counts.Idle = 1
 			d.addCounts(counts)
 			return false
 		}
-		counts.Lag, counts.LagSeconds = behind.Changes, behind.Seconds
 	}
 	err := r.leases.MarkDispatched(ctx, l)
 	switch {
@@ -168,10 +166,25 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	return send
 }
 
+// readLag reads the lag behind all changes of a range that are finished or wait for a retry.
+func (d *dispatch) readLag(ctx context.Context, lags *lagEstimate, l *lease.Lease) (behind Lag, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.runner.host.options.LeaseExpirationInterval/2)
+	defer cancel()
+	position := l.Continuation()
+	if v, ok := d.runner.function.waitingChanges(l); ok {
+		position = feed.QuotedLSN(v.Reached)
+	}
+	err = lags.addLagAfter(ctx, l, position, &behind)
+	return behind, err
+}
+
 // needsOwner reports whether a lease is to be acquired even if its range has no changes:
 // only an owner ends what another one has begun, creates the leases that follow a split,
-// delivers postponed changes that are due, or gives the lease its first position.
+// delivers postponed changes or retries that are due, or gives the lease its first position.
 func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
+	if v, ok := r.function.waitingChanges(l); ok && isRetryDue(v, r.leases.Now()) {
+		return true
+	}
 	if l.Retiring() || l.Splitting() || r.hasPostponed(l) || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
 		return true
 	}

@@ -187,7 +187,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.noteRead(nil)
 	}
 	if err == nil && idle && !r.hasPostponed(l) {
-		d.addCounts(Summary{Ranges: 1, Idle: 1})
+		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
 		return
 	}
 	var w *rangeWorker
@@ -274,24 +274,34 @@ func (d *drain) addCounts(s Summary) {
 
 // peekFeed reads one page of a range before its lease is acquired. idle means that
 // there is nothing to do. Otherwise the page, if it is not nil, is the first that
-// the worker delivers; its bytes are reserved.
+// the worker delivers; its bytes are reserved. If the lease tells which changes behind its
+// continuation are finished, the others wait for a retry: until that is due, only a
+// change behind all of them is news.
 func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved *feed.ReservedBytes) (first *cosmos.Page, idle bool, err error) {
 	if l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
 		return nil, false, nil // the lease needs a position
 	}
+	position := l.Continuation()
+	v, waiting := r.function.waitingChanges(l)
+	if waiting {
+		if isRetryDue(v, r.leases.Now()) {
+			return nil, false, nil
+		}
+		position = feed.QuotedLSN(v.Reached)
+	}
 	at, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		first, err = r.readReserved(ctx, l.Token(), l.Continuation(), feedTarget(at), reserved)
+		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(at), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
 		return nil, false, nil // the worker creates the children
 	case err != nil:
 		return nil, false, err
-	case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):
+	case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):
 		idle = first.NotModified
 		r.host.pageBudget.ReleasePage(first, reserved)
-		return nil, idle, nil // a replica that lags has answered: the worker reads again
+		return nil, idle, nil // a replica that lags has answered, or the page is not the first: the worker reads again
 	}
 	return first, false, nil
 }

@@ -181,7 +181,13 @@ func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
 	return Stall{}, false
 }
 
+// addLag adds the lag behind the continuation of a lease.
 func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) error {
+	return e.addLagAfter(ctx, l, l.Continuation(), total)
+}
+
+// addLagAfter adds the lag behind a continuation of a lease's range, or that of its children.
+func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuation string, total *Lag) error {
 	at, err := e.leases.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
 		children, err := e.leases.Children(l)
@@ -193,10 +199,10 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 	if err != nil {
 		return err
 	}
-	if l.Continuation() == "" && e.feedSource.Start.Kind == feed.StartNow {
+	if continuation == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), l.Continuation(), nil)
+	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), continuation, nil)
 	if cosmos.Classify(err) == cosmos.RangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
@@ -204,7 +210,7 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 		if children, err := e.leases.Children(l); err != nil || children == nil {
 			return errors.Join(err, lease.ErrRangesChanging)
 		}
-		return e.addLag(ctx, l, total)
+		return e.addLagAfter(ctx, l, continuation, total)
 	}
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type ExportedLease struct {
 	Max          string          `json:"max"`   // "" if the keys are not known
 	Mode         string          `json:"mode"`  // of the feed, as in the document
 	Continuation string          `json:"continuation"`
-	Document     json.RawMessage `json:"document"` // as stored, for other tools; an import does not read it
+	Document     json.RawMessage `json:"document"` // as stored, without finished changes, for other tools; an import does not read it
 }
 
 const exportFormat = "halley-leases/1"

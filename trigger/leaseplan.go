@@ -27,11 +27,12 @@ type LeaseStep struct {
 	Action LeaseAction `json:"action"`
 	From   string      `json:"from"`             // continuation when the plan was made
 	To     string      `json:"to,omitempty"`     // of SeekRange and CreateLease
-	Reason string      `json:"reason,omitempty"` // of PauseRange
+	Reason string      `json:"reason,omitempty"` // of PauseRange, and why a SeekRange to the same position is a change
 
 	// Repeated and Skipped say how many transactions of the range lie between From and
 	// To, as the difference of their LSNs: an upper bound of the changes that are
-	// delivered again, or that no handler gets. If Known is false, they are not known.
+	// delivered again, or that no handler gets. Changes that the lease tells as finished
+	// behind From are delivered again, too. If Known is false, they are not known.
 	Repeated int64 `json:"repeated"`
 	Skipped  int64 `json:"skipped"`
 	Known    bool  `json:"known"`
@@ -161,12 +162,15 @@ func (c *LeaseControl) PlanSeek(ctx context.Context, to Start, ranges ...string)
 
 // moveTo sets the position of a step, and its effect.
 func (s *LeaseStep) moveTo(position string) {
-	s.To, s.Nothing = position, position == s.From
+	s.To, s.Nothing = position, position == s.From && !s.lease.HoldsFinished()
+	if position == s.From && !s.Nothing {
+		s.Reason = "the changes behind the position count as unfinished again"
+	}
 	from, fromErr := parseLSN(s.From)
 	to, toErr := parseLSN(position)
 	s.Known = fromErr == nil && toErr == nil
 	if s.Known {
-		s.Repeated, s.Skipped = max(from-to, 0), max(to-from, 0)
+		s.Repeated, s.Skipped = max(reachedBehind(s.lease, from)-to, 0), max(to-from, 0)
 	}
 }
 

@@ -32,14 +32,21 @@ func (w *rangeWorker) oldestUnfinished() error {
 	return w.retentionError(timestamp)
 }
 
+// pastRetention returns the age of a change that was written at timestamp, and whether it
+// has used up a share of the container's retention.
+func (w *rangeWorker) pastRetention(share float64, timestamp int64) (age, retention time.Duration, past bool) {
+	retention = w.leases.Monitored().Retention
+	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
+		return 0, retention, false
+	}
+	age = w.leases.Now().Sub(time.Unix(timestamp, 0))
+	return age, retention, age >= time.Duration(share*float64(retention))
+}
+
 // retentionError is an error while there is time to act, and after that.
 func (w *rangeWorker) retentionError(timestamp int64) error {
-	retention := w.leases.Monitored().Retention
-	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
-		return nil
-	}
-	age := w.leases.Now().Sub(time.Unix(timestamp, 0))
-	if age < time.Duration(retentionAlert*float64(retention)) {
+	age, retention, past := w.pastRetention(retentionAlert, timestamp)
+	if !past {
 		return nil
 	}
 	behind := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)

@@ -9,7 +9,7 @@ import (
 // Summary counts the work of a drain.
 type Summary struct {
 	Ranges  int `json:"ranges"`  // leases that were considered
-	Idle    int `json:"idle"`    // of these: nothing new, and no lease write
+	Idle    int `json:"idle"`    // of these: nothing new, no retry that is due, and no lease write
 	Drained int `json:"drained"` // of these: worked on until caught up
 	Skipped int `json:"skipped"` // of these: held by another host, cooling down after a failure, or paused by an operator
 	Behind  int `json:"behind"`  // of these: not caught up, because the drain was ended or the range failed
@@ -20,8 +20,8 @@ type Summary struct {
 	DeadLetters int `json:"deadLetters"` // changes that were given up and stored
 	Filtered    int `json:"filtered"`    // changes that were read and do not pass the filter
 
-	// Lag is how many transactions the ranges that were worked on are still behind, as
-	// far as their last reads have seen it, and LagSeconds the age of their oldest
+	// Lag is how many transactions the ranges are still behind that were worked on, as far
+	// as their last reads have seen it, or whose changes wait for a retry, and LagSeconds the age of their oldest
 	// change. The lag of LagUnknown ranges is not known.
 	Lag        int64   `json:"lag"`
 	LagSeconds float64 `json:"lagSeconds"`

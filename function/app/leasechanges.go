@@ -303,5 +303,8 @@ func effect(s trigger.LeaseStep) string {
 	if s.Skipped > 0 {
 		parts = append(parts, fmt.Sprintf("skips up to %d transactions", s.Skipped))
 	}
+	if s.Reason != "" {
+		parts = append(parts, s.Reason)
+	}
 	return strings.Join(parts, ", ")
 }

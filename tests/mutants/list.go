@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -19,7 +19,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/writer.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
-		{"trigger/internal/lease/store.go", "fmt.Sprint(l.Epoch() + 1)", "fmt.Sprint(max(l.Epoch(), 1))"},
+		{"trigger/internal/lease/store.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
 		{"trigger/internal/lease/writer.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
@@ -157,7 +157,7 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "if err := h.WaitTrusted(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
 	}},
 	{"child-epoch-not-raised", "an epoch rises from parent to child", []edit{
-		{"trigger/internal/lease/split.go", "fmt.Sprint(parent.Epoch() + 1)", "fmt.Sprint(0)"},
+		{"trigger/internal/lease/split.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.raiseEpoch(parent, 0)"},
 	}},
 	{"merged-range-read-whole", "after a merge a lease reads its own keys", []edit{
 		{"trigger/internal/lease/split.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
@@ -419,7 +419,7 @@ var protocol = []mutant{
 		{"trigger/internal/feed/reader.go", "return isLess(page.Continuation, continuation)", "return isLess(page.Continuation, continuation) && len(continuation) == 0"},
 	}},
 	{"older-first-page-delivered", "an answer from an older position is not delivered", []edit{
-		{"trigger/drain.go", "case first.NotModified, feed.IsStale(first, l.Continuation(), l.ByKeys()):", "case first.NotModified:"},
+		{"trigger/drain.go", "case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):", "case waiting, first.NotModified:"},
 	}},
 	{"position-does-not-advance", "a feed whose position does not move is not read forever", []edit{
 		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},

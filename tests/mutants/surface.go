@@ -94,7 +94,7 @@ var surfaceCalls = []mutant{
 		{"trigger/validate.go", `fmt.Sprintf("%s=%v: %s", p.Field, p.Value, p.Reason)`, `fmt.Sprintf("%s: %s", p.Field, p.Reason)`},
 	}},
 	{"idle-range-dispatched", "an idle range gets no message", []edit{
-		{"trigger/dispatch.go", "case behind.Changes == 0:", "case behind.Changes < 0:"},
+		{"trigger/dispatch.go", "if behind.Changes == 0 {", "if behind.Changes < 0 {"},
 	}},
 	{"another-range-drained", "a message drains the range that it names", []edit{
 		{"trigger/dispatch.go", "return l.Token() == token })", "return l.Token() != token })"},
@@ -136,7 +136,7 @@ var surfaceCalls = []mutant{
 		{"trigger/leaseplan.go", `s.Nothing = s.lease.Owner() == ""`, `s.Nothing = s.lease.Owner() != ""`},
 	}},
 	{"seek-tells-the-wrong-way", "a plan tells what a seek repeats and skips", []edit{
-		{"trigger/leaseplan.go", "max(from-to, 0), max(to-from, 0)", "max(to-from, 0), max(from-to, 0)"},
+		{"trigger/leaseplan.go", "max(reachedBehind(s.lease, from)-to, 0), max(to-from, 0)", "max(to-from, 0), max(reachedBehind(s.lease, from)-to, 0)"},
 	}},
 	{"overlaps-not-verified", "Verify finds keys with two leases", []edit{
 		{"trigger/leaseverify.go", "Overlaps() {", "Overlaps()[:0] {"},

@@ -90,6 +90,7 @@
 // decides which leases follow; index.go finds leases that share keys. balance.go
 // plans, by the requests of handover.go; dispatch.go marks leases whose ranges a queue
 // has a message for; duplicate.go chooses between two documents
-// for one range. bootstrap.go creates leases, audit.go finds gaps, restore.go
+// for one range; finished.go passes on which changes behind a continuation are finished.
+// bootstrap.go creates leases, audit.go finds gaps, restore.go
 // creates deleted leases again; set.go joins them.
 package lease

@@ -206,9 +206,13 @@ func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// Document returns the document of the lease without the service's own properties.
+// Document returns the document of the lease without the service's own properties and
+// without [finished.Property]: a lease that is restored by hand repeats what follows its
+// continuation.
 func (l *Lease) Document() json.RawMessage {
-	document, _ := l.document(l.rest["timestamp"]) // it was decoded from JSON, so it encodes
+	restorable := l.clone()
+	restorable.dropFinished()
+	document, _ := restorable.document(l.rest["timestamp"]) // it was decoded from JSON, so it encodes
 	return document
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/finished"
 )
 
 // Lease documents may be deleted under running hosts, for example all of them and
@@ -207,14 +208,15 @@ func (s *Set) restoreLease(ctx context.Context, lost, stored *Lease, index *Inde
 
 // revive gives a document, which it returns, the position and the retry state of a
 // lost lease, no owner, and an epoch above the lost lease's and not below least. A pause
-// of the document stays, as does one of the lost lease.
+// of the document stays, as does one of the lost lease. Another host may have delivered
+// changes side by side with its owner, so no change behind the position counts as finished.
 func (l *Lease) revive(next *Lease, least int64) *Lease {
 	next.owner, next.continuation = "", l.continuation
 	pause, paused := next.Paused()
 	next.properties = map[string]string{epochProperty: strconv.FormatInt(max(l.Epoch()+1, least), 10)}
 	for name, value := range l.properties {
 		switch name {
-		case epochProperty, incarnationProperty, expirationProperty, protocolProperty, uncleanExitsProperty, handoverWrittenProperty, splittingProperty, retiringProperty:
+		case epochProperty, incarnationProperty, expirationProperty, protocolProperty, uncleanExitsProperty, handoverWrittenProperty, splittingProperty, retiringProperty, finished.Property, finishedTimestampProperty:
 		default:
 			next.properties[name] = value
 		}

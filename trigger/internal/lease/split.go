@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strconv"
 	"sync"
 
 	"halley/trigger/cosmos"
@@ -127,7 +126,7 @@ func inherit(child, parent *Lease) *Lease {
 	delete(child.properties, uncleanExitsProperty)
 	delete(child.properties, splittingProperty)
 	delete(child.properties, retiringProperty)
-	child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)
+	child.raiseEpoch(parent, parent.Epoch()+1)
 	return child
 }
 
@@ -151,6 +150,6 @@ func missingChildren(parent *Lease, children []*Lease, inside []Span, prefix str
 // setEpoch raises leases above every epoch that a sink has seen for their keys.
 func setEpoch(leases []*Lease, epoch int64) {
 	for _, l := range leases {
-		l.properties[epochProperty] = strconv.FormatInt(epoch, 10)
+		l.raiseEpoch(l, epoch)
 	}
 }

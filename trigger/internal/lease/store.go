@@ -191,7 +191,9 @@ func (s *leaseStore) createLease(ctx context.Context, l *Lease) error {
 	if s.keyedBy == "partitionKey" {
 		l.rest["partitionKey"] = quotedJSON(l.id)
 	}
-	doc, err := l.document(timestampJSON(s.serviceNow()))
+	timestamp := timestampJSON(s.serviceNow())
+	l.confirmFinished(timestamp)
+	doc, err := l.document(timestamp)
 	if err != nil {
 		return err
 	}
@@ -205,6 +207,7 @@ func (s *leaseStore) replaceLease(ctx context.Context, l *Lease) error {
 	now := s.serviceNow()
 	delete(l.properties, handoverWrittenProperty)
 	delete(l.properties, dispatchedProperty)
+	l.confirmFinished(timestampJSON(now))
 	if err := s.replaceDocument(ctx, l, timestampJSON(now)); err != nil {
 		return err
 	}
@@ -271,7 +274,7 @@ func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease
 func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Duration) *Lease {
 	next := l.clone()
 	next.owner = owner
-	next.properties[epochProperty] = fmt.Sprint(l.Epoch() + 1)
+	next.raiseEpoch(l, l.Epoch()+1)
 	next.properties[incarnationProperty] = incarnation
 	next.properties[expirationProperty] = expiration.String()
 	next.properties[protocolProperty] = strconv.Itoa(protocolVersion)

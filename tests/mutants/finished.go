@@ -1,0 +1,69 @@
+package main
+
+// finishedLeases are planted bugs in the way of the finished changes that a lease holds, from
+// one owner to the next.
+var finishedLeases = []mutant{
+	{"finished-outlives-a-seek", "a seek removes the finished changes of a lease", []edit{
+		{"trigger/internal/lease/operator.go", "\t\tnext.dropFinished()\n", ""},
+	}},
+	{"finished-outlives-a-seek-to-its-position", "a seek to the same position delivers finished changes again", []edit{
+		{"trigger/leaseplan.go", "position == s.From && !s.lease.HoldsFinished()", "position == s.From"},
+	}},
+	{"finished-seek-without-reason", "the plan says why a seek to the same position is a change", []edit{
+		{"trigger/leaseplan.go", "if position == s.From && !s.Nothing {", "if false {"},
+	}},
+	{"finished-seek-repeats-uncounted", "a plan counts finished changes that a seek repeats", []edit{
+		{"trigger/finished.go", "return max(continuation, v.Reached)", "return continuation"},
+	}},
+	{"finished-bound-to-the-former-epoch", "an acquisition binds the finished changes to its epoch", []edit{
+		{"trigger/internal/lease/finished.go", "former.Epoch(), epoch)", "former.Epoch(), former.Epoch())"},
+	}},
+	{"finished-kept-though-void", "an acquisition removes finished changes that are void", []edit{
+		{"trigger/internal/lease/finished.go", "\tl.dropFinished()\n\tif value", "\tif value"},
+	}},
+	{"finished-of-another-epoch-inherited", "the children of a range get finished changes of their own epochs", []edit{
+		{"trigger/internal/lease/split.go", "\t\tl.raiseEpoch(l, epoch)", "\t\tl.properties[epochProperty] = fmt.Sprint(epoch)"},
+	}},
+	{"finished-in-a-merged-range", "a lease by keys holds no finished changes", []edit{
+		{"trigger/internal/lease/finished.go", "if !l.byKeys {", "if true {"},
+		{"trigger/internal/lease/finished.go", "if l.byKeys || l.owner", "if l.owner"},
+	}},
+	{"finished-though-a-dotnet-owner-died", "finished changes are void after a .NET owner that died", []edit{
+		{"trigger/internal/lease/finished.go", "l.owner != \"\" && !l.OwnedByHalley() || ", ""},
+	}},
+	{"finished-though-dotnet-wrote", "finished changes are void after a write of a .NET owner", []edit{
+		{"trigger/internal/lease/finished.go", " || known && confirmed != timestamp", " || known && false && confirmed != timestamp"},
+	}},
+	{"finished-restored", "a restored lease has no finished changes", []edit{
+		{"trigger/internal/lease/restore.go", ", finished.Property, finishedTimestampProperty:", ", \"of \" + finished.Property:"},
+	}},
+	{"finished-exported", "an export has no finished changes", []edit{
+		{"trigger/internal/lease/document.go", "\trestorable.dropFinished()\n", ""},
+	}},
+	{"tick-peeks-at-the-position", "a range whose changes wait for a retry is not acquired before it is due", []edit{
+		{"trigger/drain.go", "position = feed.QuotedLSN(v.Reached)", "_ = v"},
+	}},
+	{"dispatch-peeks-at-the-position", "a range whose changes wait for a retry gets no message before it is due", []edit{
+		{"trigger/dispatch.go", "position = feed.QuotedLSN(v.Reached)", "_ = v"},
+	}},
+	{"retry-left-to-news", "a drain begins when a retry is due", []edit{
+		{"trigger/drain.go", "if isRetryDue(v, r.leases.Now()) {", "if false {"},
+	}},
+	{"retry-gets-no-message", "a range gets a message when a retry is due", []edit{
+		{"trigger/dispatch.go", "ok && isRetryDue(v, r.leases.Now())", "ok && false && isRetryDue(v, r.leases.Now())"},
+	}},
+	{"page-behind-finished-delivered-first", "the owner reads from its position, whatever a peek has read", []edit{
+		{"trigger/drain.go", "case waiting, first.NotModified, ", "case first.NotModified, "},
+	}},
+	{"finished-under-another-filter", "finished changes are void under another filter", []edit{
+		{"trigger/finished.go", "sum[:8]", "sum[:0]"},
+	}},
+	{"finished-in-another-mode", "finished changes are void in another mode", []edit{
+		{"trigger/finished.go", "Mode: lease.ModeName(f.ChangeFeedMode),", "Mode: v.Mode,"},
+		{"trigger/finished.go", "v.Binding == f.finishedBinding(l, l.Epoch())", "v.Binding == f.finishedBinding(l, l.Epoch(), v)"},
+		{"trigger/finished.go", "(l *lease.Lease, epoch int64) finished.Binding", "(l *lease.Lease, epoch int64, v finished.Value) finished.Binding"},
+	}},
+	{"waiting-lag-hidden", "the lag of a timer invocation has the changes that wait for a retry", []edit{
+		{"trigger/drain.go", ", Lag: r.waitingLag(l)", ""},
+	}},
+}
