@@ -14,56 +14,83 @@ import (
 	"halley/trigger/redact"
 )
 
-// deadLetterStore is the function's store as the delivery uses it, or nil.
-func (w *rangeWorker) deadLetterStore() *delivery.Store {
-	store, of := w.function.DeadLetters, w.function.DeadLetterSource()
-	if store == nil {
-		return nil
+// newDeliveryStore returns the dead letter store of a worker's function, or nil.
+func newDeliveryStore(w *rangeWorker) delivery.Store {
+	if w.function.DeadLetters == nil {
+		return nil // the interface itself: a deliveryStore would count as a store
 	}
-	return &delivery.Store{
-		Keeps: w.function.keepsDeadLetters(),
-		Owns:  w.ownsKey,
-		LoadKey: func(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
-			gate := &takeGate{take: take}
-			defer gate.close()
-			return w.callStore(ctx, func() error { return loadPostponed(ctx, store, of, w.function, key, gate.takeOpen) })
-		},
-		Delete: func(ctx context.Context, c *delivery.StoredChange) error {
-			d := DeadLetter{ID: c.LetterID, Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: c.Key, Document: c.Document, Previous: c.Previous}
-			return w.callStore(ctx, func() error { return store.Delete(ctx, d) })
-		},
-		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
-			d := w.deadLetter(c, l) // before the call, which may be left behind
-			return w.callStore(ctx, func() error { return store.Put(ctx, d) })
-		},
-		Holds: func(ctx context.Context, key string) (bool, error) {
-			answer := new(bool) // of this call alone, which may be left behind
-			err := w.callStore(ctx, func() (err error) {
-				*answer, err = store.Holds(ctx, of, key)
-				return err
-			})
-			return err == nil && *answer, err
-		},
-		List: func(ctx context.Context) (*delivery.BlockedKeys, error) {
-			list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
-				ctx, progress, end := whileAnswering(ctx)
-				defer end()
-				var keys *delivery.BlockedKeys // of this call alone, likewise
-				err := w.callStore(ctx, func() (err error) {
-					keys, err = listBlockedKeys(ctx, store, w.function, progress)
-					return err
-				})
-				if err != nil {
-					return nil, err
-				}
-				return keys, nil
-			})
-			if list.err != nil {
-				w.listsBefore = list.number // repeat it
-			}
-			return list.keys, list.err
-		},
+	return &deliveryStore{worker: w, store: w.function.DeadLetters, source: w.function.DeadLetterSource()}
+}
+
+// deliveryStore is the dead letter store of a function, as the delivery of one range uses it.
+type deliveryStore struct {
+	worker *rangeWorker
+	store  DeadLetters
+	source DeadLetterSource
+}
+
+// Keeps reports whether changes can be postponed.
+func (s *deliveryStore) Keeps() bool { return s.worker.function.keepsDeadLetters() }
+
+// Owns reports whether a key belongs to the range.
+func (s *deliveryStore) Owns(key string) bool { return s.worker.ownsKey(key) }
+
+// LoadKey calls take with the postponed changes of a key, in their order, until it returns
+// false.
+func (s *deliveryStore) LoadKey(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
+	gate := &takeGate{take: take}
+	defer gate.close()
+	return s.worker.callStore(ctx, func() error {
+		return loadPostponed(ctx, s.store, s.source, s.worker.function, key, gate.takeOpen)
+	})
+}
+
+// Delete removes a postponed change.
+func (s *deliveryStore) Delete(ctx context.Context, c *delivery.StoredChange) error {
+	d := DeadLetter{
+		ID: c.LetterID, Function: s.source.Function, Account: s.source.Account, Database: s.source.Database, Container: s.source.Container,
+		Key: c.Key, Document: c.Document, Previous: c.Previous,
 	}
+	return s.worker.callStore(ctx, func() error { return s.store.Delete(ctx, d) })
+}
+
+// Put returns once the dead letter of a change is durable.
+func (s *deliveryStore) Put(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
+	d := s.worker.deadLetter(c, l) // before the call, which may be left behind
+	return s.worker.callStore(ctx, func() error { return s.store.Put(ctx, d) })
+}
+
+// Holds reports whether some dead letter of the function has the key.
+func (s *deliveryStore) Holds(ctx context.Context, key string) (bool, error) {
+	answer := new(bool) // of this call alone, which may be left behind
+	err := s.worker.callStore(ctx, func() (err error) {
+		*answer, err = s.store.Holds(ctx, s.source, key)
+		return err
+	})
+	return err == nil && *answer, err
+}
+
+// List returns the keys of the function's dead letters. Workers that ask at one time share
+// a list.
+func (s *deliveryStore) List(ctx context.Context) (*delivery.BlockedKeys, error) {
+	w := s.worker
+	list := w.deadLetterLists.listAfter(ctx, w.listsBefore, func() (*delivery.BlockedKeys, error) {
+		ctx, progress, end := whileAnswering(ctx)
+		defer end()
+		var keys *delivery.BlockedKeys // of this call alone, as in Holds
+		err := w.callStore(ctx, func() (err error) {
+			keys, err = listBlockedKeys(ctx, s.store, w.function, progress)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return keys, nil
+	})
+	if list.err != nil {
+		w.listsBefore = list.number // repeat it
+	}
+	return list.keys, list.err
 }
 
 const (
@@ -187,8 +214,8 @@ func (w *rangeWorker) deadLetterID(c *delivery.Item, key string) string {
 	return deadLetterID(w.function.Name, w.leases.IDPrefix(), key, c.DocumentID(), c.LSN, c.Timestamp, images...)
 }
 
-// postponed is told of each change that is in the store until it is due.
-func (w *rangeWorker) postponed(lane int, c *delivery.Item, l delivery.DeadLetter) {
+// Postponed is told of each change that is in the store until it is due.
+func (w *rangeWorker) Postponed(lane int, c *delivery.Item, l delivery.DeadLetter) {
 	w.rangeStats.countPostponed(lane)
 	w.emitEvent(Event{
 		Kind: Postponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
@@ -199,8 +226,8 @@ func (w *rangeWorker) postponed(lane int, c *delivery.Item, l delivery.DeadLette
 	}
 }
 
-// deadLettered is told of each change that is durable in the store.
-func (w *rangeWorker) deadLettered(lane int, c *delivery.Item, l delivery.DeadLetter) {
+// DeadLettered is told of each change that is durable in the store.
+func (w *rangeWorker) DeadLettered(lane int, c *delivery.Item, l delivery.DeadLetter) {
 	w.rangeStats.countDeadLetter(lane)
 	w.emitEvent(Event{
 		Kind: DeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,

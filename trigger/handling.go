@@ -13,8 +13,8 @@ import (
 	"halley/trigger/internal/feed"
 )
 
-// callHandler calls the handler once with changes of one lane and returns its verdict.
-func (w *rangeWorker) callHandler(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
+// CallHandler calls the handler once with changes of one lane and returns its verdict.
+func (w *rangeWorker) CallHandler(held context.Context, lane int, items []*delivery.Item, attempt int) delivery.Verdict {
 	b := w.batch(items, attempt)
 	if w.function.ReuseBuffers {
 		defer w.reuseChanges(b.Changes)
@@ -128,9 +128,9 @@ func (w *rangeWorker) reuseChanges(changes []Change) {
 	}
 }
 
-// planRetry logs a failed call, unless equal failures were logged a moment ago, and
+// PlanRetry logs a failed call, unless equal failures were logged a moment ago, and
 // which attempt comes when.
-func (w *rangeWorker) planRetry(lane int, items []*delivery.Item, attempt int, wait time.Duration) {
+func (w *rangeWorker) PlanRetry(lane int, items []*delivery.Item, attempt int, wait time.Duration) {
 	stall, failures, tell := w.rangeStats.planRetry(lane, attempt, wait)
 	if !tell {
 		return
@@ -144,8 +144,8 @@ func (w *rangeWorker) planRetry(lane int, items []*delivery.Item, attempt int, w
 		zap.String("documentId", items[0].DocumentID()), zap.String("key", w.keyOf(items[0])), zap.Int64("lsn", items[0].LSN))
 }
 
-// countFiltered is told of changes that do not pass the filter.
-func (w *rangeWorker) countFiltered(changes int) {
+// CountFiltered is told of changes that do not pass the filter.
+func (w *rangeWorker) CountFiltered(changes int) {
 	w.rangeStats.countFiltered(changes)
 	w.emitEvent(Event{Kind: Filtered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: changes})
 }
@@ -158,8 +158,8 @@ func (w *rangeWorker) keyOf(c *delivery.Item) string {
 	return feed.PartitionKey(c.Item, w.leases.Monitored().PartitionKey.Paths)
 }
 
-// advancePosition passes the acknowledged position on to the lease's writer.
-func (w *rangeWorker) advancePosition(position string, saveAt time.Time) {
+// AdvancePosition passes the acknowledged position on to the lease's writer.
+func (w *rangeWorker) AdvancePosition(position string, saveAt time.Time) {
 	w.rangeStats.positionMoved()
 	w.held.Advance(position, saveAt)
 }
@@ -169,9 +169,9 @@ func (w *rangeWorker) reportStall(kind EventKind, s Stall) {
 	w.emitEvent(Event{Kind: kind, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Stall: &s, Lasting: w.leases.Now().Sub(s.Since)})
 }
 
-// reportProblem notes why a lane, or the range as a whole, makes no progress. The log
+// ReportProblem notes why a lane, or the range as a whole, makes no progress. The log
 // tells it once, until it changes.
-func (w *rangeWorker) reportProblem(lane int, err error) {
+func (w *rangeWorker) ReportProblem(lane int, err error) {
 	if w.rangeStats.setProblem(lane, stallOf(err), err) {
 		w.log.Error("range waits", zap.Error(err))
 	}

@@ -170,8 +170,8 @@ func (w *rangeWorker) limitCaller(lane int) limitCaller {
 	return limitCaller{token: w.held.Lease().Token(), lane: lane, log: w.log, stats: w.rangeStats}
 }
 
-// waitRate waits until the function's rate allows a call with these changes.
-func (w *rangeWorker) waitRate(ctx context.Context, lane, changes int) error {
+// WaitRate waits until the function's rate allows a call with these changes.
+func (w *rangeWorker) WaitRate(ctx context.Context, lane, changes int) error {
 	if w.rateLimit == nil {
 		return nil
 	}

@@ -6,14 +6,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// waitTrusted returns once a delivery may begin, or the reason why none may. If the
+// WaitTrusted returns once a delivery may begin, or the reason why none may. If the
 // account's write region has changed since the last delivery, it first confirms the
 // lease there: with several write regions the old region may still have accepted a
 // write of this host that the new one has not seen, or has seen another owner's.
 //
 // It sees the end of the caller's context before the watcher does. One goroutine of
 // each lane calls it; they may all confirm at the same time.
-func (w *rangeWorker) waitTrusted(ctx context.Context) error {
+func (w *rangeWorker) WaitTrusted(ctx context.Context) error {
 	for {
 		if w.caller.Err() != nil {
 			return errStopping

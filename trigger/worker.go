@@ -57,7 +57,7 @@ type rangeWorker struct {
 	callsAnswered atomic.Int64 // calls that have returned, see Batch.Checkpoint
 	openedRuns    bool         // Function.Opened was left behind
 
-	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see waitTrusted
+	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see WaitTrusted
 
 	endWork context.CancelCauseFunc // ends everything; set by workRange
 	caller  context.Context         // of workRange
@@ -77,12 +77,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w.confirmedRegion.Store(&region)
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
-	w.rangeDelivery = delivery.New(w.deliveryConfig(), delivery.Calls{
-		CallHandler: w.callHandler, WaitRate: w.waitRate, WaitTrusted: w.waitTrusted, ConfirmOwnership: held.ConfirmOwnership,
-		AdvancePosition: w.advancePosition, WriteSoon: held.WriteSoon, MadeProgress: held.MadeProgress,
-		ChargeBytes: func(n int) { w.host.pageBudget.ChargeBytes(n, w.reservedBytes) },
-		ReleasePage: w.releasePage, CountFiltered: w.countFiltered, DeadLettered: w.deadLettered, Postponed: w.postponed, ReportProblem: w.reportProblem, PlanRetry: w.planRetry, ServiceNow: w.leases.Now,
-	}, w.deadLetterStore())
+	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.Snapshot = w.rangeDelivery.Snapshot
 	held.SetProperty(statusProperty, w.rangeStats.property)
@@ -185,7 +180,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		stopReading(err)
 	}
 	for page := range pages { // read, but not delivered
-		w.releasePage(page, false)
+		w.ReleasePage(page, false)
 	}
 	reader.Wait()
 	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !errors.Is(readErr, feed.ErrCaughtUp) {
@@ -193,7 +188,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	}
 	var children []*lease.Lease
 	if errors.Is(err, lease.ErrSplit) {
-		children, err = w.held.Split(reading, held, func(err error) { w.reportProblem(delivery.AllLanes, err) })
+		children, err = w.held.Split(reading, held, func(err error) { w.ReportProblem(delivery.AllLanes, err) })
 	}
 	close(stopWriting)
 	writer.Wait()
@@ -272,10 +267,10 @@ func (w *rangeWorker) retireLease(ctx context.Context, children []*lease.Lease) 
 	w.emitEvent(event)
 }
 
-// releasePage takes back a page whose changes are finished, or will not be delivered.
+// ReleasePage takes back a page whose changes are finished, or will not be delivered.
 // If it was handed over, the handler may keep its bytes, unless they were only lent. A
 // call that was left behind may still read what was lent to it.
-func (w *rangeWorker) releasePage(page *feed.Page, handedOver bool) {
+func (w *rangeWorker) ReleasePage(page *feed.Page, handedOver bool) {
 	if handedOver && (!w.function.ReuseBuffers || w.rangeStats.hasHungCall()) {
 		w.host.pageBudget.ForgetPage(page, w.reservedBytes)
 		return

@@ -56,7 +56,7 @@ var surfaceSettings = []mutant{
 		{"trigger/validate.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
 	}},
 	{"dead-letters-ignored", "Function.DeadLetters has its effect", []edit{
-		{"trigger/deadlettering.go", "if store == nil {", `if store == nil || of.Function != "" {`},
+		{"trigger/deadlettering.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
 	}},
 	{"block-keys-ignored", "Function.BlockKeys has its effect", []edit{
 		{"trigger/worker.go", "BlockKeys: f.BlockKeys, ", ""},

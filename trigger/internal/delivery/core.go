@@ -15,7 +15,7 @@ import (
 type laneShared struct {
 	config          Config
 	calls           Calls
-	deadLetters     *Store // nil if the function has none
+	deadLetters     Store // nil if the function has none
 	progress        *progress
 	retries         *retryRecords
 	blockedKeys     *blockedKeys

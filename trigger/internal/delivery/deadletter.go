@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Store is a function's dead letter store, filled in by the worker. All fields
-// are required.
-type Store struct {
+// Store is a function's dead letter store, as the worker of a range uses it. Several lanes
+// use it at a time.
+type Store interface {
 	// Put returns once the dead letter of a change is durable.
-	Put func(ctx context.Context, c *Item, l DeadLetter) error
+	Put(ctx context.Context, c *Item, l DeadLetter) error
 	// Holds reports whether some dead letter of the function has the key.
-	Holds func(ctx context.Context, key string) (bool, error)
+	Holds(ctx context.Context, key string) (bool, error)
 	// List returns the keys of the function's dead letters, at least of those that
 	// earlier owners of the range have put. Each dead letter may take as long as a
 	// request.
-	List func(ctx context.Context) (*BlockedKeys, error)
+	List(ctx context.Context) (*BlockedKeys, error)
 
-	// Keeps says that the store keeps dead letters, so that changes can be postponed.
-	Keeps bool
+	// Keeps reports whether the store keeps dead letters, so that changes can be postponed.
+	Keeps() bool
 	// Owns reports whether a key belongs to the leased range.
-	Owns func(key string) bool
+	Owns(key string) bool
 	// LoadKey calls take with the postponed changes of a key, in their order, until it
 	// returns false.
-	LoadKey func(ctx context.Context, key string, take func(StoredChange) bool) error
+	LoadKey(ctx context.Context, key string, take func(StoredChange) bool) error
 	// Delete removes a postponed change.
-	Delete func(ctx context.Context, c *StoredChange) error
+	Delete(ctx context.Context, c *StoredChange) error
 }
 
 // DeadLetter is the part of a dead letter that delivery decides.

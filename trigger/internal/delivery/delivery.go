@@ -2,7 +2,7 @@
 // lanes, calls the handler with batches, retries, isolates and dead-letters failing
 // changes, and finds the acknowledged prefix that a checkpoint may hold.
 //
-// It knows no lease, no client and no logger: its worker fills in [Calls] and
+// It knows no lease, no client and no logger: its worker implements [Calls] and
 // [Store]. The way of a change through the package:
 //
 //	page → filter → dispatch → lane → batch → Calls.CallHandler → Verdict → Decide → finish → acknowledged prefix → Calls.AdvancePosition
@@ -73,45 +73,45 @@ type ReadAhead struct {
 	Until   time.Time // when it had ended, on the service's clock
 }
 
-// Calls are what delivery asks of its worker. All are required, and all but
-// CallHandler and those that wait return quickly.
-type Calls struct {
+// Calls are the requests of delivery to its worker. All but CallHandler and those that
+// wait return quickly. Several lanes make them at a time.
+type Calls interface {
 	// CallHandler calls the handler once and returns its verdict. ctx ends when the
 	// lease is lost or the grace of a stop is over.
-	CallHandler func(ctx context.Context, lane int, items []*Item, attempt int) Verdict
+	CallHandler(ctx context.Context, lane int, items []*Item, attempt int) Verdict
 	// WaitRate returns once the function's rate allows a call with so many changes, or the
 	// cause when ctx ends.
-	WaitRate func(ctx context.Context, lane, changes int) error
+	WaitRate(ctx context.Context, lane, changes int) error
 	// WaitTrusted returns once a delivery may begin, or the reason why none may.
-	WaitTrusted func(ctx context.Context) error
+	WaitTrusted(ctx context.Context) error
 	// ConfirmOwnership returns after a lease write that started after the call has succeeded.
-	ConfirmOwnership func(ctx context.Context) error
+	ConfirmOwnership(ctx context.Context) error
 	// AdvancePosition says that everything up to the position is handled. It is to be
 	// saved by saveAt; if that is zero, it goes with the next write.
-	AdvancePosition func(position string, saveAt time.Time)
+	AdvancePosition(position string, saveAt time.Time)
 	// WriteSoon asks for a lease write, without waiting for it.
-	WriteSoon func()
+	WriteSoon()
 	// ChargeBytes counts bytes of changes that outlive their pages; negative returns
 	// them.
-	ChargeBytes func(bytes int)
+	ChargeBytes(bytes int)
 	// MadeProgress says that a page with changes is finished.
-	MadeProgress func()
+	MadeProgress()
 	// ReleasePage takes back a page whose bytes delivery does not need any more.
 	// handedOver says that the handler may have been called with them.
-	ReleasePage func(page *feed.Page, handedOver bool)
+	ReleasePage(page *feed.Page, handedOver bool)
 	// CountFiltered is told the number of changes of a page that do not pass the filter.
-	CountFiltered func(changes int)
+	CountFiltered(changes int)
 	// Postponed is told of each change that is durable in the store until it is due.
-	Postponed func(lane int, item *Item, l DeadLetter)
+	Postponed(lane int, item *Item, l DeadLetter)
 	// DeadLettered is told of each change that is durable in the store.
-	DeadLettered func(lane int, item *Item, l DeadLetter)
+	DeadLettered(lane int, item *Item, l DeadLetter)
 	// ReportProblem says why a lane, or the range as a whole (AllLanes), makes no progress.
-	ReportProblem func(lane int, err error)
+	ReportProblem(lane int, err error)
 	// PlanRetry is told, after a failed call, how often the same changes have failed
 	// and how long the lane waits before it calls the handler again.
-	PlanRetry func(lane int, items []*Item, attempt int, wait time.Duration)
+	PlanRetry(lane int, items []*Item, attempt int, wait time.Duration)
 	// ServiceNow is the service's clock.
-	ServiceNow func() time.Time
+	ServiceNow() time.Time
 }
 
 // AllLanes stands for the range as a whole in [Calls].
@@ -127,7 +127,7 @@ type Delivery struct {
 }
 
 // New returns a delivery. A nil store means that the function has none.
-func New(c Config, calls Calls, store *Store) *Delivery {
+func New(c Config, calls Calls, store Store) *Delivery {
 	c.DeadLetters = store != nil
 	c.BlockKeys = c.BlockKeys && store != nil
 	records := &retryRecords{serviceNow: calls.ServiceNow}
@@ -321,7 +321,7 @@ func (d *Delivery) CaughtUp() {
 // LoadStored reads which keys earlier owners have blocked or postponed. It is called
 // before Run, and returns once the store has answered, or the cause when ctx ends.
 func (d *Delivery) LoadStored(ctx context.Context) error {
-	if d.deadLetters == nil || !d.config.BlockKeys && !d.deadLetters.Keeps {
+	if d.deadLetters == nil || !d.config.BlockKeys && !d.deadLetters.Keeps() {
 		return nil
 	}
 	return d.untilStored(ctx, AllLanes, func() error {

@@ -55,33 +55,7 @@ var errBad = errors.New("bad change")
 // run delivers pages to the end.
 func (r *testRange) run(pages []*feed.Page) error { return r.deliver(r.delivery(), pages) }
 
-func (r *testRange) delivery() *Delivery {
-	calls := Calls{
-		CallHandler: r.callHandler,
-		WaitRate:    func(ctx context.Context, _, _ int) error { return context.Cause(ctx) },
-		WaitTrusted: func(ctx context.Context) error { return context.Cause(ctx) },
-		ConfirmOwnership: func(ctx context.Context) error {
-			time.Sleep(10 * time.Millisecond)
-			return context.Cause(ctx)
-		},
-		AdvancePosition: r.advance,
-		WriteSoon:       func() {},
-		ChargeBytes:     func(n int) { r.mu.Lock(); r.charged += n; r.mu.Unlock() },
-		MadeProgress:    func() {},
-		ReleasePage:     r.releasePage,
-		CountFiltered:   func(n int) { r.mu.Lock(); r.filtered += n; r.mu.Unlock() },
-		DeadLettered:    r.deadLettered,
-		ReportProblem:   func(int, error) {},
-		PlanRetry:       func(int, []*Item, int, time.Duration) {},
-		ServiceNow:      time.Now,
-	}
-	store := &Store{
-		Put:   func(context.Context, *Item, DeadLetter) error { return nil },
-		Holds: func(context.Context, string) (bool, error) { return true, nil },
-		List:  func(context.Context) (*BlockedKeys, error) { return &BlockedKeys{}, nil },
-	}
-	return New(r.config, calls, store)
-}
+func (r *testRange) delivery() *Delivery { return New(r.config, r, testStore{}) }
 
 func (r *testRange) deliver(d *Delivery, pages []*feed.Page) error {
 	source := make(chan *feed.Page)
@@ -94,9 +68,9 @@ func (r *testRange) deliver(d *Delivery, pages []*feed.Page) error {
 	return d.Run(r.t.Context(), r.t.Context(), source)
 }
 
-// releasePage overwrites a page, as the next one that uses its memory would: a change
+// ReleasePage overwrites a page, as the next one that uses its memory would: a change
 // that still needs it is then no document any more.
-func (r *testRange) releasePage(page *feed.Page, _ bool) {
+func (r *testRange) ReleasePage(page *feed.Page, _ bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released++
@@ -117,7 +91,7 @@ func (r *testRange) checkBytes(items []*Item) {
 	}
 }
 
-func (r *testRange) callHandler(_ context.Context, _ int, items []*Item, attempt int) Verdict {
+func (r *testRange) CallHandler(_ context.Context, _ int, items []*Item, attempt int) Verdict {
 	r.checkBytes(items)
 	r.begin(items)
 	time.Sleep(r.call)
@@ -189,7 +163,7 @@ func (r *testRange) finish(c *Item, how string) {
 	r.lastKey[keyText(c)] = c.Seq
 }
 
-func (r *testRange) deadLettered(_ int, c *Item, l DeadLetter) {
+func (r *testRange) DeadLettered(_ int, c *Item, l DeadLetter) {
 	r.finish(c, "dead")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +171,7 @@ func (r *testRange) deadLettered(_ int, c *Item, l DeadLetter) {
 	r.deadIDs = append(r.deadIDs, c.DocumentID())
 }
 
-func (r *testRange) advance(position string, _ time.Time) {
+func (r *testRange) AdvancePosition(position string, _ time.Time) {
 	r.position = position
 }
 

@@ -39,6 +39,17 @@ func TestCrashIsChargedOnlyToChangeThatIsAlone(t *testing.T) {
 	}
 }
 
+// rateCalls are the calls of a test whose function has a rate.
+type rateCalls struct {
+	*testRange
+	pay func(changes int)
+}
+
+func (c rateCalls) WaitRate(_ context.Context, _, changes int) error {
+	c.pay(changes)
+	return nil
+}
+
 // A suspect waits for the function's rate before it takes the suspect slot, which others
 // may need meanwhile, and pays once although it asks for the slot several times.
 func TestSuspectWaitsForRateWithoutSuspectSlot(t *testing.T) {
@@ -49,17 +60,15 @@ func TestSuspectWaitsForRateWithoutSuspectSlot(t *testing.T) {
 		r.config.SavedRetries = fmt.Sprintf(`[{"first":%q,"last":%q,"size":1,"inFlight":true}]`, first, first)
 		r.config.Announce = true
 		r.handle = func([]*Item, int) error { return nil }
-		d := r.delivery()
 		paid := 0
-		d.calls.WaitRate = func(_ context.Context, _, changes int) error {
+		calls := rateCalls{r, func(changes int) {
 			paid += changes
 			time.Sleep(time.Minute)
 			if len(r.config.SuspectSlot) > 0 {
 				t.Error("the suspect slot is held during the wait")
 			}
-			return nil
-		}
-		if err := r.deliver(d, pages); err != nil {
+		}}
+		if err := r.deliver(New(r.config, calls, testStore{}), pages); err != nil {
 			t.Fatal(err)
 		}
 		if paid != 2 || len(r.finished) != 2 {
@@ -72,7 +81,9 @@ func TestSuspectWaitsForRateWithoutSuspectSlot(t *testing.T) {
 func TestEveryCallWaitsForRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRange(t)
+		paid, called := 0, 0
 		r.handle = func(items []*Item, _ int) error {
+			called += len(items)
 			for _, c := range items {
 				if c.Seq == 2 {
 					return errBad
@@ -80,14 +91,8 @@ func TestEveryCallWaitsForRate(t *testing.T) {
 			}
 			return nil
 		}
-		d := r.delivery()
-		paid, called := 0, 0
-		d.calls.WaitRate = func(_ context.Context, _, changes int) error { paid += changes; return nil }
-		d.calls.CallHandler = func(ctx context.Context, lane int, items []*Item, attempt int) Verdict {
-			called += len(items)
-			return r.callHandler(ctx, lane, items, attempt)
-		}
-		if err := r.deliver(d, changes(10, "a", "b", "c", "d")); err != nil {
+		calls := rateCalls{r, func(changes int) { paid += changes }}
+		if err := r.deliver(New(r.config, calls, testStore{}), changes(10, "a", "b", "c", "d")); err != nil {
 			t.Fatal(err)
 		}
 		if paid != called || r.calls < 5 {

@@ -19,36 +19,49 @@ type keptStore struct {
 	puts  int
 }
 
-func (s *keptStore) store() *Store {
-	return &Store{
-		Keeps: true,
-		Owns:  func(string) bool { return true },
-		Put: func(_ context.Context, c *Item, l DeadLetter) error {
-			time.Sleep(s.takes)
-			s.puts++
-			s.byKey[c.Key] = append(s.byKey[c.Key], StoredChange{
-				Change: c.Change, LetterID: fmt.Sprint(c.Name(), "-", l.Postponed), Due: l.Due, Time: l.Time, Since: l.Since, Attempts: l.Attempts, Postponed: l.Postponed,
-			})
-			return nil
-		},
-		Delete: func(_ context.Context, c *StoredChange) error {
-			time.Sleep(s.takes)
-			s.byKey[c.Key] = slices.DeleteFunc(s.byKey[c.Key], func(o StoredChange) bool { return o.LetterID == c.LetterID })
-			return nil
-		},
-		LoadKey: func(_ context.Context, key string, take func(StoredChange) bool) error {
-			time.Sleep(s.takes)
-			for _, c := range slices.Clone(s.byKey[key]) {
-				if !take(c) {
-					break
-				}
-			}
-			return nil
-		},
-		Holds: func(context.Context, string) (bool, error) { return false, nil },
-		List:  func(context.Context) (*BlockedKeys, error) { return &BlockedKeys{}, nil },
-	}
+func (s *keptStore) Keeps() bool      { return true }
+func (s *keptStore) Owns(string) bool { return true }
+
+func (s *keptStore) Put(_ context.Context, c *Item, l DeadLetter) error {
+	time.Sleep(s.takes)
+	s.puts++
+	s.byKey[c.Key] = append(s.byKey[c.Key], StoredChange{
+		Change: c.Change, LetterID: fmt.Sprint(c.Name(), "-", l.Postponed), Due: l.Due, Time: l.Time, Since: l.Since, Attempts: l.Attempts, Postponed: l.Postponed,
+	})
+	return nil
 }
+
+func (s *keptStore) Delete(_ context.Context, c *StoredChange) error {
+	time.Sleep(s.takes)
+	s.byKey[c.Key] = slices.DeleteFunc(s.byKey[c.Key], func(o StoredChange) bool { return o.LetterID == c.LetterID })
+	return nil
+}
+
+func (s *keptStore) LoadKey(_ context.Context, key string, take func(StoredChange) bool) error {
+	time.Sleep(s.takes)
+	for _, c := range slices.Clone(s.byKey[key]) {
+		if !take(c) {
+			break
+		}
+	}
+	return nil
+}
+
+func (s *keptStore) Holds(context.Context, string) (bool, error) { return false, nil }
+func (s *keptStore) List(context.Context) (*BlockedKeys, error)  { return &BlockedKeys{}, nil }
+
+// verdictCalls are the calls of a test whose handler answers with a verdict, and that
+// keeps its pages.
+type verdictCalls struct {
+	*testRange
+	judge func(items []*Item) Verdict
+}
+
+func (c verdictCalls) CallHandler(_ context.Context, _ int, items []*Item, _ int) Verdict {
+	return c.judge(items)
+}
+
+func (verdictCalls) ReleasePage(*feed.Page, bool) {}
 
 // A key is postponed by a second while its range is busy and each request to the store
 // takes 20 ms. The handler works for 1 ms with each change. The changes of the other keys
@@ -61,9 +74,8 @@ func TestPostponedKeyCostsOthersLittle(t *testing.T) {
 			r.config.BatchItems = 1
 			kept := &keptStore{takes: 20 * time.Millisecond, byKey: map[string][]StoredChange{}}
 			began, others, done, postponed := time.Now(), 0, 0, false
-			calls := r.delivery().calls
 			last := int64(0)
-			calls.CallHandler = func(_ context.Context, _ int, items []*Item, _ int) Verdict {
+			calls := verdictCalls{r, func(items []*Item) Verdict {
 				time.Sleep(time.Millisecond)
 				c := items[0]
 				switch {
@@ -80,14 +92,12 @@ func TestPostponedKeyCostsOthersLittle(t *testing.T) {
 					done, last = done+1, c.LSN
 				}
 				return Verdict{Outcome: Handled}
-			}
-			calls.Postponed = func(int, *Item, DeadLetter) {}
-			calls.ReleasePage = func(*feed.Page, bool) {}
+			}}
 			var pages []*feed.Page
 			for from := 0; from < changes; from += 100 {
 				pages = append(pages, postponedPage(from, keys))
 			}
-			if err := r.deliver(New(r.config, calls, kept.store()), pages); err != nil {
+			if err := r.deliver(New(r.config, calls, kept), pages); err != nil {
 				t.Error(err)
 			}
 			if n := len(kept.byKey[`["0"]`]); done != changes/keys || n != 0 || postpones && kept.puts == 0 {
