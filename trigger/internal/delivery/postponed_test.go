@@ -27,7 +27,7 @@ func (s *keptStore) store() *Store {
 			time.Sleep(s.takes)
 			s.puts++
 			s.byKey[c.Key] = append(s.byKey[c.Key], StoredChange{
-				Change: c.Change, LetterID: fmt.Sprint(c.Name(), "-", l.Postponed), Due: l.Due, Time: l.Time, Since: l.Since, Attempts: l.Attempts, Postponed: l.Postponed,
+				Change: c.Change, LetterID: fmt.Sprint(c.Name(nil), "-", l.Postponed), Due: l.Due, Time: l.Time, Since: l.Since, Attempts: l.Attempts, Postponed: l.Postponed,
 			})
 			return nil
 		},
