@@ -96,9 +96,36 @@
 // of a child that lands when its range has already split and merged again: in that
 // one world, creations are prompt.
 //
+// # Key marks
+//
+// A second model, [MarkWorld], has one range, whose lease tells finished changes behind
+// its position A from unfinished ones. It holds a position Q, and for each logical key
+// with unfinished changes up to Q the LSN of the first of these: its mark. Every admitted
+// change up to Q is finished, or its key has a mark that is not above its LSN. The next
+// owner reads from A and passes the finished changes over, so that a key that fails for
+// long holds up A, and no other key.
+//
+// The model has writes, deletes, and bulk writes of two keys with one LSN; pages of any
+// length, of the newest or of all versions, from replicas that may lag; an owner, and
+// calls and a pending write of former owners, which land late or never; seeks, also to the
+// same position; .NET owners, which move A and keep unknown properties; splits that give a
+// copied document a larger LSN; and a sink that buffers until it requests a checkpoint. If
+// a call fails, this is one that does not return yet. The moments of writes, the limits
+// of reading, retries and dead letters are left out.
+//
+//   - I1, I2: no checkpoint passes a change that is not handled, and no owner passes one
+//     over because of an inherited value.
+//   - I4: a delivery of a key may begin earlier than the last one, and leaves out no
+//     version that the feed still has. When all is done, the newest version of each key
+//     was delivered last.
+//   - I8: from every state all changes can be handled.
+//
+// If other software moves A away and back between two acquisitions by Halley's hosts,
+// nothing in the lease tells. The model lets it move A once between two of them.
+//
 // # Mistakes
 //
-// [Rules] makes the protocol wrong at single points, as a programmer might have
-// written it. Each mistake is caught, and its trace in testdata is the reason
+// [Rules] and [MarkRules] make the protocol wrong at single points, as a programmer might
+// have written it. Each mistake is caught, and its trace in testdata is the reason
 // for that part of the code.
 package model

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -300,7 +300,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
 	}},
 	{"later-changes-charged", "a later change is not charged with failures of a group", []edit{
-		{"trigger/internal/delivery/batching.go", "c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {", "c.resumedRecord != nil {"},
+		{"trigger/internal/delivery/batching.go", "c.resumedRecord != nil || earlier != nil && !l.retries.holdsChange(earlier, c) {", "c.resumedRecord != nil {"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
 		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},

@@ -17,7 +17,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.lsn", "return taken.lsn >= 0"},
 	}},
 	{"postponed-passed-by-its-neighbour", "letters behind the position wait until the feed has passed them", []edit{
-		{"trigger/internal/delivery/postponedload.go", " && k.isPassed(items[n].Name())", ""},
+		{"trigger/internal/delivery/postponedload.go", " && k.isPassed(l.retries.nameOf(items[n]))", ""},
 	}},
 	{"read-ahead-not-told", "on a merged range the next owner knows what was read behind the position", []edit{
 		{"trigger/worker.go", "held.SetProperty(readAheadProperty, w.readAheadProperty)", "_ = w.readAheadProperty"},

@@ -110,16 +110,17 @@ func (w *world) record(events ...history.Event) {
 	w.history = append(w.history, events...)
 }
 
-// capture is the writer's transport. It keeps the LSN of the last write.
+// capture is the writer's transport. It keeps the LSN of the last write, and that of the
+// document that was read last.
 type capture struct {
-	w   *world
-	lsn string
+	w            *world
+	lsn, itemLSN string
 }
 
 func (c *capture) Do(req *http.Request) (*http.Response, error) {
 	resp, err := c.w.account.Do(req)
 	if err == nil {
-		c.lsn = resp.Header.Get("Lsn")
+		c.lsn, c.itemLSN = resp.Header.Get("Lsn"), resp.Header.Get("X-Ms-Item-Lsn")
 	}
 	return resp, err
 }

@@ -33,6 +33,7 @@ type swarm struct {
 	lasting             bool          // killed hosts are not replaced
 	callTime            time.Duration // of each handler call; 0: drawn
 	buffers             bool          // the sink keeps changes in memory until its handler asks for a checkpoint
+	bulks               bool          // some writes are bulk requests, whose operations may have one LSN
 	quick               bool          // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting           time.Duration
 	leaseKey            string // partition key path of the lease container
@@ -175,6 +176,7 @@ func newSwarm(seed uint64) *swarm {
 	if d.chance("answering", 0.6) {
 		s.rates[answering] = one(d, "answering rate", answeringRates...)
 	}
+	s.bulks = d.chance("bulks", 0.5)
 	s.buffers = s.function.Checkpoint.Manual && d.chance("buffers", 0.7)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
@@ -226,11 +228,11 @@ func (s *swarm) limits() history.Limits {
 		Drains:          s.tick > 0,
 		StopGrace:       o.StopGrace,
 		Poll:            cmp.Or(s.function.FeedPollDelay, o.FeedPollDelay),
-		Window:          cmp.Or(s.function.MaxAhead, 1000) + cmp.Or(s.function.MaxItemsPerInvocation, 100),
+		Window:          cmp.Or(s.function.MaxAhead, 1000) + s.pageSize(),
 	}
 	l.LanesByID = s.function.LanesByID
 	l.Rate, l.ReadUnits = s.function.Rate, s.function.ReadRequestUnits
-	page := cmp.Or(s.function.MaxItemsPerInvocation, 100) // documents of less than 1 KB cost a unit each, and a transaction has one
+	page := s.pageSize() // documents of less than 1 KB cost a unit each
 	l.RateAhead, l.ReadAhead = s.most*cmp.Or(s.function.BatchItems, page), float64(s.most*page)
 	if l.ReadUnits > 0 {
 		l.ReadWait = time.Duration(2*l.ReadAhead/l.ReadUnits) * time.Second
@@ -329,6 +331,16 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 	return ""
 }
 
+// pageSize returns the number of changes that a page has at most. It holds all changes of
+// its last LSN, which are more than one if they are of a bulk request.
+func (s *swarm) pageSize() int {
+	size := cmp.Or(s.function.MaxItemsPerInvocation, 100)
+	if s.bulks {
+		size += largestBulk - 1
+	}
+	return size
+}
+
 func (s *swarm) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, ahead %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
@@ -336,6 +348,9 @@ func (s *swarm) String() string {
 		s.function.Lanes, s.function.MaxAhead, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
 	if s.options.LeaseExpirationInterval > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.options.LeaseExpirationInterval.Round(time.Millisecond), s.options.StopGrace.Round(time.Millisecond))
+	}
+	if s.bulks {
+		b.WriteString(", bulk requests")
 	}
 	if len(s.function.Filter) > 0 {
 		fmt.Fprintf(&b, ", filter %s", s.function.Filter)

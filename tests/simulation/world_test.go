@@ -75,7 +75,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
-	account, err := emulator.New(&emulator.Options{Splitting: s.splitting})
+	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,12 @@ func (w *world) writeNext(n int) {
 	d := w.swarm.dice("write/" + strconv.Itoa(n))
 	if w.swarm.function.StartFrom.String() != "now" || w.bootstrapped {
 		for range one(d, "burst", 1, 1, 1, 1, 5, 20) {
-			w.write(dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))})
+			next := dice{d.seed, d.id + "/" + strconv.Itoa(len(w.history))}
+			if w.swarm.bulks && next.chance("bulk", 0.3) {
+				w.writeBulk(next)
+			} else {
+				w.write(next)
+			}
 		}
 	}
 	if len(w.swarm.function.Filter) > 0 && d.chance("noise", 0.4) {
@@ -170,9 +175,7 @@ func (w *world) write(d dice) {
 	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq, Gone: d.chance("gone", 0.2)}
 	_, err := w.monitored.Upsert(context.Background(), partitionKeyOf(key), doc)
 	w.must(err)
-	w.written[key] = seq
 	lsn, err := strconv.ParseInt(w.writer.lsn, 10, 64)
 	w.must(err)
-	w.record(history.Event{Kind: history.Write, Key: key, Seq: seq, ID: doc.ID, LSN: lsn, Hash: w.hashes[key]})
-	w.figures.Writes++
+	w.recordWrite(doc, lsn)
 }

@@ -47,6 +47,10 @@ type Options struct {
 	// versions, as the service does for some accounts and operations: clients
 	// must not depend on it. If false, every replace, delete and expiry has it.
 	WithoutPrevious bool
+	// BulkSeed seeds the dice that give the operations of a bulk request one LSN or
+	// several: clients must not depend on either. A seed gives the same LSNs to the
+	// same requests; 0 = another seed for each account, from its creation time.
+	BulkSeed uint64
 }
 
 func (o Options) check() error {

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -201,7 +204,8 @@ func (c *call) finishBatch(o *container, p *partition, status int, results []bat
 // bulk carries out independent operations, each with the partition key it names,
 // as the SDKs' bulk modes send them to one range. The answer is 207 if any of them
 // failed. If the client does not want to continue after a failure, the operations
-// after it have 424.
+// after it have 424. Each operation is a transaction of its own; dice decide whether it
+// shares the LSN of the one before it.
 func (c *call) bulk(o *container, operations []batchOperation) (*response, error) {
 	results, units, status := make([]batchResult, len(operations)), 0.0, http.StatusOK
 	continueOnError := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")
@@ -210,6 +214,7 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 		if err != nil {
 			return nil, err
 		}
+		dice := newBulkDice(o, p)
 		for i := range operations {
 			if status != http.StatusOK && !continueOnError {
 				results[i].StatusCode = http.StatusFailedDependency
@@ -218,7 +223,7 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 			if err := context.Cause(c.ctx); err != nil {
 				return nil, err
 			}
-			out, err := c.bulkOperation(o, p, &operations[i])
+			out, err := c.bulkOperation(o, p, &operations[i], dice.joins(p))
 			if results[i] = c.batchResult(out); err != nil {
 				results[i], status = failedResult(err), http.StatusMultiStatus
 			}
@@ -228,8 +233,9 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 	})
 }
 
-// bulkOperation is a transaction of its own.
-func (c *call) bulkOperation(o *container, p *partition, b *batchOperation) (outcome, error) {
+// bulkOperation is a transaction of its own. If it joins the one before it, it has the
+// same LSN.
+func (c *call) bulkOperation(o *container, p *partition, b *batchOperation, joins bool) (outcome, error) {
 	key, err := o.wholeKey(b.Key)
 	if err != nil {
 		return outcome{}, err
@@ -241,9 +247,37 @@ func (c *call) bulkOperation(o *container, p *partition, b *batchOperation) (out
 	if t.partition != p {
 		return outcome{}, rangeGone(p.ID)
 	}
+	t.joins = joins
 	out, err := t.perform(b)
 	if err == nil {
 		t.commit()
 	}
 	return out, err
 }
+
+// bulkDice decide which operations of a bulk request share an LSN. The service gave two
+// writes of one request one LSN in a recorded exchange, and documents neither that it
+// always does so nor that it never does.
+type bulkDice struct {
+	draws *rand.Rand
+	odds  float64 // that an operation shares the LSN of the one before it
+	first int64   // LSN of the range before the request
+}
+
+// newBulkDice draws for one request in three that all operations share an LSN, for one
+// that none do, and for one that some do. What it draws depends on the seed and on the
+// place of the request in its range.
+func newBulkDice(o *container, p *partition) *bulkDice {
+	seed := o.account.options.BulkSeed
+	if seed == 0 {
+		seed = uint64(o.account.seed)
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, o.database.Name, "/", o.Name, "/", p.ID, "/", p.lsn)
+	draws := rand.New(rand.NewPCG(seed, h.Sum64()))
+	return &bulkDice{draws: draws, odds: float64(draws.IntN(3)) / 2, first: p.lsn}
+}
+
+// joins reports whether the next operation shares the LSN of the one before it. The first
+// one that commits has an LSN of its own.
+func (d *bulkDice) joins(p *partition) bool { return d.draws.Float64() < d.odds && p.lsn > d.first }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -121,6 +122,69 @@ func TestBatchRefuses(t *testing.T) {
 	c.batch("400", "["+operation("Upsert", "a")+"]", "x-ms-documentdb-partitionkey", "no key")
 }
 
+// bulk sends operations of [bulkOperation] to a range.
+func (c *client) bulk(want, rangeID, continueOnError string, operations ...string) (statuses []int) {
+	c.t.Helper()
+	a := c.expect(want, "POST", items, "["+strings.Join(operations, ",")+"]", "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False",
+		"x-ms-cosmos-batch-continue-on-error", continueOnError, "x-ms-documentdb-partitionkeyrangeid", rangeID)
+	var results []batchResult
+	if a.status < 400 && json.Unmarshal([]byte(a.body), &results) != nil {
+		c.t.Fatalf("body %s", a.body)
+	}
+	for _, r := range results {
+		statuses = append(statuses, r.StatusCode)
+	}
+	return statuses
+}
+
+func bulkOperation(kind, id, key string) string {
+	return string(encode(map[string]any{"operationType": kind, "id": id, "partitionKey": string(encode([]string{key})), "resourceBody": map[string]string{"id": id, "pk": key}}))
+}
+
+// bulkLSNs sends bulk requests that write the same id under three keys, a read and a
+// failure among them, and returns how far the LSN of each document is above the one
+// before the request.
+func bulkLSNs(t *testing.T, seed uint64, requests int) (steps []string) {
+	c, _ := newItems(t, 1, &Options{BulkSeed: seed})
+	for range requests {
+		token := c.feed("304", "If-None-Match", "*").header.Get("etag")
+		before, _ := strconv.Atoi(strings.Trim(token, `"`))
+		c.bulk("207", "0", "True", bulkOperation("Read", "none", "a"), bulkOperation("Upsert", "x", "a"), bulkOperation("Create", "x", "a"),
+			bulkOperation("Upsert", "x", "b"), bulkOperation("Upsert", "x", "c"))
+		step := ""
+		for _, d := range c.feed("200", "If-None-Match", token).documents(t) {
+			step += fmt.Sprint(d["pk"], int(d["_lsn"].(float64))-before)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// TestBulkSharesLSNsByDice: the operations of a bulk request have one LSN, several, or
+// one each, never that of the write before the request, and stay in their order.
+func TestBulkSharesLSNsByDice(t *testing.T) {
+	steps := bulkLSNs(t, 7, 60)
+	counts := map[string]int{}
+	for _, step := range steps {
+		counts[step]++
+	}
+	for _, step := range []string{"a1b1c1", "a1b1c2", "a1b2c2", "a1b2c3"} {
+		if counts[step] == 0 {
+			t.Errorf("no request gave the LSNs %s: %v", step, counts)
+		}
+		delete(counts, step)
+	}
+	if len(counts) > 0 {
+		t.Errorf("further LSNs: %v", counts)
+	}
+	if again := bulkLSNs(t, 7, 60); !slices.Equal(again, steps) {
+		t.Error("the same seed gives other LSNs")
+	}
+	if other := bulkLSNs(t, 8, 60); slices.Equal(other, steps) {
+		t.Error("another seed gives the same LSNs")
+	}
+}
+
 func TestBulk(t *testing.T) {
 	c, _ := newItems(t, 2, nil)
 	inRange := map[string]string{}
@@ -128,21 +192,7 @@ func TestBulk(t *testing.T) {
 		session := c.create("old", k).header.Get("x-ms-session-token")
 		inRange[session[:1]] = k
 	}
-	bulk := func(want, rangeID, continueOnError string, operations ...string) (statuses []int) {
-		a := c.expect(want, "POST", items, "["+strings.Join(operations, ",")+"]", "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "False",
-			"x-ms-cosmos-batch-continue-on-error", continueOnError, "x-ms-documentdb-partitionkeyrangeid", rangeID)
-		var results []batchResult
-		if a.status < 400 && json.Unmarshal([]byte(a.body), &results) != nil {
-			t.Fatalf("body %s", a.body)
-		}
-		for _, r := range results {
-			statuses = append(statuses, r.StatusCode)
-		}
-		return statuses
-	}
-	op := func(kind, id, key string) string {
-		return string(encode(map[string]any{"operationType": kind, "id": id, "partitionKey": string(encode([]string{key})), "resourceBody": map[string]string{"id": id, "pk": key}}))
-	}
+	bulk, op := c.bulk, bulkOperation
 	here, there := inRange["0"], inRange["1"]
 	if got := bulk("200", "0", "True", op("Create", "a", here), op("Delete", "old", here)); !slices.Equal(got, []int{201, 204}) {
 		t.Errorf("bulk: %v", got)

@@ -20,6 +20,7 @@ type transaction struct {
 	epk       string
 	now       time.Time
 	expired   bool // it removes an expired item
+	joins     bool // it has the LSN of the transaction before it: both are operations of one bulk request
 	staged    map[string]*change
 	order     []*change
 	versions  []*version // of each operation, if the container keeps them
@@ -197,7 +198,9 @@ func (t *transaction) commit() {
 	if len(t.order) == 0 {
 		return
 	}
-	t.partition.lsn++
+	if !t.joins {
+		t.partition.lsn++
+	}
 	for _, ch := range t.order {
 		ch.apply(t.container, t.partition)
 	}

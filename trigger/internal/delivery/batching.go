@@ -30,7 +30,7 @@ func (l *lane) nextBatchSize() int {
 		if i == 0 {
 			continue
 		}
-		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil || earlier != nil && !earlier.holdsChange(&c.Change) {
+		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil || earlier != nil && !l.retries.holdsChange(earlier, c) {
 			return i
 		}
 	}

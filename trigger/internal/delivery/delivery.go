@@ -130,7 +130,7 @@ type Delivery struct {
 func New(c Config, calls Calls, store Store) *Delivery {
 	c.DeadLetters = store != nil
 	c.BlockKeys = c.BlockKeys && store != nil
-	records := &retryRecords{serviceNow: calls.ServiceNow}
+	records := &retryRecords{serviceNow: calls.ServiceNow, keyPaths: c.KeyPaths}
 	records.loadProperty(c.SavedRetries)
 	d := &Delivery{laneShared: &laneShared{
 		config: c, calls: calls, deadLetters: store,

@@ -138,7 +138,7 @@ func TestRetryRecordIsDroppedBehindFilteredChanges(t *testing.T) {
 		gone := feed.Change{Item: cosmos.Item{LSN: 1, Document: []byte(`{"id":"1"}`)}}
 		r := newTestRange(t)
 		r.config.Passes = passes
-		r.config.SavedRetries = fmt.Sprintf(`[{"first":%q,"last":%[1]q,"size":1,"attempts":2}]`, gone.Name())
+		r.config.SavedRetries = fmt.Sprintf(`[{"first":%q,"last":%[1]q,"size":1,"attempts":2}]`, gone.Name(r.config.KeyPaths))
 		d := r.delivery()
 		if d.RetryProperty() == "" {
 			t.Fatal("the history was not loaded")

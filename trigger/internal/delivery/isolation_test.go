@@ -56,7 +56,7 @@ func TestSuspectWaitsForRateWithoutSuspectSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRange(t)
 		pages := changes(10, "a", "b")
-		first := (&Item{Change: feed.Change{Item: pages[0].Items[0]}}).Name()
+		first := (&Item{Change: feed.Change{Item: pages[0].Items[0]}}).Name(r.config.KeyPaths)
 		r.config.SavedRetries = fmt.Sprintf(`[{"first":%q,"last":%q,"size":1,"inFlight":true}]`, first, first)
 		r.config.Announce = true
 		r.handle = func([]*Item, int) error { return nil }

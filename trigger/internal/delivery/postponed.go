@@ -69,6 +69,7 @@ const (
 type postponedKey struct {
 	order    uint64
 	text     string          // its logical partition key
+	keyPaths []string        // of the container
 	due      time.Time       // of its first change, on this process's clock
 	lastTime time.Time       // of its newest letter
 	lastPut  time.Time       // when this owner put one, on this process's clock
@@ -109,7 +110,7 @@ func (k *postponedKey) placeOf(c *Item) place {
 	if len(k.listed) == 0 {
 		return placeBehind
 	}
-	first, last, name := k.listed[0], k.listed[len(k.listed)-1], c.Name()
+	first, last, name := k.listed[0], k.listed[len(k.listed)-1], c.Name(k.keyPaths)
 	switch { // after a merge LSNs may restart, but times do not
 	case slices.ContainsFunc(k.listed, func(listed listedChange) bool { return listed.name == name }):
 		return placeListed
@@ -202,7 +203,7 @@ func (l *lane) addPostponed(order uint64, text string, due time.Time) *postponed
 	if l.postponed == nil {
 		l.postponed = map[uint64]*postponedKey{}
 	}
-	k := &postponedKey{order: order, text: text, due: due}
+	k := &postponedKey{order: order, text: text, keyPaths: l.config.KeyPaths, due: due}
 	l.postponed[order] = k
 	return k
 }
@@ -235,7 +236,7 @@ func (l *lane) withoutListed(items []*Item) []*Item {
 		}
 		listed = append(listed, c)
 		for i := range k.listed {
-			k.listed[i].isSeen = k.listed[i].isSeen || k.listed[i].name == c.Name()
+			k.listed[i].isSeen = k.listed[i].isSeen || k.listed[i].name == c.Name(k.keyPaths)
 		}
 	}
 	l.finishItems(listed)

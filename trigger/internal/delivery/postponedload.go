@@ -90,7 +90,7 @@ func (l *lane) loadKey(ctx context.Context, k *postponedKey) (g *group, err erro
 	case len(items) > 0 && time.Now().Before(l.localTime(items[0].stored.Due)):
 		k.due = l.localTime(items[0].stored.Due)
 		return nil, nil
-	case len(items) == 0 && k.hasMore, len(items) > 0 && !k.isPassed(items[0].Name()):
+	case len(items) == 0 && k.hasMore, len(items) > 0 && !k.isPassed(l.retries.nameOf(items[0])):
 		k.due, k.hasMore = time.Now().Add(time.Second), true
 		return nil, nil
 	case len(items) == 0:
@@ -98,7 +98,7 @@ func (l *lane) loadKey(ctx context.Context, k *postponedKey) (g *group, err erro
 		return nil, nil
 	}
 	n := 1
-	for n < len(items) && l.joinsFirst(items[n], items[0]) && k.isPassed(items[n].Name()) {
+	for n < len(items) && l.joinsFirst(items[n], items[0]) && k.isPassed(l.retries.nameOf(items[n])) {
 		n++
 	}
 	if first := items[0].resumedRecord; first != nil {
@@ -138,7 +138,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 		if l.keyOf(c) != k.order || k.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}
-		if last := len(items) - 1; last >= 0 && items[last].Name() == c.Name() {
+		if last := len(items) - 1; last >= 0 && l.retries.nameOf(items[last]) == l.retries.nameOf(c) {
 			if stored.Postponed > items[last].stored.Postponed {
 				c, items[last] = items[last], c
 			}
@@ -149,7 +149,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 			k.hasMore = true
 			return false
 		}
-		c.resumedRecord = l.retries.findRecord(c.Name())
+		c.resumedRecord = l.retries.findRecord(l.retries.nameOf(c))
 		items = append(items, c)
 		return true
 	})

@@ -109,7 +109,7 @@ func (l *lane) putPostponed(ctx context.Context, k *postponedKey, c *Item, lette
 	if letter.Time.After(k.lastTime) {
 		k.lastTime = letter.Time
 	} else if c.stored == nil { // later changes from the feed have their place behind it
-		k.listed = slices.Insert(k.listed, max(k.listedBefore(c.LSN), k.passed), listedChange{name: c.Name(), lsn: c.LSN, written: c.Timestamp, time: letter.Time})
+		k.listed = slices.Insert(k.listed, max(k.listedBefore(c.LSN), k.passed), listedChange{name: l.retries.nameOf(c), lsn: c.LSN, written: c.Timestamp, time: letter.Time})
 	}
 	l.calls.Postponed(l.laneIndex, c, letter)
 	return l.finishStored(ctx, []*Item{c})

@@ -74,11 +74,11 @@ type retryRecord struct {
 	wasMatched bool         // its first change was read by this owner
 }
 
-// holdsChange reports whether a change that comes after the group's first one was in
+// holdsChange reports whether a change that comes after the first one of a group was in
 // the group. A document rewritten since is no longer in it, so changes after the
 // group's last one are not charged with its failures.
-func (r *retryRecord) holdsChange(c *feed.Change) bool {
-	return c.LSN < feed.NameLSN(r.Last) || c.Name() == r.Last
+func (t *retryRecords) holdsChange(r *retryRecord, c *Item) bool {
+	return c.LSN < feed.NameLSN(r.Last) || t.nameOf(c) == r.Last
 }
 
 // retryRecords are the records of a range, by the name of their first change: those
@@ -86,13 +86,17 @@ func (r *retryRecord) holdsChange(c *feed.Change) bool {
 // writer use them at a time; mu guards them, and no other lock is taken under it.
 type retryRecords struct {
 	serviceNow func() time.Time // the service's clock
+	keyPaths   []string         // of the container
 
 	mu     sync.Mutex
 	byName map[string]*retryRecord
 }
 
+func (t *retryRecords) nameOf(c *Item) string { return c.Name(t.keyPaths) }
+
 // loadProperty takes the records of earlier owners. An unreadable property counts
-// as empty: attempts then start from zero.
+// as empty: attempts then start from zero. So they do if a record names a change in another
+// way than this version; it is dropped when the feed has passed its LSN.
 func (t *retryRecords) loadProperty(property string) {
 	var list []retryRecord
 	_ = json.Unmarshal([]byte(property), &list)
@@ -135,7 +139,7 @@ func (t *retryRecords) matchPage(page []Item, reached int64) {
 		return
 	}
 	for i := range page {
-		if r := t.byName[page[i].Name()]; r != nil && !r.wasMatched {
+		if r := t.byName[t.nameOf(&page[i])]; r != nil && !r.wasMatched {
 			r.wasMatched = true
 			page[i].resumedRecord = r
 		}
@@ -193,7 +197,7 @@ func (t *retryRecords) endAnnouncements() {
 
 func (t *retryRecords) newRecord(items []*Item, state RetryState) *retryRecord {
 	r := &retryRecord{
-		First: items[0].Name(), Last: items[len(items)-1].Name(), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
+		First: t.nameOf(items[0]), Last: t.nameOf(items[len(items)-1]), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
 		Failures: state.Failures, Hung: state.Hung, Crashes: state.Crashes, wasMatched: true,
 	}
 	if !state.Since.IsZero() {
@@ -225,6 +229,6 @@ func (t *retryRecords) forgetItems(items []*Item) {
 		return
 	}
 	for _, c := range items {
-		delete(t.byName, c.Name())
+		delete(t.byName, t.nameOf(c))
 	}
 }

@@ -18,11 +18,11 @@ func TestOrderlyReleaseTakesBackOnlyItsOwnAnnouncements(t *testing.T) {
 	if err := in.announce(t.Context(), &group{items: []*Item{c}, retry: RetryState{Crashes: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.byName[c.Name()]; got.Crashes != 2 || !got.InFlight {
+	if got := r.byName[c.Name(nil)]; got.Crashes != 2 || !got.InFlight {
 		t.Errorf("before the call the lease says %+v", got)
 	}
 	r.endAnnouncements()
-	if got := r.byName[c.Name()]; got.Crashes != 1 || got.InFlight {
+	if got := r.byName[c.Name(nil)]; got.Crashes != 1 || got.InFlight {
 		t.Errorf("after an orderly release it says %+v", got)
 	}
 	if got := r.byName["7/x"]; got.Crashes != 2 || !got.InFlight {

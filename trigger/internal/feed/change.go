@@ -3,8 +3,6 @@ package feed
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -33,17 +31,19 @@ func (c *Change) DocumentID() string {
 	return DocumentID(c.Previous)
 }
 
-// Name tells the change from all others of its range: its LSN, "/", and a hash
-// of its document's id. Owners of a range recognise a change by it.
-func (c *Change) Name() string {
-	h := fnv.New64a()
-	h.Write([]byte(c.DocumentID()))
+// Name tells the change from all others of its range: its LSN, "/", and a hash of its
+// logical partition key and its document's id. Owners of a range recognise a change by
+// it. The hash has 64 bits: two of the 100 changes of a batch or bulk request, which may
+// have one LSN, are named alike with a probability below 10^-15. keyPaths are those of the
+// container; a change whose Key is known needs none.
+func (c *Change) Name(keyPaths []string) string {
+	h := c.OrderKey(keyPaths, true)
 	if c.Operation != "" { // one transaction may create several versions of a document
-		for _, image := range [][]byte{[]byte(c.Operation), c.Previous, c.Document} {
-			fmt.Fprintf(h, "/%d:%s", len(image), image)
+		for _, image := range []string{string(c.Operation), string(c.Previous), string(c.Document)} {
+			h = hashText(hashText(h, "/"+strconv.Itoa(len(image))+":"), image)
 		}
 	}
-	return strconv.FormatInt(c.LSN, 10) + "/" + strconv.FormatUint(h.Sum64(), 36)
+	return strconv.FormatInt(c.LSN, 10) + "/" + strconv.FormatUint(h, 36)
 }
 
 // NameLSN returns the LSN in a name, or 0 if it has none.
