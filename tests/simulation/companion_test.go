@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -26,12 +27,22 @@ const sharedReads history.Rule = "shared reads"
 type companionRecord struct {
 	newest   map[string]int64 // Seq by document
 	last     map[string]int64 // Seq by owner of a range and key
+	leases   map[string]bool  // tokens
 	handled  int
 	problems []string
 }
 
 func newCompanionRecord() companionRecord {
-	return companionRecord{newest: map[string]int64{}, last: map[string]int64{}}
+	return companionRecord{newest: map[string]int64{}, last: map[string]int64{}, leases: map[string]bool{}}
+}
+
+// keepCompanion remembers the leases of the companion. The resource is that of a write.
+func (w *world) keepCompanion(resource string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if token, isLease := leaseToken(resource); isLease {
+		w.second.leases[token] = !strings.HasPrefix(resource, http.MethodDelete)
+	}
 }
 
 // companionFunction returns the second function of a host.

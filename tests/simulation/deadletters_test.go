@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"halley/tests/history"
@@ -115,11 +118,50 @@ func (w *world) storeLetter(d trigger.DeadLetter) {
 	}
 }
 
-// anyPostponed reports whether the store has a postponed change.
-func (w *world) anyPostponed() bool {
+// postponedKeys returns the keys of which the store has postponed changes.
+func (w *world) postponedKeys() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.letters, trigger.DeadLetter.IsPostponed)
+	keys := map[string]bool{}
+	for _, d := range w.letters {
+		if d.IsPostponed() {
+			var doc document
+			w.must(json.Unmarshal(d.Document, &doc))
+			keys[doc.Key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// writeForRequests writes once more to the keys of postponed changes. With manual
+// checkpoints a postponed change that was handled stays in the store until a request covers
+// it, and a handler can only request in a call: a range without further changes has none.
+// The document is another one, so that a change which is not delivered again is still lost.
+func (w *world) writeForRequests() {
+	if !w.swarm.function.Checkpoint.Manual {
+		return
+	}
+	for _, key := range w.postponedKeys() {
+		id := key + "-request"
+		if w.swarm.function.LanesByID {
+			id = key + "-0"
+		}
+		w.used("writes for requests", 1)
+		w.writeTo(w.swarm.dice("request/"+strconv.Itoa(len(w.history))), key, id)
+	}
+}
+
+// letterNames names the changes of letters, with the time until which a change is postponed.
+func letterNames(letters []trigger.DeadLetter) string {
+	var names []string
+	for _, d := range letters {
+		name := fmt.Sprintf("%s at %d of range %s", d.DocumentID, d.LSN, d.Range)
+		if d.IsPostponed() {
+			name += " until " + d.Due.Format(time.TimeOnly)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // replay replays all dead letters with a handler that succeeds. When it has ended,
@@ -145,7 +187,7 @@ func (w *world) replay() {
 	}, nil)
 	if err != nil || done.Handled != wanted || len(w.letters) != 0 || len(seen) != wanted {
 		w.violations = append(w.violations, history.Violation{
-			Rule: intact, Text: fmt.Sprintf("replay of %d letters: %+v, %v; %d different changes seen, %d letters left", wanted, done, err, len(seen), len(w.letters)),
+			Rule: intact, Text: fmt.Sprintf("replay of %d letters: %+v, %v; %d different changes seen, %d letters left: %s", wanted, done, err, len(seen), len(w.letters), letterNames(w.letters)),
 		})
 	}
 }

@@ -57,6 +57,9 @@ func (w *world) observe(p *process, r *request, got result) {
 	switch r.kind {
 	case create, acquire, checkpoint, renew, release, tombstone, handoverRequest, pauseWrite, resumeWrite, seekWrite, takeWrite:
 		w.keep(r.doc)
+	case companionWrite:
+		w.keepCompanion(r.resource)
+		return
 	case markWrite:
 		w.keep(r.doc)
 		return // neither its owner nor its position has changed

@@ -161,12 +161,13 @@ const unchanged history.Rule = "bytes of changes"
 // changes its owner afterwards, and stops the hosts gracefully.
 func (w *world) finishWork() {
 	deadline := time.Now().Add(deliveryLimit)
-	for (w.undelivered() > 0 || len(w.unaccompanied()) > 0 || len(w.living()) < 2 || w.anyPaused() || w.anyPostponed()) && time.Now().Before(deadline) {
+	for (w.undelivered() > 0 || len(w.unaccompanied()) > 0 || len(w.living()) < 2 || w.anyPaused() || len(w.postponedKeys()) > 0) && time.Now().Before(deadline) {
 		if w.anyPaused() {
 			w.operate(resuming, w.swarm.dice("resume all"))
 		}
 		w.advance(time.Now().Add(time.Minute))
 		w.measure(time.Minute)
+		w.writeForRequests()
 	}
 	for _, c := range w.kept {
 		c.checkBytes()
@@ -186,6 +187,7 @@ func (w *world) finishWork() {
 	w.silent = true
 	w.advance(time.Now().Add(2 * time.Minute)) // the last writes are polled
 	w.measure(5 * time.Minute)
+	w.finishBacklog()
 	for _, p := range w.living() {
 		w.stop(p)
 	}
@@ -197,6 +199,21 @@ func (w *world) finishWork() {
 		if l := w.leases[id]; l.owner != "" && !l.tombstone && !w.ignored(l) && w.swarm.tick == 0 { // in timer mode, an idle lease of a dead host stays as it is
 			w.violations = append(w.violations, history.Violation{Rule: graceful, Text: fmt.Sprintf("lease %s is still owned by %s after all hosts stopped", l.token, l.owner)})
 		}
+	}
+}
+
+// finishBacklog waits until ranges with a backlog have delivered it. A batch waits for its
+// window although reading pauses at MaxAhead or ReadAhead, so that a range with a long window
+// and a small limit may handle fewer changes than are written.
+func (w *world) finishBacklog() {
+	s := w.swarm
+	if s.function.BatchWindow <= time.Second || s.function.MaxAhead == 0 && s.options.ReadAhead == 0 {
+		return
+	}
+	for end := time.Now().Add(s.hours + deliveryLimit); w.undelivered() > 0 && time.Now().Before(end); {
+		w.used("minutes of backlog", 1)
+		w.advance(time.Now().Add(time.Minute))
+		w.measure(time.Minute)
 	}
 }
 

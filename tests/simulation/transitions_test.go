@@ -33,10 +33,12 @@ func (w *world) outage(r *request, now time.Time) (fate, bool) {
 }
 
 // olderThan returns an etag before the continuation of a feed read, or "" if there
-// is none, or if the numbers of the range are not those of the lease.
+// is none, or if the numbers of the range are not those of the leases. Both functions may
+// share the answer, and one may have the lease of a merge where the other one's was made
+// again for the physical range.
 func (w *world) olderThan(r *request) string {
 	n, err := strconv.ParseInt(strings.Trim(r.after, `"`), 10, 64)
-	if err != nil || n < 2 || r.keys != (leaseSpan{}) {
+	if err != nil || n < 2 || r.keys != (leaseSpan{}) || w.swarm.companion && !w.second.leases[r.physical] {
 		return ""
 	}
 	for _, l := range w.leases {
@@ -132,4 +134,29 @@ func TestFirstReadCountsForEachLeaseOfItsKeys(t *testing.T) {
 			t.Errorf("the first read is recorded for %v, and awaited for %v", read, p.unread)
 		}
 	})
+}
+
+// The lease of range "19" was made again, and the companion still has that of a merge for the
+// same keys, whose positions do not compare: no answer to either function has an older etag.
+func TestOlderEtagNeedsComparableLeasesOfBothFunctions(t *testing.T) {
+	s := newSwarm(1)
+	s.companion = true
+	w := &world{swarm: s, second: newCompanionRecord(), leases: map[string]leaseDocument{"19": {token: "19"}}}
+	r := &request{kind: readFeed, id: "read", physical: "19", after: `"21"`}
+	for _, write := range []struct {
+		resource string
+		isLess   bool
+	}{
+		{"POST companionhalley.emulator_db_items..17-1D", false},
+		{"PUT companionhalley.emulator_db_items..19", true},
+		{"DELETE companionhalley.emulator_db_items..19", false},
+	} {
+		w.keepCompanion(write.resource)
+		if older := w.olderThan(r); (older != "") != write.isLess {
+			t.Errorf("after %s: older etag %q", write.resource, older)
+		}
+	}
+	if w.swarm.companion = false; w.olderThan(r) == "" {
+		t.Error("without a companion there is no older etag")
+	}
 }

@@ -171,8 +171,12 @@ func (w *world) writeNoise(d dice) {
 
 func (w *world) write(d dice) {
 	key := "k" + strconv.Itoa(d.pick("key", w.swarm.keys))
+	w.writeTo(d, key, fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)))
+}
+
+func (w *world) writeTo(d dice, key, id string) {
 	seq := w.written[key] + 1
-	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq, Gone: d.chance("gone", 0.2)}
+	doc := document{ID: id, Key: key, Seq: seq, Gone: d.chance("gone", 0.2)}
 	_, err := w.monitored.Upsert(context.Background(), partitionKeyOf(key), doc)
 	w.must(err)
 	lsn, err := strconv.ParseInt(w.writer.lsn, 10, 64)
