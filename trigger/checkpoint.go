@@ -17,7 +17,7 @@ type Checkpoint struct {
 	// as soon as a batch is handled.
 	Interval time.Duration
 	// Manual saves a position only if all handled changes before it are covered by a
-	// request of the handler, see [Batch.Checkpoint].
+	// request of the handler, see [Batch.Checkpoint], or [Function.Flush] at the end.
 	Manual bool
 }
 

@@ -232,6 +232,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	if errors.Is(err, errStopping) && s.Limited {
 		counts.Problem = fmt.Sprintf("range %q: %s", l.Token(), s.Problem)
 	}
+	if w.flushErr != nil {
+		counts.Problem = fmt.Sprintf("range %q: changes not flushed: %v", l.Token(), w.flushErr)
+	}
 	d.rangeEnded(l, counts, err)
 }
 

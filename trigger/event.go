@@ -22,14 +22,14 @@ type Event struct {
 	Handled      int           // Delivered, DeliveryFailed: those that the handler handled; all of them if Delivered
 	Attempt      int           // Delivered, DeliveryFailed
 	LastLSN      int64         // Delivered: of the last change
-	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call
+	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call; EventFlushed: of the call of Flush
 	Continuation string        // Checkpointed, Released
 	Children     []string      // Split: tokens of the leases that took over
 	Reason       CloseReason   // Released
 	Due          time.Time     // Postponed: when the change is delivered again, on the service's clock
 	Stall        *Stall        // Stalled, Recovered, and Released if an operator has paused the range: why, and since when
 	Lasting      time.Duration // Stalled, Recovered: how long that was so
-	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
+	Err          error         // DeliveryFailed, EventFlushed, Released: why; nil for a call of Flush that succeeded and for an orderly release
 }
 
 // EventKind is the kind of an [Event].
@@ -49,6 +49,7 @@ const (
 	CaughtUpFirst  EventKind = "caught-up"     // the first read since the acquisition that found nothing more
 	Stalled        EventKind = "stalled"       // the range makes no progress; once until it recovers
 	Recovered      EventKind = "recovered"     // the range that was stalled makes progress again
+	EventFlushed   EventKind = "flushed"       // [Function.Flush] was called, or could not be called in time; before Split and Released
 )
 
 // CloseReason says why a host stopped working on a range.

@@ -67,7 +67,7 @@ func NewBatch(changes ...Change) Batch {
 // filter leaves out, or that are in the dead letter store, need no request. A postponed
 // change stays in the store, and is delivered again by the next owner, until a request
 // covers it. It is for functions with manual checkpoints; other functions save positions
-// anyway.
+// anyway. [Function.Flush] covers what is in memory when the host stops working on the range.
 func (b Batch) Checkpoint() {
 	if b.checkpoint != nil {
 		b.checkpoint.request()

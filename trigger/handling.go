@@ -21,7 +21,7 @@ func (w *rangeWorker) CallHandler(held context.Context, lane int, items []*deliv
 	}
 	began := time.Now()
 	w.rangeStats.callBegins(lane)
-	err := w.invokeHandler(held, b)
+	err := w.invokeHandler(held, w.function.Handler, b)
 	answered := w.callsAnswered.Add(1)
 	w.rangeStats.callEnds(lane)
 	v := w.verdictOf(items, b, err)

@@ -60,11 +60,11 @@ func (c *runningCalls) latestEnd() (latest time.Time, running bool) {
 	return latest, len(c.ends) > 0
 }
 
-// invokeHandler calls the handler with a deadline. If the handler does not return
+// invokeHandler calls a handler with a deadline. If the handler does not return
 // within the grace after the deadline, it is hung: nothing can end it, so it is left
 // behind and counted until it returns. At the end of a stop's grace it is left
 // behind, too, without waiting for the rest of its own.
-func (w *rangeWorker) invokeHandler(ctx context.Context, b Batch) error {
+func (w *rangeWorker) invokeHandler(ctx context.Context, handle Handler, b Batch) error {
 	began, grace := time.Now(), w.host.options.StuckGrace
 	defer w.runningCalls.beginCall(began.Add(w.callTimeout + grace))()
 	ctx, cancel := context.WithTimeout(ctx, w.callTimeout)
@@ -73,7 +73,7 @@ func (w *rangeWorker) invokeHandler(ctx context.Context, b Batch) error {
 	go func() { // ends with the call
 		err := errGoexit
 		defer func() { done <- err }() // also if the handler ends the goroutine
-		err = recoverPanic(ctx, w.function.Handler, b)
+		err = recoverPanic(ctx, handle, b)
 	}()
 	select {
 	case err := <-done:

@@ -13,6 +13,12 @@ func logEvent(log *zap.Logger, e Event) {
 		log.Info("range caught up", zap.String("continuation", e.Continuation))
 	case Split:
 		log.Info("range split; its children continue", zap.Strings("children", e.Children))
+	case EventFlushed:
+		if e.Err == nil {
+			log.Info("handler's changes flushed", zap.Duration("took", e.Duration))
+		} else {
+			log.Error("Flush failed; the next owner delivers the unflushed changes again", zap.Duration("took", e.Duration), zap.Error(e.Err), stackField(e.Err))
+		}
 	case Released:
 		logRelease(log, e)
 	case Stalled:

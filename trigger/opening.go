@@ -48,7 +48,7 @@ func (w *rangeWorker) awaitOpened(ctx context.Context, done <-chan error) {
 	case <-w.stop.abandon.Done():
 	case <-late.C:
 	}
-	w.openedRuns = true
+	w.callbackRuns = true
 	n := w.host.abandonedCalls.addCall(done)
 	w.log.Error("Opened ignores the end of its context and is left behind", zap.NamedError("cause", context.Cause(ctx)),
 		zap.Duration("ignored", time.Since(endedAt)), zap.Int64("abandoned", n))
@@ -62,15 +62,19 @@ func (s *rangeStats) openedEnds() {
 
 // runningKind is the kind of a stall while a call runs.
 func runningKind(lane int) StallKind {
-	if lane == openedLane {
+	switch lane {
+	case openedLane:
 		return StallOpening
+	case flushLane:
+		return StallFlushing
 	}
 	return CallRuns
 }
 
-// stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, so
-// they do not end its stall. mu is held.
+// stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, and
+// the lease is written while Flush runs, so neither ends its stall. mu is held.
 func (s *rangeStats) stallIsOver() bool {
 	_, opening := s.runningCalls[openedLane]
-	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening
+	_, flushing := s.runningCalls[flushLane]
+	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening && !flushing
 }

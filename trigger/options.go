@@ -116,9 +116,25 @@ type Function struct {
 	// stops or gives up the range. If Opened ignores that for Options.StuckGrace, or
 	// until the grace of a stop is over, it is left behind like a handler call.
 	Opened func(ctx context.Context, r RangeInfo)
-	// Closed is called when this host stops working on a range: after Opened and all
-	// deliveries, and not if Opened was left behind. err is nil if the reason is a good
-	// one.
+	// Flush makes the changes durable that the handler keeps in memory for a range. It
+	// needs Checkpoint.Manual. It is called once for each acquisition in which a handler
+	// call was made, after the last call of the range has returned: before the range is
+	// released at a stop, a handover, the end of a drain, a pause or a failure of the feed,
+	// and before the children of a split are created. The lease is renewed meanwhile.
+	//
+	// nil counts as a request for a checkpoint that covers all calls of the range, see
+	// [Batch.Checkpoint]. After an error or a panic, which the log, the status and an event
+	// of kind EventFlushed tell, nothing is saved beyond the last request, and the next
+	// owner delivers the unflushed changes again.
+	//
+	// ctx ends after HandlerTimeout, when nine tenths of Options.StopGrace are over after a
+	// stop, and as soon as this host cannot rely on the lease any more. If Flush ignores
+	// that, it is left behind like a handler call. It is not called if the lease is lost, if
+	// a handler call was left behind, or if no time is left for it.
+	Flush func(ctx context.Context, r RangeInfo) error
+	// Closed is called when this host stops working on a range: after Opened, all
+	// deliveries and Flush, and not if Opened or Flush was left behind. err is nil if the
+	// reason is a good one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
 	// FeedPollDelay is the wait between two reads of an idle range; by default the
 	// host's.
@@ -209,7 +225,7 @@ type Options struct {
 	Observers []func(Event)
 }
 
-// RangeInfo describes a range to the callbacks Opened and Closed.
+// RangeInfo describes a range to the callbacks Opened, Flush and Closed.
 type RangeInfo struct {
 	Function     string
 	Range        cosmos.Range // ID is the lease token

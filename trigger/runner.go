@@ -62,7 +62,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
 	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
-		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background()},
+		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},

@@ -32,13 +32,17 @@ func (s *bufferingSink) keep(b Batch) {
 
 // flush makes the changes in memory durable, and then asks for a checkpoint.
 func (s *bufferingSink) flush(b Batch) {
+	s.flushAll()
+	b.Checkpoint()
+}
+
+func (s *bufferingSink) flushAll() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, id := range s.buffered {
 		s.flushed[id] = true
 	}
 	s.buffered = nil
-	s.mu.Unlock()
-	b.Checkpoint()
 }
 
 // lost returns the documents that are neither durable nor delivered to a later owner.
@@ -118,8 +122,8 @@ func TestRequestCoversReturnedCalls(t *testing.T) {
 }
 
 // Calls fail, wait and ask at random, in one lane and in several, in a range alone and in
-// a merged one, and postpone changes. When the process ends, each change is durable, dead,
-// or delivered again.
+// a merged one, and postpone changes. Some sinks flush at the end, and some fail to. When the
+// process ends, each change is durable, dead, or delivered again.
 func TestBufferingSinkLosesNothing(t *testing.T) {
 	saved := 0
 	for seed := range uint64(40) {
@@ -163,6 +167,16 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 			settings := func(f *Function, _ *Options) {
 				f.BatchItems, f.Lanes, f.MaxItemsPerInvocation = 1+random.IntN(5), 1+random.IntN(4), 30
 				f.RetryMax, f.NoBisection = time.Second, seed%3 == 0
+				f.Flush = func(ctx context.Context, _ RangeInfo) error {
+					if pause(ctx); roll(3) == 0 {
+						return errors.New("not flushed")
+					}
+					sink.flushAll()
+					return nil
+				}
+				if seed%4 == 0 {
+					f.Flush = nil
+				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(100))*time.Second)
 			defer cancel()

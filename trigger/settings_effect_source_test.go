@@ -269,6 +269,19 @@ func checkpointSettings() []settingCase {
 			},
 			defaultBounds: exactly(0), otherBounds: exactly(40),
 		},
+		{
+			field: "Function.Flush", quantity: "changes delivered again after a drain that made no request",
+			setOther: func(_ *settingRun, f *Function, _ *Options) {
+				f.Flush = func(context.Context, RangeInfo) error { return nil }
+			},
+			measure: func(r *settingRun) float64 {
+				r.writeMany("doc", 60)
+				r.drainOnce(handleAll, manualCheckpoints)
+				r.drainOnce(handleAll, manualCheckpoints)
+				return r.changeCount() - 60
+			},
+			defaultBounds: exactly(60), otherBounds: exactly(0),
+		},
 	}
 }
 

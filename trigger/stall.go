@@ -34,6 +34,7 @@ const (
 	HandlerFails    StallKind = "handler"  // the handler fails on the next changes
 	CallRuns        StallKind = "call"     // a handler call has not returned yet
 	StallOpening    StallKind = "opened"   // [Function.Opened] has not returned yet
+	StallFlushing   StallKind = "flush"    // [Function.Flush] has not returned yet, or the last owner's has failed
 	StorePending    StallKind = "store"    // the dead letter store fails
 	Paused          StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
 	FeedFails       StallKind = "feed"     // the feed cannot be read
@@ -57,6 +58,7 @@ var stallTexts = map[StallKind]string{
 	HandlerFails:    "handler has failed",
 	CallRuns:        "handler call running",
 	StallOpening:    "waiting for Opened",
+	StallFlushing:   "changes not flushed",
 	StorePending:    "waiting for the dead letter store",
 	Paused:          "paused by the circuit breaker",
 	FeedFails:       "feed not readable",
@@ -111,6 +113,8 @@ func (s Stall) Advice() string {
 		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
 	case StallOpening:
 		return "look at what Opened of the function waits for; nothing is delivered until it returns"
+	case StallFlushing:
+		return "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again"
 	case StorePending, Paused:
 		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
 	case FeedThrottled:

@@ -43,9 +43,9 @@ type rangeStats struct {
 	rangeStatus   RangeStatus
 	inherited     Stall             // as the previous owner left it, or zero
 	deadLetters   int               // of earlier owners
-	laneStalls    map[int]laneStall // by lane, delivery.AllLanes or leaseLane
+	laneStalls    map[int]laneStall // by lane, delivery.AllLanes, leaseLane or flushLane
 	postponing    map[int]Stall     // by lane, see countFailed
-	runningCalls  map[int]time.Time // start of the running call, by lane or openedLane; local clock
+	runningCalls  map[int]time.Time // start of the running call, by lane, openedLane or flushLane; local clock
 	limitWaits    []limitWait       // of the reader, and of the lanes in their order; nil if the function has no limit
 	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
 	watchIsArmed  bool
@@ -84,10 +84,10 @@ func (w *limitWait) isWaiting() bool { return !w.began.IsZero() && w.ended.IsZer
 // limitWaitOf returns the waits of a lane, or of the reader (delivery.AllLanes). mu is held.
 func (s *rangeStats) limitWaitOf(lane int) *limitWait { return &s.limitWaits[lane-delivery.AllLanes] }
 
-// isHeldBack reports whether a lane, the reader or the lease's writer waits for a limit. mu
-// is held.
+// isHeldBack reports whether a lane or the reader waits for a limit. Neither the lease's
+// writer nor Function.Flush does. mu is held.
 func (s *rangeStats) isHeldBack(lane int) bool {
-	return len(s.limitWaits) > 0 && lane != leaseLane && s.limitWaitOf(lane).isWaiting()
+	return len(s.limitWaits) > 0 && lane >= delivery.AllLanes && s.limitWaitOf(lane).isWaiting()
 }
 
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {

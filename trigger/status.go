@@ -27,7 +27,7 @@ type Summary struct {
 	LagSeconds float64 `json:"lagSeconds"`
 	LagUnknown int     `json:"lagUnknown"`
 
-	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up; Drain returned none for it
+	Problem string `json:"problem,omitempty"` // first error of a range that was not caught up, or not flushed; Drain returned none for it
 }
 
 // Add adds the counts of o, and its problem if there is none yet.

@@ -11,13 +11,16 @@ import (
 //
 //	0          nothing is acquired and no handler call begins
 //	4/5        the contexts of running handler calls end
+//	9/10       the contexts of running calls of Function.Flush end
 //	1          calls that have not returned are left behind
 //	1 + 500 ms lease requests end, also those of releases
 //
 // A call that returns when its context ends leaves a fifth of the grace, 2 s by
-// default, for the release: that is one write, with time to repeat it.
+// default, for the release: that is one write, with time to repeat it. If the function has a
+// Flush, half of that is Flush's.
 type stopBudget struct {
 	calls    context.Context // ends when running handler calls must end
+	flush    context.Context // ends when a running call of Function.Flush must end
 	abandon  context.Context // ends when calls that have not returned are left behind
 	requests context.Context // ends when lease requests must end
 }
@@ -30,12 +33,14 @@ const releaseTime = 500 * time.Millisecond
 // that work has ended.
 func newStopBudget(ctx context.Context, grace time.Duration) (b *stopBudget, end func()) {
 	b = &stopBudget{}
-	var endCalls, endAbandon, endRequests func()
+	var endCalls, endFlush, endAbandon, endRequests func()
 	b.calls, endCalls = outlive(ctx, grace-grace/5)
+	b.flush, endFlush = outlive(ctx, grace-grace/10)
 	b.abandon, endAbandon = outlive(ctx, grace)
 	b.requests, endRequests = outlive(ctx, grace+releaseTime)
 	return b, func() {
 		endCalls()
+		endFlush()
 		endAbandon()
 		endRequests()
 	}

@@ -188,6 +188,9 @@ func (f Function) validateDelivery(p *problems) {
 		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax})
 	refuseNegative(p, nonNegative, field[time.Duration]{"BatchWindow", f.BatchWindow})
 	f.Checkpoint.validate(p)
+	if f.Flush != nil && !f.Checkpoint.Manual {
+		p.add("Flush", nil, "has nothing to save, as a handled change is saved at once: set Checkpoint.Manual if the handler keeps changes in memory, or remove it")
+	}
 	if f.LanesByID && f.Lanes == 1 {
 		p.add("LanesByID", true, "spreads nothing over one lane: set Lanes to 2 or more")
 	}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -59,13 +60,14 @@ func TestInvalidFunctionsAreRefused(t *testing.T) {
 			"Checkpoint.Every=5: adds nothing":                            func(f *Function) { f.Checkpoint = Checkpoint{Every: 5, Interval: EachBatch} },
 			"Checkpoint.Interval=-2s: must not be negative":               func(f *Function) { f.Checkpoint = Checkpoint{Interval: -2 * time.Second} },
 			"needs a continuation":                                        func(f *Function) { f.StartFrom = FromContinuation("") },
-			"BlockKeys=true: needs a store":                               func(f *Function) { f.BlockKeys, f.DeadLetters = true, DropDeadLetters },
-			"BlockKeys=true: keeps the order":                             func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
-			"RetryMin=1m0s: must not be more than RetryMax=1s":            func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
-			"share the lease prefix":                                      func(f *Function) { f.Name, f.LeasePrefix = "b", "a" },
-			"two functions are named \"a\"":                               func(f *Function) { f.LeasePrefix = "b" },
-			"all versions begin":                                          func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
-			"SoftDeleteProperty=deleted: all versions":                    func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
+			"Flush: has nothing to save, as a handled change is saved at once: set Checkpoint.Manual": func(f *Function) { f.Flush = func(context.Context, RangeInfo) error { return nil } },
+			"BlockKeys=true: needs a store":                    func(f *Function) { f.BlockKeys, f.DeadLetters = true, DropDeadLetters },
+			"BlockKeys=true: keeps the order":                  func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },
+			"RetryMin=1m0s: must not be more than RetryMax=1s": func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
+			"share the lease prefix":                           func(f *Function) { f.Name, f.LeasePrefix = "b", "a" },
+			"two functions are named \"a\"":                    func(f *Function) { f.LeasePrefix = "b" },
+			"all versions begin":                               func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
+			"SoftDeleteProperty=deleted: all versions":         func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
 		} {
 			f := good
 			change(&f)

@@ -55,7 +55,8 @@ type rangeWorker struct {
 
 	runningCalls  runningCalls
 	callsAnswered atomic.Int64 // calls that have returned, see Batch.Checkpoint
-	openedRuns    bool         // Function.Opened was left behind
+	callbackRuns  bool         // Function.Opened or Function.Flush was left behind
+	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
 	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see WaitTrusted
 
@@ -186,6 +187,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !errors.Is(readErr, feed.ErrCaughtUp) {
 		err = readErr
 	}
+	err = w.flush(held, err)
 	var children []*lease.Lease
 	if errors.Is(err, lease.ErrSplit) {
 		children, err = w.held.Split(reading, held, func(err error) { w.ReportProblem(delivery.AllLanes, err) })
@@ -253,7 +255,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
-	if w.function.Closed != nil && !w.openedRuns {
+	if w.function.Closed != nil && !w.callbackRuns {
 		guardCallback(w.log, "Closed", func() { w.function.Closed(w.rangeInfo(), reason, cause) })
 	}
 	return err

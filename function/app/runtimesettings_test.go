@@ -18,6 +18,7 @@ var withoutSetting = map[string]string{
 	"Container":    "opened from CONNECTION, DATABASE_NAME and CONTAINER_NAME",
 	"Handler":      "opened by the handler's package",
 	"Opened":       "a callback",
+	"Flush":        "a callback",
 	"Closed":       "a callback",
 	"Checkpoint":   "CHECKPOINT_EVERY, _INTERVAL and _MANUAL set its fields",
 	"ReuseBuffers": "only the code of the handler knows if it keeps bytes",

@@ -21,7 +21,7 @@ var hosts = []mutant{
 		{"trigger/opening.go", "n := w.host.abandonedCalls.addCall(done)", "n := int64(1)"},
 	}},
 	{"closed-next-to-opened", "Closed is not called while Opened runs", []edit{
-		{"trigger/worker.go", "w.function.Closed != nil && !w.openedRuns", "w.function.Closed != nil"},
+		{"trigger/worker.go", "w.function.Closed != nil && !w.callbackRuns", "w.function.Closed != nil"},
 	}},
 	{"opened-not-shown", "the status says that a range waits for Opened", []edit{
 		{"trigger/opening.go", "w.rangeStats.callBegins(openedLane)", ""},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, flushCalls)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -117,7 +117,7 @@ var checkpoints = []mutant{
 		{"trigger/drain.go", "return nil, false, err\n", "return nil, true, nil\n"},
 	}},
 	{"end-of-context-is-success", "a cancelled call has not handled its changes", []edit{
-		{"trigger/handling.go", "err := w.invokeHandler(held, b)", "err := w.invokeHandler(held, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
+		{"trigger/handling.go", "err := w.invokeHandler(held, w.function.Handler, b)", "err := w.invokeHandler(held, w.function.Handler, b)\n\tif held.Err() != nil {\n\t\terr = nil\n\t}"},
 	}},
 }
 

@@ -13,7 +13,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "Leases: leases, Monitored: f.Container,", "Leases: leases, Monitored: leases,"},
 	}},
 	{"handler-ignored", "Function.Handler has its effect", []edit{
-		{"trigger/invoke.go", "recoverPanic(ctx, w.function.Handler, b)", "recoverPanic(ctx, func(context.Context, Batch) error { return nil }, b)"},
+		{"trigger/invoke.go", "recoverPanic(ctx, handle, b)", "recoverPanic(ctx, func(context.Context, Batch) error { return nil }, b)"},
 	}},
 	{"mode-ignored", "Function.ChangeFeedMode has its effect", []edit{
 		{"trigger/runner.go", "Container: f.Container, Mode: f.ChangeFeedMode, Start", "Container: f.Container, Start"},

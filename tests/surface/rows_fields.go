@@ -19,6 +19,7 @@ var fieldRows = []row{
 	{"Function.FeedPollDelay", "TestEachSettingHasAnEffect/FeedPollDelay", "poll-delay-of-the-host"},
 	{"Function.FeedPollMin", "TestEachSettingHasAnEffect/FeedPollMin", "shortest-poll-ignored"},
 	{"Function.Filter", "TestEachSettingHasAnEffect/Filter", "filter-ignored"},
+	{"Function.Flush", "TestEachSettingHasAnEffect/Flush", "flush-not-called"},
 	{"Function.Handler", "TestEachSettingHasAnEffect/Handler", "handler-ignored"},
 	{"Function.HandlerTimeout", "TestEachSettingHasAnEffect/HandlerTimeout", "handler-timeout-ignored"},
 	{"Function.Lanes", "TestEachSettingHasAnEffect/Lanes", "lanes-ignored"},

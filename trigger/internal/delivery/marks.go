@@ -155,10 +155,7 @@ func (p *progress) keepsMarks() bool {
 func (p *progress) snapshot(retryAt int64) (position, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v, ok := p.final, p.isFinal
-	if !ok {
-		v = p.value()
-	}
+	v := p.value()
 	if v.Reached == 0 {
 		return p.acknowledged.position, ""
 	}

@@ -43,9 +43,7 @@ type progress struct {
 	acknowledged boundary    // A
 	aside        asideChanges
 	requested    requestedPositions
-	marked       int64          // the Q that marks were last found for, as an LSN
-	final        finished.Value // the value when the worker ended, see marks.go
-	isFinal      bool
+	marked       int64 // the Q that marks were last found for, as an LSN
 }
 
 // boundary is a place between two changes of the feed.
@@ -290,7 +288,6 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 func (p *progress) abandonPages() (pages []*feed.Page, ahead int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.final, p.isFinal = p.value(), true
 	for _, o := range p.openPages {
 		if o.feedPage != nil {
 			pages = append(pages, o.feedPage)

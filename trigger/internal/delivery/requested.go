@@ -54,6 +54,15 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 	p.requested.request = max(p.requested.request, v.Requested)
 }
 
+// requestCheckpoint saves the last position before which every change was handled by a call
+// up to that number, or needs no request.
+func (p *progress) requestCheckpoint(answered int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requested.request = max(p.requested.request, answered+1)
+	p.settle()
+}
+
 // passRequested notes the positions up to change n of a page, which the prefix has
 // reached. The lock is held.
 func (p *progress) passRequested(o *openPage, n int) {

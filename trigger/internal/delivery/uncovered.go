@@ -2,9 +2,12 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"halley/trigger/internal/backoff"
 )
 
 // uncoveredLetters are the letters of postponed changes that calls have handled and that
@@ -108,6 +111,27 @@ func (l *lane) finishHandled(ctx context.Context, handled []*Item, v Verdict) er
 	}
 	l.progress.answerCall(handled, v)
 	return l.finishStored(ctx, handled)
+}
+
+// RequestCheckpoint does what a request of the handler does that covers the calls up to the
+// number answered, see Verdict.Answered. It is called after Run has returned, and returns once the store does not
+// have the covered letters any more. If ctx ends before, it saves no position, and the next
+// owner delivers the others again.
+func (d *Delivery) RequestCheckpoint(ctx context.Context, answered int64) error {
+	for _, stored := range d.uncovered.coveredBy(answered + 1) {
+		for failures := 1; ; failures++ { // not untilStored: after a stop this is the last chance
+			err := withStoreTimeout(ctx, func(ctx context.Context) error { return d.deadLetters.Delete(ctx, stored) })
+			if err == nil {
+				break
+			}
+			if backoff.Sleep(ctx, backoff.Wait(failures, d.config.RetryMin, d.config.RetryMax, d.config.JitterKey...)) != nil {
+				return fmt.Errorf("%w: %w", ErrStoreFails, err)
+			}
+		}
+		d.uncovered.remove(stored.LetterID)
+	}
+	d.progress.requestCheckpoint(answered)
+	return nil
 }
 
 // deleteLetter returns once the store does not have the letter of a change any more.

@@ -50,6 +50,16 @@ func markProperty(mark *atomic.Bool) func() string {
 	}
 }
 
+// TrustedUntil returns when this host stops relying on owning the lease if no write succeeds
+// before. It is not after now if it does not rely on it.
+func (h *Held) TrustedUntil() time.Time {
+	if trusted, _ := h.writeState.isTrusted(h.trustedFor); !trusted {
+		return time.Now()
+	}
+	_, sent := h.writeState.writeSchedule()
+	return sent.Add(h.trustedFor)
+}
+
 // RangeRead ends the mark of a split that an earlier owner had begun: the feed of the
 // range could be read, so the range is whole again. The reader calls it for each page.
 func (h *Held) RangeRead() { h.splitting.Store(false) }
