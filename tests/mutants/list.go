@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, flushCalls)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -102,10 +102,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "n, n, !p.isMerged && feed.NamesLSNs(page)", "n, n, len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "n, !p.isMerged && feed.NamesLSNs(page)", "n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
-		{"trigger/internal/delivery/progress.go", "moved := end != p.endPosition && !p.isBehind(end, p.endPosition)", "moved := end != p.endPosition"},
+		{"trigger/internal/delivery/progress.go", "return oldErr == nil && nextErr == nil && next < old", "return false"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
 		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
@@ -216,7 +216,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "\tif len(t.byName) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.byName) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
-		{"trigger/internal/delivery/progress.go", "p.schedule.nextSave(p.endSeq, time.Now()))", "time.Now())"},
+		{"trigger/internal/delivery/progress.go", "p.schedule.saveTime(p.reached.seq+p.aside.finished, time.Now()))", "time.Now())"},
 	}},
 	{"unreadable-document-filtered", "nothing is dropped because it cannot be judged", []edit{
 		{"trigger/internal/filter/filter.go", "return end == notJSON || results != 0", "return end != notJSON && results != 0"},
@@ -225,7 +225,7 @@ var delivery = []mutant{
 		{"trigger/filter.go", "return document == nil || compiled.Passes(document)", "return document != nil && compiled.Passes(document)"},
 	}},
 	{"queued-change-overtakes", "order per key, although other keys continue while one is retried", []edit{
-		{"trigger/internal/delivery/lane.go", "if l.aside.enqueue(l.keyOf(c), c) {", "if false && l.aside.enqueue(l.keyOf(c), c) {"},
+		{"trigger/internal/delivery/lane.go", "if l.aside.holdsKey(l.keyOf(c)) {", "if false && l.aside.holdsKey(l.keyOf(c)) {"},
 	}},
 	{"later-change-retried-first", "order per key, although other keys continue while one is retried", []edit{
 		{"trigger/internal/delivery/lane.go", "return cmp.Compare(a.Seq, b.Seq)", "return cmp.Compare(b.Seq, a.Seq)"},
@@ -234,7 +234,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
 	}},
 	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
-		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.unfinished > 0 || o.feedPage == nil {"},
+		{"trigger/internal/delivery/progress.go", "\t\t\treleased = append(released, o.leave(c)...)\n", ""},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
 		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
@@ -333,7 +333,7 @@ var delivery = []mutant{
 		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},
 	}},
 	{"lent-bytes-reused-early", "changes that are lent stay as they are until the handler returns", []edit{
-		{"trigger/internal/delivery/page.go", "if o.attached > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
+		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
 		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(by, most); ok {", "items, bytes := most, int64(0); items > 0 {"},

@@ -19,7 +19,7 @@ var storeCalls = []mutant{
 		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored ||", "changes < 0 ||"},
 	}},
 	{"postponed-fresh-not-queued", "changes behind one that waits in memory for its postponed key follow it", []edit{
-		{"trigger/internal/delivery/postponing.go", "l.keepAside([]*Item{c})\n\t\t\tl.queueFresh()", "l.keepAside([]*Item{c})"},
+		{"trigger/internal/delivery/postponing.go", "l.keepAside([]*Item{c})[0])\n\t\t\tl.queueFresh()", "l.keepAside([]*Item{c})[0])"},
 	}},
 	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
 		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},

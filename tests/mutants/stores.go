@@ -23,7 +23,7 @@ var stores = []mutant{
 		{"trigger/worker.go", "held.SetProperty(readAheadProperty, w.readAheadProperty)", "_ = w.readAheadProperty"},
 	}},
 	{"read-ahead-too-short", "on a merged range the next owner reads again what was read behind the position", []edit{
-		{"trigger/internal/delivery/progress.go", "ahead += len(o.items) + o.filtered", "ahead += 0 * o.filtered"},
+		{"trigger/internal/delivery/progress.go", "return pages, p.taken.read - p.acknowledged.read", "return pages, 0"},
 	}},
 	{"read-ahead-of-another-position", "what an owner had read counts from its own position only", []edit{
 		{"trigger/postponing.go", "len(fields) < 5 || fields[4] != continuation", "len(fields) < 5"},

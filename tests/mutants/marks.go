@@ -1,0 +1,48 @@
+package main
+
+// keyMarks are planted bugs in the changes behind the acknowledged prefix that a lease tells to
+// be finished.
+var keyMarks = []mutant{
+	{"finished-before-admitted", "an owner says of no change that it is finished before it has read it", []edit{
+		{"trigger/internal/delivery/marks.go", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached) + 1"},
+	}},
+	{"finished-before-handled", "an owner says of no change that it is finished before it is", []edit{
+		{"trigger/internal/delivery/marks.go", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "reached := max(feed.LSNOf(p.taken.position), p.inherited.Reached)"},
+	}},
+	{"marks-older-than-their-position", "the position behind the prefix and its marks are of one moment", []edit{
+		{"trigger/internal/delivery/marks.go", "marks := p.marks(reached)\n", "marks := p.marks(p.marked)\n"},
+	}},
+	{"unread-marks-dropped", "an owner passes on the marks that it has not read", []edit{
+		{"trigger/internal/delivery/marks.go", "if reached > passed {", "if false && reached > passed {"},
+	}},
+	{"inherited-position-dropped", "an owner passes on how far the former one was", []edit{
+		{"trigger/internal/delivery/marks.go", "max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "max(feed.LSNOf(p.reached.position), 0*p.inherited.Reached)"},
+	}},
+	{"foreign-finished-trusted", "finished changes of another function, position or owner do not count", []edit{
+		{"trigger/internal/delivery/marks.go", "|| v.Binding != c.Finished ||", "||"},
+	}},
+	{"finished-of-a-merged-range", "in a merged range LSNs do not tell which changes are finished", []edit{
+		{"trigger/internal/delivery/marks.go", "|| c.MergedRange || v.Binding", "|| v.Binding"},
+	}},
+	{"buffered-change-finished", "a change that the sink buffers is finished only when a request covers it", []edit{
+		{"trigger/internal/delivery/marks.go", "p.schedule.setting.Manual && c.answered >= p.requested.request", "false"},
+	}},
+	{"too-many-marks", "a lease has few marks", []edit{
+		{"trigger/internal/delivery/marks.go", "\t\treached = p.marked\n", ""},
+	}},
+	{"waiting-key-stops-reading", "changes that wait for a retry do not stop reading", []edit{
+		{"trigger/internal/delivery/progress.go", "first != nil && !p.keepsMarks() && first.seq", "first != nil && first.seq"},
+	}},
+	{"reading-without-marks", "where a lease holds no marks, changes that wait for a retry stop reading", []edit{
+		{"trigger/internal/delivery/progress.go", "first != nil && !p.keepsMarks() && first.seq", "first != nil && false && first.seq"},
+	}},
+	{"finished-is-not-saved", "progress behind a change that waits is saved", []edit{
+		{"trigger/internal/delivery/progress.go", "if moved || p.reached.position", "if moved || false && p.reached.position"},
+	}},
+	{"position-of-another-snapshot", "position and finished changes are written together", []edit{
+		{"trigger/internal/lease/writer.go", "l.continuation = cmp.Or(position, l.continuation)", "_ = position"},
+	}},
+	{"announcing-ends-early", "announcing ends behind all that the former owner can have read", []edit{
+		{"trigger/internal/delivery/isolation.go", "if s.inherited == 0 && seq >= s.endsAt", "if seq >= s.endsAt"},
+	}},
+}
