@@ -10,7 +10,7 @@
 //     handled nor put into a durable dead letter store, unless a [Filter] leaves it
 //     out. [DropDeadLetters] is the one store that is not durable.
 //   - Order per logical partition key. Changes of one key reach the handler in
-//     feed order. A redelivery starts at an earlier position and has no gaps.
+//     feed order. A redelivery of a key starts at an earlier change and has no gaps.
 //   - At least once. After a crash, a handover or a stop, changes after the last
 //     durable checkpoint are delivered again. After a handover or a stop these are at
 //     most [Function.MaxAhead] and a page. After a crash the changes that were handled
@@ -111,6 +111,13 @@
 // wait until its feed has passed them. The lease tells when the next one is due
 // (halley.postponed), so that drains know, and what a former owner of a merged range had
 // read behind its position (halley.readAhead).
+//
+// The saved position stays before the first unfinished change. Which changes behind it are
+// finished is saved in the lease (halley.finished): up to an LSN, all but those of at most
+// 64 keys from their first unfinished one on. The next owner passes over them, unless the
+// position, mode or filter is another one, a .NET host has owned the lease, or ranges were
+// merged: then it delivers everything from the position on. A drain acquires the range
+// for changes after that LSN and for a retry that is due. A seek removes the property.
 //
 // Attempts are stored in the lease with each write, so the limit also holds across
 // short drains and replaced hosts. After an owner has vanished without releasing the

@@ -52,12 +52,3 @@ func (r *functionRunner) waitingLag(l *lease.Lease) int64 {
 	}
 	return 0
 }
-
-// reachedBehind returns the LSN up to which changes behind the continuation of a lease, which
-// is an LSN, may be finished.
-func reachedBehind(l *lease.Lease, continuation int64) int64 {
-	if v, ok := finished.Parse(l.Finished()); ok && v.Continuation == l.Continuation() && v.Epoch == l.Epoch() {
-		return max(continuation, v.Reached)
-	}
-	return continuation
-}

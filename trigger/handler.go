@@ -24,8 +24,10 @@ import (
 //
 // A handler is called concurrently for different ranges, and for different lanes
 // of one range. Delivery is at least once: after a crash or a handover the range
-// restarts at an earlier position and repeats everything after it, so a handler
-// must tolerate changes that it has seen before.
+// restarts at an earlier position and repeats changes after it, so a handler
+// must tolerate changes that it has seen before. A redelivery of a key has no gaps: it
+// begins at the first change of the key that is not finished, or before it, and all later
+// ones follow. Finished changes of other keys may be left out.
 //
 // ctx ends when the handler's deadline passes, when the host stops and its grace
 // is over, or when the lease is lost. If the handler returns nil after that, the

@@ -140,7 +140,9 @@ func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (Lease
 }
 
 // PlanSeek plans to have ranges continue at a start, all if none is named. A
-// continuation is that of one range, so it needs exactly one.
+// continuation is that of one range, so it needs exactly one. If a lease is at the position
+// and tells that changes behind it are finished, the step is a change, too: these are
+// delivered again.
 func (c *LeaseControl) PlanSeek(ctx context.Context, to Start, ranges ...string) (LeasePlan, error) {
 	start := to.feedStart
 	if c.function.ChangeFeedMode == cosmos.AllVersions && (start.Kind == feed.StartBeginning || start.Kind == feed.StartTime) {
@@ -170,7 +172,7 @@ func (s *LeaseStep) moveTo(position string) {
 	to, toErr := parseLSN(position)
 	s.Known = fromErr == nil && toErr == nil
 	if s.Known {
-		s.Repeated, s.Skipped = max(reachedBehind(s.lease, from)-to, 0), max(to-from, 0)
+		s.Repeated, s.Skipped = max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)
 	}
 }
 

@@ -187,6 +187,7 @@ func TestSecondVersionInTransactionHasItsOwnRetries(t *testing.T) {
 						}, stored, allVersions).Drain(ctx)
 						cancel()
 						must(t, err)
+						time.Sleep(30 * time.Second) // the retry is due
 					}
 				}
 				if len(store.deadLetters) != 1 || !strings.Contains(string(store.deadLetters[0].Document), `"version":2`) {

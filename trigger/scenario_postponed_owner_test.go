@@ -136,9 +136,13 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 						order, times = append(order, c.id), append(times, c.at)
 					}
 				}
-				if got, want := strings.Join(order, " "), "k0 k1 k2 k3"; got != want {
+				want := "k0 k1 k2 k3"
+				if test.holds && !test.merged {
+					want = "k1 k2 k3" // the lease tells that k0 is finished
+				}
+				if got := strings.Join(order, " "); got != want {
 					t.Errorf("the next owner delivered %s, want %s", got, want)
-				} else if late := times[1].Sub(times[0]); late > promptly {
+				} else if late := times[1].Sub(times[0]); order[0] == "k0" && late > promptly {
 					t.Errorf("the postponed change came %s after the earlier one of its key", late)
 				}
 				if left := store.documentIDs(); len(left) != 0 {

@@ -225,6 +225,7 @@ func TestNewVersionStartsWithoutAttempts(t *testing.T) {
 		}
 		w.write("k", "poison")
 		for range 30 {
+			time.Sleep(30 * time.Second) // the retry is due
 			drain()
 		}
 		if len(store.deadLetters) != 1 || store.deadLetters[0].Attempts != 12 {

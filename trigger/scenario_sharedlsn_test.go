@@ -100,6 +100,7 @@ func TestChangesOfOneLSNHaveTheirOwnRetries(t *testing.T) {
 							_, err := w.host("a", handle, stored).Drain(ctx)
 							cancel()
 							must(t, err)
+							time.Sleep(30 * time.Second) // the retry is due
 						}
 					}
 					if len(store.deadLetters) != 1 || !strings.Contains(string(store.deadLetters[0].Document), "poison") || !crash && store.deadLetters[0].Attempts != 12 {

@@ -145,8 +145,9 @@ func TestEffectsNameEachRange(t *testing.T) {
 		{Range: "0", Owner: "host-a", Action: trigger.SeekRange, From: `"9"`, To: `"4"`, Repeated: 5, Known: true},
 		{Range: "1", Action: trigger.PauseRange, From: `"2"`, Reason: "maintenance"},
 		{Range: "2", Action: trigger.PauseRange, Nothing: true},
+		{Range: "3", Action: trigger.SeekRange, From: `"9"`, To: `"9"`, Repeated: 4, Known: true, Reason: "because"},
 	}}
-	want := []string{`Range 0, owner host-a: seek from "9" to "4": repeats up to 5 transactions.`, `Range 1, owner (free), at "2": stops: maintenance.`}
+	want := []string{`Range 0, owner host-a: seek from "9" to "4": repeats up to 5 transactions.`, `Range 1, owner (free), at "2": stops: maintenance.`, `Range 3, owner (free): seek from "9" to "9": repeats up to 4 transactions, because.`}
 	if got := leaseEffects(plan); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

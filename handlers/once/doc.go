@@ -36,9 +36,9 @@
 // one, as if the feed had skipped it. In all-versions mode a position at a later version
 // proves that the effect of the earlier one took place: one owner delivers the changes of
 // a key in order and without gaps, and the next owner starts no later than at the first
-// change that is not handled. The exception is a change that was dead-lettered: if
-// trigger.Function.BlockKeys is not set, later versions pass it, and a replay then skips
-// it.
+// change of the key that is not handled: a redelivery of a key has no gaps. The exception
+// is a change that was dead-lettered: if trigger.Function.BlockKeys is not set, later
+// versions pass it, and a replay then skips it.
 //
 // Order. Within one document, effects happen in the order of the versions.
 //

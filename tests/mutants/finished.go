@@ -12,8 +12,11 @@ var finishedLeases = []mutant{
 	{"finished-seek-without-reason", "the plan says why a seek to the same position is a change", []edit{
 		{"trigger/leaseplan.go", "if position == s.From && !s.Nothing {", "if false {"},
 	}},
+	{"finished-seek-reason-hidden", "the plan shows why a seek to the same position is a change", []edit{
+		{"function/app/leasechanges.go", "if s.Reason != \"\" {", "if false {"},
+	}},
 	{"finished-seek-repeats-uncounted", "a plan counts finished changes that a seek repeats", []edit{
-		{"trigger/finished.go", "return max(continuation, v.Reached)", "return continuation"},
+		{"trigger/leaseplan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0)", "max(from-to, 0)"},
 	}},
 	{"finished-bound-to-the-former-epoch", "an acquisition binds the finished changes to its epoch", []edit{
 		{"trigger/internal/lease/finished.go", "former.Epoch(), epoch)", "former.Epoch(), former.Epoch())"},
@@ -23,6 +26,9 @@ var finishedLeases = []mutant{
 	}},
 	{"finished-of-another-epoch-inherited", "the children of a range get finished changes of their own epochs", []edit{
 		{"trigger/internal/lease/split.go", "\t\tl.raiseEpoch(l, epoch)", "\t\tl.properties[epochProperty] = fmt.Sprint(epoch)"},
+	}},
+	{"finished-not-inherited", "the children of a range inherit its finished changes", []edit{
+		{"trigger/internal/lease/split.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)"},
 	}},
 	{"finished-in-a-merged-range", "a lease by keys holds no finished changes", []edit{
 		{"trigger/internal/lease/finished.go", "if !l.byKeys {", "if true {"},
@@ -58,10 +64,8 @@ var finishedLeases = []mutant{
 	{"finished-under-another-filter", "finished changes are void under another filter", []edit{
 		{"trigger/finished.go", "sum[:8]", "sum[:0]"},
 	}},
-	{"finished-in-another-mode", "finished changes are void in another mode", []edit{
-		{"trigger/finished.go", "Mode: lease.ModeName(f.ChangeFeedMode),", "Mode: v.Mode,"},
-		{"trigger/finished.go", "v.Binding == f.finishedBinding(l, l.Epoch())", "v.Binding == f.finishedBinding(l, l.Epoch(), v)"},
-		{"trigger/finished.go", "(l *lease.Lease, epoch int64) finished.Binding", "(l *lease.Lease, epoch int64, v finished.Value) finished.Binding"},
+	{"finished-in-another-mode", "finished changes are void in another mode or phase", []edit{
+		{"trigger/finished.go", "v.Binding == f.finishedBinding(l, l.Epoch())", "v.Continuation == l.Continuation() && v.Epoch == l.Epoch() && v.Filter == f.Filter.hash()"},
 	}},
 	{"waiting-lag-hidden", "the lag of a timer invocation has the changes that wait for a retry", []edit{
 		{"trigger/drain.go", ", Lag: r.waitingLag(l)", ""},

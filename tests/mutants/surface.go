@@ -136,7 +136,7 @@ var surfaceCalls = []mutant{
 		{"trigger/leaseplan.go", `s.Nothing = s.lease.Owner() == ""`, `s.Nothing = s.lease.Owner() != ""`},
 	}},
 	{"seek-tells-the-wrong-way", "a plan tells what a seek repeats and skips", []edit{
-		{"trigger/leaseplan.go", "max(reachedBehind(s.lease, from)-to, 0), max(to-from, 0)", "max(to-from, 0), max(reachedBehind(s.lease, from)-to, 0)"},
+		{"trigger/leaseplan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)", "max(to-from, 0), max(from-to, s.lease.FinishedUpTo()-to, 0)"},
 	}},
 	{"overlaps-not-verified", "Verify finds keys with two leases", []edit{
 		{"trigger/leaseverify.go", "Overlaps() {", "Overlaps()[:0] {"},

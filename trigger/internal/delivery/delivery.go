@@ -356,10 +356,14 @@ func (d *Delivery) Snapshot() (position, value string) {
 }
 
 // nextRetry returns when the first change that is set aside is due, on the service's clock in
-// Unix seconds; 0 if none is.
+// Unix seconds; 0 if some are due.
 func (d *Delivery) nextRetry() (due int64) {
 	for _, l := range d.lanes {
-		if at := l.retryDue.Load(); at != nil && (due == 0 || at.Unix() < due) {
+		switch at := l.retryDue.Load(); {
+		case at == nil:
+		case at.IsZero():
+			return 0
+		case due == 0 || at.Unix() < due:
 			due = at.Unix()
 		}
 	}

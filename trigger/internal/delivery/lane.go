@@ -27,7 +27,7 @@ type lane struct {
 	hasListed     bool                     // some of these were listed, and the feed may show changes before them
 	storedSeq     int64                    // sequence number of the last change from the store
 	sink          sinkHealth
-	retryDue      atomic.Pointer[time.Time] // when the first group that waits aside is due, on the service's clock; nil if none waits
+	retryDue      atomic.Pointer[time.Time] // when the first change that is set aside is due, on the service's clock; zero is now, nil if none is set aside
 	retryNext     bool                      // retries and fresh batches alternate: the next call is a retry, if one is due
 }
 
@@ -41,6 +41,7 @@ var ErrLeftAside = errors.New("ended while changes were being retried")
 // deliverAll delivers until the source is closed and everything is finished: nil.
 // Otherwise it returns why no further delivery may begin.
 func (l *lane) deliverAll(ctx, held context.Context, from itemSource) error {
+	defer l.noteRetryDue()
 	for {
 		g, err := l.nextGroup(ctx, from)
 		if g == nil || err != nil {
@@ -124,7 +125,7 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 // waitForWork waits for changes, the end of the batching window or the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
 	due := l.aside.earliest()
-	l.setRetryDue(due)
+	l.noteRetryDue()
 	until := l.sink.nextRetry(earlier(due, l.nextPostponed(now)))
 	if len(l.freshItems) > 0 {
 		until = earlier(until, l.sink.nextFresh(l.oldestArrival.Add(l.config.BatchWindow)))
@@ -147,14 +148,19 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 	return nil
 }
 
-// setRetryDue notes when the first group that waits aside is due, for the next owner.
-func (l *lane) setRetryDue(due time.Time) {
-	if due.IsZero() {
-		l.retryDue.Store(nil)
-		return
+// noteRetryDue notes when the first change that is set aside is due, for the next owner.
+// Those that wait for no retry, but for a call, are due.
+func (l *lane) noteRetryDue() {
+	var due *time.Time
+	isAside := func(c *Item) bool { return c.aside != nil }
+	switch earliest := l.aside.earliest(); {
+	case slices.ContainsFunc(l.freshItems, isAside), !l.aside.noKeys() && earliest.IsZero():
+		due = &time.Time{}
+	case !earliest.IsZero():
+		served := l.calls.ServiceNow().Add(time.Until(earliest))
+		due = &served
 	}
-	served := l.calls.ServiceNow().Add(time.Until(due))
-	l.retryDue.Store(&served)
+	l.retryDue.Store(due)
 }
 
 // earlier returns the earlier of two times; a zero time is never.

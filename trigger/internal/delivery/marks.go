@@ -159,7 +159,9 @@ func (p *progress) snapshot(retryAt int64) (position, value string) {
 	if v.Reached == 0 {
 		return p.acknowledged.position, ""
 	}
-	v.RetryAt = retryAt
+	if !slices.ContainsFunc(p.aside.changes, func(c *asideChange) bool { return c.answered > 0 && !c.isFinished }) {
+		v.RetryAt = retryAt // a change that needs a further request is due
+	}
 	return p.acknowledged.position, v.Encode()
 }
 

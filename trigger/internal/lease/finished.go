@@ -41,6 +41,15 @@ func (l *Lease) Finished() string {
 // HoldsFinished reports whether the lease holds a value, which may be void.
 func (l *Lease) HoldsFinished() bool { return l.properties[finished.Property] != "" }
 
+// FinishedUpTo returns the LSN up to which changes behind the continuation may be finished, 0
+// if the lease holds no value that belongs to it.
+func (l *Lease) FinishedUpTo() int64 {
+	if v, ok := finished.Parse(l.Finished()); ok && v.Continuation == l.continuation && v.Epoch == l.Epoch() {
+		return v.Reached
+	}
+	return 0
+}
+
 // raiseEpoch gives a new version of a lease, or a child, its epoch, and binds the value of
 // the former version to it.
 func (l *Lease) raiseEpoch(former *Lease, epoch int64) {
