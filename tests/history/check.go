@@ -59,6 +59,7 @@ type Limits struct {
 	Slack           time.Duration // that real processes and clocks may add to each limit
 	Poll            time.Duration // between two reads of an idle range
 	Window          int           // handled changes that may be redelivered after an orderly release
+	Requests        bool          // a release saves only what requests cover, so that Window holds for owners that have flushed at their end
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts
 	LanesByID       bool          // documents of one key may be in calls at the same time
@@ -189,7 +190,7 @@ func (c *checker) take(e Event) {
 	case Calm:
 		c.calmed()
 	case Flush:
-		c.flush(e.Host, e.Range)
+		c.takeFlush(e)
 	case Charged:
 		c.spend(UnitsKept, c.spent.units, e.Host, c.limits.ReadUnits, c.limits.ReadAhead, e.Units)
 	case Held:
@@ -301,6 +302,9 @@ func (c *checker) redelivered(e Event) {
 	change := k.changes[e.Seq-1]
 	if !change.handled || change.by.host == e.Host {
 		return
+	}
+	if c.limits.Requests && t.flushed != (holder{change.by.host, change.by.tenure}) {
+		return // the owner has not flushed it
 	}
 	// A lease that was deleted and created again may begin at an earlier position.
 	if l := c.byToken[e.Range]; l != nil && (c.movedBack(l.span, e.LSN) || change.by.epoch < l.created) {

@@ -37,7 +37,7 @@ const (
 	Held     Kind = "held"     // a host measured its memory
 	Reading  Kind = "read"     // a host sent a feed read with its new lease, or after a throttle, or got a page
 	Charged  Kind = "charged"  // a feed read was answered, with its request units
-	Flush    Kind = "flush"    // the sink of a host has stored the changes that it buffered for a range, or for all
+	Flush    Kind = "flush"    // the sink of a host has stored the changes that it buffered for a range, or for all; with an epoch, at the end of the work on the range
 	Calm     Kind = "calm"     // no fault is injected and no host starts or ends after this event
 )
 
@@ -61,7 +61,7 @@ type Event struct {
 
 	Attempt int     `json:"attempt,omitempty"` // of a delivery; of an end with DeadLettered, the attempts that the letter names
 	Call    int64   `json:"call,omitempty"`    // of a delivery and an end: the handler call, counted over all hosts
-	Verdict Verdict `json:"verdict,omitempty"` // of an end
+	Verdict Verdict `json:"verdict,omitempty"` // of an end; of a flush with Failed, the sink has stored nothing
 	Failed  []Ref   `json:"failed,omitempty"`  // of an end with PartlyFailed, DeadLettered or Postponed: the changes
 
 	Due time.Time `json:"due,omitzero"` // of an end with Postponed: the change must not be delivered before

@@ -27,6 +27,7 @@ type lease struct {
 	written   time.Time // when its owner last wrote it
 	acquired  time.Time // when it was last acquired
 	orderly   bool      // its last owner released it
+	flushed   holder    // that owner, if its sink has flushed before
 	created   int64     // its epoch when it was created
 }
 
@@ -38,6 +39,7 @@ type term struct {
 	sent     time.Time    // when the newest write that succeeded left the host
 	shared   bool         // another host may have worked on some of its keys at the same time
 	orderly  bool         // the owner before has released the lease
+	flushed  holder       // that owner, if its sink has flushed before
 	again    map[Ref]bool // delivered changes that were already handled
 }
 
@@ -223,7 +225,10 @@ func (c *checker) replace(e Event) {
 		c.retired = append(c.retired, spanTime{l.span, e.Time})
 	}
 	if e.Op != Request {
-		l.written, l.orderly = e.Time, e.Op == Release
+		l.written, l.orderly, l.flushed = e.Time, e.Op == Release, holder{}
+		if by := (holder{e.Host, tenure{e.Range, e.Epoch}}); c.flushedAtEnd[by] {
+			l.flushed = by
+		}
 	}
 	switch {
 	case e.Owner == "":
@@ -251,7 +256,7 @@ func (c *checker) acquire(e Event, l *lease) {
 		number = was.number + 1
 	}
 	t := &term{number: number, began: e.Time, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e)}
-	t.orderly = l.orderly && !t.shared && l.tampered == 0
+	t.orderly, t.flushed = l.orderly && !t.shared && l.tampered == 0, l.flushed
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
 	c.acquiredPaused(e, l)
 	c.acquiredWhileStopping(e)

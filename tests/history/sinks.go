@@ -13,6 +13,8 @@ import (
 type sinks struct {
 	buffers map[string]map[string][]Ref // by host and range
 	batches map[Ref]wholeBatch          // the last call of each change that was given up without a name
+
+	flushedAtEnd map[holder]bool // owners whose sinks have flushed when all their calls had returned
 }
 
 // wholeBatch is a call that gave up its batch and named no change.
@@ -22,7 +24,7 @@ type wholeBatch struct {
 }
 
 func newSinks() sinks {
-	return sinks{buffers: map[string]map[string][]Ref{}, batches: map[Ref]wholeBatch{}}
+	return sinks{buffers: map[string]map[string][]Ref{}, batches: map[Ref]wholeBatch{}, flushedAtEnd: map[holder]bool{}}
 }
 
 // buffer records that a change was handled, and is only in the memory of its sink. If an
@@ -41,6 +43,17 @@ func (c *checker) buffer(by stream, name string, seq int64) {
 		c.buffers[by.host] = ranges
 	}
 	ranges[by.token] = append(ranges[by.token], Ref{name, seq})
+}
+
+// takeFlush takes in a flush of the sink of a host.
+func (c *checker) takeFlush(e Event) {
+	if e.Verdict == Failed {
+		return
+	}
+	c.flush(e.Host, e.Range)
+	if e.Epoch > 0 {
+		c.flushedAtEnd[holder{e.Host, tenure{e.Range, e.Epoch}}] = true
+	}
 }
 
 // flush records that the sink of a host has stored what it buffered for a range, or for

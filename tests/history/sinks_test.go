@@ -78,3 +78,33 @@ func TestSinksAreJudged(t *testing.T) {
 		})
 	}
 }
+
+// An owner that has flushed at its end releases the lease with its position. One that has
+// not, or whose sink has refused, leaves its changes to the next owner.
+func TestReleasesAfterAFlushAreJudged(t *testing.T) {
+	limits := Limits{Window: 2, Requests: true}
+	buffered, flush := Event{Verdict: Handled, Op: Buffered}, Event{Kind: Flush, Host: "a", Range: "0", Epoch: 2}
+	refused, request := flush, flush
+	refused.Verdict, request.Epoch = Failed, 0
+	for name, test := range map[string]struct {
+		events []Event
+		want   int // violations
+	}{
+		"flushed": {[]Event{flush}, 1}, "refused": {[]Event{refused}, 0}, "asked before": {[]Event{request}, 0}, "not flushed": {nil, 0},
+	} {
+		s := bufferedHistory().deliver("a", 2, buffered, 1, 2, 3)
+		for _, e := range test.events {
+			s.add(e)
+		}
+		s.lease(Release, "a", 2, 0).lease(Acquire, "b", 3, 0).deliver("b", 3, Event{Verdict: Handled}, 1, 2, 3)
+		found := 0
+		for _, v := range limits.Check(s.events).Violations {
+			if v.Rule == Window {
+				found++
+			}
+		}
+		if found != test.want {
+			t.Errorf("%s: %d violations of %q, want %d", name, found, Window, test.want)
+		}
+	}
+}

@@ -61,6 +61,9 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 	if !c.begin() {
 		return errCut
 	}
+	at := rangeEpoch{b.Range.ID, b.Epoch}
+	p.countCall(at, 1)
+	defer p.countCall(at, -1)
 	return c.wait(ctx)
 }
 
@@ -227,7 +230,11 @@ func (c *call) verdict() (history.Event, error) {
 // that it has before the request. If the call fails, its own changes are not in the sink.
 func (c *call) flush(ended *history.Event, err error) {
 	w, d := c.p.w, c.dice()
-	request := c.calm || w.calm || err == nil && d.chance("checkpoint", 0.3) || err != nil && d.chance("checkpoint", 0.1)
+	rate := 0.3
+	if c.p.flushes { // most changes wait for it
+		rate = 0.03
+	}
+	request := c.calm || w.calm || err == nil && d.chance("checkpoint", rate) || err != nil && d.chance("checkpoint", 0.1)
 	if w.swarm.buffers && !request && ended.Verdict != history.Failed {
 		ended.Op = history.Buffered
 	}

@@ -28,6 +28,7 @@ type process struct {
 	host  *trigger.Host
 	cut   chan struct{} // closed when it is killed
 
+	flushes  bool                      // its function has a Flush
 	messages chan *message             // of the queue, in the mode fanout
 	earlier  map[string]trigger.Change // the last change of the newest call, by range; only the scheduler uses it
 
@@ -38,6 +39,7 @@ type process struct {
 	frozen    time.Time            // held until then
 	unheard   map[string]time.Time // container: unreachable until then
 	opened    map[string]int       // ranges, by token: 1 if the host works on it
+	calling   map[rangeEpoch]int   // handler calls that have not returned
 	shift     time.Duration        // of the Date header
 	unread    map[string]leaseSpan // leases whose next feed read is recorded, by token
 }
@@ -48,7 +50,7 @@ func (w *world) start(owner string) *process {
 	p := &process{
 		w: w, owner: owner, name: owner + "." + strconv.Itoa(w.lives[owner]),
 		cut: make(chan struct{}), messages: make(chan *message, 10_000), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
-		earlier: map[string]trigger.Change{}, opened: map[string]int{},
+		earlier: map[string]trigger.Change{}, opened: map[string]int{}, calling: map[rangeEpoch]int{},
 	}
 	client := w.client(p)
 	f := w.swarm.function

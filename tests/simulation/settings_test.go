@@ -126,7 +126,7 @@ var optionSettings = []setting{
 }
 
 // hookSettings are functions that a host calls; a process has them or not.
-var hookSettings = []string{"Opened", "Closed", "Observers"}
+var hookSettings = []string{"Opened", "Flush", "Closed", "Observers"}
 
 // fixedSettings are the fields that no seed chooses, with the reason.
 var fixedSettings = map[string]string{
@@ -155,6 +155,9 @@ func (p *process) hooks(f *trigger.Function, o *trigger.Options) {
 	if d.chance("opened", 0.5) {
 		f.Opened = func(_ context.Context, r trigger.RangeInfo) { p.opens(r, 1) }
 		f.Closed = func(r trigger.RangeInfo, _ trigger.CloseReason, _ error) { p.opens(r, -1) }
+	}
+	if f.Checkpoint.Manual && d.chance("flush", 0.6) {
+		f.Flush, p.flushes = p.flush, true
 	}
 	if d.chance("observers", 0.5) {
 		o.Observers = []func(trigger.Event){p.observe}
@@ -262,6 +265,9 @@ var settingRefusals = []struct {
 	{"BlockKeys", func(f *trigger.Function, _ *trigger.Options) { f.Lanes, f.LanesByID, f.BlockKeys = 2, true, true }},
 	{"Checkpoint.Manual", func(f *trigger.Function, _ *trigger.Options) {
 		f.Checkpoint = trigger.Checkpoint{Manual: true, Every: 3}
+	}},
+	{"Flush", func(f *trigger.Function, _ *trigger.Options) {
+		f.Checkpoint, f.Flush = trigger.Checkpoint{}, func(context.Context, trigger.RangeInfo) error { return nil }
 	}},
 	{"Checkpoint.Every", func(f *trigger.Function, _ *trigger.Options) {
 		f.Checkpoint = trigger.Checkpoint{Every: 3, Interval: trigger.EachBatch}

@@ -241,7 +241,7 @@ func (s *swarm) limits() history.Limits {
 		l.ReadUnits, l.ReadAhead = 2*l.ReadUnits, 2*l.ReadAhead
 	}
 	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
-		l.Window = 0
+		l.Requests = true
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)

@@ -114,9 +114,9 @@ func (l *lane) finishHandled(ctx context.Context, handled []*Item, v Verdict) er
 }
 
 // RequestCheckpoint does what a request of the handler does that covers the calls up to the
-// number answered, see Verdict.Answered. It is called after Run has returned, and returns once the store does not
-// have the covered letters any more. If ctx ends before, it saves no position, and the next
-// owner delivers the others again.
+// number answered, see Verdict.Answered. It is called after Run has returned, and returns once
+// the store does not have the covered letters any more. If ctx ends before, it saves no
+// position, and the next owner delivers the others again.
 func (d *Delivery) RequestCheckpoint(ctx context.Context, answered int64) error {
 	for _, stored := range d.uncovered.coveredBy(answered + 1) {
 		for failures := 1; ; failures++ { // not untilStored: after a stop this is the last chance
