@@ -156,3 +156,25 @@ func TestAttemptsUnderNamesOfEarlierVersionsStartFromZero(t *testing.T) {
 		})
 	}
 }
+
+// A transaction of 30 documents has one LSN, and one of its documents crashes the
+// process. All changes of the call are suspects, so that halving finds the crasher as
+// fast as among changes with LSNs of their own.
+func TestCrashInTransactionIsFoundByHalving(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		operations := make([]string, 30)
+		for i := range operations {
+			id := fmt.Sprint("doc", i)
+			if i == 28 {
+				id = "poison"
+			}
+			operations[i] = fmt.Sprintf(`{"operationType":"Create","resourceBody":{"id":%q,"player":"p","version":1}}`, id)
+		}
+		w.sendTransaction("p", "["+strings.Join(operations, ",")+"]")
+		store := &memoryStore{}
+		crashes := drainWithCrashes(t, w, 40, isPoison, w.recorder("a"), withStore(store))
+		if n := w.deliveredDocuments(); fmt.Sprint(store.documentIDs()) != "[poison]" || n != 29 || crashes > 15 {
+			t.Errorf("dead letters %v, %d of 29 others delivered, %d crashes", store.documentIDs(), n, crashes)
+		}
+	})
+}

@@ -42,8 +42,8 @@ var markMistakes = []struct {
 	{"void value kept while other owners move the position away and back", MarkRules{VoidKept: true}, MarkWorld{Versions: 3, Acquires: 3, Moves: 2}, "I2"},
 	{"value without its position", MarkRules{Unbound: true}, MarkWorld{Versions: 3, Acquires: 2, Moves: 1}, "I2"},
 	{"request covers changes by number", MarkRules{CoveredByNumber: true}, MarkWorld{Versions: 3, Buffers: true, Acquires: 2}, "I1"},
-	{"LSNs instead of marks, shared LSN", MarkRules{ListsLSNs: true}, MarkWorld{Versions: 3, Bulks: 1, Acquires: 2}, "I4"},
-	{"LSNs instead of marks, split", MarkRules{ListsLSNs: true}, MarkWorld{Versions: 3, Raises: 1, Acquires: 2}, "I2"},
+	{"LSNs instead of marks with a shared LSN", MarkRules{ListsLSNs: true}, MarkWorld{Versions: 3, Bulks: 1, Acquires: 2}, "I4"},
+	{"LSNs instead of marks with a split", MarkRules{ListsLSNs: true}, MarkWorld{Versions: 3, Raises: 1, Acquires: 2}, "I2"},
 }
 
 func TestMarksKeepTheirPromises(t *testing.T) {

@@ -300,7 +300,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
 	}},
 	{"later-changes-charged", "a later change is not charged with failures of a group", []edit{
-		{"trigger/internal/delivery/batching.go", "c.resumedRecord != nil || earlier != nil && !l.retries.holdsChange(earlier, c) {", "c.resumedRecord != nil {"},
+		{"trigger/internal/delivery/batching.go", "min(most, l.retries.groupLength(earlier, l.freshItems))", "min(most, max(earlier.Size, 1))"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
 		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},

@@ -23,14 +23,14 @@ func (l *lane) nextBatchSize() int {
 	bytes, most := 0, l.config.BatchItems
 	earlier := l.freshItems[0].resumedRecord
 	if earlier != nil {
-		most = min(most, max(earlier.Size, 1))
+		most = min(most, l.retries.groupLength(earlier, l.freshItems))
 	}
 	for i, c := range l.freshItems {
 		bytes += c.Size()
 		if i == 0 {
 			continue
 		}
-		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil || earlier != nil && !l.retries.holdsChange(earlier, c) {
+		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil {
 			return i
 		}
 	}

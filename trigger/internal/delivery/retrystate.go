@@ -74,13 +74,6 @@ type retryRecord struct {
 	wasMatched bool         // its first change was read by this owner
 }
 
-// holdsChange reports whether a change that comes after the first one of a group was in
-// the group. A document rewritten since is no longer in it, so changes after the
-// group's last one are not charged with its failures.
-func (t *retryRecords) holdsChange(r *retryRecord, c *Item) bool {
-	return c.LSN < feed.NameLSN(r.Last) || t.nameOf(c) == r.Last
-}
-
 // retryRecords are the records of a range, by the name of their first change: those
 // of earlier owners, and those that this owner's lanes save. Lanes and the lease's
 // writer use them at a time; mu guards them, and no other lock is taken under it.
@@ -145,6 +138,25 @@ func (t *retryRecords) matchPage(page []Item, reached int64) {
 		}
 	}
 	maps.DeleteFunc(t.byName, func(_ string, r *retryRecord) bool { return !r.wasMatched && feed.NameLSN(r.First) <= reached })
+}
+
+// groupLength returns the number of changes that were in a group, of changes that begin
+// with its first one. A document rewritten since is no longer in it, so changes after the
+// group's last one are not charged with its failures. Changes with the LSN of the last one
+// were in the group if the last one follows them.
+func (t *retryRecords) groupLength(r *retryRecord, items []*Item) int {
+	length, lastLSN := 1, feed.NameLSN(r.Last)
+	for i, c := range items[:min(len(items), max(r.Size, 1))] {
+		switch {
+		case c.LSN > lastLSN:
+			return length
+		case c.LSN < lastLSN:
+			length = i + 1
+		case t.nameOf(c) == r.Last:
+			return i + 1
+		}
+	}
+	return length
 }
 
 // findRecord returns the record of a group that begins with a change from the store, or
