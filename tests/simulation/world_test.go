@@ -165,7 +165,11 @@ func (w *world) writeNoise(d dice) {
 }
 
 func (w *world) write(d dice) {
-	key := "k" + strconv.Itoa(d.pick("key", w.swarm.keys))
+	w.writeTo("k"+strconv.Itoa(d.pick("key", w.swarm.keys)), d)
+}
+
+// writeTo writes a change of a key.
+func (w *world) writeTo(key string, d dice) {
 	seq := w.written[key] + 1
 	doc := document{ID: fmt.Sprintf("%s-%d", key, d.pick("document", w.swarm.documents)), Key: key, Seq: seq, Gone: d.chance("gone", 0.2)}
 	_, err := w.monitored.Upsert(context.Background(), partitionKeyOf(key), doc)
