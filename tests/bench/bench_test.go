@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"halley/tests/bench/report"
 )
@@ -75,5 +77,30 @@ func TestCountsSinceAnEarlierCount(t *testing.T) {
 	since := after.since(before)
 	if since.Requests["feed"] != 3 || since.Requests["leaseWrite"] != 1 || since.units() != 14 {
 		t.Errorf("counts %+v", since)
+	}
+}
+
+func TestMostEntriesWithinATime(t *testing.T) {
+	var entries []byte
+	for _, at := range []time.Duration{0, 100, 290, 400, 405, 1000} {
+		entries = binary.LittleEndian.AppendUint64(entries, uint64(at*time.Millisecond))
+		entries = binary.LittleEndian.AppendUint64(entries, 7)
+	}
+	if most := mostWithin(entries, 300*time.Millisecond); most != 3 {
+		t.Errorf("%v entries within 300 ms", most)
+	}
+	if most := mostWithin(nil, time.Second); most != 0 {
+		t.Errorf("%v entries of an empty record", most)
+	}
+}
+
+func TestPoisonRowComparesWithinRounds(t *testing.T) {
+	rows := poisonRowsOf(report.Samples{1.2, 12, 1.2}, report.Samples{1, 10, 1}, report.Samples{0, 0, 0})
+	if goal := rows[1].Goals[0]; goal.String() != "**met**: 1.20" {
+		t.Errorf("result %q", goal)
+	}
+	rows = poisonRowsOf(report.Samples{5}, report.Samples{1}, report.Samples{1234})
+	if goal := rows[1].Goals[0]; !goal.Broken() || !strings.Contains(goal.String(), "1,234 rows to go") {
+		t.Errorf("result %q, broken %v", goal, goal.Broken())
 	}
 }

@@ -51,6 +51,7 @@ var measures = []measure{
 	{"checkpoint", true, (*suite).leaseCheckpoint},
 	{"curves", false, (*suite).costCurves},
 	{"latency", false, (*suite).latency},
+	{"poison", true, (*suite).poisonDocuments},
 	{"units", true, (*suite).requestUnits},
 	{"idle", false, (*suite).idleRanges},
 	{"tick", false, (*suite).timerTick},

@@ -39,6 +39,7 @@ type Report struct {
 	Takeovers    int           `json:"takeovers,omitempty"`       // leases of killed hosts that others acquired
 	Slowest      time.Duration `json:"slowestTakeover,omitempty"` // among takeovers without other faults
 	WidestWindow int           `json:"widestWindow,omitempty"`    // handled changes that were redelivered after an orderly release
+	MostRepeats  int           `json:"mostRepeats,omitempty"`     // saved changes that were redelivered after an owner was killed
 	SlowestStop  time.Duration `json:"slowestStop,omitempty"`     // of a host that was asked to stop
 	Violations   []Violation   `json:"violations"`
 	Pending      []Violation   `json:"pending,omitempty"` // of rules that the runtime does not keep yet
@@ -211,9 +212,11 @@ func (c *checker) deliver(e Event) {
 		c.deliveredBy(e)
 	}
 	c.redelivered(e)
+	c.repeated(e)
 	c.spend(RateKept, c.spent.rate, e.Host, c.limits.Rate, float64(c.limits.RateAhead), 1)
 	c.duePostponed(e)
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
+	c.key(e.Key).noteLast(s, shared && !c.foreign[e.Host])
 	if e.Call != 0 {
 		c.beginCall(e)
 		c.inFeedOrder(e)
@@ -331,7 +334,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 		return nil // already reported as a phantom
 	}
 	change := &k.changes[seq-1]
-	change.handled, change.by, change.again = true, by, false
+	change.handled, change.by, change.again, change.ended = true, by, false, c.now
 	change.inStore, change.unsaved = false, false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
@@ -348,4 +351,6 @@ func (c *checker) finish() {
 	c.finishLeases()
 	c.finishFleet()
 	c.finishDelays()
+	c.finishSeeks()
+	c.finishNewest()
 }

@@ -63,6 +63,8 @@ func (c *checker) fault(e Event) {
 		c.throttle = e
 		clear(c.resumes)
 		return // other rules ask for it
+	case Merge:
+		c.merged = later(c.merged, until)
 	case OlderEtag:
 		c.answeredOlder[holder{e.Host, tenure{token: e.Range}}] = true
 		c.report.count(ForwardOnly, 1, 0)

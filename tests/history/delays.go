@@ -15,6 +15,7 @@ type Poison struct {
 	RetryMin, RetryMax time.Duration
 	BatchItems         int
 	BatchWindow        time.Duration
+	IsAheadShort       bool // MaxAhead is below its default, so that a failing key may stop the reading
 }
 
 // Delays are the times from the read of a change until it was handled.
@@ -38,6 +39,7 @@ type delays struct {
 	decided []decision
 	first   map[Ref]decision // changes that have failed and are not given up
 	dead    map[string]time.Time
+	aparts  []apart
 	waited  map[string]time.Time // by key: when one of its changes that had failed was last handled
 }
 
@@ -116,6 +118,11 @@ func (c *checker) callEnded(e Event, changes []Event) {
 			}
 			continue
 		}
+		first := began
+		if tried {
+			first = attempt.began
+		}
+		c.noteApart(d, by, first)
 		if read, found := c.readAt(by, d.LSN); found {
 			s := sample{d.Key, by, read, began, e.Time, c.waited[d.Key].After(read)}
 			if tried {
@@ -159,10 +166,13 @@ func (c *checker) finishDelays() {
 	}
 	c.report.OtherKeys = summary(all)
 	if limit := p.BatchWindow + otherKeysDelay; len(all) >= enoughSamples {
-		c.report.count(OtherKeysPrompt, 1, 0)
+		c.report.count(c.promptRule(), 1, 0)
 		if p99 := c.report.OtherKeys.P99; p99 > limit {
-			c.violate(OtherKeysPrompt, "the 99th percentile of %d delays of other keys is %s, at most %s are allowed", len(all), p99, limit)
+			c.violate(c.promptRule(), "the 99th percentile of %d delays of other keys is %s, at most %s are allowed", len(all), p99, limit)
 		}
+	}
+	for _, a := range c.aparts {
+		c.judgeApart(a)
 	}
 	for _, d := range c.decided {
 		c.report.count(PoisonDecided, 1, 0)
@@ -171,6 +181,14 @@ func (c *checker) finishDelays() {
 			c.violate(PoisonDecided, "%s/%d was dead-lettered %s after its first failure, at most %s are allowed", d.ref.Key, d.ref.Seq, took, limit)
 		}
 	}
+}
+
+// promptRule is the rule of the delays of other keys.
+func (c *checker) promptRule() Rule {
+	if c.limits.Poison.IsAheadShort {
+		return KeysApart
+	}
+	return OtherKeysPrompt
 }
 
 func summary(all []time.Duration) Delays {
@@ -229,10 +247,10 @@ func (c *checker) judgeStart(s sample) {
 	if failed > 2 || c.looksDown(s.by, s.read) {
 		return
 	}
-	c.report.count(OtherKeysPrompt, 1, 0)
+	c.report.count(c.promptRule(), 1, 0)
 	limit := c.limits.Poison.BatchWindow + promptly/10
 	if idle > limit || retries > fresh+1 {
-		c.violate(OtherKeysPrompt, "a change of key %q, read at %s, waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, s.read.Format("15:04:05.000"), idle, limit, retries, fresh-1)
+		c.violate(c.promptRule(), "a change of key %q, read at %s, waited %s while no handler ran, at most %s are allowed; %d retries and %d other calls came first", s.key, s.read.Format("15:04:05.000"), idle, limit, retries, fresh-1)
 	}
 }
 

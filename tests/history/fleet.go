@@ -14,6 +14,8 @@ type fleet struct {
 	faulted time.Time         // when the last other fault was recorded
 	stepped bool              // a host has seen a wrong clock at least once
 	calm    bool
+	foreign map[string]bool // owners that are not Halley
+	merged  time.Time       // when the last merge of ranges ends
 
 	known    map[string]bool      // hosts that have started
 	names    map[string]string    // the owner name of a host
@@ -31,7 +33,7 @@ type orphan struct {
 
 func newFleet() fleet {
 	return fleet{
-		up: map[string]bool{}, orphans: map[string]orphan{},
+		up: map[string]bool{}, foreign: map[string]bool{}, orphans: map[string]orphan{},
 		known: map[string]bool{}, names: map[string]string{}, stopping: map[string]time.Time{}, troubled: map[string]time.Time{}, deaths: map[Ref]int{},
 	}
 }

@@ -119,7 +119,13 @@ const (
 	Pause  Op = "pause"
 	Resume Op = "resume"
 	Seek   Op = "seek" // moves the position of a lease that no host holds, or frees it
+	Free   Op = "free" // frees a lease at its position
 	Take   Op = "take" // from an owner that is not waited for
+
+	// Of an owner that is not Halley, such as a .NET processor.
+	ForeignTake    Op = "foreign take"
+	ForeignMove    Op = "foreign move" // of the position
+	ForeignRelease Op = "foreign release"
 
 	Deleted    Op = "deleted"
 	Corrupted  Op = "corrupted"
@@ -135,6 +141,7 @@ const (
 	FeedThrottled Op = "feed throttled" // the monitored container answers 429 or 503 to all hosts
 	OlderEtag     Op = "older etag"     // one answer of a feed has the etag of an earlier one
 	WrongDate     Op = "wrong date"     // one answer has a date that is ten minutes wrong
+	Merge         Op = "merge"          // ranges merge until the fault ends
 
 	Started  Op = "started"
 	Stopping Op = "stopping" // asked to stop

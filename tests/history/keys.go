@@ -8,19 +8,26 @@ type key struct {
 	changes []change // by Seq, from 1
 	top     int64    // highest Seq delivered
 	cursors map[stream]int64
+
+	newest     int64 // of the last delivery of an owner that was alone
+	lastShared bool  // another owner has delivered since, which was not
 }
 
 type change struct {
 	id      string
 	last    bool // no later version of the document
 	written bool
+	wrote   time.Time
+	lsn     int64
+	hash    string
 	seen    int
 	handled bool
-	unsaved bool   // it was handled, and is only in the memory of a sink
-	dead    bool   // in the dead letter store, perhaps without a delivery
-	skipped bool   // an operator has moved the position past it
-	late    bool   // it was skipped, and the position was moved back since
-	by      stream // the owner that handled it last
+	unsaved bool      // it was handled, and is only in the memory of a sink
+	dead    bool      // in the dead letter store, perhaps without a delivery
+	skipped bool      // an operator has moved the position past it
+	late    bool      // it was skipped, and the position was moved back since
+	by      stream    // the owner that handled it last
+	ended   time.Time // when it did
 
 	delivered time.Time // last
 	again     bool      // it was delivered since it was handled last
@@ -65,7 +72,7 @@ func (k *key) write(r *Report, e Event) {
 			k.changes[i].last = false
 		}
 	}
-	k.changes[e.Seq-1] = change{id: e.ID, last: true, written: true}
+	k.changes[e.Seq-1] = change{id: e.ID, last: true, written: true, wrote: e.Time, lsn: e.LSN, hash: e.Hash}
 	r.Written++
 }
 

@@ -29,6 +29,8 @@ type lease struct {
 	orderly   bool      // its last owner released it
 	flushed   holder    // that owner, if its sink has flushed before
 	created   int64     // its epoch when it was created
+
+	saved, savedBefore time.Time // when the last two writes of owners that succeeded left them
 }
 
 // term is one acquisition of one lease by one host.
@@ -41,6 +43,8 @@ type term struct {
 	orderly  bool         // the owner before has released the lease
 	flushed  holder       // that owner, if its sink has flushed before
 	again    map[Ref]bool // delivered changes that were already handled
+	saved    time.Time    // before this, the owner before has saved what it had handled
+	repeats  map[Ref]bool // of again, changes that were saved
 }
 
 type holder struct {
@@ -129,8 +133,10 @@ func (c *checker) lease(e Event) {
 	case Retire:
 		c.retired = append(c.retired, spanTime{span{e.Min, e.Max}, e.Time})
 		delete(c.byToken, e.lid())
-	case Pause, Resume, Seek, Take:
+	case Pause, Resume, Seek, Free, Take:
 		c.operated(e)
+	case ForeignTake, ForeignMove, ForeignRelease:
+		c.foreignWrote(e)
 	default:
 		c.replace(e)
 	}
@@ -214,6 +220,7 @@ func (c *checker) replace(e Event) {
 	}
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
+		l.save(e.Sent)
 	} else if e.Op != Request && !c.restores(e) {
 		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
 	}
@@ -255,7 +262,10 @@ func (c *checker) acquire(e Event, l *lease) {
 	if was := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; was != nil {
 		number = was.number + 1
 	}
-	t := &term{number: number, began: e.Time, again: map[Ref]bool{}, position: e.Position, sent: e.Sent, shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e)}
+	t := &term{
+		number: number, began: e.Time, again: map[Ref]bool{}, repeats: map[Ref]bool{}, saved: l.savedBefore, position: e.Position, sent: e.Sent,
+		shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e),
+	}
 	t.orderly, t.flushed = l.orderly && !t.shared && l.tampered == 0, l.flushed
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
 	c.acquiredPaused(e, l)
@@ -332,6 +342,7 @@ func (c *checker) tamper(e Event) {
 		c.duplicated[e.Range] = true
 	}
 	c.excused = append(c.excused, spanTime{span{e.Min, e.Max}, e.Time})
+	c.forgetSought(span{e.Min, e.Max})
 	for _, l := range c.byToken { // its owner does not know yet
 		if t := c.terms[holder{l.host, tenure{l.token, l.epoch}}]; t != nil && l.overlaps(span{e.Min, e.Max}) {
 			t.shared = true

@@ -7,6 +7,7 @@ type operator struct {
 	skips []Event    // writes of changes that were skipped
 	taken []spanTime // leases that were taken from owners, and when
 	moves []move     // of leases that were moved back
+	seeks []sought   // of leases, since which nothing else has moved them
 }
 
 // move is the span of a lease that was moved back, and its position before.
@@ -44,15 +45,16 @@ func (c *checker) operated(e Event) {
 		c.report.count(PausedRange, 1, 0)
 	case Resume:
 		l.paused = time.Time{}
-	case Seek:
+	case Seek, Free:
 		c.moved(e, l)
+		c.soughtTo(e, l)
 	case Take:
 		c.takenAway(e, l)
 	}
 	if (e.Op == Pause || e.Op == Resume) && (e.Epoch != l.epoch || e.Position != l.position) {
 		c.violate(Monotone, "%s of lease %q changed epoch %d at %d to epoch %d at %d", e.Op, e.Range, l.epoch, l.position, e.Epoch, e.Position)
 	}
-	if e.Op == Seek || e.Op == Take {
+	if e.Op == Seek || e.Op == Free || e.Op == Take {
 		if e.Epoch <= l.epoch && l.host != e.Host {
 			c.violate(Monotone, "%s of lease %q has epoch %d, it had %d", e.Op, e.Range, e.Epoch, l.epoch)
 		}
@@ -92,6 +94,9 @@ func (c *checker) moved(e Event, l *lease) {
 	}
 	l.host = ""
 	keys := span{e.Min, e.Max}
+	if e.Position > l.position {
+		c.movedAhead(keys)
+	}
 	if e.Position < l.position {
 		c.moves = append(c.moves, move{keys, l.position})
 	}

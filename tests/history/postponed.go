@@ -63,7 +63,7 @@ func (k *key) deliverPostponed(r *Report, e Event, shared bool) {
 // duePostponed judges the time of a delivery of a postponed change.
 func (c *checker) duePostponed(e Event) {
 	k := c.key(e.Key)
-	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || c.stepped {
+	if e.Seq < 1 || e.Seq > int64(len(k.changes)) || c.stepped || c.foreign[e.Host] {
 		return
 	}
 	p := k.changes[e.Seq-1].postponed

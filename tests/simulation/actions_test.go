@@ -33,6 +33,8 @@ var act = map[class]func(*world, dice) string{
 	leaseBroken: (*world).corruptLease,
 	leaseOld:    (*world).restoreLease,
 	leaseTwice:  (*world).duplicateLease,
+	poisonBurst: (*world).burstPoison,
+	foreign:     (*world).beginForeign,
 	seeking:     func(w *world, d dice) string { return w.operate(seeking, d) },
 	pausing:     func(w *world, d dice) string { return w.operate(pausing, d) },
 	resuming:    func(w *world, d dice) string { return w.operate(resuming, d) },
@@ -63,7 +65,7 @@ func (w *world) act(c class, id string, d dice) {
 	w.figures.Faults[string(c)]++
 	w.mu.Unlock()
 	w.log.add(time.Since(w.began), string(c), met)
-	if !slices.Contains([]class{kill, stop, scale, leaseDelete, allDeleted, leaseBroken, leaseOld, leaseTwice, seeking, pausing, resuming, releasing}, c) { // these record themselves
+	if !slices.Contains([]class{kill, stop, scale, leaseDelete, allDeleted, leaseBroken, leaseOld, leaseTwice, seeking, pausing, resuming, releasing, poisonBurst, foreign}, c) { // these record themselves
 		w.fault.Host = met
 		w.record(w.fault)
 	}

@@ -45,6 +45,7 @@ const (
 	skipping   class = "handler skips"         // tells Halley to give up the changes
 	postponing class = "handler postpones"     // tells Halley when to deliver changes again
 	answering  class = "handler answers"       // with any verbs of trigger, alone or combined
+	poisonKey  class = "poison key"            // has documents that always fail; the rate is the share of the keys
 	sinkDown   class = "sink outage"           // every call of every host fails for a while; per hour
 
 	// To the world.
@@ -67,6 +68,8 @@ const (
 	leaseBroken class = "lease corrupted"
 	leaseOld    class = "lease restored"
 	leaseTwice  class = "lease duplicated"
+	foreign     class = "foreign owner" // a .NET processor has a lease for a while
+	poisonBurst class = "poison burst"  // many keys of a range get a document that always fails
 
 	// An operator's, while hosts run.
 	seeking   class = "operator seeks"

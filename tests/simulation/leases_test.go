@@ -80,6 +80,9 @@ func (w *world) observe(p *process, r *request, got result) {
 		release: history.Release, tombstone: history.Tombstone, handoverRequest: history.Request, retire: history.Retire,
 		pauseWrite: history.Pause, resumeWrite: history.Resume, seekWrite: history.Seek, takeWrite: history.Take,
 	}[r.kind]
+	if event.Op == history.Seek && p.command == releasing {
+		event.Op = history.Free
+	}
 	w.record(event)
 	if r.kind == acquire {
 		w.mu.Lock()

@@ -30,7 +30,7 @@ func (k kind) ofOperator() kind {
 func (w *world) operate(c class, d dice) string {
 	w.lives["operator"]++
 	p := &process{
-		w: w, owner: "operator", name: "operator." + strconv.Itoa(w.lives["operator"]), tool: true,
+		w: w, owner: "operator", name: "operator." + strconv.Itoa(w.lives["operator"]), tool: true, command: c,
 		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
 	}
 	client := w.client(p)
@@ -40,11 +40,15 @@ func (w *world) operate(c class, d dice) string {
 		Operator: p.name, Force: d.chance("force", 0.25),
 	})
 	w.must(err)
+	to := one(d, "to", trigger.FromBeginning(), trigger.FromNow(), trigger.FromTime(time.Now().Add(-d.duration("ago", time.Minute, time.Hour))))
 	var ranges []string
 	if keys := slices.Sorted(maps.Keys(w.leases)); len(keys) > 0 && !w.recovering && d.chance("one", 0.7) {
-		ranges = []string{w.leases[one(d, "lease", keys...)].token}
+		lease := w.leases[one(d, "lease", keys...)]
+		ranges = []string{lease.token}
+		if lease.continuation != "" && d.chance("same place", 0.3) {
+			to = trigger.FromContinuation(lease.continuation)
+		}
 	}
-	to := one(d, "to", trigger.FromBeginning(), trigger.FromNow(), trigger.FromTime(time.Now().Add(-d.duration("ago", time.Minute, time.Hour))))
 	var ctx context.Context
 	ctx, p.end = context.WithTimeout(context.Background(), operatorPatience)
 	w.processes.Go(func() {

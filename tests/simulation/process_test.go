@@ -20,13 +20,14 @@ import (
 
 // process is one process of a host, and the transport of its client.
 type process struct {
-	w     *world
-	owner string // its name in leases
-	name  string // owner and number of the process: unique in a run
-	tool  bool   // an operator's command, and no host
-	end   context.CancelFunc
-	host  *trigger.Host
-	cut   chan struct{} // closed when it is killed
+	w       *world
+	owner   string // its name in leases
+	name    string // owner and number of the process: unique in a run
+	tool    bool   // an operator's command, and no host
+	command class  // of an operator
+	end     context.CancelFunc
+	host    *trigger.Host
+	cut     chan struct{} // closed when it is killed
 
 	flushes  bool                      // its function has a Flush
 	messages chan *message             // of the queue, in the mode fanout

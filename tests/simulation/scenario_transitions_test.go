@@ -88,6 +88,16 @@ func TestTransitionsArePrompt(t *testing.T) {
 				s.ranges, s.writes, s.rates[poison], s.hours = 1, 6000, 0.01, time.Hour
 				s.function.BreakerLimit = -1
 			}, func(*world) {}},
+		{"one change in a hundred always fails, and reading is five changes ahead", history.KeysApart,
+			func(s *swarm) {
+				s.ranges, s.writes, s.rates[poison], s.hours = 1, 6000, 0.01, time.Hour
+				s.function.BreakerLimit, s.function.MaxAhead = -1, 5
+			}, func(*world) {}},
+		{"a tenth of the keys have changes that always fail", history.KeysApart,
+			func(s *swarm) {
+				s.ranges, s.writes, s.rates[poisonKey], s.hours = 1, 6000, 0.1, time.Hour
+				s.function.BreakerLimit, s.function.MaxAhead = -1, 50
+			}, func(*world) {}},
 		{"a host dies with a handover request pending", history.DeadRequest,
 			func(s *swarm) { s.callTime, s.quick, s.writes, s.lasting = 40*time.Second, false, 100, true },
 			func(w *world) {

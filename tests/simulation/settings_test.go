@@ -133,7 +133,7 @@ var fixedSettings = map[string]string{
 	"Function.Name":           "identifies the function in requests",
 	"Function.Container":      "is the client of the process",
 	"Function.Handler":        "is the simulation's",
-	"Function.DeadLetters":    "is a store of the simulation, in six runs of ten",
+	"Function.DeadLetters":    "is a store of the simulation, in eight runs of ten",
 	"Function.ChangeFeedMode": "all versions need a container whose ranges never merge",
 	"Function.ResetLeases":    "is for a host that is alone",
 	"Options.Owner":           "identifies the process in requests",

@@ -45,6 +45,8 @@ type swarm struct {
 
 	only    map[string]bool // only these faults; nil for all
 	applied map[string]bool // faults that occurred
+
+	burst map[history.Ref]bool // changes of bursts that always fail; the world's lock guards it
 }
 
 // menu lists the classes with the rates that a seed chooses from.
@@ -145,7 +147,9 @@ func newSwarm(seed uint64) *swarm {
 		},
 		rates:   map[class]float64{},
 		applied: map[string]bool{},
+		burst:   map[history.Ref]bool{},
 	}
+	s.drawPoisonKeys(d)
 	s.drawSettings(d)
 	if d.chance("ticks", 0.25) {
 		s.tick, s.drain = time.Minute+19, one(d, "drain", 48*time.Second+23, 270*time.Second+23)
@@ -170,6 +174,9 @@ func newSwarm(seed uint64) *swarm {
 			s.rates[m.class] = one(d, string(m.class)+" rate", m.rates...)
 		}
 	}
+	if d.chance("foreign", 0.25) {
+		s.rates[foreign] = one(d, "foreign rate", foreignRates...)
+	}
 	if d.chance("postponing", 0.5) {
 		s.rates[postponing] = one(d, "postponing rate", postponingRates...)
 	}
@@ -191,10 +198,11 @@ func (s *swarm) drawPoison(d dice) {
 	s.quick, s.deadLetters, s.tick, s.hours = true, true, 0, 2*time.Hour
 	s.ranges, s.writes = d.between("poisoned ranges", 1, 3), one(d, "poisoned writes", 1000, 3000, 6000)
 	s.keys, s.documents = 60, max(s.documents, 4)
-	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01)}
+	s.rates = map[class]float64{poison: one(d, "poison rate", 0.002, 0.01), poisonKey: one(d, "poisoned keys", 0, 0, 0.02)}
 	f := &s.function
 	f.NoBisection, f.RetryMaxAge, f.BreakerLimit, f.LanesByID = false, 0, -1, false
-	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), 0
+	f.MaxAttempts, f.MaxAhead = max(f.MaxAttempts, 0), one(d, "poisoned ahead", 0, 0, 5, 50)
+	f.FeedPollDelay, s.options.FeedPollDelay = 0, 0
 	f.Rate, f.ReadRequestUnits, f.FeedPollMin = 0, 0, 0
 	f.Filter, f.BatchBytes, f.RetryMin, f.RetryMax, s.options.ReadAhead = nil, 0, 0, 0, 0
 }
@@ -252,6 +260,7 @@ func (s *swarm) limits() history.Limits {
 		l.Poison = history.Poison{
 			Call: quickest, RetryMin: cmp.Or(s.function.RetryMin, 100*time.Millisecond), RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
 			BatchItems: cmp.Or(s.function.BatchItems, s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
+			IsAheadShort: s.function.MaxAhead > 0,
 		}
 	}
 	return l
@@ -289,12 +298,6 @@ func (s *swarm) planned(c class) map[string]time.Duration {
 
 // callClasses in the order in which a share of 1 is divided among them.
 var callClasses = []class{failing, panicking, hanging, outliving, slow, keeping, partly, skipping, postponing, answering}
-
-// poisonous reports whether a change fails in every host: for ever if there is a
-// dead letter store, else for some attempts.
-func (s *swarm) poisonous(c history.Event) bool {
-	return s.dice("poison/"+c.Key+"/"+strconv.FormatInt(c.Seq, 10)).chance("is", s.rates[poison])
-}
 
 // decideCall decides the end of a handler call.
 func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, calm bool) class {

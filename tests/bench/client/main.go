@@ -23,22 +23,27 @@ import (
 
 // settings are the variables BENCH_ENDPOINT, BENCH_KEY and so on.
 type settings struct {
-	Endpoint  string
-	Key       string
-	Mode      string        `required:"true"`
-	Changes   int           // to read in all; 0 is all that the feed has
-	Ranges    int           `default:"1"`   // of the container items
-	Page      int           `default:"100"` // items in a page
-	Lanes     int           `default:"1"`
-	Reuse     bool          // Function.ReuseBuffers
-	Functions int           `default:"1"` // on the container; each gets all changes
-	Handler   time.Duration // how long a handler call takes
-	Poll      time.Duration `default:"5s"` // of idle ranges
-	Rate      int           `default:"100"`
-	Windows   int           `default:"5"` // consecutive measurements
-	Window    time.Duration `default:"5s"`
-	Limit     time.Duration `default:"30s"` // of waits, after which the figures say how far the client got
-	Profile   string        // file for a profile of the processor time; "" writes none
+	Endpoint   string
+	Key        string
+	Mode       string        `required:"true"`
+	Changes    int           // to read in all; 0 is all that the feed has
+	Ranges     int           `default:"1"`   // of the container items
+	Page       int           `default:"100"` // items in a page
+	Lanes      int           `default:"1"`
+	Reuse      bool          // Function.ReuseBuffers
+	Functions  int           `default:"1"` // on the container; each gets all changes
+	Handler    time.Duration // how long a handler call takes
+	Poll       time.Duration `default:"5s"` // of idle ranges
+	Rate       int           `default:"100"`
+	Windows    int           `default:"5"` // consecutive measurements
+	Window     time.Duration `default:"5s"`
+	Limit      time.Duration `default:"30s"` // of waits, after which the figures say how far the client got
+	Poison     bool          // poison documents fail
+	Whole      bool          // wait for all rows, not only for those of keys without a poison document
+	Name       string        // of the function, if several processes have it
+	Record     string        // file of the rows that were handled; "" writes none
+	Expiration time.Duration // of leases; 0 is the default
+	Profile    string        // file for a profile of the processor time; "" writes none
 }
 
 // figures are the results of a process, by name. Names end in their unit if they
@@ -63,6 +68,7 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"checkpoint":       replaceLease,
 	"typed":            typedHandlers,
 	"damage":           damagedPages,
+	"poison":           poisonRows,
 }
 
 func main() {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	"encoding/pem"
 	"flag"
 	"fmt"
@@ -19,6 +20,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/tests/bench/rows"
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -26,6 +31,7 @@ import (
 type settings struct {
 	ranges     int
 	changes    int
+	rows       int
 	feedDelay  time.Duration
 	leaseDelay time.Duration
 	certFile   string
@@ -35,6 +41,7 @@ func main() {
 	var s settings
 	flag.IntVar(&s.ranges, "ranges", 1, "physical ranges of the container items")
 	flag.IntVar(&s.changes, "changes", 0, "changes in the prebuilt feed of each range; 0 serves the account's own feed")
+	flag.IntVar(&s.rows, "rows", 0, "rows of package rows to store in the container items")
 	flag.DurationVar(&s.feedDelay, "feed-delay", 0, "wait before each answer of the feed")
 	flag.DurationVar(&s.leaseDelay, "lease-delay", 0, "wait before each answer to a write of the container leases")
 	flag.StringVar(&s.certFile, "cert", "", "file for the certificate, as PEM")
@@ -54,6 +61,9 @@ func serve(s settings) error {
 		return err
 	}
 	if err := account.CreateContainer("bench", "leases", "/id", 1); err != nil {
+		return err
+	}
+	if err := storeRows(account, s.rows); err != nil {
 		return err
 	}
 	h := &handler{account: account, settings: s}
@@ -94,6 +104,25 @@ func createItems(account *emulator.Account, ranges int) error {
 					return err
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// storeRows creates the documents of package rows, in their order.
+func storeRows(account *emulator.Account, count int) error {
+	credential, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		return err
+	}
+	client, err := cosmos.NewClient(account.Endpoint(), credential, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: account}})
+	if err != nil {
+		return err
+	}
+	items := client.Container("bench", "items")
+	for n, row := range rows.Generate(count) {
+		if _, err := items.Create(context.Background(), cosmos.NewPartitionKey(rows.KeyName(row.Key)), rows.Document(n, row)); err != nil {
+			return fmt.Errorf("store row %d: %w", n, err)
 		}
 	}
 	return nil
