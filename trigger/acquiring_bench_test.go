@@ -58,7 +58,7 @@ func (a *remoteAccount) fill(b *testing.B, documents int) {
 // createLeases has a drain that is over before it reads create the leases.
 func (a *remoteAccount) createLeases(b *testing.B, name string) {
 	b.Helper()
-	f := Function{Name: name, Container: a.items, StartFrom: FromBeginning(), Handler: func(context.Context, Batch) error { return nil }}
+	f := Function{FeedSource: FeedSource{Name: name, Container: a.items, StartFrom: FromBeginning()}, Handler: func(context.Context, Batch) error { return nil }}
 	h, err := New(a.leases, []Function{f}, &Options{Logger: zap.NewNop()})
 	if err == nil {
 		_, err = h.DrainRange(b.Context(), name, "none")
@@ -75,7 +75,7 @@ func (a *remoteAccount) acquireAll(b *testing.B, name string, ranges int) (acqui
 	owned, seen := 0, map[string]bool{}
 	all := make(chan struct{})
 	began := time.Now()
-	f := Function{Name: name, Container: a.items, StartFrom: FromBeginning(), Handler: func(_ context.Context, batch Batch) error {
+	f := Function{FeedSource: FeedSource{Name: name, Container: a.items, StartFrom: FromBeginning()}, Handler: func(_ context.Context, batch Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if seen[batch.Range.ID] = true; len(seen) == ranges && delivered == 0 {

@@ -115,8 +115,11 @@ func BenchmarkPages(b *testing.B) {
 				measureChanges(b, changes, pageBytes, func() {
 					run++
 					f := Function{
-						Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(variant.name, "=", ""), run), Container: items,
-						StartFrom: FromBeginning(), MaxItemsPerInvocation: perPage,
+						FeedSource: FeedSource{
+							Name:      fmt.Sprintf("%s-%d", strings.ReplaceAll(variant.name, "=", ""), run),
+							Container: items,
+							StartFrom: FromBeginning(),
+						}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: perPage},
 					}
 					variant.set(&f)
 					drainPages(b, leases, f, changes)

@@ -36,7 +36,7 @@ func BenchmarkDrain(b *testing.B) {
 					began = time.Now()
 					var handled atomic.Int64
 					h, err := New(leases, []Function{{
-						Name: fmt.Sprintf("bench-%d-%d", lanes, i), Container: items, StartFrom: FromBeginning(), Lanes: lanes,
+						FeedSource: FeedSource{Name: fmt.Sprintf("bench-%d-%d", lanes, i), Container: items, StartFrom: FromBeginning()}, BatchPolicy: BatchPolicy{Lanes: lanes},
 						Handler: func(_ context.Context, batch Batch) error {
 							handled.Add(int64(len(batch.Changes)))
 							return nil

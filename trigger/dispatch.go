@@ -66,9 +66,8 @@ func (d *dispatch) planFunction(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := r.function
-	f.MaxItemsPerInvocation = 1
-	lags := &lagEstimate{functionName: f.Name, leases: r.leases, feedSource: newSource(f, r.leases.Since(), r.leases.Monitored().ResourceID)}
+	source := newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
+	lags := &lagEstimate{functionName: r.function.Name, leases: r.leases, feedSource: source}
 	sent := make([]bool, len(listed.leases))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup

@@ -403,7 +403,7 @@ func TestDispatchServesOthersIfOneFunctionCannotStart(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.writeMany("doc", 20)
 		h := w.hostOf(t, Options{},
-			Function{Name: "lost", Handler: failAlways, Container: w.client().Container("db", "nowhere")}, Function{Name: "working", Handler: w.recorder("a")})
+			Function{FeedSource: FeedSource{Name: "lost", Container: w.client().Container("db", "nowhere")}, Handler: failAlways}, Function{FeedSource: FeedSource{Name: "working"}, Handler: w.recorder("a")})
 		tasks, s, err := h.Dispatch(t.Context())
 		if err == nil || !strings.Contains(err.Error(), `"lost"`) || len(tasks) != 2 || tasks[0].Function != "working" || s.Ranges != 2 {
 			t.Errorf("%v, %+v, %v", tasks, s, err)

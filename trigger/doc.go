@@ -13,7 +13,7 @@
 //     feed order. A redelivery of a key starts at an earlier change and has no gaps.
 //   - At least once. After a crash, a handover or a stop, changes after the last
 //     durable checkpoint are delivered again. After a handover or a stop these are at
-//     most [Function.MaxAhead] and a page. After a crash the changes that were handled
+//     most [BatchPolicy.MaxAhead] and a page. After a crash the changes that were handled
 //     within the last [Checkpoint].Interval, by default 200 ms, come in addition, and with
 //     manual checkpoints everything from the first change on that no request covers.
 //   - One owner at a time, as far as clocks and networks allow. No delivery begins

@@ -306,7 +306,7 @@ func TestDrainServesOtherFunctionsWhileOneFails(t *testing.T) {
 				time.Sleep(5 * time.Second) // the other function has begun by then
 			}
 		}
-		h := w.hostOf(t, Options{Parallel: 2}, Function{Name: "broken", Handler: failAlways}, Function{Name: "working", Handler: w.recorder("a")})
+		h := w.hostOf(t, Options{Parallel: 2}, Function{FeedSource: FeedSource{Name: "broken"}, Handler: failAlways}, Function{FeedSource: FeedSource{Name: "working"}, Handler: w.recorder("a")})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := h.Drain(ctx)
@@ -326,7 +326,7 @@ func TestDrainServesOthersIfOneFunctionCannotStart(t *testing.T) {
 			return w.recorder("a")(ctx, b)
 		}
 		h := w.hostOf(t, Options{},
-			Function{Name: "lost", Handler: failAlways, Container: w.client().Container("db", "nowhere")}, Function{Name: "working", Handler: slow})
+			Function{FeedSource: FeedSource{Name: "lost", Container: w.client().Container("db", "nowhere")}, Handler: failAlways}, Function{FeedSource: FeedSource{Name: "working"}, Handler: slow})
 		if _, err := h.Drain(t.Context()); err == nil || !strings.Contains(err.Error(), `"lost"`) {
 			t.Errorf("error %v", err)
 		}

@@ -23,10 +23,8 @@ func ExampleFailed() {
 
 	busy := map[string]bool{"bob": true}
 	games.drain(trigger.Function{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
-		RetryMin:  time.Millisecond,
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
+		RetryPolicy: trigger.RetryPolicy{RetryMin: time.Millisecond},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			var failed []trigger.Change
 			for _, c := range b.Changes {
@@ -65,9 +63,7 @@ func ExampleRetryAfter() {
 		log.Fatal(err)
 	}
 	leaderboard := trigger.Function{
-		Name:        "leaderboard",
-		Container:   games.results,
-		StartFrom:   trigger.FromBeginning(),
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		DeadLetters: store,
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			var asleep []error
@@ -111,9 +107,7 @@ func ExampleSkip() {
 		log.Fatal(err)
 	}
 	summary := games.drain(trigger.Function{
-		Name:        "leaderboard",
-		Container:   games.results,
-		StartFrom:   trigger.FromBeginning(),
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		DeadLetters: store,
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			var invalid []trigger.Change
@@ -147,14 +141,11 @@ func ExampleFunction_lanes() {
 	var mu sync.Mutex
 	scores := map[string][]string{}
 	function := trigger.Function{
-		Name:        "leaderboard",
-		Container:   games.results,
-		StartFrom:   trigger.FromBeginning(),
-		Lanes:       4,
-		MaxAttempts: 3,
-		RetryMin:    time.Millisecond,
-		RetryMax:    5 * time.Millisecond,
-		DeadLetters: store,
+		FeedSource:   trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
+		BatchPolicy:  trigger.BatchPolicy{Lanes: 4},
+		GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 3},
+		RetryPolicy:  trigger.RetryPolicy{RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond},
+		DeadLetters:  store,
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				if r.Score < 0 {
@@ -205,7 +196,7 @@ func ExampleReplay() {
 		return nil
 	})
 	function := trigger.Function{
-		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(), Handler: handler, DeadLetters: store,
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()}, Handler: handler, DeadLetters: store,
 	}
 	summary := games.drain(function)
 	fmt.Println(summary.DeadLetters, "dead letters")

@@ -17,7 +17,7 @@ func ExampleHost_Dispatch() {
 	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900})
 
 	host, err := trigger.New(games.leases, []trigger.Function{{
-		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			fmt.Println(len(b.Changes), "changes handled")
 			return nil

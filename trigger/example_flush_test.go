@@ -24,11 +24,9 @@ func ExampleFunction_flush() {
 		delete(kept, token)
 	}
 	leaderboard := trigger.Function{
-		Name:       "leaderboard",
-		Container:  games.results,
-		StartFrom:  trigger.FromBeginning(),
-		BatchItems: 1,
-		Checkpoint: trigger.Checkpoint{Manual: true},
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
+		BatchPolicy: trigger.BatchPolicy{BatchItems: 1},
+		Checkpoint:  trigger.Checkpoint{Manual: true},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			mu.Lock()
 			kept[b.Range.ID] = append(kept[b.Range.ID], b.Changes[0].ID())

@@ -14,13 +14,10 @@ func ExampleEstimateLag() {
 	defer games.close()
 	games.write(result{"1", "ada", 1200})
 
-	function := trigger.Function{
-		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(),
-		Handler: func(context.Context, trigger.Batch) error { return nil },
-	}
-	games.drain(function)
+	source := trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()}
+	games.drain(trigger.Function{FeedSource: source, Handler: func(context.Context, trigger.Batch) error { return nil }})
 	show := func() {
-		lags, err := trigger.EstimateLag(context.Background(), games.leases, function)
+		lags, err := trigger.EstimateLag(context.Background(), games.leases, source)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -16,9 +16,7 @@ func ExampleFunction_opened() {
 	games.write(result{"1", "ada", 1200})
 
 	games.drain(trigger.Function{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Opened: func(ctx context.Context, r trigger.RangeInfo) {
 			select {
 			case <-time.After(10 * time.Millisecond): // stands for the load of the cache

@@ -17,10 +17,10 @@ func ExampleStall() {
 	games.write(result{"1", "ada", 1200})
 
 	host, err := trigger.New(games.leases, []trigger.Function{{
-		Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning(),
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Handler:     func(context.Context, trigger.Batch) error { return errors.New("the sink is down") },
 		DeadLetters: trigger.DropDeadLetters,
-		RetryMin:    time.Millisecond, RetryMax: 5 * time.Millisecond,
+		RetryPolicy: trigger.RetryPolicy{RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond},
 	}}, &trigger.Options{Observers: []func(trigger.Event){func(e trigger.Event) {
 		if e.Kind == trigger.Stalled || e.Kind == trigger.Recovered {
 			fmt.Println(e.Kind, e.Stall.Kind, e.Stall.Text)

@@ -85,9 +85,7 @@ func Example() {
 	games.write(result{"1", "ada", 1200}, result{"2", "bob", 900}, result{"3", "ada", 1300})
 
 	host, err := trigger.New(games.leases, []trigger.Function{{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				fmt.Println(r.Player, r.Score)
@@ -117,9 +115,7 @@ func ExampleHandler() {
 	games.write(result{"1", "ada", 1200})
 
 	games.drain(trigger.Function{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			for _, c := range b.Changes {
 				var r result
@@ -142,9 +138,7 @@ func ExampleDocuments() {
 
 	best := 0
 	games.drain(trigger.Function{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {
 				best = max(best, r.Score)

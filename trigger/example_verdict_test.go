@@ -20,10 +20,8 @@ func ExampleFailedFrom() {
 
 	busy := map[string]bool{"bob": true}
 	summary := games.drain(trigger.Function{
-		Name:      "leaderboard",
-		Container: games.results,
-		StartFrom: trigger.FromBeginning(),
-		RetryMin:  time.Millisecond,
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
+		RetryPolicy: trigger.RetryPolicy{RetryMin: time.Millisecond},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			for _, c := range b.Changes {
 				var r result
@@ -56,11 +54,9 @@ func ExampleBatch_Checkpoint() {
 
 	var kept, written []string
 	leaderboard := trigger.Function{
-		Name:       "leaderboard",
-		Container:  games.results,
-		StartFrom:  trigger.FromBeginning(),
-		BatchItems: 1,
-		Checkpoint: trigger.Checkpoint{Manual: true},
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
+		BatchPolicy: trigger.BatchPolicy{BatchItems: 1},
+		Checkpoint:  trigger.Checkpoint{Manual: true},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			for _, c := range b.Changes {
 				kept = append(kept, c.ID())
@@ -95,9 +91,7 @@ func ExampleSkip_batch() {
 		log.Fatal(err)
 	}
 	leaderboard := trigger.Function{
-		Name:        "leaderboard",
-		Container:   games.results,
-		StartFrom:   trigger.FromBeginning(),
+		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
 		DeadLetters: store,
 		Handler: trigger.Documents(func(_ context.Context, results []result) error {
 			for _, r := range results {

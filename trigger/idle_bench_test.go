@@ -29,7 +29,7 @@ func BenchmarkIdleTick(b *testing.B) {
 				b.Fatalf("%d ranges: %v", len(ranges), err)
 			}
 			h, err := New(a.leases, []Function{{
-				Name: "idle", Container: a.items, Handler: func(context.Context, Batch) error { return nil },
+				FeedSource: FeedSource{Name: "idle", Container: a.items}, Handler: func(context.Context, Batch) error { return nil },
 			}}, &Options{Logger: zap.NewNop()})
 			if err != nil {
 				b.Fatal(err)
@@ -74,7 +74,7 @@ func BenchmarkIdleHost(b *testing.B) {
 
 	caughtUp := make(chan struct{}, n)
 	h, err := New(a.leases, []Function{{
-		Name: "idle", Container: a.items, Handler: func(context.Context, Batch) error { return nil },
+		FeedSource: FeedSource{Name: "idle", Container: a.items}, Handler: func(context.Context, Batch) error { return nil },
 	}}, &Options{Logger: zap.NewNop(), FeedPollDelay: period, Observers: []func(Event){func(e Event) {
 		if e.Kind == CaughtUpFirst {
 			caughtUp <- struct{}{}

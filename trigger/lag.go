@@ -67,23 +67,21 @@ const estimateParallel = 16
 
 // EstimateLag reads every lease of a function and one page of the feed behind it.
 // It writes nothing, owns nothing, and may be called by a process that runs no
-// host. Of the function only Name, LeasePrefix, Container, ChangeFeedMode and
-// StartFrom count. A part of the key space that no lease covers is a Lag with a
-// Problem. If no host has ever run the function, the result is empty.
-func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]Lag, error) {
-	if err := of.checkLeases(leases); err != nil {
+// host. A part of the key space that no lease covers is a Lag with a Problem. If no host
+// has ever run the function, the result is empty.
+func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSource) ([]Lag, error) {
+	if err := source.checkLeases(leases); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
 	set := lease.NewSet(lease.Config{
-		Leases: leases, Monitored: of.Container, Prefix: of.leasePrefix(), Function: of.Name, Mode: of.ChangeFeedMode,
+		Leases: leases, Monitored: source.Container, Prefix: source.leasePrefix(), Function: source.Name, Mode: source.ChangeFeedMode,
 		Expiration: time.Minute, Log: zap.NewNop(),
 	})
 	found, err := set.Inspect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
-	of.MaxItemsPerInvocation = 1
-	e := &lagEstimate{functionName: of.Name, leases: set, feedSource: newSource(of, found.Since, set.Monitored().ResourceID)}
+	e := &lagEstimate{functionName: source.Name, leases: set, feedSource: newSource(source, found.Since, set.Monitored().ResourceID)}
 	lags := make([]Lag, len(found.Leases), len(found.Leases)+len(found.Invalid)+len(found.Gaps))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup
@@ -96,25 +94,25 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	}
 	working.Wait()
 	for _, i := range found.Invalid {
-		lags = append(lags, Lag{Function: of.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
+		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
 	}
 	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.
 	sort.SliceStable(lags, func(i, j int) bool { return compareTokens(lags[i].Range, lags[j].Range) < 0 })
 	for _, gap := range found.Gaps {
-		lags = append(lags, Lag{Function: of.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
+		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
 	}
 	return lags, context.Cause(ctx)
 }
 
 // checkLeases returns an error if the fields that name the leases of a function are not set.
-func (f Function) checkLeases(leases *cosmos.Container) error {
+func (s FeedSource) checkLeases(leases *cosmos.Container) error {
 	switch {
 	case leases == nil:
 		return errors.New("it needs the lease container")
-	case f.Container == nil:
+	case s.Container == nil:
 		return errors.New("it needs the function's Container")
-	case f.Name == "" && f.LeasePrefix == "":
+	case s.Name == "" && s.LeasePrefix == "":
 		return errors.New("it needs the function's Name")
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 
 func (w *world) lagByRange(change ...func(*Function)) map[string]Lag {
 	w.t.Helper()
-	f := Function{Name: "test", Container: w.items, StartFrom: FromBeginning()}
+	f := Function{FeedSource: FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()}}
 	for _, c := range change {
 		c(&f)
 	}
-	all, err := EstimateLag(w.t.Context(), w.leases, f)
+	all, err := EstimateLag(w.t.Context(), w.leases, f.FeedSource)
 	must(w.t, err)
 	found := map[string]Lag{}
 	for _, l := range all {
@@ -122,11 +122,11 @@ func TestLagReportsCoverageGap(t *testing.T) {
 		w.writeMany("doc", 10)
 		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
 		must(t, err)
-		f := Function{Name: "test", Container: w.items, StartFrom: FromBeginning()}
+		f := Function{FeedSource: FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()}}
 		for _, l := range w.leaseDocuments() {
 			_, err := w.leases.Delete(t.Context(), l.id, cosmos.NewPartitionKey(l.id), "")
 			must(t, err)
-			if got, err := EstimateLag(t.Context(), w.leases, f); err != nil || !reportsGap(got, l.token) {
+			if got, err := EstimateLag(t.Context(), w.leases, f.FeedSource); err != nil || !reportsGap(got, l.token) {
 				t.Errorf("without the lease of range %s: %v, %+v", l.token, err, got)
 			}
 		}
@@ -184,7 +184,7 @@ func TestLagNamesInvalidLease(t *testing.T) {
 		id := w.leasePrefix() + "..0"
 		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "LeaseToken": "0", "version": 9})
 		must(t, err)
-		got, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
+		got, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items})
 		must(t, err)
 		if len(got) != 1 || got[0].Problem == "" || got[0].Changes != 1 {
 			t.Errorf("lag %s", fmt.Sprint(got))
@@ -201,7 +201,7 @@ func TestLagOfAllVersions(t *testing.T) {
 		h.put(w, "doc", 0)
 		h.remove(w, "doc")
 		time.Sleep(time.Minute)
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions})
+		lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions})
 		must(t, err)
 		if len(lags) != 1 || lags[0].Changes != 3 || lags[0].Seconds != 60 {
 			t.Errorf("lag %+v", lags)

@@ -67,7 +67,7 @@ func (c *LeaseControl) openSet() *lease.Set {
 		Leases: c.leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
 		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: defaultExpiration, Log: zap.NewNop(),
 		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
 		},
 	})
 }
@@ -207,8 +207,8 @@ func (c *LeaseControl) startPosition(ctx context.Context, set *lease.Set, l *lea
 	if err != nil {
 		return "", err
 	}
-	source := newSource(c.function, time.Time{}, set.Monitored().ResourceID)
-	source.Start, source.MaxItems = start, 1
+	source := newSource(c.function.FeedSource, time.Time{}, set.Monitored().ResourceID)
+	source.Start = start
 	if start.Kind == feed.StartNow || start.Kind == feed.StartContinuation {
 		return source.ResolveStart(ctx, start, feedTarget(at))
 	}

@@ -11,11 +11,15 @@ import (
 
 func TestLeaseControlNeedsContainersAndName(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		good := Function{Name: "test", Container: w.items}
+		good := Function{FeedSource: FeedSource{Name: "test", Container: w.items}}
 		for want, control := range map[string]func() (*LeaseControl, error){
 			"lease container": func() (*LeaseControl, error) { return NewLeaseControl(nil, good, nil) },
-			"Container":       func() (*LeaseControl, error) { return NewLeaseControl(w.leases, Function{Name: "test"}, nil) },
-			"Name":            func() (*LeaseControl, error) { return NewLeaseControl(w.leases, Function{Container: w.items}, nil) },
+			"Container": func() (*LeaseControl, error) {
+				return NewLeaseControl(w.leases, Function{FeedSource: FeedSource{Name: "test"}}, nil)
+			},
+			"Name": func() (*LeaseControl, error) {
+				return NewLeaseControl(w.leases, Function{FeedSource: FeedSource{Container: w.items}}, nil)
+			},
 		} {
 			if _, err := control(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want an error about %s", err, want)
@@ -200,7 +204,7 @@ func (*unlistedStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLett
 // The error of a replay names the function and the container.
 func TestFailedReplayNamesItsSource(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		of := Function{Name: "orders", Container: w.items}.DeadLetterSource()
+		of := Function{FeedSource: FeedSource{Name: "orders", Container: w.items}}.DeadLetterSource()
 		if of.Function != "orders" || of.Account == "" || strings.Contains(of.Account, ":") || of.Database != "db" || of.Container != "items" {
 			t.Errorf("source %+v", of)
 		}

@@ -172,7 +172,7 @@ func (w *world) createStamp(suffix string) {
 // coverageGaps lists the parts of the key space that no lease covers.
 func (w *world) coverageGaps() (gaps []string) {
 	w.t.Helper()
-	lags, err := EstimateLag(w.t.Context(), w.leases, Function{Name: "test", Container: w.items, StartFrom: FromBeginning()})
+	lags, err := EstimateLag(w.t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()})
 	must(w.t, err)
 	for _, l := range lags {
 		if strings.Contains(l.Problem, "no lease covers") {

@@ -104,7 +104,7 @@ func BenchmarkMemory(b *testing.B) {
 			all := make(chan struct{})
 			var once sync.Once
 			f := Function{
-				Name: "slow", Container: items, StartFrom: FromBeginning(), ReuseBuffers: reuse,
+				FeedSource: FeedSource{Name: "slow", Container: items, StartFrom: FromBeginning()}, ReuseBuffers: reuse,
 				Handler: func(ctx context.Context, batch Batch) error {
 					select {
 					case <-time.After(250 * time.Millisecond):
@@ -161,7 +161,7 @@ func BenchmarkDrainMemory(b *testing.B) {
 	debug.FreeOSMemory()
 	var resident float64
 	for i := range b.N {
-		f := Function{Name: fmt.Sprint("drain", i), Container: items, StartFrom: FromBeginning(), Handler: func(ctx context.Context, _ Batch) error {
+		f := Function{FeedSource: FeedSource{Name: fmt.Sprint("drain", i), Container: items, StartFrom: FromBeginning()}, Handler: func(ctx context.Context, _ Batch) error {
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-ctx.Done():

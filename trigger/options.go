@@ -10,27 +10,15 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// Function is a handler and the container whose changes it gets. The zero value
-// of a field means its default; [Function.Validate] holds the rules. No duration is longer
-// than a year.
+// Function is a handler and the container whose changes it gets. Fields that belong
+// together are values of their own, and are embedded: f.Lanes is f.BatchPolicy.Lanes. The
+// zero value of a field means its default; [Function.Validate] holds the rules. No
+// duration is longer than a year.
 type Function struct {
-	// Name is the function's name in logs, errors, events and dead letters.
-	Name string
-	// LeasePrefix is the processor name: lease ids begin with it, and functions
-	// that share a lease container differ in it. It cannot contain / \ ? #. By
-	// default it is Name; NoLeasePrefix is the empty prefix.
-	LeasePrefix string
-	// Container is the monitored container.
-	Container *cosmos.Container
+	// FeedSource is the Name of the function, its Container and the place of its leases.
+	FeedSource
 	// Handler receives the changes.
 	Handler Handler
-	// ChangeFeedMode selects latest versions (the default) or all versions. All
-	// versions need a container with a change feed policy that was never merged,
-	// and begin now or at a continuation. Leases record their mode, and it cannot
-	// be changed. If a range is behind by half of the policy's retention, its
-	// Status says so. Changes that are not delivered before the retention ends
-	// are lost, and the range then waits until an operator deletes its lease.
-	ChangeFeedMode cosmos.Mode
 	// SoftDeleteProperty names a property of documents, at the first level. If it
 	// is true the document counts as deleted: the change has the operation Delete
 	// and carries the document. It is for latest-version mode, which shows no
@@ -40,68 +28,23 @@ type Function struct {
 	SoftDeleteProperty string
 	// Filter selects the changes that the handler is called with; by default all.
 	Filter Filter
-	// StartFrom is the position of a range without a checkpoint; by default now.
-	StartFrom Start
 	// ReuseBuffers lends a batch to the handler: its changes and their bytes are valid
 	// until the handler returns, then the memory is used for later pages, and
 	// [Change.Clone] keeps a change. By default they are the handler's.
 	ReuseBuffers bool
-	// MaxItemsPerInvocation is the page size in requests, and so the default size
-	// of a batch: 100. A page is longer if a transaction does not fit, because the
-	// service never divides one.
-	MaxItemsPerInvocation int
+	// BatchPolicy has the sizes of pages and batches, Lanes and MaxAhead.
+	BatchPolicy
 	// HandlerTimeout ends the context of a handler call; by default 5 minutes. If
 	// the handler ignores that for Options.StuckGrace, it loses the range.
 	HandlerTimeout time.Duration
-	// BatchItems and BatchBytes bound a batch; by default MaxItemsPerInvocation
-	// and 4 MiB. If a single change is larger, it is a batch of its own.
-	BatchItems int
-	BatchBytes int
-	// BatchWindow is how long a batch that is not full waits for more changes,
-	// counted from its first change; by default it does not wait.
-	BatchWindow time.Duration
-	// Lanes is the number of ordered queues inside a range: that many handler
-	// calls may run at a time for one range. Changes of one logical partition
-	// key stay in one lane, or those of one document if LanesByID is set; by
-	// default 1.
-	Lanes     int
-	LanesByID bool
-	// RetryMin and RetryMax bound the wait before changes are redelivered; by
-	// default 100 ms, doubling with each consecutive failure up to 30 s.
-	RetryMin, RetryMax time.Duration
-	// NoBisection keeps a failing batch together. By default it is halved until
-	// the change that fails is alone.
-	NoBisection bool
-	// MaxAttempts is how often the handler may fail on the same changes before
-	// they are dead-lettered, summed over the owners of the range; halving uses up
-	// no attempt. By default 10 if there is a dead letter store, and unlimited if
-	// there is none; -1 is unlimited.
-	MaxAttempts int
-	// RetryMaxAge is how long, from their first failure, changes are retried
-	// before they are dead-lettered; by default unlimited. When a batch is
-	// halved, the age of the second half starts again: it may have waited for the
-	// first half all the time.
-	RetryMaxAge time.Duration
+	// RetryPolicy has the waits between attempts, and NoBisection.
+	RetryPolicy
+	// GiveUpPolicy has MaxAttempts and RetryMaxAge, and says how a key and a range continue
+	// when changes have gone to DeadLetters.
+	GiveUpPolicy
 	// DeadLetters stores changes that are given up. If it is nil none is given up:
 	// the range waits. [DropDeadLetters] loses them.
 	DeadLetters DeadLetters
-	// MaxAhead is the number of changes, from the first unfinished one of a range, at
-	// which reading pauses; by default 1,000. While a key is being retried the others
-	// continue up to this bound, and after a handover or a stop at most these changes
-	// are delivered again. Ten changes that do not pass the filter count as one.
-	MaxAhead int
-	// BlockKeys sends later changes of a dead-lettered change's key to the store
-	// as well, without an attempt, until a replay has emptied the store of that
-	// key: the key's order is kept. It excludes LanesByID, which gives up that
-	// order.
-	BlockKeys bool
-	// BreakerLimit is how many consecutive changes may be dead-lettered, without
-	// a success between them, before the range pauses for BreakerPause before each
-	// further one; by default 10 and 1 min, -1 never pauses. Changes that the
-	// handler gives up with Skip do not count.
-	// While everything fails, the backoff between failures of the sink adds to the pause.
-	BreakerLimit int
-	BreakerPause time.Duration
 	// StallAfter is how long a range may make no progress before the log and an event
 	// of kind Stalled say so: 1 min. Five equal failures in a row count as well.
 	StallAfter time.Duration
@@ -136,39 +79,8 @@ type Function struct {
 	// deliveries and Flush, and not if Opened or Flush was left behind. err is nil if the
 	// reason is a good one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
-	// FeedPollDelay is the wait between two reads of an idle range; by default the
-	// host's.
-	FeedPollDelay time.Duration
-	// FeedPollMin is the wait before the first read after changes: 5 ms. It doubles with
-	// each read that finds nothing, up to FeedPollDelay. Each of these reads costs about
-	// one request unit.
-	FeedPollMin time.Duration
-	// Rate is how many changes a second the handler gets on this host at most, over all
-	// lanes and ranges, retries included; by default there is no limit. A second's worth
-	// may come at once. A larger batch is delivered whole, and the wait after it is longer.
-	Rate float64
-	// ReadRequestUnits is how many request units a second this host spends on reads of
-	// the feed for the function at most; by default there is no limit. A read that
-	// functions share counts for the function that sends it. Reads for [EstimateLag] and
-	// requests for leases do not count. A charge above a million cannot be: the read then
-	// counts like the one before it, and the log says so once.
-	ReadRequestUnits float64
-}
-
-// NoLeasePrefix is the [Function.LeasePrefix] of leases whose ids begin with the
-// account's host name, as those of the Azure Functions trigger do unless its
-// leaseContainerPrefix is set.
-const NoLeasePrefix = "/"
-
-// leasePrefix returns the text before the account's host name in lease ids.
-func (f Function) leasePrefix() string {
-	switch f.LeasePrefix {
-	case "":
-		return f.Name
-	case NoLeasePrefix:
-		return ""
-	}
-	return f.LeasePrefix
+	// RateLimits has Rate, ReadRequestUnits and the waits between reads.
+	RateLimits
 }
 
 // Options are the settings of a host. The zero value of a field means the

@@ -123,13 +123,13 @@ func TestFailingRangesLeaveMemoryToOthers(t *testing.T) {
 			w.written[id] = 1
 		}
 		h := w.hostOf(t, Options{ReadAhead: 20_000},
-			Function{Name: "broken", Handler: failAlways, MaxItemsPerInvocation: 2},
-			Function{Name: "working", Handler: func(ctx context.Context, b Batch) error {
+			Function{FeedSource: FeedSource{Name: "broken"}, Handler: failAlways, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2}},
+			Function{FeedSource: FeedSource{Name: "working"}, Handler: func(ctx context.Context, b Batch) error {
 				if err := backoff.Sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
 					return err
 				}
 				return w.recorder("a")(ctx, b)
-			}, MaxItemsPerInvocation: 2})
+			}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2}})
 		stop := w.startHost(h)
 		time.Sleep(10 * time.Minute)
 		stop()

@@ -76,19 +76,17 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
 		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
 		},
 		Log: log,
 	})
 	return r
 }
 
-// newSource returns the feed of a function whose leases were first created at
-// since, which is zero before that.
-func newSource(f Function, since time.Time, resourceID string) *feed.Source {
-	return &feed.Source{
-		Container: f.Container, Mode: f.ChangeFeedMode, Start: f.startSince(since), MaxItems: f.MaxItemsPerInvocation, ResourceID: resourceID,
-	}
+// newSource returns the feed of a source whose leases were first created at since, which
+// is zero before that, with pages of one change.
+func newSource(s FeedSource, since time.Time, resourceID string) *feed.Source {
+	return &feed.Source{Container: s.Container, Mode: s.ChangeFeedMode, Start: s.startSince(since), MaxItems: 1, ResourceID: resourceID}
 }
 
 func feedTarget(at lease.Part) feed.Target {
@@ -339,7 +337,8 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	}
 	r.noteAnswer(useLeases, nil)
 	r.noteAnswer(useFeed, nil)
-	r.feedSource = newSource(r.function, r.leases.Since(), r.leases.Monitored().ResourceID)
+	r.feedSource = newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
+	r.feedSource.MaxItems = r.function.MaxItemsPerInvocation
 	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)

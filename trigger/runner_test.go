@@ -120,7 +120,7 @@ func TestLeaseContainerWithOtherPartitionKeyIsRefused(t *testing.T) {
 			ID: "wrong", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/leasePk"}},
 		}))
 		client := w.client()
-		h, err := New(client.Container("db", "wrong"), []Function{{Name: "test", Container: w.items, Handler: w.recorder("a")}}, nil)
+		h, err := New(client.Container("db", "wrong"), []Function{{FeedSource: FeedSource{Name: "test", Container: w.items}, Handler: w.recorder("a")}}, nil)
 		must(t, err)
 		if err := h.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "partition key /id") {
 			t.Errorf("run ended with %v", err)

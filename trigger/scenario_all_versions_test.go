@@ -243,7 +243,7 @@ func TestAllVersionsNeedRetentionPolicy(t *testing.T) {
 		}
 	})
 	for _, start := range []Start{FromBeginning(), FromTime(time.Now())} {
-		f := Function{Name: "f", Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, ChangeFeedMode: cosmos.AllVersions, StartFrom: start}
+		f := Function{FeedSource: FeedSource{Name: "f", Container: new(cosmos.Container), ChangeFeedMode: cosmos.AllVersions, StartFrom: start}, Handler: func(context.Context, Batch) error { return nil }}
 		if _, err := f.complete(); err == nil || !strings.Contains(err.Error(), start.String()) {
 			t.Errorf("all versions from %s: %v", start, err)
 		}

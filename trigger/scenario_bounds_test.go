@@ -86,7 +86,10 @@ func TestDurationsAboveAYearAreRefused(t *testing.T) {
 		try = func(value reflect.Value, name string) {
 			for i := range value.NumField() {
 				field, fieldName := value.Field(i), name+value.Type().Field(i).Name
-				if value.Type().Field(i).IsExported() && field.Kind() == reflect.Struct {
+				switch {
+				case value.Type().Field(i).Anonymous:
+					try(field, name)
+				case value.Type().Field(i).IsExported() && field.Kind() == reflect.Struct:
 					try(field, fieldName+".")
 				}
 				if field.Type() != reflect.TypeFor[time.Duration]() {
@@ -157,9 +160,9 @@ func TestEpochNeverBecomesNegative(t *testing.T) {
 func TestZeroFunctionIsRefused(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		ctx, handler := t.Context(), w.recorder("a")
-		for name, f := range map[string]Function{"zero": {}, "without container": {Name: "test"}, "without name": {Container: w.items}} {
+		for name, f := range map[string]Function{"zero": {}, "without container": {FeedSource: FeedSource{Name: "test"}}, "without name": {FeedSource: FeedSource{Container: w.items}}} {
 			source := f.DeadLetterSource()
-			_, lagErr := EstimateLag(ctx, w.leases, f)
+			_, lagErr := EstimateLag(ctx, w.leases, f.FeedSource)
 			_, replayErr := Replay(ctx, &memoryStore{}, source, handler, nil)
 			_, controlErr := NewLeaseControl(w.leases, f, nil)
 			_, hostErr := New(w.leases, []Function{f}, nil)
@@ -169,8 +172,8 @@ func TestZeroFunctionIsRefused(t *testing.T) {
 				}
 			}
 		}
-		good := Function{Name: "test", Container: w.items}
-		if _, err := EstimateLag(ctx, nil, good); err == nil || !strings.Contains(err.Error(), "lease container") {
+		good := Function{FeedSource: FeedSource{Name: "test", Container: w.items}}
+		if _, err := EstimateLag(ctx, nil, good.FeedSource); err == nil || !strings.Contains(err.Error(), "lease container") {
 			t.Errorf("EstimateLag without lease container: %v", err)
 		}
 		if _, err := Replay(ctx, nil, good.DeadLetterSource(), handler, nil); err == nil {

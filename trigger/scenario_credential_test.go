@@ -88,8 +88,8 @@ func TestRefusedFunctionDoesNotEndOthers(t *testing.T) {
 		must(t, w.client().CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
 			ID: "other", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}},
 		}))
-		h := w.hostOf(t, Options{}, Function{Name: "one", Handler: w.recorder("a")},
-			Function{Name: "two", Handler: func(context.Context, Batch) error { return nil }, Container: w.client().Container("db", "other")})
+		h := w.hostOf(t, Options{}, Function{FeedSource: FeedSource{Name: "one"}, Handler: w.recorder("a")},
+			Function{FeedSource: FeedSource{Name: "two", Container: w.client().Container("db", "other")}, Handler: func(context.Context, Batch) error { return nil }})
 		stop := w.startHost(h)
 		time.Sleep(time.Minute)
 		repair := w.account.Inject(emulator.Fault{Path: "/colls/other", Status: http.StatusUnauthorized})

@@ -69,7 +69,7 @@ func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 
 				w.written = map[string]int{}
 				w.writeMany("new", 5)
-				h, err := New(w.leases, []Function{{Name: "test", Container: w.items, Handler: w.recorder("a")}}, &Options{Owner: "a"})
+				h, err := New(w.leases, []Function{{FeedSource: FeedSource{Name: "test", Container: w.items}, Handler: w.recorder("a")}}, &Options{Owner: "a"})
 				must(t, err)
 				summary, err := h.Drain(t.Context())
 				must(t, err)

@@ -77,7 +77,7 @@ func TestLeaseContainerWithDefaultTTLIsRefused(t *testing.T) {
 				ID: "expiring", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}, DefaultTTL: &test.ttl,
 			}))
 			leases := w.client().Container("db", "expiring")
-			h, err := New(leases, []Function{{Name: "test", Container: w.items, Handler: w.recorder("a")}}, &Options{Owner: "a"})
+			h, err := New(leases, []Function{{FeedSource: FeedSource{Name: "test", Container: w.items}, Handler: w.recorder("a")}}, &Options{Owner: "a"})
 			must(t, err)
 			_, err = h.Drain(t.Context())
 			if errors.Is(err, lease.ErrSetup) != test.refused || test.refused && !strings.Contains(err.Error(), "defaultTtl to -1") {

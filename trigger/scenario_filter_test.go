@@ -310,7 +310,7 @@ func (w *world) requireVersionsRead() {
 }
 
 func TestFilterWithFaultIsRefused(t *testing.T) {
-	f := Function{Name: "f", Container: new(cosmos.Container), Handler: failAlways, Filter: Filter{`{"a":[1]}`, `{"at":{"x":[{"numeric":[">","1"]}]}}`, `{`}}
+	f := Function{FeedSource: FeedSource{Name: "f", Container: new(cosmos.Container)}, Handler: failAlways, Filter: Filter{`{"a":[1]}`, `{"at":{"x":[{"numeric":[">","1"]}]}}`, `{`}}
 	problems := f.Validate()
 	if len(problems) != 1 || problems[0].Field != "Filter" ||
 		!strings.Contains(problems[0].Reason, `pattern 2, at at.x[0].numeric[1]: "1" is not a number`) || !strings.Contains(problems[0].Reason, "pattern 3, byte 1") {

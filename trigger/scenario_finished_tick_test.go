@@ -147,7 +147,7 @@ func TestFinishedChangesBelongToAFilter(t *testing.T) {
 func TestLagIsThatOfThePositionWhileARetryWaits(t *testing.T) {
 	drainedWorld(t, func(t *testing.T, w *world) {
 		w.markFinished("0", w.retryIn(20*time.Second))
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
+		lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items})
 		must(t, err)
 		if len(lags) != 1 || lags[0].Changes != 10 || !lags[0].Known {
 			t.Errorf("lag %+v", lags)

@@ -16,8 +16,8 @@ import (
 func (w *world) brokenAndHealthy() *Host {
 	client := w.client()
 	h, err := New(client.Container("db", "leases"), []Function{
-		{Name: "broken", Container: client.Container("db", "missing"), Handler: w.recorder("a"), StartFrom: FromBeginning()},
-		{Name: "test", Container: client.Container("db", "items"), Handler: w.recorder("a"), StartFrom: FromBeginning()},
+		{FeedSource: FeedSource{Name: "broken", Container: client.Container("db", "missing"), StartFrom: FromBeginning()}, Handler: w.recorder("a")},
+		{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, Handler: w.recorder("a")},
 	}, &Options{Owner: "a", Logger: zap.NewNop()})
 	must(w.t, err)
 	return h
@@ -54,8 +54,8 @@ func TestRunFailsWhenAllFunctionsHaveFailedForAMinute(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		client := w.client()
 		h, err := New(client.Container("db", "leases"), []Function{
-			{Name: "one", Container: client.Container("db", "missing"), Handler: w.recorder("a")},
-			{Name: "two", Container: client.Container("db", "absent"), Handler: w.recorder("a")},
+			{FeedSource: FeedSource{Name: "one", Container: client.Container("db", "missing")}, Handler: w.recorder("a")},
+			{FeedSource: FeedSource{Name: "two", Container: client.Container("db", "absent")}, Handler: w.recorder("a")},
 		}, &Options{Owner: "a", Logger: zap.NewNop()})
 		must(t, err)
 		began := time.Now()

@@ -24,7 +24,7 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 		for _, functions := range []int{1, 2} { // two share their reads
 			t.Run(fmt.Sprintf("%+v %d", test, functions), func(t *testing.T) {
 				inWorld(t, 2, func(t *testing.T, w *world) {
-					all := []Function{{Name: "test", Handler: w.recorder("a")}, {Name: "other", Handler: w.recorder("b")}}
+					all := []Function{{FeedSource: FeedSource{Name: "test"}, Handler: w.recorder("a")}, {FeedSource: FeedSource{Name: "other"}, Handler: w.recorder("b")}}
 					h := w.hostOf(t, Options{Observers: []func(Event){w.recordEvent}}, all[:functions]...)
 					stop := w.startHost(h)
 					time.Sleep(time.Minute)

@@ -12,7 +12,7 @@ import (
 func (w *world) control(opts *LeaseControlOptions) *LeaseControl {
 	w.t.Helper()
 	client := w.client()
-	c, err := NewLeaseControl(client.Container("db", "leases"), Function{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, opts)
+	c, err := NewLeaseControl(client.Container("db", "leases"), Function{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}}, opts)
 	must(w.t, err)
 	return c
 }
@@ -50,7 +50,7 @@ func TestPausedRangeWaitsAndContinuesWithoutRepeats(t *testing.T) {
 				t.Errorf("status %+v", r)
 			}
 		}
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
+		lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items})
 		must(t, err)
 		for _, l := range lags {
 			if len(l.Stalls) != 1 || l.Stalls[0].Kind != Suspended || l.Owner != "" {

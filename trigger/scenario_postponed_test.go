@@ -152,7 +152,7 @@ func TestPostponedChangeIsRedeliveredWhenDue(t *testing.T) {
 // lag is the number of changes behind the saved positions.
 func (w *world) lag() (n int64) {
 	w.t.Helper()
-	lags, err := EstimateLag(w.t.Context(), w.leases, Function{Name: "test", Container: w.items})
+	lags, err := EstimateLag(w.t.Context(), w.leases, FeedSource{Name: "test", Container: w.items})
 	must(w.t, err)
 	for _, l := range lags {
 		n += l.Changes

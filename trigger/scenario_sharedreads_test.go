@@ -68,9 +68,9 @@ func TestFunctionsOnOneContainerReadItOnce(t *testing.T) {
 		"two":             {[]Function{{}, {}}, 1, 1.05},
 		"four":            {[]Function{{}, {}, {}, {}}, 1, 1.05},
 		"reusing buffers": {[]Function{{ReuseBuffers: true}, {}, {ReuseBuffers: true}}, 1, 1.05},
-		"lanes":           {[]Function{{}, {Lanes: 4}}, 1, 1.05},
-		"other poll rate": {[]Function{{}, {FeedPollDelay: 20 * time.Second}}, 1, 1.2},
-		"other page size": {[]Function{{}, {MaxItemsPerInvocation: 99}}, 1.9, 2.1},
+		"lanes":           {[]Function{{}, {BatchPolicy: BatchPolicy{Lanes: 4}}}, 1, 1.05},
+		"other poll rate": {[]Function{{}, {RateLimits: RateLimits{FeedPollDelay: 20 * time.Second}}}, 1, 1.2},
+		"other page size": {[]Function{{}, {BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 99}}}, 1.9, 2.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			functions := c.functions
@@ -142,7 +142,7 @@ func TestSharedReadsDoNotDelayChanges(t *testing.T) {
 		latest := make([]time.Duration, len(delays))
 		functions := make([]Function, len(delays))
 		for i, delay := range delays {
-			functions[i] = Function{Name: fmt.Sprint("f", i), FeedPollDelay: delay, Handler: func(context.Context, Batch) error {
+			functions[i] = Function{FeedSource: FeedSource{Name: fmt.Sprint("f", i)}, RateLimits: RateLimits{FeedPollDelay: delay}, Handler: func(context.Context, Batch) error {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				latest[i] = max(latest[i], time.Since(written))
@@ -177,8 +177,8 @@ func TestSharedReadsKeepTheLimitOfTheirSender(t *testing.T) {
 		first, other Function
 		most         float64 // units a second of both
 	}{
-		{"the limited one reads", Function{ReadRequestUnits: limit}, Function{FeedPollDelay: idle * time.Second, FeedPollMin: idle * time.Second}, limit + 4/idle},
-		{"both have limits", Function{ReadRequestUnits: limit}, Function{ReadRequestUnits: limit}, 2 * limit},
+		{"the limited one reads", Function{RateLimits: RateLimits{ReadRequestUnits: limit}}, Function{RateLimits: RateLimits{FeedPollDelay: idle * time.Second, FeedPollMin: idle * time.Second}}, limit + 4/idle},
+		{"both have limits", Function{RateLimits: RateLimits{ReadRequestUnits: limit}}, Function{RateLimits: RateLimits{ReadRequestUnits: limit}}, 2 * limit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, 4, func(t *testing.T, w *world) {
@@ -220,7 +220,7 @@ func TestSharedReadsOfMergedRangesKeepTheirKeys(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		got := []map[string][]string{{}, {}}
 		host := func() *Host {
-			functions := []Function{{Name: "first", StartFrom: FromBeginning()}, {Name: "second", StartFrom: FromBeginning()}}
+			functions := []Function{{FeedSource: FeedSource{Name: "first", StartFrom: FromBeginning()}}, {FeedSource: FeedSource{Name: "second", StartFrom: FromBeginning()}}}
 			for i := range functions {
 				functions[i].Handler = w.collector(got[i])
 			}

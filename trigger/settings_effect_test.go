@@ -84,11 +84,14 @@ func TestEachSettingHasAnEffect(t *testing.T) {
 	}
 }
 
-// settingFields returns the fields of functions, hosts and checkpoints.
+// settingFields returns the fields of functions, hosts and checkpoints. Those of a
+// function's embedded values are the function's.
 func settingFields() (fields []string) {
 	for _, settings := range []reflect.Type{reflect.TypeFor[Function](), reflect.TypeFor[Options](), reflect.TypeFor[Checkpoint]()} {
-		for i := range settings.NumField() {
-			fields = append(fields, settings.Name()+"."+settings.Field(i).Name)
+		for _, field := range reflect.VisibleFields(settings) {
+			if !field.Anonymous {
+				fields = append(fields, settings.Name()+"."+field.Name)
+			}
 		}
 	}
 	return fields
@@ -134,9 +137,9 @@ func (r *settingRun) fieldsSet(withinCheckpoint bool) (fields []string) {
 	}
 	for _, settings := range []any{f, o, c} {
 		v := reflect.ValueOf(settings)
-		for i := range v.NumField() {
-			if !v.Field(i).IsZero() {
-				fields = append(fields, v.Type().Name()+"."+v.Type().Field(i).Name)
+		for _, field := range reflect.VisibleFields(v.Type()) {
+			if !field.Anonymous && !v.FieldByIndex(field.Index).IsZero() {
+				fields = append(fields, v.Type().Name()+"."+field.Name)
 			}
 		}
 	}

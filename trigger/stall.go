@@ -44,8 +44,8 @@ const (
 	OwnerSilent     StallKind = "owner"    // the owner has not written its lease in time
 	NoOwner         StallKind = "free"     // no host has taken the range although it has changes
 	Suspended       StallKind = "operator" // an operator has paused the range, see [LeaseControl]
-	RateLimited     StallKind = "rate"     // the next batch waits for [Function.Rate]
-	ReadsLimited    StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
+	RateLimited     StallKind = "rate"     // the next batch waits for [RateLimits.Rate]
+	ReadsLimited    StallKind = "units"    // the next read of the feed waits for [RateLimits.ReadRequestUnits]
 	RangeWaits      StallKind = "range"    // any other reason
 )
 

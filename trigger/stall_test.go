@@ -20,7 +20,7 @@ import (
 // stallsOf are the kinds of stall that another machine sees from the lease documents.
 func (w *world) stallsOf(token string) (kinds []StallKind, l Lag) {
 	w.t.Helper()
-	lags, err := EstimateLag(w.t.Context(), w.leases, Function{Name: "test", Container: w.items, StartFrom: FromBeginning()})
+	lags, err := EstimateLag(w.t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()})
 	must(w.t, err)
 	for _, l = range lags {
 		if l.Range != token {

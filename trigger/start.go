@@ -66,9 +66,9 @@ func (s Start) String() string {
 // unknown: its "now" means the time of the first bootstrap, to avoid skipping
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
-func (f *Function) startSince(since time.Time) feed.Start {
-	if f.StartFrom.feedStart.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
+func (s FeedSource) startSince(since time.Time) feed.Start {
+	if s.StartFrom.feedStart.Kind == feed.StartNow && s.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
 		return feed.Start{Kind: feed.StartTime, Time: since}
 	}
-	return f.StartFrom.feedStart
+	return s.StartFrom.feedStart
 }

@@ -98,7 +98,7 @@ func TestDrainFromContinuationWithoutPosition(t *testing.T) {
 		must(t, err)
 		w.writeMany("doc", 20)
 		start := func(f *Function, _ *Options) { f.StartFrom = FromContinuation(`"5"`) }
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, StartFrom: FromContinuation(`"5"`)})
+		lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromContinuation(`"5"`)})
 		must(t, err)
 		if lags[0].Changes == 0 {
 			t.Errorf("lag %+v", lags[0])

@@ -110,7 +110,7 @@ func (w *world) hostThrough(owner string, transport policy.Transporter, handler 
 	})
 	must(w.t, err)
 	h, err := New(client.Container("db", "leases"), []Function{{
-		Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning(),
+		FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, Handler: handler,
 	}}, &Options{Owner: owner, Observers: []func(Event){w.recordEvent}})
 	must(w.t, err)
 	return h

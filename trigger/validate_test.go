@@ -27,7 +27,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 			{Options{MinLeases: 5, MaxLeases: 4}, "MinLeases=5: must not be more than MaxLeases=4"},
 			{Options{ReadAhead: -1}, "ReadAhead"},
 		} {
-			f := Function{Name: "f", Container: w.items, Handler: w.recorder("a")}
+			f := Function{FeedSource: FeedSource{Name: "f", Container: w.items}, Handler: w.recorder("a")}
 			if _, err := New(w.leases, []Function{f}, &test.options); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v: %v, want an error about %q", test.options, err, test.want)
 			}
@@ -37,7 +37,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 
 func TestInvalidFunctionsAreRefused(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		good := Function{Name: "a", Container: w.items, Handler: w.recorder("a")}
+		good := Function{FeedSource: FeedSource{Name: "a", Container: w.items}, Handler: w.recorder("a")}
 		for want, change := range map[string]func(*Function){
 			"cannot contain":                                              func(f *Function) { f.Name = "games/scores" },
 			"Container: set":                                              func(f *Function) { f.Container = nil },

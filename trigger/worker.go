@@ -101,12 +101,10 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 	f, l := w.function, w.held.Lease()
 	return delivery.Config{
 		Policy: delivery.Policy{
-			MaxAttempts: f.MaxAttempts, RetryMaxAge: f.RetryMaxAge, RetryMin: f.RetryMin, RetryMax: f.RetryMax, NoBisection: f.NoBisection,
-			BreakerLimit: f.BreakerLimit, BreakerPause: f.BreakerPause, HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
+			RetryPolicy: delivery.RetryPolicy(f.RetryPolicy), GiveUpPolicy: delivery.GiveUpPolicy(f.GiveUpPolicy),
+			HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
-		Lanes: f.Lanes, LanesByID: f.LanesByID, BatchItems: f.BatchItems, BatchBytes: f.BatchBytes, BatchWindow: f.BatchWindow,
-		BlockKeys: f.BlockKeys, Passes: w.passes, Checkpoint: delivery.Checkpoint(f.Checkpoint),
-		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
+		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes,
 		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,

@@ -153,7 +153,7 @@ func (w *world) host(owner string, handler Handler, change ...func(*Function, *O
 func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, change ...func(*Function, *Options)) *Host {
 	w.t.Helper()
 	client := w.clientOn(t)
-	f := Function{Name: "test", Container: client.Container("db", "items"), Handler: handler, StartFrom: FromBeginning()}
+	f := Function{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, Handler: handler}
 	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){w.recordEvent}}
 	for _, c := range change {
 		c(&f, &o)
@@ -273,7 +273,7 @@ func (w *world) checkComplete(allowed int) {
 
 // source returns the source of the dead letters of a host's function.
 func (w *world) source() DeadLetterSource {
-	return Function{Name: "test", Container: w.items}.DeadLetterSource()
+	return Function{FeedSource: FeedSource{Name: "test", Container: w.items}}.DeadLetterSource()
 }
 
 // newestContinuation returns the continuation after the last change of the only range.

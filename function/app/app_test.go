@@ -100,7 +100,7 @@ func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
 	a := openTestApp(t, account.env())
 	results := account.client.Container(testDatabase, testResults)
 	broken, err := trigger.New(account.client.Container(testDatabase, "missing"), []trigger.Function{{
-		Name: "broken", Container: results, Handler: func(context.Context, trigger.Batch) error { return nil },
+		FeedSource: trigger.FeedSource{Name: "broken", Container: results}, Handler: func(context.Context, trigger.Batch) error { return nil },
 	}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -73,12 +73,15 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
-		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
-		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
-		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
-		BreakerLimit: -1, BreakerPause: 5 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
-		ResetLeases: true, FeedPollDelay: 5 * time.Second, FeedPollMin: time.Second, DeadLetters: unopened{},
-		Rate: 1000, ReadRequestUnits: 12.5,
+		FeedSource: trigger.FeedSource{Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions},
+		BatchPolicy: trigger.BatchPolicy{
+			MaxItemsPerInvocation: 100, BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
+		},
+		RetryPolicy:    trigger.RetryPolicy{RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true},
+		GiveUpPolicy:   trigger.GiveUpPolicy{MaxAttempts: -1, RetryMaxAge: time.Hour, BreakerLimit: -1, BreakerPause: 5 * time.Second},
+		RateLimits:     trigger.RateLimits{FeedPollDelay: 5 * time.Second, FeedPollMin: time.Second, Rate: 1000, ReadRequestUnits: 12.5},
+		HandlerTimeout: 90 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
+		ResetLeases: true, DeadLetters: unopened{},
 	}
 	if diff := cmp.Diff(want, f.function(nil), byValue); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -71,7 +71,7 @@ func fromRuntime(from any, specs ...any) {
 // function returns the function that the settings describe, without its handler
 // and with a placeholder for a store that keeps dead letters.
 func (f *functionSettings) function(monitored *cosmos.Container) trigger.Function {
-	fn := trigger.Function{Name: f.Name, LeasePrefix: f.LeaseContainerPrefix, Container: monitored, DeadLetters: f.DeadLetters.row().placeholderStore}
+	fn := trigger.Function{FeedSource: trigger.FeedSource{Name: f.Name, LeasePrefix: f.LeaseContainerPrefix, Container: monitored}, DeadLetters: f.DeadLetters.row().placeholderStore}
 	if fn.LeasePrefix == "" { // which the Functions trigger has by default
 		fn.LeasePrefix = trigger.NoLeasePrefix
 	}

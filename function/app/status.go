@@ -190,7 +190,7 @@ func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLa
 	}
 	if err == nil {
 		var leases []trigger.Lag
-		leases, err = trigger.EstimateLag(ctx, at.leases, f.function(at.monitored))
+		leases, err = trigger.EstimateLag(ctx, at.leases, f.function(at.monitored).FeedSource)
 		l.Leases = append(l.Leases, leases...)
 	}
 	switch {

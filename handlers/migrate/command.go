@@ -45,10 +45,10 @@ type lookup struct {
 	options   VerifyOptions
 }
 
-// subject is a migration with the function that runs it.
+// subject is a migration with the source of the function that runs it.
 type subject struct {
 	migration *Migration
-	function  trigger.Function
+	source    trigger.FeedSource
 	leases    *cosmos.Container
 }
 
@@ -71,7 +71,7 @@ func (l *lookup) open(cmd *cobra.Command) (subject, error) {
 	if err != nil {
 		return subject{}, fmt.Errorf("setting %s%w", found.Env.Prefix, err)
 	}
-	return subject{m, found.Function, found.Leases}, nil
+	return subject{m, found.Function.FeedSource, found.Leases}, nil
 }
 
 func (l *lookup) verifyCommand() *cobra.Command {
@@ -90,7 +90,7 @@ Clients may write meanwhile: a difference counts if it lasts as long as --settle
 			if err != nil {
 				return err
 			}
-			v, err := of.migration.Verify(cmd.Context(), of.function.Container, &l.options)
+			v, err := of.migration.Verify(cmd.Context(), of.source.Container, &l.options)
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ behind, and says how to switch. The exit code is 1 if the target is not ready.`,
 			if err != nil {
 				return err
 			}
-			r, err := of.migration.Report(cmd.Context(), of.function, of.leases, &l.options)
+			r, err := of.migration.Report(cmd.Context(), of.source, of.leases, &l.options)
 			if err != nil {
 				return err
 			}

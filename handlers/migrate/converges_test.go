@@ -46,8 +46,8 @@ func TestTargetConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
-		"two lanes":      {Lanes: 2},
+		"all versions":   {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}},
+		"two lanes":      {BatchPolicy: trigger.BatchPolicy{Lanes: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{

@@ -24,21 +24,21 @@ type Report struct {
 	Ready        bool          `json:"ready"` // nothing is left to copy, and both are equal
 }
 
-// Report measures how far the migration is behind, and compares both containers. function
-// is the one that runs the migration, leases its lease container.
-func (m *Migration) Report(ctx context.Context, function trigger.Function, leases *cosmos.Container, opts *VerifyOptions) (*Report, error) {
+// Report measures how far the migration is behind, and compares both containers. source is
+// that of the function that runs the migration, leases its lease container.
+func (m *Migration) Report(ctx context.Context, source trigger.FeedSource, leases *cosmos.Container, opts *VerifyOptions) (*Report, error) {
 	properties, err := m.target.Properties(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the target container: %w", err)
 	}
 	r := &Report{
-		Source: placeOf(function.Container), Target: placeOf(m.target),
+		Source: placeOf(source.Container), Target: placeOf(m.target),
 		TargetKey: properties.PartitionKey.Paths, Problems: []string{},
 	}
-	if r.Verification, err = m.Verify(ctx, function.Container, opts); err != nil {
+	if r.Verification, err = m.Verify(ctx, source.Container, opts); err != nil {
 		return nil, err
 	}
-	lags, err := trigger.EstimateLag(ctx, leases, function)
+	lags, err := trigger.EstimateLag(ctx, leases, source)
 	if err != nil {
 		return nil, err
 	}

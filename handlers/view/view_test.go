@@ -97,9 +97,9 @@ func state(t testing.TB, pool *pgxpool.Pool) map[string][]string {
 func TestViewConverges(t *testing.T) {
 	for name, function := range map[string]trigger.Function{
 		"soft deletes": {SoftDeleteProperty: "deleted"},
-		"all versions": {ChangeFeedMode: cosmos.AllVersions},
-		"lanes":        {SoftDeleteProperty: "deleted", Lanes: 3},
-		"blocked keys": {SoftDeleteProperty: "deleted", BlockKeys: true},
+		"all versions": {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}},
+		"lanes":        {SoftDeleteProperty: "deleted", BatchPolicy: trigger.BatchPolicy{Lanes: 3}},
+		"blocked keys": {SoftDeleteProperty: "deleted", GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{

@@ -37,7 +37,7 @@ var bounds = []mutant{
 		{"trigger/internal/lease/parse.go", "case n > largestEpoch:", "case false:"},
 	}},
 	{"zero-function-panics", "functions that are not filled in are refused", []edit{
-		{"trigger/lag.go", "case f.Container == nil:", "case false:"},
+		{"trigger/lag.go", "case s.Container == nil:", "case false:"},
 	}},
 	{"unreadable-lease-silent", "a lease that cannot be read is a problem of its range", []edit{
 		{"trigger/runner.go", "r.unreadable[u.Token] = unreadableStall(u)", "_ = unreadableStall(u)"},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, repetitions, waitingKeys)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, repetitions, waitingKeys, policies)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -294,7 +294,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "if alone && len(g.items) == 1 {", "if len(g.items) == 1 {"},
 	}},
 	{"announcing-ends-too-early", "an owner announces its calls until it has finished all changes that the owner before it can have read", []edit{
-		{"trigger/internal/delivery/delivery.go", "endsAt: int64(c.MaxAhead + c.PageItems),", "endsAt: 1,"},
+		{"trigger/internal/delivery/delivery.go", "endsAt: int64(c.MaxAhead + c.MaxItemsPerInvocation),", "endsAt: 1,"},
 	}},
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},

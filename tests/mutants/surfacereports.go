@@ -145,6 +145,6 @@ var surfaceReports = []mutant{
 		{"trigger/checkpoint.go", "\tif c == (Checkpoint{}) {", "\tif c == (Checkpoint{}) || c.Interval == EachBatch {"},
 	}},
 	{"no-prefix-is-a-slash", "NoLeasePrefix is the empty prefix", []edit{
-		{"trigger/options.go", "\tcase NoLeasePrefix:\n\t\treturn \"\"", "\tcase NoLeasePrefix:\n\t\treturn f.Name"},
+		{"trigger/feedsource.go", "\tcase NoLeasePrefix:\n\t\treturn \"\"", "\tcase NoLeasePrefix:\n\t\treturn s.Name"},
 	}},
 }

@@ -7,7 +7,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "e.Time, e.Function = time.Now(), r.function.Name", "e.Time = time.Now()"},
 	}},
 	{"lease-prefix-ignored", "Function.LeasePrefix has its effect", []edit{
-		{"trigger/options.go", "switch f.LeasePrefix {", "switch f.LeasePrefix[:0] {"},
+		{"trigger/feedsource.go", "switch s.LeasePrefix {", "switch s.LeasePrefix[:0] {"},
 	}},
 	{"container-ignored", "Function.Container has its effect", []edit{
 		{"trigger/runner.go", "Leases: leases, Monitored: f.Container,", "Leases: leases, Monitored: leases,"},
@@ -16,7 +16,7 @@ var surfaceSettings = []mutant{
 		{"trigger/invoke.go", "recoverPanic(ctx, handle, b)", "recoverPanic(ctx, func(context.Context, Batch) error { return nil }, b)"},
 	}},
 	{"mode-ignored", "Function.ChangeFeedMode has its effect", []edit{
-		{"trigger/runner.go", "Container: f.Container, Mode: f.ChangeFeedMode, Start", "Container: f.Container, Start"},
+		{"trigger/runner.go", "Container: s.Container, Mode: s.ChangeFeedMode, Start", "Container: s.Container, Start"},
 	}},
 	{"soft-delete-property-ignored", "Function.SoftDeleteProperty has its effect", []edit{
 		{"trigger/change.go", `f.SoftDeleteProperty != "" &&`, `f.SoftDeleteProperty == "" &&`},
@@ -25,7 +25,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "f.Filter.compile()", "f.Filter[:0].compile()"},
 	}},
 	{"start-ignored", "Function.StartFrom has its effect", []edit{
-		{"trigger/start.go", "return f.StartFrom.feedStart\n}", "return FromNow().feedStart\n}"},
+		{"trigger/start.go", "return s.StartFrom.feedStart\n}", "return FromNow().feedStart\n}"},
 	}},
 	{"buffers-never-reused", "Function.ReuseBuffers has its effect", []edit{
 		{"trigger/worker.go", "(!w.function.ReuseBuffers ||", "(w.function != nil ||"},
@@ -41,16 +41,16 @@ var surfaceSettings = []mutant{
 		{"trigger/validate.go", "f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)", "f.BatchItems = f.MaxItemsPerInvocation"},
 	}},
 	{"lanes-ignored", "Function.Lanes has its effect", []edit{
-		{"trigger/worker.go", "Lanes: f.Lanes,", "Lanes: 1,"},
+		{"trigger/validate.go", "f.Lanes = cmp.Or(f.Lanes, 1)", "f.Lanes = 1"},
 	}},
 	{"lanes-by-id-ignored", "Function.LanesByID has its effect", []edit{
-		{"trigger/worker.go", "LanesByID: f.LanesByID, ", ""},
+		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.LanesByID = false"},
 	}},
 	{"retry-min-ignored", "Function.RetryMin has its effect", []edit{
 		{"trigger/validate.go", "f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)", "f.RetryMin = backoff.Min"},
 	}},
 	{"no-bisection-ignored", "Function.NoBisection has its effect", []edit{
-		{"trigger/worker.go", ", NoBisection: f.NoBisection", ""},
+		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.NoBisection = false"},
 	}},
 	{"max-attempts-ignored", "Function.MaxAttempts has its effect", []edit{
 		{"trigger/validate.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
@@ -59,7 +59,7 @@ var surfaceSettings = []mutant{
 		{"trigger/deadlettering.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
 	}},
 	{"block-keys-ignored", "Function.BlockKeys has its effect", []edit{
-		{"trigger/worker.go", "BlockKeys: f.BlockKeys, ", ""},
+		{"trigger/internal/delivery/delivery.go", "c.BlockKeys = c.BlockKeys && store != nil", "c.BlockKeys = false"},
 	}},
 	{"checkpoint-ignored", "Function.Checkpoint has its effect", []edit{
 		{"trigger/validate.go", "f.Checkpoint = f.Checkpoint.withDefaults()", "f.Checkpoint = Checkpoint{}.withDefaults()"},

@@ -91,11 +91,13 @@ func run(ctx context.Context, s settings) error {
 	}
 	r := &recorder{settings: s, file: file}
 	host, err := trigger.New(leases, []trigger.Function{{
-		Name:        "recorder",
-		LeasePrefix: cmp.Or(s.prefix, trigger.NoLeasePrefix),
-		Container:   client.Container(s.database, s.container),
+		FeedSource: trigger.FeedSource{
+			Name:        "recorder",
+			LeasePrefix: cmp.Or(s.prefix, trigger.NoLeasePrefix),
+			Container:   client.Container(s.database, s.container),
+			StartFrom:   trigger.FromBeginning(),
+		},
 		Handler:     r.handle,
-		StartFrom:   trigger.FromBeginning(),
 		DeadLetters: store,
 	}}, &s.options)
 	if err != nil {

@@ -49,12 +49,13 @@ func (w *world) keepCompanion(resource string) {
 func (p *process) companionFunction(f trigger.Function) trigger.Function {
 	d, poll := p.w.swarm.dice(companion), p.w.swarm.hostOptions("", nil).FeedPollDelay
 	return trigger.Function{
-		Name: companion, Container: f.Container, Handler: p.accompany,
-		StartFrom: trigger.FromBeginning(), BatchWindow: 1,
-		MaxItemsPerInvocation: f.MaxItemsPerInvocation, BatchItems: f.BatchItems,
-		ReadRequestUnits: f.ReadRequestUnits, // a history does not show for which function a host reads
-		ReuseBuffers:     d.chance("reuse buffers", 0.5),
-		FeedPollDelay:    one(d, "poll", poll, poll, poll/3) + 17,
+		FeedSource:  trigger.FeedSource{Name: companion, Container: f.Container, StartFrom: trigger.FromBeginning()},
+		BatchPolicy: trigger.BatchPolicy{BatchWindow: 1, MaxItemsPerInvocation: f.MaxItemsPerInvocation, BatchItems: f.BatchItems},
+		Handler:     p.accompany, ReuseBuffers: d.chance("reuse buffers", 0.5),
+		RateLimits: trigger.RateLimits{
+			ReadRequestUnits: f.ReadRequestUnits, // a history does not show for which function a host reads
+			FeedPollDelay:    one(d, "poll", poll, poll, poll/3) + 17,
+		},
 	}
 }
 

@@ -171,7 +171,7 @@ func (w *world) replay() {
 		return
 	}
 	p := &process{w: w}
-	s, of := &store{p}, trigger.Function{Name: processor, Container: w.client(p).Container(database, "items")}.DeadLetterSource()
+	s, of := &store{p}, trigger.Function{FeedSource: trigger.FeedSource{Name: processor, Container: w.client(p).Container(database, "items")}}.DeadLetterSource()
 	seen := map[history.Ref]bool{}
 	wanted := len(w.letters)
 	w.used("Replay", wanted)

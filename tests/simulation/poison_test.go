@@ -24,7 +24,7 @@ func TestPoison(t *testing.T) {
 	s.splitting, s.options, s.tick, s.companion, s.buffers = 3*time.Second, trigger.Options{}, 0, false, false
 	s.deadLetters, s.incurable = true, true
 	s.function = trigger.Function{
-		Name: processor, StartFrom: trigger.FromBeginning(), BatchWindow: 1, MaxAttempts: attempts, RetryMax: longest,
+		FeedSource: trigger.FeedSource{Name: processor, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{BatchWindow: 1}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: attempts}, RetryPolicy: trigger.RetryPolicy{RetryMax: longest},
 	}
 	s.rates = map[class]float64{poison: 0.001, failing: 0.05, split: 4}
 	if raceEnabled {

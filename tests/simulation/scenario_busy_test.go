@@ -18,7 +18,7 @@ func TestBusyRangeIsServedPromptly(t *testing.T) {
 		poll      = 5 * time.Second // default
 	)
 	inRig(t, 1, roundTrip, func(r *rig) {
-		host := r.start("host", trigger.Function{Name: counted, Handler: taking(time.Millisecond)})
+		host := r.start("host", trigger.Function{FeedSource: trigger.FeedSource{Name: counted}, Handler: taking(time.Millisecond)})
 		time.Sleep(time.Minute)
 		busy := time.Now()
 		for i := range documents {

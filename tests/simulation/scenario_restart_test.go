@@ -15,7 +15,7 @@ func TestKillsBetweenCallsCostNothing(t *testing.T) {
 	const ranges, documents = 32, 3200
 	handled := func(kills int) (took time.Duration, done int) {
 		inRig(t, ranges, 2*time.Millisecond, func(r *rig) {
-			function := trigger.Function{Name: counted, Handler: taking(time.Second)}
+			function := trigger.Function{FeedSource: trigger.FeedSource{Name: counted}, Handler: taking(time.Second)}
 			for i := range kills {
 				dying := r.start(fmt.Sprint("killed", i), function)
 				time.Sleep(2 * time.Minute) // it acquires all leases
@@ -45,9 +45,9 @@ func TestHangingFunctionDelaysNoOther(t *testing.T) {
 	handled := func(hanging bool) (took time.Duration, done int) {
 		inRig(t, 4, 2*time.Millisecond, func(r *rig) {
 			var function []trigger.Function
-			function = append(function, trigger.Function{Name: counted, Handler: taking(time.Second)})
+			function = append(function, trigger.Function{FeedSource: trigger.FeedSource{Name: counted}, Handler: taking(time.Second)})
 			if hanging {
-				function = append(function, trigger.Function{Name: "hanging", Handler: taking(time.Hour)}) // until its context ends
+				function = append(function, trigger.Function{FeedSource: trigger.FeedSource{Name: "hanging"}, Handler: taking(time.Hour)}) // until its context ends
 			}
 			r.write("before", 8)
 			for i := range 2 {
@@ -77,7 +77,7 @@ func TestStopRedeliversNoMoreThanTheWindow(t *testing.T) {
 	const documents, page, window = 3000, 100, 1000
 	inRig(t, 1, 2*time.Millisecond, func(r *rig) {
 		function := func() trigger.Function {
-			return trigger.Function{Name: counted, Handler: failingOn("poison"), Lanes: 8, RetryMax: 5 * time.Second}
+			return trigger.Function{FeedSource: trigger.FeedSource{Name: counted}, Handler: failingOn("poison"), BatchPolicy: trigger.BatchPolicy{Lanes: 8}, RetryPolicy: trigger.RetryPolicy{RetryMax: 5 * time.Second}}
 		}
 		r.writeOne("poison", "poison")
 		r.write("d", documents)

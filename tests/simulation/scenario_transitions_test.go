@@ -16,7 +16,7 @@ func calmSwarm() *swarm {
 	s.splitting, s.options, s.tick, s.companion, s.buffers = 3*time.Second, trigger.Options{}, 0, false, false
 	s.retry.MaxRetries = 2
 	s.deadLetters = true
-	s.function = trigger.Function{Name: processor, StartFrom: trigger.FromBeginning(), BatchWindow: 1}
+	s.function = trigger.Function{FeedSource: trigger.FeedSource{Name: processor, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{BatchWindow: 1}}
 	s.rates = map[class]float64{}
 	return s
 }

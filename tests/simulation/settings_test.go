@@ -198,12 +198,15 @@ func TestEverySettingIsDrawn(t *testing.T) {
 	for seed := range uint64(200) {
 		s := newSwarm(seed)
 		for name, v := range map[string]reflect.Value{"Function": reflect.ValueOf(s.function), "Options": reflect.ValueOf(s.options)} {
-			for i := range v.NumField() {
-				field := name + "." + v.Type().Field(i).Name
+			for _, f := range reflect.VisibleFields(v.Type()) {
+				if f.Anonymous { // its fields are visible, too
+					continue
+				}
+				field := name + "." + f.Name
 				if values[field] == nil {
 					values[field] = map[string]bool{}
 				}
-				values[field][fmt.Sprintf("%+v", v.Field(i))] = true
+				values[field][fmt.Sprintf("%+v", v.FieldByIndex(f.Index))] = true
 			}
 		}
 	}

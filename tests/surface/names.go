@@ -65,7 +65,7 @@ const topicPrefix = "topic "
 //
 // An option type is a struct that a caller fills: an exported function or method takes
 // it, or a field of another option type has it, and no function or method of another
-// type returns it.
+// type returns it. A type that another one embeds is a part of that.
 func loadSurface(root string) ([]surfaceName, error) {
 	pkgs, err := packages.Load(&packages.Config{
 		Dir:  root,
@@ -102,12 +102,7 @@ func packageNames(pkg *packages.Package) (names []surfaceName) {
 		}
 	}
 	for _, option := range optionTypes(pkg.Types) {
-		fields := option.Underlying().(*types.Struct)
-		for i := range fields.NumFields() {
-			if field := fields.Field(i); field.Exported() {
-				c.add(option.Obj().Name()+"."+field.Name(), kindField, bodyRange{})
-			}
-		}
+		c.addFields(option.Obj().Name(), option)
 	}
 	for _, file := range pkg.Syntax {
 		for line := range strings.Lines(file.Doc.Text()) {
@@ -129,6 +124,19 @@ type collector struct {
 
 func (c *collector) add(name string, kind nameKind, body bodyRange) {
 	c.names = append(c.names, surfaceName{c.prefix + name, kind, body})
+}
+
+// addFields adds the exported fields of an option type. Those of an embedded type are its
+// own.
+func (c *collector) addFields(option string, fields *types.Named) {
+	for field := range fields.Underlying().(*types.Struct).Fields() {
+		switch {
+		case field.Embedded():
+			c.addFields(option, structOf(field.Type(), c.pkg.Types))
+		case field.Exported():
+			c.add(option+"."+field.Name(), kindField, bodyRange{})
+		}
+	}
 }
 
 // collect adds an exported object, with its methods if it is a type.
@@ -215,6 +223,7 @@ func optionTypes(pkg *types.Package) []*types.Named {
 		}
 	}
 	var options []*types.Named
+	embedded := map[*types.Named]bool{}
 	open := []*types.Named{}
 	for named := range taken {
 		open = append(open, named)
@@ -230,9 +239,11 @@ func optionTypes(pkg *types.Package) []*types.Named {
 		for i := range fields.NumFields() {
 			if inner := structOf(fields.Field(i).Type(), pkg); fields.Field(i).Exported() && inner != nil {
 				open = append(open, inner)
+				embedded[inner] = embedded[inner] || fields.Field(i).Embedded()
 			}
 		}
 	}
+	options = slices.DeleteFunc(options, func(option *types.Named) bool { return embedded[option] })
 	slices.SortFunc(options, func(a, b *types.Named) int { return strings.Compare(a.Obj().Name(), b.Obj().Name()) })
 	return options
 }

@@ -38,7 +38,11 @@ func ExampleContainer() {
 		return nil
 	}
 	function := trigger.Function{
-		Name: "leaderboard", Container: games.Container("games", "results"), StartFrom: trigger.FromBeginning(),
+		FeedSource: trigger.FeedSource{
+			Name:      "leaderboard",
+			Container: games.Container("games", "results"),
+			StartFrom: trigger.FromBeginning(),
+		},
 		Handler: handler, DeadLetters: letters,
 	}
 	host, err := trigger.New(games.Container("games", "leases"), []trigger.Function{function}, nil)

@@ -83,7 +83,7 @@ func write(t *testing.T, c *cosmos.Client, player, id string) {
 
 // scores is the source of the dead letters of drain's function.
 func scores(c *cosmos.Client) trigger.DeadLetterSource {
-	return trigger.Function{Name: "scores", Container: c.Container("db", "items")}.DeadLetterSource()
+	return trigger.Function{FeedSource: trigger.FeedSource{Name: "scores", Container: c.Container("db", "items")}}.DeadLetterSource()
 }
 
 func drain(t *testing.T, c *cosmos.Client, f trigger.Function) trigger.Summary {
@@ -108,7 +108,7 @@ func TestPoisonIsDeadLetteredAndOthersAreHandled(t *testing.T) {
 			want[id] = true
 		}
 		var s sink
-		f := trigger.Function{Name: "f", Handler: s.handle, DeadLetters: store, MaxAttempts: 3}
+		f := trigger.Function{FeedSource: trigger.FeedSource{Name: "f"}, Handler: s.handle, DeadLetters: store, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 3}}
 		if summary := drain(t, client, f); summary.DeadLetters != 1 || summary.Changes != 60 || summary.Behind != 0 {
 			t.Errorf("summary %+v", summary)
 		}
@@ -151,7 +151,7 @@ func TestPoisonIsDeadLetteredAndOthersAreHandled(t *testing.T) {
 func TestBlockedKeysAreReplayedInOrder(t *testing.T) {
 	inApp(t, func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters) {
 		var s sink
-		f := trigger.Function{Name: "f", Handler: s.handle, DeadLetters: store, MaxAttempts: 2, BlockKeys: true}
+		f := trigger.Function{FeedSource: trigger.FeedSource{Name: "f"}, Handler: s.handle, DeadLetters: store, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 2, BlockKeys: true}}
 		write(t, client, "unlucky", "poison")
 		write(t, client, "unlucky", "later 1")
 		write(t, client, "other", "good")

@@ -149,11 +149,11 @@ func TestConvergesPassesCorrectHandler(t *testing.T) {
 	functions := map[string]trigger.Function{
 		"soft deletes":   {SoftDeleteProperty: "deleted"},
 		"no deletes":     {},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
-		"blocked keys":   {BlockKeys: true, SoftDeleteProperty: "deleted"},
-		"lanes":          {Lanes: 3, SoftDeleteProperty: "deleted"},
+		"all versions":   {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}},
+		"blocked keys":   {GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}, SoftDeleteProperty: "deleted"},
+		"lanes":          {BatchPolicy: trigger.BatchPolicy{Lanes: 3}, SoftDeleteProperty: "deleted"},
 		"reused buffers": {ReuseBuffers: true, SoftDeleteProperty: "deleted"},
-		"one attempt":    {MaxAttempts: 1, NoBisection: true},
+		"one attempt":    {GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 1}, RetryPolicy: trigger.RetryPolicy{NoBisection: true}},
 		"manual":         {Checkpoint: trigger.Checkpoint{Manual: true}},
 	}
 	for name, f := range functions {
@@ -177,7 +177,7 @@ func TestConvergesInBubble(t *testing.T) {
 // In all-versions mode a handler that drops deletes does so in both runs: Want tells.
 func TestWrongPlainRunIsFound(t *testing.T) {
 	s := scenario(plantedFaults["deletes dropped"])
-	s.Function = trigger.Function{ChangeFeedMode: cosmos.AllVersions}
+	s.Function = trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}}
 	s.Want = balancesOf
 	found := failuresOf(t, func(t testing.TB) { Converges(t, s) })
 	if !strings.Contains(found, "seed 1: the state after the plain run is wrong (-want +got):") {

@@ -141,11 +141,11 @@ func TestShortSeedsMeetEveryTrouble(t *testing.T) {
 		writeOnce bool
 		never     []troubleKind
 	}{
-		"blocked keys":               {trigger.Function{BlockKeys: true}, false, nil},
-		"blocked keys, written once": {trigger.Function{BlockKeys: true}, true, nil},
+		"blocked keys":               {trigger.Function{GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}}, false, nil},
+		"blocked keys, written once": {trigger.Function{GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}}, true, nil},
 		"latest version":             {trigger.Function{}, false, []troubleKind{failsForever}},
 		"written once":               {trigger.Function{}, true, []troubleKind{failsForever}},
-		"all versions":               {trigger.Function{ChangeFeedMode: cosmos.AllVersions}, false, []troubleKind{failsForever, mergesRanges}},
+		"all versions":               {trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}}, false, []troubleKind{failsForever, mergesRanges}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario(startMirror)

@@ -115,7 +115,7 @@ a version of document "c", partition key [{}], was neither handled nor dead-lett
 
 func TestFailedChangesAreDeadLetteredAndReplayed(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{MaxAttempts: 2}})
+		w := NewWorld(t, &Options{Function: trigger.Function{GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 2}}})
 		var repaired bool
 		got := &deliveries{}
 		h := w.Host(func(ctx context.Context, b trigger.Batch) error {
@@ -151,7 +151,7 @@ func TestFailedChangesAreDeadLetteredAndReplayed(t *testing.T) {
 // on, in its older epoch. Host a begins no further call.
 func TestFormerOwnerDeliversLate(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{MaxItemsPerInvocation: 1}})
+		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1}}})
 		w.Put(`{"id":"a","n":1}`)
 		w.Put(`{"id":"b","n":1}`)
 		paused, proceed := make(chan struct{}), make(chan struct{})
@@ -183,7 +183,7 @@ func TestFormerOwnerDeliversLate(t *testing.T) {
 // A host that slept through a second saves nothing of its drain, and delivers again.
 func TestAdvanceCutsDrainOff(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{MaxItemsPerInvocation: 1, MaxAttempts: 1}})
+		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 1}}})
 		w.Put(`{"id":"a"}`)
 		w.Put(`{"id":"b"}`)
 		got := &deliveries{}
@@ -239,7 +239,7 @@ func TestRangesSplitAndMerge(t *testing.T) {
 
 func TestAllVersionsShowDeletes(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+		w := NewWorld(t, &Options{Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}}})
 		got := &deliveries{}
 		h := w.Host(got.handler)
 		h.Drain() // it begins now

@@ -37,8 +37,8 @@ func TestIndexConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
-		"lanes by id":    {Lanes: 3, LanesByID: true},
+		"all versions":   {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}},
+		"lanes by id":    {BatchPolicy: trigger.BatchPolicy{Lanes: 3, LanesByID: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{

@@ -173,7 +173,7 @@ func poisonRows(ctx context.Context, s settings) (figures, error) {
 		name = fmt.Sprintf("bench-poison-%d", os.Getpid())
 	}
 	host, err := trigger.New(leases, []trigger.Function{{
-		Name: name, Container: items, StartFrom: trigger.FromBeginning(), Handler: r.handle, DeadLetters: letters,
+		FeedSource: trigger.FeedSource{Name: name, Container: items, StartFrom: trigger.FromBeginning()}, Handler: r.handle, DeadLetters: letters,
 	}}, s.leaseIntervals())
 	if err != nil {
 		return nil, err

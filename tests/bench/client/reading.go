@@ -18,8 +18,12 @@ import (
 // with new leases.
 func (s settings) function(items *cosmos.Container, handle trigger.Handler) trigger.Function {
 	return trigger.Function{
-		Name: fmt.Sprintf("bench-%s-%d", s.Mode, os.Getpid()), Container: items, StartFrom: trigger.FromBeginning(),
-		MaxItemsPerInvocation: s.Page, Lanes: s.Lanes, ReuseBuffers: s.Reuse, FeedPollDelay: s.Poll, Handler: handle,
+		FeedSource: trigger.FeedSource{
+			Name:      fmt.Sprintf("bench-%s-%d", s.Mode, os.Getpid()),
+			Container: items,
+			StartFrom: trigger.FromBeginning(),
+		},
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: s.Page, Lanes: s.Lanes}, ReuseBuffers: s.Reuse, RateLimits: trigger.RateLimits{FeedPollDelay: s.Poll}, Handler: handle,
 	}
 }
 

@@ -90,10 +90,12 @@ func (f *feed) drain(ctx context.Context, batches int64) error {
 	var accepted atomic.Int64
 	enough := errors.New("enough")
 	host, err := trigger.New(f.leases, []trigger.Function{{
-		Name:                  processor,
-		Container:             f.items,
-		StartFrom:             trigger.FromBeginning(),
-		MaxItemsPerInvocation: 5,
+		FeedSource: trigger.FeedSource{
+			Name:      processor,
+			Container: f.items,
+			StartFrom: trigger.FromBeginning(),
+		},
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 5},
 		Handler: func(context.Context, trigger.Batch) error {
 			if accepted.Add(1) > batches {
 				cancel()

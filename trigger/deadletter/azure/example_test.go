@@ -28,7 +28,7 @@ func ExampleBlob() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = trigger.Function{Name: "leaderboard", DeadLetters: letters}
+	_ = trigger.Function{FeedSource: trigger.FeedSource{Name: "leaderboard"}, DeadLetters: letters}
 }
 
 // With a Queue, a queue-triggered function repairs dead letters one by one.

@@ -8,20 +8,6 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// Policy is what a function does when its handler fails. Its fields are those of
-// trigger.Function, with the defaults filled in.
-type Policy struct {
-	MaxAttempts        int           // failed calls with the same changes before they are dead-lettered; <= 0 is unlimited
-	RetryMaxAge        time.Duration // age of the first failure at which they are dead-lettered; 0 is unlimited
-	RetryMin, RetryMax time.Duration // bounds of the wait between attempts
-	NoBisection        bool          // keep a failing batch together
-	DeadLetters        bool          // there is a store; without one nothing is given up
-	BreakerLimit       int           // dead letters in a row after which each further one waits for BreakerPause; <= 0 is never
-	BreakerPause       time.Duration
-	HungAfter          time.Duration // grace after the deadline of a call, for the error text
-	JitterKey          []any         // spreads the waits of ranges and hosts
-}
-
 // Group describes changes that are delivered in one call.
 type Group struct {
 	Size    int

@@ -14,8 +14,7 @@ func TestDecide(t *testing.T) {
 	long := now.Add(-time.Hour)
 	bad := errors.New("sink is down")
 	policy := Policy{
-		MaxAttempts: 3, RetryMin: time.Second, RetryMax: time.Minute, DeadLetters: true, BreakerLimit: 2,
-		BreakerPause: 5 * time.Minute, HungAfter: 10 * time.Second,
+		GiveUpPolicy: GiveUpPolicy{MaxAttempts: 3, BreakerLimit: 2, BreakerPause: 5 * time.Minute}, RetryPolicy: RetryPolicy{RetryMin: time.Second, RetryMax: time.Minute}, DeadLetters: true, HungAfter: 10 * time.Second,
 	}
 	with := func(change func(*Policy)) Policy {
 		p := policy
@@ -119,7 +118,7 @@ func TestFirstHalfKeepsTriesAndAge(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Minute)
 	g := Group{Size: 2, Retry: RetryState{Tries: 7, Attempts: 3, Since: since, Hung: true}}
-	a := Decide(g, Verdict{Outcome: Failed, Err: errors.New("bad")}, LaneState{}, Policy{RetryMin: 1, RetryMax: 1}, now)
+	a := Decide(g, Verdict{Outcome: Failed, Err: errors.New("bad")}, LaneState{}, Policy{RetryPolicy: RetryPolicy{RetryMin: 1, RetryMax: 1}}, now)
 	if want := (RetryState{Tries: 7, Since: since}); a.Step != Split || a.Retry != want {
 		t.Errorf("%s with %+v, want split with %+v", a.Step, a.Retry, want)
 	}

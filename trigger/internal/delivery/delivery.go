@@ -39,20 +39,12 @@ import (
 // defaults filled in, and the state of the lease as acquired.
 type Config struct {
 	Policy
-	Lanes       int  // ordered queues of the range
-	LanesByID   bool // keep the order per document only
-	BatchItems  int  // changes in a batch at most
-	BatchBytes  int  // bytes in a batch at most; a single change may be larger
-	BatchWindow time.Duration
-	BlockKeys   bool // later changes of a dead-lettered change's key follow it
-	Checkpoint  Checkpoint
+	BatchPolicy
+	Checkpoint Checkpoint
 
 	// Passes reports whether a change passes the filter, by its document and its previous
 	// image, each of which may be nil. If it is nil, all changes pass.
 	Passes func(document, previous []byte) bool
-
-	MaxAhead  int // changes read and not finished, from the first unfinished one, at which reading stops
-	PageItems int // changes in a page, usually at most
 
 	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation  string // of the lease as acquired
@@ -141,7 +133,7 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		breaker:         &breaker{},
 		isolation: &isolation{
 			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
-			announcing: c.Announce, mostAhead: int64(c.MaxAhead + c.PageItems), endsAt: int64(c.MaxAhead + c.PageItems),
+			announcing: c.Announce, mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation), endsAt: int64(c.MaxAhead + c.MaxItemsPerInvocation),
 			inherited: c.readByFormer(),
 		},
 		changed: make(chan struct{}, 1),

@@ -44,8 +44,10 @@ func newTestRange(t *testing.T) *testRange {
 	return &testRange{
 		t: t, started: map[int64]time.Time{}, finished: map[int64]string{}, lastKey: map[string]int64{}, inCall: map[string]int64{},
 		config: Config{
-			Policy: Policy{MaxAttempts: 3, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, BreakerLimit: -1},
-			Lanes:  1, BatchItems: 100, BatchBytes: 4 << 20, MaxAhead: 1000, PageItems: 100, SuspectSlot: make(chan struct{}, 1), KeyPaths: []string{"/key"},
+			Policy: Policy{
+				GiveUpPolicy: GiveUpPolicy{MaxAttempts: 3, BreakerLimit: -1}, RetryPolicy: RetryPolicy{RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second},
+			},
+			BatchPolicy: BatchPolicy{Lanes: 1, BatchItems: 100, BatchBytes: 4 << 20, MaxAhead: 1000, MaxItemsPerInvocation: 100}, SuspectSlot: make(chan struct{}, 1), KeyPaths: []string{"/key"},
 		},
 	}
 }

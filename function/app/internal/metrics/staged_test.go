@@ -199,10 +199,10 @@ func TestAlertsFindStagedFaults(t *testing.T) {
 			}
 		}
 		s.addHost(trigger.Function{
-			Name: "letters", DeadLetters: store, MaxAttempts: 3, Handler: failing(func(c *trigger.Change) bool { return c.ID() == "poison" }),
+			FeedSource: trigger.FeedSource{Name: "letters"}, DeadLetters: store, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 3}, Handler: failing(func(c *trigger.Change) bool { return c.ID() == "poison" }),
 		}, trigger.Options{Owner: "a"})
 		s.addHost(trigger.Function{
-			Name: "stalls", Handler: failing(func(c *trigger.Change) bool { return c.ID() == "sink" }),
+			FeedSource: trigger.FeedSource{Name: "stalls"}, Handler: failing(func(c *trigger.Change) bool { return c.ID() == "sink" }),
 		}, trigger.Options{Owner: "a"})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, len(s.hosts))
@@ -239,7 +239,7 @@ func TestAlertsFindStagedFaults(t *testing.T) {
 			}
 		}
 		s.hosts = nil
-		s.addHost(trigger.Function{Name: "capped", Handler: failing(func(*trigger.Change) bool { return false })}, trigger.Options{Owner: "b", MaxLeases: 1})
+		s.addHost(trigger.Function{FeedSource: trigger.FeedSource{Name: "capped"}, Handler: failing(func(*trigger.Change) bool { return false })}, trigger.Options{Owner: "b", MaxLeases: 1})
 		ctx, stop = context.WithCancel(t.Context())
 		go func() { done <- s.hosts[0].Run(ctx) }()
 		s.scrape(20 * time.Minute)

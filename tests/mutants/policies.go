@@ -1,0 +1,18 @@
+package main
+
+// policies are planted bugs in the way of a function's settings to its delivery, and of its
+// dead letter store.
+var policies = []mutant{
+	{"retry-policy-not-shared", "delivery follows the function's RetryPolicy", []edit{
+		{"trigger/worker.go", "RetryPolicy: delivery.RetryPolicy(f.RetryPolicy), ", ""},
+	}},
+	{"give-up-policy-not-shared", "delivery follows the function's GiveUpPolicy", []edit{
+		{"trigger/worker.go", "GiveUpPolicy: delivery.GiveUpPolicy(f.GiveUpPolicy),", ""},
+	}},
+	{"pages-of-one-change", "the feed of a function is read in pages of its size", []edit{
+		{"trigger/runner.go", "r.feedSource.MaxItems = r.function.MaxItemsPerInvocation", "_ = r.function.MaxItemsPerInvocation"},
+	}},
+	{"missing-store-fails", "a range whose function has no dead letter store says so", []edit{
+		{"trigger/deadlettering.go", "if w.function.DeadLetters == nil {", "if w == nil {"},
+	}},
+}
