@@ -68,7 +68,7 @@ func runningKind(lane int) StallKind {
 	case flushLane:
 		return StallFlushing
 	}
-	return CallRuns
+	return StallCallRuns
 }
 
 // stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, and

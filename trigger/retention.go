@@ -36,7 +36,7 @@ func (w *rangeWorker) oldestUnfinished() error {
 // has used up a share of the container's retention.
 func (w *rangeWorker) pastRetention(share float64, timestamp int64) (age, retention time.Duration, past bool) {
 	retention = w.leases.Monitored().Retention
-	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
+	if w.function.ChangeFeedMode != cosmos.ModeAllVersions || retention == 0 || timestamp == 0 {
 		return 0, retention, false
 	}
 	age = w.leases.Now().Sub(time.Unix(timestamp, 0))

@@ -76,10 +76,10 @@ func (s *flushes) calls() int {
 // delivered again.
 func (w *world) drainRest() (again int) {
 	w.t.Helper()
-	handled := w.changesIn(Delivered)
+	handled := w.changesIn(EventDelivered)
 	_, err := w.host("next", w.recorder("next"), manualCheckpoints).Drain(w.t.Context())
 	must(w.t, err)
-	return w.changesIn(Delivered) - handled
+	return w.changesIn(EventDelivered) - handled
 }
 
 // A sink keeps everything in memory, and the work on its range ends in good order. Flush is
@@ -87,16 +87,16 @@ func (w *world) drainRest() (again int) {
 func TestFlushIsCalledBeforeTheEnd(t *testing.T) {
 	mend := func() {}
 	for reason, end := range map[CloseReason]func(t *testing.T, w *world){
-		Stopped: func(*testing.T, *world) {},
-		HandedOver: func(_ *testing.T, w *world) {
+		ClosedStopped: func(*testing.T, *world) {},
+		ClosedHandedOver: func(_ *testing.T, w *world) {
 			w.requestHandover(w.leaseDocuments()["0"], "b")
 		},
-		PausedRange: func(t *testing.T, w *world) {
+		ClosedPaused: func(t *testing.T, w *world) {
 			c := w.control(nil)
 			plan, err := c.PlanPause(t.Context(), "sink is being moved")
 			w.apply(c, plan, err)
 		},
-		Broken: func(_ *testing.T, w *world) {
+		ClosedBroken: func(_ *testing.T, w *world) {
 			mend = w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 403})
 		},
 	} {
@@ -111,12 +111,12 @@ func TestFlushIsCalledBeforeTheEnd(t *testing.T) {
 				})
 				stop := w.startHost(w.host("a", s.handle, s.use, withoutLogger))
 				time.Sleep(time.Minute)
-				if n := w.eventCount(Checkpointed); n > 0 || s.calls() > 0 {
+				if n := w.eventCount(EventCheckpointed); n > 0 || s.calls() > 0 {
 					t.Errorf("%d checkpoints and %d calls of Flush before the end", n, s.calls())
 				}
 				end(t, w)
 				for range 600 {
-					if time.Sleep(time.Second); reason == Stopped || w.eventCount(Released) > 0 {
+					if time.Sleep(time.Second); reason == ClosedStopped || w.eventCount(EventReleased) > 0 {
 						break
 					}
 				}
@@ -128,7 +128,7 @@ func TestFlushIsCalledBeforeTheEnd(t *testing.T) {
 				if got := w.eventsOf(EventFlushed); len(got) != 1 || got[0].Err != nil {
 					t.Errorf("events %+v", got)
 				}
-				if reason == PausedRange {
+				if reason == ClosedPaused {
 					c := w.control(nil)
 					plan, err := c.PlanResume(t.Context())
 					w.apply(c, plan, err)
@@ -176,7 +176,7 @@ func TestFlushIsCalledBeforeASplit(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		w.writeMany("doc", 20)
 		s := newFlushes(func(ctx context.Context) error {
-			if n := len(w.leaseDocuments()); n != 1 && w.eventCount(Split) == 0 {
+			if n := len(w.leaseDocuments()); n != 1 && w.eventCount(EventSplit) == 0 {
 				t.Errorf("%d leases while Flush of the parent runs", n)
 			}
 			return backoff.Sleep(ctx, time.Second)
@@ -186,13 +186,13 @@ func TestFlushIsCalledBeforeASplit(t *testing.T) {
 		_, err := w.account.Split("db", "items", "0")
 		must(t, err)
 		time.Sleep(time.Minute)
-		if s.calls() != 1 || w.eventCount(Split) != 1 {
-			t.Errorf("%d calls of Flush, %d splits", s.calls(), w.eventCount(Split))
+		if s.calls() != 1 || w.eventCount(EventSplit) != 1 {
+			t.Errorf("%d calls of Flush, %d splits", s.calls(), w.eventCount(EventSplit))
 		}
 		w.writeMany("more", 20)
 		time.Sleep(time.Minute)
 		stop()
-		if n := w.changesIn(Delivered); n != 40 || s.calls() != 3 {
+		if n := w.changesIn(EventDelivered); n != 40 || s.calls() != 3 {
 			t.Errorf("%d of 40 changes delivered, %d calls of Flush for 3 ranges", n, s.calls())
 		}
 		if again := w.drainRest(); again > 0 {
@@ -237,8 +237,8 @@ func TestFailedFlushIsToldAndLosesNothing(t *testing.T) {
 				}
 				s.do = nil
 				must(t, errors.Join(w.drainWith(s)))
-				if kinds, _ := w.stallsOf("0"); len(kinds) > 0 || w.changesIn(Delivered) != 40 {
-					t.Errorf("after a good flush: stalls %v, %d delivered", kinds, w.changesIn(Delivered))
+				if kinds, _ := w.stallsOf("0"); len(kinds) > 0 || w.changesIn(EventDelivered) != 40 {
+					t.Errorf("after a good flush: stalls %v, %d delivered", kinds, w.changesIn(EventDelivered))
 				}
 				if again := w.drainRest(); again > 0 || len(s.flushed) != 20 {
 					t.Errorf("%d flushed, %d delivered again", len(s.flushed), again)
@@ -263,7 +263,7 @@ func TestFailedFlushIsTheStallOfALimitedFunction(t *testing.T) {
 		})
 		_, err := w.host("a", s.handle, s.use, withoutLogger, func(f *Function, _ *Options) { f.Rate, f.StallAfter = 100, time.Second }).Drain(t.Context())
 		must(t, err)
-		if got := w.eventsOf(Stalled); len(got) != 1 || got[0].Stall.Kind != StallFlushing {
+		if got := w.eventsOf(EventStalled); len(got) != 1 || got[0].Stall.Kind != StallFlushing {
 			t.Errorf("stalls %+v", got)
 		}
 	})
@@ -340,7 +340,7 @@ func TestHungFlushIsLeftBehind(t *testing.T) {
 		if took := time.Since(began).Round(time.Second); took != 70*time.Second || summary.Behind != 1 || !strings.Contains(summary.Problem, "Flush: ") {
 			t.Errorf("the drain took %v: %+v", took, summary)
 		}
-		if got := w.eventsOf(Released); len(got) != 1 || got[0].Reason != Stuck || len(s.closed) > 0 {
+		if got := w.eventsOf(EventReleased); len(got) != 1 || got[0].Reason != ClosedStuck || len(s.closed) > 0 {
 			t.Errorf("released %+v, Closed with %v", got, s.closed)
 		}
 		if again := w.drainRest(); again != 20 {
@@ -380,21 +380,21 @@ func TestLongFlushKeepsTheLease(t *testing.T) {
 		if got := w.leasesByOwner(); got["a"] != 1 || got["b"] != 1 {
 			t.Errorf("owners %v", got)
 		}
-		for _, e := range slices.Concat(w.eventsOf(Stalled), w.eventsOf(Recovered)) {
+		for _, e := range slices.Concat(w.eventsOf(EventStalled), w.eventsOf(EventRecovered)) {
 			if e.Stall.Kind == StallFlushing {
 				told = append(told, e.Kind)
-				if e.Kind == Recovered && e.Lasting < 3*time.Minute {
+				if e.Kind == EventRecovered && e.Lasting < 3*time.Minute {
 					t.Errorf("recovered after %v", e.Lasting)
 				}
 			}
 		}
-		if !slices.Equal(told, []EventKind{Stalled, Recovered}) {
+		if !slices.Equal(told, []EventKind{EventStalled, EventRecovered}) {
 			t.Errorf("events %v", told)
 		}
 		stopA()
 		stopB()
-		if again := w.drainRest(); again > 0 || w.changesIn(Delivered) != 40 {
-			t.Errorf("%d delivered, %d again", w.changesIn(Delivered), again)
+		if again := w.drainRest(); again > 0 || w.changesIn(EventDelivered) != 40 {
+			t.Errorf("%d delivered, %d again", w.changesIn(EventDelivered), again)
 		}
 	})
 }
@@ -408,10 +408,10 @@ func TestFlushIsNotCalled(t *testing.T) {
 		end       func(w *world)
 		reason    CloseReason
 	}{
-		"lost lease":     {20, func(w *world) { w.takeLease("0", "thief") }, LeaseLost},
-		"deleted lease":  {20, func(w *world) { must(w.t, w.deleteLease(w.leaseDocuments()["0"])) }, LeaseLost},
-		"hung call":      {20, func(w *world) { w.write("hangs", "hangs") }, Stuck},
-		"nothing to say": {0, func(w *world) { w.requestHandover(w.leaseDocuments()["0"], "b") }, HandedOver},
+		"lost lease":     {20, func(w *world) { w.takeLease("0", "thief") }, ClosedLeaseLost},
+		"deleted lease":  {20, func(w *world) { must(w.t, w.deleteLease(w.leaseDocuments()["0"])) }, ClosedLeaseLost},
+		"hung call":      {20, func(w *world) { w.write("hangs", "hangs") }, ClosedStuck},
+		"nothing to say": {0, func(w *world) { w.requestHandover(w.leaseDocuments()["0"], "b") }, ClosedHandedOver},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
@@ -427,11 +427,11 @@ func TestFlushIsNotCalled(t *testing.T) {
 				time.Sleep(time.Minute)
 				test.end(w)
 				for range 60 {
-					if time.Sleep(time.Second); w.eventCount(Released) > 0 {
+					if time.Sleep(time.Second); w.eventCount(EventReleased) > 0 {
 						break
 					}
 				}
-				if got := w.eventsOf(Released); len(got) == 0 || got[0].Reason != test.reason {
+				if got := w.eventsOf(EventReleased); len(got) == 0 || got[0].Reason != test.reason {
 					t.Errorf("released %+v", got)
 				}
 				if s.calls() > 0 || w.eventCount(EventFlushed) > 0 {

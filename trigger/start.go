@@ -67,7 +67,7 @@ func (s Start) String() string {
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
 func (s FeedSource) startSince(since time.Time) feed.Start {
-	if s.StartFrom.feedStart.Kind == feed.StartNow && s.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
+	if s.StartFrom.feedStart.Kind == feed.StartNow && s.ChangeFeedMode == cosmos.ModeLatestVersion && !since.IsZero() {
 		return feed.Start{Kind: feed.StartTime, Time: since}
 	}
 	return s.StartFrom.feedStart

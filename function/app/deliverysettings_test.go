@@ -73,7 +73,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
-		FeedSource: trigger.FeedSource{Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions},
+		FeedSource: trigger.FeedSource{Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.ModeAllVersions},
 		BatchPolicy: trigger.BatchPolicy{
 			MaxItemsPerInvocation: 100, BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		},

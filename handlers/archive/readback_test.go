@@ -22,19 +22,19 @@ import (
 
 // archivedRow is a row as another reader has it.
 type archivedRow struct {
-	ID        string            `json:"id"`
-	Key       string            `json:"partition_key"`
-	Operation trigger.Operation `json:"operation"`
-	LSN       int64             `json:"lsn"`
-	Time      int64             `json:"ts"`
-	Document  *string           `json:"document"`
-	Total     *float64          `json:"total"`
-	Rank      *int64            `json:"rank"`
-	Paid      *bool             `json:"paid"`
-	Due       *int64            `json:"due"`
-	Name      *string           `json:"name"`
-	Day       string            `json:"dt"`
-	Hour      string            `json:"hour"`
+	ID        string           `json:"id"`
+	Key       string           `json:"partition_key"`
+	Operation cosmos.Operation `json:"operation"`
+	LSN       int64            `json:"lsn"`
+	Time      int64            `json:"ts"`
+	Document  *string          `json:"document"`
+	Total     *float64         `json:"total"`
+	Rank      *int64           `json:"rank"`
+	Paid      *bool            `json:"paid"`
+	Due       *int64           `json:"due"`
+	Name      *string          `json:"name"`
+	Day       string           `json:"dt"`
+	Hour      string           `json:"hour"`
 }
 
 // Blobs that hosts have written, with a batch that was delivered twice and cut in another
@@ -47,7 +47,7 @@ func TestOtherReadersReadWhole(t *testing.T) {
 				setAll(t, settings)
 				t.Setenv("HALLEY_ARCHIVE_FORMAT", string(format))
 				t.Setenv("HALLEY_ARCHIVE_COLUMNS", "total:double=/order/total,rank:long=/rank,paid:boolean=/paid,due:timestamp=/due,name:string=/name")
-				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 20}}})
+				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 20}}})
 				want := archiveStory(t, w)
 				directory := copyOf(t, store)
 				out, err := exec.Command(interpreter, "testdata/readback.py", directory, string(format)).Output()
@@ -120,7 +120,7 @@ func archiveStory(t *testing.T, w *triggertest.World) []string {
 	})
 }
 
-func describe(id string, operation trigger.Operation, lsn, at int64, document string) string {
+func describe(id string, operation cosmos.Operation, lsn, at int64, document string) string {
 	return fmt.Sprintf("%s %s lsn %d at %d: %s", id, operation, lsn, at, document)
 }
 
@@ -145,7 +145,7 @@ func checkRows(t *testing.T, rows []archivedRow) {
 			t.Errorf("%s of %v is in partition %s, %s", r.ID, at, r.Day, r.Hour)
 		}
 		switch {
-		case r.Operation == trigger.Delete:
+		case r.Operation == cosmos.OperationDelete:
 			deleted++
 			if r.Document != nil || r.Key != `["c3"]` {
 				t.Errorf("delete %+v", r)

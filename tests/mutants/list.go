@@ -466,7 +466,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "next.owner != \"\" || next.properties[dispatchedProperty] != mark", "next.owner != \"\""},
 	}},
 	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
-		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.Unknown:", "cosmos.Classify(err) != cosmos.Succeeded:"},
+		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},
 	}},
 	{"messages-lost-with-error", "if one function cannot be looked at, the messages of the others are sent", []edit{
 		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},

@@ -33,7 +33,7 @@ func TestIndexConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.AllVersions}, BatchPolicy: trigger.BatchPolicy{Lanes: 2}},
+		"all versions":   {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{Lanes: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
