@@ -187,6 +187,6 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 	r.mu.Lock()
 	r.rangeStats[held.Lease().Token()], r.heldLeases[held.Lease().Token()] = w.rangeStats, held
 	r.mu.Unlock()
-	r.emitEvent(Event{Kind: Acquired, Range: held.Lease().Token(), Epoch: held.Epoch(), Continuation: held.Lease().Continuation()})
+	r.emitEvent(Event{Kind: EventAcquired, Range: held.Lease().Token(), Epoch: held.Epoch(), Continuation: held.Lease().Continuation()})
 	return w, nil
 }

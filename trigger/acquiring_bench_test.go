@@ -87,7 +87,7 @@ func (a *remoteAccount) acquireAll(b *testing.B, name string, ranges int) (acqui
 	h, err := New(a.leases, []Function{f}, &Options{Logger: zap.NewNop(), Observers: []func(Event){func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		if e.Kind == Acquired {
+		if e.Kind == EventAcquired {
 			if owned++; owned == ranges {
 				acquired = time.Since(began)
 			}

@@ -14,9 +14,9 @@ import (
 // Change is one change as the feed reported it.
 //
 // In latest-version mode a change is a document in its last version. It is not
-// known if it was created or replaced, so Operation is Upsert; it is Delete if the
-// function's SoftDeleteProperty says so. In all-versions mode each version is a
-// change of its own.
+// known if it was created or replaced, so Operation is OperationUpsert; it is
+// OperationDelete if the function's SoftDeleteProperty says so. In all-versions mode each
+// version is a change of its own.
 //
 // The bytes are read-only: functions on one container may get the same ones. A handler
 // may keep them, unless the function sets ReuseBuffers: then they are valid until the
@@ -25,7 +25,7 @@ import (
 // memory.
 type Change struct {
 	Operation Operation
-	Document  json.RawMessage // as it is after the change, system properties included; nil for Delete and Expire in all-versions mode
+	Document  json.RawMessage // as it is after the change, system properties included; nil for OperationDelete and OperationExpire in all-versions mode
 	Previous  json.RawMessage // as it was before; nil if the service does not say
 	LSN       int64           // position in the feed of its physical range; equal within one transaction
 	Time      time.Time       // when it was written or deleted, in whole seconds
@@ -56,11 +56,11 @@ type Operation = cosmos.Operation
 
 // The operations.
 const (
-	Upsert  Operation = "upsert" // latest-version mode: created or replaced
-	Create            = cosmos.Create
-	Replace           = cosmos.Replace
-	Delete            = cosmos.Delete
-	Expire            = cosmos.Expire // deleted by its time to live
+	OperationUpsert  Operation = "upsert" // latest-version mode: created or replaced
+	OperationCreate            = cosmos.OperationCreate
+	OperationReplace           = cosmos.OperationReplace
+	OperationDelete            = cosmos.OperationDelete
+	OperationExpire            = cosmos.OperationExpire // deleted by its time to live
 )
 
 // ID returns the id of the document that changed, in every mode and operation.
@@ -124,9 +124,9 @@ func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) 
 		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, callNumber: number,
 	}
 	if change.Operation == "" {
-		change.Operation = Upsert
+		change.Operation = OperationUpsert
 		if f.SoftDeleteProperty != "" && feed.IsTrue(c.Document, f.SoftDeleteProperty) {
-			change.Operation = Delete
+			change.Operation = OperationDelete
 		}
 	}
 	return change

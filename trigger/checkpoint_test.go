@@ -71,7 +71,7 @@ func TestCheckpointEvery(t *testing.T) {
 					time.Sleep(3 * time.Second)
 				}
 				time.Sleep(10 * time.Second)
-				if n := w.eventCount(Checkpointed); n == 0 || n > test.most {
+				if n := w.eventCount(EventCheckpointed); n == 0 || n > test.most {
 					t.Errorf("%d checkpoints", n)
 				}
 				stop()
@@ -108,12 +108,12 @@ func TestCheckpointsAreSpaced(t *testing.T) {
 			if got := w.leaseDocuments()["0"].continuation; got != w.newestContinuation() {
 				t.Errorf("%+v: the only change is handled, and %s is saved, not %s", test.setting, got, w.newestContinuation())
 			}
-			before := w.eventCount(Checkpointed)
+			before := w.eventCount(EventCheckpointed)
 			for i := range 500 {
 				w.write("k", fmt.Sprint("doc", i))
 				time.Sleep(20 * time.Millisecond)
 			}
-			if n := w.eventCount(Checkpointed) - before; n < test.least || n > test.most {
+			if n := w.eventCount(EventCheckpointed) - before; n < test.least || n > test.most {
 				t.Errorf("%+v: %d checkpoints in 10 s", test.setting, n)
 			}
 			time.Sleep(interval + interval/2)
@@ -140,7 +140,7 @@ func TestCheckpointEveryCountsPrefix(t *testing.T) {
 			o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 29*time.Minute
 		}))
 		time.Sleep(time.Minute)
-		if n := w.eventCount(Checkpointed); n < 2 {
+		if n := w.eventCount(EventCheckpointed); n < 2 {
 			t.Errorf("%d checkpoints", n)
 		}
 		stop()

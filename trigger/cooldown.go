@@ -107,7 +107,7 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 	reserved := budget.Join()
 	defer budget.Leave(reserved)
 	page, err := r.readReserved(ctx, l.Token(), position, feedTarget(at), reserved)
-	if cosmos.Classify(err) == cosmos.RangeGone {
+	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		return nil // the next owner reads the ranges again
 	}
 	if err != nil {

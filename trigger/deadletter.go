@@ -50,7 +50,7 @@ func (d DeadLetter) IsPostponed() bool { return !d.Due.IsZero() }
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
 	origin := &changeOrigin{metadataKey: json.RawMessage(d.Key)}
-	if d.Operation != Upsert && d.Document == nil {
+	if d.Operation != OperationUpsert && d.Document == nil {
 		origin.metadataID = d.DocumentID
 	}
 	return Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, origin: origin}

@@ -191,7 +191,7 @@ func (w *rangeWorker) deadLetterID(c *delivery.Item, key string) string {
 func (w *rangeWorker) postponed(lane int, c *delivery.Item, l delivery.DeadLetter) {
 	w.rangeStats.countPostponed(lane)
 	w.emitEvent(Event{
-		Kind: Postponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
+		Kind: EventPostponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
 	})
 	if l.Cause != nil {
 		w.log.Info("change postponed", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),
@@ -203,7 +203,7 @@ func (w *rangeWorker) postponed(lane int, c *delivery.Item, l delivery.DeadLette
 func (w *rangeWorker) deadLettered(lane int, c *delivery.Item, l delivery.DeadLetter) {
 	w.rangeStats.countDeadLetter(lane)
 	w.emitEvent(Event{
-		Kind: DeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,
+		Kind: EventDeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,
 	})
 	if l.Cause != nil {
 		w.log.Error("change dead-lettered", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),

@@ -158,7 +158,7 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	switch {
 	case errors.Is(err, lease.ErrLost):
 		counts.Skipped = 1
-	case err != nil && cosmos.Classify(err) != cosmos.Unknown: // else the mark may stand, so the message is sent
+	case err != nil && cosmos.Classify(err) != cosmos.OutcomeUnknown: // else the mark may stand, so the message is sent
 		d.rangeFailed(l, err)
 		return false
 	default:

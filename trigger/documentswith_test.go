@@ -28,7 +28,7 @@ func decodedWith(t *testing.T, unmarshal func([]byte, any) error, document strin
 		got = docs[0]
 		return nil
 	})
-	err = handler(t.Context(), trigger.NewBatch(trigger.Change{Operation: trigger.Upsert, Document: []byte(document), LSN: 7}))
+	err = handler(t.Context(), trigger.NewBatch(trigger.Change{Operation: trigger.OperationUpsert, Document: []byte(document), LSN: 7}))
 	return got, err
 }
 

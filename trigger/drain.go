@@ -284,7 +284,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 		first, err = r.readReserved(ctx, l.Token(), l.Continuation(), feedTarget(at), reserved)
 	}
 	switch {
-	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.RangeGone:
+	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
 		return nil, false, nil // the worker creates the children
 	case err != nil:
 		return nil, false, err

@@ -18,18 +18,18 @@ type Event struct {
 	Range    string // lease token
 	Epoch    int64
 
-	Changes      int           // Delivered, DeliveryFailed: changes in the batch; Filtered: changes of a page
-	Handled      int           // Delivered, DeliveryFailed: those that the handler handled; all of them if Delivered
-	Attempt      int           // Delivered, DeliveryFailed
-	LastLSN      int64         // Delivered: of the last change
-	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call
-	Continuation string        // Checkpointed, Released
-	Children     []string      // Split: tokens of the leases that took over
-	Reason       CloseReason   // Released
-	Due          time.Time     // Postponed: when the change is delivered again, on the service's clock
-	Stall        *Stall        // Stalled, Recovered, and Released if an operator has paused the range: why, and since when
-	Lasting      time.Duration // Stalled, Recovered: how long that was so
-	Err          error         // DeliveryFailed, Released: why; nil for an orderly release
+	Changes      int           // EventDelivered, EventDeliveryFailed: changes in the batch; EventFiltered: changes of a page
+	Handled      int           // EventDelivered, EventDeliveryFailed: those that the handler handled; all of them if EventDelivered
+	Attempt      int           // EventDelivered, EventDeliveryFailed
+	LastLSN      int64         // EventDelivered: of the last change
+	Duration     time.Duration // EventDelivered, EventDeliveryFailed: of the handler call
+	Continuation string        // EventCheckpointed, EventReleased
+	Children     []string      // EventSplit: tokens of the leases that took over
+	Reason       CloseReason   // EventReleased
+	Due          time.Time     // EventPostponed: when the change is delivered again, on the service's clock
+	Stall        *Stall        // EventStalled, EventRecovered, and EventReleased if an operator has paused the range: why, and since when
+	Lasting      time.Duration // EventStalled, EventRecovered: how long that was so
+	Err          error         // EventDeliveryFailed, EventReleased: why; nil for an orderly release
 }
 
 // EventKind is the kind of an [Event].
@@ -37,33 +37,34 @@ type EventKind string
 
 // The kinds of event.
 const (
-	Acquired       EventKind = "acquired"      // this host owns the lease now
-	Delivered      EventKind = "delivered"     // the handler accepted a batch
-	DeliveryFailed EventKind = "failed"        // the handler failed; the changes that it did not handle are delivered again, postponed or given up
-	DeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
-	Postponed      EventKind = "postponed"     // a change is in the dead letter store until it is due; also one that follows it
-	Filtered       EventKind = "filtered"      // changes that were read do not pass the filter
-	Checkpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
-	Split          EventKind = "split"         // the lease gave way to children
-	Released       EventKind = "released"      // this host no longer owns the lease
-	CaughtUpFirst  EventKind = "caught-up"     // the first read since the acquisition that found nothing more
-	Stalled        EventKind = "stalled"       // the range makes no progress; once until it recovers
-	Recovered      EventKind = "recovered"     // the range that was stalled makes progress again
+	EventAcquired       EventKind = "acquired"      // this host owns the lease now
+	EventDelivered      EventKind = "delivered"     // the handler accepted a batch
+	EventDeliveryFailed EventKind = "failed"        // the handler failed; the changes that it did not handle are delivered again, postponed or given up
+	EventDeadLettered   EventKind = "dead-lettered" // a change was given up and is in the dead letter store
+	EventPostponed      EventKind = "postponed"     // a change is in the dead letter store until it is due; also one that follows it
+	EventFiltered       EventKind = "filtered"      // changes that were read do not pass the filter
+	EventCheckpointed   EventKind = "checkpointed"  // the lease document holds a newer continuation
+	EventSplit          EventKind = "split"         // the lease gave way to children
+	EventReleased       EventKind = "released"      // this host no longer owns the lease
+	EventCaughtUp       EventKind = "caught-up"     // the first read since the acquisition that found nothing more
+	EventStalled        EventKind = "stalled"       // the range makes no progress; once until it recovers
+	EventRecovered      EventKind = "recovered"     // the range that was stalled makes progress again
 )
 
 // CloseReason says why a host stopped working on a range.
 type CloseReason string
 
-// The reasons. Stopped, CaughtUp, Gone, HandedOver and PausedRange are the good ones.
+// The reasons. ClosedStopped, ClosedCaughtUp, ClosedGone, ClosedHandedOver and
+// ClosedPaused are the good ones.
 const (
-	Stopped     CloseReason = "stopped"     // the host is stopping
-	CaughtUp    CloseReason = "caught up"   // a drain found nothing more
-	Gone        CloseReason = "gone"        // the range split or merged; children follow
-	HandedOver  CloseReason = "handed over" // another host asked for its share
-	PausedRange CloseReason = "paused"      // an operator has paused the range
-	LeaseLost   CloseReason = "lease lost"  // another host has it, or it was deleted, or an operator has moved its position
-	Stuck       CloseReason = "stuck"       // the handler did not return
-	Broken      CloseReason = "broken"      // the feed or the lease cannot be used
+	ClosedStopped    CloseReason = "stopped"     // the host is stopping
+	ClosedCaughtUp   CloseReason = "caught up"   // a drain found nothing more
+	ClosedGone       CloseReason = "gone"        // the range split or merged; children follow
+	ClosedHandedOver CloseReason = "handed over" // another host asked for its share
+	ClosedPaused     CloseReason = "paused"      // an operator has paused the range
+	ClosedLeaseLost  CloseReason = "lease lost"  // another host has it, or it was deleted, or an operator has moved its position
+	ClosedStuck      CloseReason = "stuck"       // the handler did not return
+	ClosedBroken     CloseReason = "broken"      // the feed or the lease cannot be used
 )
 
 // Reasons for a worker to end that are not errors of the service, besides those of
@@ -80,25 +81,25 @@ func reasonOf(err error) CloseReason {
 	var hung *delivery.HungError
 	switch {
 	case errors.Is(err, errStopping), errors.Is(err, delivery.ErrLeftAside):
-		return Stopped
+		return ClosedStopped
 	case errors.Is(err, feed.ErrCaughtUp):
-		return CaughtUp
+		return ClosedCaughtUp
 	case errors.Is(err, lease.ErrSplit):
-		return Gone
+		return ClosedGone
 	case errors.Is(err, errHandedOver):
-		return HandedOver
+		return ClosedHandedOver
 	case errors.Is(err, errPaused):
-		return PausedRange
+		return ClosedPaused
 	case errors.Is(err, lease.ErrLost):
-		return LeaseLost
+		return ClosedLeaseLost
 	case errors.As(err, &hung):
-		return Stuck
+		return ClosedStuck
 	default:
-		return Broken
+		return ClosedBroken
 	}
 }
 
 // isOrderly reports whether the reason is an orderly one.
 func (r CloseReason) isOrderly() bool {
-	return r == Stopped || r == CaughtUp || r == Gone || r == HandedOver || r == PausedRange
+	return r == ClosedStopped || r == ClosedCaughtUp || r == ClosedGone || r == ClosedHandedOver || r == ClosedPaused
 }

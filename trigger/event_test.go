@@ -58,27 +58,27 @@ func TestEventsTellTheLifeOfARange(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		for kind, want := range map[EventKind]int{
-			Acquired: 3, Released: 3, CaughtUpFirst: 3, Split: 1, Stalled: 1, Recovered: 1,
-			DeadLettered: 1, Postponed: 1, Filtered: 1, Delivered: 3,
+			EventAcquired: 3, EventReleased: 3, EventCaughtUp: 3, EventSplit: 1, EventStalled: 1, EventRecovered: 1,
+			EventDeadLettered: 1, EventPostponed: 1, EventFiltered: 1, EventDelivered: 3,
 		} {
 			if n := w.eventCount(kind); n != want {
 				t.Errorf("%d events of kind %q, want %d", n, kind, want)
 			}
 		}
-		for _, kind := range []EventKind{Delivered, DeadLettered, Postponed, Filtered} {
+		for _, kind := range []EventKind{EventDelivered, EventDeadLettered, EventPostponed, EventFiltered} {
 			if n := w.changesIn(kind); n != w.eventCount(kind) {
 				t.Errorf("%d changes in %d events of kind %q", n, w.eventCount(kind), kind)
 			}
 		}
-		if failed, saved := w.eventCount(DeliveryFailed), w.eventCount(Checkpointed); failed < 5 || saved < 2 {
+		if failed, saved := w.eventCount(EventDeliveryFailed), w.eventCount(EventCheckpointed); failed < 5 || saved < 2 {
 			t.Errorf("%d failures and %d checkpoints are told", failed, saved)
 		}
 		for _, e := range w.events {
 			switch {
 			case e.Function != "test" || e.Range == "" || e.Epoch == 0 || e.Time.IsZero():
 				t.Errorf("event %+v does not name its range", e)
-			case e.Kind == Split && len(e.Children) != 2, e.Kind == DeliveryFailed && e.Err == nil, e.Kind == Checkpointed && e.Continuation == "",
-				(e.Kind == Stalled || e.Kind == Recovered) && (e.Stall == nil || e.Stall.Kind != HandlerFails), e.Kind == Postponed && e.Due.IsZero():
+			case e.Kind == EventSplit && len(e.Children) != 2, e.Kind == EventDeliveryFailed && e.Err == nil, e.Kind == EventCheckpointed && e.Continuation == "",
+				(e.Kind == EventStalled || e.Kind == EventRecovered) && (e.Stall == nil || e.Stall.Kind != StallHandlerFails), e.Kind == EventPostponed && e.Due.IsZero():
 				t.Errorf("event %+v says too little", e)
 			}
 		}
@@ -93,27 +93,27 @@ func TestClosedTellsItsReason(t *testing.T) {
 		end     func(t *testing.T, w *world, h *Host)
 		change  func(*Function, *Options)
 	}{
-		{reason: Stopped, orderly: true, end: func(*testing.T, *world, *Host) {}},
-		{reason: Gone, orderly: true, end: func(t *testing.T, w *world, _ *Host) {
+		{reason: ClosedStopped, orderly: true, end: func(*testing.T, *world, *Host) {}},
+		{reason: ClosedGone, orderly: true, end: func(t *testing.T, w *world, _ *Host) {
 			_, err := w.account.Split("db", "items", "0")
 			must(t, err)
 		}},
-		{reason: HandedOver, orderly: true, end: func(_ *testing.T, w *world, _ *Host) {
+		{reason: ClosedHandedOver, orderly: true, end: func(_ *testing.T, w *world, _ *Host) {
 			w.requestHandover(w.leaseDocuments()["0"], "b")
 		}},
-		{reason: PausedRange, orderly: true, end: func(t *testing.T, w *world, _ *Host) {
+		{reason: ClosedPaused, orderly: true, end: func(t *testing.T, w *world, _ *Host) {
 			c := w.control(nil)
 			plan, err := c.PlanPause(t.Context(), "sink is being moved")
 			w.apply(c, plan, err)
 		}},
-		{reason: LeaseLost, end: func(_ *testing.T, w *world, _ *Host) {
+		{reason: ClosedLeaseLost, end: func(_ *testing.T, w *world, _ *Host) {
 			l := w.leaseDocuments()["0"]
 			l.owner = "b"
 			w.replaceLease(l)
 		}},
-		{reason: Stuck, end: func(_ *testing.T, w *world, _ *Host) { w.write("hangs", "hangs") },
+		{reason: ClosedStuck, end: func(_ *testing.T, w *world, _ *Host) { w.write("hangs", "hangs") },
 			change: func(f *Function, _ *Options) { f.HandlerTimeout = time.Second }},
-		{reason: Broken, end: func(t *testing.T, w *world, _ *Host) {
+		{reason: ClosedBroken, end: func(t *testing.T, w *world, _ *Host) {
 			mend := w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 403})
 			t.Cleanup(mend)
 		}},
@@ -145,9 +145,9 @@ func TestClosedTellsItsReason(t *testing.T) {
 				stop := w.startHost(h)
 				time.Sleep(time.Minute)
 				test.end(t, w, h)
-				if test.reason != Stopped {
+				if test.reason != ClosedStopped {
 					for range 300 {
-						if time.Sleep(time.Second); w.eventCount(Released) > 0 {
+						if time.Sleep(time.Second); w.eventCount(EventReleased) > 0 {
 							break
 						}
 					}
@@ -158,7 +158,7 @@ func TestClosedTellsItsReason(t *testing.T) {
 					t.Errorf("closed because of %q: %v", reasons, causes)
 				}
 				for _, e := range w.events {
-					if e.Kind == Released {
+					if e.Kind == EventReleased {
 						if e.Reason != test.reason {
 							t.Errorf("released because of %q", e.Reason)
 						}
@@ -183,7 +183,7 @@ func TestUnreadableFeedIsNamed(t *testing.T) {
 		for range 60 {
 			time.Sleep(time.Second)
 			for _, r := range h.Status().Functions[0].Ranges {
-				found = found || len(r.Stalls) == 1 && r.Stalls[0].Kind == FeedFails && strings.Contains(r.Problem, "feed not readable for")
+				found = found || len(r.Stalls) == 1 && r.Stalls[0].Kind == StallFeedFails && strings.Contains(r.Problem, "feed not readable for")
 			}
 		}
 		if !found {
@@ -208,7 +208,7 @@ func TestRangeWithoutOwnerIsNamed(t *testing.T) {
 			t.Errorf("after 50 s: %v, %q", kinds, l.Problem)
 		}
 		time.Sleep(time.Minute)
-		if kinds, l := w.stallsOf("0"); len(kinds) != 1 || kinds[0] != NoOwner || !strings.Contains(l.Problem, "without an owner for 1m") {
+		if kinds, l := w.stallsOf("0"); len(kinds) != 1 || kinds[0] != StallNoOwner || !strings.Contains(l.Problem, "without an owner for 1m") {
 			t.Errorf("after 110 s: %v, %q", kinds, l.Problem)
 		}
 	})
@@ -217,14 +217,14 @@ func TestRangeWithoutOwnerIsNamed(t *testing.T) {
 // Each stall says what an operator can do, and only the last kind has no advice of its
 // own.
 func TestEachStallHasItsAdvice(t *testing.T) {
-	general := Stall{Kind: RangeWaits}.Advice()
+	general := Stall{Kind: StallRangeWaits}.Advice()
 	for kind, word := range map[StallKind]string{
-		HandlerFails: "repair the handler", CallRuns: "HANDLER_TIMEOUT", StorePending: "dead letter store", Paused: "sink", FeedFails: "network",
-		FeedThrottled: "throughput", LeaseFails: "lease container", OwnerSilent: "owner's process", NoOwner: "start a host", Suspended: "resume",
-		RateLimited: "raise the limit", ReadsLimited: "raise the limit", RangeWaits: "halley check",
+		StallHandlerFails: "repair the handler", StallCallRuns: "HANDLER_TIMEOUT", StallStorePending: "dead letter store", StallBreaker: "sink", StallFeedFails: "network",
+		StallFeedThrottled: "throughput", StallLeaseFails: "lease container", StallOwnerSilent: "owner's process", StallNoOwner: "start a host", StallPaused: "resume",
+		StallRateLimited: "raise the limit", StallReadsLimited: "raise the limit", StallRangeWaits: "halley check",
 	} {
 		advice := Stall{Kind: kind}.Advice()
-		if !strings.Contains(advice, word) || (advice == general) != (kind == RangeWaits) {
+		if !strings.Contains(advice, word) || (advice == general) != (kind == StallRangeWaits) {
 			t.Errorf("advice on %s: %q", kind, advice)
 		}
 	}

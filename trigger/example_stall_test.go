@@ -22,7 +22,7 @@ func ExampleStall() {
 		DeadLetters: trigger.DropDeadLetters,
 		RetryMin:    time.Millisecond, RetryMax: 5 * time.Millisecond,
 	}}, &trigger.Options{Observers: []func(trigger.Event){func(e trigger.Event) {
-		if e.Kind == trigger.Stalled || e.Kind == trigger.Recovered {
+		if e.Kind == trigger.EventStalled || e.Kind == trigger.EventRecovered {
 			fmt.Println(e.Kind, e.Stall.Kind, e.Stall.Text)
 		}
 	}}})

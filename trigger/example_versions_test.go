@@ -27,7 +27,7 @@ func ExampleVersions() {
 	games.results = client.Container("games", "moves")
 
 	function := trigger.Function{
-		Name: "audit", Container: games.results, ChangeFeedMode: cosmos.AllVersions,
+		Name: "audit", Container: games.results, ChangeFeedMode: cosmos.ModeAllVersions,
 		Handler: trigger.Versions(func(_ context.Context, versions []trigger.Version[result]) error {
 			for _, v := range versions {
 				switch {

@@ -6,7 +6,7 @@ import "halley/trigger/internal/delivery"
 // It is a stall, unless the handler has the batch halved. If the handler postpones all
 // others, it is one only if they cannot be put into the store, see notPostponed.
 func (s *rangeStats) countFailed(lane int, e Event, limit int, v delivery.Verdict) {
-	stall := Stall{Kind: HandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()}
+	stall := Stall{Kind: StallHandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()}
 	isPostponing := len(v.Postponed) > 0 && len(v.Postponed) == len(v.FailedItems)
 	s.mu.Lock()
 	s.rangeStatus.Retries++
@@ -27,7 +27,7 @@ func (s *rangeStats) countPostponed(lane int) {
 	s.mu.Lock()
 	s.rangeStatus.Postponed++
 	delete(s.laneStalls, delivery.AllLanes) // the store works
-	if s.postponing[lane].Attempt > 1 && s.laneStalls[lane].Kind == HandlerFails {
+	if s.postponing[lane].Attempt > 1 && s.laneStalls[lane].Kind == StallHandlerFails {
 		delete(s.laneStalls, lane)
 	}
 	s.mu.Unlock()

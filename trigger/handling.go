@@ -33,11 +33,11 @@ func (w *rangeWorker) callHandler(held context.Context, lane int, items []*deliv
 		return delivery.Verdict{Outcome: delivery.Hung, Err: err}
 	}
 	event := Event{
-		Kind: Delivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Handled: v.CountHandled(items), Attempt: attempt,
+		Kind: EventDelivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Handled: v.CountHandled(items), Attempt: attempt,
 		LastLSN: items[len(items)-1].LSN, Duration: time.Since(began), Err: err,
 	}
 	if err != nil {
-		event.Kind = DeliveryFailed
+		event.Kind = EventDeliveryFailed
 		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v)
 		if held.Err() != nil {
 			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
@@ -147,7 +147,7 @@ func (w *rangeWorker) planRetry(lane int, items []*delivery.Item, attempt int, w
 // countFiltered is told of changes that do not pass the filter.
 func (w *rangeWorker) countFiltered(changes int) {
 	w.rangeStats.countFiltered(changes)
-	w.emitEvent(Event{Kind: Filtered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: changes})
+	w.emitEvent(Event{Kind: EventFiltered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: changes})
 }
 
 // keyOf is the logical partition key of a change, a JSON array.

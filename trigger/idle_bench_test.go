@@ -76,7 +76,7 @@ func BenchmarkIdleHost(b *testing.B) {
 	h, err := New(a.leases, []Function{{
 		Name: "idle", Container: a.items, Handler: func(context.Context, Batch) error { return nil },
 	}}, &Options{Logger: zap.NewNop(), FeedPollDelay: period, Observers: []func(Event){func(e Event) {
-		if e.Kind == CaughtUpFirst {
+		if e.Kind == EventCaughtUp {
 			caughtUp <- struct{}{}
 		}
 	}}})

@@ -99,7 +99,7 @@ func TestCallbackThatPanicsIsReported(t *testing.T) {
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		w.checkComplete(0)
-		if w.eventCount(Delivered) == 0 {
+		if w.eventCount(EventDelivered) == 0 {
 			t.Error("the observer after the one that panics saw nothing")
 		}
 	})

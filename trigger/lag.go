@@ -150,7 +150,7 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	if paused {
 		total.Stalls = append(total.Stalls, pause)
 	}
-	if stall, ok := ownerStall(l, total, now); ok && !(paused && stall.Kind == NoOwner) {
+	if stall, ok := ownerStall(l, total, now); ok && !(paused && stall.Kind == StallNoOwner) {
 		total.Stalls = append(total.Stalls, stall)
 	}
 	if stall, ok := status.stall(); ok {
@@ -174,9 +174,9 @@ func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
 	silence := now.Sub(l.Written())
 	switch {
 	case l.Owner() != "" && silence > expiration/2+time.Second:
-		return Stall{Kind: OwnerSilent, Since: l.Written().UTC(), Next: l.Written().Add(expiration + time.Second).UTC()}, true
+		return Stall{Kind: StallOwnerSilent, Since: l.Written().UTC(), Next: l.Written().Add(expiration + time.Second).UTC()}, true
 	case l.Owner() == "" && g.Seconds > expiration.Seconds() && silence > expiration:
-		return Stall{Kind: NoOwner, Since: l.Written().UTC()}, true
+		return Stall{Kind: StallNoOwner, Since: l.Written().UTC()}, true
 	}
 	return Stall{}, false
 }
@@ -197,7 +197,7 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 		return nil // its position will be the time of its acquisition
 	}
 	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), l.Continuation(), nil)
-	if cosmos.Classify(err) == cosmos.RangeGone {
+	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
 		}

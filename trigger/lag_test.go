@@ -201,7 +201,7 @@ func TestLagOfAllVersions(t *testing.T) {
 		h.put(w, "doc", 0)
 		h.remove(w, "doc")
 		time.Sleep(time.Minute)
-		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions})
+		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.ModeAllVersions})
 		must(t, err)
 		if len(lags) != 1 || lags[0].Changes != 3 || lags[0].Seconds != 60 {
 			t.Errorf("lag %+v", lags)

@@ -93,19 +93,19 @@ type OwnerKind string
 
 // The kinds of owner.
 const (
-	NoOwnerKind OwnerKind = "free"   // no owner, or one that has not written the lease in time
-	HalleyOwner OwnerKind = "halley" // stops at pauses and answers requests
-	OtherOwner  OwnerKind = "other"  // a .NET host, or a Halley host of an older release
+	OwnerFree   OwnerKind = "free"   // no owner, or one that has not written the lease in time
+	OwnerHalley OwnerKind = "halley" // stops at pauses and answers requests
+	OwnerOther  OwnerKind = "other"  // a .NET host, or a Halley host of an older release
 )
 
 func ownerKind(l *lease.Lease, now time.Time) OwnerKind {
 	switch {
 	case l.Free(now, defaultExpiration):
-		return NoOwnerKind
+		return OwnerFree
 	case l.StopsAtPauses(now, defaultExpiration):
-		return HalleyOwner
+		return OwnerHalley
 	}
-	return OtherOwner
+	return OwnerOther
 }
 
 // List reads the leases, in the order of their tokens. If no host has ever run the
@@ -183,15 +183,15 @@ func (c *LeaseControl) applyStep(ctx context.Context, set *lease.Set, s LeaseSte
 		return nil
 	}
 	switch s.Action {
-	case PauseRange:
+	case ActionPause:
 		return set.Pause(ctx, s.lease, s.Reason)
-	case ResumeRange:
+	case ActionResume:
 		return set.Resume(ctx, s.lease)
-	case FreeLease:
+	case ActionRelease:
 		return set.Free(ctx, s.lease, c.options.Force)
-	case SeekRange:
+	case ActionSeek:
 		return set.Reposition(ctx, s.lease, s.To, c.options.Force)
-	case CreateLease:
+	case ActionCreate:
 		return set.CreateAt(ctx, s.gap, s.To)
 	}
 	return fmt.Errorf("unknown action %q", s.Action)

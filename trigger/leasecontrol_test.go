@@ -42,18 +42,18 @@ func TestListTellsKindsOfOwners(t *testing.T) {
 		}
 		_, err := c.Init(t.Context())
 		must(t, err)
-		check(NoOwnerKind)
+		check(OwnerFree)
 		stop := w.startHost(w.host("a", w.recorder("a")))
 		time.Sleep(time.Minute)
-		check(HalleyOwner)
+		check(OwnerHalley)
 		stop()
 		l := w.leaseDocuments()["0"]
 		l.owner = "dotnet"
 		l.properties = map[string]string{}
 		w.replaceLease(l)
-		check(OtherOwner)
+		check(OwnerOther)
 		time.Sleep(2 * time.Minute)
-		check(NoOwnerKind)
+		check(OwnerFree)
 	})
 }
 

@@ -62,7 +62,7 @@ func (c *LeaseControl) PlanImport(ctx context.Context, e LeaseExport) (LeasePlan
 		return LeasePlan{}, fmt.Errorf("plan to import: format %q is not %q", e.Format, exportFormat)
 	}
 	var found lease.Inspection
-	plan, err := c.plan(ctx, SeekRange, nil, func(set *lease.Set, inspected lease.Inspection, s *LeaseStep) {
+	plan, err := c.plan(ctx, ActionSeek, nil, func(set *lease.Set, inspected lease.Inspection, s *LeaseStep) {
 		found = inspected
 		if e.ResourceID != set.Monitored().ResourceID {
 			s.Refused = fmt.Sprintf("the export is of container %s/%s with resource id %q, this one has %q", e.Database, e.Container, e.ResourceID, set.Monitored().ResourceID)
@@ -88,7 +88,7 @@ func (c *LeaseControl) PlanImport(ctx context.Context, e LeaseExport) (LeasePlan
 		if exported == nil || several {
 			continue // an audit of the hosts fills the gap
 		}
-		plan.Steps = append(plan.Steps, LeaseStep{Range: gap.Token(), Action: CreateLease, To: exported.Continuation, gap: gap})
+		plan.Steps = append(plan.Steps, LeaseStep{Range: gap.Token(), Action: ActionCreate, To: exported.Continuation, gap: gap})
 	}
 	return plan, nil
 }

@@ -26,8 +26,8 @@ type LeaseStep struct {
 	Owner  string      `json:"owner"` // when the plan was made; "" is free
 	Action LeaseAction `json:"action"`
 	From   string      `json:"from"`             // continuation when the plan was made
-	To     string      `json:"to,omitempty"`     // of SeekRange and CreateLease
-	Reason string      `json:"reason,omitempty"` // of PauseRange
+	To     string      `json:"to,omitempty"`     // of ActionSeek and ActionCreate
+	Reason string      `json:"reason,omitempty"` // of ActionPause
 
 	// Repeated and Skipped say how many transactions of the range lie between From and
 	// To, as the difference of their LSNs: an upper bound of the changes that are
@@ -39,8 +39,8 @@ type LeaseStep struct {
 	Nothing bool   `json:"nothing,omitempty"` // the lease is in this state already
 	Refused string `json:"refused,omitempty"` // why the step is not possible
 
-	lease *lease.Lease // nil for CreateLease
-	gap   lease.Part   // of CreateLease
+	lease *lease.Lease // nil for ActionCreate
+	gap   lease.Part   // of ActionCreate
 }
 
 // LeaseAction is the action of a [LeaseStep].
@@ -48,11 +48,11 @@ type LeaseAction string
 
 // The actions.
 const (
-	SeekRange   LeaseAction = "seek"
-	PauseRange  LeaseAction = "pause"
-	ResumeRange LeaseAction = "resume"
-	FreeLease   LeaseAction = "release"
-	CreateLease LeaseAction = "create"
+	ActionSeek    LeaseAction = "seek"
+	ActionPause   LeaseAction = "pause"
+	ActionResume  LeaseAction = "resume"
+	ActionRelease LeaseAction = "release"
+	ActionCreate  LeaseAction = "create"
 )
 
 // Refused returns an error if a step of the plan is not possible.
@@ -83,7 +83,7 @@ func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []st
 			continue
 		}
 		step := LeaseStep{Range: l.Token(), Owner: l.Owner(), Action: action, From: l.Continuation(), lease: l}
-		if index.Superseded(l) && action != ResumeRange {
+		if index.Superseded(l) && action != ActionResume {
 			step.Nothing = true // a host removes it soon, unless it is paused
 		} else {
 			decide(set, found, &step)
@@ -108,12 +108,12 @@ func (c *LeaseControl) PlanPause(ctx context.Context, reason string, ranges ...s
 	if strings.TrimSpace(reason) == "" {
 		return LeasePlan{}, errors.New("plan to pause: give a reason, which status, log and leases show")
 	}
-	return c.plan(ctx, PauseRange, ranges, func(set *lease.Set, found lease.Inspection, s *LeaseStep) {
+	return c.plan(ctx, ActionPause, ranges, func(set *lease.Set, found lease.Inspection, s *LeaseStep) {
 		s.Reason, s.Known = reason, true
 		pause, paused := s.lease.Paused()
 		s.Nothing = paused && pause.Reason == reason
 		for _, l := range found.Leases {
-			if ownerKind(l, set.Now()) == OtherOwner {
+			if ownerKind(l, set.Now()) == OwnerOther {
 				s.Refused = fmt.Sprintf("%q owns range %s and is a .NET host or an older Halley host, which does not know pauses; stop such hosts first", l.Owner(), l.Token())
 				return
 			}
@@ -123,7 +123,7 @@ func (c *LeaseControl) PlanPause(ctx context.Context, reason string, ranges ...s
 
 // PlanResume plans to end the pauses of ranges, of all if none is named.
 func (c *LeaseControl) PlanResume(ctx context.Context, ranges ...string) (LeasePlan, error) {
-	return c.plan(ctx, ResumeRange, ranges, func(_ *lease.Set, _ lease.Inspection, s *LeaseStep) {
+	return c.plan(ctx, ActionResume, ranges, func(_ *lease.Set, _ lease.Inspection, s *LeaseStep) {
 		_, paused := s.lease.Paused()
 		s.Nothing, s.Known = !paused, true
 	})
@@ -132,9 +132,9 @@ func (c *LeaseControl) PlanResume(ctx context.Context, ranges ...string) (LeaseP
 // PlanRelease plans to have owners give back leases, of all ranges if none is named. The
 // positions stay, and any host may acquire the leases then, also the same one.
 func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (LeasePlan, error) {
-	return c.plan(ctx, FreeLease, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
+	return c.plan(ctx, ActionRelease, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
 		s.Nothing = s.lease.Owner() == ""
-		s.Known = ownerKind(s.lease, set.Now()) == HalleyOwner && !c.options.Force // else the owner's calls are delivered again
+		s.Known = ownerKind(s.lease, set.Now()) == OwnerHalley && !c.options.Force // else the owner's calls are delivered again
 	})
 }
 
@@ -142,10 +142,10 @@ func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (Lease
 // continuation is that of one range, so it needs exactly one.
 func (c *LeaseControl) PlanSeek(ctx context.Context, to Start, ranges ...string) (LeasePlan, error) {
 	start := to.feedStart
-	if c.function.ChangeFeedMode == cosmos.AllVersions && (start.Kind == feed.StartBeginning || start.Kind == feed.StartTime) {
+	if c.function.ChangeFeedMode == cosmos.ModeAllVersions && (start.Kind == feed.StartBeginning || start.Kind == feed.StartTime) {
 		return LeasePlan{}, errors.New("plan to seek: all versions cannot be read from the beginning or a time, only from now or from a continuation")
 	}
-	plan, err := c.plan(ctx, SeekRange, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
+	plan, err := c.plan(ctx, ActionSeek, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
 		position, err := c.startPosition(ctx, set, s.lease, start)
 		if err != nil {
 			s.Refused = err.Error()

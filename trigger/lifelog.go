@@ -7,32 +7,32 @@ import "go.uber.org/zap"
 func logEvent(log *zap.Logger, e Event) {
 	log = log.With(zap.String("range", e.Range), zap.Int64("epoch", e.Epoch))
 	switch e.Kind {
-	case Acquired:
+	case EventAcquired:
 		log.Info("lease acquired", zap.String("continuation", e.Continuation))
-	case CaughtUpFirst:
+	case EventCaughtUp:
 		log.Info("range caught up", zap.String("continuation", e.Continuation))
-	case Split:
+	case EventSplit:
 		log.Info("range split; its children continue", zap.Strings("children", e.Children))
-	case Released:
+	case EventReleased:
 		logRelease(log, e)
-	case Stalled:
+	case EventStalled:
 		log.Error("range stalled", zap.String("cause", string(e.Stall.Kind)), zap.Time("since", e.Stall.Since),
 			zap.String("why", e.Stall.Describe(e.Stall.Since.Add(e.Lasting))), zap.String("advice", e.Stall.Advice()))
-	case Recovered:
+	case EventRecovered:
 		log.Info("range recovered", zap.String("cause", string(e.Stall.Kind)), zap.Time("since", e.Stall.Since), zap.Duration("lasted", e.Lasting))
 	}
 }
 
 func logRelease(log *zap.Logger, e Event) {
 	switch e.Reason {
-	case HandedOver:
+	case ClosedHandedOver:
 		log.Info("lease handed over", zap.String("continuation", e.Continuation))
-	case LeaseLost:
+	case ClosedLeaseLost:
 		log.Info("lease lost to another host or an operator, or deleted", zap.Error(e.Err))
-	case Gone: // the split was logged
-	case PausedRange:
+	case ClosedGone: // the split was logged
+	case ClosedPaused:
 		log.Info("lease released, the range is paused by an operator", zap.String("reason", e.Stall.Text), zap.String("continuation", e.Continuation))
-	case Stopped, CaughtUp:
+	case ClosedStopped, ClosedCaughtUp:
 		log.Info("lease released", zap.String("reason", string(e.Reason)), zap.String("continuation", e.Continuation))
 	default:
 		log.Error("lease released", zap.String("reason", string(e.Reason)), zap.Error(e.Err))

@@ -65,7 +65,7 @@ func runningKind(lane int) StallKind {
 	if lane == openedLane {
 		return StallOpening
 	}
-	return CallRuns
+	return StallCallRuns
 }
 
 // stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, so

@@ -103,7 +103,7 @@ type Function struct {
 	BreakerLimit int
 	BreakerPause time.Duration
 	// StallAfter is how long a range may make no progress before the log and an event
-	// of kind Stalled say so: 1 min. Five equal failures in a row count as well.
+	// of kind EventStalled say so: 1 min. Five equal failures in a row count as well.
 	StallAfter time.Duration
 	// Checkpoint says how often positions are saved; by default every 200 ms while there is progress.
 	Checkpoint Checkpoint

@@ -51,7 +51,7 @@ func (f *Function) storedChange(d DeadLetter) delivery.StoredChange {
 			Document: d.Document, Previous: d.Previous, LSN: d.LSN, Timestamp: d.Written.Unix(), PartitionKey: d.DocumentKey,
 		}},
 	}
-	if f.ChangeFeedMode == cosmos.AllVersions {
+	if f.ChangeFeedMode == cosmos.ModeAllVersions {
 		c.Operation = d.Operation
 	}
 	if d.Document == nil {

@@ -37,9 +37,9 @@ func TestReadAheadHoldsForTheNextOwnerAlone(t *testing.T) {
 
 // A delete may have no image of its document: its id and its key are in its letter alone.
 func TestStoredDeleteWithoutImagesHasItsIDAndKey(t *testing.T) {
-	f := Function{ChangeFeedMode: cosmos.AllVersions}
-	got := f.storedChange(DeadLetter{Operation: Delete, DocumentID: "doc", Key: `["k"]`, DocumentKey: []byte(`{"player":"k"}`), LSN: 7, Due: time.Now()})
-	if got.Operation != Delete || got.DocumentID() != "doc" || string(got.Item.PartitionKey) != `{"player":"k"}` || got.Key != `["k"]` || got.LSN != 7 {
+	f := Function{ChangeFeedMode: cosmos.ModeAllVersions}
+	got := f.storedChange(DeadLetter{Operation: OperationDelete, DocumentID: "doc", Key: `["k"]`, DocumentKey: []byte(`{"player":"k"}`), LSN: 7, Due: time.Now()})
+	if got.Operation != OperationDelete || got.DocumentID() != "doc" || string(got.Item.PartitionKey) != `{"player":"k"}` || got.Key != `["k"]` || got.LSN != 7 {
 		t.Errorf("got %+v", got)
 	}
 }

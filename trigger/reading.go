@@ -88,7 +88,7 @@ func (w *rangeWorker) observePage(page *feed.Page) {
 	w.noteAnswer(useFeed, nil)
 	w.held.RangeRead()
 	if w.rangeStats.countPage(page) {
-		w.emitEvent(Event{Kind: CaughtUpFirst, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})
+		w.emitEvent(Event{Kind: EventCaughtUp, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})
 	}
 	if page.NotModified {
 		w.rangeDelivery.CaughtUp()

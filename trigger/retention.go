@@ -35,7 +35,7 @@ func (w *rangeWorker) oldestUnfinished() error {
 // retentionError is an error while there is time to act, and after that.
 func (w *rangeWorker) retentionError(timestamp int64) error {
 	retention := w.leases.Monitored().Retention
-	if w.function.ChangeFeedMode != cosmos.AllVersions || retention == 0 || timestamp == 0 {
+	if w.function.ChangeFeedMode != cosmos.ModeAllVersions || retention == 0 || timestamp == 0 {
 		return nil
 	}
 	age := w.leases.Now().Sub(time.Unix(timestamp, 0))

@@ -58,7 +58,7 @@ func TestPositionOlderThanRetention(t *testing.T) {
 		must(t, err)
 		w.writeMany("doc", 3)
 		time.Sleep(2 * time.Hour)
-		f := Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.AllVersions}
+		f := Function{Name: "test", Container: w.items, ChangeFeedMode: cosmos.ModeAllVersions}
 		lags, err := EstimateLag(t.Context(), w.leases, f)
 		must(t, err)
 		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {

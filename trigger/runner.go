@@ -66,7 +66,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
-		rateLimit:     newLimiter(RateLimited, f.Rate, "changes"), readLimit: newLimiter(ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
+		rateLimit:     newLimiter(StallRateLimited, f.Rate, "changes"), readLimit: newLimiter(StallReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
@@ -288,9 +288,9 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 		fail(err)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
-	case !reasonOf(err).isOrderly() && reasonOf(err) != LeaseLost:
+	case !reasonOf(err).isOrderly() && reasonOf(err) != ClosedLeaseLost:
 		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
-		if reasonOf(err) == Broken && r.awaitReadable(ctx, w) {
+		if reasonOf(err) == ClosedBroken && r.awaitReadable(ctx, w) {
 			wake(balanceNow)
 		}
 	}
@@ -306,7 +306,7 @@ func wake(balanceNow chan<- struct{}) {
 
 // isFatal reports whether an error ends a whole function.
 func isFatal(err error) bool {
-	return errors.Is(err, lease.ErrForeign) || errors.Is(err, lease.ErrSetup) || cosmos.Classify(err) == cosmos.ContainerGone
+	return errors.Is(err, lease.ErrForeign) || errors.Is(err, lease.ErrSetup) || cosmos.Classify(err) == cosmos.OutcomeContainerGone
 }
 
 // untilWorks repeats do until it succeeds, ctx ends, or repeating is useless.
@@ -434,7 +434,7 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	delete(r.heldLeases, token)
 	before, again := r.coolingRanges[token]
 	delete(r.coolingRanges, token)
-	if reason := reasonOf(err); reason.isOrderly() || reason == LeaseLost || isFatal(err) {
+	if reason := reasonOf(err); reason.isOrderly() || reason == ClosedLeaseLost || isFatal(err) {
 		return // the function as a whole waits after a fatal error
 	}
 	doublings := 0

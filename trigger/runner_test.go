@@ -80,7 +80,7 @@ func TestRecreatedContainerEndsRun(t *testing.T) {
 		before := w.leaseDocuments()["0"].continuation
 		w.recreateContainer("items", "/player")
 		w.writeMany("other", 10) // positions of the old container must not be taken for the new one's
-		if err := <-done; err == nil || cosmos.Classify(err) != cosmos.ContainerGone {
+		if err := <-done; err == nil || cosmos.Classify(err) != cosmos.OutcomeContainerGone {
 			t.Errorf("run ended with %v", err)
 		}
 		if w.deliveryCount() != 10 {
@@ -105,7 +105,7 @@ func TestPositionsOfDeletedContainerAreNotUsed(t *testing.T) {
 		w.writeMany("other", 20)
 		time.Sleep(5 * time.Minute)
 		cancel()
-		if err := <-done; cosmos.Classify(err) != cosmos.ContainerGone {
+		if err := <-done; cosmos.Classify(err) != cosmos.OutcomeContainerGone {
 			t.Errorf("run ended with %v", err)
 		}
 		if got := w.deliveryCount(); got != 10 {

@@ -41,7 +41,7 @@ func inVersionsWorld(t *testing.T, ranges int, opts *emulator.Options, test func
 
 // allVersions sets the mode of a function.
 func allVersions(f *Function, _ *Options) {
-	f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromNow()
+	f.ChangeFeedMode, f.StartFrom = cosmos.ModeAllVersions, FromNow()
 }
 
 // versionHistory records the versions that a handler got, and those that were written.
@@ -82,16 +82,16 @@ func (h *versionHistory) put(w *world, id string, ttl int) {
 	if ttl != 0 {
 		doc["ttl"] = ttl
 	}
-	operation, before := Create, "-"
+	operation, before := OperationCreate, "-"
 	if _, err := w.items.Read(w.t.Context(), id, cosmos.NewPartitionKey(id)); err == nil {
-		operation, before = Replace, fmt.Sprint(version-1)
+		operation, before = OperationReplace, fmt.Sprint(version-1)
 	}
 	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(id), doc)
 	must(w.t, err)
 	w.written[id] = version
 	h.done = append(h.done, describeVersion(id, operation, before, fmt.Sprint(version)))
 	if ttl > 0 {
-		h.done = append(h.done, describeVersion(id, Expire, fmt.Sprint(version), "-"))
+		h.done = append(h.done, describeVersion(id, OperationExpire, fmt.Sprint(version), "-"))
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *versionHistory) remove(w *world, id string) {
 	w.t.Helper()
 	_, err := w.items.Delete(w.t.Context(), id, cosmos.NewPartitionKey(id), "")
 	must(w.t, err)
-	h.done = append(h.done, describeVersion(id, Delete, fmt.Sprint(w.written[id]), "-"))
+	h.done = append(h.done, describeVersion(id, OperationDelete, fmt.Sprint(w.written[id]), "-"))
 }
 
 // checkComplete checks that every version was delivered once, and in order per document.
@@ -243,7 +243,7 @@ func TestAllVersionsNeedRetentionPolicy(t *testing.T) {
 		}
 	})
 	for _, start := range []Start{FromBeginning(), FromTime(time.Now())} {
-		f := Function{Name: "f", Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, ChangeFeedMode: cosmos.AllVersions, StartFrom: start}
+		f := Function{Name: "f", Container: new(cosmos.Container), Handler: func(context.Context, Batch) error { return nil }, ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: start}
 		if _, err := f.complete(); err == nil || !strings.Contains(err.Error(), start.String()) {
 			t.Errorf("all versions from %s: %v", start, err)
 		}
@@ -339,7 +339,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 				}
 				for _, d := range store.deadLetters {
 					id := strings.Trim(d.Key, `[]"`)
-					if id != d.DocumentID || (d.Operation == Delete || d.Operation == Expire) != (d.Document == nil) || without && d.Previous != nil {
+					if id != d.DocumentID || (d.Operation == OperationDelete || d.Operation == OperationExpire) != (d.Document == nil) || without && d.Previous != nil {
 						t.Errorf("dead letter %+v", d)
 					}
 				}
@@ -384,8 +384,8 @@ func TestEachVersionOfTransactionIsDeadLettered(t *testing.T) {
 func TestVersionsReportImagesThatDoNotDecode(t *testing.T) {
 	handler := Versions(func(context.Context, []Version[document]) error { return nil })
 	for name, c := range map[string]Change{
-		"create at lsn 7": {Operation: Create, LSN: 7, Document: json.RawMessage(`{"version":"x"}`)},
-		"delete at lsn 8": {Operation: Delete, LSN: 8, Previous: json.RawMessage(`{"version":"x"}`)},
+		"create at lsn 7": {Operation: OperationCreate, LSN: 7, Document: json.RawMessage(`{"version":"x"}`)},
+		"delete at lsn 8": {Operation: OperationDelete, LSN: 8, Previous: json.RawMessage(`{"version":"x"}`)},
 	} {
 		if err := handler(t.Context(), Batch{Changes: []Change{c}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

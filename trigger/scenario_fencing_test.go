@@ -142,7 +142,7 @@ func TestHostClocksDoNotDecideExpiration(t *testing.T) {
 				time.Sleep(time.Minute)
 				b := w.startHost(w.hostThrough("b", offsetClock{w, offset}, w.recorder("b")))
 				time.Sleep(10 * time.Minute)
-				if n := w.eventCount(Acquired); n != 6 { // four, and two of them handed over
+				if n := w.eventCount(EventAcquired); n != 6 { // four, and two of them handed over
 					t.Errorf("%d acquisitions by two healthy hosts", n)
 				}
 				a()

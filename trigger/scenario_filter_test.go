@@ -55,7 +55,7 @@ func TestFilteredChangesMoveTheCheckpoint(t *testing.T) {
 		w.requireNewest()
 		filtered := 0
 		for _, e := range w.events {
-			if e.Kind == Filtered {
+			if e.Kind == EventFiltered {
 				filtered += e.Changes
 			}
 		}

@@ -47,8 +47,8 @@ func TestBusyOwnerKeepsItsLease(t *testing.T) {
 		stopA()
 		stopB()
 		w.checkComplete(0)
-		for _, e := range w.eventsOf(Released) {
-			if e.Reason != HandedOver && e.Reason != Stopped {
+		for _, e := range w.eventsOf(EventReleased) {
+			if e.Reason != ClosedHandedOver && e.Reason != ClosedStopped {
 				t.Errorf("range %s ended: %s", e.Range, e.Reason)
 			}
 		}
@@ -92,8 +92,8 @@ func TestHandoverLeavesNoGap(t *testing.T) {
 		stopB := w.startHost(w.hostOn(watched, "b", w.recorder("b")))
 		time.Sleep(2 * time.Minute)
 		handed := 0
-		for _, e := range w.eventsOf(Released) {
-			if e.Reason != HandedOver {
+		for _, e := range w.eventsOf(EventReleased) {
+			if e.Reason != ClosedHandedOver {
 				continue
 			}
 			handed++

@@ -78,10 +78,10 @@ func TestRestoredTombstoneIsNotRead(t *testing.T) {
 		_, err = w.leases.Delete(t.Context(), backup.id, cosmos.NewPartitionKey(backup.id), "")
 		must(t, err)
 		w.createLease(backup)
-		acquired := w.eventCount(Acquired)
+		acquired := w.eventCount(EventAcquired)
 		w.writeMany("after", 20)
 		time.Sleep(5 * time.Minute)
-		if n := w.eventCount(Acquired); n != acquired || w.leaseDocuments()["0"] == nil {
+		if n := w.eventCount(EventAcquired); n != acquired || w.leaseDocuments()["0"] == nil {
 			t.Errorf("%d acquisitions after the restoration, the leases are %v", n-acquired, w.leaseDocuments())
 		}
 		stop()

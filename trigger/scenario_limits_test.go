@@ -58,11 +58,11 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 		}, limited)
 		stop := w.startHost(h)
 		time.Sleep(80 * time.Second) // longer than StallAfter and an expiration
-		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{RateLimited}) || !strings.Contains(problems, "held back by RATE for") ||
+		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{StallRateLimited}) || !strings.Contains(problems, "held back by RATE for") ||
 			!strings.Contains(problems, "at most 2 changes a second for the function on this host") {
 			t.Errorf("the status names %v: %s", kinds, problems)
 		}
-		if kinds, l := w.stallsOf("0"); !slices.Contains(kinds, RateLimited) {
+		if kinds, l := w.stallsOf("0"); !slices.Contains(kinds, StallRateLimited) {
 			t.Errorf("another machine sees %v: %s", kinds, l.Problem)
 		}
 		if done := w.deliveryCount(); done > 80*rate+2*rate || done < 80*rate-50 {
@@ -74,11 +74,11 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 		if len(first) != 4 || slices.Max([]time.Duration{first["0"], first["1"], first["2"], first["3"]}) > time.Minute {
 			t.Errorf("the ranges were first called after %v", first)
 		}
-		if n := w.eventCount(Stalled) + w.eventCount(Released); n != 4 {
-			t.Errorf("%d ranges stalled, %d leases were released", w.eventCount(Stalled), w.eventCount(Released))
+		if n := w.eventCount(EventStalled) + w.eventCount(EventReleased); n != 4 {
+			t.Errorf("%d ranges stalled, %d leases were released", w.eventCount(EventStalled), w.eventCount(EventReleased))
 		}
 		lines := log.FilterMessage("held back by a limit of the function").All()
-		if len(lines) < 2 || len(lines) > 5 || lines[0].ContextMap()["cause"] != string(RateLimited) {
+		if len(lines) < 2 || len(lines) > 5 || lines[0].ContextMap()["cause"] != string(StallRateLimited) {
 			t.Errorf("the log says %v", lines)
 		}
 		if status, _ := limitsOf(h); len(status) != 0 {
@@ -144,7 +144,7 @@ func TestFailureWaitingForTheRateIsNoStall(t *testing.T) {
 		time.Sleep(250 * time.Second)
 		stop()
 		w.checkComplete(0)
-		if n := w.eventCount(Stalled); n != 0 {
+		if n := w.eventCount(EventStalled); n != 0 {
 			t.Errorf("%d times stalled", n)
 		}
 	})
@@ -232,7 +232,7 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 			}
 		}
 		check("with changes", 10)
-		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{ReadsLimited}) || !strings.Contains(problems, "held back by READ_REQUEST_UNITS for") {
+		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{StallReadsLimited}) || !strings.Contains(problems, "held back by READ_REQUEST_UNITS for") {
 			t.Errorf("the status names %v: %s", kinds, problems)
 		}
 		at := time.Now()
@@ -257,8 +257,8 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 			t.Errorf("the stop took %v", time.Since(at))
 		}
 		w.checkComplete(0)
-		if n := w.eventCount(Stalled) + w.eventCount(Released); n != 4 {
-			t.Errorf("%d ranges stalled, %d leases were released", w.eventCount(Stalled), w.eventCount(Released))
+		if n := w.eventCount(EventStalled) + w.eventCount(EventReleased); n != 4 {
+			t.Errorf("%d ranges stalled, %d leases were released", w.eventCount(EventStalled), w.eventCount(EventReleased))
 		}
 	})
 }

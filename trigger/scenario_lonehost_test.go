@@ -82,9 +82,9 @@ func TestCooldownLastsIfAnotherHostHasLeases(t *testing.T) {
 			o.Logger = nil
 			o.Observers = append(o.Observers, func(e Event) {
 				switch {
-				case e.Kind == Released && e.Reason == Broken:
+				case e.Kind == EventReleased && e.Reason == ClosedBroken:
 					released.Store(e.Time.UnixMilli())
-				case e.Kind == Acquired && released.Load() > 0:
+				case e.Kind == EventAcquired && released.Load() > 0:
 					acquired.CompareAndSwap(0, e.Time.UnixMilli())
 				}
 			})

@@ -46,7 +46,7 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 					time.Sleep(40 * time.Second)
 					endLoss()
 					time.Sleep(time.Minute)
-					if n := w.eventCount(Released); n > 0 {
+					if n := w.eventCount(EventReleased); n > 0 {
 						t.Errorf("%d ranges released", n)
 					}
 					if n := w.deliveryCount(); n != functions*20 {
@@ -67,7 +67,7 @@ func (w *world) checkThrottled(h *Host) {
 			w.t.Errorf("function %s has the ranges %+v", f.Name, f.Ranges)
 		}
 		for _, r := range f.Ranges {
-			if r.Cooldown || len(r.Stalls) != 1 || r.Stalls[0].Kind != FeedThrottled {
+			if r.Cooldown || len(r.Stalls) != 1 || r.Stalls[0].Kind != StallFeedThrottled {
 				w.t.Errorf("range %s of %s: %+v, %s", r.Range, f.Name, r.Stalls, r.Problem)
 			}
 		}

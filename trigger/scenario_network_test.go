@@ -101,10 +101,10 @@ func TestOneLostRenewalLosesNoLease(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		before := w.eventCount(Acquired)
+		before := w.eventCount(EventAcquired)
 		lose.Store(true)
 		time.Sleep(5 * time.Minute)
-		if n := w.eventCount(Acquired) - before; n > 0 {
+		if n := w.eventCount(EventAcquired) - before; n > 0 {
 			t.Errorf("one lost renewal: %d acquisitions", n)
 		}
 		stop()

@@ -86,12 +86,12 @@ func TestLongOpenedKeepsTheRange(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		w.checkComplete(0)
 		time.Sleep(time.Hour)
-		if n := w.eventCount(Acquired); n > 4 {
+		if n := w.eventCount(EventAcquired); n > 4 {
 			t.Errorf("2 ranges were acquired %d times", n)
 		}
 		stopA()
 		stopB()
-		if closed := w.eventCount(Released); len(calls.closed) != closed || calls.opened != closed {
+		if closed := w.eventCount(EventReleased); len(calls.closed) != closed || calls.opened != closed {
 			t.Errorf("%d calls of Opened and %d of Closed for %d releases", calls.opened, len(calls.closed), closed)
 		}
 	})
@@ -104,7 +104,7 @@ func TestStopEndsOpened(t *testing.T) {
 		if took := w.stopTime(w.host("a", w.recorder("a"), calls.watch("a", time.Hour, nil)), time.Minute); took > time.Second {
 			t.Errorf("Run returned %v after the stop", took)
 		}
-		if len(calls.causes) != 2 || !slices.Equal(calls.closed, []CloseReason{Stopped, Stopped}) {
+		if len(calls.causes) != 2 || !slices.Equal(calls.closed, []CloseReason{ClosedStopped, ClosedStopped}) {
 			t.Errorf("contexts ended with %v, Closed with %v", calls.causes, calls.closed)
 		}
 		if n := w.deliveryCount(); n > 0 || w.leasesByOwner()["a"] > 0 {
@@ -149,7 +149,7 @@ func TestHandoverEndsOpened(t *testing.T) {
 		}
 		stopA()
 		stopB()
-		if len(calls.closed) != 2 || calls.closed[0] != HandedOver {
+		if len(calls.closed) != 2 || calls.closed[0] != ClosedHandedOver {
 			t.Errorf("Closed with %v", calls.closed)
 		}
 	})
@@ -182,7 +182,7 @@ func TestLostLeaseEndsOpened(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.takeLease("0", "thief")
 		time.Sleep(20 * time.Second)
-		if calls.mu.Lock(); !slices.Equal(calls.closed, []CloseReason{LeaseLost}) {
+		if calls.mu.Lock(); !slices.Equal(calls.closed, []CloseReason{ClosedLeaseLost}) {
 			t.Errorf("Closed with %v", calls.closed)
 		}
 		calls.mu.Unlock()
@@ -210,11 +210,11 @@ func TestStatusShowsLongOpened(t *testing.T) {
 			t.Errorf("after 30 s: %+v", r)
 		}
 		time.Sleep(9 * time.Minute)
-		if stalled, recovered := w.eventCount(Stalled), w.eventCount(Recovered); stalled != 1 || recovered != 0 {
+		if stalled, recovered := w.eventCount(EventStalled), w.eventCount(EventRecovered); stalled != 1 || recovered != 0 {
 			t.Errorf("%d events say that the range is stalled, %d that it has recovered", stalled, recovered)
 		}
 		time.Sleep(time.Minute)
-		if r := h.Status().Functions[0].Ranges[0]; r.Problem != "" || w.eventCount(Recovered) != 1 {
+		if r := h.Status().Functions[0].Ranges[0]; r.Problem != "" || w.eventCount(EventRecovered) != 1 {
 			t.Errorf("after Opened: %+v", r)
 		}
 		stop()

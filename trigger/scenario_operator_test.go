@@ -53,7 +53,7 @@ func TestPausedRangeWaitsAndContinuesWithoutRepeats(t *testing.T) {
 		lags, err := EstimateLag(t.Context(), w.leases, Function{Name: "test", Container: w.items})
 		must(t, err)
 		for _, l := range lags {
-			if len(l.Stalls) != 1 || l.Stalls[0].Kind != Suspended || l.Owner != "" {
+			if len(l.Stalls) != 1 || l.Stalls[0].Kind != StallPaused || l.Owner != "" {
 				t.Errorf("lag %+v", l)
 			}
 		}
@@ -74,7 +74,7 @@ func (w *world) checkPauseEvents(reason string, want int) {
 	defer w.mu.Unlock()
 	n := 0
 	for _, e := range w.events {
-		if e.Kind == Released && e.Reason == PausedRange {
+		if e.Kind == EventReleased && e.Reason == ClosedPaused {
 			n++
 			if e.Stall == nil || e.Stall.Text != reason || e.Err != nil {
 				w.t.Errorf("event %+v", e)
@@ -397,7 +397,7 @@ func TestImportRestoresPositions(t *testing.T) {
 
 		plan, err := c.PlanImport(t.Context(), export)
 		w.apply(c, plan, err)
-		if len(plan.Steps) != 3 || plan.Steps[2].Action != CreateLease {
+		if len(plan.Steps) != 3 || plan.Steps[2].Action != ActionCreate {
 			t.Errorf("plan %+v", plan)
 		}
 		before := w.deliveryCount()

@@ -157,7 +157,7 @@ func TestDuplicateLeaseIsHandedOver(t *testing.T) {
 		w.mu.Lock()
 		var reasons []CloseReason
 		for _, e := range w.events {
-			if e.Kind == Released {
+			if e.Kind == EventReleased {
 				reasons = append(reasons, e.Reason)
 			}
 		}

@@ -74,7 +74,7 @@ func TestPoisonAmongThousands(t *testing.T) {
 			}
 			delete(w.written, id)
 		}
-		w.checkComplete(1000 * w.eventCount(Released)) // MaxAhead at each change of owner
+		w.checkComplete(1000 * w.eventCount(EventReleased)) // MaxAhead at each change of owner
 		if blocked := w.longestStall(); blocked > 40*time.Second {
 			t.Errorf("a range made no progress for %s", blocked)
 		}
@@ -93,11 +93,11 @@ func (w *world) longestStall() (longest time.Duration) {
 	since := map[string]time.Time{}
 	for _, e := range w.events {
 		switch e.Kind {
-		case DeliveryFailed:
+		case EventDeliveryFailed:
 			if since[e.Range].IsZero() {
 				since[e.Range] = e.Time
 			}
-		case Delivered, DeadLettered:
+		case EventDelivered, EventDeadLettered:
 			if s := since[e.Range]; !s.IsZero() {
 				longest = max(longest, e.Time.Sub(s))
 			}

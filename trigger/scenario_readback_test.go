@@ -144,10 +144,10 @@ func TestDrainAfterSplitLeavesPostponedChildrenAlone(t *testing.T) {
 		p := newPatience(w, "a", postponeOnce("later", 90*time.Second))
 		drain := func() (acquired int) {
 			t.Helper()
-			before := w.eventCount(Acquired)
+			before := w.eventCount(EventAcquired)
 			_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
 			must(t, err)
-			return w.eventCount(Acquired) - before
+			return w.eventCount(EventAcquired) - before
 		}
 		w.write("k", "later")
 		drain()

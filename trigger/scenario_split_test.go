@@ -40,7 +40,7 @@ func TestSplitWhileRunning(t *testing.T) {
 		}
 		stop()
 		w.checkComplete(0)
-		if n := w.eventCount(Split); n != 1 {
+		if n := w.eventCount(EventSplit); n != 1 {
 			t.Errorf("%d splits seen", n)
 		}
 	})

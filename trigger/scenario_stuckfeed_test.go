@@ -62,7 +62,7 @@ func TestEmptyPageAtItsOwnPositionIsIdle(t *testing.T) {
 		feed.stuck.Store(false)
 		w.writeMany("last", 5)
 		time.Sleep(10 * time.Second)
-		if n := w.eventCount(Released); n != 1 { // that of the drain
+		if n := w.eventCount(EventReleased); n != 1 { // that of the drain
 			t.Errorf("%d releases", n)
 		}
 		stop()
@@ -92,7 +92,7 @@ func TestFeedThatDoesNotAdvanceIsAProblemAtAllTimes(t *testing.T) {
 		must(t, err)
 		feed.stuck.Store(false)
 		time.Sleep(10 * time.Second)
-		if n := w.eventCount(Released); n != 0 {
+		if n := w.eventCount(EventReleased); n != 0 {
 			t.Errorf("%d releases", n)
 		}
 		stop()

@@ -22,7 +22,7 @@ func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 			h := w.host("a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.New(core) })
 			stop := w.startHost(h)
 			time.Sleep(time.Minute)
-			acquired := w.eventCount(Acquired)
+			acquired := w.eventCount(EventAcquired)
 			remove := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/docs/", Status: status, RetryAfter: 2 * time.Second})
 			time.Sleep(20 * time.Second)
 			for _, r := range h.Status().Functions[0].Ranges {
@@ -39,7 +39,7 @@ func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 			remove()
 			time.Sleep(15 * time.Second)
 			w.checkComplete(0)
-			if n := w.eventCount(Acquired) - acquired; n > 0 {
+			if n := w.eventCount(EventAcquired) - acquired; n > 0 {
 				t.Errorf("%d: %d new acquisitions", status, n)
 			}
 			for message, most := range map[string]int{"lease writes refused": 1, "lease writes accepted": 1, "lease write failed": 0} {
@@ -81,7 +81,7 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 		}}
 		stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.NewNop() }))
 		time.Sleep(time.Minute)
-		acquired := w.eventCount(Acquired)
+		acquired := w.eventCount(EventAcquired)
 		mu.Lock()
 		limited = true
 		mu.Unlock()
@@ -102,7 +102,7 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(time.Minute)
 		w.checkComplete(0)
-		if n := w.eventCount(Acquired) - acquired; n > 0 {
+		if n := w.eventCount(EventAcquired) - acquired; n > 0 {
 			t.Errorf("%d new acquisitions", n)
 		}
 		stop()
@@ -113,7 +113,7 @@ func TestThrottledFeedKeepsItsRanges(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		stop := w.startHost(w.host("a", w.recorder("a"), withoutLogger))
 		time.Sleep(time.Minute)
-		acquired := w.eventCount(Acquired)
+		acquired := w.eventCount(EventAcquired)
 		remove := w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 429, RetryAfter: 2 * time.Second})
 		w.writeMany("doc", 20)
 		time.Sleep(30 * time.Minute)
@@ -121,7 +121,7 @@ func TestThrottledFeedKeepsItsRanges(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		stop()
 		w.checkComplete(0)
-		if n := w.eventCount(Acquired) - acquired; n > 0 {
+		if n := w.eventCount(EventAcquired) - acquired; n > 0 {
 			t.Errorf("%d new acquisitions", n)
 		}
 	})

@@ -146,7 +146,7 @@ func TestHandledChangesOfFailedCallsAreCounted(t *testing.T) {
 			}
 			handled := 0
 			for _, e := range w.events {
-				if handled += e.Handled; e.Kind == Delivered && e.Handled != e.Changes || e.Kind == DeliveryFailed && e.Handled != 5 {
+				if handled += e.Handled; e.Kind == EventDelivered && e.Handled != e.Changes || e.Kind == EventDeliveryFailed && e.Handled != 5 {
 					t.Errorf("%s: event %+v", name, e)
 				}
 			}
@@ -199,7 +199,7 @@ func TestSkipWithoutNameGivesUpOneDocument(t *testing.T) {
 				if summary.Changes != 99 || summary.DeadLetters != 1 || summary.Retries > 8 || failed > time.Second {
 					t.Errorf("isolated after %v, summary %+v", failed, summary)
 				}
-				if n := w.eventCount(Stalled); n > 0 {
+				if n := w.eventCount(EventStalled); n > 0 {
 					t.Errorf("%d stalls", n)
 				}
 			})

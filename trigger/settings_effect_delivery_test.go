@@ -94,7 +94,7 @@ func batchSettings() []settingCase {
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
 				r.runFor(4*time.Minute, withDelay(time.Hour, handleAll))
-				return r.eventAfter(Stalled)
+				return r.eventAfter(EventStalled)
 			},
 			defaultBounds: bounds{60, 61}, otherBounds: bounds{100, 101},
 		},
@@ -155,7 +155,7 @@ func retrySettings() []settingCase {
 			measure: func(r *settingRun) float64 {
 				r.writeMany("doc", 1)
 				r.runFor(20*time.Minute, failAlways, r.withLetters, func(f *Function, _ *Options) { f.MaxAttempts = -1 })
-				return r.eventAfter(DeadLettered)
+				return r.eventAfter(EventDeadLettered)
 			},
 			defaultBounds: exactly(-1), otherBounds: bounds{270, 330}, // with the wait at the age's end
 		},
@@ -178,7 +178,7 @@ func deadLetterSettings() []settingCase {
 	}
 	breakerGap := func(r *settingRun) float64 {
 		runBreaker(r, 5*time.Minute)
-		events := r.eventsOf(DeadLettered)
+		events := r.eventsOf(EventDeadLettered)
 		return events[12].Time.Sub(events[11].Time).Seconds()
 	}
 	return []settingCase{

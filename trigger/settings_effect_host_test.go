@@ -68,7 +68,7 @@ func leaseSettings() []settingCase {
 				r.replaceLease(abandonedLease)
 				r.events = nil
 				r.runFor(5*time.Minute, handleAll)
-				return r.eventAfter(Acquired)
+				return r.eventAfter(EventAcquired)
 			},
 			defaultBounds: bounds{60, 75}, otherBounds: bounds{180, 195}, // with a pass of the balancer
 		},
@@ -107,7 +107,7 @@ func hostSettings() []settingCase {
 				returned := make(chan struct{})
 				r.runFor(3*time.Minute, ignoringContext(returned), func(f *Function, _ *Options) { f.HandlerTimeout = time.Minute })
 				close(returned)
-				return r.eventAfter(Released)
+				return r.eventAfter(EventReleased)
 			},
 			defaultBounds: bounds{70, 71}, otherBounds: bounds{100, 101},
 		},
@@ -168,7 +168,7 @@ func hostSettings() []settingCase {
 			field: "Options.Observers", quantity: "acquisitions and releases observed for 3 ranges",
 			setOther: func(r *settingRun, _ *Function, o *Options) {
 				o.Observers = []func(Event){func(e Event) {
-					if e.Kind == Acquired || e.Kind == Released {
+					if e.Kind == EventAcquired || e.Kind == EventReleased {
 						r.note(string(e.Kind))
 					}
 				}}

@@ -74,7 +74,7 @@ func sourceSettings() []settingCase {
 		},
 		{
 			field: "Function.ChangeFeedMode", quantity: "changes of 3 versions of a document",
-			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ChangeFeedMode = cosmos.AllVersions },
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.ChangeFeedMode = cosmos.ModeAllVersions },
 			measure: func(r *settingRun) float64 {
 				versions := r.createContainer("versions", time.Hour)
 				scenario := func(f *Function, _ *Options) { f.StartFrom, f.Container = FromNow(), versions }
@@ -95,7 +95,7 @@ func sourceSettings() []settingCase {
 				r.upsertInto(r.items, "two", map[string]any{"gone": false})
 				r.drainOnce(func(_ context.Context, b Batch) error {
 					for _, c := range b.Changes {
-						if c.Operation == Delete && strings.Contains(string(c.Document), `"one"`) {
+						if c.Operation == OperationDelete && strings.Contains(string(c.Document), `"one"`) {
 							n++
 						}
 					}
@@ -131,7 +131,7 @@ func sourceSettings() []settingCase {
 			field: "Function.Closed", quantity: "calls for 3 ranges that a stop closes",
 			setOther: func(r *settingRun, f *Function, _ *Options) {
 				f.Closed = func(info RangeInfo, reason CloseReason, err error) {
-					if reason == Stopped && err == nil {
+					if reason == ClosedStopped && err == nil {
 						r.note("range " + info.Range.ID)
 					}
 				}
@@ -236,7 +236,7 @@ func checkpointSettings() []settingCase {
 				stop := r.startHost(r.newHost(withDelay(100*time.Millisecond, handleAll), changesOneByOne))
 				defer stop()
 				time.Sleep(6050 * time.Millisecond)
-				return float64(r.eventCount(Checkpointed))
+				return float64(r.eventCount(EventCheckpointed))
 			},
 			defaultBounds: bounds{29, 31}, otherBounds: otherBounds,
 		}

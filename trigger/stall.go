@@ -20,8 +20,8 @@ import (
 type Stall struct {
 	Kind     StallKind `json:"kind"`
 	Since    time.Time `json:"since"`              // on the service's clock
-	Attempt  int       `json:"attempt,omitempty"`  // HandlerFails: failed calls with the same changes
-	Attempts int       `json:"attempts,omitempty"` // HandlerFails: after which they are dead-lettered; 0 is never
+	Attempt  int       `json:"attempt,omitempty"`  // StallHandlerFails: failed calls with the same changes
+	Attempts int       `json:"attempts,omitempty"` // StallHandlerFails: after which they are dead-lettered; 0 is never
 	Next     time.Time `json:"next,omitzero"`      // of the next attempt, on the service's clock
 	Text     string    `json:"text,omitempty"`     // the error
 }
@@ -31,21 +31,21 @@ type StallKind string
 
 // The kinds of stall.
 const (
-	HandlerFails    StallKind = "handler"  // the handler fails on the next changes
-	CallRuns        StallKind = "call"     // a handler call has not returned yet
-	StallOpening    StallKind = "opened"   // [Function.Opened] has not returned yet
-	StorePending    StallKind = "store"    // the dead letter store fails
-	Paused          StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
-	FeedFails       StallKind = "feed"     // the feed cannot be read
-	FeedThrottled   StallKind = "throttle" // the service throttles reads of the feed
-	LeaseFails      StallKind = "lease"    // the lease cannot be written
-	StallUnreadable StallKind = "document" // the lease document cannot be read: no host reads the range
-	OwnerSilent     StallKind = "owner"    // the owner has not written its lease in time
-	NoOwner         StallKind = "free"     // no host has taken the range although it has changes
-	Suspended       StallKind = "operator" // an operator has paused the range, see [LeaseControl]
-	RateLimited     StallKind = "rate"     // the next batch waits for [Function.Rate]
-	ReadsLimited    StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
-	RangeWaits      StallKind = "range"    // any other reason
+	StallHandlerFails  StallKind = "handler"  // the handler fails on the next changes
+	StallCallRuns      StallKind = "call"     // a handler call has not returned yet
+	StallOpening       StallKind = "opened"   // [Function.Opened] has not returned yet
+	StallStorePending  StallKind = "store"    // the dead letter store fails
+	StallBreaker       StallKind = "breaker"  // everything fails, so the circuit breaker pauses the range
+	StallFeedFails     StallKind = "feed"     // the feed cannot be read
+	StallFeedThrottled StallKind = "throttle" // the service throttles reads of the feed
+	StallLeaseFails    StallKind = "lease"    // the lease cannot be written
+	StallUnreadable    StallKind = "document" // the lease document cannot be read: no host reads the range
+	StallOwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
+	StallNoOwner       StallKind = "free"     // no host has taken the range although it has changes
+	StallPaused        StallKind = "operator" // an operator has paused the range, see [LeaseControl]
+	StallRateLimited   StallKind = "rate"     // the next batch waits for [Function.Rate]
+	StallReadsLimited  StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
+	StallRangeWaits    StallKind = "range"    // any other reason
 )
 
 // longCall is the time after which a call of the function that has not returned is shown as
@@ -54,37 +54,37 @@ const longCall = 10 * time.Second
 
 // stallTexts begin the description of a stall; its duration follows.
 var stallTexts = map[StallKind]string{
-	HandlerFails:    "handler has failed",
-	CallRuns:        "handler call running",
-	StallOpening:    "waiting for Opened",
-	StorePending:    "waiting for the dead letter store",
-	Paused:          "paused by the circuit breaker",
-	FeedFails:       "feed not readable",
-	FeedThrottled:   "feed throttled",
-	LeaseFails:      "lease writes refused",
-	StallUnreadable: "lease document not readable",
-	OwnerSilent:     "owner silent",
-	NoOwner:         "without an owner",
-	Suspended:       "paused by an operator",
-	RateLimited:     "held back by RATE",
-	ReadsLimited:    "held back by READ_REQUEST_UNITS",
+	StallHandlerFails:  "handler has failed",
+	StallCallRuns:      "handler call running",
+	StallOpening:       "waiting for Opened",
+	StallStorePending:  "waiting for the dead letter store",
+	StallBreaker:       "paused by the circuit breaker",
+	StallFeedFails:     "feed not readable",
+	StallFeedThrottled: "feed throttled",
+	StallLeaseFails:    "lease writes refused",
+	StallUnreadable:    "lease document not readable",
+	StallOwnerSilent:   "owner silent",
+	StallNoOwner:       "without an owner",
+	StallPaused:        "paused by an operator",
+	StallRateLimited:   "held back by RATE",
+	StallReadsLimited:  "held back by READ_REQUEST_UNITS",
 }
 
 // IsLimit reports whether the range waits for a limit that its function sets. It then
 // does as it was told, however long it waits: a stall of this kind is not reported by an
-// event of kind Stalled.
-func (k StallKind) IsLimit() bool { return k == RateLimited || k == ReadsLimited }
+// event of kind EventStalled.
+func (k StallKind) IsLimit() bool { return k == StallRateLimited || k == StallReadsLimited }
 
 // Describe says in a line why the range is stalled, at a time of the service's clock.
 func (s Stall) Describe(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s for %s", cmp.Or(stallTexts[s.Kind], "waiting"), roundAge(now.Sub(s.Since)))
-	if s.Kind == HandlerFails && s.Attempts > 0 {
+	if s.Kind == StallHandlerFails && s.Attempts > 0 {
 		fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
-	} else if s.Kind == HandlerFails {
+	} else if s.Kind == StallHandlerFails {
 		fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
 	}
-	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == OwnerSilent {
+	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == StallOwnerSilent {
 		if wait > 0 {
 			fmt.Fprintf(&b, " (lease expires in %s)", roundAge(wait))
 		} else {
@@ -102,32 +102,32 @@ func (s Stall) Describe(now time.Time) string {
 // Advice says what an operator can do about the stall.
 func (s Stall) Advice() string {
 	switch s.Kind {
-	case HandlerFails:
+	case StallHandlerFails:
 		if s.Attempts > 0 {
 			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and halley deadletters replay delivers them again"
 		}
 		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
-	case CallRuns:
+	case StallCallRuns:
 		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
 	case StallOpening:
 		return "look at what Opened of the function waits for; nothing is delivered until it returns"
-	case StorePending, Paused:
+	case StallStorePending, StallBreaker:
 		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
-	case FeedThrottled:
+	case StallFeedThrottled:
 		return "raise the throughput of the monitored container, or wait: the range continues by itself"
-	case FeedFails:
+	case StallFeedFails:
 		return "check the network, the account and the identity's permissions; halley check tries them"
-	case LeaseFails:
+	case StallLeaseFails:
 		return "check the lease container and its throughput; halley check tries them"
 	case StallUnreadable:
 		return "repair the document or restore it with halley leases import; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
-	case OwnerSilent:
+	case StallOwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
-	case Suspended:
+	case StallPaused:
 		return "resume the range when the reason is gone: halley leases resume"
-	case RateLimited, ReadsLimited:
+	case StallRateLimited, StallReadsLimited:
 		return "nothing is lost; raise the limit if there is room for more"
-	case NoOwner:
+	case StallNoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}
 	return "see the text; halley check tries what the function needs"
@@ -139,19 +139,19 @@ func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Secon
 func stallOf(err error) StallKind {
 	switch {
 	case errors.Is(err, delivery.ErrStoreFails):
-		return StorePending
+		return StallStorePending
 	case errors.Is(err, delivery.ErrPaused):
-		return Paused
+		return StallBreaker
 	}
-	return RangeWaits
+	return StallRangeWaits
 }
 
 // feedStallOf classifies an error of reading the feed.
 func feedStallOf(err error) StallKind {
 	if throttled, _ := cosmos.IsThrottled(err); throttled {
-		return FeedThrottled
+		return StallFeedThrottled
 	}
-	return FeedFails
+	return StallFeedFails
 }
 
 // statusProperty is the lease property in which an owner tells other machines why its
@@ -199,7 +199,7 @@ func (s leaseStatus) stall() (Stall, bool) {
 // pauseStall returns the stall of a range that an operator has paused.
 func pauseStall(l *lease.Lease) (Stall, bool) {
 	p, paused := l.Paused()
-	return Stall{Kind: Suspended, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
+	return Stall{Kind: StallPaused, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
 }
 
 // unreadableStall returns the stall of a range whose lease document cannot be read.

@@ -52,18 +52,18 @@ func TestEveryStallIsNamed(t *testing.T) {
 		breaks  func(w *world) (mend func())
 		here    bool // another machine sees a silent owner instead
 	}{
-		{kind: HandlerFails, says: "no limit, next in", handler: failing},
-		{kind: HandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &memoryStore{}, 100 }},
-		{kind: CallRuns, says: "handler call running for", handler: func(ctx context.Context, _ Batch) error { <-ctx.Done(); return nil }},
-		{kind: StorePending, says: "disk full", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &brokenStore{}, 1 }},
-		{kind: Paused, says: "paused by the circuit breaker", handler: failing, change: func(f *Function, _ *Options) {
+		{kind: StallHandlerFails, says: "no limit, next in", handler: failing},
+		{kind: StallHandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &memoryStore{}, 100 }},
+		{kind: StallCallRuns, says: "handler call running for", handler: func(ctx context.Context, _ Batch) error { <-ctx.Done(); return nil }},
+		{kind: StallStorePending, says: "disk full", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &brokenStore{}, 1 }},
+		{kind: StallBreaker, says: "paused by the circuit breaker", handler: failing, change: func(f *Function, _ *Options) {
 			f.DeadLetters, f.MaxAttempts, f.BreakerLimit, f.BreakerPause = &memoryStore{}, 1, 1, time.Hour
 		}},
-		{kind: RangeWaits, says: "no dead letter store", handler: func(context.Context, Batch) error { return Skip(errPoison) }},
-		{kind: FeedThrottled, says: "feed throttled for", breaks: func(w *world) func() {
+		{kind: StallRangeWaits, says: "no dead letter store", handler: func(context.Context, Batch) error { return Skip(errPoison) }},
+		{kind: StallFeedThrottled, says: "feed throttled for", breaks: func(w *world) func() {
 			return w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 429, RetryAfter: 20 * time.Second})
 		}},
-		{kind: LeaseFails, says: "lease writes refused for", here: true, breaks: func(w *world) func() {
+		{kind: StallLeaseFails, says: "lease writes refused for", here: true, breaks: func(w *world) func() {
 			return w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 403})
 		}},
 	} {
@@ -101,7 +101,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 					t.Errorf("the host's status does not name %s: %+v", test.kind, h.Status().Functions[0].Ranges)
 				}
 				time.Sleep(18 * time.Second) // until the next write of the lease
-				if !test.here && test.kind != FeedThrottled {
+				if !test.here && test.kind != StallFeedThrottled {
 					kinds, l := w.stallsOf("0")
 					raw, err := json.Marshal(l)
 					must(t, err)
@@ -111,7 +111,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 				}
 				mend()
 				stop()
-				if test.kind == HandlerFails || test.kind == StorePending {
+				if test.kind == StallHandlerFails || test.kind == StallStorePending {
 					if stalled := log.FilterMessage("range stalled").All(); len(stalled) != 1 || stalled[0].ContextMap()["cause"] != string(test.kind) {
 						t.Errorf("the log says %v", log.All())
 					}
@@ -146,8 +146,8 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 		mended.Store(true)
 		time.Sleep(time.Minute)
 		stop()
-		if w.eventCount(Stalled) != 1 || w.eventCount(Recovered) != 1 {
-			t.Errorf("%d times stalled, %d times recovered", w.eventCount(Stalled), w.eventCount(Recovered))
+		if w.eventCount(EventStalled) != 1 || w.eventCount(EventRecovered) != 1 {
+			t.Errorf("%d times stalled, %d times recovered", w.eventCount(EventStalled), w.eventCount(EventRecovered))
 		}
 		w.checkComplete(0)
 	})
@@ -163,16 +163,16 @@ func TestSlowRangeStallsAfterItsTime(t *testing.T) {
 		stop := w.startHost(h)
 		w.writeMany("doc", 1)
 		time.Sleep(80 * time.Second)
-		if n := w.eventCount(Stalled); n != 0 {
+		if n := w.eventCount(EventStalled); n != 0 {
 			t.Errorf("stalled %d times after 80 s", n)
 		}
 		time.Sleep(20 * time.Second)
-		if n := w.eventCount(Stalled); n != 1 {
+		if n := w.eventCount(EventStalled); n != 1 {
 			t.Errorf("stalled %d times after 100 s", n)
 		}
 		time.Sleep(time.Minute)
 		stop()
-		if n := w.eventCount(Recovered); n != 1 {
+		if n := w.eventCount(EventRecovered); n != 1 {
 			t.Errorf("recovered %d times", n)
 		}
 	})
@@ -189,7 +189,7 @@ func TestSilentOwnerIsNamed(t *testing.T) {
 			t.Errorf("at once: %v", kinds)
 		}
 		time.Sleep(45 * time.Second)
-		if kinds, l := w.stallsOf("0"); !slices.Equal(kinds, []StallKind{OwnerSilent}) || !strings.Contains(l.Problem, "owner silent for 45s (lease expires in 16s)") {
+		if kinds, l := w.stallsOf("0"); !slices.Equal(kinds, []StallKind{StallOwnerSilent}) || !strings.Contains(l.Problem, "owner silent for 45s (lease expires in 16s)") {
 			t.Errorf("after 45 s: %v, %q", kinds, l.Problem)
 		}
 		time.Sleep(time.Minute)

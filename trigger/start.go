@@ -67,7 +67,7 @@ func (s Start) String() string {
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
 func (f *Function) startSince(since time.Time) feed.Start {
-	if f.StartFrom.feedStart.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.LatestVersion && !since.IsZero() {
+	if f.StartFrom.feedStart.Kind == feed.StartNow && f.ChangeFeedMode == cosmos.ModeLatestVersion && !since.IsZero() {
 		return feed.Start{Kind: feed.StartTime, Time: since}
 	}
 	return f.StartFrom.feedStart

@@ -373,7 +373,7 @@ func (s *rangeStats) reportStall() {
 	}
 	s.mu.Unlock()
 	if isNews {
-		s.report(Stalled, stall)
+		s.report(EventStalled, stall)
 	}
 }
 
@@ -394,7 +394,7 @@ func (s *rangeStats) reportRecovery() {
 	}
 	s.mu.Unlock()
 	if over {
-		s.report(Recovered, *stall)
+		s.report(EventRecovered, *stall)
 	}
 }
 
@@ -417,7 +417,7 @@ func (s *rangeStats) leaseWritten(err error) {
 		return
 	}
 	if !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrChanged) {
-		s.setProblem(leaseLane, LeaseFails, err)
+		s.setProblem(leaseLane, StallLeaseFails, err)
 	}
 }
 

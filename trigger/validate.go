@@ -135,7 +135,7 @@ func (f Function) Validate() []Problem {
 
 // validateSource checks the names, the monitored container and the start.
 func (f Function) validateSource(p *problems) {
-	allVersions := f.ChangeFeedMode == cosmos.AllVersions
+	allVersions := f.ChangeFeedMode == cosmos.ModeAllVersions
 	if f.Name == "" {
 		p.add("Name", "", "set it; the prefix of the lease ids is LeasePrefix")
 	}

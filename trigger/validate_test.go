@@ -64,8 +64,8 @@ func TestInvalidFunctionsAreRefused(t *testing.T) {
 			"RetryMin=1m0s: must not be more than RetryMax=1s":            func(f *Function) { f.RetryMin, f.RetryMax = time.Minute, time.Second },
 			"share the lease prefix":                                      func(f *Function) { f.Name, f.LeasePrefix = "b", "a" },
 			"two functions are named \"a\"":                               func(f *Function) { f.LeasePrefix = "b" },
-			"all versions begin":                                          func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, FromBeginning() },
-			"SoftDeleteProperty=deleted: all versions":                    func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.AllVersions, "deleted" },
+			"all versions begin":                                          func(f *Function) { f.ChangeFeedMode, f.StartFrom = cosmos.ModeAllVersions, FromBeginning() },
+			"SoftDeleteProperty=deleted: all versions":                    func(f *Function) { f.ChangeFeedMode, f.SoftDeleteProperty = cosmos.ModeAllVersions, "deleted" },
 		} {
 			f := good
 			change(&f)

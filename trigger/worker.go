@@ -94,7 +94,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
-		w.emitEvent(Event{Kind: Checkpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
+		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
 	}
 	return w
 }
@@ -248,11 +248,11 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		cause = nil
 	}
 	released := Event{
-		Kind: Released, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Position(), Reason: reason, Err: cause,
+		Kind: EventReleased, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Position(), Reason: reason, Err: cause,
 	}
-	if reason == PausedRange {
+	if reason == ClosedPaused {
 		pause := w.seenPause
-		released.Stall = &Stall{Kind: Suspended, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
+		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
 	if w.function.Closed != nil && !w.openedRuns {
@@ -262,7 +262,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 }
 
 func (w *rangeWorker) retireLease(ctx context.Context, children []*lease.Lease) {
-	event := Event{Kind: Split, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Retire(ctx)}
+	event := Event{Kind: EventSplit, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: w.held.Retire(ctx)}
 	for _, c := range children {
 		event.Children = append(event.Children, c.Token())
 	}

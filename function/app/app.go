@@ -139,7 +139,7 @@ func (a *App) makeHosts(grace time.Duration) error {
 // observe counts handler calls that were left behind. Only the end of the process
 // ends them.
 func (a *App) observe(e trigger.Event) {
-	if e.Kind == trigger.Released && e.Reason == trigger.Stuck {
+	if e.Kind == trigger.EventReleased && e.Reason == trigger.ClosedStuck {
 		a.leftover.Add(1)
 	}
 }

@@ -73,7 +73,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	}
 	f := function1(t, s, "leaderboard")
 	want := trigger.Function{
-		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
+		Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.ModeAllVersions, MaxItemsPerInvocation: 100, HandlerTimeout: 90 * time.Second,
 		BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true, MaxAttempts: -1, RetryMaxAge: time.Hour,
 		BreakerLimit: -1, BreakerPause: 5 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},

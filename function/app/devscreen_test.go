@@ -183,21 +183,21 @@ func TestPositions(t *testing.T) {
 	p := newPositions()
 	one, two := p.of("one"), p.of("two")
 	for _, e := range []trigger.Event{
-		{Kind: trigger.Acquired, Function: "f", Range: "10"},
-		{Kind: trigger.Acquired, Function: "f", Range: "9"},
-		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 5, Handled: 5, LastLSN: 7},
-		{Kind: trigger.DeliveryFailed, Function: "f", Range: "9", Changes: 5, Handled: 2},
-		{Kind: trigger.Checkpointed, Function: "f", Range: "9", Continuation: `"7"`},
-		{Kind: trigger.Released, Function: "f", Range: "9", Continuation: `"7"`},
+		{Kind: trigger.EventAcquired, Function: "f", Range: "10"},
+		{Kind: trigger.EventAcquired, Function: "f", Range: "9"},
+		{Kind: trigger.EventDelivered, Function: "f", Range: "9", Changes: 5, Handled: 5, LastLSN: 7},
+		{Kind: trigger.EventDeliveryFailed, Function: "f", Range: "9", Changes: 5, Handled: 2},
+		{Kind: trigger.EventCheckpointed, Function: "f", Range: "9", Continuation: `"7"`},
+		{Kind: trigger.EventReleased, Function: "f", Range: "9", Continuation: `"7"`},
 	} {
 		one(e)
 	}
 	for _, e := range []trigger.Event{
-		{Kind: trigger.Acquired, Function: "f", Range: "9", Continuation: `"7"`},
-		{Kind: trigger.Delivered, Function: "f", Range: "9", Changes: 1, Handled: 1, LastLSN: 8},
-		{Kind: trigger.Acquired, Function: "e", Range: "0"},
-		{Kind: trigger.Split, Function: "e", Range: "0", Children: []string{"1", "2"}},
-		{Kind: trigger.Released, Function: "e", Range: "0"},
+		{Kind: trigger.EventAcquired, Function: "f", Range: "9", Continuation: `"7"`},
+		{Kind: trigger.EventDelivered, Function: "f", Range: "9", Changes: 1, Handled: 1, LastLSN: 8},
+		{Kind: trigger.EventAcquired, Function: "e", Range: "0"},
+		{Kind: trigger.EventSplit, Function: "e", Range: "0", Children: []string{"1", "2"}},
+		{Kind: trigger.EventReleased, Function: "e", Range: "0"},
 	} {
 		two(e)
 	}

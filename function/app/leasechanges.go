@@ -283,15 +283,15 @@ func effect(s trigger.LeaseStep) string {
 		return "refused: " + s.Refused
 	case s.Nothing:
 		return "none"
-	case s.Action == trigger.PauseRange:
+	case s.Action == trigger.ActionPause:
 		return "stops: " + s.Reason
-	case s.Action == trigger.ResumeRange:
+	case s.Action == trigger.ActionResume:
 		return "continues"
-	case s.Action == trigger.FreeLease && s.Known:
+	case s.Action == trigger.ActionRelease && s.Known:
 		return "the owner finishes its calls"
-	case s.Action == trigger.FreeLease:
+	case s.Action == trigger.ActionRelease:
 		return "the owner's unsaved changes are delivered again"
-	case s.Action == trigger.CreateLease:
+	case s.Action == trigger.ActionCreate:
 		return "the lease is created"
 	case !s.Known:
 		return "moves by an unknown number of transactions"

@@ -35,15 +35,15 @@ func (l *lifeLog) observe(e trigger.Event) {
 	defer l.mu.Unlock()
 	c := l.counts[e.Function]
 	switch e.Kind {
-	case trigger.Delivered:
+	case trigger.EventDelivered:
 		c.Batches++
 		c.Changes += e.Handled
-	case trigger.DeliveryFailed:
+	case trigger.EventDeliveryFailed:
 		c.Retries++
 		c.Changes += e.Handled
-	case trigger.DeadLettered:
+	case trigger.EventDeadLettered:
 		c.DeadLetters++
-	case trigger.Filtered:
+	case trigger.EventFiltered:
 		c.Filtered += e.Changes
 	default:
 		return

@@ -50,7 +50,7 @@ func TestPageBeyondLoopbackNeedsToken(t *testing.T) {
 // invalid; progress does not.
 func TestMovedLeasesAreNoticed(t *testing.T) {
 	step := func(change func(*trigger.LeaseStep)) trigger.LeasePlan {
-		s := trigger.LeaseStep{Range: "3", Owner: "host-a", Action: trigger.SeekRange, From: `"10"`, To: `"4"`, Repeated: 6, Known: true}
+		s := trigger.LeaseStep{Range: "3", Owner: "host-a", Action: trigger.ActionSeek, From: `"10"`, To: `"4"`, Repeated: 6, Known: true}
 		if change != nil {
 			change(&s)
 		}
@@ -142,9 +142,9 @@ func TestWrappedRequestsReachThePage(t *testing.T) {
 // stay as they are, and lists no more than a viewer can read.
 func TestEffectsNameEachRange(t *testing.T) {
 	plan := trigger.LeasePlan{Steps: []trigger.LeaseStep{
-		{Range: "0", Owner: "host-a", Action: trigger.SeekRange, From: `"9"`, To: `"4"`, Repeated: 5, Known: true},
-		{Range: "1", Action: trigger.PauseRange, From: `"2"`, Reason: "maintenance"},
-		{Range: "2", Action: trigger.PauseRange, Nothing: true},
+		{Range: "0", Owner: "host-a", Action: trigger.ActionSeek, From: `"9"`, To: `"4"`, Repeated: 5, Known: true},
+		{Range: "1", Action: trigger.ActionPause, From: `"2"`, Reason: "maintenance"},
+		{Range: "2", Action: trigger.ActionPause, Nothing: true},
 	}}
 	want := []string{`Range 0, owner host-a: seek from "9" to "4": repeats up to 5 transactions.`, `Range 1, owner (free), at "2": stops: maintenance.`}
 	if got := leaseEffects(plan); !slices.Equal(got, want) {

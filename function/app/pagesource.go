@@ -191,7 +191,7 @@ func (v *pageView) addOwner(l trigger.Lag) {
 	}
 	if h := &v.Hosts[i]; h.Elsewhere {
 		h.Leases++
-		if slices.ContainsFunc(l.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.OwnerSilent }) {
+		if slices.ContainsFunc(l.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.StallOwnerSilent }) {
 			h.State = "silent"
 		}
 	}
@@ -221,7 +221,7 @@ func leasedRange(l trigger.Lag) page.Range {
 	for i, s := range l.Stalls {
 		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
 		row.Advice = cmp.Or(row.Advice, s.Advice())
-		row.Paused = row.Paused || s.Kind == trigger.Suspended
+		row.Paused = row.Paused || s.Kind == trigger.StallPaused
 	}
 	return row
 }

@@ -12,12 +12,12 @@ import (
 // knows it, with the position that is saved. The leases tell of all others, also of those
 // that this process has lost without a release.
 func TestPageJoinsHostsAndLeases(t *testing.T) {
-	silent := []trigger.Stall{{Kind: trigger.OwnerSilent, Since: time.Now()}}
-	limited := []trigger.Stall{{Kind: trigger.RateLimited, Since: time.Now()}}
+	silent := []trigger.Stall{{Kind: trigger.StallOwnerSilent, Since: time.Now()}}
+	limited := []trigger.Stall{{Kind: trigger.StallRateLimited, Since: time.Now()}}
 	status := trigger.Status{Owner: "host-a", Functions: []trigger.FunctionStatus{{Name: "orders", Ranges: []trigger.RangeStatus{
-		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []trigger.Stall{{Kind: trigger.HandlerFails}}},
-		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []trigger.Stall{{Kind: trigger.RateLimited}}},
-		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []trigger.Stall{{Kind: trigger.Suspended}}},
+		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []trigger.Stall{{Kind: trigger.StallHandlerFails}}},
+		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []trigger.Stall{{Kind: trigger.StallRateLimited}}},
+		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []trigger.Stall{{Kind: trigger.StallPaused}}},
 	}}}}
 	lags := []functionLag{{Name: "orders", Leases: []trigger.Lag{
 		{Function: "orders", Range: "0", Owner: "host-a", Continuation: `"8"`},

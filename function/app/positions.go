@@ -39,14 +39,14 @@ func (p *positions) observe(host string, e trigger.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := [2]string{e.Function, e.Range}
-	if e.Kind == trigger.Split {
+	if e.Kind == trigger.EventSplit {
 		p.splits++
 		delete(p.known, key)
 		return
 	}
 	at, ok := p.known[key]
 	if !ok {
-		if e.Kind == trigger.Released {
+		if e.Kind == trigger.EventReleased {
 			return // the end of a range that split
 		}
 		at = &position{Function: e.Function, Range: e.Range}

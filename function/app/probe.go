@@ -81,7 +81,7 @@ func (p *probe) monitored(ctx context.Context) error {
 	if err != nil {
 		return p.missing(err, "DATABASE_NAME", "CONTAINER_NAME")
 	}
-	if cosmos.Mode(p.f.ChangeFeedMode) == cosmos.AllVersions && properties.Retention == 0 {
+	if cosmos.Mode(p.f.ChangeFeedMode) == cosmos.ModeAllVersions && properties.Retention == 0 {
 		return fmt.Errorf("it has no change feed policy, which %s=all-versions needs: create it with one, or read latest versions", p.f.setting("CHANGE_FEED_MODE"))
 	}
 	p.note = "partition key " + strings.Join(properties.PartitionKey.Paths, ", ")
@@ -198,7 +198,7 @@ func (p *probe) deadLetters(ctx context.Context) error {
 	}
 	d := trigger.DeadLetter{
 		ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
-		Operation: trigger.Upsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
+		Operation: trigger.OperationUpsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
 	}
 	if err := store.Put(ctx, d); err != nil {
 		return p.storeMissing(fmt.Errorf("store a probe dead letter: %w", err))

@@ -152,9 +152,9 @@ type feedMode cosmos.Mode
 func (m *feedMode) Decode(s string) error {
 	switch strings.ToLower(strings.ReplaceAll(s, "-", "")) {
 	case "latestversion":
-		*m = feedMode(cosmos.LatestVersion)
+		*m = feedMode(cosmos.ModeLatestVersion)
 	case "allversions", "allversionsanddeletes":
-		*m = feedMode(cosmos.AllVersions)
+		*m = feedMode(cosmos.ModeAllVersions)
 	case "":
 	default:
 		return errors.New("not a mode of the change feed: write latest-version or all-versions")
@@ -163,7 +163,7 @@ func (m *feedMode) Decode(s string) error {
 }
 
 func (m feedMode) String() string {
-	if cosmos.Mode(m) == cosmos.AllVersions {
+	if cosmos.Mode(m) == cosmos.ModeAllVersions {
 		return "all-versions"
 	}
 	return "latest-version"

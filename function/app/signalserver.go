@@ -119,7 +119,7 @@ func (a *App) unready(now time.Time) (problems []string) {
 // stalledFor returns the stall that has lasted longer than its function allows.
 func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (trigger.Stall, bool) {
 	for _, s := range r.Stalls {
-		if s.Kind != trigger.Suspended && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
+		if s.Kind != trigger.StallPaused && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
 			return s, true
 		}
 	}

@@ -189,14 +189,14 @@ func TestLimitIsNoStall(t *testing.T) {
 	now := time.Now()
 	a := &App{opened: map[string]trigger.Function{"orders": {}}}
 	for kind, stalled := range map[trigger.StallKind]bool{
-		trigger.HandlerFails: true, trigger.Suspended: false, trigger.RateLimited: false, trigger.ReadsLimited: false,
+		trigger.StallHandlerFails: true, trigger.StallPaused: false, trigger.StallRateLimited: false, trigger.StallReadsLimited: false,
 	} {
 		stalls := []trigger.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
 		if _, got := a.stalledFor("orders", trigger.RangeStatus{Stalls: stalls}, now); got != stalled {
 			t.Errorf("not ready because of %s: %v, want %v", kind, got, stalled)
 		}
 		l := functionLag{stallAfter: time.Minute}
-		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != trigger.Suspended { // which status tells
+		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != trigger.StallPaused { // which status tells
 			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
 		}
 	}

@@ -34,7 +34,7 @@ func TestArchiveConverges(t *testing.T) {
 		lastOnly bool // the feed may leave out versions that were replaced
 		scenario triggertest.Scenario
 	}{
-		"all versions": {Parquet, false, triggertest.Scenario{Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}}},
+		"all versions": {Parquet, false, triggertest.Scenario{Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}}},
 		"written once": {JSONLines, false, triggertest.Scenario{WriteOnce: true}},
 		"last version": {Parquet, true, triggertest.Scenario{}},
 		"soft delete":  {JSONLines, true, triggertest.Scenario{Function: trigger.Function{SoftDeleteProperty: "gone"}}},
@@ -56,7 +56,7 @@ func TestArchiveConverges(t *testing.T) {
 func TestArchiveInBlobsConverges(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
 		PartitionKey: "/customer", Document: randomOrder, Seeds: 6,
-		Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions},
+		Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions},
 		Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
 			store, settings := azuriteStore(t)
 			setAll(t, settings)

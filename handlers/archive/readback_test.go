@@ -47,7 +47,7 @@ func TestOtherReadersReadWhole(t *testing.T) {
 				setAll(t, settings)
 				t.Setenv("HALLEY_ARCHIVE_FORMAT", string(format))
 				t.Setenv("HALLEY_ARCHIVE_COLUMNS", "total:double=/order/total,rank:long=/rank,paid:boolean=/paid,due:timestamp=/due,name:string=/name")
-				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 20}})
+				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions, MaxItemsPerInvocation: 20}})
 				want := archiveStory(t, w)
 				directory := copyOf(t, store)
 				out, err := exec.Command(interpreter, "testdata/readback.py", directory, string(format)).Output()
@@ -145,7 +145,7 @@ func checkRows(t *testing.T, rows []archivedRow) {
 			t.Errorf("%s of %v is in partition %s, %s", r.ID, at, r.Day, r.Hour)
 		}
 		switch {
-		case r.Operation == trigger.Delete:
+		case r.Operation == trigger.OperationDelete:
 			deleted++
 			if r.Document != nil || r.Key != `["c3"]` {
 				t.Errorf("delete %+v", r)

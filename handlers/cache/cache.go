@@ -121,7 +121,7 @@ func (c *Cache) Handler() trigger.Handler {
 
 // arguments returns those of the script for a change.
 func (c *Cache) arguments(change trigger.Change) ([]any, error) {
-	if change.Operation == trigger.Delete || change.Operation == trigger.Expire {
+	if change.Operation == trigger.OperationDelete || change.Operation == trigger.OperationExpire {
 		key, err := c.Key.of(change)
 		if err != nil {
 			key = "" // the script knows the key under which it has stored the document

@@ -101,9 +101,9 @@ func TestCacheConverges(t *testing.T) {
 		key      string
 	}{
 		"soft deletes":   {trigger.Function{SoftDeleteProperty: "deleted"}, "{key}:{id}"},
-		"all versions":   {trigger.Function{ChangeFeedMode: cosmos.AllVersions}, "{key}:{id}"},
+		"all versions":   {trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}, "{key}:{id}"},
 		"lanes":          {trigger.Function{SoftDeleteProperty: "deleted", Lanes: 3}, "{key}:{id}"},
-		"keys that move": {trigger.Function{ChangeFeedMode: cosmos.AllVersions}, "{/name}:{id}"},
+		"keys that move": {trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}, "{/name}:{id}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{

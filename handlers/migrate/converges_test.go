@@ -46,7 +46,7 @@ func TestTargetConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
+		"all versions":   {ChangeFeedMode: cosmos.ModeAllVersions},
 		"two lanes":      {Lanes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

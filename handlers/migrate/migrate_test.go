@@ -63,7 +63,7 @@ func TestDocumentMovesBetweenKeys(t *testing.T) {
 }
 
 func TestDeletesAreCopied(t *testing.T) {
-	s := newStage(t, trigger.Function{ChangeFeedMode: cosmos.AllVersions}, nil)
+	s := newStage(t, trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}, nil)
 	host := s.Host(s.Handle)
 	host.Drain()
 	s.Put(order{ID: "1", Customer: "ada", Category: "a"})
@@ -87,7 +87,7 @@ func TestDeletesAreCopied(t *testing.T) {
 // A function in all-versions mode begins now, and one in latest-version mode copies all
 // that exists: both write to one target, in any order.
 func TestTwoFunctionsShareOneTarget(t *testing.T) {
-	s := newStage(t, trigger.Function{ChangeFeedMode: cosmos.AllVersions}, nil)
+	s := newStage(t, trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}, nil)
 	s.Put(order{ID: "1", Customer: "ada", Category: "a"})
 	s.Put(order{ID: "2", Customer: "ada", Category: "a"})
 	versions := s.Host(s.Handle)
@@ -187,7 +187,7 @@ func TestFailuresOfTheTarget(t *testing.T) {
 func TestKeysOfTargets(t *testing.T) {
 	for _, paths := range [][]string{{"/id"}, {"/category"}, {"/by/category"}, {"/category", "/by/total"}, {"/customer", "/category", "/id"}} {
 		t.Run(strings.Join(paths, " "), func(t *testing.T) {
-			w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+			w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}})
 			ttl := -1
 			if err := w.Client().CreateContainer(t.Context(), triggertest.Database, cosmos.ContainerDefinition{
 				ID: "target", PartitionKey: cosmos.PartitionKeyDefinition{Paths: paths}, DefaultTTL: &ttl,

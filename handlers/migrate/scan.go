@@ -104,7 +104,7 @@ func (m *Migration) scanRange(ctx context.Context, c *cosmos.Container, r cosmos
 			}
 			return page.Charge, nil
 		})
-		if cosmos.Classify(err) == cosmos.RangeGone {
+		if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 			return true, nil
 		}
 		if err != nil {

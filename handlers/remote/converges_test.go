@@ -61,7 +61,7 @@ func lines(documents []map[string]any) []string {
 
 func TestFunctionConverges(t *testing.T) {
 	softDeletes := trigger.Function{SoftDeleteProperty: "deleted"}
-	allVersions := trigger.Function{ChangeFeedMode: cosmos.AllVersions}
+	allVersions := trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}
 	serve := func(l language) func(t testing.TB) func() string {
 		return func(t testing.TB) func() string {
 			url := l.serve(t, filepath.Join(t.TempDir(), "state"))

@@ -53,7 +53,7 @@ func Content(document json.RawMessage, fields []string) (map[string]json.RawMess
 
 // Deleted reports whether a change takes its document out of the index.
 func Deleted(c trigger.Change) bool {
-	return c.Operation == trigger.Delete || c.Operation == trigger.Expire
+	return c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire
 }
 
 // Query runs a query with a number of hits at most.

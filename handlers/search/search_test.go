@@ -38,7 +38,7 @@ func TestDocumentKeyTellsPartitionsApart(t *testing.T) {
 	if got := DocumentKey(one) + " " + DocumentKey(other); got != `["a"]/1 ["b"]/1` {
 		t.Error(got)
 	}
-	if Deleted(one) || !Deleted(other) || !Deleted(trigger.Change{Operation: trigger.Expire}) {
+	if Deleted(one) || !Deleted(other) || !Deleted(trigger.Change{Operation: trigger.OperationExpire}) {
 		t.Error("deletes are not told apart")
 	}
 }

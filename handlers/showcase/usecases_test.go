@@ -38,7 +38,7 @@ func TestExpiredDocumentLeavesCache(t *testing.T) {
 	redis := miniredis.RunT(t)
 	t.Setenv("HALLEY_CACHE_REDIS_URL", "redis://"+redis.Addr())
 	t.Setenv("HALLEY_CACHE_KEY", "session:{id}")
-	w := triggertest.NewWorld(t, &triggertest.Options{Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+	w := triggertest.NewWorld(t, &triggertest.Options{Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}})
 	host := w.Host(handlerstest.Under(t, handlers.New("cache", "", cache.Open), handlerstest.Env(w)))
 	host.Drain() // from now on
 	w.Put(`{"id":"short","ttl":10}`)

@@ -107,7 +107,7 @@ func (e Encoder) Messages(b trigger.Batch) ([]Message, error) {
 			Version: envelopeVersion, Connector: "halley", Name: b.Function, TimeMS: c.Time.UnixMilli(),
 			Database: e.Database, Collection: e.Container, Document: c.ID(), Key: key,
 			LSN: c.LSN, Range: b.Range.ID, Epoch: b.Epoch,
-			ID: e.id(c, key), Expired: c.Operation == trigger.Expire,
+			ID: e.id(c, key), Expired: c.Operation == trigger.OperationExpire,
 		}
 		encoded, err := json.Marshal(s)
 		if err != nil {
@@ -119,7 +119,7 @@ func (e Encoder) Messages(b trigger.Batch) ([]Message, error) {
 }
 
 func isDelete(c trigger.Change) bool {
-	return c.Operation == trigger.Delete || c.Operation == trigger.Expire
+	return c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire
 }
 
 // envelope joins the parts. Documents are JSON already.
@@ -153,9 +153,9 @@ func (e Encoder) op(c trigger.Change) string {
 	switch {
 	case isDelete(c):
 		return "d"
-	case c.Operation == trigger.Create:
+	case c.Operation == trigger.OperationCreate:
 		return "c"
-	case c.Operation == trigger.Replace:
+	case c.Operation == trigger.OperationReplace:
 		return "u"
 	case e.UpsertOp != "":
 		return e.UpsertOp

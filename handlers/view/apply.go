@@ -125,7 +125,7 @@ func (v *View) rowsOf(changes []trigger.Change) (*rows, error) {
 	for _, c := range changes {
 		document := [16]byte(once.DocumentOf(c))
 		r.all = append(r.all, document)
-		if c.Operation == trigger.Delete || c.Operation == trigger.Expire {
+		if c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire {
 			r.deleted = append(r.deleted, document)
 			continue
 		}

@@ -97,7 +97,7 @@ func state(t testing.TB, pool *pgxpool.Pool) map[string][]string {
 func TestViewConverges(t *testing.T) {
 	for name, function := range map[string]trigger.Function{
 		"soft deletes": {SoftDeleteProperty: "deleted"},
-		"all versions": {ChangeFeedMode: cosmos.AllVersions},
+		"all versions": {ChangeFeedMode: cosmos.ModeAllVersions},
 		"lanes":        {SoftDeleteProperty: "deleted", Lanes: 3},
 		"blocked keys": {SoftDeleteProperty: "deleted", BlockKeys: true},
 	} {

@@ -37,7 +37,7 @@ func TestReceiverConverges(t *testing.T) {
 // version has one message, however often it is posted.
 func TestEveryVersionHasOneMessage(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions},
+		Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}
 		},

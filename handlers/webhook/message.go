@@ -38,11 +38,11 @@ type Data struct {
 }
 
 var eventNames = map[trigger.Operation]string{
-	trigger.Upsert:  "changed",
-	trigger.Create:  "created",
-	trigger.Replace: "replaced",
-	trigger.Delete:  "deleted",
-	trigger.Expire:  "expired",
+	trigger.OperationUpsert:  "changed",
+	trigger.OperationCreate:  "created",
+	trigger.OperationReplace: "replaced",
+	trigger.OperationDelete:  "deleted",
+	trigger.OperationExpire:  "expired",
 }
 
 // payload encodes the message about a change. Apart from the epoch it is the same
@@ -50,7 +50,7 @@ var eventNames = map[trigger.Operation]string{
 func payload(event string, epoch int64, c trigger.Change) ([]byte, error) {
 	name, ok := eventNames[c.Operation]
 	if !ok { // a change that was made by hand
-		name = eventNames[trigger.Upsert]
+		name = eventNames[trigger.OperationUpsert]
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -261,7 +261,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/core.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
+		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == EventSplit {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
 		{"trigger/internal/delivery/deadletter.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil"},
@@ -466,7 +466,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "next.owner != \"\" || next.properties[dispatchedProperty] != mark", "next.owner != \"\""},
 	}},
 	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
-		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.Unknown:", "cosmos.Classify(err) != cosmos.Succeeded:"},
+		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},
 	}},
 	{"messages-lost-with-error", "if one function cannot be looked at, the messages of the others are sent", []edit{
 		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},

@@ -130,7 +130,7 @@ var surfaceCalls = []mutant{
 		{"trigger/leaseexport.go", "s.moveTo(exported.Continuation)", "s.moveTo(s.From)"},
 	}},
 	{"pause-planned-under-a-dotnet-owner", "a pause that an owner does not know is refused in the plan", []edit{
-		{"trigger/leaseplan.go", "ownerKind(l, set.Now()) == OtherOwner", `ownerKind(l, set.Now()) == ""`},
+		{"trigger/leaseplan.go", "ownerKind(l, set.Now()) == OwnerOther", `ownerKind(l, set.Now()) == ""`},
 	}},
 	{"release-plans-nothing", "a release frees leases that have an owner", []edit{
 		{"trigger/leaseplan.go", `s.Nothing = s.lease.Owner() == ""`, `s.Nothing = s.lease.Owner() != ""`},
@@ -176,13 +176,13 @@ var surfaceCalls = []mutant{
 		{"trigger/verdict.go", "return &skipError{err}", "return err"},
 	}},
 	{"silent-owner-without-advice", "each stall has advice of its own", []edit{
-		{"trigger/stall.go", "\tcase OwnerSilent:\n\t\treturn \"check", "\tcase \"\":\n\t\treturn \"check"},
+		{"trigger/stall.go", "\tcase StallOwnerSilent:\n\t\treturn \"check", "\tcase \"\":\n\t\treturn \"check"},
 	}},
 	{"expiration-not-told", "the description of a silent owner tells when its lease expires", []edit{
 		{"trigger/stall.go", "\t\tif wait > 0 {", "\t\tif wait > time.Hour {"},
 	}},
 	{"limits-are-stalls", "a range that waits for a limit of its function is not stalled", []edit{
-		{"trigger/stall.go", "return k == RateLimited || k == ReadsLimited", `return k == ""`},
+		{"trigger/stall.go", "return k == StallRateLimited || k == StallReadsLimited", `return k == ""`},
 	}},
 	{"summary-of-the-last-range", "a summary adds the changes of all ranges", []edit{
 		{"trigger/status.go", "s.Changes += o.Changes", "s.Changes = o.Changes"},

@@ -4,115 +4,115 @@ package main
 // events, close reasons, stalls, operations, actions and owners.
 var surfaceReports = []mutant{
 	{"acquired-not-told", "an event tells of each acquired lease", []edit{
-		{"trigger/acquiring.go", "r.emitEvent(Event{Kind: Acquired,", "_ = (Event{Kind: Acquired,"},
+		{"trigger/acquiring.go", "r.emitEvent(Event{Kind: EventAcquired,", "_ = (Event{Kind: EventAcquired,"},
 	}},
 	{"delivered-told-as-failed", "an event tells of each batch that the handler accepted", []edit{
-		{"trigger/handling.go", "Kind: Delivered, Range", "Kind: DeliveryFailed, Range"},
+		{"trigger/handling.go", "Kind: EventDelivered, Range", "Kind: EventDeliveryFailed, Range"},
 	}},
 	{"failed-told-as-delivered", "an event tells of each call that failed", []edit{
-		{"trigger/handling.go", "event.Kind = DeliveryFailed", "event.Kind = Delivered"},
+		{"trigger/handling.go", "event.Kind = EventDeliveryFailed", "event.Kind = EventDelivered"},
 	}},
 	{"dead-letter-not-told", "an event tells of each dead letter", []edit{
-		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: DeadLettered,", "_ = (Event{\n\t\tKind: DeadLettered,"},
+		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: EventDeadLettered,", "_ = (Event{\n\t\tKind: EventDeadLettered,"},
 	}},
 	{"postponed-not-told", "an event tells of each postponed change", []edit{
-		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: Postponed,", "_ = (Event{\n\t\tKind: Postponed,"},
+		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: EventPostponed,", "_ = (Event{\n\t\tKind: EventPostponed,"},
 	}},
 	{"filtered-not-told", "an event tells of filtered changes", []edit{
-		{"trigger/handling.go", "w.emitEvent(Event{Kind: Filtered,", "_ = (Event{Kind: Filtered,"},
+		{"trigger/handling.go", "w.emitEvent(Event{Kind: EventFiltered,", "_ = (Event{Kind: EventFiltered,"},
 	}},
 	{"checkpoint-not-told", "an event tells of each saved position", []edit{
-		{"trigger/worker.go", "w.emitEvent(Event{Kind: Checkpointed,", "_ = (Event{Kind: Checkpointed,"},
+		{"trigger/worker.go", "w.emitEvent(Event{Kind: EventCheckpointed,", "_ = (Event{Kind: EventCheckpointed,"},
 	}},
 	{"split-told-as-release", "an event tells of a split", []edit{
-		{"trigger/worker.go", "event := Event{Kind: Split,", "event := Event{Kind: Released,"},
+		{"trigger/worker.go", "event := Event{Kind: EventSplit,", "event := Event{Kind: EventReleased,"},
 	}},
 	{"release-not-told", "an event tells of each released lease", []edit{
 		{"trigger/worker.go", "w.emitEvent(released)", "_ = released"},
 	}},
 	{"caught-up-not-told", "an event tells of the first read that found nothing more", []edit{
-		{"trigger/reading.go", "w.emitEvent(Event{Kind: CaughtUpFirst,", "_ = (Event{Kind: CaughtUpFirst,"},
+		{"trigger/reading.go", "w.emitEvent(Event{Kind: EventCaughtUp,", "_ = (Event{Kind: EventCaughtUp,"},
 	}},
 	{"stall-not-told", "an event tells of a stalled range", []edit{
-		{"trigger/stats.go", "s.report(Stalled, stall)", "_ = stall"},
+		{"trigger/stats.go", "s.report(EventStalled, stall)", "_ = stall"},
 	}},
 	{"recovery-not-told", "an event tells that a stalled range makes progress again", []edit{
-		{"trigger/stats.go", "s.report(Recovered, *stall)", "_ = *stall"},
+		{"trigger/stats.go", "s.report(EventRecovered, *stall)", "_ = *stall"},
 	}},
 	{"stop-told-as-broken", "a range is closed as stopped if its host stops", []edit{
-		{"trigger/event.go", "\t\treturn Stopped\n", "\t\treturn Broken\n"},
+		{"trigger/event.go", "\t\treturn ClosedStopped\n", "\t\treturn ClosedBroken\n"},
 	}},
 	{"caught-up-told-as-stopped", "a drained range is closed as caught up", []edit{
-		{"trigger/event.go", "\t\treturn CaughtUp\n", "\t\treturn Stopped\n"},
+		{"trigger/event.go", "\t\treturn ClosedCaughtUp\n", "\t\treturn ClosedStopped\n"},
 	}},
 	{"split-told-as-stopped", "a range that split is closed as gone", []edit{
-		{"trigger/event.go", "\t\treturn Gone\n", "\t\treturn Stopped\n"},
+		{"trigger/event.go", "\t\treturn ClosedGone\n", "\t\treturn ClosedStopped\n"},
 	}},
 	{"handover-told-as-stopped", "a range that another host requested is closed as handed over", []edit{
-		{"trigger/event.go", "\t\treturn HandedOver\n", "\t\treturn Stopped\n"},
+		{"trigger/event.go", "\t\treturn ClosedHandedOver\n", "\t\treturn ClosedStopped\n"},
 	}},
 	{"pause-told-as-handover", "a range that an operator paused is closed as paused", []edit{
-		{"trigger/event.go", "\t\treturn PausedRange\n", "\t\treturn HandedOver\n"},
+		{"trigger/event.go", "\t\treturn ClosedPaused\n", "\t\treturn ClosedHandedOver\n"},
 	}},
 	{"loss-told-as-broken", "a range whose lease another host has is closed as lost", []edit{
-		{"trigger/event.go", "\t\treturn LeaseLost\n", "\t\treturn Broken\n"},
+		{"trigger/event.go", "\t\treturn ClosedLeaseLost\n", "\t\treturn ClosedBroken\n"},
 	}},
 	{"hang-told-as-broken", "a range whose handler hangs is closed as stuck", []edit{
-		{"trigger/event.go", "\t\treturn Stuck\n", "\t\treturn Broken\n"},
+		{"trigger/event.go", "\t\treturn ClosedStuck\n", "\t\treturn ClosedBroken\n"},
 	}},
 	{"broken-told-as-stopped", "a range that cannot be read is closed as broken", []edit{
-		{"trigger/event.go", "\t\treturn Broken\n", "\t\treturn Stopped\n"},
+		{"trigger/event.go", "\t\treturn ClosedBroken\n", "\t\treturn ClosedStopped\n"},
 	}},
 	{"failure-told-as-wait", "a stall tells that the handler fails", []edit{
-		{"trigger/failurestats.go", "Stall{Kind: HandlerFails,", "Stall{Kind: RangeWaits,"},
+		{"trigger/failurestats.go", "Stall{Kind: StallHandlerFails,", "Stall{Kind: StallRangeWaits,"},
 	}},
 	{"call-told-as-wait", "a stall tells of a long call", []edit{
 		{"trigger/stall.go", `"handler call running"`, `"waiting"`},
 	}},
 	{"store-told-as-wait", "a stall tells that the dead letter store fails", []edit{
-		{"trigger/stall.go", "return StorePending\n", "return RangeWaits\n"},
+		{"trigger/stall.go", "return StallStorePending\n", "return StallRangeWaits\n"},
 	}},
 	{"breaker-told-as-wait", "a stall tells of the circuit breaker", []edit{
-		{"trigger/stall.go", "return Paused\n", "return RangeWaits\n"},
+		{"trigger/stall.go", "return StallBreaker\n", "return StallRangeWaits\n"},
 	}},
 	{"wait-told-as-breaker", "a range that waits without a store is told so", []edit{
-		{"trigger/stall.go", "return RangeWaits\n", "return Paused\n"},
+		{"trigger/stall.go", "return StallRangeWaits\n", "return StallBreaker\n"},
 	}},
 	{"throttle-told-as-failure", "a stall tells that the feed is throttled", []edit{
-		{"trigger/stall.go", "return FeedThrottled\n", "return FeedFails\n"},
+		{"trigger/stall.go", "return StallFeedThrottled\n", "return StallFeedFails\n"},
 	}},
 	{"failure-told-as-throttle", "a stall tells that the feed cannot be read", []edit{
-		{"trigger/stall.go", "return FeedFails\n", "return FeedThrottled\n"},
+		{"trigger/stall.go", "return StallFeedFails\n", "return StallFeedThrottled\n"},
 	}},
 	{"lease-told-as-feed", "a stall tells that the lease cannot be written", []edit{
-		{"trigger/stats.go", "s.setProblem(leaseLane, LeaseFails, err)", "s.setProblem(leaseLane, FeedFails, err)"},
+		{"trigger/stats.go", "s.setProblem(leaseLane, StallLeaseFails, err)", "s.setProblem(leaseLane, StallFeedFails, err)"},
 	}},
 	{"silence-told-as-free", "a stall tells of a silent owner", []edit{
-		{"trigger/lag.go", "Stall{Kind: OwnerSilent,", "Stall{Kind: NoOwner,"},
+		{"trigger/lag.go", "Stall{Kind: StallOwnerSilent,", "Stall{Kind: StallNoOwner,"},
 	}},
 	{"free-told-as-silence", "a stall tells of a range without an owner", []edit{
-		{"trigger/lag.go", "Stall{Kind: NoOwner,", "Stall{Kind: OwnerSilent,"},
+		{"trigger/lag.go", "Stall{Kind: StallNoOwner,", "Stall{Kind: StallOwnerSilent,"},
 	}},
 	{"pause-told-as-wait", "a stall tells of a pause", []edit{
-		{"trigger/stall.go", "Stall{Kind: Suspended, Since: p.Since.UTC()", "Stall{Kind: RangeWaits, Since: p.Since.UTC()"},
+		{"trigger/stall.go", "Stall{Kind: StallPaused, Since: p.Since.UTC()", "Stall{Kind: StallRangeWaits, Since: p.Since.UTC()"},
 	}},
 	{"rate-told-as-units", "a stall tells that the range waits for the rate", []edit{
-		{"trigger/runner.go", "newLimiter(RateLimited, f.Rate,", "newLimiter(ReadsLimited, f.Rate,"},
+		{"trigger/runner.go", "newLimiter(StallRateLimited, f.Rate,", "newLimiter(StallReadsLimited, f.Rate,"},
 	}},
 	{"units-told-as-rate", "a stall tells that the range waits for request units", []edit{
-		{"trigger/runner.go", "newLimiter(ReadsLimited, f.ReadRequestUnits,", "newLimiter(RateLimited, f.ReadRequestUnits,"},
+		{"trigger/runner.go", "newLimiter(StallReadsLimited, f.ReadRequestUnits,", "newLimiter(StallRateLimited, f.ReadRequestUnits,"},
 	}},
 	{"write-told-as-create", "a change of the latest-version mode is an upsert", []edit{
-		{"trigger/change.go", "change.Operation = Upsert", "change.Operation = Create"},
+		{"trigger/change.go", "change.Operation = OperationUpsert", "change.Operation = OperationCreate"},
 	}},
 	{"soft-delete-told-as-upsert", "a soft delete is a delete", []edit{
-		{"trigger/change.go", "change.Operation = Delete", "change.Operation = Upsert"},
+		{"trigger/change.go", "change.Operation = OperationDelete", "change.Operation = OperationUpsert"},
 	}},
 	{"create-told-as-replace", "the first version of a document is a create", []edit{
-		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == Create {\n\t\t\titem.Operation = Replace\n\t\t}\n\t\titems[i] = item\n"},
+		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == OperationCreate {\n\t\t\titem.Operation = OperationReplace\n\t\t}\n\t\titems[i] = item\n"},
 	}},
 	{"replace-told-as-create", "a later version of a document is a replace", []edit{
-		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == Replace {\n\t\t\titem.Operation = Create\n\t\t}\n\t\titems[i] = item\n"},
+		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == OperationReplace {\n\t\t\titem.Operation = OperationCreate\n\t\t}\n\t\titems[i] = item\n"},
 	}},
 	{"expiry-told-as-delete", "a document that expires is not deleted by a program", []edit{
 		{"trigger/cosmos/envelope.go", "if m.TimeToLiveExpired {", `if m.TimeToLiveExpired && m.ID == "" {`},
@@ -133,13 +133,13 @@ var surfaceReports = []mutant{
 		{"trigger/leasecontrol.go", "return set.CreateAt(ctx, s.gap, s.To)", "return ctx.Err()"},
 	}},
 	{"free-lease-has-an-owner", "the list tells a lease without an owner", []edit{
-		{"trigger/leasecontrol.go", "return NoOwnerKind\n", "return OtherOwner\n"},
+		{"trigger/leasecontrol.go", "return OwnerFree\n", "return OwnerOther\n"},
 	}},
 	{"halley-owner-unknown", "the list tells a Halley host", []edit{
-		{"trigger/leasecontrol.go", "return HalleyOwner\n", "return OtherOwner\n"},
+		{"trigger/leasecontrol.go", "return OwnerHalley\n", "return OwnerOther\n"},
 	}},
 	{"other-owner-trusted", "the list tells an owner that does not know pauses", []edit{
-		{"trigger/leasecontrol.go", "return OtherOwner\n", "return HalleyOwner\n"},
+		{"trigger/leasecontrol.go", "return OwnerOther\n", "return OwnerHalley\n"},
 	}},
 	{"each-batch-is-spaced", "EachBatch saves as soon as a batch is handled", []edit{
 		{"trigger/checkpoint.go", "\tif c == (Checkpoint{}) {", "\tif c == (Checkpoint{}) || c.Interval == EachBatch {"},

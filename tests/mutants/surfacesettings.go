@@ -80,10 +80,10 @@ var surfaceSettings = []mutant{
 		{"trigger/reading.go", "pollDelay := w.function.FeedPollDelay", "pollDelay := w.host.options.FeedPollDelay"},
 	}},
 	{"rate-ignored", "Function.Rate has its effect", []edit{
-		{"trigger/runner.go", "newLimiter(RateLimited, f.Rate,", "newLimiter(RateLimited, 0,"},
+		{"trigger/runner.go", "newLimiter(StallRateLimited, f.Rate,", "newLimiter(StallRateLimited, 0,"},
 	}},
 	{"read-units-ignored", "Function.ReadRequestUnits has its effect", []edit{
-		{"trigger/runner.go", "newLimiter(ReadsLimited, f.ReadRequestUnits,", "newLimiter(ReadsLimited, 0,"},
+		{"trigger/runner.go", "newLimiter(StallReadsLimited, f.ReadRequestUnits,", "newLimiter(StallReadsLimited, 0,"},
 	}},
 	{"owner-ignored", "Options.Owner has its effect", []edit{
 		{"trigger/validate.go", `if o.Owner == "" {`, `if o.Owner != "-" {`},

@@ -67,11 +67,11 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 // checkForm records a violation if a change does not pass the filter, or has another
 // operation than its document says.
 func (p *process) checkForm(d document, change trigger.Change) {
-	if change.Operation == trigger.Delete {
+	if change.Operation == trigger.OperationDelete {
 		p.w.used("soft deletes", 1)
 	}
 	isDeleted := d.Gone && p.w.swarm.function.SoftDeleteProperty != ""
-	if !d.Noise && isDeleted == (change.Operation == trigger.Delete) {
+	if !d.Noise && isDeleted == (change.Operation == trigger.OperationDelete) {
 		return
 	}
 	p.w.mu.Lock()

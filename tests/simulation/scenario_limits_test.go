@@ -55,7 +55,7 @@ func (w *world) checkTold(before map[string]trigger.RangeStatus) (waits int) {
 				continue
 			}
 			waits++
-			if !slices.ContainsFunc(r.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.RateLimited }) {
+			if !slices.ContainsFunc(r.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.StallRateLimited }) {
 				w.violations = append(w.violations, history.Violation{Rule: told, Text: fmt.Sprintf("%s waits and says %q", name, r.Problem), Time: time.Now()})
 			}
 		}

@@ -241,11 +241,11 @@ var settingRefusals = []struct {
 }{
 	{"LeasePrefix", func(f *trigger.Function, _ *trigger.Options) { f.LeasePrefix = "a/b" }},
 	{"StartFrom", func(f *trigger.Function, _ *trigger.Options) {
-		f.ChangeFeedMode, f.StartFrom = cosmos.AllVersions, trigger.FromBeginning()
+		f.ChangeFeedMode, f.StartFrom = cosmos.ModeAllVersions, trigger.FromBeginning()
 	}},
 	{"StartFrom", func(f *trigger.Function, _ *trigger.Options) { f.StartFrom = trigger.FromContinuation("") }},
 	{"SoftDeleteProperty", func(f *trigger.Function, _ *trigger.Options) {
-		f.ChangeFeedMode, f.StartFrom, f.SoftDeleteProperty = cosmos.AllVersions, trigger.FromNow(), "gone"
+		f.ChangeFeedMode, f.StartFrom, f.SoftDeleteProperty = cosmos.ModeAllVersions, trigger.FromNow(), "gone"
 	}},
 	{"Filter", func(f *trigger.Function, _ *trigger.Options) { f.Filter = trigger.Filter{`{"noise":1}`} }},
 	{"FeedPollMin", func(f *trigger.Function, _ *trigger.Options) {

@@ -40,14 +40,14 @@ func decodeEnvelopes(items []Item) error {
 			Operation: m.OperationType, PreviousLSN: m.PreviousImageLSN, ID: m.ID, PartitionKey: m.PartitionKey,
 		}
 		switch m.OperationType {
-		case Create, Replace:
+		case OperationCreate, OperationReplace:
 			if item.Document == nil {
 				return fmt.Errorf("item %d is a %s without current", i, m.OperationType)
 			}
-		case Delete:
+		case OperationDelete:
 			item.Document = nil
 			if m.TimeToLiveExpired {
-				item.Operation = Expire
+				item.Operation = OperationExpire
 			}
 		default:
 			return fmt.Errorf("item %d has the unknown operation %q", i, m.OperationType)

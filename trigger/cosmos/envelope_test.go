@@ -16,22 +16,22 @@ func TestDecodeEnvelopes(t *testing.T) {
 	}{
 		{
 			"create", `{"current":{"id":"a"},"metadata":{"operationType":"create","lsn":7,"crts":100}}`,
-			Item{Document: json.RawMessage(`{"id":"a"}`), LSN: 7, Timestamp: 100, Operation: Create},
+			Item{Document: json.RawMessage(`{"id":"a"}`), LSN: 7, Timestamp: 100, Operation: OperationCreate},
 		},
 		{
 			"replace", `{"metadata":{"operationType":"replace","lsn":8,"crts":101,"previousImageLSN":7,"new":1},"current":{"id":"a"},"previous":{"id":"a","n":1}}`,
 			Item{
 				Document: json.RawMessage(`{"id":"a"}`), Previous: json.RawMessage(`{"id":"a","n":1}`), LSN: 8, Timestamp: 101,
-				Operation: Replace, PreviousLSN: 7,
+				Operation: OperationReplace, PreviousLSN: 7,
 			},
 		},
 		{
 			"delete with empty current", `{"current":{},"metadata":{"operationType":"delete","lsn":9,"crts":102,"id":"a","partitionKey":{"pk":"x"}}}`,
-			Item{LSN: 9, Timestamp: 102, Operation: Delete, ID: "a", PartitionKey: json.RawMessage(`{"pk":"x"}`)},
+			Item{LSN: 9, Timestamp: 102, Operation: OperationDelete, ID: "a", PartitionKey: json.RawMessage(`{"pk":"x"}`)},
 		},
 		{
 			"expired", `{"previous":null,"metadata":{"operationType":"delete","lsn":9,"crts":102,"timeToLiveExpired":true}}`,
-			Item{LSN: 9, Timestamp: 102, Operation: Expire},
+			Item{LSN: 9, Timestamp: 102, Operation: OperationExpire},
 		},
 		{
 			"bare document", `{"id":"a","_lsn":3}`,

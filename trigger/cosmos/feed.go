@@ -55,13 +55,13 @@ func (s Start) String() string {
 type Mode int8
 
 const (
-	// LatestVersion reports the latest version of each document, and no
+	// ModeLatestVersion reports the latest version of each document, and no
 	// deletes.
-	LatestVersion Mode = iota
-	// AllVersions reports every version and every delete, within the retention
+	ModeLatestVersion Mode = iota
+	// ModeAllVersions reports every version and every delete, within the retention
 	// of the container's change feed policy. It must start now or at a
 	// continuation.
-	AllVersions
+	ModeAllVersions
 )
 
 // FeedRequest is a request for one page of the change feed.
@@ -110,7 +110,7 @@ type FeedRequest struct {
 	SessionToken string
 
 	// KeyProperty names a property of documents, at their first level, that
-	// [Item].KeyValue is to hold; for LatestVersion mode.
+	// [Item].KeyValue is to hold; for latest-version mode.
 	KeyProperty string
 
 	// MaxItems is a hint; 0 means the service's own page size. A transaction is
@@ -149,7 +149,7 @@ type Page struct {
 	buffer *buffer
 }
 
-// Item is one change of a page. In LatestVersion mode only the first four fields are
+// Item is one change of a page. In latest-version mode only the first four fields are
 // set.
 type Item struct {
 	Document  json.RawMessage // the version reported; nil for a delete
@@ -168,12 +168,12 @@ type Item struct {
 // Operation is the kind of a change.
 type Operation string
 
-// The operations of AllVersions mode; in LatestVersion mode Operation is empty.
+// The operations of all-versions mode; in latest-version mode Operation is empty.
 const (
-	Create  Operation = "create"
-	Replace Operation = "replace"
-	Delete  Operation = "delete"
-	Expire  Operation = "expire" // a delete by time to live
+	OperationCreate  Operation = "create"
+	OperationReplace Operation = "replace"
+	OperationDelete  Operation = "delete"
+	OperationExpire  Operation = "expire" // a delete by time to live
 )
 
 // Release returns the page's buffer for reuse; Items must not be used
@@ -257,11 +257,11 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		return page, nil
 	}
 	var err error
-	if r.Mode == AllVersions { // the documents are inside of others
+	if r.Mode == ModeAllVersions { // the documents are inside of others
 		r.KeyProperty = ""
 	}
 	body.items, err = scanDocuments(body.bytes, body.items[:0], r.KeyProperty)
-	if err == nil && r.Mode == AllVersions {
+	if err == nil && r.Mode == ModeAllVersions {
 		err = decodeEnvelopes(body.items)
 	}
 	page.Items = body.items
@@ -281,12 +281,12 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	if r.Range.ID == "" {
 		return nil, fmt.Errorf("%s: the range has no id", op)
 	}
-	if r.Mode == AllVersions && r.Continuation == "" && r.Start != StartNow {
-		return nil, fmt.Errorf("%s: mode AllVersions must start now or at a continuation, not at %s", op, r.Start)
+	if r.Mode == ModeAllVersions && r.Continuation == "" && r.Start != StartNow {
+		return nil, fmt.Errorf("%s: all-versions mode must start now or at a continuation, not at %s", op, r.Start)
 	}
 	h := op.header
 	h.Set(headerFeedMode, incrementalFeed)
-	if r.Mode == AllVersions {
+	if r.Mode == ModeAllVersions {
 		h.Set(headerFeedMode, fullFidelityFeed)
 		h.Set(headerWireFormat, wireFormat)
 	}

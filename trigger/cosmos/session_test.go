@@ -139,7 +139,7 @@ func TestLostSessionBeginsAgain(t *testing.T) {
 			if err := writeOne(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []Outcome{Transient, Succeeded, Succeeded} {
+			for _, want := range []Outcome{OutcomeTransient, OutcomeSucceeded, OutcomeSucceeded} {
 				if _, err := c.ReadFeed(t.Context(), FeedRequest{Range: r}); Classify(err) != want {
 					t.Fatalf("range %s: %v, want %d", r.ID, err, want)
 				}

@@ -70,7 +70,7 @@ func (t *table) mirror(_ context.Context, b trigger.Batch) error {
 }
 
 func rowOf(b trigger.Batch, c trigger.Change) (row, error) {
-	r := row{epoch: b.Epoch, lsn: c.LSN, deleted: c.Operation == trigger.Delete || c.Operation == trigger.Expire}
+	r := row{epoch: b.Epoch, lsn: c.LSN, deleted: c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire}
 	if r.deleted {
 		return r, nil
 	}
@@ -149,7 +149,7 @@ func TestConvergesPassesCorrectHandler(t *testing.T) {
 	functions := map[string]trigger.Function{
 		"soft deletes":   {SoftDeleteProperty: "deleted"},
 		"no deletes":     {},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
+		"all versions":   {ChangeFeedMode: cosmos.ModeAllVersions},
 		"blocked keys":   {BlockKeys: true, SoftDeleteProperty: "deleted"},
 		"lanes":          {Lanes: 3, SoftDeleteProperty: "deleted"},
 		"reused buffers": {ReuseBuffers: true, SoftDeleteProperty: "deleted"},
@@ -177,7 +177,7 @@ func TestConvergesInBubble(t *testing.T) {
 // In all-versions mode a handler that drops deletes does so in both runs: Want tells.
 func TestWrongPlainRunIsFound(t *testing.T) {
 	s := scenario(plantedFaults["deletes dropped"])
-	s.Function = trigger.Function{ChangeFeedMode: cosmos.AllVersions}
+	s.Function = trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}
 	s.Want = balancesOf
 	found := failuresOf(t, func(t testing.TB) { Converges(t, s) })
 	if !strings.Contains(found, "seed 1: the state after the plain run is wrong (-want +got):") {

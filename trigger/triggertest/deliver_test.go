@@ -78,14 +78,14 @@ func TestChangesMadeByHand(t *testing.T) {
 		id, key   string
 		document  string
 	}{
-		{Upsert(`{"id":"a"}`, "k"), trigger.Upsert, "a", `["k"]`, `{"id":"a"}`},
-		{Upsert(map[string]any{"id": "a"}, "t", 7, nil), trigger.Upsert, "a", `["t",7,null]`, `{"id":"a"}`},
-		{Upsert([]byte(`{"id":"a"`)), trigger.Upsert, "", `[]`, `{"id":"a"`},
-		{SoftDelete(json.RawMessage(`{"id":"a"}`), true), trigger.Delete, "a", `[true]`, `{"id":"a"}`},
-		{Create(`{"id":"a"}`, "k"), trigger.Create, "a", `["k"]`, `{"id":"a"}`},
-		{Replace(`{"id":"a","n":2}`, `{"id":"a","n":1}`, "k"), trigger.Replace, "a", `["k"]`, `{"id":"a","n":2}`},
-		{Delete("a", "k"), trigger.Delete, "a", `["k"]`, ""},
-		{Expire("a", "k"), trigger.Expire, "a", `["k"]`, ""},
+		{Upsert(`{"id":"a"}`, "k"), trigger.OperationUpsert, "a", `["k"]`, `{"id":"a"}`},
+		{Upsert(map[string]any{"id": "a"}, "t", 7, nil), trigger.OperationUpsert, "a", `["t",7,null]`, `{"id":"a"}`},
+		{Upsert([]byte(`{"id":"a"`)), trigger.OperationUpsert, "", `[]`, `{"id":"a"`},
+		{SoftDelete(json.RawMessage(`{"id":"a"}`), true), trigger.OperationDelete, "a", `[true]`, `{"id":"a"}`},
+		{Create(`{"id":"a"}`, "k"), trigger.OperationCreate, "a", `["k"]`, `{"id":"a"}`},
+		{Replace(`{"id":"a","n":2}`, `{"id":"a","n":1}`, "k"), trigger.OperationReplace, "a", `["k"]`, `{"id":"a","n":2}`},
+		{Delete("a", "k"), trigger.OperationDelete, "a", `["k"]`, ""},
+		{Expire("a", "k"), trigger.OperationExpire, "a", `["k"]`, ""},
 	}
 	for _, test := range tests {
 		for _, c := range []trigger.Change{test.change, test.change.Clone()} {

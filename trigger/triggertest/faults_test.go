@@ -145,7 +145,7 @@ func TestShortSeedsMeetEveryTrouble(t *testing.T) {
 		"blocked keys, written once": {trigger.Function{BlockKeys: true}, true, nil},
 		"latest version":             {trigger.Function{}, false, []troubleKind{failsForever}},
 		"written once":               {trigger.Function{}, true, []troubleKind{failsForever}},
-		"all versions":               {trigger.Function{ChangeFeedMode: cosmos.AllVersions}, false, []troubleKind{failsForever, mergesRanges}},
+		"all versions":               {trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}, false, []troubleKind{failsForever, mergesRanges}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario(startMirror)

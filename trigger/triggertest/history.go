@@ -61,7 +61,7 @@ func (s Scenario) removal(random *rand.Rand, next step) step {
 	switch {
 	case s.Function.SoftDeleteProperty != "":
 		next.document = withProperty(next.document, s.Function.SoftDeleteProperty, true)
-	case s.Function.ChangeFeedMode != cosmos.AllVersions:
+	case s.Function.ChangeFeedMode != cosmos.ModeAllVersions:
 	case random.IntN(2) == 0:
 		next.document, next.expires = withProperty(next.document, "ttl", timeToLive), true
 	default:

@@ -134,7 +134,7 @@ func (s Scenario) mayMeet(kind troubleKind) bool {
 	case failsForever:
 		return s.Function.BlockKeys // otherwise a replay comes after later changes of the key
 	case mergesRanges:
-		return s.Function.ChangeFeedMode != cosmos.AllVersions
+		return s.Function.ChangeFeedMode != cosmos.ModeAllVersions
 	}
 	return true
 }

@@ -36,7 +36,7 @@ const (
 )
 
 func newRecord(mode cosmos.Mode) record {
-	return record{everyVersion: mode == cosmos.AllVersions, newest: map[document]string{}, handled: map[string]bool{}}
+	return record{everyVersion: mode == cosmos.ModeAllVersions, newest: map[document]string{}, handled: map[string]bool{}}
 }
 
 func (v version) name() string { return string(v.kind) + v.etag }

@@ -91,7 +91,7 @@ func (s Scenario) runPlainly(t testing.TB, history []step) outcome {
 // prepare creates the leases if the function sees only what is written after that.
 func (r *run) prepare() {
 	r.t.Helper()
-	if r.scenario.Function.ChangeFeedMode == cosmos.AllVersions {
+	if r.scenario.Function.ChangeFeedMode == cosmos.ModeAllVersions {
 		r.drain(episode{})
 	}
 }

@@ -90,7 +90,7 @@ func NewWorld(t testing.TB, opts *Options) *World {
 // complete sets the fields of the function that belong to the world.
 func (w *World) complete(f trigger.Function) trigger.Function {
 	f.Name = "test"
-	if f.ChangeFeedMode == cosmos.LatestVersion {
+	if f.ChangeFeedMode == cosmos.ModeLatestVersion {
 		f.StartFrom = trigger.FromBeginning()
 	}
 	f.RetryMin, f.RetryMax = time.Millisecond, 2*time.Millisecond
@@ -106,7 +106,7 @@ func (w *World) createContainers(o Options) {
 		ID: Container, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{o.PartitionKey}}, DefaultTTL: &ttl,
 		Throughput: max(o.Ranges, 1) * 10_000, // a range has 10,000 RU/s at most
 	}
-	if o.Function.ChangeFeedMode == cosmos.AllVersions {
+	if o.Function.ChangeFeedMode == cosmos.ModeAllVersions {
 		items.Retention = 24 * time.Hour
 	}
 	w.must(w.client.CreateDatabase(w.t.Context(), Database))
@@ -253,7 +253,7 @@ func (w *World) undelivered() (missing []string) {
 	waiting := w.record.waiting(dead)
 	w.mu.Unlock()
 	for _, v := range waiting {
-		if w.function.ChangeFeedMode == cosmos.LatestVersion {
+		if w.function.ChangeFeedMode == cosmos.ModeLatestVersion {
 			_, err := w.items().Read(w.t.Context(), v.id, v.key)
 			if cosmos.IsDocumentNotFound(err) {
 				continue // it has expired: the feed does not show it

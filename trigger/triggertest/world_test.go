@@ -239,7 +239,7 @@ func TestRangesSplitAndMerge(t *testing.T) {
 
 func TestAllVersionsShowDeletes(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions}})
+		w := NewWorld(t, &Options{Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions}})
 		got := &deliveries{}
 		h := w.Host(got.handler)
 		h.Drain() // it begins now

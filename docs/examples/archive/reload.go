@@ -77,7 +77,7 @@ func reload(ctx context.Context, store archive.Store, prefix string, into *cosmo
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(parallel)
 	for _, r := range last {
-		if r.Operation == trigger.Delete || r.Operation == trigger.Expire {
+		if r.Operation == trigger.OperationDelete || r.Operation == trigger.OperationExpire {
 			continue
 		}
 		written++

@@ -112,7 +112,7 @@ func (j *journal) read() map[string]string {
 
 func TestEffectsConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions},
+		Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}
 		},

@@ -88,9 +88,9 @@ func (j *journal) lines() map[string][]int64 {
 // Each version takes effect exactly once, in order, whatever happens on the way.
 func TestEffectsConverge(t *testing.T) {
 	for name, function := range map[string]trigger.Function{
-		"all versions": {ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 4},
-		"lanes":        {ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 4, Lanes: 3},
-		"blocked keys": {ChangeFeedMode: cosmos.AllVersions, MaxItemsPerInvocation: 4, BlockKeys: true},
+		"all versions": {ChangeFeedMode: cosmos.ModeAllVersions, MaxItemsPerInvocation: 4},
+		"lanes":        {ChangeFeedMode: cosmos.ModeAllVersions, MaxItemsPerInvocation: 4, Lanes: 3},
+		"blocked keys": {ChangeFeedMode: cosmos.ModeAllVersions, MaxItemsPerInvocation: 4, BlockKeys: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
@@ -133,7 +133,7 @@ func (j *journal) requireLines(want string) {
 // also if the batch ends between them and another owner gets all of them again.
 func TestVersionsOfOneTransaction(t *testing.T) {
 	j := newJournal(t)
-	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions, BatchItems: 2}})
+	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions, BatchItems: 2}})
 	host := w.Host(j.handle)
 	host.Drain() // the feed begins now
 	var tx cosmos.Transaction

@@ -103,7 +103,7 @@ func (s *sink) lines() map[string][]string {
 
 func TestEffectsConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Function: trigger.Function{ChangeFeedMode: cosmos.AllVersions},
+		Function: trigger.Function{ChangeFeedMode: cosmos.ModeAllVersions},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}
 		},

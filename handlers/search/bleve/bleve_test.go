@@ -33,7 +33,7 @@ func TestIndexConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions, Lanes: 2},
+		"all versions":   {ChangeFeedMode: cosmos.ModeAllVersions, Lanes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{

@@ -37,7 +37,7 @@ func TestIndexConverges(t *testing.T) {
 	for name, f := range map[string]trigger.Function{
 		"latest version": {},
 		"soft delete":    {SoftDeleteProperty: "gone"},
-		"all versions":   {ChangeFeedMode: cosmos.AllVersions},
+		"all versions":   {ChangeFeedMode: cosmos.ModeAllVersions},
 		"lanes by id":    {Lanes: 3, LanesByID: true},
 	} {
 		t.Run(name, func(t *testing.T) {

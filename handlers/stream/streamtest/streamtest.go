@@ -131,7 +131,7 @@ func Scenario(t testing.TB, function trigger.Function, open func(t testing.TB, w
 func Functions() map[string]trigger.Function {
 	return map[string]trigger.Function{
 		"soft deletes": {SoftDeleteProperty: "deleted"},
-		"all versions": {ChangeFeedMode: cosmos.AllVersions},
+		"all versions": {ChangeFeedMode: cosmos.ModeAllVersions},
 		"blocked keys": {SoftDeleteProperty: "deleted", BlockKeys: true},
 	}
 }

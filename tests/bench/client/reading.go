@@ -211,7 +211,7 @@ func officialPattern(ctx context.Context, s settings) (figures, error) {
 	changes := 0
 	err = eachPage(ctx, items, s.Page, func(page *cosmos.Page) error {
 		changes += len(page.Items)
-		if _, err := checkpoint(ctx, leases, page.Continuation, stale); cosmos.Classify(err) != cosmos.Conflict {
+		if _, err := checkpoint(ctx, leases, page.Continuation, stale); cosmos.Classify(err) != cosmos.OutcomeConflict {
 			return fmt.Errorf("a stale etag was not refused: %w", err)
 		}
 		read, err := leases.Read(ctx, leaseID, cosmos.NewPartitionKey(leaseID))

@@ -228,12 +228,12 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	throttled, retryAfter := cosmos.IsThrottled(err)
 	failed.count(throttled)
 	switch cosmos.Classify(err) {
-	case cosmos.RangeGone:
+	case cosmos.OutcomeRangeGone:
 		if err := r.Relocate(ctx); err != nil {
 			return err
 		}
 		failed.sinceThrottle = min(failed.sinceThrottle, maxReadFailures-1) // a split takes its time
-	case cosmos.ContainerGone, cosmos.NotFound, cosmos.Denied, cosmos.Invalid:
+	case cosmos.OutcomeContainerGone, cosmos.OutcomeNotFound, cosmos.OutcomeDenied, cosmos.OutcomeInvalid:
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failed.inRow)

@@ -335,7 +335,7 @@ func TestWaitingReadersGetTheErrorOfTheService(t *testing.T) {
 		var running sync.WaitGroup
 		for _, f := range readers {
 			running.Go(func() {
-				if _, _, err := f.read(t.Context(), ""); cosmos.Classify(err) != cosmos.RangeGone {
+				if _, _, err := f.read(t.Context(), ""); cosmos.Classify(err) != cosmos.OutcomeRangeGone {
 					t.Errorf("read: %v", err)
 				}
 			})

@@ -55,7 +55,7 @@ func (a *auditor) auditOnce(ctx context.Context, c *leaseCreator, since time.Tim
 		seen[p.Span] = true
 		if a.gapsSeen[p.Span] {
 			c.log.Error("no lease covers this range, its document was deleted; creating a lease",
-				zap.String("min", p.Span.Min), zap.String("max", p.Span.Max), zap.Bool("changesLost", c.mode == cosmos.AllVersions))
+				zap.String("min", p.Span.Min), zap.String("max", p.Span.Max), zap.Bool("changesLost", c.mode == cosmos.ModeAllVersions))
 		}
 		return a.gapsSeen[p.Span]
 	})

@@ -106,7 +106,7 @@ func (c *leaseCreator) takeLock(ctx context.Context) (azcore.ETag, error) {
 		return "", err
 	}
 	err = c.store.deleteStamp(ctx, id, etag)
-	if o := cosmos.Classify(err); o != cosmos.Succeeded && !o.Unsure() && o != cosmos.NotFound {
+	if o := cosmos.Classify(err); o != cosmos.OutcomeSucceeded && !o.Unsure() && o != cosmos.OutcomeNotFound {
 		return "", fmt.Errorf("break stale lock %q: %w", id, err)
 	}
 	return "", nil
@@ -186,7 +186,7 @@ func (c *leaseCreator) fillGap(ctx context.Context, gap Part, since time.Time) e
 	l.setMode(ModeName(c.mode))
 	l.properties[epochProperty] = strconv.FormatInt(c.store.serviceNow().Unix(), 10)
 	token, err := c.startToken(ctx, gap, since)
-	if cosmos.Classify(err) == cosmos.RangeGone {
+	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		return errGapMoved
 	}
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *leaseCreator) fillGap(ctx context.Context, gap Part, since time.Time) e
 // an interrupted reset is repeated, or a bootstrap creates the deleted leases again.
 func (c *leaseCreator) resetLeases(ctx context.Context) error {
 	err := c.store.deleteStamp(ctx, c.store.markerID(), "")
-	if o := cosmos.Classify(err); o != cosmos.Succeeded && o != cosmos.NotFound {
+	if o := cosmos.Classify(err); o != cosmos.OutcomeSucceeded && o != cosmos.OutcomeNotFound {
 		return fmt.Errorf("reset leases: %w", err)
 	}
 	leases, _, err := c.store.listLeases(ctx)
@@ -208,7 +208,7 @@ func (c *leaseCreator) resetLeases(ctx context.Context) error {
 		return fmt.Errorf("reset leases: %w", err)
 	}
 	for _, l := range leases {
-		if err := c.store.deleteLease(ctx, l); err != nil && cosmos.Classify(err) != cosmos.NotFound {
+		if err := c.store.deleteLease(ctx, l); err != nil && cosmos.Classify(err) != cosmos.OutcomeNotFound {
 			return fmt.Errorf("reset lease %q: %w", l.token, err)
 		}
 	}

@@ -66,7 +66,7 @@ const (
 
 // ModeName returns the name of a mode in lease documents.
 func ModeName(m cosmos.Mode) string {
-	if m == cosmos.AllVersions {
+	if m == cosmos.ModeAllVersions {
 		return modeAllVersions
 	}
 	return modeLatestVersion

@@ -196,10 +196,10 @@ func (h *Held) Retire(ctx context.Context) (continuation string) {
 			err = h.retireOnce(ctx)
 		}
 	}
-	if cosmos.Classify(err) == cosmos.Denied {
+	if cosmos.Classify(err) == cosmos.OutcomeDenied {
 		err = h.writeLease(ctx, nil, func(l *Lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
 	}
-	if err != nil && cosmos.Classify(err) != cosmos.NotFound && !errors.Is(err, ErrLost) {
+	if err != nil && cosmos.Classify(err) != cosmos.OutcomeNotFound && !errors.Is(err, ErrLost) {
 		h.log.Warn("could not retire the lease of a split range; its next owner will", zap.Error(err))
 	}
 	return h.lease.continuation

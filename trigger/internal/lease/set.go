@@ -111,7 +111,7 @@ func (s *Set) open(ctx context.Context) (err error) {
 // setupError marks errors that repeat until an operator changes something.
 func setupError(err error) error {
 	switch cosmos.Classify(err) {
-	case cosmos.Denied, cosmos.Invalid, cosmos.NotFound, cosmos.ContainerGone:
+	case cosmos.OutcomeDenied, cosmos.OutcomeInvalid, cosmos.OutcomeNotFound, cosmos.OutcomeContainerGone:
 		return fmt.Errorf("%w: %w", ErrSetup, err)
 	default:
 		return err

@@ -60,7 +60,7 @@ func TestPrepareResetsOnce(t *testing.T) {
 func TestPrepareRejectsLeasesOfAnotherMode(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		b.prepared("a")
-		s := b.set("b", func(c *Config) { c.Mode = cosmos.AllVersions })
+		s := b.set("b", func(c *Config) { c.Mode = cosmos.ModeAllVersions })
 		for range 2 { // an error is not remembered as success
 			if err := s.Prepare(t.Context()); !errors.Is(err, ErrSetup) || !strings.Contains(err.Error(), modeAllVersions) {
 				t.Errorf("prepared with %v", err)
@@ -155,7 +155,7 @@ func TestStaleWritesAreRefused(t *testing.T) {
 			"retire":     func() error { return s.store.deleteLease(t.Context(), stale) },
 			"request":    func() error { _, err := s.RequestHandover(t.Context(), stale); return err },
 		} {
-			if err := write(); cosmos.Classify(err) != cosmos.Conflict {
+			if err := write(); cosmos.Classify(err) != cosmos.OutcomeConflict {
 				t.Errorf("%s from an older version: %v", name, err)
 			}
 		}

@@ -169,7 +169,7 @@ func (s *leaseStore) readLease(ctx context.Context, l *Lease) (*Lease, error) {
 // the stored version still has the etag.
 func (s *leaseStore) readIfChanged(ctx context.Context, l *Lease, etag azcore.ETag) (fresh *Lease, changed bool, err error) {
 	resp, changed, err := s.container.ReadIfChanged(ctx, l.id, l.partitionKey, etag)
-	if cosmos.Classify(err) == cosmos.NotFound {
+	if cosmos.Classify(err) == cosmos.OutcomeNotFound {
 		return nil, false, fmt.Errorf("read lease %q: %w", l.token, errDeleted)
 	}
 	if err != nil {
@@ -295,7 +295,7 @@ const sinceProperty = "halley.since"
 // readStamp reads a stamp: when it was first written and its etag, "" if there is none.
 func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
 	resp, err := s.container.Read(ctx, id, s.newKey(id))
-	if cosmos.Classify(err) == cosmos.NotFound {
+	if cosmos.Classify(err) == cosmos.OutcomeNotFound {
 		return time.Time{}, "", false, nil
 	}
 	if err != nil {

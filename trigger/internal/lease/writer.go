@@ -355,10 +355,10 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	sent := time.Now()
 	err := w.store.replaceLease(cosmos.WithoutThrottleRetries(bounded), next)
 	switch o := cosmos.Classify(err); {
-	case o == cosmos.Succeeded:
+	case o == cosmos.OutcomeSucceeded:
 		w.adoptLease(next, sent, number)
 		return nil
-	case o == cosmos.NotFound:
+	case o == cosmos.OutcomeNotFound:
 		return w.deletedError()
 	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)

@@ -75,19 +75,19 @@ const (
 // Observe counts an event. It is an observer of hosts.
 func (m *Metrics) Observe(e trigger.Event) {
 	switch e.Kind {
-	case trigger.Delivered:
+	case trigger.EventDelivered:
 		m.countCall(e, outcomeDelivered)
-	case trigger.DeliveryFailed:
+	case trigger.EventDeliveryFailed:
 		m.countCall(e, outcomeFailed)
-	case trigger.Filtered:
+	case trigger.EventFiltered:
 		m.changes.WithLabelValues(e.Function, outcomeFiltered).Add(float64(e.Changes))
-	case trigger.DeadLettered:
+	case trigger.EventDeadLettered:
 		m.deadLetters.WithLabelValues(e.Function).Inc()
-	case trigger.Postponed:
+	case trigger.EventPostponed:
 		m.postponed.WithLabelValues(e.Function).Inc()
-	case trigger.Released:
+	case trigger.EventReleased:
 		m.leaseEvents.WithLabelValues(e.Function, "released: "+string(e.Reason)).Inc()
-	case trigger.Acquired, trigger.Split, trigger.Stalled, trigger.Recovered, trigger.Checkpointed:
+	case trigger.EventAcquired, trigger.EventSplit, trigger.EventStalled, trigger.EventRecovered, trigger.EventCheckpointed:
 		m.leaseEvents.WithLabelValues(e.Function, string(e.Kind)).Inc()
 	}
 }

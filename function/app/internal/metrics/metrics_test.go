@@ -12,9 +12,9 @@ func TestPartlyFailedCallsCountBothOutcomes(t *testing.T) {
 	m := New(func() []trigger.Status { return nil })
 	m.AddFunction("orders")
 	for _, e := range []trigger.Event{
-		{Kind: trigger.Delivered, Changes: 3, Handled: 3},
-		{Kind: trigger.DeliveryFailed, Changes: 9, Handled: 4},
-		{Kind: trigger.DeliveryFailed, Changes: 5},
+		{Kind: trigger.EventDelivered, Changes: 3, Handled: 3},
+		{Kind: trigger.EventDeliveryFailed, Changes: 9, Handled: 4},
+		{Kind: trigger.EventDeliveryFailed, Changes: 5},
 	} {
 		e.Function = "orders"
 		m.Observe(e)

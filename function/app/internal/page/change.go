@@ -163,7 +163,7 @@ func (e *entry) detail(now time.Time) Detail {
 func idOf(function, key, documentID string, c trigger.Change) string {
 	h := sha256.New()
 	parts := [][]byte{[]byte(function), []byte(key), []byte(documentID), fmt.Append(nil, c.LSN, c.Time.Unix())}
-	if c.Operation != trigger.Upsert { // one transaction may hold several versions of a document
+	if c.Operation != trigger.OperationUpsert { // one transaction may hold several versions of a document
 		parts = append(parts, c.Previous, c.Document)
 	}
 	for _, part := range parts {

@@ -71,7 +71,7 @@ func (r *Recorder) Observe(host string, e trigger.Event) {
 	defer r.mu.Unlock()
 	h, key := &r.history, [2]string{e.Function, e.Range}
 	switch e.Kind {
-	case trigger.Delivered, trigger.DeliveryFailed:
+	case trigger.EventDelivered, trigger.EventDeliveryFailed:
 		if h.rates == nil {
 			h.rates = map[[2]string]*rate{}
 		}
@@ -80,7 +80,7 @@ func (r *Recorder) Observe(host string, e trigger.Event) {
 		}
 		h.rates[key].add(slotOf(time.Now()), e.Handled)
 		return
-	case trigger.Split:
+	case trigger.EventSplit:
 		delete(h.rates, key)
 	}
 	if text := momentText(e); text != "" {
@@ -108,19 +108,19 @@ func (h *history) note(m Moment) {
 // momentText describes an event in the timeline. It is "" for events that are not there.
 func momentText(e trigger.Event) string {
 	switch e.Kind {
-	case trigger.Acquired:
+	case trigger.EventAcquired:
 		return fmt.Sprintf("lease acquired, epoch %d", e.Epoch)
-	case trigger.Split:
+	case trigger.EventSplit:
 		return "replaced by " + strings.Join(e.Children, ", ")
-	case trigger.Released:
+	case trigger.EventReleased:
 		text := "lease released: " + string(e.Reason)
 		if e.Err != nil {
 			text += ": " + firstLine(e.Err.Error())
 		}
 		return text
-	case trigger.Stalled:
+	case trigger.EventStalled:
 		return "stalled: " + firstLine(e.Stall.Describe(e.Stall.Since.Add(e.Lasting)))
-	case trigger.Recovered:
+	case trigger.EventRecovered:
 		return fmt.Sprintf("makes progress again after %v", e.Lasting.Round(time.Second))
 	}
 	return ""

@@ -17,7 +17,7 @@ import (
 // written is a change of a document with an id, a customer and a size.
 func written(id string, lsn int64, padding int) trigger.Change {
 	return trigger.DeadLetter{
-		Operation: trigger.Upsert, Key: `["eve"]`, LSN: lsn, DocumentID: id, Written: time.Unix(1_790_000_000, 0),
+		Operation: trigger.OperationUpsert, Key: `["eve"]`, LSN: lsn, DocumentID: id, Written: time.Unix(1_790_000_000, 0),
 		Document: fmt.Appendf(nil, `{"id":%q,"padding":%q}`, id, strings.Repeat("x", padding)),
 	}.Change()
 }
@@ -182,7 +182,7 @@ func TestDirectDelivery(t *testing.T) {
 		return nil
 	})
 	d := trigger.DeadLetter{
-		ID: "letter", Function: "orders", Range: "7", Operation: trigger.Upsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
+		ID: "letter", Function: "orders", Range: "7", Operation: trigger.OperationUpsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
 		Written: time.Unix(1_790_000_000, 0), Document: json.RawMessage(`{"id":"1","total":"bad"}`), Error: "refused",
 	}
 	for attempt := range 2 {
@@ -278,7 +278,7 @@ func TestRateForgetsOldSlots(t *testing.T) {
 func TestTimelineIsBounded(t *testing.T) {
 	var r Recorder
 	for i := range 2 * maxMoments {
-		r.Observe("dev-1", trigger.Event{Kind: trigger.Acquired, Function: "orders", Range: fmt.Sprint(i), Epoch: 1})
+		r.Observe("dev-1", trigger.Event{Kind: trigger.EventAcquired, Function: "orders", Range: fmt.Sprint(i), Epoch: 1})
 	}
 	all := r.timeline(0)
 	if len(all) != maxMoments || all[0].Range != fmt.Sprint(maxMoments) {
@@ -293,9 +293,9 @@ func TestTimelineIsBounded(t *testing.T) {
 func TestRateCountsWhatFailedCallsHandled(t *testing.T) {
 	var r Recorder
 	for _, e := range []trigger.Event{
-		{Kind: trigger.Delivered, Changes: 3, Handled: 3},
-		{Kind: trigger.DeliveryFailed, Changes: 9, Handled: 4},
-		{Kind: trigger.DeliveryFailed, Changes: 5},
+		{Kind: trigger.EventDelivered, Changes: 3, Handled: 3},
+		{Kind: trigger.EventDeliveryFailed, Changes: 9, Handled: 4},
+		{Kind: trigger.EventDeliveryFailed, Changes: 5},
 	} {
 		e.Function, e.Range = "orders", "0"
 		r.Observe("dev-1", e)

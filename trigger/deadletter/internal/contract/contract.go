@@ -27,7 +27,7 @@ var Monday = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 func Sample(function, id string) trigger.DeadLetter {
 	return trigger.DeadLetter{
 		ID: id, Function: function, Account: "games", Database: "db", Container: "results", Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
-		Operation: trigger.Upsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: Monday.Truncate(time.Second),
+		Operation: trigger.OperationUpsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: Monday.Truncate(time.Second),
 		Error: "cannot <take> it", Stack: "goroutine 1 [running]", Attempts: 10, Time: Monday,
 	}
 }
@@ -312,12 +312,12 @@ func testDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T) tr
 func testImages(t *testing.T, s trigger.DeadLetters) {
 	old := Large()
 	for i, d := range []trigger.DeadLetter{
-		{Operation: trigger.Replace, Document: json.RawMessage(`{"v":2}`), Previous: json.RawMessage(`{"v": 1}`)},
-		{Operation: trigger.Delete, Previous: json.RawMessage("{\"v\":\"\xff\"}"), DocumentKey: json.RawMessage(`["k" ]`)},
-		{Operation: trigger.Expire, DocumentKey: json.RawMessage("[\"\xfe\"]")},
-		{Operation: trigger.Delete},
-		{Operation: trigger.Create, Document: json.RawMessage{}, Previous: json.RawMessage{}, DocumentKey: json.RawMessage{}},
-		{Operation: trigger.Replace, Document: old, Previous: old[1:]},
+		{Operation: trigger.OperationReplace, Document: json.RawMessage(`{"v":2}`), Previous: json.RawMessage(`{"v": 1}`)},
+		{Operation: trigger.OperationDelete, Previous: json.RawMessage("{\"v\":\"\xff\"}"), DocumentKey: json.RawMessage(`["k" ]`)},
+		{Operation: trigger.OperationExpire, DocumentKey: json.RawMessage("[\"\xfe\"]")},
+		{Operation: trigger.OperationDelete},
+		{Operation: trigger.OperationCreate, Document: json.RawMessage{}, Previous: json.RawMessage{}, DocumentKey: json.RawMessage{}},
+		{Operation: trigger.OperationReplace, Document: old, Previous: old[1:]},
 	} {
 		want := Sample("images", fmt.Sprint(i))
 		want.Operation, want.Document, want.Previous, want.DocumentKey = d.Operation, d.Document, d.Previous, d.DocumentKey
