@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/lease"
 )
 
 // Function is a handler and the container whose changes it gets. The zero value
@@ -142,18 +143,10 @@ type Function struct {
 // NoLeasePrefix is the [Function.LeasePrefix] of leases whose ids begin with the
 // account's host name, as those of the Azure Functions trigger do unless its
 // leaseContainerPrefix is set.
-const NoLeasePrefix = "/"
+const NoLeasePrefix = lease.NoPrefix
 
 // leasePrefix returns the text before the account's host name in lease ids.
-func (f Function) leasePrefix() string {
-	switch f.LeasePrefix {
-	case "":
-		return f.Name
-	case NoLeasePrefix:
-		return ""
-	}
-	return f.LeasePrefix
-}
+func (f Function) leasePrefix() string { return lease.IDPrefix(f.Name, f.LeasePrefix) }
 
 // Options are the settings of a host. The zero value of a field means the
 // default that its comment names; [Options.Validate] holds the rules. No duration is

@@ -76,7 +76,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
 		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+			return newSource(f, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(at))
 		},
 		Log: log,
 	})
@@ -87,7 +87,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 // since, which is zero before that.
 func newSource(f Function, since time.Time, resourceID string) *feed.Source {
 	return &feed.Source{
-		Container: f.Container, Mode: f.ChangeFeedMode, Start: f.startSince(since), MaxItems: f.MaxItemsPerInvocation, ResourceID: resourceID,
+		Container: f.Container, Mode: f.ChangeFeedMode, Start: f.StartFrom.Since(since, f.ChangeFeedMode), MaxItems: f.MaxItemsPerInvocation, ResourceID: resourceID,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/leases"
 )
 
 // A refusal may ask for any wait: after a minute the request is sent again.
@@ -161,9 +162,9 @@ func TestZeroFunctionIsRefused(t *testing.T) {
 			source := f.DeadLetterSource()
 			_, lagErr := EstimateLag(ctx, w.leases, f)
 			_, replayErr := Replay(ctx, &memoryStore{}, source, handler, nil)
-			_, controlErr := NewLeaseControl(w.leases, f, nil)
+			_, controlErr := leases.NewControl(w.leases, leaseSource(f), nil)
 			_, hostErr := New(w.leases, []Function{f}, nil)
-			for call, err := range map[string]error{"EstimateLag": lagErr, "Replay": replayErr, "NewLeaseControl": controlErr, "New": hostErr} {
+			for call, err := range map[string]error{"EstimateLag": lagErr, "Replay": replayErr, "NewControl": controlErr, "New": hostErr} {
 				if err == nil || !strings.Contains(err.Error(), "ontainer") && !strings.Contains(err.Error(), "Name") {
 					t.Errorf("%s, %s: %v", name, call, err)
 				}

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
@@ -42,7 +39,7 @@ const (
 	StallUnreadable    StallKind = "document" // the lease document cannot be read: no host reads the range
 	StallOwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
 	StallNoOwner       StallKind = "free"     // no host has taken the range although it has changes
-	StallPaused        StallKind = "operator" // an operator has paused the range, see [LeaseControl]
+	StallPaused        StallKind = "operator" // an operator has paused the range, see package leases
 	StallRateLimited   StallKind = "rate"     // the next batch waits for [Function.Rate]
 	StallReadsLimited  StallKind = "units"    // the next read of the feed waits for [Function.ReadRequestUnits]
 	StallRangeWaits    StallKind = "range"    // any other reason
@@ -158,10 +155,6 @@ func feedStallOf(err error) StallKind {
 // range makes no progress. It goes with the regular writes of the lease.
 const statusProperty = "halley.status"
 
-// expirationProperty is the lease property with the owner's expiration interval, see
-// package lease.
-const expirationProperty = "halley.expiration"
-
 // leaseStatus is the value of statusProperty, as JSON. Times are Unix seconds on the
 // service's clock.
 type leaseStatus struct {
@@ -170,12 +163,10 @@ type leaseStatus struct {
 	Attempt     int       `json:"attempt,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
 	Next        int64     `json:"next,omitempty"`
-	Text        string    `json:"text,omitempty"`       // at most maxStallText bytes
+	Text        string    `json:"text,omitempty"`       // at most lease.MaxText bytes
 	Checkpoint  int64     `json:"checkpoint,omitempty"` // when the position last moved
 	DeadLetters int       `json:"deadLetters,omitempty"`
 }
-
-const maxStallText = 200
 
 // parseLeaseStatus reads the property of a lease. The owner of a lease that Halley did
 // not write last has not written it, so it is not valid then.
@@ -186,7 +177,7 @@ func parseLeaseStatus(l *lease.Lease) (s leaseStatus) {
 	if json.Unmarshal([]byte(l.Property(statusProperty)), &s) != nil {
 		return leaseStatus{}
 	}
-	s.Text = cleanText(s.Text) // another host, or anybody with access to the container, wrote it
+	s.Text = lease.CleanText(s.Text) // another host, or anybody with access to the container, wrote it
 	return s
 }
 
@@ -199,12 +190,12 @@ func (s leaseStatus) stall() (Stall, bool) {
 // pauseStall returns the stall of a range that an operator has paused.
 func pauseStall(l *lease.Lease) (Stall, bool) {
 	p, paused := l.Paused()
-	return Stall{Kind: StallPaused, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
+	return Stall{Kind: StallPaused, Since: p.Since.UTC(), Text: lease.CleanText(p.Reason)}, paused
 }
 
 // unreadableStall returns the stall of a range whose lease document cannot be read.
 func unreadableStall(u lease.Unreadable) Stall {
-	return Stall{Kind: StallUnreadable, Since: u.Since.UTC(), Text: cleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
+	return Stall{Kind: StallUnreadable, Since: u.Since.UTC(), Text: lease.CleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
 }
 
 func unixTime(seconds int64) time.Time {
@@ -226,30 +217,9 @@ func (s leaseStatus) encode() string {
 	if s == (leaseStatus{}) {
 		return ""
 	}
-	s.Text = cleanText(s.Text)
+	s.Text = lease.CleanText(s.Text)
 	b, _ := json.Marshal(s) // strings and numbers encode
 	return string(b)
-}
-
-var urlQuery = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\?[^\s"'<>]*`) })
-
-// cleanText makes an error fit for a lease: one line without control characters and
-// without the queries of URLs, which may hold secrets, of at most maxStallText bytes.
-func cleanText(s string) string {
-	s = urlQuery().ReplaceAllString(s, "?…")
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > maxStallText {
-		s = strings.ToValidUTF8(s[:maxStallText-len("…")], "") + "…"
-	}
-	return s
 }
 
 // longestStall returns the one of several stalls that lasts longest.
@@ -268,18 +238,4 @@ func describeStalls(stalls []Stall, now time.Time) []string {
 		texts = append(texts, s.Describe(now))
 	}
 	return texts
-}
-
-// compareTokens orders leases: numbers by value, and before spans of keys.
-func compareTokens(a, b string) int {
-	number := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-	switch x, y := number(a), number(b); {
-	case x && y:
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	case x:
-		return -1
-	case y:
-		return 1
-	}
-	return strings.Compare(a, b)
 }

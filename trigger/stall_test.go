@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/emulator"
+	"halley/trigger/internal/lease"
 )
 
 // stallsOf are the kinds of stall that another machine sees from the lease documents.
@@ -252,7 +253,7 @@ func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 
 func TestTokensAreSortedByNumber(t *testing.T) {
 	tokens := []string{"10", "05C1-FF", "9", "-05C1", "100", "2"}
-	slices.SortFunc(tokens, compareTokens)
+	slices.SortFunc(tokens, lease.CompareTokens)
 	if got := strings.Join(tokens, " "); got != "2 9 10 100 -05C1 05C1-FF" {
 		t.Error(got)
 	}
@@ -265,7 +266,7 @@ func TestTextForLeasesIsClean(t *testing.T) {
 		strings.Repeat("é", 200):            strings.Repeat("é", 98) + "…",
 		"bad \xff byte":                     "bad  byte",
 	} {
-		if got := cleanText(text); got != want || len(got) > maxStallText {
+		if got := lease.CleanText(text); got != want || len(got) > lease.MaxText {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

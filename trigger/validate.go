@@ -154,7 +154,7 @@ func (f Function) validateSource(p *problems) {
 		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
 	}
 	f.validateLimits(p)
-	if allVersions && f.StartFrom.feedStart.Kind != feed.StartNow && f.StartFrom.feedStart.Kind != feed.StartContinuation {
+	if allVersions && f.StartFrom.Kind != feed.StartNow && f.StartFrom.Kind != feed.StartContinuation {
 		p.add("StartFrom", f.StartFrom, "all versions begin now or at a continuation: remove it, or read latest versions (ChangeFeedMode)")
 	}
 	if f.StartFrom == FromContinuation("") {

@@ -252,7 +252,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	}
 	if reason == ClosedPaused {
 		pause := w.seenPause
-		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
+		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: lease.CleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
 	if w.function.Closed != nil && !w.openedRuns {
