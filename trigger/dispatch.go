@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -108,7 +107,7 @@ func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *l
 		return nil, nil, err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
-		r.log.Warn("audit failed", zap.Error(err))
+		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	return r.listToDrain(ctx)
 }
@@ -181,7 +180,7 @@ func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
 
 // rangeFailed counts a range that gets no message because of an error.
 func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
-	d.runner.log.Warn("no message for range", zap.String("range", l.Token()), zap.Error(err))
+	d.runner.log.Warn("no message for range", slog.String("range", l.Token()), slog.Any("error", err))
 	d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
 }
 

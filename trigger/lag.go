@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sort"
 	"strings"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -76,7 +75,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, of Function) ([]
 	}
 	set := lease.NewSet(lease.Config{
 		Leases: leases, Monitored: of.Container, Prefix: of.leasePrefix(), Function: of.Name, Mode: of.ChangeFeedMode,
-		Expiration: time.Minute, Log: zap.NewNop(),
+		Expiration: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	found, err := set.Inspect(ctx)
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"go.uber.org/zap"
-
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/lease"
 )
@@ -193,10 +191,8 @@ type Options struct {
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int
-	// Logger receives structured logs. If it is nil LogHandler receives them, and if
-	// both are nil they are dropped.
-	Logger     *zap.Logger
-	LogHandler slog.Handler
+	// Logger receives structured logs; by default they are dropped.
+	Logger *slog.Logger
 	// Observers are called with each event, in the order of each range, from the
 	// goroutine that caused it. They must be quick and safe for concurrent use.
 	Observers []func(Event)

@@ -3,6 +3,7 @@ package trigger
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"reflect"
@@ -10,9 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/leases"
@@ -54,7 +52,7 @@ func TestLongRetryAfterIsBoundedToAMinute(t *testing.T) {
 func TestAbsurdChargeIsIgnored(t *testing.T) {
 	for _, charge := range []string{"1e308", "1000001", "NaN", "Inf", "-1e9"} {
 		inWorld(t, 1, func(t *testing.T, w *world) {
-			core, logged := observer.New(zap.WarnLevel)
+			logger, logged := recordLog(slog.LevelWarn)
 			transport := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 				if r.Header.Get("A-Im") == "" {
 					return nil, nil, false
@@ -65,7 +63,7 @@ func TestAbsurdChargeIsIgnored(t *testing.T) {
 				}
 				return resp, err, true
 			}}
-			stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(f *Function, o *Options) { f.ReadRequestUnits, o.Logger = 10, zap.New(core) }))
+			stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(f *Function, o *Options) { f.ReadRequestUnits, o.Logger = 10, logger }))
 			for range 20 {
 				w.writeMany("doc", 3)
 				time.Sleep(10 * time.Second)

@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/emulator"
 	"halley/trigger/internal/lease"
@@ -70,13 +68,13 @@ func TestEveryStallIsNamed(t *testing.T) {
 	} {
 		t.Run(string(test.kind)+" "+test.says, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
-				core, log := observer.New(zap.InfoLevel)
+				logger, log := recordLog(slog.LevelInfo)
 				handler := test.handler
 				if handler == nil {
 					handler = w.recorder("a")
 				}
 				h := w.host("a", handler, func(f *Function, o *Options) {
-					o.Logger = zap.New(core)
+					o.Logger = logger
 					if test.change != nil {
 						test.change(f, o)
 					}
@@ -125,7 +123,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 // A stall is reported once, and its end once, however often it is retried.
 func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		core, log := observer.New(zap.InfoLevel)
+		logger, log := recordLog(slog.LevelInfo)
 		var mended atomic.Bool
 		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
@@ -133,7 +131,7 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 				return errors.New("redis is down")
 			}
 			return record(ctx, b)
-		}, func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+		}, func(_ *Function, o *Options) { o.Logger = logger })
 		stop := w.startHost(h)
 		w.writeMany("doc", 5)
 		time.Sleep(time.Hour)
@@ -222,8 +220,8 @@ func TestStallIsInherited(t *testing.T) {
 // races are normal.
 func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		core, log := observer.New(zap.InfoLevel)
-		logged := func(_ *Function, o *Options) { o.Logger = zap.New(core) }
+		logger, log := recordLog(slog.LevelInfo)
+		logged := func(_ *Function, o *Options) { o.Logger = logger }
 		stopA := w.startHost(w.host("a", w.recorder("a"), logged))
 		w.writeMany("one", 20)
 		time.Sleep(time.Minute)
@@ -244,7 +242,7 @@ func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 			}
 		}
 		for _, line := range log.All() {
-			if line.Level > zap.InfoLevel {
+			if line.Level > slog.LevelInfo {
 				t.Errorf("%s: %s %v", line.Level, line.Message, line.ContextMap())
 			}
 		}

@@ -5,12 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -279,12 +278,8 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	o = o.WithDefaults()
-	switch {
-	case o.Logger != nil:
-	case o.LogHandler != nil:
-		o.Logger = zap.New(handlerCore{o.LogHandler})
-	default:
-		o.Logger = zap.NewNop()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Owner == "" {
 		name, _ := os.Hostname()

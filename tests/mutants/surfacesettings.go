@@ -99,10 +99,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", ", Max: p.options.MaxLeases", ""},
 	}},
 	{"logger-ignored", "Options.Logger has its effect", []edit{
-		{"trigger/validate.go", "case o.Logger != nil:", "case o.Logger != nil && o.LogHandler != nil:"},
-	}},
-	{"log-handler-ignored", "Options.LogHandler has its effect", []edit{
-		{"trigger/validate.go", "case o.LogHandler != nil:", "case o.LogHandler != nil && o.Logger != nil:"},
+		{"trigger/validate.go", "if o.Logger == nil {", "if o.Logger != nil || o.Logger == nil {"},
 	}},
 	{"observers-ignored", "Options.Observers has its effect", []edit{
 		{"trigger/runner.go", "range r.host.options.Observers {", "range r.host.options.Observers[:0] {"},

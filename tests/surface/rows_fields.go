@@ -45,7 +45,6 @@ var fieldRows = []row{
 	{"Options.LeaseAcquireInterval", "TestEachSettingHasAnEffect/LeaseAcquireInterval", "acquire-interval-ignored"},
 	{"Options.LeaseExpirationInterval", "TestEachSettingHasAnEffect/LeaseExpirationInterval", "expiration-ignored"},
 	{"Options.LeaseRenewInterval", "TestEachSettingHasAnEffect/LeaseRenewInterval", "renewal-ignored"},
-	{"Options.LogHandler", "TestEachSettingHasAnEffect/LogHandler", "log-handler-ignored"},
 	{"Options.Logger", "TestEachSettingHasAnEffect/Logger", "logger-ignored"},
 	{"Options.MaxLeases", "TestEachSettingHasAnEffect/MaxLeases", "max-leases-ignored"},
 	{"Options.MaxStuck", "TestEachSettingHasAnEffect/MaxStuck", "max-stuck-ignored"},

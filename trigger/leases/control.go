@@ -9,11 +9,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -90,7 +89,7 @@ func (c *Control) openSet() *lease.Set {
 	s := c.source
 	return lease.NewSet(lease.Config{
 		Leases: c.leases, Monitored: s.Container, Prefix: lease.IDPrefix(s.Name, s.LeasePrefix), Function: s.Name, Mode: s.ChangeFeedMode,
-		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: lease.DefaultExpiration, Log: zap.NewNop(),
+		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: lease.DefaultExpiration, Log: slog.New(slog.DiscardHandler),
 		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
 			start := s.StartFrom.Since(since, s.ChangeFeedMode)
 			return c.feedSource(start, "").ResolveStart(ctx, start, feedTarget(part))
