@@ -193,11 +193,12 @@ func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
 // or an operator has paused it. If no lease has the token, Ranges is 0: the range has
 // split since the message was written. Children of a range that splits during the drain
 // are left to the next Dispatch, so that the queue spreads them. An error means that
-// nothing was delivered and that the same message may be tried again.
+// nothing was delivered and that the same message may be tried again, except
+// [ErrNoFunction].
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
 	i := slices.IndexFunc(h.functionRunners, func(r *functionRunner) bool { return r.function.Name == name })
 	if i < 0 {
-		return Summary{}, fmt.Errorf("no function named %q", name)
+		return Summary{}, fmt.Errorf("%w named %q", ErrNoFunction, name)
 	}
 	defer h.host.beginRequests()()
 	d, end := newDrain(ctx, h.functionRunners[i], 1)

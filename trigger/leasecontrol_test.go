@@ -73,6 +73,23 @@ func TestControlKnowsTheSourceOfItsFunction(t *testing.T) {
 	})
 }
 
+// A range that has split cannot be moved until an owner has created the leases that follow,
+// and a caller can tell this refusal from others.
+func TestSeekOfASplitRangeIsRefused(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		c := w.control(nil)
+		_, err := c.Init(t.Context())
+		must(t, err)
+		_, err = w.account.Split("db", "items", "0")
+		must(t, err)
+		plan, err := c.PlanSeek(t.Context(), FromNow())
+		must(t, err)
+		if err := plan.Refused(); !errors.Is(err, leases.ErrRangeSplit) || !strings.Contains(err.Error(), "plan again") {
+			t.Errorf("the plan is refused because of %v", err)
+		}
+	})
+}
+
 // The list tells owners apart: a host that renews, a dead one, and one that does not know
 // pauses.
 func TestListTellsKindsOfOwners(t *testing.T) {

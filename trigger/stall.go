@@ -101,7 +101,7 @@ func (s Stall) Advice() string {
 	switch s.Kind {
 	case StallHandlerFails:
 		if s.Attempts > 0 {
-			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and halley deadletters replay delivers them again"
+			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and a replay delivers them again"
 		}
 		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
 	case StallCallRuns:
@@ -113,21 +113,21 @@ func (s Stall) Advice() string {
 	case StallFeedThrottled:
 		return "raise the throughput of the monitored container, or wait: the range continues by itself"
 	case StallFeedFails:
-		return "check the network, the account and the identity's permissions; halley check tries them"
+		return "check the network, the account and the identity's permissions"
 	case StallLeaseFails:
-		return "check the lease container and its throughput; halley check tries them"
+		return "check the lease container and its throughput"
 	case StallUnreadable:
-		return "repair the document or restore it with halley leases import; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
+		return "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
 	case StallOwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case StallPaused:
-		return "resume the range when the reason is gone: halley leases resume"
+		return "resume the range when the reason is gone"
 	case StallRateLimited, StallReadsLimited:
 		return "nothing is lost; raise the limit if there is room for more"
 	case StallNoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}
-	return "see the text; halley check tries what the function needs"
+	return "see the text"
 }
 
 func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }

@@ -178,6 +178,9 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if count > 0 {
+		if !p.json {
+			fmt.Fprintln(out, "leases init creates leases, and leases import restores them from an export")
+		}
 		return fmt.Errorf("%d findings", count)
 	}
 	return nil

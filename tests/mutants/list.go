@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, leaseSources)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, leaseSources, callersErrors)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -472,6 +472,6 @@ var messages = []mutant{
 		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
 	}},
 	{"useless-message-fails", "a message that no retry can help is not delivered again", []edit{
-		{"function/app/fanout.go", "errors.As(r.err, &unknown) {", "errors.As(r.err, &unknown) && ctx.Err() != nil {"},
+		{"function/app/fanout.go", "errors.Is(r.err, trigger.ErrNoFunction) {", "errors.Is(r.err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
 	}},
 }

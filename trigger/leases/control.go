@@ -236,7 +236,7 @@ func (c *Control) applyStep(ctx context.Context, set *lease.Set, s Step) error {
 func (c *Control) startPosition(ctx context.Context, set *lease.Set, l *lease.Lease, start Start) (string, error) {
 	part, err := set.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
-		return "", errors.New("the range has split or merged: plan again when an owner has created the leases that follow, or pause and resume it")
+		return "", fmt.Errorf("%w: plan again when an owner has created the leases that follow, or pause and resume it", err)
 	}
 	if err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type Step struct {
 	Nothing bool   `json:"nothing,omitempty"` // the lease is in this state already
 	Refused string `json:"refused,omitempty"` // why the step is not possible
 
+	refusal error // the error of Refused, nil if it has no other than its text
+
 	lease *lease.Lease // nil for ActionCreate
 	gap   lease.Part   // of ActionCreate
 }
@@ -55,12 +58,16 @@ const (
 	ActionCreate  Action = "create"
 )
 
+// ErrRangeSplit is wrapped by the error of [Plan.Refused] if a range has split or merged, and
+// no owner has created the leases that follow yet.
+var ErrRangeSplit = lease.ErrSplit
+
 // Refused returns an error if a step of the plan is not possible.
 func (p Plan) Refused() error {
 	var errs []error
 	for _, s := range p.Steps {
 		if s.Refused != "" {
-			errs = append(errs, fmt.Errorf("cannot %s range %s: %s", s.Action, s.Range, s.Refused))
+			errs = append(errs, fmt.Errorf("cannot %s range %s: %w", s.Action, s.Range, cmp.Or(s.refusal, errors.New(s.Refused))))
 		}
 	}
 	return errors.Join(errs...)
@@ -147,7 +154,7 @@ func (c *Control) PlanSeek(ctx context.Context, to Start, ranges ...string) (Pla
 	plan, err := c.plan(ctx, ActionSeek, ranges, func(set *lease.Set, _ lease.Inspection, s *Step) {
 		position, err := c.startPosition(ctx, set, s.lease, to)
 		if err != nil {
-			s.Refused = err.Error()
+			s.Refused, s.refusal = err.Error(), err
 			return
 		}
 		s.moveTo(position)

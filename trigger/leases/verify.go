@@ -37,7 +37,7 @@ func (c *Control) Verify(ctx context.Context) ([]Finding, error) {
 		return nil, fmt.Errorf("verify leases: %w", err)
 	}
 	if !found.Created && len(found.Leases) == 0 && len(found.Invalid) == 0 {
-		return []Finding{{"", "there are no leases", "start a host, or run leases init"}}, nil
+		return []Finding{{"", "there are no leases", "start a host, or create them"}}, nil
 	}
 	findings := []Finding{}
 	add := func(token, advice, format string, args ...any) {
@@ -47,10 +47,10 @@ func (c *Control) Verify(ctx context.Context) ([]Finding, error) {
 		add("", "start a host, which completes the bootstrap", "the marker document is missing, so the next host creates leases for all gaps")
 	}
 	for _, i := range found.Invalid {
-		add(i.ID, "delete the document, or restore it with leases import; hosts ignore it and read its keys from no lease", "not a lease: %v", i.Err)
+		add(i.ID, "delete the document, or restore the lease from an export; hosts ignore it and read its keys from no lease", "not a lease: %v", i.Err)
 	}
 	for _, gap := range found.Gaps {
-		add(gap.Token(), "a running host creates it within two audits; leases import restores it at its old position", "no lease covers the keys from %q to %q", gap.Span.Min, gap.Span.Max)
+		add(gap.Token(), "a running host creates it within two audits; an import restores it at its old position", "no lease covers the keys from %q to %q", gap.Span.Min, gap.Span.Max)
 	}
 	for _, l := range found.Duplicates {
 		add(l.Token(), "delete the document that hosts ignore, see the log", "a second document of this lease is at epoch %d", l.Epoch())
