@@ -14,9 +14,9 @@ import (
 // Change is one change as the feed reported it.
 //
 // In latest-version mode a change is a document in its last version. It is not
-// known if it was created or replaced, so Operation is OperationUpsert; it is
-// OperationDelete if the function's SoftDeleteProperty says so. In all-versions mode each
-// version is a change of its own.
+// known if it was created or replaced, so Operation is [cosmos.OperationUpsert];
+// it is [cosmos.OperationDelete] if the function's SoftDeleteProperty says so. In
+// all-versions mode each version is a change of its own.
 //
 // The bytes are read-only: functions on one container may get the same ones. A handler
 // may keep them, unless the function sets ReuseBuffers: then they are valid until the
@@ -24,7 +24,7 @@ import (
 // read: to keep one change of many for long, keep its clone, or the whole page stays in
 // memory.
 type Change struct {
-	Operation Operation
+	Operation cosmos.Operation
 	Document  json.RawMessage // as it is after the change, system properties included; nil for OperationDelete and OperationExpire in all-versions mode
 	Previous  json.RawMessage // as it was before; nil if the service does not say
 	LSN       int64           // position in the feed of its physical range; equal within one transaction
@@ -50,18 +50,6 @@ type changeOrigin struct {
 	metadataID  string          // of a delete in all-versions mode, from its metadata
 	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
 }
-
-// Operation is the kind of a change.
-type Operation = cosmos.Operation
-
-// The operations.
-const (
-	OperationUpsert  Operation = "upsert" // latest-version mode: created or replaced
-	OperationCreate            = cosmos.OperationCreate
-	OperationReplace           = cosmos.OperationReplace
-	OperationDelete            = cosmos.OperationDelete
-	OperationExpire            = cosmos.OperationExpire // deleted by its time to live
-)
 
 // ID returns the id of the document that changed, in every mode and operation.
 func (c Change) ID() string { return c.asFeed().DocumentID() }
@@ -124,9 +112,9 @@ func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) 
 		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, callNumber: number,
 	}
 	if change.Operation == "" {
-		change.Operation = OperationUpsert
+		change.Operation = cosmos.OperationUpsert
 		if f.SoftDeleteProperty != "" && feed.IsTrue(c.Document, f.SoftDeleteProperty) {
-			change.Operation = OperationDelete
+			change.Operation = cosmos.OperationDelete
 		}
 	}
 	return change

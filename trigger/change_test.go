@@ -24,13 +24,13 @@ func TestChangeNamesItsDocumentAndKey(t *testing.T) {
 		{"a document", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a\"b","tenant":"t","user":1.0}`)}}, 1, origin), `a"b`, `["t",1]`},
 		{"a document without a key value", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a","tenant":"t"}`)}}, 1, origin), "a", `["t",{}]`},
 		{"a delete with its key by path", f.changeOf(&feed.Change{Item: cosmos.Item{
-			Operation: OperationDelete, ID: "a", PartitionKey: []byte(`{"tenant":"t","user":2}`)}}, 1, origin), "a", `["t",2]`},
+			Operation: cosmos.OperationDelete, ID: "a", PartitionKey: []byte(`{"tenant":"t","user":2}`)}}, 1, origin), "a", `["t",2]`},
 		{"a delete with its key as a list", f.changeOf(&feed.Change{Item: cosmos.Item{
-			Operation: OperationDelete, ID: "a", PartitionKey: []byte(`["t", 2]`)}}, 1, origin), "a", `["t",2]`},
+			Operation: cosmos.OperationDelete, ID: "a", PartitionKey: []byte(`["t", 2]`)}}, 1, origin), "a", `["t",2]`},
 		{"a delete with its previous version", f.changeOf(&feed.Change{Item: cosmos.Item{
-			Operation: OperationDelete, Previous: []byte(`{"id":"a","tenant":"t","user":true}`)}}, 1, origin), "a", `["t",true]`},
-		{"a dead letter of a document", DeadLetter{Operation: OperationUpsert, Document: []byte(`{"id":"a"}`), Key: `["t",3]`}.Change(), "a", `["t",3]`},
-		{"a dead letter of a delete", DeadLetter{Operation: OperationDelete, DocumentID: "a", Key: `["t",3]`}.Change(), "a", `["t",3]`},
+			Operation: cosmos.OperationDelete, Previous: []byte(`{"id":"a","tenant":"t","user":true}`)}}, 1, origin), "a", `["t",true]`},
+		{"a dead letter of a document", DeadLetter{Operation: cosmos.OperationUpsert, Document: []byte(`{"id":"a"}`), Key: `["t",3]`}.Change(), "a", `["t",3]`},
+		{"a dead letter of a delete", DeadLetter{Operation: cosmos.OperationDelete, DocumentID: "a", Key: `["t",3]`}.Change(), "a", `["t",3]`},
 	}
 	for _, test := range tests {
 		for _, c := range []Change{test.change, test.change.Clone()} {

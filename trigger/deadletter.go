@@ -10,31 +10,33 @@ import (
 	"iter"
 	"net/url"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 // DeadLetter is a change that a function gave up, or that its handler has postponed,
 // with everything needed to understand why and to try it again.
 type DeadLetter struct {
-	ID          string          `json:"id"`        // equal for the same change of the same function
-	Function    string          `json:"function"`  // its name
-	Account     string          `json:"account"`   // host name of the monitored account
-	Database    string          `json:"database"`  // of the monitored container
-	Container   string          `json:"container"` // monitored
-	Range       string          `json:"range"`     // lease token
-	Epoch       int64           `json:"epoch"`     // of the owner that gave it up
-	LSN         int64           `json:"lsn"`       // position in the feed
-	Key         string          `json:"key"`       // logical partition key, a JSON array
-	Operation   Operation       `json:"operation"`
-	Document    json.RawMessage `json:"document,omitempty"` // as the feed reported it
-	Previous    json.RawMessage `json:"previous,omitempty"` // likewise, in all-versions mode
-	DocumentID  string          `json:"documentId"`
-	DocumentKey json.RawMessage `json:"documentKey,omitempty"` // of a delete in all-versions mode
-	Written     time.Time       `json:"written"`               // when the document was written or deleted
-	Error       string          `json:"error"`                 // of the last attempt
-	Stack       string          `json:"stack,omitempty"`       // of a panic
-	Attempts    int             `json:"attempts"`              // failed calls with exactly this change, or crashes; 0 if it is only blocked
-	Blocked     bool            `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
-	Time        time.Time       `json:"time"`                  // when it was given up; dead letters of a key are in its order
+	ID          string           `json:"id"`        // equal for the same change of the same function
+	Function    string           `json:"function"`  // its name
+	Account     string           `json:"account"`   // host name of the monitored account
+	Database    string           `json:"database"`  // of the monitored container
+	Container   string           `json:"container"` // monitored
+	Range       string           `json:"range"`     // lease token
+	Epoch       int64            `json:"epoch"`     // of the owner that gave it up
+	LSN         int64            `json:"lsn"`       // position in the feed
+	Key         string           `json:"key"`       // logical partition key, a JSON array
+	Operation   cosmos.Operation `json:"operation"`
+	Document    json.RawMessage  `json:"document,omitempty"` // as the feed reported it
+	Previous    json.RawMessage  `json:"previous,omitempty"` // likewise, in all-versions mode
+	DocumentID  string           `json:"documentId"`
+	DocumentKey json.RawMessage  `json:"documentKey,omitempty"` // of a delete in all-versions mode
+	Written     time.Time        `json:"written"`               // when the document was written or deleted
+	Error       string           `json:"error"`                 // of the last attempt
+	Stack       string           `json:"stack,omitempty"`       // of a panic
+	Attempts    int              `json:"attempts"`              // failed calls with exactly this change, or crashes; 0 if it is only blocked
+	Blocked     bool             `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
+	Time        time.Time        `json:"time"`                  // when it was given up; dead letters of a key are in its order
 
 	// Due is when a change that was postponed, see [RetryAfter], is delivered again: it is
 	// not dead. A change that is only Blocked follows a postponed change of its key. Due is
@@ -50,7 +52,7 @@ func (d DeadLetter) IsPostponed() bool { return !d.Due.IsZero() }
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
 	origin := &changeOrigin{metadataKey: json.RawMessage(d.Key)}
-	if d.Operation != OperationUpsert && d.Document == nil {
+	if d.Operation != cosmos.OperationUpsert && d.Document == nil {
 		origin.metadataID = d.DocumentID
 	}
 	return Change{Operation: d.Operation, Document: d.Document, Previous: d.Previous, LSN: d.LSN, Time: d.Written, origin: origin}

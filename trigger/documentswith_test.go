@@ -10,6 +10,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 func unmarshalV2(document []byte, v any) error { return jsonv2.Unmarshal(document, v) }
@@ -28,7 +29,7 @@ func decodedWith(t *testing.T, unmarshal func([]byte, any) error, document strin
 		got = docs[0]
 		return nil
 	})
-	err = handler(t.Context(), trigger.NewBatch(trigger.Change{Operation: trigger.OperationUpsert, Document: []byte(document), LSN: 7}))
+	err = handler(t.Context(), trigger.NewBatch(trigger.Change{Operation: cosmos.OperationUpsert, Document: []byte(document), LSN: 7}))
 	return got, err
 }
 

@@ -122,7 +122,7 @@ func DocumentsWith[T any](unmarshal func(document []byte, v any) error, fn func(
 
 // Version is a change with its images decoded.
 type Version[T any] struct {
-	Operation Operation
+	Operation cosmos.Operation
 	Current   *T // nil for a delete
 	Previous  *T // nil if the service does not say
 	Change    Change

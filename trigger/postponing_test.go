@@ -38,8 +38,8 @@ func TestReadAheadHoldsForTheNextOwnerAlone(t *testing.T) {
 // A delete may have no image of its document: its id and its key are in its letter alone.
 func TestStoredDeleteWithoutImagesHasItsIDAndKey(t *testing.T) {
 	f := Function{ChangeFeedMode: cosmos.ModeAllVersions}
-	got := f.storedChange(DeadLetter{Operation: OperationDelete, DocumentID: "doc", Key: `["k"]`, DocumentKey: []byte(`{"player":"k"}`), LSN: 7, Due: time.Now()})
-	if got.Operation != OperationDelete || got.DocumentID() != "doc" || string(got.Item.PartitionKey) != `{"player":"k"}` || got.Key != `["k"]` || got.LSN != 7 {
+	got := f.storedChange(DeadLetter{Operation: cosmos.OperationDelete, DocumentID: "doc", Key: `["k"]`, DocumentKey: []byte(`{"player":"k"}`), LSN: 7, Due: time.Now()})
+	if got.Operation != cosmos.OperationDelete || got.DocumentID() != "doc" || string(got.Item.PartitionKey) != `{"player":"k"}` || got.Key != `["k"]` || got.LSN != 7 {
 		t.Errorf("got %+v", got)
 	}
 }

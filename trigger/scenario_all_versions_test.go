@@ -62,7 +62,7 @@ func (h *versionHistory) handler() Handler {
 	})
 }
 
-func describeVersion(id string, operation Operation, before, after string) string {
+func describeVersion(id string, operation cosmos.Operation, before, after string) string {
 	return fmt.Sprintf("%s: %s %s→%s", id, operation, before, after)
 }
 
@@ -82,16 +82,16 @@ func (h *versionHistory) put(w *world, id string, ttl int) {
 	if ttl != 0 {
 		doc["ttl"] = ttl
 	}
-	operation, before := OperationCreate, "-"
+	operation, before := cosmos.OperationCreate, "-"
 	if _, err := w.items.Read(w.t.Context(), id, cosmos.NewPartitionKey(id)); err == nil {
-		operation, before = OperationReplace, fmt.Sprint(version-1)
+		operation, before = cosmos.OperationReplace, fmt.Sprint(version-1)
 	}
 	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(id), doc)
 	must(w.t, err)
 	w.written[id] = version
 	h.done = append(h.done, describeVersion(id, operation, before, fmt.Sprint(version)))
 	if ttl > 0 {
-		h.done = append(h.done, describeVersion(id, OperationExpire, fmt.Sprint(version), "-"))
+		h.done = append(h.done, describeVersion(id, cosmos.OperationExpire, fmt.Sprint(version), "-"))
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *versionHistory) remove(w *world, id string) {
 	w.t.Helper()
 	_, err := w.items.Delete(w.t.Context(), id, cosmos.NewPartitionKey(id), "")
 	must(w.t, err)
-	h.done = append(h.done, describeVersion(id, OperationDelete, fmt.Sprint(w.written[id]), "-"))
+	h.done = append(h.done, describeVersion(id, cosmos.OperationDelete, fmt.Sprint(w.written[id]), "-"))
 }
 
 // checkComplete checks that every version was delivered once, and in order per document.
@@ -339,7 +339,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 				}
 				for _, d := range store.deadLetters {
 					id := strings.Trim(d.Key, `[]"`)
-					if id != d.DocumentID || (d.Operation == OperationDelete || d.Operation == OperationExpire) != (d.Document == nil) || without && d.Previous != nil {
+					if id != d.DocumentID || (d.Operation == cosmos.OperationDelete || d.Operation == cosmos.OperationExpire) != (d.Document == nil) || without && d.Previous != nil {
 						t.Errorf("dead letter %+v", d)
 					}
 				}
@@ -384,8 +384,8 @@ func TestEachVersionOfTransactionIsDeadLettered(t *testing.T) {
 func TestVersionsReportImagesThatDoNotDecode(t *testing.T) {
 	handler := Versions(func(context.Context, []Version[document]) error { return nil })
 	for name, c := range map[string]Change{
-		"create at lsn 7": {Operation: OperationCreate, LSN: 7, Document: json.RawMessage(`{"version":"x"}`)},
-		"delete at lsn 8": {Operation: OperationDelete, LSN: 8, Previous: json.RawMessage(`{"version":"x"}`)},
+		"create at lsn 7": {Operation: cosmos.OperationCreate, LSN: 7, Document: json.RawMessage(`{"version":"x"}`)},
+		"delete at lsn 8": {Operation: cosmos.OperationDelete, LSN: 8, Previous: json.RawMessage(`{"version":"x"}`)},
 	} {
 		if err := handler(t.Context(), Batch{Changes: []Change{c}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -95,7 +95,7 @@ func sourceSettings() []settingCase {
 				r.upsertInto(r.items, "two", map[string]any{"gone": false})
 				r.drainOnce(func(_ context.Context, b Batch) error {
 					for _, c := range b.Changes {
-						if c.Operation == OperationDelete && strings.Contains(string(c.Document), `"one"`) {
+						if c.Operation == cosmos.OperationDelete && strings.Contains(string(c.Document), `"one"`) {
 							n++
 						}
 					}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -51,7 +52,7 @@ func putDeadLetters(t *testing.T, documents ...string) {
 		of := stores[0].source
 		err := stores[0].Put(t.Context(), trigger.DeadLetter{
 			ID: fmt.Sprint("d", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
-			Operation: trigger.OperationUpsert, Document: []byte(document), DocumentID: doc.ID, Error: "redis is full\nsecond line", Stack: "goroutine 1",
+			Operation: cosmos.OperationUpsert, Document: []byte(document), DocumentID: doc.ID, Error: "redis is full\nsecond line", Stack: "goroutine 1",
 			Attempts: 10, Time: time.Date(2026, 1, 31, 9, 0, i, 0, time.UTC),
 		})
 		if err != nil {

@@ -371,7 +371,7 @@ func TestDeadLettersRunInDev(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "letters.jsonl")
 	letter := func(id string, total float64) string {
 		text, err := json.Marshal(trigger.DeadLetter{
-			ID: id, Function: "orders", Account: "prod.example", Range: "17", LSN: 99, Key: `["eve"]`, Operation: trigger.OperationUpsert, DocumentID: id,
+			ID: id, Function: "orders", Account: "prod.example", Range: "17", LSN: 99, Key: `["eve"]`, Operation: cosmos.OperationUpsert, DocumentID: id,
 			Document: fmt.Appendf(nil, `{"id":%q,"customer":"eve","total":%g}`, id, total), Error: "it failed in production", Attempts: 10,
 		})
 		if err != nil {

@@ -198,7 +198,7 @@ func (p *probe) deadLetters(ctx context.Context) error {
 	}
 	d := trigger.DeadLetter{
 		ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
-		Operation: trigger.OperationUpsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
+		Operation: cosmos.OperationUpsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
 	}
 	if err := store.Put(ctx, d); err != nil {
 		return p.storeMissing(fmt.Errorf("store a probe dead letter: %w", err))

@@ -20,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
@@ -268,7 +269,7 @@ func putSameLetterTwice(t *testing.T, app Options) (err error) {
 	for _, cause := range []string{"redis is full", "redis is gone"} {
 		err = stores[0].Put(t.Context(), trigger.DeadLetter{
 			ID: "d0", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: "0", LSN: 10, Key: `["p"]`,
-			Operation: trigger.OperationUpsert, Document: document, DocumentID: "d", Error: cause,
+			Operation: cosmos.OperationUpsert, Document: document, DocumentID: "d", Error: cause,
 			Attempts: 2, Time: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC),
 		})
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/leases"
 )
 
@@ -38,7 +39,7 @@ func checkTerminal(t *testing.T, name, out string) {
 func TestOutputCannotControlTerminal(t *testing.T) {
 	document, _ := json.Marshal(map[string]string{"id": hostile})
 	d := trigger.DeadLetter{ID: hostile, Range: hostile, Key: hostile, DocumentID: hostile, Error: hostile, Stack: hostile,
-		Document: document, Previous: json.RawMessage(hostile), Operation: trigger.Operation(hostile), Time: time.Now()}
+		Document: document, Previous: json.RawMessage(hostile), Operation: cosmos.Operation(hostile), Time: time.Now()}
 	found := func(yield func(storedLetter, error) bool) { yield(storedLetter{d, functionStore{function: "f"}}, nil) }
 	seen := lagReport{Functions: []functionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
 		{Range: hostile, Owner: hostile, Continuation: hostile, Problem: hostile}}}}}

@@ -177,9 +177,9 @@ func TestRecordsAreReadAsTheyWere(t *testing.T) {
 			got[i].Change = ""
 		}
 		want := []Record{
-			{ID: "grün/1", PartitionKey: `["key"]`, Operation: trigger.OperationUpsert, LSN: 7, Time: noon, Document: upsert.Document},
-			{ID: "gone", PartitionKey: `["key",2]`, Operation: trigger.OperationDelete, LSN: 8, Time: noon},
-			{ID: "s", PartitionKey: `[null]`, Operation: trigger.OperationDelete, LSN: 9, Time: noon, Document: soft.Document},
+			{ID: "grün/1", PartitionKey: `["key"]`, Operation: cosmos.OperationUpsert, LSN: 7, Time: noon, Document: upsert.Document},
+			{ID: "gone", PartitionKey: `["key",2]`, Operation: cosmos.OperationDelete, LSN: 8, Time: noon},
+			{ID: "s", PartitionKey: `[null]`, Operation: cosmos.OperationDelete, LSN: 9, Time: noon, Document: soft.Document},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", format, d)
@@ -202,7 +202,7 @@ func TestIdentityOfChanges(t *testing.T) {
 		"another key":      {ID: "x", PartitionKey: `["other"]`, LSN: 1, Document: json.RawMessage(`{"_etag":"e1"}`)},
 		"a delete":         newRecord(deleted),
 		"a later delete":   newRecord(later),
-		"an expiry":        {ID: "x", PartitionKey: `["key"]`, Operation: trigger.OperationExpire, Time: noon},
+		"an expiry":        {ID: "x", PartitionKey: `["key"]`, Operation: cosmos.OperationExpire, Time: noon},
 	} {
 		if other, ok := seen[r.identity()]; ok {
 			t.Errorf("%s is named like %s", name, other)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // readBatch is the number of rows that are read at a time.
@@ -141,7 +141,7 @@ func decodeParquet(blob []byte) (records []Record, err error) {
 func recordOf(row parquet.Row, places map[string]int) Record {
 	text := func(name string) string { return string(row[places[name]].ByteArray()) }
 	r := Record{
-		Change: text("change"), ID: text("id"), PartitionKey: text("partition_key"), Operation: trigger.Operation(text("operation")),
+		Change: text("change"), ID: text("id"), PartitionKey: text("partition_key"), Operation: cosmos.Operation(text("operation")),
 		LSN: row[places["lsn"]].Int64(), Time: time.UnixMilli(row[places["ts"]].Int64()).UTC(),
 	}
 	if document := row[places["document"]]; !document.IsNull() {

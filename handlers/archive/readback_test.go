@@ -22,19 +22,19 @@ import (
 
 // archivedRow is a row as another reader has it.
 type archivedRow struct {
-	ID        string            `json:"id"`
-	Key       string            `json:"partition_key"`
-	Operation trigger.Operation `json:"operation"`
-	LSN       int64             `json:"lsn"`
-	Time      int64             `json:"ts"`
-	Document  *string           `json:"document"`
-	Total     *float64          `json:"total"`
-	Rank      *int64            `json:"rank"`
-	Paid      *bool             `json:"paid"`
-	Due       *int64            `json:"due"`
-	Name      *string           `json:"name"`
-	Day       string            `json:"dt"`
-	Hour      string            `json:"hour"`
+	ID        string           `json:"id"`
+	Key       string           `json:"partition_key"`
+	Operation cosmos.Operation `json:"operation"`
+	LSN       int64            `json:"lsn"`
+	Time      int64            `json:"ts"`
+	Document  *string          `json:"document"`
+	Total     *float64         `json:"total"`
+	Rank      *int64           `json:"rank"`
+	Paid      *bool            `json:"paid"`
+	Due       *int64           `json:"due"`
+	Name      *string          `json:"name"`
+	Day       string           `json:"dt"`
+	Hour      string           `json:"hour"`
 }
 
 // Blobs that hosts have written, with a batch that was delivered twice and cut in another
@@ -120,7 +120,7 @@ func archiveStory(t *testing.T, w *triggertest.World) []string {
 	})
 }
 
-func describe(id string, operation trigger.Operation, lsn, at int64, document string) string {
+func describe(id string, operation cosmos.Operation, lsn, at int64, document string) string {
 	return fmt.Sprintf("%s %s lsn %d at %d: %s", id, operation, lsn, at, document)
 }
 
@@ -145,7 +145,7 @@ func checkRows(t *testing.T, rows []archivedRow) {
 			t.Errorf("%s of %v is in partition %s, %s", r.ID, at, r.Day, r.Hour)
 		}
 		switch {
-		case r.Operation == trigger.OperationDelete:
+		case r.Operation == cosmos.OperationDelete:
 			deleted++
 			if r.Document != nil || r.Key != `["c3"]` {
 				t.Errorf("delete %+v", r)

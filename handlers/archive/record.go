@@ -16,13 +16,13 @@ import (
 type Record struct {
 	// Change names the change. A change that was delivered twice may be in two blobs of
 	// one partition of time; both rows then have the same value here.
-	Change       string            `json:"change"`
-	ID           string            `json:"id"`
-	PartitionKey string            `json:"partition_key"` // values as a JSON array
-	Operation    trigger.Operation `json:"operation"`
-	LSN          int64             `json:"lsn"`
-	Time         time.Time         `json:"ts"`                 // when it was written or deleted, in whole seconds
-	Document     json.RawMessage   `json:"document,omitempty"` // none for a delete in all-versions mode
+	Change       string           `json:"change"`
+	ID           string           `json:"id"`
+	PartitionKey string           `json:"partition_key"` // values as a JSON array
+	Operation    cosmos.Operation `json:"operation"`
+	LSN          int64            `json:"lsn"`
+	Time         time.Time        `json:"ts"`                 // when it was written or deleted, in whole seconds
+	Document     json.RawMessage  `json:"document,omitempty"` // none for a delete in all-versions mode
 }
 
 // newRecord returns the record of a change. Its bytes are those of the change.

@@ -35,6 +35,7 @@ import (
 	"halley/handlers/property"
 	"halley/handlers/redisurl"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // Settings of the handler, read with the prefix HALLEY_CACHE_.
@@ -121,7 +122,7 @@ func (c *Cache) Handler() trigger.Handler {
 
 // arguments returns those of the script for a change.
 func (c *Cache) arguments(change trigger.Change) ([]any, error) {
-	if change.Operation == trigger.OperationDelete || change.Operation == trigger.OperationExpire {
+	if change.Operation == cosmos.OperationDelete || change.Operation == cosmos.OperationExpire {
 		key, err := c.Key.of(change)
 		if err != nil {
 			key = "" // the script knows the key under which it has stored the document

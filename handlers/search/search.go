@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // Hit is a document that a query found.
@@ -53,7 +54,7 @@ func Content(document json.RawMessage, fields []string) (map[string]json.RawMess
 
 // Deleted reports whether a change takes its document out of the index.
 func Deleted(c trigger.Change) bool {
-	return c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire
+	return c.Operation == cosmos.OperationDelete || c.Operation == cosmos.OperationExpire
 }
 
 // Query runs a query with a number of hits at most.

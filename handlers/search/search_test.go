@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
 )
 
@@ -38,7 +39,7 @@ func TestDocumentKeyTellsPartitionsApart(t *testing.T) {
 	if got := DocumentKey(one) + " " + DocumentKey(other); got != `["a"]/1 ["b"]/1` {
 		t.Error(got)
 	}
-	if Deleted(one) || !Deleted(other) || !Deleted(trigger.Change{Operation: trigger.OperationExpire}) {
+	if Deleted(one) || !Deleted(other) || !Deleted(trigger.Change{Operation: cosmos.OperationExpire}) {
 		t.Error("deletes are not told apart")
 	}
 }

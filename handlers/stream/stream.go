@@ -107,7 +107,7 @@ func (e Encoder) Messages(b trigger.Batch) ([]Message, error) {
 			Version: envelopeVersion, Connector: "halley", Name: b.Function, TimeMS: c.Time.UnixMilli(),
 			Database: e.Database, Collection: e.Container, Document: c.ID(), Key: key,
 			LSN: c.LSN, Range: b.Range.ID, Epoch: b.Epoch,
-			ID: e.id(c, key), Expired: c.Operation == trigger.OperationExpire,
+			ID: e.id(c, key), Expired: c.Operation == cosmos.OperationExpire,
 		}
 		encoded, err := json.Marshal(s)
 		if err != nil {
@@ -119,7 +119,7 @@ func (e Encoder) Messages(b trigger.Batch) ([]Message, error) {
 }
 
 func isDelete(c trigger.Change) bool {
-	return c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire
+	return c.Operation == cosmos.OperationDelete || c.Operation == cosmos.OperationExpire
 }
 
 // envelope joins the parts. Documents are JSON already.
@@ -153,9 +153,9 @@ func (e Encoder) op(c trigger.Change) string {
 	switch {
 	case isDelete(c):
 		return "d"
-	case c.Operation == trigger.OperationCreate:
+	case c.Operation == cosmos.OperationCreate:
 		return "c"
-	case c.Operation == trigger.OperationReplace:
+	case c.Operation == cosmos.OperationReplace:
 		return "u"
 	case e.UpsertOp != "":
 		return e.UpsertOp

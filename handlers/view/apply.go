@@ -12,6 +12,7 @@ import (
 
 	"halley/handlers/once"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // Handler keeps the view in step.
@@ -125,7 +126,7 @@ func (v *View) rowsOf(changes []trigger.Change) (*rows, error) {
 	for _, c := range changes {
 		document := [16]byte(once.DocumentOf(c))
 		r.all = append(r.all, document)
-		if c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire {
+		if c.Operation == cosmos.OperationDelete || c.Operation == cosmos.OperationExpire {
 			r.deleted = append(r.deleted, document)
 			continue
 		}

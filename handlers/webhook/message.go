@@ -37,12 +37,12 @@ type Data struct {
 	Previous json.RawMessage `json:"previous,omitempty"` // before the change; only in all-versions mode, if the service gives it
 }
 
-var eventNames = map[trigger.Operation]string{
-	trigger.OperationUpsert:  "changed",
-	trigger.OperationCreate:  "created",
-	trigger.OperationReplace: "replaced",
-	trigger.OperationDelete:  "deleted",
-	trigger.OperationExpire:  "expired",
+var eventNames = map[cosmos.Operation]string{
+	cosmos.OperationUpsert:  "changed",
+	cosmos.OperationCreate:  "created",
+	cosmos.OperationReplace: "replaced",
+	cosmos.OperationDelete:  "deleted",
+	cosmos.OperationExpire:  "expired",
 }
 
 // payload encodes the message about a change. Apart from the epoch it is the same
@@ -50,7 +50,7 @@ var eventNames = map[trigger.Operation]string{
 func payload(event string, epoch int64, c trigger.Change) ([]byte, error) {
 	name, ok := eventNames[c.Operation]
 	if !ok { // a change that was made by hand
-		name = eventNames[trigger.OperationUpsert]
+		name = eventNames[cosmos.OperationUpsert]
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

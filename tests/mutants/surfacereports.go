@@ -103,10 +103,10 @@ var surfaceReports = []mutant{
 		{"trigger/runner.go", "newLimiter(StallReadsLimited, f.ReadRequestUnits,", "newLimiter(StallRateLimited, f.ReadRequestUnits,"},
 	}},
 	{"write-told-as-create", "a change of the latest-version mode is an upsert", []edit{
-		{"trigger/change.go", "change.Operation = OperationUpsert", "change.Operation = OperationCreate"},
+		{"trigger/change.go", "change.Operation = cosmos.OperationUpsert", "change.Operation = cosmos.OperationCreate"},
 	}},
 	{"soft-delete-told-as-upsert", "a soft delete is a delete", []edit{
-		{"trigger/change.go", "change.Operation = OperationDelete", "change.Operation = OperationUpsert"},
+		{"trigger/change.go", "change.Operation = cosmos.OperationDelete", "change.Operation = cosmos.OperationUpsert"},
 	}},
 	{"create-told-as-replace", "the first version of a document is a create", []edit{
 		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == OperationCreate {\n\t\t\titem.Operation = OperationReplace\n\t\t}\n\t\titems[i] = item\n"},

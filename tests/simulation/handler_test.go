@@ -11,6 +11,7 @@ import (
 
 	"halley/tests/history"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // document is a written document. Its text is that of storedDocument.
@@ -67,11 +68,11 @@ func (p *process) handle(ctx context.Context, b trigger.Batch) error {
 // checkForm records a violation if a change does not pass the filter, or has another
 // operation than its document says.
 func (p *process) checkForm(d document, change trigger.Change) {
-	if change.Operation == trigger.OperationDelete {
+	if change.Operation == cosmos.OperationDelete {
 		p.w.used("soft deletes", 1)
 	}
 	isDeleted := d.Gone && p.w.swarm.function.SoftDeleteProperty != ""
-	if !d.Noise && isDeleted == (change.Operation == trigger.OperationDelete) {
+	if !d.Noise && isDeleted == (change.Operation == cosmos.OperationDelete) {
 		return
 	}
 	p.w.mu.Lock()

@@ -1,6 +1,6 @@
 package main
 
-// constantRows are events, close reasons, stalls, operations, lease actions, kinds of
+// constantRows are events, close reasons, stalls, lease actions, kinds of
 // owners, and values of settings.
 var constantRows = []row{
 	{"ClosedBroken", "TestClosedTellsItsReason/broken", "broken-told-as-stopped"},
@@ -25,11 +25,6 @@ var constantRows = []row{
 	{"EventSplit", "TestEventsTellTheLifeOfARange", "split-told-as-release"},
 	{"EventStalled", "TestEventsTellTheLifeOfARange", "stall-not-told"},
 	{"NoLeasePrefix", "TestNoLeasePrefixTakesOverLeasesWithoutPrefix", "no-prefix-is-a-slash"},
-	{"OperationCreate", "TestAllVersionsArriveInOrder", "create-told-as-replace"},
-	{"OperationDelete", "TestSoftDeletesAndExpiriesInLatestVersionMode", "soft-delete-told-as-upsert"},
-	{"OperationExpire", "TestAllVersionsArriveInOrder", "expiry-told-as-delete"},
-	{"OperationReplace", "TestAllVersionsArriveInOrder", "replace-told-as-create"},
-	{"OperationUpsert", "TestSoftDeletesAndExpiriesInLatestVersionMode", "write-told-as-create"},
 	{"StallBreaker", "TestEveryStallIsNamed", "breaker-told-as-wait"},
 	{"StallCallRuns", "TestEveryStallIsNamed", "call-told-as-wait"},
 	{"StallFeedFails", "TestUnreadableFeedIsNamed", "failure-told-as-throttle"},

@@ -168,8 +168,10 @@ type Item struct {
 // Operation is the kind of a change.
 type Operation string
 
-// The operations of all-versions mode; in latest-version mode Operation is empty.
+// The operations. In all-versions mode [Item].Operation is one of the last four, and in
+// latest-version mode it is empty; package trigger then calls a change an upsert.
 const (
+	OperationUpsert  Operation = "upsert" // created or replaced
 	OperationCreate  Operation = "create"
 	OperationReplace Operation = "replace"
 	OperationDelete  Operation = "delete"

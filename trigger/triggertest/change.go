@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // The functions of this file make changes by hand. A document is JSON text (string,
@@ -16,34 +17,34 @@ import (
 // Upsert returns the change of a function in latest-version mode: the document was
 // created or replaced.
 func Upsert(document any, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationUpsert, Document: rawJSON(document)}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationUpsert, Document: rawJSON(document)}, key)
 }
 
 // SoftDelete returns the change of a function in latest-version mode whose
 // SoftDeleteProperty is true in the document.
 func SoftDelete(document any, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationDelete, Document: rawJSON(document)}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationDelete, Document: rawJSON(document)}, key)
 }
 
 // Create returns the change of a function in all-versions mode.
 func Create(document any, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationCreate, Document: rawJSON(document)}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationCreate, Document: rawJSON(document)}, key)
 }
 
 // Replace returns the change of a function in all-versions mode.
 func Replace(document, previous any, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationReplace, Document: rawJSON(document), Previous: rawJSON(previous)}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationReplace, Document: rawJSON(document), Previous: rawJSON(previous)}, key)
 }
 
 // Delete returns the change of a function in all-versions mode. Its Previous is nil, as
 // it is if the service does not say.
 func Delete(id string, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationDelete, DocumentID: id}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationDelete, DocumentID: id}, key)
 }
 
 // Expire is [Delete] of a document whose time to live is over.
 func Expire(id string, key ...any) trigger.Change {
-	return newChange(trigger.DeadLetter{Operation: trigger.OperationExpire, DocumentID: id}, key)
+	return newChange(trigger.DeadLetter{Operation: cosmos.OperationExpire, DocumentID: id}, key)
 }
 
 // newChange makes a change the way a dead letter is made one again: only package

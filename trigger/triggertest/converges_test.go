@@ -70,7 +70,7 @@ func (t *table) mirror(_ context.Context, b trigger.Batch) error {
 }
 
 func rowOf(b trigger.Batch, c trigger.Change) (row, error) {
-	r := row{epoch: b.Epoch, lsn: c.LSN, deleted: c.Operation == trigger.OperationDelete || c.Operation == trigger.OperationExpire}
+	r := row{epoch: b.Epoch, lsn: c.LSN, deleted: c.Operation == cosmos.OperationDelete || c.Operation == cosmos.OperationExpire}
 	if r.deleted {
 		return r, nil
 	}

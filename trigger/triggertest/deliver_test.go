@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 func TestDeliverReturnsVerdict(t *testing.T) {
@@ -74,18 +75,18 @@ func TestDeliverDescribesFirstDelivery(t *testing.T) {
 func TestChangesMadeByHand(t *testing.T) {
 	tests := []struct {
 		change    trigger.Change
-		operation trigger.Operation
+		operation cosmos.Operation
 		id, key   string
 		document  string
 	}{
-		{Upsert(`{"id":"a"}`, "k"), trigger.OperationUpsert, "a", `["k"]`, `{"id":"a"}`},
-		{Upsert(map[string]any{"id": "a"}, "t", 7, nil), trigger.OperationUpsert, "a", `["t",7,null]`, `{"id":"a"}`},
-		{Upsert([]byte(`{"id":"a"`)), trigger.OperationUpsert, "", `[]`, `{"id":"a"`},
-		{SoftDelete(json.RawMessage(`{"id":"a"}`), true), trigger.OperationDelete, "a", `[true]`, `{"id":"a"}`},
-		{Create(`{"id":"a"}`, "k"), trigger.OperationCreate, "a", `["k"]`, `{"id":"a"}`},
-		{Replace(`{"id":"a","n":2}`, `{"id":"a","n":1}`, "k"), trigger.OperationReplace, "a", `["k"]`, `{"id":"a","n":2}`},
-		{Delete("a", "k"), trigger.OperationDelete, "a", `["k"]`, ""},
-		{Expire("a", "k"), trigger.OperationExpire, "a", `["k"]`, ""},
+		{Upsert(`{"id":"a"}`, "k"), cosmos.OperationUpsert, "a", `["k"]`, `{"id":"a"}`},
+		{Upsert(map[string]any{"id": "a"}, "t", 7, nil), cosmos.OperationUpsert, "a", `["t",7,null]`, `{"id":"a"}`},
+		{Upsert([]byte(`{"id":"a"`)), cosmos.OperationUpsert, "", `[]`, `{"id":"a"`},
+		{SoftDelete(json.RawMessage(`{"id":"a"}`), true), cosmos.OperationDelete, "a", `[true]`, `{"id":"a"}`},
+		{Create(`{"id":"a"}`, "k"), cosmos.OperationCreate, "a", `["k"]`, `{"id":"a"}`},
+		{Replace(`{"id":"a","n":2}`, `{"id":"a","n":1}`, "k"), cosmos.OperationReplace, "a", `["k"]`, `{"id":"a","n":2}`},
+		{Delete("a", "k"), cosmos.OperationDelete, "a", `["k"]`, ""},
+		{Expire("a", "k"), cosmos.OperationExpire, "a", `["k"]`, ""},
 	}
 	for _, test := range tests {
 		for _, c := range []trigger.Change{test.change, test.change.Clone()} {

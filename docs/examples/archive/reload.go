@@ -12,7 +12,6 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/archive"
-	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
@@ -77,7 +76,7 @@ func reload(ctx context.Context, store archive.Store, prefix string, into *cosmo
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(parallel)
 	for _, r := range last {
-		if r.Operation == trigger.OperationDelete || r.Operation == trigger.OperationExpire {
+		if r.Operation == cosmos.OperationDelete || r.Operation == cosmos.OperationExpire {
 			continue
 		}
 		written++

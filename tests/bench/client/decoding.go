@@ -117,7 +117,7 @@ func (s settings) readChanges(ctx context.Context) (changes []trigger.Change, er
 	}
 	err = eachPage(ctx, items, s.Page, func(page *cosmos.Page) error {
 		for _, item := range page.Items {
-			changes = append(changes, trigger.Change{Operation: trigger.OperationUpsert, Document: bytes.Clone(item.Document), LSN: item.LSN})
+			changes = append(changes, trigger.Change{Operation: cosmos.OperationUpsert, Document: bytes.Clone(item.Document), LSN: item.LSN})
 		}
 		return nil
 	})

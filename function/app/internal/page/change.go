@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/redact"
 )
 
@@ -53,23 +54,23 @@ type Attempt struct {
 // Summary is the row of a change in a list. LSNs are strings, because JavaScript rounds
 // large numbers.
 type Summary struct {
-	ID          string            `json:"id"` // the same for the same change of the same function
-	Version     int64             `json:"version,string"`
-	Function    string            `json:"function"`
-	Range       string            `json:"range"` // lease token
-	LSN         int64             `json:"lsn,string"`
-	Key         string            `json:"key"` // JSON array
-	DocumentID  string            `json:"documentId"`
-	Operation   trigger.Operation `json:"operation"`
-	Written     time.Time         `json:"written"` // in whole seconds
-	Arrived     time.Time         `json:"arrived"` // first delivery
-	State       ChangeState       `json:"state"`
-	Since       time.Time         `json:"since"` // of the state
-	Attempt     int               `json:"attempt"`
-	MaxAttempts int               `json:"maxAttempts"` // 0 is no limit
-	Millis      float64           `json:"millis"`      // of the last call
-	Error       string            `json:"error,omitempty"`
-	Letter      string            `json:"letter,omitempty"` // id of its dead letter, as long as that is stored
+	ID          string           `json:"id"` // the same for the same change of the same function
+	Version     int64            `json:"version,string"`
+	Function    string           `json:"function"`
+	Range       string           `json:"range"` // lease token
+	LSN         int64            `json:"lsn,string"`
+	Key         string           `json:"key"` // JSON array
+	DocumentID  string           `json:"documentId"`
+	Operation   cosmos.Operation `json:"operation"`
+	Written     time.Time        `json:"written"` // in whole seconds
+	Arrived     time.Time        `json:"arrived"` // first delivery
+	State       ChangeState      `json:"state"`
+	Since       time.Time        `json:"since"` // of the state
+	Attempt     int              `json:"attempt"`
+	MaxAttempts int              `json:"maxAttempts"` // 0 is no limit
+	Millis      float64          `json:"millis"`      // of the last call
+	Error       string           `json:"error,omitempty"`
+	Letter      string           `json:"letter,omitempty"` // id of its dead letter, as long as that is stored
 }
 
 // Detail is a change with all that is kept of it.
@@ -163,7 +164,7 @@ func (e *entry) detail(now time.Time) Detail {
 func idOf(function, key, documentID string, c trigger.Change) string {
 	h := sha256.New()
 	parts := [][]byte{[]byte(function), []byte(key), []byte(documentID), fmt.Append(nil, c.LSN, c.Time.Unix())}
-	if c.Operation != trigger.OperationUpsert { // one transaction may hold several versions of a document
+	if c.Operation != cosmos.OperationUpsert { // one transaction may hold several versions of a document
 		parts = append(parts, c.Previous, c.Document)
 	}
 	for _, part := range parts {

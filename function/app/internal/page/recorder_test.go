@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // written is a change of a document with an id, a customer and a size.
 func written(id string, lsn int64, padding int) trigger.Change {
 	return trigger.DeadLetter{
-		Operation: trigger.OperationUpsert, Key: `["eve"]`, LSN: lsn, DocumentID: id, Written: time.Unix(1_790_000_000, 0),
+		Operation: cosmos.OperationUpsert, Key: `["eve"]`, LSN: lsn, DocumentID: id, Written: time.Unix(1_790_000_000, 0),
 		Document: fmt.Appendf(nil, `{"id":%q,"padding":%q}`, id, strings.Repeat("x", padding)),
 	}.Change()
 }
@@ -182,7 +183,7 @@ func TestDirectDelivery(t *testing.T) {
 		return nil
 	})
 	d := trigger.DeadLetter{
-		ID: "letter", Function: "orders", Range: "7", Operation: trigger.OperationUpsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
+		ID: "letter", Function: "orders", Range: "7", Operation: cosmos.OperationUpsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
 		Written: time.Unix(1_790_000_000, 0), Document: json.RawMessage(`{"id":"1","total":"bad"}`), Error: "refused",
 	}
 	for attempt := range 2 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 const (
@@ -137,18 +138,18 @@ func healthOf(s State, letters int) health {
 
 // letterRow is a dead letter in a list.
 type letterRow struct {
-	ID         string            `json:"id"`
-	Function   string            `json:"function"`
-	Range      string            `json:"range"`
-	LSN        int64             `json:"lsn,string"`
-	Key        string            `json:"key"`
-	DocumentID string            `json:"documentId"`
-	Operation  trigger.Operation `json:"operation"`
-	Error      string            `json:"error"`
-	Attempts   int               `json:"attempts"`
-	Blocked    bool              `json:"blocked,omitempty"`
-	Due        time.Time         `json:"due,omitzero"` // of a postponed change
-	Time       time.Time         `json:"time"`
+	ID         string           `json:"id"`
+	Function   string           `json:"function"`
+	Range      string           `json:"range"`
+	LSN        int64            `json:"lsn,string"`
+	Key        string           `json:"key"`
+	DocumentID string           `json:"documentId"`
+	Operation  cosmos.Operation `json:"operation"`
+	Error      string           `json:"error"`
+	Attempts   int              `json:"attempts"`
+	Blocked    bool             `json:"blocked,omitempty"`
+	Due        time.Time        `json:"due,omitzero"` // of a postponed change
+	Time       time.Time        `json:"time"`
 }
 
 // letterDetail is a dead letter with its document.

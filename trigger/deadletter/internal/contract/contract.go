@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // Monday is the time of samples.
@@ -27,7 +28,7 @@ var Monday = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 func Sample(function, id string) trigger.DeadLetter {
 	return trigger.DeadLetter{
 		ID: id, Function: function, Account: "games", Database: "db", Container: "results", Range: "0", Epoch: 3, LSN: 17, Key: `["k"]`,
-		Operation: trigger.OperationUpsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: Monday.Truncate(time.Second),
+		Operation: cosmos.OperationUpsert, DocumentID: id, Document: json.RawMessage(`{"id":"` + id + `"}`), Written: Monday.Truncate(time.Second),
 		Error: "cannot <take> it", Stack: "goroutine 1 [running]", Attempts: 10, Time: Monday,
 	}
 }
@@ -312,12 +313,12 @@ func testDocuments(t *testing.T, s trigger.DeadLetters, open func(*testing.T) tr
 func testImages(t *testing.T, s trigger.DeadLetters) {
 	old := Large()
 	for i, d := range []trigger.DeadLetter{
-		{Operation: trigger.OperationReplace, Document: json.RawMessage(`{"v":2}`), Previous: json.RawMessage(`{"v": 1}`)},
-		{Operation: trigger.OperationDelete, Previous: json.RawMessage("{\"v\":\"\xff\"}"), DocumentKey: json.RawMessage(`["k" ]`)},
-		{Operation: trigger.OperationExpire, DocumentKey: json.RawMessage("[\"\xfe\"]")},
-		{Operation: trigger.OperationDelete},
-		{Operation: trigger.OperationCreate, Document: json.RawMessage{}, Previous: json.RawMessage{}, DocumentKey: json.RawMessage{}},
-		{Operation: trigger.OperationReplace, Document: old, Previous: old[1:]},
+		{Operation: cosmos.OperationReplace, Document: json.RawMessage(`{"v":2}`), Previous: json.RawMessage(`{"v": 1}`)},
+		{Operation: cosmos.OperationDelete, Previous: json.RawMessage("{\"v\":\"\xff\"}"), DocumentKey: json.RawMessage(`["k" ]`)},
+		{Operation: cosmos.OperationExpire, DocumentKey: json.RawMessage("[\"\xfe\"]")},
+		{Operation: cosmos.OperationDelete},
+		{Operation: cosmos.OperationCreate, Document: json.RawMessage{}, Previous: json.RawMessage{}, DocumentKey: json.RawMessage{}},
+		{Operation: cosmos.OperationReplace, Document: old, Previous: old[1:]},
 	} {
 		want := Sample("images", fmt.Sprint(i))
 		want.Operation, want.Document, want.Previous, want.DocumentKey = d.Operation, d.Document, d.Previous, d.DocumentKey

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/deadletter/internal/contract"
 )
 
@@ -12,7 +12,7 @@ import (
 func TestJSONLayout(t *testing.T) {
 	d := contract.Sample("f", "a")
 	d.Document, d.DocumentKey = []byte(`{"html":"<&>"}`), []byte(`[ "k"]`)
-	d.Operation, d.DocumentID = trigger.OperationDelete, "x"
+	d.Operation, d.DocumentID = cosmos.OperationDelete, "x"
 	b, err := Encode(d)
 	contract.Must(t, err)
 	contract.Same(t, string(b), `{"id":"a","function":"f","account":"games","database":"db","container":"results","range":"0","epoch":3,"lsn":17,"key":"[\"k\"]",`+
