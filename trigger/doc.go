@@ -150,8 +150,8 @@
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go                     the store interface, and Replay
-//	leasecontrol.go leaseplan.go      an operator's changes of leases
-//	leaseexport.go leaseverify.go     copies of leases; what is wrong with them
+//	errors.go                         errors that callers branch on
+//	leases                            an operator's changes of leases; a package of its own
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
 //	dispatch.go                       ranges with work, and drains of single ranges, for a queue
