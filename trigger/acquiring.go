@@ -3,9 +3,8 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/lease"
 )
@@ -62,7 +61,7 @@ func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *le
 	}
 	w, err := r.acquireListed(ctx, r.stop, l, listed, pass.listed.index.Superseded(l))
 	if err != nil {
-		r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
+		r.log.Info("lease not acquired", slog.String("range", l.Token()), slog.Any("error", err))
 		return
 	}
 	pass.start.run(w)
@@ -71,7 +70,7 @@ func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *le
 func (r *functionRunner) requestLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
 	requested, err := r.leases.RequestHandover(ctx, l)
 	if err != nil {
-		r.log.Info("handover not requested", zap.String("range", l.Token()), zap.Error(err))
+		r.log.Info("handover not requested", slog.String("range", l.Token()), slog.Any("error", err))
 		return
 	}
 	pass.start.watch(func() { r.awaitHandover(ctx, requested, pass.start) })
@@ -91,7 +90,7 @@ func (r *functionRunner) awaitHandover(ctx context.Context, l *lease.Lease, star
 	}
 	w, err := r.acquireLease(ctx, released, false)
 	if err != nil {
-		r.log.Info("lease not acquired", zap.String("range", l.Token()), zap.Error(err))
+		r.log.Info("lease not acquired", slog.String("range", l.Token()), slog.Any("error", err))
 		return
 	}
 	start.run(w)

@@ -5,12 +5,11 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -59,7 +58,7 @@ func (a *remoteAccount) fill(b *testing.B, documents int) {
 func (a *remoteAccount) createLeases(b *testing.B, name string) {
 	b.Helper()
 	f := Function{FeedSource: FeedSource{Name: name, Container: a.items, StartFrom: FromBeginning()}, Handler: func(context.Context, Batch) error { return nil }}
-	h, err := New(a.leases, []Function{f}, &Options{Logger: zap.NewNop()})
+	h, err := New(a.leases, []Function{f}, &Options{Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		_, err = h.DrainRange(b.Context(), name, "none")
 	}
@@ -84,7 +83,7 @@ func (a *remoteAccount) acquireAll(b *testing.B, name string, ranges int) (acqui
 		}
 		return nil
 	}}
-	h, err := New(a.leases, []Function{f}, &Options{Logger: zap.NewNop(), Observers: []func(Event){func(e Event) {
+	h, err := New(a.leases, []Function{f}, &Options{Logger: slog.New(slog.DiscardHandler), Observers: []func(Event){func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.Kind == EventAcquired {

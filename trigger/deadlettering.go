@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
 	"halley/trigger/redact"
@@ -109,11 +108,11 @@ var errStoreGoexit = errors.New("dead letter store called runtime.Goexit")
 
 // guardStore turns a panic of the dead letter store into an error: the lane makes the call
 // again, as after any other error, and the process continues.
-func guardStore(log *zap.Logger, call func() error) (err error) {
+func guardStore(log *slog.Logger, call func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New(redact.Text(fmt.Sprintf("dead letter store panicked: %v", v)))
-			log.Error("dead letter store panicked", zap.Error(err), zap.ByteString("stack", debug.Stack()))
+			log.Error("dead letter store panicked", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return call()
@@ -155,7 +154,7 @@ func (w *rangeWorker) callStore(ctx context.Context, call func() error) error {
 		stuck.Add(-1)
 	}()
 	w.log.Error("dead letter store ignores the end of its context; its call is left behind",
-		zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
+		slog.Duration("running", time.Since(began)), slog.Int64("abandoned", n))
 	return fmt.Errorf("no answer for %s, and the call ignores the end of its context: %w", time.Since(began).Round(time.Second), context.Cause(ctx))
 }
 
@@ -221,8 +220,8 @@ func (w *rangeWorker) Postponed(lane int, c *delivery.Item, l delivery.DeadLette
 		Kind: EventPostponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
 	})
 	if l.Cause != nil {
-		w.log.Info("change postponed", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),
-			zap.Time("due", l.Due), zap.Int("attempts", l.Attempts), zap.Error(l.Cause))
+		w.log.Info("change postponed", slog.String("documentId", c.DocumentID()), slog.String("key", w.keyOf(c)), slog.Int64("lsn", c.LSN),
+			slog.Time("due", l.Due), slog.Int("attempts", l.Attempts), slog.Any("error", l.Cause))
 	}
 }
 
@@ -233,16 +232,16 @@ func (w *rangeWorker) DeadLettered(lane int, c *delivery.Item, l delivery.DeadLe
 		Kind: EventDeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,
 	})
 	if l.Cause != nil {
-		w.log.Error("change dead-lettered", zap.String("documentId", c.DocumentID()), zap.String("key", w.keyOf(c)), zap.Int64("lsn", c.LSN),
-			zap.Int("attempts", l.Attempts), zap.Error(l.Cause), stackField(l.Cause))
+		w.log.Error("change dead-lettered", slog.String("documentId", c.DocumentID()), slog.String("key", w.keyOf(c)), slog.Int64("lsn", c.LSN),
+			slog.Int("attempts", l.Attempts), slog.Any("error", l.Cause), stackField(l.Cause))
 	}
 }
 
 // stackField is the stack of a panic, for the log.
-func stackField(err error) zap.Field {
+func stackField(err error) slog.Attr {
 	var p *PanicError
 	if errors.As(err, &p) {
-		return zap.ByteString("stack", p.Stack)
+		return slog.String("stack", string(p.Stack))
 	}
-	return zap.Skip()
+	return slog.Attr{}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -107,7 +106,7 @@ func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *l
 		return nil, nil, err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
-		r.log.Warn("audit failed", zap.Error(err))
+		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	return r.listToDrain(ctx)
 }
@@ -193,7 +192,7 @@ func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
 
 // rangeFailed counts a range that gets no message because of an error.
 func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
-	d.runner.log.Warn("no message for range", zap.String("range", l.Token()), zap.Error(err))
+	d.runner.log.Warn("no message for range", slog.String("range", l.Token()), slog.Any("error", err))
 	d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
 }
 
@@ -206,11 +205,12 @@ func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
 // or an operator has paused it. If no lease has the token, Ranges is 0: the range has
 // split since the message was written. Children of a range that splits during the drain
 // are left to the next Dispatch, so that the queue spreads them. An error means that
-// nothing was delivered and that the same message may be tried again.
+// nothing was delivered and that the same message may be tried again, except
+// [ErrNoFunction].
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
 	i := slices.IndexFunc(h.functionRunners, func(r *functionRunner) bool { return r.function.Name == name })
 	if i < 0 {
-		return Summary{}, fmt.Errorf("no function named %q", name)
+		return Summary{}, fmt.Errorf("%w named %q", ErrNoFunction, name)
 	}
 	defer h.host.beginRequests()()
 	d, end := newDrain(ctx, h.functionRunners[i], 1)

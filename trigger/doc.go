@@ -69,9 +69,9 @@
 // At the end the lease is released in one write with the last checkpoint. A release
 // is a courtesy to the next owner; correctness rests on expiry and etags.
 //
-// An operator may change leases while hosts run, see [LeaseControl]: pause and resume
-// ranges, move positions, free leases. A paused range keeps its lease and no host
-// acquires it. Its owner learns of a pause when its next write conflicts, finishes
+// An operator may change leases while hosts run, see package halley/trigger/leases: pause
+// and resume ranges, move positions, free leases. A paused range keeps its lease and no
+// host acquires it. Its owner learns of a pause when its next write conflicts, finishes
 // running calls, and releases the lease with its position. A position is moved only
 // while no host holds the lease.
 //
@@ -157,8 +157,8 @@
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go                     the store interface, and Replay
-//	leasecontrol.go leaseplan.go      an operator's changes of leases
-//	leaseexport.go leaseverify.go     copies of leases; what is wrong with them
+//	errors.go                         errors that callers branch on
+//	leases                            an operator's changes of leases; a package of its own
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
 //	dispatch.go                       ranges with work, and drains of single ranges, for a queue

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -105,7 +104,7 @@ func (d *drain) drainFunction(ctx context.Context) error {
 		return err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
-		r.log.Warn("audit failed", zap.Error(err))
+		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	seen := map[string]bool{}
 	for {
@@ -254,7 +253,7 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 		s.Behind = 1
 		if !errors.Is(err, errStopping) && err != nil {
 			s.Problem = fmt.Sprintf("range %q: %v", l.Token(), err)
-			d.runner.log.Warn("drain ended before the range caught up", zap.String("range", l.Token()), zap.Error(err))
+			d.runner.log.Warn("drain ended before the range caught up", slog.String("range", l.Token()), slog.Any("error", err))
 		}
 		if isFatal(err) {
 			d.mu.Lock()

@@ -51,8 +51,8 @@ func TestDrainRange(t *testing.T) {
 		if summary, err := h.DrainRange(t.Context(), "test", "77"); err != nil || summary.Ranges != 0 {
 			t.Errorf("token without a lease: %+v, %v", summary, err)
 		}
-		if _, err := h.DrainRange(t.Context(), "other", "0"); err == nil {
-			t.Error("unknown function accepted")
+		if _, err := h.DrainRange(t.Context(), "other", "0"); !errors.Is(err, ErrNoFunction) || !strings.Contains(err.Error(), `"other"`) {
+			t.Errorf("unknown function: %v", err)
 		}
 	})
 }

@@ -18,18 +18,18 @@ type Event struct {
 	Range    string // lease token
 	Epoch    int64
 
-	Changes      int           // Delivered, DeliveryFailed: changes in the batch; Filtered: changes of a page
-	Handled      int           // Delivered, DeliveryFailed: those that the handler handled; all of them if Delivered
-	Attempt      int           // Delivered, DeliveryFailed
-	LastLSN      int64         // Delivered: of the last change
-	Duration     time.Duration // Delivered, DeliveryFailed: of the handler call; EventFlushed: of the call of Flush
-	Continuation string        // Checkpointed, Released
-	Children     []string      // Split: tokens of the leases that took over
-	Reason       CloseReason   // Released
-	Due          time.Time     // Postponed: when the change is delivered again, on the service's clock
-	Stall        *Stall        // Stalled, Recovered, and Released if an operator has paused the range: why, and since when
-	Lasting      time.Duration // Stalled, Recovered: how long that was so
-	Err          error         // DeliveryFailed, EventFlushed, Released: why; nil for a call of Flush that succeeded and for an orderly release
+	Changes      int           // EventDelivered, EventDeliveryFailed: changes in the batch; EventFiltered: changes of a page
+	Handled      int           // EventDelivered, EventDeliveryFailed: those that the handler handled; all of them if EventDelivered
+	Attempt      int           // EventDelivered, EventDeliveryFailed
+	LastLSN      int64         // EventDelivered: of the last change
+	Duration     time.Duration // EventDelivered, EventDeliveryFailed: of the handler call; EventFlushed: of the call of Flush
+	Continuation string        // EventCheckpointed, EventReleased
+	Children     []string      // EventSplit: tokens of the leases that took over
+	Reason       CloseReason   // EventReleased
+	Due          time.Time     // EventPostponed: when the change is delivered again, on the service's clock
+	Stall        *Stall        // EventStalled, EventRecovered, and EventReleased if an operator has paused the range: why, and since when
+	Lasting      time.Duration // EventStalled, EventRecovered: how long that was so
+	Err          error         // EventDeliveryFailed, EventFlushed, EventReleased: why; nil for a call of Flush that succeeded and for an orderly release
 }
 
 // EventKind is the kind of an [Event].
@@ -55,7 +55,8 @@ const (
 // CloseReason says why a host stopped working on a range.
 type CloseReason string
 
-// The reasons. Stopped, CaughtUp, Gone, HandedOver and PausedRange are the good ones.
+// The reasons. ClosedStopped, ClosedCaughtUp, ClosedGone, ClosedHandedOver and
+// ClosedPaused are the good ones.
 const (
 	ClosedStopped    CloseReason = "stopped"     // the host is stopping
 	ClosedCaughtUp   CloseReason = "caught up"   // a drain found nothing more

@@ -157,6 +157,9 @@ func TestClosedTellsItsReason(t *testing.T) {
 				if len(reasons) == 0 || reasons[0] != test.reason || (causes[0] == nil) != test.orderly {
 					t.Errorf("closed because of %q: %v", reasons, causes)
 				}
+				if hung := (*HungError)(nil); errors.As(causes[0], &hung) != (test.reason == ClosedStuck) || errors.Is(causes[0], ErrLeaseLost) != (test.reason == ClosedLeaseLost) {
+					t.Errorf("closed with %v", causes[0])
+				}
 				for _, e := range w.events {
 					if e.Kind == EventReleased {
 						if e.Reason != test.reason {
@@ -215,16 +218,16 @@ func TestRangeWithoutOwnerIsNamed(t *testing.T) {
 }
 
 // Each stall says what an operator can do, and only the last kind has no advice of its
-// own.
+// own. The package knows no command.
 func TestEachStallHasItsAdvice(t *testing.T) {
 	general := Stall{Kind: StallRangeWaits}.Advice()
 	for kind, word := range map[StallKind]string{
 		StallHandlerFails: "repair the handler", StallCallRuns: "HANDLER_TIMEOUT", StallStorePending: "dead letter store", StallBreaker: "sink", StallFeedFails: "network",
 		StallFeedThrottled: "throughput", StallLeaseFails: "lease container", StallOwnerSilent: "owner's process", StallNoOwner: "start a host", StallPaused: "resume",
-		StallRateLimited: "raise the limit", StallReadsLimited: "raise the limit", StallRangeWaits: "halley check",
+		StallRateLimited: "raise the limit", StallReadsLimited: "raise the limit", StallRangeWaits: "see the text",
 	} {
 		advice := Stall{Kind: kind}.Advice()
-		if !strings.Contains(advice, word) || (advice == general) != (kind == StallRangeWaits) {
+		if !strings.Contains(advice, word) || (advice == general) != (kind == StallRangeWaits) || strings.Contains(advice, "halley") {
 			t.Errorf("advice on %s: %q", kind, advice)
 		}
 	}

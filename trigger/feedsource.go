@@ -1,6 +1,9 @@
 package trigger
 
-import "halley/trigger/cosmos"
+import (
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/lease"
+)
 
 // FeedSource is the change feed that a function reads, and the names under which its hosts
 // keep their leases. It is enough to find the leases and to measure their lag, without the
@@ -28,15 +31,7 @@ type FeedSource struct {
 // NoLeasePrefix is the [FeedSource.LeasePrefix] of leases whose ids begin with the
 // account's host name, as those of the Azure Functions trigger do unless its
 // leaseContainerPrefix is set.
-const NoLeasePrefix = "/"
+const NoLeasePrefix = lease.NoPrefix
 
 // leasePrefix returns the text before the account's host name in lease ids.
-func (s FeedSource) leasePrefix() string {
-	switch s.LeasePrefix {
-	case "":
-		return s.Name
-	case NoLeasePrefix:
-		return ""
-	}
-	return s.LeasePrefix
-}
+func (s FeedSource) leasePrefix() string { return lease.IDPrefix(s.Name, s.LeasePrefix) }

@@ -39,7 +39,7 @@ import (
 //
 // To a function, filtered changes are as if they were not in the feed: they are neither
 // delivered nor dead-lettered, they wait for no key, and checkpoints move past them
-// without a write of their own. [RangeStatus], [Summary] and events of kind [Filtered]
+// without a write of their own. [RangeStatus], [Summary] and events of kind [EventFiltered]
 // count them, each time that they are read. [Replay] does not filter.
 type Filter []string
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
@@ -40,7 +39,7 @@ func (w *rangeWorker) CallHandler(held context.Context, lane int, items []*deliv
 		event.Kind = EventDeliveryFailed
 		w.rangeStats.countFailed(lane, event, w.function.MaxAttempts, v)
 		if held.Err() != nil {
-			w.log.Info("handler call interrupted", zap.Error(err), zap.Int("changes", len(items)))
+			w.log.Info("handler call interrupted", slog.Any("error", err), slog.Int("changes", len(items)))
 		}
 		if !items[0].IsStored() {
 			w.watchRetention(items[0].Timestamp)
@@ -84,7 +83,7 @@ func (w *rangeWorker) verdictOf(items []*delivery.Item, b Batch, err error) deli
 	if len(v.Postponed) > 0 && !w.function.keepsDeadLetters() {
 		v.Postponed, v.Err = nil, fmt.Errorf("%w (%w)", err, errNoPostponing)
 		if !w.toldNoPostponing.Swap(true) {
-			w.log.Warn("handler asks for a later retry, which counts as a plain failure", zap.Error(v.Err))
+			w.log.Warn("handler asks for a later retry, which counts as a plain failure", slog.Any("error", v.Err))
 		}
 	}
 	return v
@@ -135,13 +134,13 @@ func (w *rangeWorker) PlanRetry(lane int, items []*delivery.Item, attempt int, w
 	if !tell {
 		return
 	}
-	limit := zap.Skip()
+	limit := slog.Attr{}
 	if stall.Attempts > 0 {
-		limit = zap.Int("attempts", stall.Attempts)
+		limit = slog.Int("attempts", stall.Attempts)
 	}
-	w.log.Error("handler failed", zap.String("error", stall.Text), zap.Int("attempt", stall.Attempt), limit,
-		zap.Duration("next", wait), zap.Int("failures", failures), zap.Int("changes", len(items)),
-		zap.String("documentId", items[0].DocumentID()), zap.String("key", w.keyOf(items[0])), zap.Int64("lsn", items[0].LSN))
+	w.log.Error("handler failed", slog.String("error", stall.Text), slog.Int("attempt", stall.Attempt), limit,
+		slog.Duration("next", wait), slog.Int("failures", failures), slog.Int("changes", len(items)),
+		slog.String("documentId", items[0].DocumentID()), slog.String("key", w.keyOf(items[0])), slog.Int64("lsn", items[0].LSN))
 }
 
 // CountFiltered is told of changes that do not pass the filter.
@@ -173,6 +172,6 @@ func (w *rangeWorker) reportStall(kind EventKind, s Stall) {
 // tells it once, until it changes.
 func (w *rangeWorker) ReportProblem(lane int, err error) {
 	if w.rangeStats.setProblem(lane, stallOf(err), err) {
-		w.log.Error("range waits", zap.Error(err))
+		w.log.Error("range waits", slog.Any("error", err))
 	}
 }

@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -30,7 +29,7 @@ func BenchmarkIdleTick(b *testing.B) {
 			}
 			h, err := New(a.leases, []Function{{
 				FeedSource: FeedSource{Name: "idle", Container: a.items}, Handler: func(context.Context, Batch) error { return nil },
-			}}, &Options{Logger: zap.NewNop()})
+			}}, &Options{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -75,7 +74,7 @@ func BenchmarkIdleHost(b *testing.B) {
 	caughtUp := make(chan struct{}, n)
 	h, err := New(a.leases, []Function{{
 		FeedSource: FeedSource{Name: "idle", Container: a.items}, Handler: func(context.Context, Batch) error { return nil },
-	}}, &Options{Logger: zap.NewNop(), FeedPollDelay: period, Observers: []func(Event){func(e Event) {
+	}}, &Options{Logger: slog.New(slog.DiscardHandler), FeedPollDelay: period, Observers: []func(Event){func(e Event) {
 		if e.Kind == EventCaughtUp {
 			caughtUp <- struct{}{}
 		}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
 	"halley/trigger/redact"
@@ -88,13 +87,13 @@ func (w *rangeWorker) invokeHandler(ctx context.Context, handle Handler, b Batch
 	case <-w.stop.abandon.Done():
 		n := w.host.abandonedCalls.addCall(done)
 		w.log.Error("handler call ignores the end of its context and is left behind: the host stops",
-			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n))
+			slog.Duration("running", time.Since(began)), slog.Int64("abandoned", n))
 		w.rangeStats.markHung()
 		return errLeftBehind
 	case <-late.C:
 		n := w.host.abandonedCalls.addCall(done)
 		w.log.Error("handler call hangs and is left behind; another host may take the range",
-			zap.Duration("running", time.Since(began)), zap.Int64("abandoned", n), zap.ByteString("goroutines", goroutineDump()))
+			slog.Duration("running", time.Since(began)), slog.Int64("abandoned", n), slog.String("goroutines", string(goroutineDump())))
 		return &delivery.HungError{After: grace}
 	}
 }
@@ -112,10 +111,10 @@ func recoverPanic(ctx context.Context, h Handler, b Batch) (err error) {
 }
 
 // guardCallback calls a user's function that has no verdict, and logs its panic.
-func guardCallback(log *zap.Logger, name string, call func()) {
+func guardCallback(log *slog.Logger, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			log.Error(name+" panicked", zap.String("panic", fmt.Sprint(v)), zap.ByteString("stack", debug.Stack()))
+			log.Error(name+" panicked", slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	call()

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sort"
 	"strings"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -75,7 +74,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	}
 	set := lease.NewSet(lease.Config{
 		Leases: leases, Monitored: source.Container, Prefix: source.leasePrefix(), Function: source.Name, Mode: source.ChangeFeedMode,
-		Expiration: time.Minute, Log: zap.NewNop(),
+		Expiration: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	found, err := set.Inspect(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
 	}
 	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.
-	sort.SliceStable(lags, func(i, j int) bool { return compareTokens(lags[i].Range, lags[j].Range) < 0 })
+	sort.SliceStable(lags, func(i, j int) bool { return lease.CompareTokens(lags[i].Range, lags[j].Range) < 0 })
 	for _, gap := range found.Gaps {
 		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
@@ -158,22 +157,14 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	return total
 }
 
-// defaultExpiration is that of a lease whose owner does not say, as .NET hosts.
-const defaultExpiration = time.Minute
-
-// ownerStall returns why nothing is to be expected of the lease's owner. An owner
-// writes a lease more often than twice in its expiration. A range without an owner
-// waits if its oldest change is older than an expiration.
+// ownerStall returns why nothing is to be expected of the lease's owner. A range without an
+// owner waits if its oldest change is older than an expiration.
 func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
-	expiration := defaultExpiration
-	if d, err := time.ParseDuration(l.Property(expirationProperty)); err == nil && l.OwnedByHalley() {
-		expiration = d
+	if _, untilExpiration, silent := l.Silence(now); silent {
+		return Stall{Kind: StallOwnerSilent, Since: l.Written().UTC(), Next: now.Add(untilExpiration).UTC()}, true
 	}
-	silence := now.Sub(l.Written())
-	switch {
-	case l.Owner() != "" && silence > expiration/2+time.Second:
-		return Stall{Kind: StallOwnerSilent, Since: l.Written().UTC(), Next: l.Written().Add(expiration + time.Second).UTC()}, true
-	case l.Owner() == "" && g.Seconds > expiration.Seconds() && silence > expiration:
+	expiration := l.AnnouncedExpiration()
+	if l.Owner() == "" && g.Seconds > expiration.Seconds() && now.Sub(l.Written()) > expiration {
 		return Stall{Kind: StallNoOwner, Since: l.Written().UTC()}, true
 	}
 	return Stall{}, false

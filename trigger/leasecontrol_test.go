@@ -7,26 +7,85 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/leases"
 )
 
 func TestLeaseControlNeedsContainersAndName(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		good := Function{FeedSource: FeedSource{Name: "test", Container: w.items}}
-		for want, control := range map[string]func() (*LeaseControl, error){
-			"lease container": func() (*LeaseControl, error) { return NewLeaseControl(nil, good, nil) },
-			"Container": func() (*LeaseControl, error) {
-				return NewLeaseControl(w.leases, Function{FeedSource: FeedSource{Name: "test"}}, nil)
-			},
-			"Name": func() (*LeaseControl, error) {
-				return NewLeaseControl(w.leases, Function{FeedSource: FeedSource{Container: w.items}}, nil)
+		good := leases.Source{Name: "test", Container: w.items}
+		for want, control := range map[string]func() (*leases.Control, error){
+			"lease container": func() (*leases.Control, error) { return leases.NewControl(nil, good, nil) },
+			"Container":       func() (*leases.Control, error) { return leases.NewControl(w.leases, leases.Source{Name: "test"}, nil) },
+			"Name": func() (*leases.Control, error) {
+				return leases.NewControl(w.leases, leases.Source{Container: w.items}, nil)
 			},
 		} {
 			if _, err := control(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want an error about %s", err, want)
 			}
 		}
-		if _, err := NewLeaseControl(w.leases, good, nil); err != nil {
+		if _, err := leases.NewControl(w.leases, good, nil); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The control of a function creates its leases where the function starts, finds them by
+// their prefix, and knows their mode.
+func TestControlKnowsTheSourceOfItsFunction(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		control := func(source leases.Source) *leases.Control {
+			source.Name, source.Container = "test", w.items
+			c, err := leases.NewControl(w.leases, source, nil)
+			must(t, err)
+			return c
+		}
+		list := func(c *leases.Control) []leases.Info {
+			found, err := c.List(t.Context())
+			must(t, err)
+			return found
+		}
+		w.write("doc", "doc")
+		fromBeginning := control(leases.Source{LeasePrefix: "beginning", StartFrom: FromBeginning()})
+		fromNow := control(leases.Source{LeasePrefix: "now"})
+		for _, c := range []*leases.Control{fromBeginning, fromNow} {
+			n, err := c.Init(t.Context())
+			must(t, err)
+			if n != 1 || len(list(c)) != 1 {
+				t.Errorf("%d leases were created, and the list has %d", n, len(list(c)))
+			}
+		}
+		if at := list(fromBeginning)[0].Continuation; at != "" {
+			t.Errorf("from the beginning is at %s", at)
+		}
+		if list(fromNow)[0].Continuation == "" {
+			t.Error("now is the beginning")
+		}
+		if found := list(control(leases.Source{})); len(found) != 0 {
+			t.Errorf("leases of another prefix: %+v", found)
+		}
+		_, err := control(leases.Source{ChangeFeedMode: cosmos.ModeAllVersions}).PlanSeek(t.Context(), FromBeginning())
+		if err == nil || !strings.Contains(err.Error(), "all versions cannot be read from the beginning") {
+			t.Errorf("seek of all versions to the beginning: %v", err)
+		}
+	})
+}
+
+// A range that has split cannot be moved until an owner has created the leases that follow,
+// and a caller can tell this refusal from others.
+func TestSeekOfASplitRangeIsRefused(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		c := w.control(nil)
+		_, err := c.Init(t.Context())
+		must(t, err)
+		_, err = w.account.Split("db", "items", "0")
+		must(t, err)
+		plan, err := c.PlanSeek(t.Context(), FromNow())
+		must(t, err)
+		if err := plan.Refused(); !errors.Is(err, leases.ErrRangeSplit) || !strings.Contains(err.Error(), "plan again") {
+			t.Errorf("the plan is refused because of %v", err)
 		}
 	})
 }
@@ -36,7 +95,7 @@ func TestLeaseControlNeedsContainersAndName(t *testing.T) {
 func TestListTellsKindsOfOwners(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		c := w.control(nil)
-		check := func(want OwnerKind) {
+		check := func(want leases.OwnerKind) {
 			t.Helper()
 			list, err := c.List(t.Context())
 			must(t, err)
@@ -46,18 +105,18 @@ func TestListTellsKindsOfOwners(t *testing.T) {
 		}
 		_, err := c.Init(t.Context())
 		must(t, err)
-		check(OwnerFree)
+		check(leases.OwnerFree)
 		stop := w.startHost(w.host("a", w.recorder("a")))
 		time.Sleep(time.Minute)
-		check(OwnerHalley)
+		check(leases.OwnerHalley)
 		stop()
 		l := w.leaseDocuments()["0"]
 		l.owner = "dotnet"
 		l.properties = map[string]string{}
 		w.replaceLease(l)
-		check(OwnerOther)
+		check(leases.OwnerOther)
 		time.Sleep(2 * time.Minute)
-		check(OwnerFree)
+		check(leases.OwnerFree)
 	})
 }
 
@@ -70,7 +129,7 @@ func TestOperatorIsNamedInTakenLease(t *testing.T) {
 		l.owner = "dotnet"
 		w.createLease(l)
 		w.createStamp(".info")
-		c := w.control(&LeaseControlOptions{Operator: "on-call"})
+		c := w.control(&leases.ControlOptions{Operator: "on-call"})
 		plan, err := c.PlanSeek(t.Context(), FromNow())
 		must(t, err)
 		done := make(chan error, 1)
@@ -91,7 +150,7 @@ func TestForcedSeekDoesNotWaitForTheRunningCall(t *testing.T) {
 			stop := w.startHost(w.host("a", withDelay(90*time.Second, w.recorder("a")), withoutLogger))
 			w.write("doc", "doc")
 			time.Sleep(20 * time.Second) // the call runs
-			c := w.control(&LeaseControlOptions{Force: force})
+			c := w.control(&leases.ControlOptions{Force: force})
 			began := time.Now()
 			plan, err := c.PlanSeek(t.Context(), FromNow())
 			w.apply(c, plan, err)
@@ -116,7 +175,7 @@ func TestStartsAndSeeksAreParsed(t *testing.T) {
 	for text, want := range map[string]Start{
 		"now": FromNow(), "beginning": FromBeginning(), noon: FromTime(at), "1526": FromContinuation(`"1526"`), `"1526"`: FromContinuation(`"1526"`),
 	} {
-		if got, err := ParseSeek(text); err != nil || got != want {
+		if got, err := leases.ParseSeek(text); err != nil || got != want {
 			t.Errorf("seek to %q is %v: %v", text, got, err)
 		}
 	}
@@ -129,25 +188,9 @@ func TestStartsAndSeeksAreParsed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "15x"} {
-		if _, err := ParseSeek(text); err == nil || !strings.Contains(err.Error(), "a token such as 1526") {
+		if _, err := leases.ParseSeek(text); err == nil || !strings.Contains(err.Error(), "a token such as 1526") {
 			t.Errorf("seek to %q: %v", text, err)
 		}
-	}
-}
-
-// An export that is damaged is refused before it is planned.
-func TestDamagedExportIsRefused(t *testing.T) {
-	for raw, want := range map[string]string{
-		`{"format":"halley-leases/1","leases":[]}`:              "no leases",
-		`{"format":"halley-leases/2","leases":[{"range":"0"}]}`: `format "halley-leases/2"`,
-		`{"format":`: "read lease export",
-	} {
-		if _, err := ReadLeaseExport([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error about %s", raw, err, want)
-		}
-	}
-	if e, err := ReadLeaseExport([]byte(`{"format":"halley-leases/1","leases":[{"range":"0"}]}`)); err != nil || len(e.Leases) != 1 {
-		t.Errorf("%+v: %v", e, err)
 	}
 }
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/delivery"
@@ -117,7 +116,7 @@ func (b *limiter) describe() string {
 type limitCaller struct {
 	token string // of the range
 	lane  int
-	log   *zap.Logger
+	log   *slog.Logger
 	stats *rangeStats // tells of waits; nil before the lease is held
 }
 
@@ -136,7 +135,7 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 		return reserved, nil
 	}
 	if tell {
-		c.log.Info(errHeldBack.Error(), zap.String("cause", string(b.kind)), zap.String("limit", b.describe()), zap.Duration("wait", wait))
+		c.log.Info(errHeldBack.Error(), slog.String("cause", string(b.kind)), slog.String("limit", b.describe()), slog.Duration("wait", wait))
 	}
 	if c.stats != nil {
 		c.stats.beginLimitWait(c.lane, Stall{Kind: b.kind, Text: b.describe()}, wait)
@@ -158,7 +157,7 @@ func (b *limiter) spendRead(ctx context.Context, c limitCaller) (charged func(un
 	return func(units float64) {
 		ok, tell := b.isCharge(units)
 		if tell {
-			c.log.Warn("request charge ignored: the read counts like the one before it", zap.Float64("charge", units), zap.Float64("counted", reserved))
+			c.log.Warn("request charge ignored: the read counts like the one before it", slog.Float64("charge", units), slog.Float64("counted", reserved))
 		}
 		if ok {
 			b.settle(reserved, units)
@@ -192,7 +191,7 @@ func (r *functionRunner) payPeek(ctx context.Context, token string) (charged fun
 	if r.readLimit == nil {
 		return func(float64) {}, nil
 	}
-	charged, err = r.readLimit.spendRead(ctx, limitCaller{token: token, lane: delivery.AllLanes, log: r.log.With(zap.String("range", token))})
+	charged, err = r.readLimit.spendRead(ctx, limitCaller{token: token, lane: delivery.AllLanes, log: r.log.With(slog.String("range", token))})
 	if err != nil {
 		err = fmt.Errorf("%w (%s): %w", errHeldBack, r.readLimit.describe(), err)
 	}

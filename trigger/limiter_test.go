@@ -3,18 +3,17 @@ package trigger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 func testCaller(lane int) limitCaller {
-	return limitCaller{token: "0", lane: lane, log: zap.NewNop()}
+	return limitCaller{token: "0", lane: lane, log: slog.New(slog.DiscardHandler)}
 }
 
 // spendAll spends costs one after the other and returns when each may be spent, in

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"runtime/debug"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -122,7 +122,7 @@ func BenchmarkMemory(b *testing.B) {
 					return nil
 				},
 			}
-			h, err := New(leases, []Function{f}, &Options{Logger: zap.NewNop(), ReadAhead: budget})
+			h, err := New(leases, []Function{f}, &Options{Logger: slog.New(slog.DiscardHandler), ReadAhead: budget})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func BenchmarkDrainMemory(b *testing.B) {
 			}
 			return ctx.Err()
 		}}
-		h, err := New(leases, []Function{f}, &Options{Logger: zap.NewNop()})
+		h, err := New(leases, []Function{f}, &Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -2,9 +2,8 @@ package trigger
 
 import (
 	"context"
+	"log/slog"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // openedLane stands for Function.Opened among the lanes of [rangeStats].
@@ -50,8 +49,8 @@ func (w *rangeWorker) awaitOpened(ctx context.Context, done <-chan error) {
 	}
 	w.callbackRuns = true
 	n := w.host.abandonedCalls.addCall(done)
-	w.log.Error("Opened ignores the end of its context and is left behind", zap.NamedError("cause", context.Cause(ctx)),
-		zap.Duration("ignored", time.Since(endedAt)), zap.Int64("abandoned", n))
+	w.log.Error("Opened ignores the end of its context and is left behind", slog.Any("cause", context.Cause(ctx)),
+		slog.Duration("ignored", time.Since(endedAt)), slog.Int64("abandoned", n))
 }
 
 // openedEnds notes that Function.Opened has returned or was left behind.

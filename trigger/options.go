@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"go.uber.org/zap"
-
 	"halley/trigger/cosmos"
 )
 
@@ -46,7 +44,7 @@ type Function struct {
 	// the range waits. [DropDeadLetters] loses them.
 	DeadLetters DeadLetters
 	// StallAfter is how long a range may make no progress before the log and an event
-	// of kind Stalled say so: 1 min. Five equal failures in a row count as well.
+	// of kind EventStalled say so: 1 min. Five equal failures in a row count as well.
 	StallAfter time.Duration
 	// Checkpoint says how often positions are saved; by default every 200 ms while there is progress.
 	Checkpoint Checkpoint
@@ -128,10 +126,8 @@ type Options struct {
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int
-	// Logger receives structured logs. If it is nil LogHandler receives them, and if
-	// both are nil they are dropped.
-	Logger     *zap.Logger
-	LogHandler slog.Handler
+	// Logger receives structured logs; by default they are dropped.
+	Logger *slog.Logger
 	// Observers are called with each event, in the order of each range, from the
 	// goroutine that caused it. They must be quick and safe for concurrent use.
 	Observers []func(Event)

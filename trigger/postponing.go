@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
@@ -64,7 +63,7 @@ func (f *Function) storedChange(d DeadLetter) delivery.StoredChange {
 func (w *rangeWorker) ownsKey(key string) bool {
 	hash, err := w.leases.Monitored().PartitionKey.EffectiveKey(key)
 	if err != nil {
-		w.log.Error("cannot tell to which range a postponed change belongs; it stays in the store", zap.Error(err))
+		w.log.Error("cannot tell to which range a postponed change belongs; it stays in the store", slog.Any("error", err))
 		return false
 	}
 	r := w.rangeOf()

@@ -3,9 +3,8 @@ package trigger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
@@ -26,7 +25,7 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
 			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)
-			w.log.Warn("read feed failed", zap.Error(err), zap.Int("failures", failures))
+			w.log.Warn("read feed failed", slog.Any("error", err), slog.Int("failures", failures))
 		},
 	}
 }
@@ -72,7 +71,7 @@ func (w *rangeWorker) locateRange(ctx context.Context) (feed.Target, error) {
 // is gone. It fails only if the lease has to give way to its children.
 func (w *rangeWorker) relocateRange(ctx context.Context) error {
 	if err := w.leases.RefreshRanges(ctx); err != nil {
-		w.log.Warn("read partition key ranges failed", zap.Error(err))
+		w.log.Warn("read partition key ranges failed", slog.Any("error", err))
 	}
 	if _, err := w.locateRange(ctx); errors.Is(err, lease.ErrSplit) {
 		return err

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -112,9 +111,9 @@ func (r *functionRunner) noteAnswer(use accountUse, err error) {
 	oldRefusal, newRefusal := r.refusals.note(use, err)
 	switch {
 	case oldRefusal == nil && newRefusal != nil:
-		r.log.Error("account refuses the credential", zap.String("account", newRefusal.Account), zap.Error(err))
+		r.log.Error("account refuses the credential", slog.String("account", newRefusal.Account), slog.Any("error", err))
 	case oldRefusal != nil && newRefusal == nil:
-		r.log.Info("account accepts the credential again", zap.String("account", oldRefusal.Account))
+		r.log.Info("account accepts the credential again", slog.String("account", oldRefusal.Account))
 	}
 	if newRefusal.isLong() && r.endIfHopeless != nil {
 		r.endIfHopeless()

@@ -2,8 +2,7 @@ package trigger
 
 import (
 	"context"
-
-	"go.uber.org/zap"
+	"log/slog"
 )
 
 // WaitTrusted returns once a delivery may begin, or the reason why none may. If the
@@ -23,12 +22,12 @@ func (w *rangeWorker) WaitTrusted(ctx context.Context) error {
 			return w.held.WaitTrusted(ctx)
 		}
 		w.log.Warn("write region of the lease account changed; delivery waits until the lease is confirmed there",
-			zap.String("from", *confirmed), zap.String("to", region))
+			slog.String("from", *confirmed), slog.String("to", region))
 		if err := w.held.ConfirmOwnership(ctx); err != nil {
 			return err
 		}
 		if w.confirmedRegion.CompareAndSwap(confirmed, &region) {
-			w.log.Info("lease confirmed in the account's new write region", zap.String("region", region))
+			w.log.Info("lease confirmed in the account's new write region", slog.String("region", region))
 		}
 	}
 }

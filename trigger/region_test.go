@@ -5,15 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // twoRegions is an account with two write regions, the first of which can change.
@@ -59,7 +57,7 @@ func (r *twoRegions) Do(req *http.Request) (*http.Response, error) {
 
 func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		core, log := observer.New(zap.WarnLevel)
+		logger, log := recordLog(slog.LevelWarn)
 		account := &twoRegions{w: w}
 		var early atomic.Int64
 		h := w.hostOn(account, "a", func(ctx context.Context, b Batch) error {
@@ -67,7 +65,7 @@ func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 				early.Add(1)
 			}
 			return w.recorder("a")(ctx, b)
-		}, func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+		}, func(_ *Function, o *Options) { o.Logger = logger })
 		stop := w.startHost(h)
 		w.writeMany("before", 10)
 		time.Sleep(time.Minute)

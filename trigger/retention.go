@@ -2,9 +2,8 @@ package trigger
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -18,7 +17,7 @@ const retentionAlert = 0.5
 // so too, as long as they are not finished.
 func (w *rangeWorker) watchRetention(timestamp int64) {
 	if err := w.retentionError(timestamp); err != nil {
-		w.log.Error("range falls behind its retention", zap.Error(err))
+		w.log.Error("range falls behind its retention", slog.Any("error", err))
 	}
 }
 

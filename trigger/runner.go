@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -26,7 +25,7 @@ type functionRunner struct {
 	function    Function
 	passes      filterTest
 	leases      *lease.Set
-	log         *zap.Logger
+	log         *slog.Logger
 	feedSource  *feed.Source      // set by prepare
 	sharedReads *feed.SharedReads // of the functions that read the same pages, or nil; set by shareReads
 	sharedPlace int               // among these functions; likewise
@@ -59,7 +58,7 @@ type functionRunner struct {
 }
 
 func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunner {
-	log := p.options.Logger.With(zap.String("function", f.Name), zap.String("owner", p.options.Owner))
+	log := p.options.Logger.With(slog.String("function", f.Name), slog.String("owner", p.options.Owner))
 	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
@@ -76,7 +75,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
 		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(at))
 		},
 		Log: log,
 	})
@@ -86,7 +85,9 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 // newSource returns the feed of a source whose leases were first created at since, which
 // is zero before that, with pages of one change.
 func newSource(s FeedSource, since time.Time, resourceID string) *feed.Source {
-	return &feed.Source{Container: s.Container, Mode: s.ChangeFeedMode, Start: s.startSince(since), MaxItems: 1, ResourceID: resourceID}
+	return &feed.Source{
+		Container: s.Container, Mode: s.ChangeFeedMode, Start: s.StartFrom.Since(since, s.ChangeFeedMode), MaxItems: 1, ResourceID: resourceID,
+	}
 }
 
 func feedTarget(at lease.Part) feed.Target {
@@ -192,7 +193,7 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 			endHost(errAllEnded)
 			return r.endedByHost(ctx)
 		}
-		r.log.Error("function ended by an error, trying again later", zap.Error(err), zap.Int("failures", failures))
+		r.log.Error("function ended by an error, trying again later", slog.Any("error", err), slog.Int("failures", failures))
 		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
 		if left := r.untilHopeless(); left > 0 {
 			wait = min(wait, left)
@@ -287,7 +288,7 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != ClosedLeaseLost:
-		w.log.Warn("stopped working on range, retrying later", zap.Error(err))
+		w.log.Warn("stopped working on range, retrying later", slog.Any("error", err))
 		if reasonOf(err) == ClosedBroken && r.awaitReadable(ctx, w) {
 			wake(balanceNow)
 		}
@@ -318,7 +319,7 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 		if err == nil || isFatal(err) {
 			return err
 		}
-		r.log.Error(step+" failed", zap.Error(err), zap.Int("failures", failures))
+		r.log.Error(step+" failed", slog.Any("error", err), slog.Int("failures", failures))
 		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)
 		if left := r.untilLongRefusal(); left > 0 {
 			wait = min(wait, left)
@@ -350,10 +351,10 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 // After ctx has ended it acquires nothing more.
 func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) error {
 	if err := r.leases.AuditNextToOwners(ctx); err != nil {
-		r.log.Warn("audit failed", zap.Error(err))
+		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	if err := r.leases.RestoreLost(ctx); err != nil {
-		r.log.Warn("lost leases not restored", zap.Error(err))
+		r.log.Warn("lost leases not restored", slog.Any("error", err))
 	}
 	leases, err := r.listCandidates(ctx)
 	if err != nil {
@@ -399,7 +400,7 @@ func (r *functionRunner) noteLeases(leases []*lease.Lease) {
 		case paused:
 			r.pausedRanges[l.Token()] = stall
 			if before[l.Token()] != stall {
-				r.log.Info("range is paused by an operator", zap.String("range", l.Token()), zap.String("reason", stall.Text), zap.Time("since", stall.Since))
+				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", stall.Text), slog.Time("since", stall.Since))
 			}
 		case l.Free(now, r.host.options.LeaseExpirationInterval):
 			r.freeRanges[l.Token()] = true

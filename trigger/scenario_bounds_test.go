@@ -3,6 +3,7 @@ package trigger
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"reflect"
@@ -11,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"halley/trigger/cosmos"
+	"halley/trigger/leases"
 )
 
 // A refusal may ask for any wait: after a minute the request is sent again.
@@ -53,7 +52,7 @@ func TestLongRetryAfterIsBoundedToAMinute(t *testing.T) {
 func TestAbsurdChargeIsIgnored(t *testing.T) {
 	for _, charge := range []string{"1e308", "1000001", "NaN", "Inf", "-1e9"} {
 		inWorld(t, 1, func(t *testing.T, w *world) {
-			core, logged := observer.New(zap.WarnLevel)
+			logger, logged := recordLog(slog.LevelWarn)
 			transport := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 				if r.Header.Get("A-Im") == "" {
 					return nil, nil, false
@@ -64,7 +63,7 @@ func TestAbsurdChargeIsIgnored(t *testing.T) {
 				}
 				return resp, err, true
 			}}
-			stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(f *Function, o *Options) { f.ReadRequestUnits, o.Logger = 10, zap.New(core) }))
+			stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(f *Function, o *Options) { f.ReadRequestUnits, o.Logger = 10, logger }))
 			for range 20 {
 				w.writeMany("doc", 3)
 				time.Sleep(10 * time.Second)
@@ -164,9 +163,9 @@ func TestZeroFunctionIsRefused(t *testing.T) {
 			source := f.DeadLetterSource()
 			_, lagErr := EstimateLag(ctx, w.leases, f.FeedSource)
 			_, replayErr := Replay(ctx, &memoryStore{}, source, handler, nil)
-			_, controlErr := NewLeaseControl(w.leases, f, nil)
+			_, controlErr := leases.NewControl(w.leases, leaseSource(f), nil)
 			_, hostErr := New(w.leases, []Function{f}, nil)
-			for call, err := range map[string]error{"EstimateLag": lagErr, "Replay": replayErr, "NewLeaseControl": controlErr, "New": hostErr} {
+			for call, err := range map[string]error{"EstimateLag": lagErr, "Replay": replayErr, "NewControl": controlErr, "New": hostErr} {
 				if err == nil || !strings.Contains(err.Error(), "ontainer") && !strings.Contains(err.Error(), "Name") {
 					t.Errorf("%s, %s: %v", name, call, err)
 				}

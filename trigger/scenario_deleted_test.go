@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/cosmos"
 )
@@ -28,7 +26,9 @@ func (w *world) deleteLeases(marker bool) {
 	}
 }
 
-func quietFromNow(f *Function, o *Options) { f.StartFrom, o.Logger = FromNow(), zap.NewNop() }
+func quietFromNow(f *Function, o *Options) {
+	f.StartFrom, o.Logger = FromNow(), slog.New(slog.DiscardHandler)
+}
 
 // All lease documents are deleted under two running hosts. They are back within two
 // acquire intervals, at the acknowledged positions.
@@ -36,10 +36,10 @@ func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
 	for _, marker := range []bool{false, true} {
 		t.Run(fmt.Sprint("marker deleted ", marker), func(t *testing.T) {
 			inWorld(t, 8, func(t *testing.T, w *world) {
-				core, logged := observer.New(zap.ErrorLevel)
-				stopA := w.startHost(w.host("a", w.recorder("a"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				logger, logged := recordLog(slog.LevelError)
+				stopA := w.startHost(w.host("a", w.recorder("a"), quietFromNow, func(_ *Function, o *Options) { o.Logger = logger }))
 				time.Sleep(time.Minute)
-				stopB := w.startHost(w.host("b", w.recorder("b"), quietFromNow, func(_ *Function, o *Options) { o.Logger = zap.New(core) }))
+				stopB := w.startHost(w.host("b", w.recorder("b"), quietFromNow, func(_ *Function, o *Options) { o.Logger = logger }))
 				time.Sleep(2*time.Minute + 3*time.Second)
 				w.writeMany("before", 80)
 				time.Sleep(time.Minute)

@@ -3,12 +3,11 @@ package trigger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -36,7 +35,7 @@ func TestDrainThatReachedNothingFails(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(t *testing.T, w *world) {
-				quiet := func(_ *Function, o *Options) { o.Logger = zap.NewNop() }
+				quiet := func(_ *Function, o *Options) { o.Logger = slog.New(slog.DiscardHandler) }
 				_, err := w.host("a", w.recorder("a"), quiet).Drain(t.Context())
 				must(t, err)
 				w.writeMany("doc", 20)

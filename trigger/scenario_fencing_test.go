@@ -11,7 +11,6 @@ import (
 
 	"halley/trigger/emulator"
 	"halley/trigger/internal/backoff"
-	"halley/trigger/internal/lease"
 )
 
 // A host that reads the feed but cannot write its lease stops delivering before
@@ -117,7 +116,7 @@ func TestLostLeaseCancelsHandler(t *testing.T) {
 		time.Sleep(20 * time.Second) // one renewal
 		select {
 		case cause := <-causes:
-			if !errors.Is(cause, lease.ErrLost) {
+			if !errors.Is(cause, ErrLeaseLost) {
 				t.Errorf("handler's context ended with %v", cause)
 			}
 		default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"halley/trigger/internal/finished"
+	"halley/trigger/leases"
 )
 
 // markFinished writes into a lease that the changes up to the newest one are finished,
@@ -173,7 +174,7 @@ func TestReleaseByOperatorBindsFinishedChanges(t *testing.T) {
 				time.Sleep(2 * time.Minute) // the lease expires
 			}
 			written := w.leaseWrites()
-			c := w.control(&LeaseControlOptions{Force: force})
+			c := w.control(&leases.ControlOptions{Force: force})
 			plan, err := c.PlanRelease(t.Context())
 			w.apply(c, plan, err)
 			for _, l := range written() {

@@ -2,11 +2,10 @@ package trigger
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -18,7 +17,7 @@ func (w *world) brokenAndHealthy() *Host {
 	h, err := New(client.Container("db", "leases"), []Function{
 		{FeedSource: FeedSource{Name: "broken", Container: client.Container("db", "missing"), StartFrom: FromBeginning()}, Handler: w.recorder("a")},
 		{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, Handler: w.recorder("a")},
-	}, &Options{Owner: "a", Logger: zap.NewNop()})
+	}, &Options{Owner: "a", Logger: slog.New(slog.DiscardHandler)})
 	must(w.t, err)
 	return h
 }
@@ -56,7 +55,7 @@ func TestRunFailsWhenAllFunctionsHaveFailedForAMinute(t *testing.T) {
 		h, err := New(client.Container("db", "leases"), []Function{
 			{FeedSource: FeedSource{Name: "one", Container: client.Container("db", "missing")}, Handler: w.recorder("a")},
 			{FeedSource: FeedSource{Name: "two", Container: client.Container("db", "absent")}, Handler: w.recorder("a")},
-		}, &Options{Owner: "a", Logger: zap.NewNop()})
+		}, &Options{Owner: "a", Logger: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		began := time.Now()
 		err = h.Run(t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,9 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // limitsOf returns the limits that a host's status names for its ranges.
@@ -37,9 +35,9 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 		for range 2 {
 			w.writeMany("doc", documents/2)
 		}
-		core, log := observer.New(zap.InfoLevel)
+		logger, log := recordLog(slog.LevelInfo)
 		limited := func(f *Function, o *Options) {
-			f.Rate, f.Lanes, f.BatchItems, f.HandlerTimeout, o.Logger = rate, 2, 5, time.Second, zap.New(core)
+			f.Rate, f.Lanes, f.BatchItems, f.HandlerTimeout, o.Logger = rate, 2, 5, time.Second, logger
 		}
 		began := time.Now()
 		var mu sync.Mutex

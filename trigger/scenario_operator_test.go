@@ -6,19 +6,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"halley/trigger/leases"
 )
 
 // control returns the control of the leases of function "test".
-func (w *world) control(opts *LeaseControlOptions) *LeaseControl {
+func (w *world) control(opts *leases.ControlOptions) *leases.Control {
 	w.t.Helper()
 	client := w.client()
-	c, err := NewLeaseControl(client.Container("db", "leases"), Function{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}}, opts)
+	c, err := leases.NewControl(client.Container("db", "leases"), leases.Source{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, opts)
 	must(w.t, err)
 	return c
 }
 
+// leaseSource returns a function as its leases see it.
+func leaseSource(f Function) leases.Source {
+	return leases.Source(f.FeedSource)
+}
+
 // apply makes a change within a minute.
-func (w *world) apply(c *LeaseControl, plan LeasePlan, err error) {
+func (w *world) apply(c *leases.Control, plan leases.Plan, err error) {
 	w.t.Helper()
 	must(w.t, err)
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
@@ -206,7 +213,7 @@ func TestSeekBackwardsRepeats(t *testing.T) {
 					t.Fatalf("%d delivered, want 20", n)
 				}
 				before := w.leaseDocuments()
-				c := w.control(&LeaseControlOptions{Force: force})
+				c := w.control(&leases.ControlOptions{Force: force})
 				plan, err := c.PlanSeek(t.Context(), FromBeginning())
 				w.apply(c, plan, err)
 				for _, s := range plan.Steps {
@@ -361,7 +368,7 @@ func TestReleaseFreesTheLeaseOfADeadOwner(t *testing.T) {
 		l.owner, l.properties[incarnationProperty], l.properties["halley.protocol"] = "dead", "dead/1", "2"
 		w.createLease(l)
 		w.createStamp(".info")
-		c := w.control(&LeaseControlOptions{Force: true})
+		c := w.control(&leases.ControlOptions{Force: true})
 		began := time.Now()
 		plan, err := c.PlanRelease(t.Context())
 		w.apply(c, plan, err)
@@ -383,7 +390,7 @@ func TestImportRestoresPositions(t *testing.T) {
 		must(t, err)
 		raw, err := json.Marshal(export)
 		must(t, err)
-		export, err = ReadLeaseExport(raw)
+		export, err = leases.ReadExport(raw)
 		must(t, err)
 
 		w.writeMany("second", 10)
@@ -397,7 +404,7 @@ func TestImportRestoresPositions(t *testing.T) {
 
 		plan, err := c.PlanImport(t.Context(), export)
 		w.apply(c, plan, err)
-		if len(plan.Steps) != 3 || plan.Steps[2].Action != ActionCreate {
+		if len(plan.Steps) != 3 || plan.Steps[2].Action != leases.ActionCreate {
 			t.Errorf("plan %+v", plan)
 		}
 		before := w.deliveryCount()

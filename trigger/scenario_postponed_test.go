@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 var errLater = errors.New("the sink asks for patience")
@@ -427,14 +425,14 @@ func TestRetryAfterWithoutStoreIsPlainFailure(t *testing.T) {
 				p := newPatience(w, "a", postponeOnce("later", time.Hour))
 				w.write("k", "later")
 				w.write("k", "next")
-				core, logged := observer.New(zap.WarnLevel)
-				stop := w.startHost(w.host("a", p.handle, func(f *Function, o *Options) { f.DeadLetters, o.Logger = store, zap.New(core) }))
+				logger, logged := recordLog(slog.LevelWarn)
+				stop := w.startHost(w.host("a", p.handle, func(f *Function, o *Options) { f.DeadLetters, o.Logger = store, logger }))
 				time.Sleep(time.Minute)
 				stop()
 				if at := p.times("later"); len(at) != 2 || at[1].Sub(at[0]) > 5*time.Second {
 					t.Errorf("calls at %v", at)
 				}
-				told := logged.Filter(func(e observer.LoggedEntry) bool {
+				told := logged.Filter(func(e logLine) bool {
 					return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "HALLEY_DEAD_LETTERS")
 				})
 				if told.Len() != 1 {

@@ -2,12 +2,11 @@ package trigger
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // A cold start of 1,000 ranges with requests of 15 ms, in virtual time.
@@ -31,7 +30,7 @@ func TestColdStartOfManyRangesIsQuick(t *testing.T) {
 			}
 			delivered[b.Range.ID] = time.Since(began)
 			return nil
-		}, func(_ *Function, o *Options) { o.Logger = zap.NewNop() })
+		}, func(_ *Function, o *Options) { o.Logger = slog.New(slog.DiscardHandler) })
 		stop := w.startHost(h)
 		time.Sleep(5 * time.Second)
 		mu.Lock()

@@ -3,13 +3,12 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // readsOf writes to a container of three ranges for a while, in bursts and one by one,
@@ -25,7 +24,7 @@ func readsOf(t *testing.T, functions ...Function) (feedReads int, got []map[stri
 			functions[i].Handler = w.collector(got[i])
 		}
 		before := w.countRequests()
-		stop := w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))
+		stop := w.startHost(w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...))
 		for round := range 30 {
 			w.writeMany(fmt.Sprintf("doc%d-", round), 20*(round%4))
 			time.Sleep(time.Duration(round%7) * 3 * time.Second)
@@ -103,7 +102,7 @@ func drainsOf(t *testing.T, functions ...Function) (feedReads, changes int) {
 		for i := range functions {
 			functions[i].Name, functions[i].Handler = fmt.Sprintf("f%d", i), w.recorder("a")
 		}
-		h := w.hostOf(t, Options{Logger: zap.NewNop()}, functions...)
+		h := w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...)
 		for round := range 10 {
 			if round%2 == 0 {
 				w.writeMany(fmt.Sprintf("doc%d-", round), 50*round)
@@ -149,7 +148,7 @@ func TestSharedReadsDoNotDelayChanges(t *testing.T) {
 				return nil
 			}}
 		}
-		defer w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))()
+		defer w.startHost(w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...))()
 		time.Sleep(time.Minute)
 		for round := range 100 {
 			w.mu.Lock()
@@ -190,7 +189,7 @@ func TestSharedReadsKeepTheLimitOfTheirSender(t *testing.T) {
 				for i := range functions {
 					functions[i].Handler, functions[i].Container = w.collector(got[i]), container
 				}
-				stop := w.startHost(w.hostOf(t, Options{Logger: zap.NewNop()}, functions...))
+				stop := w.startHost(w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...))
 				time.Sleep(time.Minute)
 				transport.mu.Lock()
 				transport.units, transport.reads = 0, 0
@@ -224,7 +223,7 @@ func TestSharedReadsOfMergedRangesKeepTheirKeys(t *testing.T) {
 			for i := range functions {
 				functions[i].Handler = w.collector(got[i])
 			}
-			return w.hostOf(t, Options{Logger: zap.NewNop()}, functions...)
+			return w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...)
 		}
 		_, err := host().Drain(t.Context())
 		must(t, err)

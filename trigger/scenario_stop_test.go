@@ -6,14 +6,12 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/emulator"
 )
@@ -100,7 +98,7 @@ func TestStopIsPromptInEveryState(t *testing.T) {
 			inWorld(t, test.ranges, func(t *testing.T, w *world) {
 				var cleanUp func()
 				h := w.host("a", w.recorder("a"), func(f *Function, o *Options) {
-					o.StopGrace, o.Logger = grace, zap.NewNop()
+					o.StopGrace, o.Logger = grace, slog.New(slog.DiscardHandler)
 					cleanUp = test.script(w, f, o)
 				})
 				defer func() { cleanUp() }()
@@ -155,7 +153,7 @@ func TestDrainStopsWithinItsGrace(t *testing.T) {
 		defer close(end)
 		w.writeMany("doc", 20)
 		h := w.host("a", func(context.Context, Batch) error { <-end; return nil }, func(_ *Function, o *Options) {
-			o.Logger = zap.NewNop()
+			o.Logger = slog.New(slog.DiscardHandler)
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -172,9 +170,9 @@ func TestCallLeftBehindAtStopIsNamedAndCounted(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		end := make(chan struct{})
 		w.writeMany("doc", 1)
-		core, logged := observer.New(zap.InfoLevel)
+		logger, logged := recordLog(slog.LevelInfo)
 		h := w.host("a", func(context.Context, Batch) error { <-end; return nil }, func(_ *Function, o *Options) {
-			o.Logger, o.StuckGrace = zap.New(core), time.Hour
+			o.Logger, o.StuckGrace = logger, time.Hour
 		})
 		w.stopTime(h, 30*time.Second)
 		found := logged.FilterMessageSnippet("left behind").All()

@@ -1,14 +1,12 @@
 package trigger
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/emulator"
 )
@@ -18,8 +16,8 @@ import (
 func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 	for _, status := range []int{429, 449, 503} {
 		inWorld(t, 4, func(t *testing.T, w *world) {
-			core, logged := observer.New(zap.InfoLevel)
-			h := w.host("a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+			logger, logged := recordLog(slog.LevelInfo)
+			h := w.host("a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = logger })
 			stop := w.startHost(h)
 			time.Sleep(time.Minute)
 			acquired := w.eventCount(EventAcquired)
@@ -79,7 +77,7 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 			window, written[r.URL.Path] = time.Now(), time.Now()
 			return nil, nil, false
 		}}
-		stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = zap.NewNop() }))
+		stop := w.startHost(w.hostOn(transport, "a", w.recorder("a"), func(_ *Function, o *Options) { o.Logger = slog.New(slog.DiscardHandler) }))
 		time.Sleep(time.Minute)
 		acquired := w.eventCount(EventAcquired)
 		mu.Lock()

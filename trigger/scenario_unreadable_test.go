@@ -1,14 +1,12 @@
 package trigger
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"halley/trigger/cosmos"
 )
@@ -45,7 +43,7 @@ var leaseEdits = map[string]func(document map[string]any){
 func TestUnreadableLeaseIsAProblem(t *testing.T) {
 	for name, edit := range leaseEdits {
 		inWorld(t, 2, func(t *testing.T, w *world) {
-			core, logged := observer.New(zap.InfoLevel)
+			logger, logged := recordLog(slog.LevelInfo)
 			h := w.host("a", w.recorder("a"))
 			_, err := h.Drain(t.Context())
 			must(t, err)
@@ -56,7 +54,7 @@ func TestUnreadableLeaseIsAProblem(t *testing.T) {
 				whole["properties"] = maps.Clone(d["properties"].(map[string]any))
 				edit(d)
 			})
-			h = w.host("b", w.recorder("b"), func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+			h = w.host("b", w.recorder("b"), func(_ *Function, o *Options) { o.Logger = logger })
 			stop := w.startHost(h)
 			w.writeMany("doc", 40)
 			time.Sleep(2 * time.Minute)

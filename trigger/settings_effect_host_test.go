@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-
 	"halley/trigger/cosmos"
 )
 
@@ -153,15 +150,7 @@ func hostSettings() []settingCase {
 		},
 		{
 			field: "Options.Logger", quantity: "lines with the lease that was acquired",
-			setOther: func(r *settingRun, _ *Function, o *Options) {
-				encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-				o.Logger = zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(&r.logged)), zap.InfoLevel))
-			},
-			measure: (*settingRun).acquisitionsLogged, defaultBounds: exactly(0), otherBounds: exactly(1),
-		},
-		{
-			field: "Options.LogHandler", quantity: "lines with the lease that was acquired",
-			setOther: func(r *settingRun, _ *Function, o *Options) { o.LogHandler = slog.NewJSONHandler(&r.logged, nil) },
+			setOther: func(r *settingRun, _ *Function, o *Options) { o.Logger = slog.New(slog.NewJSONHandler(&r.logged, nil)) },
 			measure:  (*settingRun).acquisitionsLogged, defaultBounds: exactly(0), otherBounds: exactly(1),
 		},
 		{

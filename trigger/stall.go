@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
-	"unicode"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
@@ -20,8 +17,8 @@ import (
 type Stall struct {
 	Kind     StallKind `json:"kind"`
 	Since    time.Time `json:"since"`              // on the service's clock
-	Attempt  int       `json:"attempt,omitempty"`  // HandlerFails: failed calls with the same changes
-	Attempts int       `json:"attempts,omitempty"` // HandlerFails: after which they are dead-lettered; 0 is never
+	Attempt  int       `json:"attempt,omitempty"`  // StallHandlerFails: failed calls with the same changes
+	Attempts int       `json:"attempts,omitempty"` // StallHandlerFails: after which they are dead-lettered; 0 is never
 	Next     time.Time `json:"next,omitzero"`      // of the next attempt, on the service's clock
 	Text     string    `json:"text,omitempty"`     // the error
 }
@@ -36,14 +33,14 @@ const (
 	StallOpening       StallKind = "opened"   // [Function.Opened] has not returned yet
 	StallFlushing      StallKind = "flush"    // [Function.Flush] has not returned yet, or the last owner's has failed
 	StallStorePending  StallKind = "store"    // the dead letter store fails
-	StallBreaker       StallKind = "paused"   // everything fails, so the circuit breaker pauses the range
+	StallBreaker       StallKind = "breaker"  // everything fails, so the circuit breaker pauses the range
 	StallFeedFails     StallKind = "feed"     // the feed cannot be read
 	StallFeedThrottled StallKind = "throttle" // the service throttles reads of the feed
 	StallLeaseFails    StallKind = "lease"    // the lease cannot be written
 	StallUnreadable    StallKind = "document" // the lease document cannot be read: no host reads the range
 	StallOwnerSilent   StallKind = "owner"    // the owner has not written its lease in time
 	StallNoOwner       StallKind = "free"     // no host has taken the range although it has changes
-	StallPaused        StallKind = "operator" // an operator has paused the range, see [LeaseControl]
+	StallPaused        StallKind = "operator" // an operator has paused the range, see package leases
 	StallRateLimited   StallKind = "rate"     // the next batch waits for [RateLimits.Rate]
 	StallReadsLimited  StallKind = "units"    // the next read of the feed waits for [RateLimits.ReadRequestUnits]
 	StallRangeWaits    StallKind = "range"    // any other reason
@@ -74,7 +71,7 @@ var stallTexts = map[StallKind]string{
 
 // IsLimit reports whether the range waits for a limit that its function sets. It then
 // does as it was told, however long it waits: a stall of this kind is not reported by an
-// event of kind Stalled.
+// event of kind EventStalled.
 func (k StallKind) IsLimit() bool { return k == StallRateLimited || k == StallReadsLimited }
 
 // Describe says in a line why the range is stalled, at a time of the service's clock.
@@ -106,7 +103,7 @@ func (s Stall) Advice() string {
 	switch s.Kind {
 	case StallHandlerFails:
 		if s.Attempts > 0 {
-			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and halley deadletters replay delivers them again"
+			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and a replay delivers them again"
 		}
 		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
 	case StallCallRuns:
@@ -120,21 +117,21 @@ func (s Stall) Advice() string {
 	case StallFeedThrottled:
 		return "raise the throughput of the monitored container, or wait: the range continues by itself"
 	case StallFeedFails:
-		return "check the network, the account and the identity's permissions; halley check tries them"
+		return "check the network, the account and the identity's permissions"
 	case StallLeaseFails:
-		return "check the lease container and its throughput; halley check tries them"
+		return "check the lease container and its throughput"
 	case StallUnreadable:
-		return "repair the document or restore it with halley leases import; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
+		return "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
 	case StallOwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case StallPaused:
-		return "resume the range when the reason is gone: halley leases resume"
+		return "resume the range when the reason is gone"
 	case StallRateLimited, StallReadsLimited:
 		return "nothing is lost; raise the limit if there is room for more"
 	case StallNoOwner:
 		return "start a host, or check why the running ones do not take the range"
 	}
-	return "see the text; halley check tries what the function needs"
+	return "see the text"
 }
 
 func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
@@ -162,10 +159,6 @@ func feedStallOf(err error) StallKind {
 // range makes no progress. It goes with the regular writes of the lease.
 const statusProperty = "halley.status"
 
-// expirationProperty is the lease property with the owner's expiration interval, see
-// package lease.
-const expirationProperty = "halley.expiration"
-
 // leaseStatus is the value of statusProperty, as JSON. Times are Unix seconds on the
 // service's clock.
 type leaseStatus struct {
@@ -174,12 +167,10 @@ type leaseStatus struct {
 	Attempt     int       `json:"attempt,omitempty"`
 	Attempts    int       `json:"attempts,omitempty"`
 	Next        int64     `json:"next,omitempty"`
-	Text        string    `json:"text,omitempty"`       // at most maxStallText bytes
+	Text        string    `json:"text,omitempty"`       // at most lease.MaxText bytes
 	Checkpoint  int64     `json:"checkpoint,omitempty"` // when the position last moved
 	DeadLetters int       `json:"deadLetters,omitempty"`
 }
-
-const maxStallText = 200
 
 // parseLeaseStatus reads the property of a lease. The owner of a lease that Halley did
 // not write last has not written it, so it is not valid then.
@@ -190,7 +181,7 @@ func parseLeaseStatus(l *lease.Lease) (s leaseStatus) {
 	if json.Unmarshal([]byte(l.Property(statusProperty)), &s) != nil {
 		return leaseStatus{}
 	}
-	s.Text = cleanText(s.Text) // another host, or anybody with access to the container, wrote it
+	s.Text = lease.CleanText(s.Text) // another host, or anybody with access to the container, wrote it
 	return s
 }
 
@@ -203,12 +194,12 @@ func (s leaseStatus) stall() (Stall, bool) {
 // pauseStall returns the stall of a range that an operator has paused.
 func pauseStall(l *lease.Lease) (Stall, bool) {
 	p, paused := l.Paused()
-	return Stall{Kind: StallPaused, Since: p.Since.UTC(), Text: cleanText(p.Reason)}, paused
+	return Stall{Kind: StallPaused, Since: p.Since.UTC(), Text: lease.CleanText(p.Reason)}, paused
 }
 
 // unreadableStall returns the stall of a range whose lease document cannot be read.
 func unreadableStall(u lease.Unreadable) Stall {
-	return Stall{Kind: StallUnreadable, Since: u.Since.UTC(), Text: cleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
+	return Stall{Kind: StallUnreadable, Since: u.Since.UTC(), Text: lease.CleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
 }
 
 func unixTime(seconds int64) time.Time {
@@ -230,30 +221,9 @@ func (s leaseStatus) encode() string {
 	if s == (leaseStatus{}) {
 		return ""
 	}
-	s.Text = cleanText(s.Text)
+	s.Text = lease.CleanText(s.Text)
 	b, _ := json.Marshal(s) // strings and numbers encode
 	return string(b)
-}
-
-var urlQuery = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\?[^\s"'<>]*`) })
-
-// cleanText makes an error fit for a lease: one line without control characters and
-// without the queries of URLs, which may hold secrets, of at most maxStallText bytes.
-func cleanText(s string) string {
-	s = urlQuery().ReplaceAllString(s, "?…")
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	if len(s) > maxStallText {
-		s = strings.ToValidUTF8(s[:maxStallText-len("…")], "") + "…"
-	}
-	return s
 }
 
 // longestStall returns the one of several stalls that lasts longest.
@@ -272,18 +242,4 @@ func describeStalls(stalls []Stall, now time.Time) []string {
 		texts = append(texts, s.Describe(now))
 	}
 	return texts
-}
-
-// compareTokens orders leases: numbers by value, and before spans of keys.
-func compareTokens(a, b string) int {
-	number := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-	switch x, y := number(a), number(b); {
-	case x && y:
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	case x:
-		return -1
-	case y:
-		return 1
-	}
-	return strings.Compare(a, b)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"halley/trigger/emulator"
+	"halley/trigger/internal/lease"
 )
 
 // stallsOf are the kinds of stall that another machine sees from the lease documents.
@@ -69,13 +68,13 @@ func TestEveryStallIsNamed(t *testing.T) {
 	} {
 		t.Run(string(test.kind)+" "+test.says, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
-				core, log := observer.New(zap.InfoLevel)
+				logger, log := recordLog(slog.LevelInfo)
 				handler := test.handler
 				if handler == nil {
 					handler = w.recorder("a")
 				}
 				h := w.host("a", handler, func(f *Function, o *Options) {
-					o.Logger = zap.New(core)
+					o.Logger = logger
 					if test.change != nil {
 						test.change(f, o)
 					}
@@ -124,7 +123,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 // A stall is reported once, and its end once, however often it is retried.
 func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		core, log := observer.New(zap.InfoLevel)
+		logger, log := recordLog(slog.LevelInfo)
 		var mended atomic.Bool
 		record := w.recorder("a")
 		h := w.host("a", func(ctx context.Context, b Batch) error {
@@ -132,7 +131,7 @@ func TestStallIsReportedOnceAndRecoveryOnce(t *testing.T) {
 				return errors.New("redis is down")
 			}
 			return record(ctx, b)
-		}, func(_ *Function, o *Options) { o.Logger = zap.New(core) })
+		}, func(_ *Function, o *Options) { o.Logger = logger })
 		stop := w.startHost(h)
 		w.writeMany("doc", 5)
 		time.Sleep(time.Hour)
@@ -221,8 +220,8 @@ func TestStallIsInherited(t *testing.T) {
 // races are normal.
 func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		core, log := observer.New(zap.InfoLevel)
-		logged := func(_ *Function, o *Options) { o.Logger = zap.New(core) }
+		logger, log := recordLog(slog.LevelInfo)
+		logged := func(_ *Function, o *Options) { o.Logger = logger }
 		stopA := w.startHost(w.host("a", w.recorder("a"), logged))
 		w.writeMany("one", 20)
 		time.Sleep(time.Minute)
@@ -243,7 +242,7 @@ func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 			}
 		}
 		for _, line := range log.All() {
-			if line.Level > zap.InfoLevel {
+			if line.Level > slog.LevelInfo {
 				t.Errorf("%s: %s %v", line.Level, line.Message, line.ContextMap())
 			}
 		}
@@ -252,7 +251,7 @@ func TestOrderlyLifeIsNotAWarning(t *testing.T) {
 
 func TestTokensAreSortedByNumber(t *testing.T) {
 	tokens := []string{"10", "05C1-FF", "9", "-05C1", "100", "2"}
-	slices.SortFunc(tokens, compareTokens)
+	slices.SortFunc(tokens, lease.CompareTokens)
 	if got := strings.Join(tokens, " "); got != "2 9 10 100 -05C1 05C1-FF" {
 		t.Error(got)
 	}
@@ -265,7 +264,7 @@ func TestTextForLeasesIsClean(t *testing.T) {
 		strings.Repeat("é", 200):            strings.Repeat("é", 98) + "…",
 		"bad \xff byte":                     "bad  byte",
 	} {
-		if got := cleanText(text); got != want || len(got) > maxStallText {
+		if got := lease.CleanText(text); got != want || len(got) > lease.MaxText {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}

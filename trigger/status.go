@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"sort"
 	"time"
+
+	"halley/trigger/internal/lease"
 )
 
 // Summary counts the work of a drain.
@@ -142,6 +144,6 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})
 	}
 	// slices.SortFunc would be compiled for this type: 20 kB of every app.
-	sort.Slice(s.Ranges, func(i, j int) bool { return compareTokens(s.Ranges[i].Range, s.Ranges[j].Range) < 0 })
+	sort.Slice(s.Ranges, func(i, j int) bool { return lease.CompareTokens(s.Ranges[i].Range, s.Ranges[j].Range) < 0 })
 	return s
 }

@@ -5,12 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -154,7 +153,7 @@ func (f Function) validateSource(p *problems) {
 		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
 	}
 	f.validateLimits(p)
-	if allVersions && f.StartFrom.feedStart.Kind != feed.StartNow && f.StartFrom.feedStart.Kind != feed.StartContinuation {
+	if allVersions && f.StartFrom.Kind != feed.StartNow && f.StartFrom.Kind != feed.StartContinuation {
 		p.add("StartFrom", f.StartFrom, "all versions begin now or at a continuation: remove it, or read latest versions (ChangeFeedMode)")
 	}
 	if f.StartFrom == FromContinuation("") {
@@ -282,12 +281,8 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	o = o.WithDefaults()
-	switch {
-	case o.Logger != nil:
-	case o.LogHandler != nil:
-		o.Logger = zap.New(handlerCore{o.LogHandler})
-	default:
-		o.Logger = zap.NewNop()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Owner == "" {
 		name, _ := os.Hostname()

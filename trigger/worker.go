@@ -3,11 +3,10 @@ package trigger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
@@ -35,7 +34,7 @@ type rangeWorker struct {
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
-	log           *zap.Logger
+	log           *slog.Logger
 	emitEvent     func(Event)
 	noteAnswer    func(use accountUse, err error) // of an account
 
@@ -71,7 +70,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
-		log: r.log.With(zap.String("range", l.Token()), zap.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
+		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 		toldNoPostponing: &r.toldNoPostponing,
 	}
 	region := w.host.leases.WriteRegion()
@@ -237,7 +236,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	default:
 		w.rangeDelivery.EndAnnouncements()
 		if err := w.held.Release(ctx); err != nil {
-			w.log.Warn("could not release lease; it will expire", zap.Error(err))
+			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
 		}
 	}
 	w.rangeStats.close()
@@ -250,7 +249,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	}
 	if reason == ClosedPaused {
 		pause := w.seenPause
-		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: cleanText(pause.Reason)}
+		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: lease.CleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
 	if w.function.Closed != nil && !w.callbackRuns {

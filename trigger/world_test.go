@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,8 +19,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -154,7 +154,7 @@ func (w *world) hostOn(t policy.Transporter, owner string, handler Handler, chan
 	w.t.Helper()
 	client := w.clientOn(t)
 	f := Function{FeedSource: FeedSource{Name: "test", Container: client.Container("db", "items"), StartFrom: FromBeginning()}, Handler: handler}
-	o := Options{Owner: owner, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel)), Observers: []func(Event){w.recordEvent}}
+	o := Options{Owner: owner, Logger: logTo(w.t.Output(), slog.LevelError), Observers: []func(Event){w.recordEvent}}
 	for _, c := range change {
 		c(&f, &o)
 	}
@@ -350,6 +350,11 @@ func isPoison(c *Change) bool { return c.ID() == "poison" }
 func withoutBisection(f *Function, _ *Options) { f.NoBisection = true }
 
 // withoutLogger removes the logger from tests that expect errors.
+// logTo logs to a writer, from a level on.
+func logTo(out io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+}
+
 func withoutLogger(_ *Function, o *Options) { o.Logger = nil }
 
 // fromNow starts a function with the changes written after its bootstrap.

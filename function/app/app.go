@@ -123,7 +123,7 @@ func (a *App) makeHosts(grace time.Duration) error {
 	a.hosts = nil
 	for _, g := range a.groups {
 		o := g.options
-		o.StopGrace, o.Logger, o.Observers = grace, a.log, []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
+		o.StopGrace, o.Logger, o.Observers = grace, runtimeLogger(a.log), []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
 		if a.options.observe != nil {
 			o.Observers = append(o.Observers, a.options.observe)
 		}

@@ -73,7 +73,7 @@ func (f *fanout) process(ctx context.Context, in invocation, log *zap.Logger) (i
 	}
 	log = log.With(zap.String("function", task.Function), zap.String("range", task.Range))
 	r := f.run(ctx, func(ctx context.Context) (trigger.Summary, error) { return f.drain(ctx, task) })
-	if unknown := (*unknownFunctionError)(nil); errors.As(r.err, &unknown) {
+	if errors.Is(r.err, trigger.ErrNoFunction) {
 		return droppedMessage(log, r.err), nil
 	}
 	if r.err != nil {
@@ -138,13 +138,6 @@ func readTask(in invocation) (task trigger.RangeTask, err error) {
 	return task, errors.New("the invocation has no message")
 }
 
-// unknownFunctionError refuses a message for a function that is not enabled here.
-type unknownFunctionError struct{ name string }
-
-func (e *unknownFunctionError) Error() string {
-	return fmt.Sprintf("function %q is not enabled in this app (HALLEY_FUNCTIONS), or the queue is that of another app", e.name)
-}
-
 // Dispatch returns the ranges of all functions that a message is to be sent for, see
 // [trigger.Host.Dispatch].
 func (a *App) Dispatch(ctx context.Context) ([]trigger.RangeTask, trigger.Summary, error) {
@@ -164,13 +157,13 @@ func (a *App) Dispatch(ctx context.Context) ([]trigger.RangeTask, trigger.Summar
 }
 
 // DrainRange drains one range, see [trigger.Host.DrainRange]. It may be called by many
-// goroutines at once.
+// goroutines at once. [trigger.ErrNoFunction] means that the function is not enabled here.
 func (a *App) DrainRange(ctx context.Context, task trigger.RangeTask) (trigger.Summary, error) {
 	i := slices.IndexFunc(a.groups, func(g group) bool {
 		return slices.ContainsFunc(g.functions, func(f trigger.Function) bool { return f.Name == task.Function })
 	})
 	if i < 0 {
-		return trigger.Summary{}, &unknownFunctionError{task.Function}
+		return trigger.Summary{}, fmt.Errorf("%w named %q is enabled in this app (HALLEY_FUNCTIONS), or the queue is that of another app", trigger.ErrNoFunction, task.Function)
 	}
 	s, err := a.hosts[i].DrainRange(ctx, task.Function, task.Range)
 	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)

@@ -123,7 +123,7 @@ func TestUselessMessagesAreDropped(t *testing.T) {
 		`{"function":"orders"}`:             "not an object with function and range",
 		`{"function":1}`:                    "not an object",
 		strings.Repeat("x", 999):            "not an object",
-		`{"function":"orders","range":"0"}`: "not enabled in this app",
+		`{"function":"orders","range":"0"}`: "is enabled in this app",
 		`{"function":"leaderboard","range":"77"}`: "no lease has this token",
 	} {
 		status, _, logs := invoke(t, url, "drain", queueBody(t, message))

@@ -12,13 +12,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
+	"halley/trigger/leases"
 
-	"halley/trigger"
+	"github.com/spf13/cobra"
 )
 
 // planLeases plans a change of the leases of one function.
-type planLeases func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error)
+type planLeases func(ctx context.Context, of functionLeases) (leases.Plan, error)
 
 // addChangeFlags adds the flags that all commands that change leases have.
 func (p *leaseSelection) addChangeFlags(c *cobra.Command) {
@@ -54,11 +54,11 @@ From a .NET owner the lease is taken, held until the owner has noticed, and rele
 The failure history of a range is removed; dead letters stay where they are.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			target, err := trigger.ParseSeek(to)
+			target, err := leases.ParseSeek(to)
 			if err != nil {
 				return fmt.Errorf("--to %w", err)
 			}
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error) {
+			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
 				return of.PlanSeek(ctx, target, p.ranges...)
 			})
 		},
@@ -85,7 +85,7 @@ lease, and status, log and events say why.
 refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error) {
+			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
 				return of.PlanPause(ctx, reason, p.ranges...)
 			})
 		},
@@ -104,7 +104,7 @@ func (p *leaseSelection) resumeCommand() *cobra.Command {
 		Long:  `Resume ends pauses. Hosts acquire the leases within an acquire interval.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error) {
+			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
 				return of.PlanResume(ctx, p.ranges...)
 			})
 		},
@@ -124,7 +124,7 @@ leases are taken, for example from a host that is known to be dead, without wait
 for their expiration.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error) {
+			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
 				return of.PlanRelease(ctx, p.ranges...)
 			})
 		},
@@ -149,10 +149,10 @@ merged, their leases are refused.`,
 			if err != nil {
 				return err
 			}
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (trigger.LeasePlan, error) {
+			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
 				export, found := exports[of.function]
 				if !found {
-					return trigger.LeasePlan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], of.function)
+					return leases.Plan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], of.function)
 				}
 				return of.PlanImport(ctx, export)
 			})
@@ -165,9 +165,9 @@ merged, their leases are refused.`,
 
 // leaseChange is the outcome of a command that changes leases.
 type leaseChange struct {
-	Plans   []trigger.LeasePlan `json:"plans"`
-	Backup  string              `json:"backup,omitempty"` // file, if anything was done
-	Applied bool                `json:"applied"`
+	Plans   []leases.Plan `json:"plans"`
+	Backup  string        `json:"backup,omitempty"` // file, if anything was done
+	Applied bool          `json:"applied"`
 }
 
 // change plans, prints the plan and, with --yes, carries it out.
@@ -265,7 +265,7 @@ func (c leaseChange) changes() (n int) {
 	return n
 }
 
-func printPlans(out io.Writer, plans []trigger.LeasePlan) error {
+func printPlans(out io.Writer, plans []leases.Plan) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tACTION\tFROM\tTO\tEFFECT")
 	for _, p := range plans {
@@ -277,21 +277,21 @@ func printPlans(out io.Writer, plans []trigger.LeasePlan) error {
 }
 
 // effect says in words what a step of a plan does.
-func effect(s trigger.LeaseStep) string {
+func effect(s leases.Step) string {
 	switch {
 	case s.Refused != "":
 		return "refused: " + s.Refused
 	case s.Nothing:
 		return "none"
-	case s.Action == trigger.ActionPause:
+	case s.Action == leases.ActionPause:
 		return "stops: " + s.Reason
-	case s.Action == trigger.ActionResume:
+	case s.Action == leases.ActionResume:
 		return "continues"
-	case s.Action == trigger.ActionRelease && s.Known:
+	case s.Action == leases.ActionRelease && s.Known:
 		return "the owner finishes its calls"
-	case s.Action == trigger.ActionRelease:
+	case s.Action == leases.ActionRelease:
 		return "the owner's unsaved changes are delivered again"
-	case s.Action == trigger.ActionCreate:
+	case s.Action == leases.ActionCreate:
 		return "the lease is created"
 	case !s.Known:
 		return "moves by an unknown number of transactions"

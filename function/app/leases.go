@@ -10,9 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
+	"halley/trigger/leases"
 
-	"halley/trigger"
+	"github.com/spf13/cobra"
 )
 
 func (o Options) leasesCommand() *cobra.Command {
@@ -55,7 +55,7 @@ type leaseSelection struct {
 // functionLeases is the control of the leases of one function.
 type functionLeases struct {
 	function string
-	*trigger.LeaseControl
+	*leases.Control
 }
 
 // open returns the controls of the selected functions. It opens no handler.
@@ -80,7 +80,7 @@ func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
 		if err != nil {
 			return nil, err
 		}
-		control, err := trigger.NewLeaseControl(at.leases, f.function(at.monitored), &trigger.LeaseControlOptions{Force: p.force})
+		control, err := leases.NewControl(at.leases, f.leaseSource(at.monitored), &leases.ControlOptions{Force: p.force})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ shows how far each range is behind.`,
 			if err != nil {
 				return err
 			}
-			all := []trigger.LeaseInfo{}
+			all := []leases.Info{}
 			for _, f := range opened {
 				list, err := f.List(cmd.Context())
 				if err != nil {
@@ -117,7 +117,7 @@ shows how far each range is behind.`,
 	}
 }
 
-func printLeases(out io.Writer, all []trigger.LeaseInfo, now time.Time) error {
+func printLeases(out io.Writer, all []leases.Info, now time.Time) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tKIND\tEPOCH\tWRITTEN\tCONTINUATION\tPAUSED")
 	for _, l := range all {
@@ -150,8 +150,8 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	type verified struct {
-		Function string                 `json:"function"`
-		Findings []trigger.LeaseFinding `json:"findings"`
+		Function string           `json:"function"`
+		Findings []leases.Finding `json:"findings"`
 	}
 	var all []verified
 	count := 0
@@ -178,6 +178,9 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if count > 0 {
+		if !p.json {
+			fmt.Fprintln(out, "leases init creates leases, and leases import restores them from an export")
+		}
 		return fmt.Errorf("%d findings", count)
 	}
 	return nil
@@ -228,7 +231,7 @@ are in it, and no secrets.`,
 
 // exportLeases writes the leases of all functions as a JSON array.
 func exportLeases(ctx context.Context, opened []functionLeases, out io.Writer) error {
-	var all []trigger.LeaseExport
+	var all []leases.Export
 	for _, f := range opened {
 		e, err := f.Export(ctx)
 		if err != nil {
@@ -242,7 +245,7 @@ func exportLeases(ctx context.Context, opened []functionLeases, out io.Writer) e
 }
 
 // readExports reads a file of leases export, by function.
-func readExports(path string) (map[string]trigger.LeaseExport, error) {
+func readExports(path string) (map[string]leases.Export, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -251,9 +254,9 @@ func readExports(path string) (map[string]trigger.LeaseExport, error) {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return nil, fmt.Errorf("%s is not a file of leases export: %w", path, err)
 	}
-	exports := map[string]trigger.LeaseExport{}
+	exports := map[string]leases.Export{}
 	for _, part := range parts {
-		e, err := trigger.ReadLeaseExport(part)
+		e, err := leases.ReadExport(part)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

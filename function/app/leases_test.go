@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"halley/trigger"
 	"halley/trigger/emulator"
+	"halley/trigger/leases"
 )
 
 // The on-call way: a pause holds the range, a plan moves nothing, --yes does it and
@@ -68,7 +68,7 @@ func TestLeaseCommands(t *testing.T) {
 	drain(0)
 
 	raw, err := os.ReadFile(backup)
-	var exports []trigger.LeaseExport
+	var exports []leases.Export
 	if err != nil || json.Unmarshal(raw, &exports) != nil || len(exports) != 1 || len(exports[0].Leases) != 2 {
 		t.Errorf("backup %v: %s", err, raw)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"halley/function/app/internal/page"
 	"halley/trigger"
+	"halley/trigger/leases"
 )
 
 // operator does for the viewers of the page what the commands status, deadletters and
@@ -259,7 +260,7 @@ func (o *operator) leases(name string, force bool) (of functionLeases, err error
 	if err != nil {
 		return of, err
 	}
-	control, err := trigger.NewLeaseControl(at.leases, f.function(at.monitored), &trigger.LeaseControlOptions{Force: force})
+	control, err := leases.NewControl(at.leases, f.leaseSource(at.monitored), &leases.ControlOptions{Force: force})
 	return functionLeases{name, control}, err
 }
 
@@ -276,7 +277,7 @@ func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Pl
 	if err != nil {
 		return plan, err
 	}
-	if plan.Count = (leaseChange{Plans: []trigger.LeasePlan{made}}).changes(); plan.Count == 0 {
+	if plan.Count = (leaseChange{Plans: []leases.Plan{made}}).changes(); plan.Count == 0 {
 		return plan, fmt.Errorf("nothing to do: %s", r.Select)
 	}
 	plan.Effects, plan.Warnings = leaseEffects(made), leaseWarnings(r)
@@ -304,7 +305,7 @@ func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Pl
 const operatorWait = 2 * time.Minute
 
 // planAction plans the action of a request of the page.
-func (f functionLeases) planAction(ctx context.Context, r page.Request) (trigger.LeasePlan, error) {
+func (f functionLeases) planAction(ctx context.Context, r page.Request) (leases.Plan, error) {
 	var ranges []string
 	if r.Select.Range != "" {
 		ranges = []string{r.Select.Range}
@@ -317,9 +318,9 @@ func (f functionLeases) planAction(ctx context.Context, r page.Request) (trigger
 	case "release":
 		return f.PlanRelease(ctx, ranges...)
 	}
-	to, err := trigger.ParseSeek(r.Args.To)
+	to, err := leases.ParseSeek(r.Args.To)
 	if err != nil {
-		return trigger.LeasePlan{}, err
+		return leases.Plan{}, err
 	}
 	return f.PlanSeek(ctx, to, ranges...)
 }
@@ -328,7 +329,7 @@ func (f functionLeases) planAction(ctx context.Context, r page.Request) (trigger
 const maxEffects = 50
 
 // leaseEffects are the steps of a plan in words.
-func leaseEffects(p trigger.LeasePlan) (lines []string) {
+func leaseEffects(p leases.Plan) (lines []string) {
 	more := 0
 	for _, s := range p.Steps {
 		switch {
@@ -358,7 +359,7 @@ func leaseWarnings(r page.Request) (notes []string) {
 }
 
 // positionsOf are the continuations that a plan was made at, by range.
-func positionsOf(p trigger.LeasePlan) map[string]string {
+func positionsOf(p leases.Plan) map[string]string {
 	at := map[string]string{}
 	for _, s := range p.Steps {
 		at[s.Range] = s.From
@@ -369,7 +370,7 @@ func positionsOf(p trigger.LeasePlan) map[string]string {
 // movedSince returns an error if leases are no longer as a plan says. A position that
 // moves forward is no reason: its range is being worked on. It must not have gone back,
 // and a step must not skip changes that it would have repeated.
-func movedSince(planned, now trigger.LeasePlan) error {
+func movedSince(planned, now leases.Plan) error {
 	if len(planned.Steps) != len(now.Steps) {
 		return fmt.Errorf("there were %d ranges, and now there are %d", len(planned.Steps), len(now.Steps))
 	}

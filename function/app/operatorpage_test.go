@@ -12,6 +12,7 @@ import (
 	"halley/function/app/internal/page"
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/leases"
 )
 
 // TestPageBeyondLoopbackNeedsToken: other machines reach a page only if its token was
@@ -49,33 +50,33 @@ func TestPageBeyondLoopbackNeedsToken(t *testing.T) {
 // TestMovedLeasesAreNoticed: owners, ranges and positions that moved back make a plan
 // invalid; progress does not.
 func TestMovedLeasesAreNoticed(t *testing.T) {
-	step := func(change func(*trigger.LeaseStep)) trigger.LeasePlan {
-		s := trigger.LeaseStep{Range: "3", Owner: "host-a", Action: trigger.ActionSeek, From: `"10"`, To: `"4"`, Repeated: 6, Known: true}
+	step := func(change func(*leases.Step)) leases.Plan {
+		s := leases.Step{Range: "3", Owner: "host-a", Action: leases.ActionSeek, From: `"10"`, To: `"4"`, Repeated: 6, Known: true}
 		if change != nil {
 			change(&s)
 		}
-		return trigger.LeasePlan{Function: "orders", Steps: []trigger.LeaseStep{s}}
+		return leases.Plan{Function: "orders", Steps: []leases.Step{s}}
 	}
 	for name, test := range map[string]struct {
-		now  trigger.LeasePlan
+		now  leases.Plan
 		says string // "" is not moved
 	}{
 		"same":          {step(nil), ""},
-		"progress":      {step(func(s *trigger.LeaseStep) { s.From, s.Repeated = `"12"`, 8 }), ""},
-		"owner":         {step(func(s *trigger.LeaseStep) { s.Owner = "host-b" }), "range 3 moved from owner host-a to host-b"},
-		"free":          {step(func(s *trigger.LeaseStep) { s.Owner = "" }), "to (free)"},
-		"moved back":    {step(func(s *trigger.LeaseStep) { s.From, s.Repeated = `"6"`, 2 }), `range 3 is at "6", and was at "10"`},
-		"there already": {step(func(s *trigger.LeaseStep) { s.Nothing, s.Repeated = true, 6 }), "another state"},
-		"refused":       {step(func(s *trigger.LeaseStep) { s.Refused = "a .NET host owns it" }), ".NET host"},
-		"replaced":      {step(func(s *trigger.LeaseStep) { s.Range = "4" }), "range 3 has been replaced"},
-		"split":         {trigger.LeasePlan{Steps: append(step(nil).Steps, step(nil).Steps...)}, "1 ranges, and now there are 2"},
+		"progress":      {step(func(s *leases.Step) { s.From, s.Repeated = `"12"`, 8 }), ""},
+		"owner":         {step(func(s *leases.Step) { s.Owner = "host-b" }), "range 3 moved from owner host-a to host-b"},
+		"free":          {step(func(s *leases.Step) { s.Owner = "" }), "to (free)"},
+		"moved back":    {step(func(s *leases.Step) { s.From, s.Repeated = `"6"`, 2 }), `range 3 is at "6", and was at "10"`},
+		"there already": {step(func(s *leases.Step) { s.Nothing, s.Repeated = true, 6 }), "another state"},
+		"refused":       {step(func(s *leases.Step) { s.Refused = "a .NET host owns it" }), ".NET host"},
+		"replaced":      {step(func(s *leases.Step) { s.Range = "4" }), "range 3 has been replaced"},
+		"split":         {leases.Plan{Steps: append(step(nil).Steps, step(nil).Steps...)}, "1 ranges, and now there are 2"},
 	} {
 		if err := movedSince(step(nil), test.now); (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: error %v, want %q", name, err, test.says)
 		}
 	}
-	ahead := step(func(s *trigger.LeaseStep) { s.To, s.Repeated, s.Skipped = `"20"`, 0, 10 })
-	passed := step(func(s *trigger.LeaseStep) { s.From, s.To, s.Repeated = `"25"`, `"20"`, 5 })
+	ahead := step(func(s *leases.Step) { s.To, s.Repeated, s.Skipped = `"20"`, 0, 10 })
+	passed := step(func(s *leases.Step) { s.From, s.To, s.Repeated = `"25"`, `"20"`, 5 })
 	if movedSince(ahead, passed) == nil {
 		t.Error("a position that was to be skipped to would be repeated from")
 	}
@@ -141,11 +142,11 @@ func TestWrappedRequestsReachThePage(t *testing.T) {
 // TestEffectsNameEachRange: a plan says what happens to each range, without the ones that
 // stay as they are, and lists no more than a viewer can read.
 func TestEffectsNameEachRange(t *testing.T) {
-	plan := trigger.LeasePlan{Steps: []trigger.LeaseStep{
-		{Range: "0", Owner: "host-a", Action: trigger.ActionSeek, From: `"9"`, To: `"4"`, Repeated: 5, Known: true},
-		{Range: "1", Action: trigger.ActionPause, From: `"2"`, Reason: "maintenance"},
-		{Range: "2", Action: trigger.ActionPause, Nothing: true},
-		{Range: "3", Action: trigger.ActionSeek, From: `"9"`, To: `"9"`, Repeated: 4, Known: true, Reason: "because"},
+	plan := leases.Plan{Steps: []leases.Step{
+		{Range: "0", Owner: "host-a", Action: leases.ActionSeek, From: `"9"`, To: `"4"`, Repeated: 5, Known: true},
+		{Range: "1", Action: leases.ActionPause, From: `"2"`, Reason: "maintenance"},
+		{Range: "2", Action: leases.ActionPause, Nothing: true},
+		{Range: "3", Action: leases.ActionSeek, From: `"9"`, To: `"9"`, Repeated: 4, Known: true, Reason: "because"},
 	}}
 	want := []string{`Range 0, owner host-a: seek from "9" to "4": repeats up to 5 transactions.`, `Range 1, owner (free), at "2": stops: maintenance.`, `Range 3, owner (free): seek from "9" to "9": repeats up to 4 transactions, because.`}
 	if got := leaseEffects(plan); !slices.Equal(got, want) {

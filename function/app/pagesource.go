@@ -207,7 +207,7 @@ func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
 		Problem: r.Problem, Limited: r.Limited,
 	}
 	if len(r.Stalls) > 0 {
-		row.Advice = r.Stalls[0].Advice()
+		row.Advice = stallAdvice(r.Stalls[0])
 	}
 	return row
 }
@@ -220,7 +220,7 @@ func leasedRange(l trigger.Lag) page.Range {
 	}
 	for i, s := range l.Stalls {
 		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
-		row.Advice = cmp.Or(row.Advice, s.Advice())
+		row.Advice = cmp.Or(row.Advice, stallAdvice(s))
 		row.Paused = row.Paused || s.Kind == trigger.StallPaused
 	}
 	return row

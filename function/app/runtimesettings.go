@@ -12,6 +12,7 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/leases"
 )
 
 // The settings of a function map to the fields of trigger.Function and
@@ -77,6 +78,11 @@ func (f *functionSettings) function(monitored *cosmos.Container) trigger.Functio
 	}
 	toRuntime(&fn, &f.feedSettings, &f.deliverySettings)
 	return fn
+}
+
+// leaseSource returns the function as its leases see it.
+func (f *functionSettings) leaseSource(monitored *cosmos.Container) leases.Source {
+	return leases.Source(f.function(monitored).FeedSource)
 }
 
 // options returns the options of a host that runs the function. FeedPollDelay is

@@ -27,7 +27,6 @@ var withoutSetting = map[string]string{
 	"ReadAhead":     "not a setting yet",
 	"Parallel":      "not a setting yet",
 	"Logger":        "LOG_LEVEL makes it",
-	"LogHandler":    "LOG_LEVEL makes the logger",
 	"Observers":     "callbacks",
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/leases"
 )
 
 // hostile holds one character of each kind that controls a terminal: C0, DEL, C1
@@ -52,10 +53,10 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },
 		"replay JSON": func(out *bytes.Buffer) { _ = printReplayed(out, results, true) },
 		"leases": func(out *bytes.Buffer) {
-			_ = printLeases(out, []trigger.LeaseInfo{{Range: hostile, Owner: hostile, Continuation: hostile, Paused: true, Reason: hostile}}, time.Now())
+			_ = printLeases(out, []leases.Info{{Range: hostile, Owner: hostile, Continuation: hostile, Paused: true, Reason: hostile}}, time.Now())
 		},
 		"plan": func(out *bytes.Buffer) {
-			_ = printPlans(out, []trigger.LeasePlan{{Steps: []trigger.LeaseStep{{Range: hostile, Owner: hostile, From: hostile, To: hostile, Refused: hostile}}}})
+			_ = printPlans(out, []leases.Plan{{Steps: []leases.Step{{Range: hostile, Owner: hostile, From: hostile, To: hostile, Refused: hostile}}}})
 		},
 		"check":    func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
 		"settings": func(out *bytes.Buffer) { (&report{out: out}).settings([]value{{"N", hostile, "default"}}) },

@@ -8,9 +8,9 @@ import (
 	"io"
 	"time"
 
-	"halley/trigger/cosmos"
-
 	"github.com/parquet-go/parquet-go"
+
+	"halley/trigger/cosmos"
 )
 
 // readBatch is the number of rows that are read at a time.

@@ -7,16 +7,16 @@ var finishedLeases = []mutant{
 		{"trigger/internal/lease/operator.go", "\t\tnext.dropFinished()\n", ""},
 	}},
 	{"finished-outlives-a-seek-to-its-position", "a seek to the same position delivers finished changes again", []edit{
-		{"trigger/leaseplan.go", "position == s.From && !s.lease.HoldsFinished()", "position == s.From"},
+		{"trigger/leases/plan.go", "position == s.From && !s.lease.HoldsFinished()", "position == s.From"},
 	}},
 	{"finished-seek-without-reason", "the plan says why a seek to the same position is a change", []edit{
-		{"trigger/leaseplan.go", "if position == s.From && !s.Nothing {", "if false {"},
+		{"trigger/leases/plan.go", "if position == s.From && !s.Nothing {", "if false {"},
 	}},
 	{"finished-seek-reason-hidden", "the plan shows why a seek to the same position is a change", []edit{
 		{"function/app/leasechanges.go", "if s.Reason != \"\" {", "if false {"},
 	}},
 	{"finished-seek-repeats-uncounted", "a plan counts finished changes that a seek repeats", []edit{
-		{"trigger/leaseplan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0)", "max(from-to, 0)"},
+		{"trigger/leases/plan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0)", "max(from-to, 0)"},
 	}},
 	{"finished-bound-to-the-former-epoch", "an acquisition binds the finished changes to its epoch", []edit{
 		{"trigger/internal/lease/finished.go", "former.Epoch(), epoch)", "former.Epoch(), former.Epoch())"},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, repetitions, waitingKeys, policies)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, repetitions, waitingKeys, policies, leaseSources, callersErrors)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -261,7 +261,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/core.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
+		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == EventSplit {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
 		{"trigger/internal/delivery/deadletter.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil"},
@@ -472,6 +472,6 @@ var messages = []mutant{
 		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
 	}},
 	{"useless-message-fails", "a message that no retry can help is not delivered again", []edit{
-		{"function/app/fanout.go", "errors.As(r.err, &unknown) {", "errors.As(r.err, &unknown) && ctx.Err() != nil {"},
+		{"function/app/fanout.go", "errors.Is(r.err, trigger.ErrNoFunction) {", "errors.Is(r.err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
 	}},
 }

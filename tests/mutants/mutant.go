@@ -71,6 +71,7 @@ var users = map[string][]string{
 	"./trigger/internal/lease":    {"./trigger"},
 	"./trigger/internal/delivery": {"./trigger"},
 	"./trigger/internal/feed":     {"./trigger"},
+	"./trigger/leases":            {"./trigger", "./function/app"},
 	"./trigger":                   {"./trigger/awslambda", "./function/app"},
 }
 

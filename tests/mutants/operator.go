@@ -6,7 +6,7 @@ var operators = []mutant{
 		{"trigger/internal/lease/restore.go", "\tif paused {", "\tif false && paused {"},
 	}},
 	{"replaced-lease-stays-paused", "resuming reaches leases that others have replaced", []edit{
-		{"trigger/leaseplan.go", "index.Superseded(l) && action != ActionResume", "index.Superseded(l)"},
+		{"trigger/leases/plan.go", "index.Superseded(l) && action != ActionResume", "index.Superseded(l)"},
 	}},
 	{"pause-not-noticed", "an owner stops soon after a pause", []edit{
 		{"trigger/internal/lease/writer.go", "if p, paused := w.lease.Paused(); paused {", "if p, paused := w.lease.Paused(); paused && false {"},

@@ -61,25 +61,25 @@ var surfaceCalls = []mutant{
 		{"trigger/filter.go", "f = append(f, string(pattern))", "f = Filter{string(pattern)}"},
 	}},
 	{"beginning-is-now", "FromBeginning starts with the oldest document", []edit{
-		{"trigger/start.go", "return Start{feed.Start{Kind: feed.StartBeginning}}", "return Start{}"},
+		{"trigger/start.go", "return Start{Kind: feed.StartBeginning}", "return Start{}"},
 	}},
 	{"continuation-dropped", "FromContinuation starts at its token", []edit{
-		{"trigger/start.go", "Continuation: token}}", "Continuation: token[:0]}}"},
+		{"trigger/start.go", "Continuation: token}", "Continuation: token[:0]}"},
 	}},
 	{"now-is-the-beginning", "FromNow starts with changes that are written later", []edit{
 		{"trigger/start.go", "func FromNow() Start { return Start{} }", "func FromNow() Start { return FromBeginning() }"},
 	}},
 	{"start-an-hour-late", "FromTime starts with the changes after its time", []edit{
-		{"trigger/start.go", "Kind: feed.StartTime, Time: t}}", "Kind: feed.StartTime, Time: t.Add(time.Hour)}}"},
+		{"trigger/start.go", "Kind: feed.StartTime, Time: t}", "Kind: feed.StartTime, Time: t.Add(time.Hour)}"},
 	}},
 	{"start-time-parsed-as-now", "a start in RFC 3339 is a time", []edit{
-		{"trigger/start.go", "return FromTime(t), nil", "_ = t\n\treturn FromNow(), nil"},
+		{"trigger/internal/feed/start.go", "return Start{Kind: StartTime, Time: t}, nil", "_ = t\n\treturn Start{}, nil"},
 	}},
 	{"seek-token-keeps-no-quotes", "the target of a seek may be a token with or without quotes", []edit{
-		{"trigger/leaseplan.go", "strconv.Quote(strings.Trim(s, `\"`))", "strconv.Quote(s)"},
+		{"trigger/leases/plan.go", "strconv.Quote(strings.Trim(s, `\"`))", "strconv.Quote(s)"},
 	}},
 	{"start-text-is-now", "the text of a start is its setting", []edit{
-		{"trigger/start.go", "\t\treturn \"beginning\"\n", "\t\treturn \"now\"\n"},
+		{"trigger/internal/feed/start.go", "\t\treturn \"beginning\"\n", "\t\treturn \"now\"\n"},
 	}},
 	{"giving-up-not-validated", "settings that give up changes without a store are refused", []edit{
 		{"trigger/validate.go", "\tf.validateGivingUp(&p)\n", ""},
@@ -115,38 +115,38 @@ var surfaceCalls = []mutant{
 		{"trigger/lag.go", "if g.Known {", "if g.Known || g.Changes > 0 {"},
 	}},
 	{"refused-plan-applied", "a plan with refused steps is not applied", []edit{
-		{"trigger/leasecontrol.go", "if err := plan.Refused(); err != nil {", "if err := plan.Refused(); err != nil && len(plan.Steps) == 0 {"},
+		{"trigger/leases/control.go", "if err := plan.Refused(); err != nil {", "if err := plan.Refused(); err != nil && len(plan.Steps) == 0 {"},
 	}},
 	{"export-without-positions", "an export has the positions", []edit{
-		{"trigger/leaseexport.go", "Continuation: l.Continuation(), Document", `Continuation: "", Document`},
+		{"trigger/leases/export.go", "Continuation: l.Continuation(), Document", `Continuation: "", Document`},
 	}},
-	{"init-counts-nothing", "LeaseControl.Init returns how many leases there are", []edit{
-		{"trigger/leasecontrol.go", "return len(found.Leases), nil", "return len(found.Leases[:0]), nil"},
+	{"init-counts-nothing", "Control.Init returns how many leases there are", []edit{
+		{"trigger/leases/control.go", "return len(found.Leases), nil", "return len(found.Leases[:0]), nil"},
 	}},
 	{"list-without-pauses", "the list of leases shows pauses", []edit{
-		{"trigger/leasecontrol.go", "Paused: paused,", "Paused: false,"},
+		{"trigger/leases/control.go", "Paused: paused,", "Paused: false,"},
 	}},
 	{"import-moves-nothing", "an import restores positions", []edit{
-		{"trigger/leaseexport.go", "s.moveTo(exported.Continuation)", "s.moveTo(s.From)"},
+		{"trigger/leases/export.go", "s.moveTo(exported.Continuation)", "s.moveTo(s.From)"},
 	}},
 	{"pause-planned-under-a-dotnet-owner", "a pause that an owner does not know is refused in the plan", []edit{
-		{"trigger/leaseplan.go", "ownerKind(l, set.Now()) == OwnerOther", `ownerKind(l, set.Now()) == ""`},
+		{"trigger/leases/plan.go", "ownerKind(l, set.Now()) == OwnerOther", `ownerKind(l, set.Now()) == ""`},
 	}},
 	{"release-plans-nothing", "a release frees leases that have an owner", []edit{
-		{"trigger/leaseplan.go", `s.Nothing = s.lease.Owner() == ""`, `s.Nothing = s.lease.Owner() != ""`},
+		{"trigger/leases/plan.go", `s.Nothing = s.lease.Owner() == ""`, `s.Nothing = s.lease.Owner() != ""`},
 	}},
 	{"seek-tells-the-wrong-way", "a plan tells what a seek repeats and skips", []edit{
-		{"trigger/leaseplan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)", "max(to-from, 0), max(from-to, s.lease.FinishedUpTo()-to, 0)"},
+		{"trigger/leases/plan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)", "max(to-from, 0), max(from-to, s.lease.FinishedUpTo()-to, 0)"},
 	}},
 	{"overlaps-not-verified", "Verify finds keys with two leases", []edit{
-		{"trigger/leaseverify.go", "Overlaps() {", "Overlaps()[:0] {"},
+		{"trigger/leases/verify.go", "Overlaps() {", "Overlaps()[:0] {"},
 	}},
 	{"finding-without-text", "a finding says what is wrong", []edit{
-		{"trigger/leaseverify.go", `return f.Text + "; " + f.Advice`, "return f.Advice"},
-		{"trigger/leaseverify.go", "f.Range, f.Text, f.Advice)", "f.Range, f.Advice, f.Advice)"},
+		{"trigger/leases/verify.go", `return f.Text + "; " + f.Advice`, "return f.Advice"},
+		{"trigger/leases/verify.go", "f.Range, f.Text, f.Advice)", "f.Range, f.Advice, f.Advice)"},
 	}},
 	{"refused-step-not-told", "a plan tells its refused steps", []edit{
-		{"trigger/leaseplan.go", `if s.Refused != "" {`, `if s.Refused != "" && s.Nothing {`},
+		{"trigger/leases/plan.go", `if s.Refused != "" {`, `if s.Refused != "" && s.Nothing {`},
 	}},
 	{"two-functions-of-one-name", "a host refuses two functions of one name", []edit{
 		{"trigger/host.go", "if names[f.Name] {", `if names[f.Name] && f.Name == "" {`},
@@ -155,7 +155,7 @@ var surfaceCalls = []mutant{
 		{"trigger/handler.go", "\tfor i := range b.Changes {\n\t\tb.Changes[i].", "\tfor i := range b.Changes[:0] {\n\t\tb.Changes[i]."},
 	}},
 	{"control-without-name", "lease control needs the function's name", []edit{
-		{"trigger/leasecontrol.go", `if of.Name == "" {`, `if of.Name == "" && of.LeasePrefix != "" {`},
+		{"trigger/leases/control.go", `if source.Name == "" {`, `if source.Name == "" && source.LeasePrefix != "" {`},
 	}},
 	{"panic-shows-secrets", "the text of a panic has no secrets of URLs", []edit{
 		{"trigger/handler.go", `redact.Text(fmt.Sprintf("handler panicked: %v", e.Value))`, `redact.Text("handler panicked: ") + fmt.Sprint(e.Value)`},
@@ -164,7 +164,7 @@ var surfaceCalls = []mutant{
 		{"trigger/handler.go", "err, _ := e.Value.(error)\n\treturn err", "_, _ = e.Value.(error)\n\treturn nil"},
 	}},
 	{"empty-export-read", "an export without leases is refused", []edit{
-		{"trigger/leaseexport.go", "if len(e.Leases) == 0 {", "if e.Leases == nil {"},
+		{"trigger/leases/export.go", "if len(e.Leases) == 0 {", "if e.Leases == nil {"},
 	}},
 	{"replay-keeps-handled", "a replay removes the dead letters that are handled", []edit{
 		{"trigger/replay.go", "if err := r.store.Delete(ctx, d); err != nil {", "if err := ctx.Err(); err != nil {"},

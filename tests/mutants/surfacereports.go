@@ -118,33 +118,33 @@ var surfaceReports = []mutant{
 		{"trigger/cosmos/envelope.go", "if m.TimeToLiveExpired {", `if m.TimeToLiveExpired && m.ID == "" {`},
 	}},
 	{"pause-not-applied", "a planned pause pauses", []edit{
-		{"trigger/leasecontrol.go", "return set.Pause(ctx, s.lease, s.Reason)", "return ctx.Err()"},
+		{"trigger/leases/control.go", "return set.Pause(ctx, s.lease, s.Reason)", "return ctx.Err()"},
 	}},
 	{"resume-not-applied", "a planned resume ends the pause", []edit{
-		{"trigger/leasecontrol.go", "return set.Resume(ctx, s.lease)", "return ctx.Err()"},
+		{"trigger/leases/control.go", "return set.Resume(ctx, s.lease)", "return ctx.Err()"},
 	}},
 	{"release-not-applied", "a planned release frees the lease", []edit{
-		{"trigger/leasecontrol.go", "return set.Free(ctx, s.lease, c.options.Force)", "return ctx.Err()"},
+		{"trigger/leases/control.go", "return set.Free(ctx, s.lease, c.options.Force)", "return ctx.Err()"},
 	}},
 	{"seek-not-applied", "a planned seek moves the position", []edit{
-		{"trigger/leasecontrol.go", "return set.Reposition(ctx, s.lease, s.To, c.options.Force)", "return ctx.Err()"},
+		{"trigger/leases/control.go", "return set.Reposition(ctx, s.lease, s.To, c.options.Force)", "return ctx.Err()"},
 	}},
 	{"create-not-applied", "a planned creation creates the lease", []edit{
-		{"trigger/leasecontrol.go", "return set.CreateAt(ctx, s.gap, s.To)", "return ctx.Err()"},
+		{"trigger/leases/control.go", "return set.CreateAt(ctx, s.gap, s.To)", "return ctx.Err()"},
 	}},
 	{"free-lease-has-an-owner", "the list tells a lease without an owner", []edit{
-		{"trigger/leasecontrol.go", "return OwnerFree\n", "return OwnerOther\n"},
+		{"trigger/leases/control.go", "return OwnerFree\n", "return OwnerOther\n"},
 	}},
 	{"halley-owner-unknown", "the list tells a Halley host", []edit{
-		{"trigger/leasecontrol.go", "return OwnerHalley\n", "return OwnerOther\n"},
+		{"trigger/leases/control.go", "return OwnerHalley\n", "return OwnerOther\n"},
 	}},
 	{"other-owner-trusted", "the list tells an owner that does not know pauses", []edit{
-		{"trigger/leasecontrol.go", "return OwnerOther\n", "return OwnerHalley\n"},
+		{"trigger/leases/control.go", "return OwnerOther\n", "return OwnerHalley\n"},
 	}},
 	{"each-batch-is-spaced", "EachBatch saves as soon as a batch is handled", []edit{
 		{"trigger/checkpoint.go", "\tif c == (Checkpoint{}) {", "\tif c == (Checkpoint{}) || c.Interval == EachBatch {"},
 	}},
 	{"no-prefix-is-a-slash", "NoLeasePrefix is the empty prefix", []edit{
-		{"trigger/feedsource.go", "\tcase NoLeasePrefix:\n\t\treturn \"\"", "\tcase NoLeasePrefix:\n\t\treturn s.Name"},
+		{"trigger/internal/lease/idprefix.go", "\tcase NoPrefix:\n\t\treturn \"\"", "\tcase NoPrefix:\n\t\treturn function"},
 	}},
 }

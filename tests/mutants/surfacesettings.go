@@ -7,7 +7,7 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "e.Time, e.Function = time.Now(), r.function.Name", "e.Time = time.Now()"},
 	}},
 	{"lease-prefix-ignored", "Function.LeasePrefix has its effect", []edit{
-		{"trigger/feedsource.go", "switch s.LeasePrefix {", "switch s.LeasePrefix[:0] {"},
+		{"trigger/feedsource.go", "lease.IDPrefix(s.Name, s.LeasePrefix)", "lease.IDPrefix(s.Name, s.LeasePrefix[:0])"},
 	}},
 	{"container-ignored", "Function.Container has its effect", []edit{
 		{"trigger/runner.go", "Leases: leases, Monitored: f.Container,", "Leases: leases, Monitored: leases,"},
@@ -25,7 +25,8 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "f.Filter.compile()", "f.Filter[:0].compile()"},
 	}},
 	{"start-ignored", "Function.StartFrom has its effect", []edit{
-		{"trigger/start.go", "return s.StartFrom.feedStart\n}", "return FromNow().feedStart\n}"},
+		{"trigger/runner.go", "ResolveStart(ctx, f.StartFrom.Since(", "ResolveStart(ctx, FromNow().Since("},
+		{"trigger/runner.go", "Start: s.StartFrom.Since(", "Start: FromNow().Since("},
 	}},
 	{"buffers-never-reused", "Function.ReuseBuffers has its effect", []edit{
 		{"trigger/worker.go", "(!w.function.ReuseBuffers ||", "(w.function != nil ||"},
@@ -98,19 +99,16 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", ", Max: p.options.MaxLeases", ""},
 	}},
 	{"logger-ignored", "Options.Logger has its effect", []edit{
-		{"trigger/validate.go", "case o.Logger != nil:", "case o.Logger != nil && o.LogHandler != nil:"},
-	}},
-	{"log-handler-ignored", "Options.LogHandler has its effect", []edit{
-		{"trigger/validate.go", "case o.LogHandler != nil:", "case o.LogHandler != nil && o.Logger != nil:"},
+		{"trigger/validate.go", "if o.Logger == nil {", "if o.Logger != nil || o.Logger == nil {"},
 	}},
 	{"observers-ignored", "Options.Observers has its effect", []edit{
 		{"trigger/runner.go", "range r.host.options.Observers {", "range r.host.options.Observers[:0] {"},
 	}},
 	{"operator-ignored", "LeaseControlOptions.Operator has its effect", []edit{
-		{"trigger/leasecontrol.go", "cmp.Or(c.options.Operator,", "cmp.Or(c.options.Operator[:0],"},
+		{"trigger/leases/control.go", "cmp.Or(c.options.Operator,", "cmp.Or(c.options.Operator[:0],"},
 	}},
 	{"force-ignored", "LeaseControlOptions.Force has its effect", []edit{
-		{"trigger/leasecontrol.go", "return set.Reposition(ctx, s.lease, s.To, c.options.Force)", "return set.Reposition(ctx, s.lease, s.To, false)"},
+		{"trigger/leases/control.go", "return set.Reposition(ctx, s.lease, s.To, c.options.Force)", "return set.Reposition(ctx, s.lease, s.To, false)"},
 	}},
 	{"replay-selects-nothing", "ReplayOptions.Wanted has its effect", []edit{
 		{"trigger/replay.go", "r.options.Wanted != nil && !r.options.Wanted(d)", "r.options.Wanted != nil && d.IsPostponed()"},

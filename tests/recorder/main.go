@@ -10,13 +10,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/handlers/game"
 	"halley/tests/history"
@@ -79,9 +78,7 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer file.Close()
-	if s.options.Logger, err = zap.NewProduction(); err != nil {
-		return err
-	}
+	s.options.Logger = slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	leases := client.Container(s.database, s.leases)
 	var store trigger.DeadLetters
 	if s.postpone > 0 {

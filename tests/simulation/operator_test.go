@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger"
+	"halley/trigger/leases"
 )
 
 // operatorPatience bounds a command: the wait for owners.
@@ -34,9 +35,9 @@ func (w *world) operate(c class, d dice) string {
 		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
 	}
 	client := w.client(p)
-	f := w.swarm.function
-	f.Container = client.Container(database, "items")
-	control, err := trigger.NewLeaseControl(client.Container(database, "leases"), f, &trigger.LeaseControlOptions{
+	source := leases.Source(w.swarm.function.FeedSource)
+	source.Container = client.Container(database, "items")
+	control, err := leases.NewControl(client.Container(database, "leases"), source, &leases.ControlOptions{
 		Operator: p.name, Force: d.chance("force", 0.25),
 	})
 	w.must(err)
@@ -62,7 +63,7 @@ func (w *world) operate(c class, d dice) string {
 	return p.name
 }
 
-func planOf(ctx context.Context, c class, control *trigger.LeaseControl, to trigger.Start, ranges []string) (trigger.LeasePlan, error) {
+func planOf(ctx context.Context, c class, control *leases.Control, to leases.Start, ranges []string) (leases.Plan, error) {
 	switch c {
 	case seeking:
 		return control.PlanSeek(ctx, to, ranges...)

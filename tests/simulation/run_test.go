@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/tests/history"
 )
@@ -37,8 +36,8 @@ type options struct {
 	after  func(*world)    // called with the world when the run has ended
 	only   map[string]bool // faults
 
-	log    io.Writer   // of decisions
-	logger *zap.Logger // of the hosts
+	log    io.Writer    // of decisions
+	logger *slog.Logger // of the hosts
 }
 
 // simulate runs one seed in a bubble of its own.
@@ -55,7 +54,7 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 	}
 	s.only = o.only
 	if o.logger == nil {
-		o.logger = zap.NewNop()
+		o.logger = slog.New(slog.DiscardHandler)
 	}
 	w := newWorld(t, s, o.logger)
 	w.log.whole = o.log

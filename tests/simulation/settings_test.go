@@ -138,7 +138,6 @@ var fixedSettings = map[string]string{
 	"Function.ResetLeases":    "is for a host that is alone",
 	"Options.Owner":           "identifies the process in requests",
 	"Options.Logger":          "is the one of --hosts",
-	"Options.LogHandler":      "is used only if there is no Logger",
 }
 
 // drawSettings chooses a value for each setting.

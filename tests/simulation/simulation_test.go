@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,9 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"halley/tests/history"
 )
@@ -115,7 +113,7 @@ func TestSeed(t *testing.T) {
 	}
 	o := options{}
 	if *hostsFlag {
-		o.logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+		o.logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	if *logFlag != "" {
 		f, err := os.Create(*logFlag)

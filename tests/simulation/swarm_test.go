@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"go.uber.org/zap"
 
 	"halley/tests/history"
 	"halley/trigger"
@@ -213,7 +213,7 @@ func (s *swarm) dice(id string) dice { return dice{s.seed, id} }
 // hostOptions returns the swarm's options. Each time gets a different number of nanoseconds:
 // if one event ended at the instant at which another begins, their order would be a race
 // inside a host.
-func (s *swarm) hostOptions(owner string, log *zap.Logger) *trigger.Options {
+func (s *swarm) hostOptions(owner string, log *slog.Logger) *trigger.Options {
 	o := s.options.WithDefaults()
 	o.Owner, o.Logger = owner, log
 	o.FeedPollDelay += 13

@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/tests/history"
 	"halley/trigger"
@@ -32,7 +31,7 @@ type world struct {
 	swarm   *swarm
 	began   time.Time
 	account *emulator.Account
-	logger  *zap.Logger
+	logger  *slog.Logger
 	queue
 
 	writer    *capture
@@ -74,7 +73,7 @@ type world struct {
 	calm     bool                // no more faults of requests and handler calls
 }
 
-func newWorld(t testing.TB, s *swarm, log *zap.Logger) *world {
+func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1})
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,8 @@
 package main
 
-// constantRows are events, close reasons, stalls, operations, lease actions, kinds of
+// constantRows are events, close reasons, stalls, lease actions, kinds of
 // owners, and values of settings.
 var constantRows = []row{
-	{"ActionCreate", "TestImportRestoresPositions", "create-not-applied"},
-	{"ActionPause", "TestPausedRangeIsNotDrained", "pause-not-applied"},
-	{"ActionRelease", "TestReleaseFreesTheLeaseOfADeadOwner", "release-not-applied"},
-	{"ActionResume", "TestPausedRangeIsNotDrained", "resume-not-applied"},
-	{"ActionSeek", "TestSeekBackwardsRepeats", "seek-not-applied"},
 	{"ClosedBroken", "TestClosedTellsItsReason/broken", "broken-told-as-stopped"},
 	{"ClosedCaughtUp", "TestOpenedAndClosedAreCalled", "caught-up-told-as-stopped"},
 	{"ClosedGone", "TestClosedTellsItsReason/gone", "split-told-as-stopped"},
@@ -31,9 +26,6 @@ var constantRows = []row{
 	{"EventSplit", "TestEventsTellTheLifeOfARange", "split-told-as-release"},
 	{"EventStalled", "TestEventsTellTheLifeOfARange", "stall-not-told"},
 	{"NoLeasePrefix", "TestNoLeasePrefixTakesOverLeasesWithoutPrefix", "no-prefix-is-a-slash"},
-	{"OwnerFree", "TestListTellsKindsOfOwners", "free-lease-has-an-owner"},
-	{"OwnerHalley", "TestListTellsKindsOfOwners", "halley-owner-unknown"},
-	{"OwnerOther", "TestListTellsKindsOfOwners", "other-owner-trusted"},
 	{"StallBreaker", "TestEveryStallIsNamed", "breaker-told-as-wait"},
 	{"StallCallRuns", "TestEveryStallIsNamed", "call-told-as-wait"},
 	{"StallFeedFails", "TestUnreadableFeedIsNamed", "failure-told-as-throttle"},
@@ -50,4 +42,12 @@ var constantRows = []row{
 	{"StallReadsLimited", "TestReadsKeepTheirLimit", "units-told-as-rate"},
 	{"StallStorePending", "TestEveryStallIsNamed", "store-told-as-wait"},
 	{"StallUnreadable", "TestUnreadableLeaseIsAProblem", "unreadable-lease-silent"},
+	{"leases.ActionCreate", "TestImportRestoresPositions", "create-not-applied"},
+	{"leases.ActionPause", "TestPausedRangeIsNotDrained", "pause-not-applied"},
+	{"leases.ActionRelease", "TestReleaseFreesTheLeaseOfADeadOwner", "release-not-applied"},
+	{"leases.ActionResume", "TestPausedRangeIsNotDrained", "resume-not-applied"},
+	{"leases.ActionSeek", "TestSeekBackwardsRepeats", "seek-not-applied"},
+	{"leases.OwnerFree", "TestListTellsKindsOfOwners", "free-lease-has-an-owner"},
+	{"leases.OwnerHalley", "TestListTellsKindsOfOwners", "halley-owner-unknown"},
+	{"leases.OwnerOther", "TestListTellsKindsOfOwners", "other-owner-trusted"},
 }

@@ -84,11 +84,11 @@ type ContainerProperties struct {
 	DatabaseResourceID string // _rid of its database
 	PartitionKey       PartitionKeyDefinition
 	DefaultTTL         *int          // seconds; -1 for "on, without a default"; nil if off
-	Retention          time.Duration // of the change feed in [AllVersions] mode; 0 if the container has no change feed policy
+	Retention          time.Duration // of the change feed in [ModeAllVersions] mode; 0 if the container has no change feed policy
 	ETag               azcore.ETag
 }
 
-// changeFeedPolicy enables [AllVersions] for a container:
+// changeFeedPolicy enables [ModeAllVersions] for a container:
 // azure-cosmos-dotnet-v3 ChangeFeedPolicy.
 type changeFeedPolicy struct {
 	Minutes int `json:"retentionDuration"`
@@ -191,7 +191,7 @@ type ContainerDefinition struct {
 	PartitionKey PartitionKeyDefinition // Kind "" means Hash, or MultiHash if there are several paths; Version 0 means 2
 	DefaultTTL   *int                   // seconds; -1 if each document sets its own ttl; nil if off
 	Throughput   int                    // RU/s; 0 for the service's default
-	Retention    time.Duration          // of the change feed in [AllVersions] mode, whole minutes; 0 for no change feed policy
+	Retention    time.Duration          // of the change feed in [ModeAllVersions] mode, whole minutes; 0 for no change feed policy
 }
 
 // CreateContainer creates a container. If it exists, [IsConflict] holds for the

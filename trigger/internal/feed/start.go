@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -17,11 +19,55 @@ const (
 	StartContinuation
 )
 
-// Start is the position at which a range without a checkpoint begins.
+// Start says where a range begins that has no checkpoint yet. The zero value is now.
 type Start struct {
 	Kind         StartKind
 	Time         time.Time // of StartTime
 	Continuation string    // of StartContinuation
+}
+
+// ParseStart parses a setting: "now", "beginning", or a time in RFC 3339.
+func ParseStart(s string) (Start, error) {
+	switch strings.ToLower(s) {
+	case "", "now":
+		return Start{}, nil
+	case "beginning":
+		return Start{Kind: StartBeginning}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return Start{}, fmt.Errorf(`start %q is neither "now", "beginning" nor an RFC 3339 time such as 2026-01-31T12:00:00Z`, s)
+	}
+	return Start{Kind: StartTime, Time: t}, nil
+}
+
+// String returns the start as [ParseStart] takes it, or the continuation.
+func (s Start) String() string {
+	switch s.Kind {
+	case StartBeginning:
+		return "beginning"
+	case StartTime:
+		return s.Time.UTC().Format(time.RFC3339)
+	case StartContinuation:
+		return s.Continuation
+	default:
+		return "now"
+	}
+}
+
+// Since returns where a lease without a continuation begins. since is the moment when the
+// function's leases were first created, or zero before that.
+//
+// Bootstrap gives every lease a position if the function starts from now. A lease
+// without one was created by a .NET host, or again by the audit, and its history is
+// unknown: its "now" means the time of the first bootstrap, to avoid skipping
+// changes. All-versions mode cannot begin at a time; there it means the moment when
+// the lease is first used.
+func (s Start) Since(since time.Time, mode cosmos.Mode) Start {
+	if s.Kind == StartNow && mode == cosmos.ModeLatestVersion && !since.IsZero() {
+		return Start{Kind: StartTime, Time: since}
+	}
+	return s
 }
 
 // feedStart returns the start as a read without a continuation sends it.

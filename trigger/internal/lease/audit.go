@@ -3,12 +3,11 @@ package lease
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sort"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -55,7 +54,7 @@ func (a *auditor) auditOnce(ctx context.Context, c *leaseCreator, since time.Tim
 		seen[p.Span] = true
 		if a.gapsSeen[p.Span] {
 			c.log.Error("no lease covers this range, its document was deleted; creating a lease",
-				zap.String("min", p.Span.Min), zap.String("max", p.Span.Max), zap.Bool("changesLost", c.mode == cosmos.ModeAllVersions))
+				slog.String("min", p.Span.Min), slog.String("max", p.Span.Max), slog.Bool("changesLost", c.mode == cosmos.ModeAllVersions))
 		}
 		return a.gapsSeen[p.Span]
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -32,7 +32,7 @@ type leaseCreator struct {
 	ranges     *rangeCache
 	mode       cosmos.Mode
 	startToken func(ctx context.Context, p Part, since time.Time) (string, error) // see Config
-	log        *zap.Logger
+	log        *slog.Logger
 }
 
 // bootstrapLeases ensures that the leases of a function were created once, and returns
@@ -88,7 +88,7 @@ func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, until ti
 		return err
 	}
 	if err := c.store.deleteStamp(ctx, c.store.lockID(), lock); err != nil {
-		c.log.Warn("could not remove the bootstrap lock; it will expire", zap.Error(err))
+		c.log.Warn("could not remove the bootstrap lock; it will expire", slog.Any("error", err))
 	}
 	return nil
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -120,6 +119,6 @@ func (s *Set) ClearMark(ctx context.Context, l *Lease) {
 		return true
 	})
 	if err != nil {
-		s.cfg.Log.Info("could not remove the mark of a message; it will end", zap.String("range", l.token), zap.Error(err))
+		s.cfg.Log.Info("could not remove the mark of a message; it will end", slog.String("range", l.token), slog.Any("error", err))
 	}
 }

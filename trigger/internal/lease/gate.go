@@ -2,11 +2,10 @@ package lease
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -18,7 +17,7 @@ import (
 // renewed anyway, and if no renewal is refused, one in each period is sent to see
 // whether writes are accepted again. All writers of a function share a gate.
 type writeGate struct {
-	log *zap.Logger
+	log *slog.Logger
 
 	mu         sync.Mutex      // guards the fields below, and no other lock is taken under it
 	refused    map[string]bool // tokens of leases whose last write was refused, and whether it was a renewal
@@ -36,7 +35,7 @@ const minProbePeriod = time.Second
 // probeSpread bounds the time by which writers that wait for one probe are apart.
 const probeSpread = 64 * time.Microsecond
 
-func newWriteGate(log *zap.Logger) *writeGate {
+func newWriteGate(log *slog.Logger) *writeGate {
 	return &writeGate{log: log, refused: map[string]bool{}, openSignal: make(chan struct{})}
 }
 
@@ -66,7 +65,7 @@ func (g *writeGate) refuse(token string, renewal bool, wait time.Duration, err e
 	g.probeAt = time.Now().Add(g.period)
 	g.mu.Unlock()
 	if first {
-		g.log.Warn("lease writes refused; the leases are kept, and the writes repeated", zap.Error(err))
+		g.log.Warn("lease writes refused; the leases are kept, and the writes repeated", slog.Any("error", err))
 	}
 }
 
@@ -81,7 +80,7 @@ func (g *writeGate) forget(token string) {
 	}
 	g.mu.Unlock()
 	if over {
-		g.log.Info("lease writes accepted again", zap.Duration("refusedFor", time.Since(since)))
+		g.log.Info("lease writes accepted again", slog.Duration("refusedFor", time.Since(since)))
 	}
 }
 

@@ -3,11 +3,10 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // While writes are refused, many writers wait for the next probe. Each is told another
@@ -15,7 +14,7 @@ import (
 // of them sends it.
 func TestWritersThatWaitForOneProbeAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newWriteGate(zap.NewNop())
+		g := newWriteGate(slog.New(slog.DiscardHandler))
 		g.refuse("refused", false, 0, errors.New("429"))
 		turns := map[time.Time]string{}
 		for i := range 20 {

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -126,7 +125,7 @@ func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease
 			return nil, err
 		}
 		report(err)
-		h.log.Warn("split is not complete", zap.Error(err), zap.Int("failures", failures))
+		h.log.Warn("split is not complete", slog.Any("error", err), slog.Int("failures", failures))
 		if errors.Is(err, errWhole) {
 			h.splitting.Store(false)
 			return nil, err
@@ -210,7 +209,7 @@ func (h *Held) Retire(ctx context.Context) (continuation string) {
 		err = h.writeLease(ctx, nil, func(l *Lease) { l.owner, l.properties[tombstoneProperty] = "", "1" })
 	}
 	if err != nil && cosmos.Classify(err) != cosmos.OutcomeNotFound && !errors.Is(err, ErrLost) {
-		h.log.Warn("could not retire the lease of a split range; its next owner will", zap.Error(err))
+		h.log.Warn("could not retire the lease of a split range; its next owner will", slog.Any("error", err))
 	}
 	return h.lease.continuation
 }

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/finished"
@@ -181,19 +180,19 @@ func (s *Set) restoreMarker(ctx context.Context) error {
 	if err != nil || found {
 		return err
 	}
-	s.cfg.Log.Error("marker document of the leases was deleted; creating it again", zap.Time("since", s.since))
+	s.cfg.Log.Error("marker document of the leases was deleted; creating it again", slog.Time("since", s.since))
 	_, err = s.store.createStamp(ctx, s.store.markerID(), map[string]any{sinceProperty: s.since.Unix()})
 	return err
 }
 
 // restoreLease restores one lease. stored is the document that has its token now, or nil.
 func (s *Set) restoreLease(ctx context.Context, lost, stored *Lease, index *Index) error {
-	log := s.cfg.Log.With(zap.String("range", lost.token), zap.String("continuation", lost.continuation))
+	log := s.cfg.Log.With(slog.String("range", lost.token), slog.String("continuation", lost.continuation))
 	switch {
 	case stored != nil && !lost.isRecreated(stored), stored != nil && stored.continuation == lost.continuation:
 		return nil
 	case stored != nil:
-		log.Error("lease document was deleted and created again; setting it to the acknowledged position", zap.String("was", stored.continuation))
+		log.Error("lease document was deleted and created again; setting it to the acknowledged position", slog.String("was", stored.continuation))
 		next := lost.revive(stored.clone(), stored.Epoch())
 		return s.store.replaceLease(ctx, next)
 	case lost.span.isKnown() && len(index.overlapping(lost.span)) > 0:

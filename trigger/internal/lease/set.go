@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -39,7 +38,7 @@ type Config struct {
 	// tell. since is when the leases were first created, zero before that. It may be
 	// called by several goroutines at once.
 	StartToken func(ctx context.Context, p Part, since time.Time) (token string, err error)
-	Log        *zap.Logger
+	Log        *slog.Logger
 }
 
 // Set is the leases of one function, as one host sees them. One goroutine, which
@@ -94,7 +93,7 @@ func (s *Set) Prepare(ctx context.Context) error {
 	}
 	// The first of two looks at a gap: a process may not live for AuditInterval.
 	if err := s.auditor.auditOnce(ctx, s.creator(), s.since); err != nil {
-		s.cfg.Log.Warn("lease audit failed", zap.Error(err))
+		s.cfg.Log.Warn("lease audit failed", slog.Any("error", err))
 	}
 	if err := s.checkMode(ctx); err != nil {
 		return err
@@ -207,13 +206,13 @@ func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 // requestDuplicate asks the owner of a duplicate document to release it: with two
 // documents for one range, two hosts would deliver its changes.
 func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
-	s.cfg.Log.Error("two lease documents for one range; delete the ignored one", zap.String("range", l.token),
-		zap.String("id", l.id), zap.String("ignored", l.partitionKey.String()))
+	s.cfg.Log.Error("two lease documents for one range; delete the ignored one", slog.String("range", l.token),
+		slog.String("id", l.id), slog.String("ignored", l.partitionKey.String()))
 	if !needsRequest(l, s.cfg.Owner, s.Now(), s.cfg.Expiration) {
 		return
 	}
 	if _, err := s.RequestHandover(ctx, l); err != nil {
-		s.cfg.Log.Info("could not request the handover of a duplicate lease", zap.String("range", l.token), zap.Error(err))
+		s.cfg.Log.Info("could not request the handover of a duplicate lease", slog.String("range", l.token), slog.Any("error", err))
 	}
 }
 

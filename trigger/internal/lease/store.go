@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 )
@@ -34,7 +34,7 @@ type leaseStore struct {
 
 // openStore finds out under which ids and partition keys the leases of a
 // function are kept, and returns the properties of the monitored container.
-func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string, log *zap.Logger) (*leaseStore, cosmos.ContainerProperties, error) {
+func openStore(ctx context.Context, leases, monitored *cosmos.Container, processor string, log *slog.Logger) (*leaseStore, cosmos.ContainerProperties, error) {
 	properties, err := monitored.Properties(ctx)
 	if err != nil {
 		return nil, properties, fmt.Errorf("read container %s/%s: %w", monitored.Database(), monitored.Name(), err)

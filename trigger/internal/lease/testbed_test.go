@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -9,8 +10,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -95,7 +94,7 @@ func (b *testbed) set(owner string, change ...func(*Config)) *Set {
 			}
 			return "", nil
 		},
-		Log: zaptest.NewLogger(b.t, zaptest.Level(zap.FatalLevel)),
+		Log: slog.New(slog.DiscardHandler),
 	}
 	for _, c := range change {
 		c(&cfg)

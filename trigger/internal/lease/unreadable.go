@@ -1,10 +1,9 @@
 package lease
 
 import (
+	"log/slog"
 	"strings"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // Unreadable is a document that is not a lease, under the prefix of the function: no host
@@ -27,13 +26,13 @@ func (s *Set) noteInvalid(invalid []Invalid) {
 		}
 		if !known || before.Err.Error() != i.Err.Error() {
 			s.cfg.Log.Error("lease document is not readable: no host reads its range; repair or delete the document",
-				zap.String("id", i.ID), zap.Error(i.Err))
+				slog.String("id", i.ID), slog.Any("error", i.Err))
 		}
 		listed[i.ID] = u
 	}
 	for id := range s.unreadable {
 		if _, still := listed[id]; !still {
-			s.cfg.Log.Info("lease document that was not readable is repaired or deleted", zap.String("id", id))
+			s.cfg.Log.Info("lease document that was not readable is repaired or deleted", slog.String("id", id))
 		}
 	}
 	s.unreadable = listed

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
@@ -54,7 +53,7 @@ type leaseWriter struct {
 	acquiredLease *Lease        // immutable
 	renewInterval time.Duration // between writes while there is no progress
 	trustedFor    time.Duration // how long after a successful write this host trusts its ownership
-	log           *zap.Logger
+	log           *slog.Logger
 
 	properties map[string]func() string // values at each write; not changed after Run has begun
 	lease      *Lease                   // as last written or read
@@ -68,11 +67,11 @@ type leaseWriter struct {
 	writeState *writeState
 }
 
-func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration time.Duration, log *zap.Logger) *leaseWriter {
+func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration time.Duration, log *slog.Logger) *leaseWriter {
 	return &leaseWriter{
 		store: s, acquiredLease: acquired, lease: acquired,
 		renewInterval: renew, renewAfter: firstRenewal(acquired.token, renew), trustedFor: expiration - expiration/10,
-		log:        log.With(zap.String("range", acquired.token), zap.Int64("epoch", acquired.Epoch())),
+		log:        log.With(slog.String("range", acquired.token), slog.Int64("epoch", acquired.Epoch())),
 		properties: map[string]func() string{},
 		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}),
 		writeState: newWriteState(acquired.continuation, sent),
@@ -333,7 +332,7 @@ func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, chan
 			}
 			pause = max(min(pause, maxRefusedPause), retryAfter)
 		} else {
-			w.log.Warn("lease write failed", zap.Error(err), zap.Int("failures", failures))
+			w.log.Warn("lease write failed", slog.Any("error", err), slog.Int("failures", failures))
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -435,12 +434,12 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 	}
 	if p, paused := w.lease.Paused(); paused {
 		w.releaseOnce.Do(func() {
-			w.log.Info("range paused by an operator", zap.String("reason", p.Reason))
+			w.log.Info("range paused by an operator", slog.String("reason", p.Reason))
 			w.requestRelease(&p)
 		})
 	} else if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
 		w.releaseOnce.Do(func() {
-			w.log.Info("handover requested by another host", zap.String("by", by))
+			w.log.Info("handover requested by another host", slog.String("by", by))
 			w.requestRelease(nil)
 		})
 	}

@@ -1,21 +1,22 @@
-package trigger
+package leases
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"halley/trigger/internal/lease"
 )
 
-// LeaseFinding is something wrong with a set of leases, and the way to mend it.
-type LeaseFinding struct {
+// Finding is something wrong with a set of leases, and the way to mend it.
+type Finding struct {
 	Range  string `json:"range"` // lease token or document id, "" if it concerns the set
 	Text   string `json:"text"`
 	Advice string `json:"advice"`
 }
 
-func (f LeaseFinding) String() string {
+func (f Finding) String() string {
 	if f.Range == "" {
 		return f.Text + "; " + f.Advice
 	}
@@ -26,30 +27,30 @@ func (f LeaseFinding) String() string {
 // space without a lease or with two, documents that are not leases, duplicates, leases of
 // another mode, owners that are silent, and pauses that an owner ignores. A split that is
 // under way is not a finding. Hosts repair gaps by themselves within two audits.
-func (c *LeaseControl) Verify(ctx context.Context) ([]LeaseFinding, error) {
+func (c *Control) Verify(ctx context.Context) ([]Finding, error) {
 	set := c.openSet()
 	found, err := set.Inspect(ctx)
 	if errors.Is(err, lease.ErrForeign) {
-		return []LeaseFinding{{"", err.Error(), "choose another lease container prefix"}}, nil
+		return []Finding{{"", err.Error(), "choose another lease container prefix"}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verify leases: %w", err)
 	}
 	if !found.Created && len(found.Leases) == 0 && len(found.Invalid) == 0 {
-		return []LeaseFinding{{"", "there are no leases", "start a host, or run leases init"}}, nil
+		return []Finding{{"", "there are no leases", "start a host, or create them"}}, nil
 	}
-	findings := []LeaseFinding{}
+	findings := []Finding{}
 	add := func(token, advice, format string, args ...any) {
-		findings = append(findings, LeaseFinding{token, fmt.Sprintf(format, args...), advice})
+		findings = append(findings, Finding{token, fmt.Sprintf(format, args...), advice})
 	}
 	if !found.Created {
 		add("", "start a host, which completes the bootstrap", "the marker document is missing, so the next host creates leases for all gaps")
 	}
 	for _, i := range found.Invalid {
-		add(i.ID, "delete the document, or restore it with leases import; hosts ignore it and read its keys from no lease", "not a lease: %v", i.Err)
+		add(i.ID, "delete the document, or restore the lease from an export; hosts ignore it and read its keys from no lease", "not a lease: %v", i.Err)
 	}
 	for _, gap := range found.Gaps {
-		add(gap.Token(), "a running host creates it within two audits; leases import restores it at its old position", "no lease covers the keys from %q to %q", gap.Span.Min, gap.Span.Max)
+		add(gap.Token(), "a running host creates it within two audits; an import restores it at its old position", "no lease covers the keys from %q to %q", gap.Span.Min, gap.Span.Max)
 	}
 	for _, l := range found.Duplicates {
 		add(l.Token(), "delete the document that hosts ignore, see the log", "a second document of this lease is at epoch %d", l.Epoch())
@@ -64,12 +65,17 @@ func (c *LeaseControl) Verify(ctx context.Context) ([]LeaseFinding, error) {
 }
 
 // verifyLease adds the findings about one lease.
-func (c *LeaseControl) verifyLease(set *lease.Set, l *lease.Lease, add func(token, advice, format string, args ...any)) {
-	if want := lease.ModeName(c.function.ChangeFeedMode); l.Mode() != want {
+func (c *Control) verifyLease(set *lease.Set, l *lease.Lease, add func(token, advice, format string, args ...any)) {
+	if want := lease.ModeName(c.source.ChangeFeedMode); l.Mode() != want {
 		add(l.Token(), "correct the setting of the mode, or choose another lease container prefix", "it is in mode %q, and the function in mode %q", l.Mode(), want)
 	}
-	if stall, silent := ownerStall(l, Lag{}, set.Now()); silent {
-		add(l.Token(), stall.Advice(), "owner %q: %s", l.Owner(), stall.Describe(set.Now()))
+	if silence, expiration, silent := l.Silence(set.Now()); silent {
+		text := fmt.Sprintf("lease expires in %s", expiration.Round(time.Second))
+		if expiration <= 0 {
+			text = fmt.Sprintf("lease expired %s ago, and no host takes it", (-expiration).Round(time.Second))
+		}
+		add(l.Token(), "check that the owner's process runs; another host takes the range when the lease has expired",
+			"owner %q: silent for %s (%s)", l.Owner(), silence.Round(time.Second), text)
 	}
 	if l.PauseIgnored() {
 		add(l.Token(), "stop the hosts that do not know pauses, or resume the range", "it was paused, but owner %q does not know pauses", l.Owner())

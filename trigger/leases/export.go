@@ -1,4 +1,4 @@
-package trigger
+package leases
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// LeaseExport is a copy of the leases of one function, to be stored as JSON. It is the
-// backup before a change, and [LeaseControl.PlanImport] restores its positions.
-type LeaseExport struct {
+// Export is a copy of the leases of one function, to be stored as JSON. It is the
+// backup before a change, and [Control.PlanImport] restores its positions.
+type Export struct {
 	Format     string          `json:"format"`     // exportFormat
 	Time       time.Time       `json:"time"`       // on the service's clock
 	Function   string          `json:"function"`   // its name
@@ -35,15 +35,15 @@ type ExportedLease struct {
 const exportFormat = "halley-leases/1"
 
 // Export copies the leases.
-func (c *LeaseControl) Export(ctx context.Context) (LeaseExport, error) {
+func (c *Control) Export(ctx context.Context) (Export, error) {
 	set := c.openSet()
 	found, err := set.Inspect(ctx)
 	if err != nil {
-		return LeaseExport{}, fmt.Errorf("export leases: %w", err)
+		return Export{}, fmt.Errorf("export leases: %w", err)
 	}
-	e := LeaseExport{
-		Format: exportFormat, Time: set.Now().UTC(), Function: c.function.Name, Database: c.function.Container.Database(),
-		Container: c.function.Container.Name(), ResourceID: set.Monitored().ResourceID, Leases: []ExportedLease{},
+	e := Export{
+		Format: exportFormat, Time: set.Now().UTC(), Function: c.source.Name, Database: c.source.Container.Database(),
+		Container: c.source.Container.Name(), ResourceID: set.Monitored().ResourceID, Leases: []ExportedLease{},
 	}
 	for _, l := range sortedByToken(found.Leases) {
 		e.Leases = append(e.Leases, ExportedLease{
@@ -57,12 +57,12 @@ func (c *LeaseControl) Export(ctx context.Context) (LeaseExport, error) {
 // since gets the position of the exported lease that had its keys. A lease that is
 // missing is created. A lease whose keys several exported leases had, because ranges
 // were merged, is refused, and leases that the export does not know stay.
-func (c *LeaseControl) PlanImport(ctx context.Context, e LeaseExport) (LeasePlan, error) {
+func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 	if e.Format != exportFormat {
-		return LeasePlan{}, fmt.Errorf("plan to import: format %q is not %q", e.Format, exportFormat)
+		return Plan{}, fmt.Errorf("plan to import: format %q is not %q", e.Format, exportFormat)
 	}
 	var found lease.Inspection
-	plan, err := c.plan(ctx, ActionSeek, nil, func(set *lease.Set, inspected lease.Inspection, s *LeaseStep) {
+	plan, err := c.plan(ctx, ActionSeek, nil, func(set *lease.Set, inspected lease.Inspection, s *Step) {
 		found = inspected
 		if e.ResourceID != set.Monitored().ResourceID {
 			s.Refused = fmt.Sprintf("the export is of container %s/%s with resource id %q, this one has %q", e.Database, e.Container, e.ResourceID, set.Monitored().ResourceID)
@@ -88,14 +88,14 @@ func (c *LeaseControl) PlanImport(ctx context.Context, e LeaseExport) (LeasePlan
 		if exported == nil || several {
 			continue // an audit of the hosts fills the gap
 		}
-		plan.Steps = append(plan.Steps, LeaseStep{Range: gap.Token(), Action: ActionCreate, To: exported.Continuation, gap: gap})
+		plan.Steps = append(plan.Steps, Step{Range: gap.Token(), Action: ActionCreate, To: exported.Continuation, gap: gap})
 	}
 	return plan, nil
 }
 
 // covering returns the exported lease with all keys of a span, or with its token, nil if
 // there is none. several means that more than one has some of the keys.
-func (e LeaseExport) covering(token string, keys lease.Span) (found *ExportedLease, several bool) {
+func (e Export) covering(token string, keys lease.Span) (found *ExportedLease, several bool) {
 	sharing := 0
 	for i := range e.Leases {
 		exported := &e.Leases[i]
@@ -110,8 +110,8 @@ func (e LeaseExport) covering(token string, keys lease.Span) (found *ExportedLea
 	return nil, sharing > 0
 }
 
-// ReadLeaseExport parses an export.
-func ReadLeaseExport(raw []byte) (e LeaseExport, err error) {
+// ReadExport parses an export.
+func ReadExport(raw []byte) (e Export, err error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("read lease export: %w", err)
 	}

@@ -1,4 +1,7 @@
-package trigger
+// Package leases lets operators look at the leases of a function and change them while
+// hosts run. It does not need the function's handler, and links no runtime: a command or a
+// page is a few requests to the lease container.
+package leases
 
 import (
 	"cmp"
@@ -6,34 +9,56 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 )
 
-// LeaseControl lets an operator look at the leases of one function and change them
+// Control lets an operator look at the leases of one function and change them
 // while hosts run: move positions, pause ranges, resume them, free leases, and copy and
 // restore them. Every change is a conditional write under the newest etag, so that a
 // host that owns the lease learns of it at its next write.
 //
 // A change is planned first, which writes nothing, and the plan is then applied. All
 // methods may be called from any goroutine and by a process that runs no host.
-type LeaseControl struct {
-	leases   *cosmos.Container
-	function Function
-	options  LeaseControlOptions
-	owner    string // the operator in leases
+type Control struct {
+	leases  *cosmos.Container
+	source  Source
+	options ControlOptions
+	owner   string // the operator in leases
 }
 
-// LeaseControlOptions are the settings of a [LeaseControl]. The zero value has the
+// Source is a function as its leases see it. It has the fields of
+// trigger.FeedSource: that of a function f is leases.Source(f.FeedSource).
+type Source struct {
+	// Name is the function's name.
+	Name string
+	// LeasePrefix is the text with which its lease ids begin; by default Name, and "/" for
+	// the empty prefix.
+	LeasePrefix string
+	// Container is the monitored container.
+	Container *cosmos.Container
+	// ChangeFeedMode selects latest versions (the default) or all versions.
+	ChangeFeedMode cosmos.Mode
+	// StartFrom is the position of a range without a checkpoint; by default now.
+	StartFrom Start
+}
+
+// Start is a position in the feeds of ranges: a Start of package trigger, such as
+// trigger.FromNow(), or the result of [ParseSeek]. The zero value is now.
+type Start = feed.Start
+
+// applyParallel is the number of steps that a plan carries out at a time.
+const applyParallel = 16
+
+// ControlOptions are the settings of a [Control]. The zero value has the
 // defaults.
-type LeaseControlOptions struct {
+type ControlOptions struct {
 	// Operator is the operator's name in leases that it requests or takes. It is unlike
 	// that of every host; by default "operator" with a random suffix.
 	Operator string
@@ -42,16 +67,15 @@ type LeaseControlOptions struct {
 	Force bool
 }
 
-// NewLeaseControl returns the control of the leases of a function. It makes no request.
-// Of the function only Name, LeasePrefix, Container, ChangeFeedMode and StartFrom count.
-func NewLeaseControl(leases *cosmos.Container, of Function, opts *LeaseControlOptions) (*LeaseControl, error) {
-	if leases == nil || of.Container == nil {
+// NewControl returns the control of the leases of a function. It makes no request.
+func NewControl(leases *cosmos.Container, source Source, opts *ControlOptions) (*Control, error) {
+	if leases == nil || source.Container == nil {
 		return nil, errors.New("lease control needs the lease container and the function's Container")
 	}
-	if of.Name == "" {
+	if source.Name == "" {
 		return nil, errors.New("lease control needs the function's Name")
 	}
-	c := &LeaseControl{leases: leases, function: of}
+	c := &Control{leases: leases, source: source}
 	if opts != nil {
 		c.options = *opts
 	}
@@ -61,19 +85,29 @@ func NewLeaseControl(leases *cosmos.Container, of Function, opts *LeaseControlOp
 }
 
 // openSet returns the leases as the operator sees them. They are read by each call.
-func (c *LeaseControl) openSet() *lease.Set {
-	f := c.function
+func (c *Control) openSet() *lease.Set {
+	s := c.source
 	return lease.NewSet(lease.Config{
-		Leases: c.leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
-		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: defaultExpiration, Log: zap.NewNop(),
-		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.startSince(since), feedTarget(at))
+		Leases: c.leases, Monitored: s.Container, Prefix: lease.IDPrefix(s.Name, s.LeasePrefix), Function: s.Name, Mode: s.ChangeFeedMode,
+		Owner: c.owner, Incarnation: c.owner + "/operator", Expiration: lease.DefaultExpiration, Log: slog.New(slog.DiscardHandler),
+		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
+			start := s.StartFrom.Since(since, s.ChangeFeedMode)
+			return c.feedSource(start, "").ResolveStart(ctx, start, feedTarget(part))
 		},
 	})
 }
 
-// LeaseInfo is one lease as its document shows it.
-type LeaseInfo struct {
+// feedSource returns the function's feed, read from a start.
+func (c *Control) feedSource(start Start, resourceID string) *feed.Source {
+	return &feed.Source{Container: c.source.Container, Mode: c.source.ChangeFeedMode, Start: start, MaxItems: 1, ResourceID: resourceID}
+}
+
+func feedTarget(part lease.Part) feed.Target {
+	return feed.Target{Physical: part.Physical, Min: part.Span.Min, Max: part.Span.Max}
+}
+
+// Info is one lease as its document shows it.
+type Info struct {
 	Function     string    `json:"function"`
 	Range        string    `json:"range"`        // lease token
 	Min          string    `json:"min"`          // hashed keys, [Min, Max)
@@ -100,9 +134,9 @@ const (
 
 func ownerKind(l *lease.Lease, now time.Time) OwnerKind {
 	switch {
-	case l.Free(now, defaultExpiration):
+	case l.Free(now, lease.DefaultExpiration):
 		return OwnerFree
-	case l.StopsAtPauses(now, defaultExpiration):
+	case l.StopsAtPauses(now, lease.DefaultExpiration):
 		return OwnerHalley
 	}
 	return OwnerOther
@@ -110,21 +144,21 @@ func ownerKind(l *lease.Lease, now time.Time) OwnerKind {
 
 // List reads the leases, in the order of their tokens. If no host has ever run the
 // function, the list is empty.
-func (c *LeaseControl) List(ctx context.Context) ([]LeaseInfo, error) {
+func (c *Control) List(ctx context.Context) ([]Info, error) {
 	set := c.openSet()
 	found, err := set.Inspect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}
-	list := []LeaseInfo{}
+	list := []Info{}
 	for _, l := range sortedByToken(found.Leases) {
 		pause, paused := l.Paused()
-		info := LeaseInfo{
-			Function: c.function.Name, Range: l.Token(), Min: l.Span().Min, Max: l.Span().Max, Owner: l.Owner(),
+		info := Info{
+			Function: c.source.Name, Range: l.Token(), Min: l.Span().Min, Max: l.Span().Max, Owner: l.Owner(),
 			OwnerKind: ownerKind(l, set.Now()), Epoch: l.Epoch(), Continuation: l.Continuation(), Written: l.Written().UTC(), Paused: paused,
 		}
 		if paused {
-			info.Reason, info.PausedSince = cleanText(pause.Reason), pause.Since.UTC()
+			info.Reason, info.PausedSince = lease.CleanText(pause.Reason), pause.Since.UTC()
 		}
 		list = append(list, info)
 	}
@@ -132,13 +166,13 @@ func (c *LeaseControl) List(ctx context.Context) ([]LeaseInfo, error) {
 }
 
 func sortedByToken(leases []*lease.Lease) []*lease.Lease {
-	return slices.SortedStableFunc(slices.Values(leases), func(a, b *lease.Lease) int { return compareTokens(a.Token(), b.Token()) })
+	return slices.SortedStableFunc(slices.Values(leases), func(a, b *lease.Lease) int { return lease.CompareTokens(a.Token(), b.Token()) })
 }
 
 // Init creates the leases of a function as its first host would, and returns how many
 // there are then. A scaler that measures the lag in the leases can wake an app of which
 // no host has ever run. If the leases were created before, it changes nothing.
-func (c *LeaseControl) Init(ctx context.Context) (leases int, err error) {
+func (c *Control) Init(ctx context.Context) (leases int, err error) {
 	set := c.openSet()
 	if err := set.Prepare(ctx); err != nil {
 		return 0, fmt.Errorf("create leases: %w", err)
@@ -154,7 +188,7 @@ func (c *LeaseControl) Init(ctx context.Context) (leases int, err error) {
 // order; the other steps are done nevertheless. A plan with refused steps is an error,
 // and nothing is done. If the owner of a range does not give it back, its step waits
 // until ctx ends; bound it. Apply may be repeated.
-func (c *LeaseControl) Apply(ctx context.Context, plan LeasePlan) error {
+func (c *Control) Apply(ctx context.Context, plan Plan) error {
 	if err := plan.Refused(); err != nil {
 		return err
 	}
@@ -163,7 +197,7 @@ func (c *LeaseControl) Apply(ctx context.Context, plan LeasePlan) error {
 		return fmt.Errorf("apply plan: %w", err)
 	}
 	errs := make([]error, len(plan.Steps))
-	slots := make(chan struct{}, estimateParallel)
+	slots := make(chan struct{}, applyParallel)
 	var working sync.WaitGroup
 	for i, step := range plan.Steps {
 		slots <- struct{}{}
@@ -178,7 +212,7 @@ func (c *LeaseControl) Apply(ctx context.Context, plan LeasePlan) error {
 	return errors.Join(errs...)
 }
 
-func (c *LeaseControl) applyStep(ctx context.Context, set *lease.Set, s LeaseStep) error {
+func (c *Control) applyStep(ctx context.Context, set *lease.Set, s Step) error {
 	if s.Nothing {
 		return nil
 	}
@@ -199,20 +233,19 @@ func (c *LeaseControl) applyStep(ctx context.Context, set *lease.Set, s LeaseSte
 
 // startPosition returns the continuation at which the range of a lease begins with a
 // start, and when it was read.
-func (c *LeaseControl) startPosition(ctx context.Context, set *lease.Set, l *lease.Lease, start feed.Start) (string, error) {
-	at, err := set.Locate(ctx, l)
+func (c *Control) startPosition(ctx context.Context, set *lease.Set, l *lease.Lease, start Start) (string, error) {
+	part, err := set.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
-		return "", errors.New("the range has split or merged: plan again when an owner has created the leases that follow, or pause and resume it")
+		return "", fmt.Errorf("%w: plan again when an owner has created the leases that follow, or pause and resume it", err)
 	}
 	if err != nil {
 		return "", err
 	}
-	source := newSource(c.function.FeedSource, time.Time{}, set.Monitored().ResourceID)
-	source.Start = start
+	source := c.feedSource(start, set.Monitored().ResourceID)
 	if start.Kind == feed.StartNow || start.Kind == feed.StartContinuation {
-		return source.ResolveStart(ctx, start, feedTarget(at))
+		return source.ResolveStart(ctx, start, feedTarget(part))
 	}
-	page, err := source.ReadPage(ctx, feedTarget(at), "", nil)
+	page, err := source.ReadPage(ctx, feedTarget(part), "", nil)
 	if err != nil {
 		return "", err
 	}

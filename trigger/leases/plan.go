@@ -1,6 +1,7 @@
-package trigger
+package leases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,21 +14,21 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// LeasePlan is a change of leases that is not made yet, one step for each range. It is
-// valid for the [LeaseControl] that made it.
-type LeasePlan struct {
-	Function string      `json:"function"`
-	Steps    []LeaseStep `json:"steps"`
+// Plan is a change of leases that is not made yet, one step for each range. It is
+// valid for the [Control] that made it.
+type Plan struct {
+	Function string `json:"function"`
+	Steps    []Step `json:"steps"`
 }
 
-// LeaseStep is the part of a plan for one range.
-type LeaseStep struct {
-	Range  string      `json:"range"` // lease token
-	Owner  string      `json:"owner"` // when the plan was made; "" is free
-	Action LeaseAction `json:"action"`
-	From   string      `json:"from"`             // continuation when the plan was made
-	To     string      `json:"to,omitempty"`     // of SeekRange and CreateLease
-	Reason string      `json:"reason,omitempty"` // of PauseRange, and why a SeekRange to the same position is a change
+// Step is the part of a plan for one range.
+type Step struct {
+	Range  string `json:"range"` // lease token
+	Owner  string `json:"owner"` // when the plan was made; "" is free
+	Action Action `json:"action"`
+	From   string `json:"from"`             // continuation when the plan was made
+	To     string `json:"to,omitempty"`     // of ActionSeek and ActionCreate
+	Reason string `json:"reason,omitempty"` // of ActionPause, and why an ActionSeek to the same position is a change
 
 	// Repeated and Skipped say how many transactions of the range lie between From and
 	// To, as the difference of their LSNs: an upper bound of the changes that are
@@ -40,50 +41,56 @@ type LeaseStep struct {
 	Nothing bool   `json:"nothing,omitempty"` // the lease is in this state already
 	Refused string `json:"refused,omitempty"` // why the step is not possible
 
-	lease *lease.Lease // nil for CreateLease
-	gap   lease.Part   // of CreateLease
+	refusal error // the error of Refused, nil if it has no other than its text
+
+	lease *lease.Lease // nil for ActionCreate
+	gap   lease.Part   // of ActionCreate
 }
 
-// LeaseAction is the action of a [LeaseStep].
-type LeaseAction string
+// Action is the action of a [Step].
+type Action string
 
 // The actions.
 const (
-	ActionSeek    LeaseAction = "seek"
-	ActionPause   LeaseAction = "pause"
-	ActionResume  LeaseAction = "resume"
-	ActionRelease LeaseAction = "release"
-	ActionCreate  LeaseAction = "create"
+	ActionSeek    Action = "seek"
+	ActionPause   Action = "pause"
+	ActionResume  Action = "resume"
+	ActionRelease Action = "release"
+	ActionCreate  Action = "create"
 )
 
+// ErrRangeSplit is wrapped by the error of [Plan.Refused] if a range has split or merged, and
+// no owner has created the leases that follow yet.
+var ErrRangeSplit = lease.ErrSplit
+
 // Refused returns an error if a step of the plan is not possible.
-func (p LeasePlan) Refused() error {
+func (p Plan) Refused() error {
 	var errs []error
 	for _, s := range p.Steps {
 		if s.Refused != "" {
-			errs = append(errs, fmt.Errorf("cannot %s range %s: %s", s.Action, s.Range, s.Refused))
+			errs = append(errs, fmt.Errorf("cannot %s range %s: %w", s.Action, s.Range, cmp.Or(s.refusal, errors.New(s.Refused))))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // plan makes one step for each wanted range; none is all of them.
-func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []string, decide func(*lease.Set, lease.Inspection, *LeaseStep)) (LeasePlan, error) {
+func (c *Control) plan(ctx context.Context, action Action, ranges []string, decide func(*lease.Set, lease.Inspection, *Step)) (Plan, error) {
 	set := c.openSet()
 	found, err := set.Inspect(ctx)
 	if err != nil {
-		return LeasePlan{}, fmt.Errorf("plan to %s: %w", action, err)
+		return Plan{}, fmt.Errorf("plan to %s: %w", action, err)
 	}
 	if len(found.Leases) == 0 {
-		return LeasePlan{}, fmt.Errorf("plan to %s: function %q has no leases: its hosts never ran, or the leases were deleted", action, c.function.Name)
+		return Plan{}, fmt.Errorf("plan to %s: function %q has no leases: its hosts never ran, or the leases were deleted", action, c.source.Name)
 	}
-	plan := LeasePlan{Function: c.function.Name, Steps: []LeaseStep{}}
+	plan := Plan{Function: c.source.Name, Steps: []Step{}}
 	index := lease.NewIndex(found.Leases)
 	for _, l := range sortedByToken(found.Leases) {
 		if len(ranges) > 0 && !slices.Contains(ranges, l.Token()) {
 			continue
 		}
-		step := LeaseStep{Range: l.Token(), Owner: l.Owner(), Action: action, From: l.Continuation(), lease: l}
+		step := Step{Range: l.Token(), Owner: l.Owner(), Action: action, From: l.Continuation(), lease: l}
 		if index.Superseded(l) && action != ActionResume {
 			step.Nothing = true // a host removes it soon, unless it is paused
 		} else {
@@ -92,8 +99,8 @@ func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []st
 		plan.Steps = append(plan.Steps, step)
 	}
 	for _, token := range ranges {
-		if !slices.ContainsFunc(plan.Steps, func(s LeaseStep) bool { return s.Range == token }) {
-			return LeasePlan{}, fmt.Errorf("plan to %s: function %q has no lease for range %q", action, c.function.Name, token)
+		if !slices.ContainsFunc(plan.Steps, func(s Step) bool { return s.Range == token }) {
+			return Plan{}, fmt.Errorf("plan to %s: function %q has no lease for range %q", action, c.source.Name, token)
 		}
 	}
 	return plan, context.Cause(ctx)
@@ -104,12 +111,12 @@ func (c *LeaseControl) plan(ctx context.Context, action LeaseAction, ranges []st
 // again. The reason is shown wherever the ranges are. If a .NET host owns a lease of
 // the function, all steps are refused: it does not know pauses, and would acquire the
 // paused leases.
-func (c *LeaseControl) PlanPause(ctx context.Context, reason string, ranges ...string) (LeasePlan, error) {
-	reason = cleanText(reason)
+func (c *Control) PlanPause(ctx context.Context, reason string, ranges ...string) (Plan, error) {
+	reason = lease.CleanText(reason)
 	if strings.TrimSpace(reason) == "" {
-		return LeasePlan{}, errors.New("plan to pause: give a reason, which status, log and leases show")
+		return Plan{}, errors.New("plan to pause: give a reason, which status, log and leases show")
 	}
-	return c.plan(ctx, ActionPause, ranges, func(set *lease.Set, found lease.Inspection, s *LeaseStep) {
+	return c.plan(ctx, ActionPause, ranges, func(set *lease.Set, found lease.Inspection, s *Step) {
 		s.Reason, s.Known = reason, true
 		pause, paused := s.lease.Paused()
 		s.Nothing = paused && pause.Reason == reason
@@ -123,8 +130,8 @@ func (c *LeaseControl) PlanPause(ctx context.Context, reason string, ranges ...s
 }
 
 // PlanResume plans to end the pauses of ranges, of all if none is named.
-func (c *LeaseControl) PlanResume(ctx context.Context, ranges ...string) (LeasePlan, error) {
-	return c.plan(ctx, ActionResume, ranges, func(_ *lease.Set, _ lease.Inspection, s *LeaseStep) {
+func (c *Control) PlanResume(ctx context.Context, ranges ...string) (Plan, error) {
+	return c.plan(ctx, ActionResume, ranges, func(_ *lease.Set, _ lease.Inspection, s *Step) {
 		_, paused := s.lease.Paused()
 		s.Nothing, s.Known = !paused, true
 	})
@@ -132,8 +139,8 @@ func (c *LeaseControl) PlanResume(ctx context.Context, ranges ...string) (LeaseP
 
 // PlanRelease plans to have owners give back leases, of all ranges if none is named. The
 // positions stay, and any host may acquire the leases then, also the same one.
-func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (LeasePlan, error) {
-	return c.plan(ctx, ActionRelease, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
+func (c *Control) PlanRelease(ctx context.Context, ranges ...string) (Plan, error) {
+	return c.plan(ctx, ActionRelease, ranges, func(set *lease.Set, _ lease.Inspection, s *Step) {
 		s.Nothing = s.lease.Owner() == ""
 		s.Known = ownerKind(s.lease, set.Now()) == OwnerHalley && !c.options.Force // else the owner's calls are delivered again
 	})
@@ -143,27 +150,26 @@ func (c *LeaseControl) PlanRelease(ctx context.Context, ranges ...string) (Lease
 // continuation is that of one range, so it needs exactly one. If a lease is at the position
 // and tells that changes behind it are finished, the step is a change, too: these are
 // delivered again.
-func (c *LeaseControl) PlanSeek(ctx context.Context, to Start, ranges ...string) (LeasePlan, error) {
-	start := to.feedStart
-	if c.function.ChangeFeedMode == cosmos.ModeAllVersions && (start.Kind == feed.StartBeginning || start.Kind == feed.StartTime) {
-		return LeasePlan{}, errors.New("plan to seek: all versions cannot be read from the beginning or a time, only from now or from a continuation")
+func (c *Control) PlanSeek(ctx context.Context, to Start, ranges ...string) (Plan, error) {
+	if c.source.ChangeFeedMode == cosmos.ModeAllVersions && (to.Kind == feed.StartBeginning || to.Kind == feed.StartTime) {
+		return Plan{}, errors.New("plan to seek: all versions cannot be read from the beginning or a time, only from now or from a continuation")
 	}
-	plan, err := c.plan(ctx, ActionSeek, ranges, func(set *lease.Set, _ lease.Inspection, s *LeaseStep) {
-		position, err := c.startPosition(ctx, set, s.lease, start)
+	plan, err := c.plan(ctx, ActionSeek, ranges, func(set *lease.Set, _ lease.Inspection, s *Step) {
+		position, err := c.startPosition(ctx, set, s.lease, to)
 		if err != nil {
-			s.Refused = err.Error()
+			s.Refused, s.refusal = err.Error(), err
 			return
 		}
 		s.moveTo(position)
 	})
-	if err == nil && start.Kind == feed.StartContinuation && len(plan.Steps) != 1 {
-		return LeasePlan{}, errors.New("plan to seek: a continuation belongs to one range: name the range")
+	if err == nil && to.Kind == feed.StartContinuation && len(plan.Steps) != 1 {
+		return Plan{}, errors.New("plan to seek: a continuation belongs to one range: name the range")
 	}
 	return plan, err
 }
 
 // moveTo sets the position of a step, and its effect.
-func (s *LeaseStep) moveTo(position string) {
+func (s *Step) moveTo(position string) {
 	s.To, s.Nothing = position, position == s.From && !s.lease.HoldsFinished()
 	if position == s.From && !s.Nothing {
 		s.Reason = "the changes behind the position count as unfinished again"
@@ -181,13 +187,13 @@ func parseLSN(continuation string) (int64, error) {
 	return strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
 }
 
-// ParseSeek parses the target of a seek: what [ParseStart] accepts, or a continuation,
-// which is an LSN with or without its quotes.
+// ParseSeek parses the target of a seek: "now", "beginning", a time in RFC 3339, or a
+// continuation, which is an LSN with or without its quotes.
 func ParseSeek(s string) (Start, error) {
 	if _, err := parseLSN(s); err == nil {
-		return FromContinuation(strconv.Quote(strings.Trim(s, `"`))), nil
+		return Start{Kind: feed.StartContinuation, Continuation: strconv.Quote(strings.Trim(s, `"`))}, nil
 	}
-	start, err := ParseStart(s)
+	start, err := feed.ParseStart(s)
 	if err != nil || s == "" {
 		return Start{}, fmt.Errorf(`position %q is neither "beginning", "now", a time such as 2026-01-31T12:00:00Z nor a token such as 1526`, s)
 	}
