@@ -58,7 +58,6 @@ const (
 // are counted and printed, but do not fail a run. A rule that is removed from the
 // list is strict.
 var pending = map[Rule]bool{
-	KeysApart: true, // reading pauses MaxAhead changes after the first unfinished one, also of a key that waits
 }
 
 // IsPending reports whether the runtime does not keep the promise yet.
