@@ -14,6 +14,11 @@ import (
 	"halley/trigger/redact"
 )
 
+// ordersOfEpoch is the number of bits of [DeadLetter.Order] below the epoch of the owner: the
+// owners of a key have rising epochs, so that no clock decides the order of its records. An
+// epoch begins with a time in Unix seconds, which takes 31 bits.
+const ordersOfEpoch = 28
+
 // deadLetterStore is the function's store as the delivery uses it, or nil.
 func (w *rangeWorker) deadLetterStore() *delivery.Store {
 	store, of := w.function.DeadLetters, w.function.DeadLetterSource()
@@ -29,7 +34,7 @@ func (w *rangeWorker) deadLetterStore() *delivery.Store {
 			return w.callStore(ctx, func() error { return loadPostponed(ctx, store, of, w.function, key, gate.takeOpen) })
 		},
 		Delete: func(ctx context.Context, c *delivery.StoredChange) error {
-			d := DeadLetter{ID: c.LetterID, Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: c.Key, Document: c.Document, Previous: c.Previous}
+			d := DeadLetter{Version: DeadLetterVersion, Kind: RecordPostponed, ID: c.LetterID, Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: c.Key, Document: c.Document, Previous: c.Previous}
 			return w.callStore(ctx, func() error { return store.Delete(ctx, d) })
 		},
 		Put: func(ctx context.Context, c *delivery.Item, l delivery.DeadLetter) error {
@@ -159,14 +164,14 @@ func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLe
 	change := w.function.changeOf(&c.Change, 0, w.feedOrigin).Clone()
 	of := w.function.DeadLetterSource()
 	d := DeadLetter{
-		ID:       w.deadLetterID(c, key),
+		Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),
 		Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
-		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,
+		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time, Order: l.Order,
 	}
 	if l.IsPostponed {
-		d.ID = postponedID(d.ID, l.Postponed)
+		d.Kind, d.ID = RecordPostponed, postponedID(d.ID, l.Postponed)
 		d.Due, d.Since, d.Postponed = l.Due.UTC(), l.Since.UTC(), l.Postponed
 	}
 	if l.Cause != nil {

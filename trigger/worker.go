@@ -108,7 +108,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		},
 		Lanes: f.Lanes, LanesByID: f.LanesByID, BatchItems: f.BatchItems, BatchBytes: f.BatchBytes, BatchWindow: f.BatchWindow,
 		BlockKeys: f.BlockKeys, Passes: w.passes, Checkpoint: delivery.Checkpoint(f.Checkpoint),
-		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation,
+		MaxAhead: f.MaxAhead, PageItems: f.MaxItemsPerInvocation, FirstOrder: l.Epoch() << ordersOfEpoch,
 		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
