@@ -156,7 +156,7 @@
 //	options.go validate.go start.go   settings, with their rules and defaults
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
-//	deadletter.go                     the store interface, and Replay
+//	deadletter.go deadletterquery.go  the store interface, its records and queries
 //	leasecontrol.go leaseplan.go      an operator's changes of leases
 //	leaseexport.go leaseverify.go     copies of leases; what is wrong with them
 //	host.go                           one process: its functions run at once
