@@ -7,16 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"time"
 
 	"halley/trigger/cosmos"
 )
 
-// DeadLetter is a change that a function gave up, or that its handler has postponed,
-// with everything needed to understand why and to try it again.
+// DeadLetter is a record of a dead letter store: a change that a function gave up, or that
+// its handler has postponed, with everything needed to understand why and to try it again.
 type DeadLetter struct {
+	Version     int              `json:"version"`   // of the stored form, see [DeadLetter.CheckForm]
+	Kind        RecordKind       `json:"kind"`      // dead or postponed
 	ID          string           `json:"id"`        // equal for the same change of the same function
 	Function    string           `json:"function"`  // its name
 	Account     string           `json:"account"`   // host name of the monitored account
@@ -36,18 +37,46 @@ type DeadLetter struct {
 	Stack       string           `json:"stack,omitempty"`       // of a panic
 	Attempts    int              `json:"attempts"`              // failed calls with exactly this change, or crashes; 0 if it is only blocked
 	Blocked     bool             `json:"blocked,omitempty"`     // never tried: it follows an earlier dead letter of its key
-	Time        time.Time        `json:"time"`                  // when it was given up; dead letters of a key are in its order
+	Time        time.Time        `json:"time"`                  // when it was given up or postponed
 
-	// Due is when a change that was postponed, see [RetryAfter], is delivered again: it is
-	// not dead. A change that is only Blocked follows a postponed change of its key. Due is
-	// zero for a dead letter.
+	// Order is the place among the records of one source and key: later changes have higher
+	// numbers, whatever the clocks of their owners say.
+	Order int64 `json:"order"`
+
+	// Due is when a postponed change, see [RetryAfter], is delivered again. A change that is
+	// only Blocked follows a postponed change of its key. Due is zero for a dead letter.
 	Due       time.Time `json:"due,omitzero"`
 	Postponed int       `json:"postponed,omitempty"` // calls that have postponed it
 	Since     time.Time `json:"since,omitzero"`      // of a postponed change: when a call first failed with it
 }
 
+// RecordKind is a kind of record in a dead letter store.
+type RecordKind string
+
+const (
+	RecordDead      RecordKind = "dead"      // the function has given the change up
+	RecordPostponed RecordKind = "postponed" // the function delivers the change again when it is due
+)
+
+// DeadLetterVersion is the version of the stored form of a [DeadLetter].
+const DeadLetterVersion = 1
+
 // IsPostponed reports whether the change waits until it is due, and is not dead.
-func (d DeadLetter) IsPostponed() bool { return !d.Due.IsZero() }
+func (d DeadLetter) IsPostponed() bool { return d.Kind == RecordPostponed }
+
+// CheckForm returns an error that wraps [ErrDamaged] if this version of Halley does not know
+// the form of the record. A store calls it in Put, and when it has decoded a record.
+func (d DeadLetter) CheckForm() error {
+	switch {
+	case d.Version > DeadLetterVersion:
+		return fmt.Errorf("%w: its form has version %d, and this version of Halley reads forms up to %d: use a newer Halley", ErrDamaged, d.Version, DeadLetterVersion)
+	case d.Version < 1:
+		return fmt.Errorf("%w: its form has no version", ErrDamaged)
+	case d.Kind != RecordDead && d.Kind != RecordPostponed:
+		return fmt.Errorf("%w: its kind is %q", ErrDamaged, d.Kind)
+	}
+	return nil
+}
 
 // Change returns the change as a handler gets it.
 func (d DeadLetter) Change() Change {
@@ -89,39 +118,35 @@ func (f Function) DeadLetterSource() DeadLetterSource {
 	return s
 }
 
-// DeadLetters is a durable store of dead letters, shared by hosts. Package
-// deadletter has some.
+// DeadLetters is a durable store of dead letters and postponed changes, shared by hosts.
+// Package deadletter has some; triggertest.TestDeadLetters tests one of your own.
 //
-// The context of a call ends after a minute, for a list after a minute without a dead
-// letter, and when the host stops. A call that has not returned a second later is left
-// behind, and made again: its lane waits, and [Host.Status] names the store. So it is if a
-// call panics or ends its goroutine; the log has the stack of a panic. At most 8 calls
-// of a function are left behind at a time; then no other begins until one of them returns. A
-// Put that was left behind may store its dead letter after the second one was
-// delivered and deleted; the change is then delivered once more.
+// The context of a call ends after a minute, while a function begins to work on a range after
+// a minute without an answer, and when the host stops. A call that has not returned a second
+// later is left behind, and made again: its lane waits, and [Host.Status] names the store. So
+// it is if a call panics or ends its goroutine; the log has the stack of a panic. At most 8
+// calls of a function are left behind at a time; then no other begins until one of them
+// returns. A Put that was left behind may store its record after the second one was delivered
+// and deleted; the change is then delivered once more.
 type DeadLetters interface {
-	// Put returns once the dead letter is durable. If one with its ID exists, it
-	// is not stored a second time, and Put returns nil. A Put that has returned an
-	// error, or that was left behind, should not store the dead letter later.
+	// Put returns once the record is durable. If one with its source and ID exists, it is not
+	// stored a second time, and Put returns nil. A Put that has returned an error, or that was
+	// left behind, should not store the record later.
 	Put(ctx context.Context, d DeadLetter) error
-	// List goes through the dead letters and the postponed changes of a source, oldest
-	// first: by time, then by range and LSN. Those that are put meanwhile may be
-	// missing. An error
-	// about one that cannot be read wraps [ErrDamaged], and comes after all others;
-	// any other error ends the list.
-	List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error]
-	// Delete removes a dead letter. If it does not exist, Delete returns nil.
+	// Query returns a page of the records of one kind; [AllDeadLetters] goes through all
+	// pages. Records that are put meanwhile may be missing. One that cannot be read is among
+	// the damaged ones of a page and hides no other; if its fields cannot be read, it counts
+	// as one that the query selects.
+	Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error)
+	// Delete removes a record. If it does not exist, Delete returns nil.
 	Delete(ctx context.Context, d DeadLetter) error
 	// Holds reports whether some dead letter of the source has the key. Postponed changes
 	// do not count.
 	Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error)
-	// Postponed is List for the postponed changes alone, or for those of one key if key is
-	// not "". It should not load other dead letters.
-	Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error]
 }
 
-// ErrDamaged marks a store's error about one dead letter that exists and cannot be
-// read. The others can be read.
+// ErrDamaged marks a store's error about one record that exists and cannot be read. The
+// others can be read.
 var ErrDamaged = errors.New("damaged dead letter")
 
 // DropDeadLetters is a store that keeps nothing: a change that a function gives up
@@ -135,11 +160,8 @@ func (dropStore) Delete(context.Context, DeadLetter) error { return nil }
 func (dropStore) Holds(context.Context, DeadLetterSource, string) (bool, error) {
 	return false, nil
 }
-func (dropStore) Postponed(context.Context, DeadLetterSource, string) iter.Seq2[DeadLetter, error] {
-	return func(func(DeadLetter, error) bool) {}
-}
-func (dropStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	return func(func(DeadLetter, error) bool) {}
+func (dropStore) Query(context.Context, DeadLetterQuery) (DeadLetterPage, error) {
+	return DeadLetterPage{}, nil
 }
 
 // deadLetterID identifies a change: the same version of a document has the same id

@@ -13,6 +13,11 @@ import (
 	"halley/trigger/redact"
 )
 
+// ordersOfEpoch is the number of bits of [DeadLetter.Order] below the epoch of the owner: the
+// owners of a key have rising epochs, so that no clock decides the order of its records. An
+// epoch begins with a time in Unix seconds, which takes 31 bits.
+const ordersOfEpoch = 28
+
 // newDeliveryStore returns the dead letter store of a worker's function, or nil.
 func newDeliveryStore(w *rangeWorker) delivery.Store {
 	if w.function.DeadLetters == nil {
@@ -47,7 +52,7 @@ func (s *deliveryStore) LoadKey(ctx context.Context, key string, take func(deliv
 // Delete removes a postponed change.
 func (s *deliveryStore) Delete(ctx context.Context, c *delivery.StoredChange) error {
 	d := DeadLetter{
-		ID: c.LetterID, Function: s.source.Function, Account: s.source.Account, Database: s.source.Database, Container: s.source.Container,
+		Version: DeadLetterVersion, Kind: RecordPostponed, ID: c.LetterID, Function: s.source.Function, Account: s.source.Account, Database: s.source.Database, Container: s.source.Container,
 		Key: c.Key, Document: c.Document, Previous: c.Previous,
 	}
 	return s.worker.callStore(ctx, func() error { return s.store.Delete(ctx, d) })
@@ -185,14 +190,14 @@ func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLe
 	change := w.function.changeOf(&c.Change, 0, w.feedOrigin).Clone()
 	of := w.function.DeadLetterSource()
 	d := DeadLetter{
-		ID:       w.deadLetterID(c, key),
+		Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),
 		Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
-		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time,
+		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time, Order: l.Order,
 	}
 	if l.IsPostponed {
-		d.ID = postponedID(d.ID, l.Postponed)
+		d.Kind, d.ID = RecordPostponed, postponedID(d.ID, l.Postponed)
 		d.Due, d.Since, d.Postponed = l.Due.UTC(), l.Since.UTC(), l.Postponed
 	}
 	if l.Cause != nil {

@@ -70,27 +70,39 @@ func whileAnswering(parent context.Context) (ctx context.Context, progress, end 
 	}
 }
 
-// listBlockedKeys lists the dead letters of a function, or only the postponed changes if
-// dead letters do not block keys.
+// listBlockedKeys lists the postponed changes of a function, and its dead letters if these
+// block keys.
 func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function, progress func()) (*delivery.BlockedKeys, error) {
 	keys := &delivery.BlockedKeys{}
-	of := f.DeadLetterSource()
-	list := store.Postponed(ctx, of, "")
-	if f.BlockKeys {
-		list = store.List(ctx, of)
+	damaged := map[string]bool{} // a record may be damaged in both lists
+	list := func(kind RecordKind, add func(DeadLetter)) error {
+		for d, err := range AllDeadLetters(ctx, store, DeadLetterQuery{Source: f.DeadLetterSource(), Kind: kind}) {
+			progress()
+			switch {
+			case errors.Is(err, ErrDamaged):
+				if !damaged[err.Error()] {
+					damaged[err.Error()] = true
+					keys.AddDamaged(err)
+				}
+			case err != nil:
+				return err
+			default:
+				add(d)
+			}
+		}
+		return nil
 	}
-	for d, err := range list {
-		progress()
-		switch {
-		case errors.Is(err, ErrDamaged):
-			keys.AddDamaged(err)
-		case err != nil:
+	if f.BlockKeys {
+		err := list(RecordDead, func(d DeadLetter) {
+			keys.AddChange(delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Order: d.Order})
+		})
+		if err != nil {
 			return nil, err
-		case d.IsPostponed():
-			keys.AddPostponed(f.storedChange(d))
-		default:
-			keys.AddChange(delivery.BlockedChange{Key: d.Key, LSN: d.LSN, Written: d.Written.Unix(), Time: d.Time})
 		}
 	}
+	if err := list(RecordPostponed, func(d DeadLetter) { keys.AddPostponed(f.storedChange(d)) }); err != nil {
+		return nil, err
+	}
+	keys.SortPostponed()
 	return keys, nil
 }

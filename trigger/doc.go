@@ -156,7 +156,7 @@
 //	options.go validate.go start.go   settings, with their rules and defaults
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
-//	deadletter.go                     the store interface, and Replay
+//	deadletter.go deadletterquery.go  the store interface, its records and queries
 //	errors.go                         errors that callers branch on
 //	leases                            an operator's changes of leases; a package of its own
 //	host.go                           one process: its functions run at once

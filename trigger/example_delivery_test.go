@@ -82,7 +82,8 @@ func ExampleRetryAfter() {
 		},
 	}
 	games.drain(leaderboard)
-	for d, err := range store.Postponed(context.Background(), leaderboard.DeadLetterSource(), "") {
+	postponed := trigger.DeadLetterQuery{Source: leaderboard.DeadLetterSource(), Kind: trigger.RecordPostponed}
+	for d, err := range trigger.AllDeadLetters(context.Background(), store, postponed) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -163,7 +164,8 @@ func ExampleFunction_lanes() {
 	games.drain(function)
 	fmt.Println("ada:", strings.Join(slices.Compact(scores["ada"]), ", then "))
 	fmt.Println("cid:", strings.Join(slices.Compact(scores["cid"]), ", then "))
-	for d, err := range store.List(context.Background(), function.DeadLetterSource()) {
+	dead := trigger.DeadLetterQuery{Source: function.DeadLetterSource(), Kind: trigger.RecordDead}
+	for d, err := range trigger.AllDeadLetters(context.Background(), store, dead) {
 		if err != nil {
 			log.Fatal(err)
 		}

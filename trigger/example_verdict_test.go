@@ -104,7 +104,8 @@ func ExampleSkip_batch() {
 	}
 	summary := games.drain(leaderboard)
 	fmt.Println(summary.Changes, "handled,", summary.DeadLetters, "dead-lettered")
-	for d, err := range store.List(context.Background(), leaderboard.DeadLetterSource()) {
+	dead := trigger.DeadLetterQuery{Source: leaderboard.DeadLetterSource(), Kind: trigger.RecordDead}
+	for d, err := range trigger.AllDeadLetters(context.Background(), store, dead) {
 		if err != nil {
 			log.Fatal(err)
 		}

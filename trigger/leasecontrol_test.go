@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -240,8 +239,8 @@ func TestPauseOfADotNetOwnerIsRefusedInThePlan(t *testing.T) {
 // unlistedStore is a dead letter store that cannot be listed.
 type unlistedStore struct{ memoryStore }
 
-func (*unlistedStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, errors.New("no such table")) }
+func (*unlistedStore) Query(context.Context, DeadLetterQuery) (DeadLetterPage, error) {
+	return DeadLetterPage{}, errors.New("no such table")
 }
 
 // The error of a replay names the function and the container.

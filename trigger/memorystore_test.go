@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -36,36 +35,19 @@ func (s *memoryStore) Put(_ context.Context, d DeadLetter) error {
 	return nil
 }
 
-// sorted returns the dead letters in the order of a list.
-func (s *memoryStore) sorted() []DeadLetter {
+func (s *memoryStore) Query(_ context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SelectDeadLetters(slices.Values(s.deadLetters), q)
+}
+
+// all returns the records of both kinds in the order of their places.
+func (s *memoryStore) all() []DeadLetter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Clone(s.deadLetters)
-	slices.SortStableFunc(all, func(a, b DeadLetter) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
-	})
+	slices.SortStableFunc(all, func(a, b DeadLetter) int { return cmp.Or(cmp.Compare(a.Order, b.Order), a.Time.Compare(b.Time)) })
 	return all
-}
-
-func (s *memoryStore) Postponed(_ context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
-	return func(yield func(DeadLetter, error) bool) {
-		for _, d := range s.sorted() {
-			if d.Source() == of && d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (s *memoryStore) List(_ context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	all := s.sorted()
-	return func(yield func(DeadLetter, error) bool) {
-		for _, d := range all {
-			if d.Source() == of && !yield(d, nil) {
-				return
-			}
-		}
-	}
 }
 
 func (s *memoryStore) Delete(_ context.Context, d DeadLetter) error {
@@ -127,31 +109,26 @@ func (s *damagedStore) Holds(ctx context.Context, of DeadLetterSource, key strin
 	return holds || key == s.key, err
 }
 
-func (s *damagedStore) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	return func(yield func(DeadLetter, error) bool) {
-		for d, err := range s.memoryStore.List(ctx, of) {
-			if !yield(d, err) {
-				return
-			}
-		}
-		yield(DeadLetter{}, fmt.Errorf("blob x: %w", ErrDamaged))
+func (s *damagedStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	page, err := s.memoryStore.Query(ctx, q)
+	if q.Cursor == "" {
+		page.Damaged = append(page.Damaged, fmt.Errorf("blob x: %w", ErrDamaged))
 	}
+	return page, err
 }
 
-// hangingStore does not answer the first List.
+// hangingStore does not answer the first Query.
 type hangingStore struct {
 	memoryStore
 	hung atomic.Bool
 }
 
-func (s *hangingStore) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
+func (s *hangingStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
 	if s.hung.Swap(true) {
-		return s.memoryStore.List(ctx, of)
+		return s.memoryStore.Query(ctx, q)
 	}
-	return func(yield func(DeadLetter, error) bool) {
-		<-ctx.Done()
-		yield(DeadLetter{}, context.Cause(ctx))
-	}
+	<-ctx.Done()
+	return DeadLetterPage{}, context.Cause(ctx)
 }
 
 // laggingStore is a store whose Holds sees a dead letter only 20 ms after Put.
@@ -192,21 +169,19 @@ type countingStore struct {
 	lists, loads atomic.Int64
 }
 
-func (s *countingStore) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	s.lists.Add(1)
-	all := s.memoryStore.List(ctx, of)
-	return func(yield func(DeadLetter, error) bool) {
-		for d := range all {
-			if err := backoff.Sleep(ctx, s.loadTime); err != nil {
-				yield(DeadLetter{}, err)
-				return
-			}
-			s.loads.Add(1)
-			if !yield(d, nil) {
-				return
-			}
-		}
+func (s *countingStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	if q.Cursor == "" && q.Kind == RecordDead {
+		s.lists.Add(1)
 	}
+	q.Limit = 2 // so that a page takes less than a minute
+	page, err := s.memoryStore.Query(ctx, q)
+	for range page.Records {
+		if err := backoff.Sleep(ctx, s.loadTime); err != nil {
+			return DeadLetterPage{}, err
+		}
+		s.loads.Add(1)
+	}
+	return page, err
 }
 
 // withLetters adds dead letters, each with a key of its own.
@@ -214,7 +189,7 @@ func (s *countingStore) withLetters(w *world, n int) *countingStore {
 	of := w.source()
 	for i := range n {
 		s.deadLetters = append(s.deadLetters, DeadLetter{
-			ID: fmt.Sprint("letter ", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container,
+			Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint("letter ", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container,
 			Key: fmt.Sprintf(`["gone %d"]`, i), LSN: 1, Time: time.Now(),
 		})
 	}

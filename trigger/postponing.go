@@ -29,13 +29,13 @@ func postponedID(id string, times int) string { return id + "-" + strconv.Itoa(t
 
 // loadPostponed calls take with the postponed changes of a key until it returns false.
 func loadPostponed(ctx context.Context, store DeadLetters, of DeadLetterSource, f *Function, key string, take func(delivery.StoredChange) bool) error {
-	for d, err := range store.Postponed(ctx, of, key) {
+	for d, err := range AllDeadLetters(ctx, store, DeadLetterQuery{Source: of, Kind: RecordPostponed, Key: key}) {
 		switch {
 		case errors.Is(err, ErrDamaged):
 			continue // the list at the acquisition has told
 		case err != nil:
 			return err
-		case d.IsPostponed() && d.Key == key && !take(f.storedChange(d)):
+		case !take(f.storedChange(d)):
 			return nil
 		}
 	}
@@ -45,7 +45,7 @@ func loadPostponed(ctx context.Context, store DeadLetters, of DeadLetterSource, 
 // storedChange returns a postponed change as the feed reported it.
 func (f *Function) storedChange(d DeadLetter) delivery.StoredChange {
 	c := delivery.StoredChange{
-		LetterID: d.ID, Due: d.Due, Time: d.Time, Since: d.Since, Attempts: d.Attempts, Postponed: d.Postponed,
+		LetterID: d.ID, Due: d.Due, Time: d.Time, Order: d.Order, Since: d.Since, Attempts: d.Attempts, Postponed: d.Postponed,
 		Change: feed.Change{Key: d.Key, Item: cosmos.Item{
 			Document: d.Document, Previous: d.Previous, LSN: d.LSN, Timestamp: d.Written.Unix(), PartitionKey: d.DocumentKey,
 		}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,10 +28,10 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, of := &memoryStore{}, DeadLetterSource{Function: "f", Container: "c"}
 			for i := range 20 {
-				d := DeadLetter{ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i%4), LSN: int64(i + 1)}
+				d := DeadLetter{Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i%4), LSN: int64(i + 1)}
 				must(t, store.Put(t.Context(), d))
 			}
-			must(t, store.Put(t.Context(), DeadLetter{ID: "other", DocumentID: "other", Function: "f", Container: "another", Key: `["k0"]`}))
+			must(t, store.Put(t.Context(), DeadLetter{Version: DeadLetterVersion, Kind: RecordDead, ID: "other", DocumentID: "other", Function: "f", Container: "another", Key: `["k0"]`}))
 			var mu sync.Mutex
 			byKey := map[string][]int64{}
 			var failed []string
@@ -60,5 +61,19 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 				t.Error("the dead letter of another container was replayed")
 			}
 		})
+	}
+}
+
+// A damaged dead letter hides no other from a replay, which tells of it at its end.
+func TestReplayPassesDamagedDeadLetters(t *testing.T) {
+	store, of := &damagedStore{}, DeadLetterSource{Function: "f", Container: "c"}
+	for i := range 2 * pageLimit {
+		must(t, store.Put(t.Context(), DeadLetter{
+			Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i),
+		}))
+	}
+	done, err := Replay(t.Context(), store, of, func(context.Context, Batch) error { return nil }, nil)
+	if done != (Replayed{Handled: 2 * pageLimit}) || !errors.Is(err, ErrDamaged) || strings.Count(err.Error(), "blob x") != 1 {
+		t.Errorf("replay %+v: %v", done, err)
 	}
 }

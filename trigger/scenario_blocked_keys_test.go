@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -70,26 +71,42 @@ func TestRedeliveryBeforeFirstDeadLetterIsNotBlocked(t *testing.T) {
 	})
 }
 
-// A dead letter is younger than the earlier ones of its key, even if the host that
-// stored those had a clock that was ahead.
+// Dead letters of a key are replayed in the order of its changes, with or without BlockKeys,
+// even if the host that stored the first ones had a clock that was ahead. Their times are
+// true.
 func TestDeadLettersOfKeyStayInOrderIfClocksDiffer(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		store := &memoryStore{}
-		block := func(f *Function) { f.BlockKeys = true }
-		w.write("k", "poison")
-		_, err := w.host("a", failOnPoison(w.recorder("a")), withStore(store, block)).Drain(t.Context())
-		must(t, err)
-		store.deadLetters[0].Time = store.deadLetters[0].Time.Add(5 * time.Second) // the clock of a was ahead
-		w.write("k", "next")
-		w.write("k", "last")
-		_, err = w.host("b", failOnPoison(w.recorder("b")), withStore(store, block)).Drain(t.Context())
-		must(t, err)
-		for i := range 2 {
-			if before, after := store.deadLetters[i], store.deadLetters[i+1]; !after.Time.After(before.Time) {
-				t.Errorf("dead letter %d of %v is from %v, the next from %v", i, store.documentIDs(), before.Time, after.Time)
+	for _, block := range []bool{false, true} {
+		inWorld(t, 1, func(t *testing.T, w *world) {
+			store := &memoryStore{}
+			settings := func(f *Function) { f.BlockKeys, f.MaxAttempts = block, 1 }
+			give := func(owner string, ids ...string) {
+				for _, id := range ids {
+					w.write("k", id)
+				}
+				_, err := w.host(owner, failOnPoison(w.recorder(owner)), withStore(store, settings), withoutLogger).Drain(t.Context())
+				must(t, err)
 			}
-		}
-	})
+			give("a", "poison 1", "poison 2")
+			for i := range store.deadLetters {
+				store.deadLetters[i].Time = store.deadLetters[i].Time.Add(time.Hour) // the clock of a was ahead
+			}
+			give("b", "poison 3", "poison 4")
+			for i, d := range store.deadLetters[2:] {
+				if !d.Time.Before(store.deadLetters[0].Time) {
+					t.Errorf("dead letter %d of b is from %v", i, d.Time)
+				}
+			}
+			var replayed []string
+			_, err := Replay(t.Context(), store, w.source(), func(_ context.Context, b Batch) error {
+				replayed = append(replayed, b.Changes[0].ID())
+				return nil
+			}, nil)
+			must(t, err)
+			if got := fmt.Sprint(replayed); got != "[poison 1 poison 2 poison 3 poison 4]" {
+				t.Errorf("block keys %v: replayed %s", block, got)
+			}
+		})
+	}
 }
 
 func TestDamagedDeadLetterBlocksOnlyItsKey(t *testing.T) {

@@ -77,7 +77,7 @@ func TestNoDeliveryBeginsOnUntrustedLease(t *testing.T) {
 func TestNoDeliveryOnUntrustedLeaseAfterSlowStore(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &slowStore{}
-		must(t, store.Put(t.Context(), DeadLetter{ID: "x", Function: "test", Account: w.source().Account, Database: "db", Container: "items", Key: `["k"]`}))
+		must(t, store.Put(t.Context(), DeadLetter{Version: DeadLetterVersion, Kind: RecordDead, ID: "x", Function: "test", Account: w.source().Account, Database: "db", Container: "items", Key: `["k"]`}))
 		w.write("k", "doc")
 		var writesSucceed atomic.Bool
 		store.onHolds = func() {

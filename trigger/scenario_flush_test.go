@@ -513,7 +513,7 @@ func TestFlushDeletesPostponedChanges(t *testing.T) {
 				w.write("other", "later")
 				time.Sleep(time.Minute)
 				stop()
-				if n := len(store.sorted()); n != test.letters {
+				if n := len(store.all()); n != test.letters {
 					t.Errorf("%d letters in the store, want %d", n, test.letters)
 				}
 				if l := w.leaseDocuments()["0"]; (l.continuation == w.newestContinuation()) != (test.letters == 0) {

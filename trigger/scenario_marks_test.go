@@ -128,3 +128,30 @@ func TestSplitBehindPoisonRepeatsLittle(t *testing.T) {
 		w.checkComplete(200)
 	})
 }
+
+// A sink keeps a change in memory that was set aside, and asks for a checkpoint after many
+// more. On a merged range the lease holds no marks; reading continues all the same.
+func TestBufferedRetryDoesNotStopReading(t *testing.T) {
+	for name, ranges := range map[string]int{"one range": 1, "merged range": 2} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, ranges, func(t *testing.T, w *world) {
+				if ranges > 1 {
+					mergeRanges(t, w)
+				}
+				w.writeMany("doc", 100)
+				record := w.recorder("a")
+				calls := 0
+				_, err := w.host("a", func(ctx context.Context, b Batch) error {
+					if calls++; b.Changes[0].ID() == "doc0" && b.Attempt == 1 {
+						return errPoison
+					} else if calls%20 == 0 {
+						b.Checkpoint()
+					}
+					return record(ctx, b)
+				}, manualCheckpoints, func(f *Function, _ *Options) { f.BatchItems, f.MaxAhead = 1, 5 }).Drain(t.Context())
+				must(t, err)
+				w.checkComplete(0)
+			})
+		})
+	}
+}

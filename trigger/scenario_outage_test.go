@@ -69,7 +69,7 @@ func TestOutageOfAnHourWithManyKeys(t *testing.T) {
 				if letters > test.letters {
 					t.Errorf("%d dead letters, at most %d are allowed", letters, test.letters)
 				}
-				for _, d := range store.sorted() {
+				for _, d := range store.all() {
 					if d.Attempts < 10 {
 						t.Errorf("%s was given up after %d attempts", d.DocumentID, d.Attempts)
 					}

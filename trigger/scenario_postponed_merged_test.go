@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,11 +16,11 @@ type closedStore struct {
 	isClosed atomic.Bool
 }
 
-func (s *closedStore) Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
+func (s *closedStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
 	if s.isClosed.Load() {
-		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, errors.New("store is down")) }
+		return DeadLetterPage{}, errors.New("store is down")
 	}
-	return s.memoryStore.Postponed(ctx, of, key)
+	return s.memoryStore.Query(ctx, q)
 }
 
 // Host A handles a change of a key in a merged range and postpones the next one. A failing

@@ -403,7 +403,9 @@ func TestOperatorTakesPostponedChange(t *testing.T) {
 			t.Errorf("a replay of dead letters: %+v, it must leave postponed changes alone", done)
 		}
 		first := store.deadLetters[0].ID
-		done, err = Replay(t.Context(), store, w.source(), w.recorder("replay"), &ReplayOptions{Wanted: func(d DeadLetter) bool { return d.ID == first }})
+		done, err = Replay(t.Context(), store, w.source(), w.recorder("replay"), &ReplayOptions{
+			Select: DeadLetterQuery{Kind: RecordPostponed}, Wanted: func(d DeadLetter) bool { return d.ID == first },
+		})
 		must(t, err)
 		if done.Handled != 1 {
 			t.Errorf("replay of the postponed change: %+v", done)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -230,7 +229,7 @@ func TestPostponedChangeWaitsForRequest(t *testing.T) {
 			verdict, asks, calls = step.verdict, step.asks, 0
 			_, err := w.host(fmt.Sprint("host", i), handler, manualCheckpoints, withStore(store)).Drain(t.Context())
 			must(t, err)
-			if n := len(store.sorted()); calls != step.calls || n != step.stored {
+			if n := len(store.all()); calls != step.calls || n != step.stored {
 				t.Errorf("drain %d: %d calls and %d changes in the store, want %d and %d", i, calls, n, step.calls, step.stored)
 			}
 			time.Sleep(time.Minute)
@@ -270,13 +269,13 @@ func TestHandledChangeIsNotDeliveredWithLaterPostponedOne(t *testing.T) {
 		if got != "[first first second second]" {
 			t.Errorf("delivered %s", got)
 		}
-		if n := len(store.sorted()); n != 2 {
+		if n := len(store.all()); n != 2 {
 			t.Errorf("%d changes in the store, want both, as no request covers them", n)
 		}
 		w.write("other", "request")
 		time.Sleep(time.Minute)
 		stop()
-		if n := len(store.sorted()); n != 0 {
+		if n := len(store.all()); n != 0 {
 			t.Errorf("%d changes in the store after the request", n)
 		}
 	})
@@ -306,7 +305,7 @@ func TestKeysThatWaitForRequestCountAsPostponed(t *testing.T) {
 			t.Errorf("%d keys are postponed and %d changes handled, want 1000 and 1500", s.PostponedKeys, s.Changes)
 		}
 		stop()
-		if n := len(store.sorted()); n != 1000 {
+		if n := len(store.all()); n != 1000 {
 			t.Errorf("%d changes in the store", n)
 		}
 	})
@@ -318,19 +317,10 @@ type lateStore struct {
 	delay atomic.Int64 // nanoseconds
 }
 
-func (s *lateStore) Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
-	var read []DeadLetter
-	for d := range s.memoryStore.Postponed(ctx, of, key) {
-		read = append(read, d)
-	}
+func (s *lateStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	page, err := s.memoryStore.Query(ctx, q)
 	time.Sleep(time.Duration(s.delay.Load()))
-	return func(yield func(DeadLetter, error) bool) {
-		for _, d := range read {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
+	return page, err
 }
 
 // A change is handled and waits for a request, a later one of its key is handled, and a third

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -39,11 +38,8 @@ func (s hungStore) Put(context.Context, DeadLetter) error {
 	return errors.New("closed")
 }
 func (s hungStore) Holds(context.Context, DeadLetterSource, string) (bool, error) { return false, nil }
-func (s hungStore) Postponed(context.Context, DeadLetterSource, string) iter.Seq2[DeadLetter, error] {
-	return func(func(DeadLetter, error) bool) {}
-}
-func (s hungStore) List(context.Context, DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	return func(func(DeadLetter, error) bool) {}
+func (s hungStore) Query(context.Context, DeadLetterQuery) (DeadLetterPage, error) {
+	return DeadLetterPage{}, nil
 }
 func (s hungStore) Delete(context.Context, DeadLetter) error { return nil }
 

@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,18 +52,13 @@ func (s *stuckStore) Holds(ctx context.Context, of DeadLetterSource, key string)
 	return s.memoryStore.Holds(ctx, of, key)
 }
 
-func (s *stuckStore) List(ctx context.Context, of DeadLetterSource) iter.Seq2[DeadLetter, error] {
-	s.enter("list")
-	return s.memoryStore.List(ctx, of)
-}
-
-func (s *stuckStore) Postponed(ctx context.Context, of DeadLetterSource, key string) iter.Seq2[DeadLetter, error] {
-	if key == "" {
+func (s *stuckStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	if q.Key == "" {
 		s.enter("list")
 	} else {
 		s.enter("load")
 	}
-	return s.memoryStore.Postponed(ctx, of, key)
+	return s.memoryStore.Query(ctx, q)
 }
 
 // A call of the store that ignores its context is left behind: status names the store, other

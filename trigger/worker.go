@@ -103,7 +103,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 			RetryPolicy: delivery.RetryPolicy(f.RetryPolicy), GiveUpPolicy: delivery.GiveUpPolicy(f.GiveUpPolicy),
 			HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
-		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes,
+		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes, FirstOrder: l.Epoch() << ordersOfEpoch,
 		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,

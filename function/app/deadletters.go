@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +31,7 @@ not. Settings are those of the hosts; the command check prints them.`,
 	f.StringVar(&pick.key, "key", "", `dead letters of this partition key only: a JSON array such as '["ada"]', or the text of a single string`)
 	f.StringVar(&pick.token, "range", "", "dead letters of this range only, by its lease token")
 	f.Var(&pick.since, "since", "dead letters that were given up since then only: an RFC 3339 time, or a duration such as 2h before now")
+	f.Var(&pick.until, "until", "dead letters that were given up before then only, written as for --since")
 	f.StringVar(&pick.text, "error", "", "dead letters whose error contains this text only")
 	f.BoolVar(&pick.postponed, "postponed", false, "only changes that their handler has postponed, which their function delivers when they are due")
 	f.BoolVar(&pick.json, "json", false, "print JSON")
@@ -40,16 +40,22 @@ not. Settings are those of the hosts; the command check prints them.`,
 }
 
 func listCommand(pick *selection) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters and postponed changes, oldest first",
-		Long: `List prints a line for each dead letter, oldest first within each function, and
+		Long: `List prints a line for each dead letter of a function, oldest first, and then
 for each change that its handler has postponed, with the time at which it is due. With
---json it prints each dead letter as a whole, one JSON object per line. The exit
+--json it prints each of them as a whole, one JSON object per line. The exit
 code is 1 if a store cannot be read or holds a damaged dead letter; the intact
-ones are still listed.`,
+ones are still listed.
+
+A container of Cosmos DB selects by itself. A directory and blobs read all dead letters
+that the other filters leave, to find those of --error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if pick.limit < 0 {
+				return fmt.Errorf("--limit %d: must not be negative", pick.limit)
+			}
 			stores, err := pick.openStores(cmd.Context())
 			if err != nil {
 				return err
@@ -61,6 +67,9 @@ ones are still listed.`,
 			return printTable(cmd.OutOrStdout(), found)
 		},
 	}
+	c.Flags().BoolVar(&pick.newest, "newest", false, "list the newest ones first")
+	c.Flags().IntVar(&pick.limit, "limit", 0, "list this many dead letters, and as many postponed changes, of each function at most; 0 is no limit")
+	return c
 }
 
 func showCommand(pick *selection) *cobra.Command {
@@ -168,19 +177,47 @@ func (s *settings) only(function string) error {
 type selection struct {
 	of                         Options
 	function, key, token, text string
-	since                      moment
+	since, until               moment
 	ids                        []string // of a replay; none selects all
 	json                       bool
 	postponed                  bool // postponed changes alone
 	dead                       bool // dead letters alone, unless ids name others
+	newest                     bool // first
+	limit                      int  // of the records of each kind and function; 0 is none
+}
+
+// kinds are the selected kinds of records, in the order in which they are listed.
+func (p *selection) kinds() []trigger.RecordKind {
+	switch {
+	case p.postponed:
+		return []trigger.RecordKind{trigger.RecordPostponed}
+	case p.dead && len(p.ids) == 0:
+		return []trigger.RecordKind{trigger.RecordDead}
+	}
+	return []trigger.RecordKind{trigger.RecordDead, trigger.RecordPostponed}
+}
+
+// query selects the records of one kind. Several ids are left to wants.
+func (p *selection) query(kind trigger.RecordKind) trigger.DeadLetterQuery {
+	q := trigger.DeadLetterQuery{
+		Kind: kind, Range: p.token, Key: p.key, ErrorContains: p.text, After: p.since.Time, Before: p.until.Time, NewestFirst: p.newest,
+	}
+	if q.Key != "" && !isJSONArray(q.Key) {
+		q.Key = jsonArrayOf(q.Key)
+	}
+	if len(p.ids) == 1 {
+		q.ID = p.ids[0]
+	}
+	return q
 }
 
 func (p *selection) wants(d trigger.DeadLetter) bool {
-	if d.IsPostponed() && p.dead && !p.postponed && len(p.ids) == 0 || !d.IsPostponed() && p.postponed {
-		return false
-	}
-	return (len(p.ids) == 0 || slices.Contains(p.ids, d.ID)) && !d.Time.Before(p.since.Time) && strings.Contains(d.Error, p.text) &&
-		(p.token == "" || p.token == d.Range) && (p.key == "" || p.key == d.Key || jsonArrayOf(p.key) == d.Key)
+	return len(p.ids) == 0 || slices.Contains(p.ids, d.ID)
+}
+
+func isJSONArray(s string) bool {
+	var array []json.RawMessage
+	return json.Unmarshal([]byte(s), &array) == nil
 }
 
 // moment is a flag that holds a time, given as such or as a duration before now.
@@ -223,13 +260,9 @@ type storedLetter struct {
 func (p *selection) find(ctx context.Context, stores []functionStore) iter.Seq2[storedLetter, error] {
 	return func(yield func(storedLetter, error) bool) {
 		for _, s := range stores {
-			for d, err := range s.List(ctx, s.source) {
-				if err != nil {
-					err = fmt.Errorf("dead letters of %s: %w", s.function, err)
-				} else if !p.wants(d) {
-					continue
-				}
-				if !yield(storedLetter{d, s}, err) {
+			damaged := map[string]bool{} // a record may be damaged in the lists of both kinds
+			for _, kind := range p.kinds() {
+				if !p.findKind(ctx, s, kind, damaged, yield) {
 					return
 				}
 			}
@@ -237,11 +270,40 @@ func (p *selection) find(ctx context.Context, stores []functionStore) iter.Seq2[
 	}
 }
 
+// findKind yields those of one store and kind; false means that the caller has ended.
+func (p *selection) findKind(ctx context.Context, s functionStore, kind trigger.RecordKind, damaged map[string]bool, yield func(storedLetter, error) bool) bool {
+	q, n := p.query(kind), 0
+	q.Source, q.Limit = s.source, min(p.limit, lettersOfPage)
+	for d, err := range trigger.AllDeadLetters(ctx, s, q) {
+		switch {
+		case err != nil && damaged[err.Error()], err == nil && !p.wants(d):
+			continue
+		case err != nil:
+			damaged[err.Error()] = true
+			err = fmt.Errorf("dead letters of %s: %w", s.function, err)
+		default:
+			n++
+		}
+		if !yield(storedLetter{d, s}, err) {
+			return false
+		}
+		if p.limit > 0 && n == p.limit {
+			return true
+		}
+	}
+	return true
+}
+
+// lettersOfPage bounds the dead letters that a command asks for at a time.
+const lettersOfPage = 100
+
 // named finds the dead letters with these ids; a missing one is an error.
 func (p *selection) named(ctx context.Context, stores []functionStore, ids []string) ([]storedLetter, error) {
 	byID := map[string]storedLetter{}
 	var failed error
-	for l, err := range p.find(ctx, stores) {
+	wanted := *p
+	wanted.ids = ids
+	for l, err := range wanted.find(ctx, stores) {
 		if err != nil {
 			failed = errors.Join(failed, err)
 		} else if slices.Contains(ids, l.ID) {

@@ -51,6 +51,7 @@ func putDeadLetters(t *testing.T, documents ...string) {
 		}
 		of := stores[0].source
 		err := stores[0].Put(t.Context(), trigger.DeadLetter{
+			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,
 			ID: fmt.Sprint("d", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
 			Operation: cosmos.OperationUpsert, Document: []byte(document), DocumentID: doc.ID, Error: "redis is full\nsecond line", Stack: "goroutine 1",
 			Attempts: 10, Time: time.Date(2026, 1, 31, 9, 0, i, 0, time.UTC),
@@ -116,18 +117,22 @@ func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d, err := range stores[0].List(t.Context(), stores[0].source) {
+	for d, err := range trigger.AllDeadLetters(t.Context(), stores[0], trigger.DeadLetterQuery{Source: stores[0].source, Kind: trigger.RecordDead}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.ID, d.Time, d.Postponed, d.Due = "late", d.Time.Add(time.Second), 1, time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)
+		d.Kind, d.ID, d.Time, d.Postponed, d.Due = trigger.RecordPostponed, "late", d.Time.Add(time.Second), 1, time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)
 		if err := stores[0].Put(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		break
 	}
 	equal(t, ids(t), "d0", "late")
+	equal(t, ids(t, "--limit", "1"), "d0", "late") // of each kind
 	equal(t, ids(t, "--postponed"), "late")
+	if out, err := runCommandLine(t, "deadletters", "show", "late"); err != nil || !strings.Contains(out, "postponed until") {
+		t.Errorf("show: %v\n%s", err, out)
+	}
 	if out, err := runCommandLine(t, "deadletters", "list", "--postponed"); err != nil || !strings.Contains(out, "postponed until 2030-01-31T09:00:00Z") {
 		t.Errorf("list: %v\n%s", err, out)
 	}
@@ -167,6 +172,10 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 			equal(t, ids(t, "--range", "0"), "d0", "d2")
 			equal(t, ids(t, "--since", "2026-01-31T09:00:02Z"), "d2", "d3")
 			equal(t, ids(t, "--since", "1h"))
+			equal(t, ids(t, "--until", "2026-01-31T09:00:02Z"), "d0", "d1")
+			equal(t, ids(t, "--since", "2026-01-31T09:00:01Z", "--until", "2026-01-31T09:00:03Z"), "d1", "d2")
+			equal(t, ids(t, "--newest", "--limit", "3"), "d3", "d2", "d1")
+			equal(t, ids(t, "--limit", "1", "--key", "bob"), "d1")
 			equal(t, ids(t, "--error", "redis is"), "d0", "d1", "d2", "d3")
 			equal(t, ids(t, "--error", "disk"))
 			if _, err := runCommandLine(t, "deadletters", "replay", "d0", "d9", "--yes"); err == nil || !strings.Contains(err.Error(), "no dead letter d9") {
@@ -256,6 +265,7 @@ func TestDiscardNeedsConfirmation(t *testing.T) {
 		{[]string{"replay", "--yes", "--limit", "-1"}, "--limit"},
 		{[]string{"replay", "--yes", "--parallel", "0"}, "--parallel"},
 		{[]string{"list", "--since", "yesterday"}, "2h"},
+		{[]string{"list", "--limit", "-1"}, "--limit"},
 		{[]string{"list", "--function", "push"}, "leaderboard"},
 	} {
 		if _, err := runCommandLine(t, append([]string{"deadletters"}, refused.args...)...); err == nil || !strings.Contains(err.Error(), refused.says) {

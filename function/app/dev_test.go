@@ -157,7 +157,7 @@ func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
 	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
 	of := s.hosts[0].opened["leaderboard"].DeadLetterSource()
-	old := trigger.DeadLetter{ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
+	old := trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
 	if err := s.hosts[0].opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,9 @@ func parseDeadLetter(line []byte, functions []string) (d trigger.DeadLetter, err
 	if err := json.Unmarshal(line, &d); err != nil {
 		return d, fmt.Errorf("not a dead letter: write the file with deadletters export: %w", err)
 	}
+	if err := d.CheckForm(); err != nil {
+		return d, err
+	}
 	if !slices.Contains(functions, d.Function) {
 		return d, fmt.Errorf("it is of function %q, which is not enabled: the functions are %s", d.Function, strings.Join(functions, ", "))
 	}

@@ -371,7 +371,7 @@ func TestDeadLettersRunInDev(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "letters.jsonl")
 	letter := func(id string, total float64) string {
 		text, err := json.Marshal(trigger.DeadLetter{
-			ID: id, Function: "orders", Account: "prod.example", Range: "17", LSN: 99, Key: `["eve"]`, Operation: cosmos.OperationUpsert, DocumentID: id,
+			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: id, Function: "orders", Account: "prod.example", Range: "17", LSN: 99, Key: `["eve"]`, Operation: cosmos.OperationUpsert, DocumentID: id,
 			Document: fmt.Appendf(nil, `{"id":%q,"customer":"eve","total":%g}`, id, total), Error: "it failed in production", Attempts: 10,
 		})
 		if err != nil {
@@ -401,7 +401,8 @@ func TestDeadLettersRunInDev(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                               "the file has no dead letter",
 		letter("first", 1) + "no JSON\n": ":2: not a dead letter",
-		`{"id":"1","function":"other"}`:  `of function "other", which is not enabled: the functions are orders`,
+		`{"id":"1","version":9,"kind":"dead","function":"orders"}`: "use a newer Halley",
+		`{"id":"1","version":1,"kind":"dead","function":"other"}`:  `of function "other", which is not enabled: the functions are orders`,
 	} {
 		write(text)
 		if out, err := run(); err == nil || !strings.Contains(err.Error(), says) {

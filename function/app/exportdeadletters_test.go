@@ -52,7 +52,7 @@ func TestExportedDeadLettersAreReadAgain(t *testing.T) {
 // TestDocumentThatIsNotJSONIsExported: it is a text in the file, and itself when it is
 // read again.
 func TestDocumentThatIsNotJSONIsExported(t *testing.T) {
-	line, err := json.Marshal(printable(trigger.DeadLetter{Function: "orders", Document: json.RawMessage("{broken")}))
+	line, err := json.Marshal(printable(trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, Function: "orders", Document: json.RawMessage("{broken")}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newOperator(s *settings, transport policy.Transporter, opened func(string) 
 // source completes a source of the page.
 func (o *operator) source(p *pageSource) page.Source {
 	p.settings, p.accounts = o.settings, o.accounts
-	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, FindDeadLetter: o.findDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
 	for _, v := range o.settings.Values {
 		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
 	}
@@ -106,10 +106,11 @@ func (o *operator) found(ctx context.Context, pick *selection, wanted page.Selec
 	return func(yield func(storedLetter, error) bool) { o.find(ctx, pick, wanted, yield) }
 }
 
-// deadLetters yields those of all functions that keep them.
-func (o *operator) deadLetters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
+// deadLetters yields the newest records of one kind of each function that keeps them.
+func (o *operator) deadLetters(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
+	pick := &selection{newest: true, limit: limit, postponed: kind == trigger.RecordPostponed, dead: kind == trigger.RecordDead}
 	return func(yield func(trigger.DeadLetter, error) bool) {
-		o.find(ctx, &selection{}, page.Selection{}, func(l storedLetter, err error) bool { return yield(l.DeadLetter, err) })
+		o.find(ctx, pick, page.Selection{}, func(l storedLetter, err error) bool { return yield(l.DeadLetter, err) })
 	}
 }
 
@@ -154,10 +155,11 @@ func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 		return nil, err
 	}
 	var failed error
-	o.find(ctx, &selection{}, r.Select, func(l storedLetter, err error) bool {
-		if err == nil && l.IsPostponed() && r.Select.Letter == "" {
-			return true // its function delivers it
-		}
+	pick := &selection{dead: true} // its function delivers a postponed change, unless the viewer names it
+	if r.Select.Letter != "" {
+		pick.ids = []string{r.Select.Letter}
+	}
+	o.find(ctx, pick, r.Select, func(l storedLetter, err error) bool {
 		if err == nil {
 			b.ids = append(b.ids, l.ID)
 		}

@@ -165,7 +165,7 @@ func TestDeadLettersOfUnopenedFunctionsAreErrors(t *testing.T) {
 		opened:   func(string) (trigger.Function, error) { return trigger.Function{}, errors.New("no host runs") },
 	}
 	var problems []error
-	for _, err := range o.deadLetters(t.Context()) {
+	for _, err := range o.deadLetters(t.Context(), trigger.RecordDead, 10) {
 		problems = append(problems, err)
 	}
 	if len(problems) != 1 || problems[0] == nil {

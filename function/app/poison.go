@@ -116,7 +116,8 @@ func (s *session) replay(ctx context.Context) error {
 			return err
 		}
 		var left []versioned
-		for d, err := range fn.DeadLetters.List(ctx, fn.DeadLetterSource()) {
+		dead := trigger.DeadLetterQuery{Source: fn.DeadLetterSource(), Kind: trigger.RecordDead}
+		for d, err := range trigger.AllDeadLetters(ctx, fn.DeadLetters, dead) {
 			if err != nil {
 				return fmt.Errorf("dead letters of %s: %w", fn.Name, err)
 			}

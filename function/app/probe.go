@@ -197,7 +197,7 @@ func (p *probe) deadLetters(ctx context.Context) error {
 		return err
 	}
 	d := trigger.DeadLetter{
-		ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
+		Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "halley-check-" + rand.Text(), Function: "halley-check", Key: `["halley-check"]`, Document: []byte(`{"id":"halley-check"}`),
 		Operation: cosmos.OperationUpsert, DocumentID: "halley-check", Error: "none: halley check probes the store", Time: time.Now().UTC(),
 	}
 	if err := store.Put(ctx, d); err != nil {

@@ -26,7 +26,7 @@ func replayCommand(pick *selection) *cobra.Command {
 		Use:   "replay [ID…]",
 		Short: "Give dead letters to their handlers again",
 		Long: `Replay opens the handlers with their settings and calls them with the selected
-dead letters, those of one key one by one and oldest first. If the handler
+dead letters, those of one key one by one and in their order. If the handler
 succeeds, the dead letter is removed. If it fails, the dead letter stays, the
 later ones of its key wait, and the other keys continue. If an id is missing,
 nothing is replayed. Postponed changes are left to their function, unless an id names
@@ -36,7 +36,7 @@ It asks for confirmation; without a terminal it needs --yes. With --dry-run it
 lists the dead letters that it would replay, and opens no handler. The exit code
 is 1 if a dead letter failed or had to wait, or a store failed; a replay can be
 repeated at any time. A handler may get changes that are older than changes it
-has already handled, unless the function blocks keys. --range, --since and
+has already handled, unless the function blocks keys. --range, --since, --until and
 --error leave out dead letters of its keys that do not match.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if err := bounds.check(); err != nil {
@@ -48,7 +48,7 @@ has already handled, unless the function blocks keys. --range, --since and
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&bounds.dryRun, "dry-run", false, "list the dead letters instead of replaying them")
-	c.Flags().IntVar(&bounds.limit, "limit", 0, "replay this many at most, the oldest of each function; 0 is no limit")
+	c.Flags().IntVar(&bounds.limit, "limit", 0, "replay this many at most, those of the keys with the oldest ones; 0 is no limit")
 	c.Flags().IntVar(&bounds.parallel, "parallel", 8, "handler calls at a time; dead letters of one key are replayed one by one")
 	return c
 }
@@ -92,13 +92,13 @@ func discardCommand(pick *selection) *cobra.Command {
 		Use:   "discard [ID…]",
 		Short: "Delete dead letters; their changes are lost",
 		Long: `Discard deletes the dead letters with the ids, or with --all those that
---function, --key, --range, --since and --error select. If an id is missing, nothing is deleted.
+--function, --key, --range, --since, --until and --error select. If an id is missing, nothing is deleted.
 Postponed changes are kept, unless an id names one or --postponed is given.
 
 It asks for confirmation; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
-				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key, --range, --since or --error")
+				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key, --range, --since, --until or --error")
 			}
 			return pick.discard(cmd.Context(), ids, asker(cmd, yes), cmd.OutOrStdout())
 		},
@@ -201,7 +201,7 @@ func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, ou
 		fn := a.opened[f.Name]
 		r, err := p.replayOne(ctx, functionStore{f.Name, fn.DeadLetterSource(), fn.DeadLetters}, fn, left)
 		results, failed = append(results, r), errors.Join(failed, err)
-		left.limit = max(left.limit-r.Handled-r.Failed-r.Waiting, 0)
+		left.limit = max(left.limit-r.Handled-r.Failed, 0)
 	}
 	return errors.Join(printReplayed(out, results, p.json), failed)
 }
@@ -231,14 +231,23 @@ func (p *selection) replayOne(ctx context.Context, store functionStore, f trigge
 		defer cancel()
 		return f.Handler(ctx, b)
 	}
-	var err error
-	r.Replayed, err = trigger.Replay(ctx, store, store.source, handler, &trigger.ReplayOptions{
-		Wanted: p.wants, Limit: bounds.limit, Parallel: bounds.parallel,
-		Failed: func(d trigger.DeadLetter, err error) {
-			r.Failures = append(r.Failures, failedLetter{d.ID, redact.Text(err.Error())})
-		},
-	})
-	return r, err
+	failed := func(d trigger.DeadLetter, err error) {
+		r.Failures = append(r.Failures, failedLetter{d.ID, redact.Text(err.Error())})
+	}
+	for _, kind := range p.kinds() {
+		opts := &trigger.ReplayOptions{Select: p.query(kind), Wanted: p.wants, Limit: bounds.limit, Parallel: bounds.parallel, Failed: failed}
+		done, err := trigger.Replay(ctx, store, store.source, handler, opts)
+		r.Handled, r.Failed, r.Waiting = r.Handled+done.Handled, r.Failed+done.Failed, r.Waiting+done.Waiting
+		if err != nil {
+			return r, err
+		}
+		if left := bounds.limit - done.Handled - done.Failed; bounds.limit > 0 && left <= 0 {
+			break
+		} else if bounds.limit > 0 {
+			bounds.limit = left
+		}
+	}
+	return r, nil
 }
 
 // printReplayed returns an error if dead letters are left.

@@ -268,6 +268,7 @@ func putSameLetterTwice(t *testing.T, app Options) (err error) {
 	of := stores[0].source
 	for _, cause := range []string{"redis is full", "redis is gone"} {
 		err = stores[0].Put(t.Context(), trigger.DeadLetter{
+			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,
 			ID: "d0", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: "0", LSN: 10, Key: `["p"]`,
 			Operation: cosmos.OperationUpsert, Document: document, DocumentID: "d", Error: cause,
 			Attempts: 2, Time: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC),

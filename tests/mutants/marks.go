@@ -31,10 +31,13 @@ var keyMarks = []mutant{
 		{"trigger/internal/delivery/marks.go", "\t\treached = p.marked\n", ""},
 	}},
 	{"waiting-key-stops-reading", "changes that wait for a retry do not stop reading", []edit{
-		{"trigger/internal/delivery/progress.go", "first != nil && !p.keepsMarks() && first.seq", "first != nil && first.seq"},
+		{"trigger/internal/delivery/progress.go", "\tif !p.keepsMarks() {\n", "\tif true {\n"},
 	}},
 	{"reading-without-marks", "where a lease holds no marks, changes that wait for a retry stop reading", []edit{
-		{"trigger/internal/delivery/progress.go", "first != nil && !p.keepsMarks() && first.seq", "first != nil && false && first.seq"},
+		{"trigger/internal/delivery/progress.go", "\tif !p.keepsMarks() {\n", "\tif false {\n"},
+	}},
+	{"buffered-change-stops-reading", "a change that the sink buffers does not stop reading", []edit{
+		{"trigger/internal/delivery/progress.go", "if first := p.aside.firstUnhandled(); first != nil && first.seq", "if first := p.aside.first(); first != nil && first.seq"},
 	}},
 	{"finished-is-not-saved", "progress behind a change that waits is saved", []edit{
 		{"trigger/internal/delivery/progress.go", "if moved || p.reached.position", "if moved || false && p.reached.position"},

@@ -20,7 +20,7 @@ var postponements = []mutant{
 		{"trigger/internal/delivery/postponed.go", "return placeFree\n\tcase c.LSN <= last.lsn", "return placeBehind\n\tcase c.LSN <= last.lsn"},
 	}},
 	{"postponed-again-at-the-end", "a change that is postponed again keeps its place", []edit{
-		{"trigger/internal/delivery/postponing.go", "letter.Time = c.stored.Time", ""},
+		{"trigger/internal/delivery/postponed.go", "if c.stored != nil {\n\t\treturn c.stored.Order\n\t}\n", ""},
 	}},
 	{"postponed-by-any-range", "the owner of the range that has the key delivers its postponed changes", []edit{
 		{"trigger/postponing.go", "return cosmos.CompareKeys(r.Min, hash) <= 0 && cosmos.CompareKeys(hash, r.Max) < 0", "return r.Max != hash"},

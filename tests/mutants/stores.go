@@ -85,11 +85,11 @@ var stores = []mutant{
 	{"blocked-place-forgotten", "a change before the first dead letter of its key is not blocked", []edit{
 		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
 	}},
-	{"blocked-time-forgotten", "dead letters of a key stay in order if clocks differ", []edit{
-		{"trigger/deadletterlists.go", ", Time: d.Time})", "})"},
+	{"dead-letters-without-order", "dead letters of a key stay in order if clocks differ", []edit{
+		{"trigger/internal/delivery/deadletter.go", "letter.Order = l.nextOrder(c, 1)", "letter.Order = 0"},
 	}},
-	{"postponed-time-forgotten", "letters of a key stay in order if clocks differ", []edit{
-		{"trigger/internal/delivery/postponed.go", "k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time", "k.letters, k.hasMore = k.letters+1, true"},
+	{"order-without-epoch", "dead letters of several owners stay in order if clocks differ", []edit{
+		{"trigger/worker.go", "FirstOrder: l.Epoch() << ordersOfEpoch,", "FirstOrder: l.Epoch() * 0 << ordersOfEpoch,"},
 	}},
 	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
 		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},

@@ -25,7 +25,7 @@ var surfaceCalls = []mutant{
 		{"trigger/deadletter.go", "origin.metadataID = d.DocumentID", `origin.metadataID = ""`},
 	}},
 	{"postponed-looks-dead", "a postponed change is not a dead letter", []edit{
-		{"trigger/deadletter.go", "return !d.Due.IsZero() }", "return false }"},
+		{"trigger/deadletter.go", "return d.Kind == RecordPostponed }", "return d.Kind == \"\" }"},
 	}},
 	{"source-without-container", "a dead letter belongs to one container", []edit{
 		{"trigger/deadletter.go", "{d.Function, d.Account, d.Database, d.Container}", `{d.Function, d.Account, d.Database, ""}`},
@@ -218,6 +218,6 @@ var surfaceCalls = []mutant{
 		{"trigger/deadlettering.go", "*answer, err = s.store.Holds(ctx, s.source, key)", ""},
 	}},
 	{"letters-not-listed", "a new owner lists the dead letters of its source", []edit{
-		{"trigger/deadletterlists.go", "store.List(ctx, of)", `store.Postponed(ctx, of, "")`},
+		{"trigger/deadletterlists.go", "list(RecordDead, func", "list(RecordPostponed, func"},
 	}},
 }

@@ -111,10 +111,10 @@ var surfaceSettings = []mutant{
 		{"trigger/leases/control.go", "return set.Reposition(ctx, s.lease, s.To, c.options.Force)", "return set.Reposition(ctx, s.lease, s.To, false)"},
 	}},
 	{"replay-selects-nothing", "ReplayOptions.Wanted has its effect", []edit{
-		{"trigger/replay.go", "r.options.Wanted != nil && !r.options.Wanted(d)", "r.options.Wanted != nil && d.IsPostponed()"},
+		{"trigger/replay.go", "r.options.Wanted == nil || r.options.Wanted(d)", "r.options.Wanted == nil || !d.IsPostponed()"},
 	}},
 	{"replay-limit-ignored", "ReplayOptions.Limit has its effect", []edit{
-		{"trigger/replay.go", "if r.options.Limit > 0 && sent == r.options.Limit {", "if r.options.Limit < 0 && sent == r.options.Limit {"},
+		{"trigger/replay.go", "if r.options.Limit > 0 && r.given >= r.options.Limit {", "if r.options.Limit < 0 {"},
 	}},
 	{"replay-one-by-one", "ReplayOptions.Parallel has its effect", []edit{
 		{"trigger/replay.go", "max(r.options.Parallel, 1)", "max(min(r.options.Parallel, 1), 1)"},

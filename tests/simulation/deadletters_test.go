@@ -1,11 +1,9 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -43,30 +41,11 @@ func (s *store) Put(ctx context.Context, d trigger.DeadLetter) error {
 	}).err
 }
 
-func (s *store) List(_ context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
+func (s *store) Query(_ context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
 	s.p.w.mu.Lock()
-	letters := slices.Clone(s.p.w.letters)
-	s.p.w.mu.Unlock()
-	slices.SortStableFunc(letters, func(a, b trigger.DeadLetter) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
-	})
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for _, d := range letters {
-			if d.Source() == of && !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (s *store) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for d := range s.List(ctx, of) {
-			if d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
-				return
-			}
-		}
-	}
+	defer s.p.w.mu.Unlock()
+	q.Limit = 3 // pages join as they should
+	return trigger.SelectDeadLetters(slices.Values(s.p.w.letters), q)
 }
 
 func (s *store) Delete(_ context.Context, d trigger.DeadLetter) error {

@@ -1,10 +1,6 @@
 package cosmos
 
-import (
-	"cmp"
-	"slices"
-	"sync"
-)
+import "sync"
 
 // maxPooled bounds the buffers of a client that wait for another read, in bytes. Those
 // of pages that are not released are their callers'.
@@ -13,14 +9,10 @@ const maxPooled = 8 << 20
 // bufferPool holds buffers that wait for another read. Unlike a [sync.Pool] it has a
 // bound: an idle process collects no garbage for minutes, and would keep the buffers of
 // the largest pages for so long.
-//
-// The largest buffer is used first, and not the one used last: pages count with the memory of
-// their buffers, and which goroutine is the first of an instant must not decide about it, so
-// that a simulated run repeats.
 type bufferPool struct {
 	mu        sync.Mutex // guards the fields below, and no other lock is taken under it
-	free      []*buffer  // in order of their sizes
-	spares    [][]byte   // for bodies of unknown length, likewise
+	free      []*buffer  // the one used last comes last
+	spares    [][]byte   // for bodies of unknown length; the one used last comes last
 	freeBytes int        // of all of them
 }
 
@@ -39,8 +31,7 @@ func (p *bufferPool) put(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mayKeep(b.size()) {
-		place, _ := slices.BinarySearchFunc(p.free, b, compareBuffers)
-		p.free = slices.Insert(p.free, place, b)
+		p.free = append(p.free, b)
 	}
 }
 
@@ -57,13 +48,8 @@ func (p *bufferPool) putSpare(spare []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mayKeep(cap(spare)) {
-		place, _ := slices.BinarySearchFunc(p.spares, spare, func(a, b []byte) int { return cmp.Compare(cap(a), cap(b)) })
-		p.spares = slices.Insert(p.spares, place, spare[:0])
+		p.spares = append(p.spares, spare[:0])
 	}
-}
-
-func compareBuffers(a, b *buffer) int {
-	return cmp.Or(cmp.Compare(a.size(), b.size()), cmp.Compare(cap(a.bytes), cap(b.bytes)))
 }
 
 // mayKeep reports whether there is room for so many bytes, and counts them.

@@ -37,25 +37,6 @@ func TestSharedBufferIsReusedAfterTheLastRelease(t *testing.T) {
 	}
 }
 
-// The order in which goroutines return their buffers does not decide which one a page gets.
-func TestLargestBufferIsUsedFirst(t *testing.T) {
-	for _, sizes := range [][]int{{100, 300, 200}, {300, 200, 100}, {200, 100, 300}} {
-		pool := &bufferPool{}
-		for _, size := range sizes {
-			(&buffer{pool: pool, bytes: make([]byte, size)}).release()
-			pool.putSpare(make([]byte, size))
-		}
-		for _, want := range []int{300, 200, 100} {
-			if b, spare := pool.take(), pool.takeSpare(); b.size() != want || cap(spare) != want {
-				t.Errorf("returned in the order %v: a buffer of %d bytes and a spare of %d, want %d", sizes, b.size(), cap(spare), want)
-			}
-		}
-		if pool.freeBytes != 0 {
-			t.Errorf("%d bytes in an empty pool", pool.freeBytes)
-		}
-	}
-}
-
 func TestSharedDocumentsThatAreHandedOnStayValid(t *testing.T) {
 	pool := &bufferPool{}
 	page := sharedPage(pool)

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,7 +13,7 @@ import (
 // ContainerOptions are the options of [NewContainer]. The zero value of each
 // field means its default.
 type ContainerOptions struct {
-	// Window is how many dead letters List sorts in memory at a time; if there
+	// Window is how many records a query sorts in memory at a time; if there
 	// are more, it queries the container again for each further window. The
 	// default is 10,000, about 2 MB.
 	Window int
@@ -36,12 +35,15 @@ type ContainerOptions struct {
 // visible. Deleting the dead letter of the same change deletes them if they are
 // at least an hour old.
 //
+// The service filters: a query reads the records of its page alone, at most 1,000 of them, or
+// 8 MB, or for 20 seconds.
+//
 // If the kind or source of a document is edited, the document is not a dead
-// letter of the source any more. Any other difference from the document that
-// was written is damage, which List reports.
+// letter of the source any more. If another property becomes what no record has,
+// that is damage, which Query reports.
 type Container struct {
 	container *cosmos.Container
-	window    int
+	search    *record.Search
 	partBytes int
 }
 
@@ -50,14 +52,14 @@ func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, erro
 	if c == nil {
 		return nil, errors.New("dead letter container: no container given")
 	}
-	s := &Container{container: c, window: record.DefaultWindow, partBytes: 1 << 20}
+	window := record.DefaultWindow
 	if opts != nil && opts.Window != 0 {
-		s.window = opts.Window
+		window = opts.Window
 	}
-	if s.window < 0 {
+	if window < 0 {
 		return nil, errors.New("dead letter container: option Window is negative")
 	}
-	return s, nil
+	return &Container{container: c, search: record.NewSearch(window), partBytes: 1 << 20}, nil
 }
 
 // Put creates the part documents of the dead letter, if any, and then its main
@@ -176,7 +178,7 @@ func (s *Container) read(ctx context.Context, k keys, of trigger.DeadLetterSourc
 		return nil, err
 	}
 	var doc deadLetterDocument
-	if err := json.Unmarshal(resp.Body, &doc); err != nil {
+	if err := decodeDocument(resp.Body, &doc); err != nil {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
 	if doc.Kind != kindDeadLetter || documentID(of, doc.DeadLetterID) != id || doc.Source() != of {

@@ -13,8 +13,8 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
-	"halley/trigger/deadletter/internal/contract"
 	"halley/trigger/emulator"
+	"halley/trigger/triggertest"
 )
 
 // newAccount returns an embedded account with a database; its container c has
@@ -59,10 +59,11 @@ func TestContainerContract(t *testing.T) {
 	} {
 		t.Run(strings.Join(keyed.paths, ","), func(t *testing.T) {
 			_, c := newAccount(t, keyed.paths...)
-			contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) },
+			triggertest.TestDeadLetters(t, func(t *testing.T) trigger.DeadLetters { return newContainer(t, c, 2, keyed.partBytes) },
 				edit(c, "lsn", "seventeen"), edit(c, "lsn", 17), edit(c, "time", "yesterday"), edit(c, "time", ""), edit(c, "time", 5), edit(c, "time", nil),
 				edit(c, "time", "2026-03-02T05:00:00-07:00"), edit(c, "range", 0), edit(c, "epoch", []int{}), edit(c, "error", false),
-				edit(c, "document", 1), edit(c, "parts", "none"), edit(c, "parts", map[string]int{"count": 1}), edit(c, "letter", "another"))
+				edit(c, "document", 1), edit(c, "parts", "none"), edit(c, "parts", map[string]int{"count": 1}), edit(c, "letter", "another"),
+				edit(c, "record", "other"), edit(c, "record", 5), edit(c, "order", 7), edit(c, "order", "first"), edit(c, "version", 0), newerHalley(edit(c, "version", 2)))
 			for _, d := range documents(t, c) {
 				if d.Kind == kindPart {
 					t.Fatalf("a part is left behind: %+v", d)
@@ -86,6 +87,14 @@ func edit(c *cosmos.Container, property string, value any) spoiling {
 		_, err = c.Replace(t.Context(), id, k.partitionKey(d.Function, id), doc, "")
 		must(t, err)
 		return id
+	}}
+}
+
+// newerHalley is damage whose error says to use a newer Halley.
+func newerHalley(s spoiling) spoiling {
+	return spoiling{Name: s.Name, KeepsKey: s.KeepsKey, Do: func(t *testing.T, d trigger.DeadLetter) string {
+		s.Do(t, d)
+		return "use a newer Halley"
 	}}
 }
 
@@ -119,9 +128,9 @@ func documents(t testing.TB, c *cosmos.Container) []stored {
 func TestDeadLettersAreNotLeases(t *testing.T) {
 	_, c := newAccount(t, "/id")
 	s := newContainer(t, c, 0, 50)
-	big := sample("dead-letter:", "..")
+	big := letter("dead-letter:", "..")
 	big.Document = json.RawMessage(strings.Repeat("x", 200))
-	for _, d := range []trigger.DeadLetter{sample("f", "a..b_c"), sample("", "a"), big} {
+	for _, d := range []trigger.DeadLetter{letter("f", "a..b_c"), letter("", "a"), big} {
 		must(t, s.Put(t.Context(), d))
 	}
 	all := documents(t, c)
@@ -143,14 +152,14 @@ func TestContainerRejectsInvalidUse(t *testing.T) {
 	if _, err := NewContainer(c, &ContainerOptions{Window: -1}); err == nil {
 		t.Error("a negative window is accepted")
 	}
-	if err := newContainer(t, c, 0, 0).Put(t.Context(), sample("f", "a")); err == nil || !strings.Contains(err.Error(), "partition key /function") {
+	if err := newContainer(t, c, 0, 0).Put(t.Context(), letter("f", "a")); err == nil || !strings.Contains(err.Error(), "partition key /function") {
 		t.Errorf("put: %v", err)
 	}
 	missing := newContainer(t, c.Client().Container("db", "missing"), 0, 0)
-	if err := missing.Put(t.Context(), sample("f", "a")); !cosmos.IsNotFound(err) {
+	if err := missing.Put(t.Context(), letter("f", "a")); !cosmos.IsNotFound(err) {
 		t.Errorf("put into a missing container: %v", err)
 	}
-	for _, err := range missing.List(t.Context(), of("f")) {
+	for _, err := range trigger.AllDeadLetters(t.Context(), missing, dead("f")) {
 		if !cosmos.IsNotFound(err) {
 			t.Errorf("list of a missing container: %v", err)
 		}
@@ -161,7 +170,7 @@ func TestContainerRejectsInvalidUse(t *testing.T) {
 func TestLongErrorsAreTruncated(t *testing.T) {
 	_, c := newAccount(t, "/id")
 	s := newContainer(t, c, 0, 0)
-	d := sample("f", "a")
+	d := letter("f", "a")
 	d.Error, d.Stack = strings.Repeat("\x01é", 1<<20), strings.Repeat("é", maxTextBytes)
 	d.Document = json.RawMessage(strings.Repeat("d", 1<<20-2))
 	must(t, s.Put(t.Context(), d))
@@ -184,7 +193,7 @@ func inBubble(t *testing.T, test func(t *testing.T, account *emulator.Account, s
 
 // fourParts returns a dead letter of four parts.
 func fourParts() trigger.DeadLetter {
-	d := sample("f", "four parts")
+	d := letter("f", "four parts")
 	d.Document = json.RawMessage(`"` + strings.Repeat("x", 150) + `"`)
 	return d
 }
@@ -212,7 +221,7 @@ func TestRetryAfterAnySingleFaultSucceeds(t *testing.T) {
 				inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 					fault := fault
 					fault.Resource, fault.Nth, fault.Count = "docs", nth, 1
-					for _, d := range []trigger.DeadLetter{sample("f", "small"), fourParts()} {
+					for _, d := range []trigger.DeadLetter{letter("f", "small"), fourParts()} {
 						remove := account.Inject(fault)
 						firstPut := s.Put(t.Context(), d)
 						remove()
@@ -245,7 +254,7 @@ func TestRetryAfterAnySingleFaultSucceeds(t *testing.T) {
 func TestLostAnswersReturnOutcomeUnknown(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 		remove := account.Inject(emulator.Fault{Resource: "docs", Method: "POST", Drop: emulator.DropBefore})
-		if err := s.Put(t.Context(), sample("f", "a")); !errors.Is(err, cosmos.ErrOutcomeUnknown) {
+		if err := s.Put(t.Context(), letter("f", "a")); !errors.Is(err, cosmos.ErrOutcomeUnknown) {
 			t.Errorf("put: %v", err)
 		}
 		remove()

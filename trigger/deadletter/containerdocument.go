@@ -30,11 +30,13 @@ type deadLetterDocument struct {
 	DocumentID   string    `json:"id"`
 	PartitionKey string    `json:"partitionKey,omitempty"`
 	Kind         string    `json:"kind"`
+	RecordKind   string    `json:"record"`
 	TTL          int       `json:"ttl"` // -1: never expires, https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
 	DeadLetterID string    `json:"letter"`
 	Time         sortable  `json:"time"`
 	Epoch        int64     `json:"epoch,string"`
 	LSN          int64     `json:"lsn,string"`
+	Order        int64     `json:"order,string"`
 	Parts        *partList `json:"parts,omitempty"`
 }
 
@@ -63,8 +65,8 @@ func documentID(of trigger.DeadLetterSource, letter string) string {
 func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {
 	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
 	return deadLetterDocument{
-		Record: record.New(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, TTL: -1,
-		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN,
+		Record: record.New(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, RecordKind: string(d.Kind), TTL: -1,
+		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN, Order: d.Order,
 	}
 }
 
@@ -81,8 +83,20 @@ func shorten(text string) string {
 // parts.
 func (d deadLetterDocument) deadLetter() trigger.DeadLetter {
 	l := d.Record.Letter()
-	l.ID, l.Time, l.Epoch, l.LSN = d.DeadLetterID, d.Time.UTC(), d.Epoch, d.LSN
+	l.Kind, l.ID, l.Time, l.Epoch, l.LSN, l.Order = trigger.RecordKind(d.RecordKind), d.DeadLetterID, d.Time.UTC(), d.Epoch, d.LSN, d.Order
 	return l
+}
+
+// decodeDocument decodes a main document. A form of a later version may have other types.
+func decodeDocument(body []byte, doc *deadLetterDocument) error {
+	var form struct{ Version int }
+	if json.Unmarshal(body, &form) == nil && form.Version > trigger.DeadLetterVersion {
+		return trigger.DeadLetter{Version: form.Version}.CheckForm()
+	}
+	if err := json.Unmarshal(body, doc); err != nil {
+		return err
+	}
+	return doc.deadLetter().CheckForm()
 }
 
 // keys are the partition key paths of the container.

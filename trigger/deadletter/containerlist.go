@@ -13,52 +13,82 @@ import (
 	"halley/trigger/deadletter/internal/record"
 )
 
-// List queries the sort order of the dead letters and reads them one by one.
-func (s *Container) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return s.list(ctx, of, "")
-}
-
-// Postponed queries and reads the postponed changes alone. A document that was edited is
-// one if it has the property due.
-func (s *Container) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	if key == "" {
-		return s.list(ctx, of, ` AND IS_DEFINED(c.due)`)
+// Query has the service filter, sorts the positions of the records that it finds, and reads
+// the records of the page one by one. (The service sorts a query of one partition key alone,
+// and leaves out documents without the property.)
+func (s *Container) Query(ctx context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	page, err := s.page(ctx, q)
+	if err != nil {
+		return page, fmt.Errorf("list dead letters of %v: %w", q.Source, err)
 	}
-	return s.list(ctx, of, ` AND IS_DEFINED(c.due) AND c["key"] = @key`, cosmos.Parameter{Name: "@key", Value: key})
+	for i, damage := range page.Damaged {
+		page.Damaged[i] = fmt.Errorf("list dead letters of %v: %w", q.Source, damage)
+	}
+	return page, nil
 }
 
-// list lists the dead letters that meet a further condition.
-func (s *Container) list(ctx context.Context, of trigger.DeadLetterSource, condition string, parameters ...cosmos.Parameter) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		k, err := s.keys(ctx)
-		if err != nil {
-			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
-			return
+func (s *Container) page(ctx context.Context, q trigger.DeadLetterQuery) (page trigger.DeadLetterPage, err error) {
+	k, err := s.keys(ctx)
+	if err != nil {
+		return page, err
+	}
+	w, err := s.search.Window(q, func(from *record.Position) iter.Seq2[record.Position, error] {
+		return s.positions(ctx, k.selection(q, from))
+	})
+	if err != nil {
+		return page, err
+	}
+	return w.Page(func(p record.Position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, q.Source, p.At) })
+}
+
+// selection returns the query of the positions of records, from a position on. A document
+// whose property is no text may be any record: it is read, and reported as damaged.
+func (k keys) selection(q trigger.DeadLetterQuery, from *record.Position) cosmos.Query {
+	selected := k.query(`c.id, c.time, c.range, c.lsn, c["order"]`, q.Source)
+	other := trigger.RecordDead
+	if q.Kind == other {
+		other = trigger.RecordPostponed
+	}
+	where := func(property, condition, name string, value any) {
+		selected.Text += ` AND (NOT IS_STRING(c["` + property + `"]) OR ` + condition + `)`
+		selected.Parameters = append(selected.Parameters, cosmos.Parameter{Name: name, Value: value})
+	}
+	where("record", `c.record != @other`, "@other", other)
+	for _, text := range []struct{ property, condition, name, value string }{
+		{"letter", `c.letter = @letter`, "@letter", q.ID},
+		{"range", `c["range"] = @range`, "@range", q.Range},
+		{"key", `c["key"] = @key`, "@key", q.Key},
+		{"error", `CONTAINS(c.error, @error)`, "@error", q.ErrorContains},
+	} {
+		if text.value != "" {
+			where(text.property, text.condition, text.name, text.value)
 		}
-		sorted := record.OldestFirst(s.window, func(from time.Time) iter.Seq2[record.Position, error] {
-			q := k.query(`c.id, c.time, c.range, c.lsn`, of)
-			q.Text, q.Parameters = q.Text+condition, append(q.Parameters, parameters...)
-			return s.positions(ctx, q, from)
-		})
-		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.load(ctx, k, of, p.At) }) {
-			if err != nil {
-				err = fmt.Errorf("list dead letters of %v: %w", of, err)
-			}
-			if !yield(d, err) {
-				return
-			}
+	}
+	times := []struct {
+		condition, name string
+		value           time.Time
+	}{{`c.time >= @after`, "@after", q.After}, {`c.time < @before`, "@before", q.Before}}
+	if from != nil && q.Key == "" { // the records of a key are not in the order of time
+		condition := `c.time >= @from`
+		if q.NewestFirst {
+			condition = `c.time <= @from`
+		}
+		times = append(times, struct {
+			condition, name string
+			value           time.Time
+		}{condition, "@from", from.Time})
+	}
+	for _, bound := range times {
+		if !bound.value.IsZero() {
+			where("time", bound.condition, bound.name, sortable{bound.value})
 		}
 	}
+	return selected
 }
 
-// positions yields the positions that a query finds, of the given time or
-// later. If a result cannot be decoded, its time is zero, so that document is
-// read first and reported as damaged.
-func (s *Container) positions(ctx context.Context, q cosmos.Query, from time.Time) iter.Seq2[record.Position, error] {
-	if !from.IsZero() { // the comparison would drop documents whose time is not text
-		q.Text += ` AND c.time >= @from`
-		q.Parameters = append(q.Parameters, cosmos.Parameter{Name: "@from", Value: sortable{from}})
-	}
+// positions yields the positions that a query finds. If a result cannot be decoded, its time
+// is zero, so that document is read first and reported as damaged.
+func (s *Container) positions(ctx context.Context, q cosmos.Query) iter.Seq2[record.Position, error] {
 	return func(yield func(record.Position, error) bool) {
 		for page, err := range s.container.Query(ctx, q) {
 			if err != nil {
@@ -90,7 +120,7 @@ func rowPosition(raw json.RawMessage) (record.Position, error) {
 	if json.Unmarshal(raw, &doc) != nil {
 		return record.Position{At: name.DocumentID}, nil
 	}
-	return record.Position{Time: doc.Time.UTC(), Token: doc.Range, LSN: doc.LSN, At: doc.DocumentID}, nil
+	return record.Position{Time: doc.Time.UTC(), Order: doc.Order, Token: doc.Range, LSN: doc.LSN, At: doc.DocumentID}, nil
 }
 
 // query returns a query of the dead letters of a source.
@@ -150,7 +180,7 @@ func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadL
 func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
 	if err == nil {
-		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key AND NOT IS_DEFINED(c.due)`, cosmos.Parameter{Name: "@key", Value: key})
+		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key AND (NOT IS_STRING(c.record) OR c.record != "postponed")`, cosmos.Parameter{Name: "@key", Value: key})
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,7 +16,7 @@ import (
 // field means its default.
 type DirectoryOptions struct {
 	// Report is called with a [DamageError] for each damaged part of a file
-	// when it is found, and with the error of a failed compaction. List returns
+	// when it is found, and with the error of a failed compaction. Query returns
 	// the damage in any case. Report must not use the store.
 	Report func(error)
 	// CompactBytes is how many bytes of a file must belong to deleted dead
@@ -44,10 +43,14 @@ type DirectoryOptions struct {
 // there, the access control list is not checked. No symbolic link is followed,
 // neither in the path nor for a file; this is checked again before each use.
 //
-// Each dead letter uses about 200 bytes of memory.
+// Each dead letter uses about 200 bytes of memory. A directory cannot query: a page reads at
+// most 1,000 records, or 8 MB, or for 20 seconds, and a query that selects by error reads all
+// that its other filters leave. The file of a later version of Halley can be shared: its
+// records count as damaged, and are kept.
 type Directory struct {
 	path    string
 	options DirectoryOptions
+	search  *record.Search
 
 	mu       sync.Mutex // guards journals
 	journals map[string]*journal
@@ -56,7 +59,7 @@ type Directory struct {
 // NewDirectory returns a store in a directory, which it creates with permissions
 // for the owner alone if it does not exist.
 func NewDirectory(path string, opts *DirectoryOptions) (*Directory, error) {
-	d := &Directory{journals: map[string]*journal{}}
+	d := &Directory{journals: map[string]*journal{}, search: record.NewSearch(record.DefaultWindow)}
 	if opts != nil {
 		d.options = *opts
 	}
@@ -134,45 +137,32 @@ func (d *Directory) Holds(ctx context.Context, of trigger.DeadLetterSource, key 
 	return holds, nil
 }
 
-// List yields the dead letters that exist when it begins, and then an error for
-// each damaged part of the file.
-func (d *Directory) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return d.list(ctx, of, func(entry) bool { return true })
-}
-
-// Postponed yields the postponed changes that exist when it begins, and the damage as List
-// does.
-func (d *Directory) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	digest := record.Digest(key)
-	return d.list(ctx, of, func(e entry) bool { return e.postponed && (key == "" || e.key == digest) })
-}
-
-func (d *Directory) list(ctx context.Context, of trigger.DeadLetterSource, wanted func(entry) bool) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		var s *snapshot
-		err := d.journal(of).withLock(ctx, func(j *journal) (err error) {
-			s, err = j.snapshot(wanted)
+// Query selects by all but the error in memory, and reads the records that are left. The
+// damaged parts of a file may be of any record: each is reported with the first page.
+func (d *Directory) Query(ctx context.Context, q trigger.DeadLetterQuery) (page trigger.DeadLetterPage, err error) {
+	var w *record.Window
+	var s *snapshot
+	err = d.journal(q.Source).withLock(ctx, func(j *journal) (err error) {
+		if w, err = d.search.Window(q, j.scan(q)); err != nil {
 			return err
-		})
-		if err != nil {
-			yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, err))
-			return
 		}
-		defer s.close()
-		for l, err := range s.deadLetters(ctx) {
-			if err != nil {
-				err = fmt.Errorf("list dead letters of %v: %w", of, err)
-			}
-			if !yield(l, err) || err != nil && !isDamage(err) {
-				return
-			}
-		}
-		for _, damage := range s.damage {
-			if !yield(trigger.DeadLetter{}, fmt.Errorf("list dead letters of %v: %w", of, damage)) {
-				return
-			}
-		}
+		s, err = j.snapshot(w.Positions())
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("list dead letters of %v: %w", q.Source, err)
 	}
+	defer s.close()
+	if page, err = w.Page(func(p record.Position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.At) }); err != nil {
+		return page, fmt.Errorf("list dead letters of %v: %w", q.Source, err)
+	}
+	if q.Cursor == "" {
+		page.Damaged = append(page.Damaged, s.damage...)
+	}
+	for i, damage := range page.Damaged {
+		page.Damaged[i] = fmt.Errorf("list dead letters of %v: %w", q.Source, damage)
+	}
+	return page, nil
 }
 
 func (d *Directory) journal(of trigger.DeadLetterSource) *journal {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"halley/trigger"
-	"halley/trigger/deadletter/internal/contract"
 	"halley/trigger/deadletter/internal/record"
+	"halley/trigger/triggertest"
 )
 
 func newDirectory(t testing.TB, path string, opts *DirectoryOptions) *Directory {
@@ -29,9 +29,12 @@ func newDirectory(t testing.TB, path string, opts *DirectoryOptions) *Directory 
 
 func TestDirectoryContract(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "the", "way")
-	contract.Test(t, func(t *testing.T) trigger.DeadLetters {
+	triggertest.TestDeadLetters(t, func(t *testing.T) trigger.DeadLetters {
 		return newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(error) {}})
-	}, spoiling{Name: "byte", Do: func(t *testing.T, d trigger.DeadLetter) string {
+	}, spoiling{Name: "version", KeepsKey: true, Do: func(t *testing.T, d trigger.DeadLetter) string {
+		writeLater(t, path, d)
+		return "use a newer Halley"
+	}}, spoiling{Name: "byte", Do: func(t *testing.T, d trigger.DeadLetter) string {
 		file := filepath.Join(path, record.SourceName(d.Source())+".letters")
 		b := read(t, file)
 		b[bytes.Index(b, []byte(d.Error))] ^= 0x20
@@ -82,7 +85,7 @@ func read(t *testing.T, path string) []byte {
 // ones.
 func survey(t *testing.T, s trigger.DeadLetters) (intact []string, damaged int) {
 	t.Helper()
-	for d, err := range s.List(t.Context(), of("f")) {
+	for d, err := range trigger.AllDeadLetters(t.Context(), s, dead("f")) {
 		switch {
 		case err == nil:
 			intact = append(intact, d.ID)
@@ -100,11 +103,11 @@ func survey(t *testing.T, s trigger.DeadLetters) (intact []string, damaged int) 
 func TestIncompleteFramesAreSkipped(t *testing.T) {
 	path := t.TempDir()
 	s := newDirectory(t, path, nil)
-	must(t, s.Put(t.Context(), sample("f", "a")))
+	must(t, s.Put(t.Context(), letter("f", "a")))
 	before := read(t, fileOf(path))
-	must(t, s.Put(t.Context(), sample("f", "b")))
+	must(t, s.Put(t.Context(), letter("f", "b")))
 	put := read(t, fileOf(path))
-	must(t, s.Delete(t.Context(), sample("f", "a")))
+	must(t, s.Delete(t.Context(), letter("f", "a")))
 	deleted := read(t, fileOf(path))
 	edges := []int{len(before) - 1, len(before), len(put) - 1, len(put), len(deleted) - 1, len(deleted)}
 	for at := len(before) - 20; at <= len(deleted); at++ {
@@ -122,8 +125,8 @@ func TestIncompleteFramesAreSkipped(t *testing.T) {
 		if fmt.Sprint(intact) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, at) {
 			t.Fatalf("torn at %d: dead letters %v, want %v; %d damaged", at, intact, want, damaged)
 		}
-		must(t, s.Put(t.Context(), sample("f", "b")))
-		must(t, s.Put(t.Context(), sample("f", "c")))
+		must(t, s.Put(t.Context(), letter("f", "b")))
+		must(t, s.Put(t.Context(), letter("f", "c")))
 		if !slices.Contains(want, "b") {
 			want = append(want, "b")
 		}
@@ -140,7 +143,7 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 	opts := &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }}
 	s := newDirectory(t, path, opts)
 	for _, id := range []string{"a", "b", "c"} {
-		must(t, s.Put(t.Context(), sample("f", id)))
+		must(t, s.Put(t.Context(), letter("f", id)))
 	}
 	b := read(t, fileOf(path))
 	i := bytes.Index(b, []byte(`\"id\":\"b\"`))
@@ -157,7 +160,7 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 	if len(intact) != 2 || damaged != 1 {
 		t.Errorf("without a reporter: dead letters %v, %d damaged", intact, damaged)
 	}
-	must(t, s.Delete(t.Context(), sample("f", "a"))) // and now most is dead
+	must(t, s.Delete(t.Context(), letter("f", "a"))) // and now most is dead
 	same(t, ids(list(t, s, "f")), []string{"c"})
 	if kept := read(t, fileOf(path)+".damaged"); !bytes.Contains(b, kept) || !bytes.Contains(kept, []byte(`b\"}`)) {
 		t.Errorf("kept of the damage: %q", kept)
@@ -167,11 +170,52 @@ func TestDamageIsReportedAndKept(t *testing.T) {
 	}
 }
 
+// writeLater replaces a dead letter by one of a later version, as another process writes it.
+func writeLater(t *testing.T, path string, d trigger.DeadLetter) {
+	t.Helper()
+	j := newDirectory(t, path, nil).journal(d.Source())
+	must(t, j.withLock(t.Context(), func(j *journal) error {
+		payload, err := record.Marshal(map[string]any{
+			"version": trigger.DeadLetterVersion + 1, "id": d.ID, "function": d.Function, "account": d.Account, "database": d.Database, "container": d.Container,
+			"key": d.Key, "lsn": "in another form",
+		})
+		must(t, err)
+		return errors.Join(j.remove(d.ID), j.append(frameDeadLetter, payload))
+	}))
+}
+
+// A directory may be shared with a later version of Halley: a compaction keeps its records.
+func TestCompactionKeepsRecordsOfALaterVersion(t *testing.T) {
+	path := t.TempDir()
+	later := letter("f", "later")
+	must(t, newDirectory(t, path, nil).Put(t.Context(), later))
+	writeLater(t, path, later)
+	var reports []error
+	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }})
+	must(t, s.Put(t.Context(), letter("f", "a")))
+	before := len(read(t, fileOf(path)))
+	must(t, s.Delete(t.Context(), letter("f", "a")))
+	if now := len(read(t, fileOf(path))); now >= before {
+		t.Errorf("the file of %d bytes has %d, and was not compacted", before, now)
+	}
+	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
+		t.Errorf("dead letters %v, %d damaged", intact, damaged)
+	}
+	if len(reports) == 0 || !isDamage(reports[0]) {
+		t.Errorf("reports %v", reports)
+	}
+	must(t, s.Put(t.Context(), later)) // it is there, though this version cannot read it
+	must(t, s.Delete(t.Context(), later))
+	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact)+damaged != 0 {
+		t.Errorf("dead letters %v, %d damaged", intact, damaged)
+	}
+}
+
 // A dead letter in the file of another function is damage, because files were
 // mixed up.
 func TestDeadLettersOfAnotherFunctionAreDamage(t *testing.T) {
 	path := t.TempDir()
-	must(t, newDirectory(t, path, nil).Put(t.Context(), sample("g", "a")))
+	must(t, newDirectory(t, path, nil).Put(t.Context(), letter("g", "a")))
 	must(t, os.Rename(filepath.Join(path, record.SourceName(of("g"))+".letters"), fileOf(path)))
 	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
 		t.Errorf("dead letters %v, %d damaged", intact, damaged)
@@ -182,25 +226,24 @@ func TestCompactionKeepsDeadLetters(t *testing.T) {
 	path := t.TempDir()
 	s, other := newDirectory(t, path, &DirectoryOptions{CompactBytes: 4000}), newDirectory(t, path, nil)
 	for i := range 40 {
-		d := sample("f", fmt.Sprintf("%02d", i))
+		d := letter("f", fmt.Sprintf("%02d", i))
 		d.LSN = int64(i)
 		must(t, s.Put(t.Context(), d))
 	}
 	full := len(read(t, fileOf(path)))
 	all := list(t, other, "f")
-	slow := other.List(t.Context(), of("f")) // begins on the old file, ends after it was replaced
-	seen := 0
-	for _, err := range slow {
+	q := dead("f")
+	q.Limit = 10
+	var pages []string // the first is of the old file, the others come after it was replaced
+	for d, err := range trigger.AllDeadLetters(t.Context(), other, q) {
 		must(t, err)
-		if seen++; seen == 1 {
+		if pages = append(pages, d.ID); len(pages) == 1 {
 			for _, d := range all[:35] {
 				must(t, s.Delete(t.Context(), d))
 			}
 		}
 	}
-	if seen != 40 {
-		t.Errorf("%d letters of the moment when the list began, want 40", seen)
-	}
+	same(t, pages, append(ids(all[:10]), ids(all[35:])...))
 	if now := len(read(t, fileOf(path))); now > full/3 {
 		t.Errorf("file of %d bytes has %d after most is deleted", full, now)
 	}
@@ -208,7 +251,7 @@ func TestCompactionKeepsDeadLetters(t *testing.T) {
 	for _, s := range []trigger.DeadLetters{s, other, newDirectory(t, path, nil)} {
 		same(t, ids(list(t, s, "f")), want)
 	}
-	must(t, other.Put(t.Context(), sample("f", "00")))
+	must(t, other.Put(t.Context(), letter("f", "00")))
 	same(t, len(list(t, s, "f")), 6)
 }
 
@@ -217,13 +260,13 @@ func TestCrashDuringCompactionKeepsOldFile(t *testing.T) {
 	path := t.TempDir()
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
 	for _, id := range []string{"a", "b", "c"} {
-		must(t, s.Put(t.Context(), sample("f", id)))
+		must(t, s.Put(t.Context(), letter("f", id)))
 	}
 	half := read(t, fileOf(path))
 	must(t, os.WriteFile(fileOf(path)+".new", half[:len(half)/2], 0o600))
 	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{"a", "b", "c"})
-	must(t, s.Delete(t.Context(), sample("f", "a")))
-	must(t, s.Delete(t.Context(), sample("f", "b")))
+	must(t, s.Delete(t.Context(), letter("f", "a")))
+	must(t, s.Delete(t.Context(), letter("f", "b")))
 	same(t, ids(list(t, newDirectory(t, path, nil), "f")), []string{"c"})
 	if _, err := os.Stat(fileOf(path) + ".new"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the half-written file is there: %v", err)
@@ -234,9 +277,9 @@ func TestFailedCompactionIsReported(t *testing.T) {
 	path := t.TempDir()
 	var reports []error
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }})
-	must(t, s.Put(t.Context(), sample("f", "a")))
+	must(t, s.Put(t.Context(), letter("f", "a")))
 	must(t, os.Mkdir(fileOf(path)+".new", 0o700)) // in the way
-	must(t, s.Delete(t.Context(), sample("f", "a")))
+	must(t, s.Delete(t.Context(), letter("f", "a")))
 	if len(reports) != 1 || !strings.Contains(reports[0].Error(), "compact") {
 		t.Errorf("reports %v", reports)
 	}
@@ -252,11 +295,11 @@ func TestLockWaitEndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s := newDirectory(t, path, nil)
-		if err := s.Put(ctx, sample("f", "a")); !errors.Is(err, context.DeadlineExceeded) {
+		if err := s.Put(ctx, letter("f", "a")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("put: %v", err)
 		}
 		put := make(chan error, 1)
-		go func() { put <- s.Put(t.Context(), sample("f", "a")) }()
+		go func() { put <- s.Put(t.Context(), letter("f", "a")) }()
 		time.Sleep(time.Minute)
 		select {
 		case err := <-put:
@@ -295,9 +338,9 @@ func TestSharedByProcesses(t *testing.T) {
 func share(t *testing.T, path string) {
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1})
 	for i := range 20 {
-		mine := sample("f", fmt.Sprint(os.Getpid(), " ", i))
+		mine := letter("f", fmt.Sprint(os.Getpid(), " ", i))
 		must(t, s.Put(t.Context(), mine))
-		must(t, s.Put(t.Context(), sample("f", fmt.Sprint("common ", i))))
+		must(t, s.Put(t.Context(), letter("f", fmt.Sprint("common ", i))))
 		if i%2 == 0 {
 			must(t, s.Delete(t.Context(), mine))
 		}

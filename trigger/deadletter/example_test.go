@@ -52,7 +52,8 @@ func ExampleContainer() {
 	if _, err := host.Drain(ctx); err != nil {
 		log.Fatal(err)
 	}
-	for d, err := range letters.List(ctx, function.DeadLetterSource()) {
+	dead := trigger.DeadLetterQuery{Source: function.DeadLetterSource(), Kind: trigger.RecordDead}
+	for d, err := range trigger.AllDeadLetters(ctx, letters, dead) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -109,7 +110,10 @@ func ExampleDirectory() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	letter := trigger.DeadLetter{ID: "1", Function: "leaderboard", Key: `["ada"]`, Document: []byte(`{"player":"ada"}`)}
+	letter := trigger.DeadLetter{
+		Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,
+		ID: "1", Function: "leaderboard", Key: `["ada"]`, Document: []byte(`{"player":"ada"}`),
+	}
 	if err := letters.Put(ctx, letter); err != nil {
 		log.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func frames(t testing.TB, ids ...string) []byte {
 	b, err := appendFrame(nil, frameFile, []byte("NAME"))
 	must(t, err)
 	for _, id := range ids {
-		payload, err := record.Encode(sample("f", id))
+		payload, err := record.Encode(letter("f", id))
 		must(t, err)
 		b, err = appendFrame(b, frameDeadLetter, payload)
 		must(t, err)
@@ -124,7 +124,7 @@ func TestTornTailKeepsOtherFrames(t *testing.T) {
 // even if the frame around it is damaged.
 func TestFrameTextInDocumentIsNotAFrame(t *testing.T) {
 	forged := frames(t, "forged")
-	d := sample("f", "outer")
+	d := letter("f", "outer")
 	d.Document = append([]byte("x\n"), forged...)
 	payload, err := record.Encode(d)
 	must(t, err)

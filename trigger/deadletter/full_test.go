@@ -31,7 +31,7 @@ func TestFullDiskKeepsEarlierDeadLetters(t *testing.T) {
 func fillDisk(t *testing.T, path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	s := newDirectory(t, path, nil)
-	must(t, s.Put(t.Context(), sample("f", "a")))
+	must(t, s.Put(t.Context(), letter("f", "a")))
 	before := read(t, fileOf(path))
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
@@ -39,7 +39,7 @@ func fillDisk(t *testing.T, path string) {
 	for more := range 250 {
 		limit.Cur = uint64(len(before) + more)
 		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
-		err := s.Put(t.Context(), sample("f", "b"))
+		err := s.Put(t.Context(), letter("f", "b"))
 		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room))
 		if err == nil {
 			t.Fatalf("stored with room for %d bytes", more)
@@ -48,7 +48,7 @@ func fillDisk(t *testing.T, path string) {
 			t.Fatalf("with room for %d bytes the file has changed", more)
 		}
 	}
-	must(t, s.Put(t.Context(), sample("f", "b")))
+	must(t, s.Put(t.Context(), letter("f", "b")))
 	if intact, damaged := survey(t, newDirectory(t, path, nil)); fmt.Sprint(intact) != "[a b]" || damaged != 0 {
 		t.Errorf("dead letters %v, %d damaged", intact, damaged)
 	}

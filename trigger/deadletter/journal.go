@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,12 +36,22 @@ type journal struct {
 	dirSynced bool // the directory entry of the file was synced
 }
 
-// entry is a dead letter in the file.
+// entry is a record in the file. If it has a form of a later version, only its place and
+// perhaps its key are known.
 type entry struct {
 	record.Position
-	in        span
-	key       string
-	postponed bool
+	in   span
+	key  string
+	kind trigger.RecordKind
+}
+
+// isSelected reports whether a query may select the record, as far as the index knows it.
+func (e entry) isSelected(q trigger.DeadLetterQuery, key string) bool {
+	if e.kind == "" {
+		return true
+	}
+	return e.kind == q.Kind && (q.ID == "" || q.ID == e.At) && (q.Key == "" || e.key == key) && (q.Range == "" || q.Range == e.Token) &&
+		!e.Time.Before(q.After) && (q.Before.IsZero() || e.Time.Before(q.Before))
 }
 
 func newJournal(path string, of trigger.DeadLetterSource, report func(error)) *journal {
@@ -162,12 +171,15 @@ func (j *journal) apply(f frame) {
 	switch f.kind {
 	case frameDeadLetter:
 		l, err := record.Decode(f.payload)
-		if err != nil || l.Source() != j.source {
+		if l.ID == "" || l.Source() != j.source {
 			j.recordDamage(span{f.at, f.end})
 			return
 		}
 		if _, found := j.entries[l.ID]; !found {
-			e := entry{Position: record.PositionOf(l, l.ID), in: span{f.at, f.end}, key: record.Digest(l.Key), postponed: l.IsPostponed()}
+			e := entry{Position: record.PositionOf(l, l.ID), in: span{f.at, f.end}, key: record.Digest(l.Key), kind: l.Kind}
+			if err != nil {
+				j.reportDamage(e.in, err)
+			}
 			j.entries[l.ID] = e
 			j.countKey(e, 1)
 			j.liveBytes += f.end - f.at
@@ -187,7 +199,7 @@ func (j *journal) apply(f frame) {
 }
 
 func (j *journal) countKey(e entry, n int) {
-	if e.postponed {
+	if e.kind == trigger.RecordPostponed {
 		return
 	}
 	if j.keys[e.key] += n; j.keys[e.key] == 0 {
@@ -195,15 +207,21 @@ func (j *journal) countKey(e entry, n int) {
 	}
 }
 
+var errNoWholeFrame = errors.New("these bytes are not a complete frame")
+
 func (j *journal) recordDamage(s span) {
 	j.damage = append(j.damage, s)
+	j.reportDamage(s, errNoWholeFrame)
+}
+
+func (j *journal) reportDamage(s span, cause error) {
 	if j.report != nil {
-		j.report(j.damageError(s))
+		j.report(damageIn(j.path, s, cause))
 	}
 }
 
-func (j *journal) damageError(s span) error {
-	return &DamageError{Where: fmt.Sprintf("%s, byte %d", j.path, s.at), Err: fmt.Errorf("%d bytes are not a complete frame", s.end-s.at)}
+func damageIn(path string, s span, cause error) error {
+	return &DamageError{Where: fmt.Sprintf("%s, bytes %d to %d", path, s.at, s.end), Err: cause}
 }
 
 // put makes a dead letter durable. If it is in the file, put syncs
@@ -286,75 +304,6 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// snapshot is the list of dead letters at one point in time. One goroutine uses
-// it, without the lock.
-type snapshot struct {
-	file    *os.File
-	size    int64
-	entries []entry
-	damage  []error
-}
-
-// ordered returns the entries in the order of dead letters. (slices.SortFunc would be
-// compiled for this type: 20 kB of every app.)
-func (j *journal) ordered() []entry {
-	all := slices.Collect(maps.Values(j.entries))
-	sort.Slice(all, func(a, b int) bool { return all[a].Compare(all[b].Position) < 0 })
-	return all
-}
-
-// snapshot opens the file a second time, so that it can be read without the
-// lock, even if it is replaced or renamed meanwhile. It has the wanted entries.
-func (j *journal) snapshot(wanted func(entry) bool) (*snapshot, error) {
-	s := &snapshot{size: j.scanned, entries: slices.DeleteFunc(j.ordered(), func(e entry) bool { return !wanted(e) })}
-	for _, d := range j.damage {
-		s.damage = append(s.damage, j.damageError(d))
-	}
-	if j.file == nil {
-		return s, nil
-	}
-	var err error
-	s.file, err = openFile(j.path, os.O_RDONLY, 0)
-	return s, err
-}
-
-func (s *snapshot) close() {
-	if s.file != nil {
-		_ = s.file.Close() // opened for reading only
-	}
-}
-
-func (s *snapshot) deadLetters(ctx context.Context) iter.Seq2[trigger.DeadLetter, error] {
-	var current span
-	positions := func(yield func(record.Position, error) bool) {
-		for _, e := range s.entries {
-			current = e.in
-			if ctx.Err() != nil {
-				yield(record.Position{}, context.Cause(ctx))
-				return
-			}
-			if !yield(e.Position, nil) {
-				return
-			}
-		}
-	}
-	return record.ReadInOrder(positions, func(record.Position) (trigger.DeadLetter, bool, error) {
-		l, err := s.read(current)
-		return l, true, err
-	})
-}
-
-func (s *snapshot) read(at span) (trigger.DeadLetter, error) {
-	f, err := readFrame(s.file, at.at, s.size)
-	if err == nil {
-		var l trigger.DeadLetter
-		if l, err = record.Decode(f.payload); err == nil {
-			return l, nil
-		}
-	}
-	return trigger.DeadLetter{}, &DamageError{Where: fmt.Sprintf("%s, byte %d", s.file.Name(), at.at), Err: err}
-}
-
 // needsCompaction reports whether enough of the file is unused to rewrite it.
 func (j *journal) needsCompaction(least int64) bool {
 	dead := j.scanned - j.liveBytes
@@ -394,7 +343,9 @@ func (j *journal) copyTo(path string) (err error) {
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
-	for _, e := range j.ordered() {
+	all := slices.Collect(maps.Values(j.entries))
+	sort.Slice(all, func(a, b int) bool { return all[a].in.at < all[b].in.at })
+	for _, e := range all {
 		old, err := readFrame(j.file, e.in.at, j.scanned)
 		if err != nil {
 			return err

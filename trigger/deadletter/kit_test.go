@@ -2,7 +2,8 @@ package deadletter
 
 import (
 	"halley/trigger"
-	"halley/trigger/deadletter/internal/contract"
+	"halley/trigger/deadletter/internal/sample"
+	"halley/trigger/triggertest"
 )
 
 var (
@@ -10,16 +11,17 @@ var (
 	_ trigger.DeadLetters = (*Directory)(nil)
 )
 
-// Short names of the tests of every store.
+// Short names of the helpers of the tests of every store.
 var (
-	sample = contract.Sample
-	of     = contract.Of
-	must   = contract.Must
-	list   = contract.List
-	listOf = contract.ListOf
-	ids    = contract.IDs
-	same   = contract.Same
-	monday = contract.Monday
+	letter = sample.Letter
+	of     = sample.Of
+	dead   = sample.Dead
+	must   = sample.Must
+	list   = sample.List
+	listOf = sample.ListOf
+	ids    = sample.IDs
+	same   = sample.Same
+	monday = sample.Monday
 )
 
-type spoiling = contract.Spoiling
+type spoiling = triggertest.DeadLetterDamage

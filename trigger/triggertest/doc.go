@@ -1,12 +1,14 @@
-// Package triggertest tests handlers without a service and without waiting.
+// Package triggertest tests handlers and dead letter stores without a service and without
+// waiting.
 //
 //   - [Deliver] calls a handler once and returns its [trigger.Verdict].
 //   - [Converges] finds handlers that are wrong under redelivery, crashes, late
 //     deliveries and failures: it compares the end of a plain run with the end of runs
 //     in trouble.
 //   - [World] is an account with hosts, for tests that act out a story.
+//   - [TestDeadLetters] tests that a dead letter store of your own keeps its contract.
 //
-// All of them use the runtime of package trigger on an embedded account, in process.
+// The first three use the runtime of package trigger on an embedded account, in process.
 // Only tests import this package.
 //
 // # Bytes

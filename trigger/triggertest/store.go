@@ -3,7 +3,6 @@ package triggertest
 import (
 	"cmp"
 	"context"
-	"iter"
 	"slices"
 	"sync"
 
@@ -25,24 +24,10 @@ func (s *memoryStore) Put(_ context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
-func (s *memoryStore) List(_ context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for _, d := range s.sorted() {
-			if d.Source() == of && !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (s *memoryStore) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for d := range s.List(ctx, of) {
-			if d.IsPostponed() && (key == "" || d.Key == key) && !yield(d, nil) {
-				return
-			}
-		}
-	}
+func (s *memoryStore) Query(_ context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return trigger.SelectDeadLetters(slices.Values(s.deadLetters), q)
 }
 
 func (s *memoryStore) Delete(_ context.Context, d trigger.DeadLetter) error {
@@ -58,15 +43,15 @@ func (s *memoryStore) Holds(_ context.Context, of trigger.DeadLetterSource, key 
 	return slices.ContainsFunc(s.deadLetters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key && !d.IsPostponed() }), nil
 }
 
-// sorted returns the dead letters, oldest first.
-func (s *memoryStore) sorted() []trigger.DeadLetter {
+// all returns the records of both kinds, in the order of their places.
+func (s *memoryStore) all() []trigger.DeadLetter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sorted := slices.Clone(s.deadLetters)
-	slices.SortStableFunc(sorted, func(a, b trigger.DeadLetter) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
+	all := slices.Clone(s.deadLetters)
+	slices.SortStableFunc(all, func(a, b trigger.DeadLetter) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Range, b.Range), cmp.Compare(a.LSN, b.LSN))
 	})
-	return sorted
+	return all
 }
 
 func sameAs(d trigger.DeadLetter) func(trigger.DeadLetter) bool {

@@ -2,6 +2,7 @@ package triggertest
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,7 +233,14 @@ func (w *World) Merge(ids ...string) (child string) {
 }
 
 // DeadLetters returns the function's dead letters, oldest first.
-func (w *World) DeadLetters() []trigger.DeadLetter { return w.store.sorted() }
+func (w *World) DeadLetters() []trigger.DeadLetter {
+	return slices.DeleteFunc(w.store.all(), trigger.DeadLetter.IsPostponed)
+}
+
+// Postponed returns the function's postponed changes, oldest first.
+func (w *World) Postponed() []trigger.DeadLetter {
+	return slices.DeleteFunc(w.store.all(), func(d trigger.DeadLetter) bool { return !d.IsPostponed() })
+}
 
 // RequireDelivered fails the test unless every change was handled, or is in the dead
 // letter store: in latest-version mode the last version of each document that exists,
@@ -246,7 +254,7 @@ func (w *World) RequireDelivered() {
 
 func (w *World) undelivered() (missing []string) {
 	dead := map[string]bool{}
-	for _, d := range w.DeadLetters() {
+	for _, d := range w.store.all() {
 		dead[versionOf(d.Change())] = true
 	}
 	w.mu.Lock()

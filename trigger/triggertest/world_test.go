@@ -113,6 +113,19 @@ a version of document "c", partition key [{}], was neither handled nor dead-lett
 	}
 }
 
+func TestPostponedChangesAreNotDeadLetters(t *testing.T) {
+	inAndOutOfBubble(t, func(t *testing.T) {
+		w := NewWorld(t, nil)
+		h := w.Host(func(context.Context, trigger.Batch) error { return trigger.RetryAfter(errors.New("asleep"), time.Hour) })
+		w.Put(`{"id":"late"}`)
+		h.Drain()
+		if d := w.Postponed(); len(d) != 1 || d[0].DocumentID != "late" || len(w.DeadLetters()) != 0 {
+			t.Errorf("postponed %+v, dead letters %+v", d, w.DeadLetters())
+		}
+		w.RequireDelivered()
+	})
+}
+
 func TestFailedChangesAreDeadLetteredAndReplayed(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
 		w := NewWorld(t, &Options{Function: trigger.Function{GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 2}}})

@@ -32,7 +32,7 @@ type BlobOptions struct {
 	// Prefix is prepended to the names of all blobs, for example
 	// "dead-letters/". The default is none.
 	Prefix string
-	// Window is how many dead letters List sorts in memory at a time; if there
+	// Window is how many records a query sorts in memory at a time; if there
 	// are more, it lists the blobs again for each further window. The default
 	// is 10,000, about 2 MB.
 	Window int
@@ -41,8 +41,12 @@ type BlobOptions struct {
 // Blob stores each dead letter as a block blob of JSON, named
 // {prefix}{source}/{key}/{id}; digests replace the parts that a name cannot
 // hold. The name depends on the change alone, so a change that is dead-lettered
-// again is not stored twice. The sort order of List is in the metadata of the
+// again is not stored twice. Kind, time, order and range are in the metadata of the
 // blobs, which a listing includes.
+//
+// A blob container cannot query: each query lists the blobs of the source, or those of its
+// key, and selects by their names and metadata. A page reads at most 1,000 of these, or 8 MB,
+// or for 20 seconds, and a query that selects by error reads all that its other filters leave.
 //
 // Blob must be allowed to read, write, delete and list blobs: role Storage Blob
 // Data Contributor. It creates the container if it does not exist. No lifecycle
@@ -53,7 +57,7 @@ type BlobOptions struct {
 type Blob struct {
 	container *container.Client
 	prefix    string
-	window    int
+	search    *record.Search
 }
 
 // NewBlob returns a store in a blob container. It does no I/O.
@@ -61,25 +65,27 @@ func NewBlob(c *container.Client, opts *BlobOptions) (*Blob, error) {
 	if c == nil {
 		return nil, errors.New("dead letter blobs: no container given")
 	}
-	s := &Blob{container: c, window: record.DefaultWindow}
+	s, window := &Blob{container: c}, record.DefaultWindow
 	if opts != nil {
 		s.prefix = opts.Prefix
 		if opts.Window != 0 {
-			s.window = opts.Window
+			window = opts.Window
 		}
 	}
-	if s.window < 0 {
+	if window < 0 {
 		return nil, errors.New("dead letter blobs: option Window is negative")
 	}
+	s.search = record.NewSearch(window)
 	return s, nil
 }
 
 // Names of the metadata of a blob.
 const (
+	metaKind  = "halleykind"
 	metaTime  = "halleytime"
+	metaOrder = "halleyorder"
 	metaRange = "halleyrange"
 	metaLSN   = "halleylsn"
-	metaDue   = "halleydue" // of a postponed change alone
 )
 
 func (s *Blob) sourcePrefix(of trigger.DeadLetterSource) string {
@@ -125,12 +131,11 @@ func (s *Blob) upload(ctx context.Context, d trigger.DeadLetter) error {
 		return err
 	}
 	metadata := map[string]*string{
+		metaKind:  to.Ptr(string(d.Kind)),
+		metaOrder: to.Ptr(strconv.FormatInt(d.Order, 10)),
 		metaTime:  to.Ptr(d.Time.UTC().Format(record.TimeLayout)),
 		metaRange: to.Ptr("r" + url.QueryEscape(d.Range)), // a header must not be empty
 		metaLSN:   to.Ptr(strconv.FormatInt(d.LSN, 10)),
-	}
-	if d.IsPostponed() {
-		metadata[metaDue] = to.Ptr(d.Due.UTC().Format(record.TimeLayout))
 	}
 	_, err = s.container.NewBlockBlobClient(s.blobName(d.Source(), d.Key, d.ID)).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), &blockblob.UploadOptions{
 		HTTPHeaders:      &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")},
@@ -159,7 +164,8 @@ func isGone(err error) bool {
 // Holds lists blobs of the key, until one is not postponed. A damaged dead letter counts,
 // because the key is part of its name.
 func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
-	for _, err := range s.positions(ctx, s.keyPrefix(of, key), func(due bool) bool { return !due }) {
+	q := trigger.DeadLetterQuery{Source: of, Kind: trigger.RecordDead}
+	for _, err := range s.positions(ctx, s.keyPrefix(of, key), q) {
 		if err != nil {
 			return false, redact.Error(fmt.Errorf("look for dead letters of key %s: %w", key, err))
 		}
@@ -168,38 +174,29 @@ func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key strin
 	return false, nil
 }
 
-// List lists the blobs of the source and downloads them one by one.
-func (s *Blob) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return s.list(ctx, of, s.sourcePrefix(of), func(bool) bool { return true })
-}
-
-// Postponed lists the blobs of the source or of its key, and downloads those of postponed
-// changes one by one.
-func (s *Blob) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	prefix := s.sourcePrefix(of)
-	if key != "" {
-		prefix = s.keyPrefix(of, key)
+// Query lists the blobs of the source or of its key, and downloads the selected ones of the
+// page one by one.
+func (s *Blob) Query(ctx context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	prefix := s.sourcePrefix(q.Source)
+	if q.Key != "" {
+		prefix = s.keyPrefix(q.Source, q.Key)
 	}
-	return s.list(ctx, of, prefix, func(due bool) bool { return due })
-}
-
-// list downloads the wanted blobs below a prefix; wanted is told if one has a due time.
-func (s *Blob) list(ctx context.Context, of trigger.DeadLetterSource, prefix string, wanted func(due bool) bool) iter.Seq2[trigger.DeadLetter, error] {
-	sorted := record.OldestFirst(s.window, func(time.Time) iter.Seq2[record.Position, error] { return s.positions(ctx, prefix, wanted) })
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for d, err := range record.ReadInOrder(sorted, func(p record.Position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.At) }) {
-			if err != nil {
-				err = redact.Error(fmt.Errorf("list dead letters of %v: %w", of, err))
-			}
-			if !yield(d, err) {
-				return
-			}
-		}
+	var page trigger.DeadLetterPage
+	w, err := s.search.Window(q, func(*record.Position) iter.Seq2[record.Position, error] { return s.positions(ctx, prefix, q) })
+	if err == nil {
+		page, err = w.Page(func(p record.Position) (trigger.DeadLetter, bool, error) { return s.read(ctx, p.At) })
 	}
+	if err != nil {
+		return page, redact.Error(fmt.Errorf("list dead letters of %v: %w", q.Source, err))
+	}
+	for i, damage := range page.Damaged {
+		page.Damaged[i] = redact.Error(fmt.Errorf("list dead letters of %v: %w", q.Source, damage))
+	}
+	return page, nil
 }
 
-// positions lists the wanted blobs below a prefix, in pages of 5,000.
-func (s *Blob) positions(ctx context.Context, prefix string, wanted func(due bool) bool) iter.Seq2[record.Position, error] {
+// positions lists the blobs below a prefix that a query may select, in pages of 5,000.
+func (s *Blob) positions(ctx context.Context, prefix string, q trigger.DeadLetterQuery) iter.Seq2[record.Position, error] {
 	return func(yield func(record.Position, error) bool) {
 		pager := s.container.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
 			Prefix: &prefix, Include: container.ListBlobsInclude{Metadata: true},
@@ -214,7 +211,7 @@ func (s *Blob) positions(ctx context.Context, prefix string, wanted func(due boo
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
-				if wanted(hasDue(item)) && !yield(blobPosition(item), nil) {
+				if p, isSelected := blobPosition(item, q); isSelected && !yield(p, nil) {
 					return
 				}
 			}
@@ -222,35 +219,27 @@ func (s *Blob) positions(ctx context.Context, prefix string, wanted func(due boo
 	}
 }
 
-// hasDue reports whether a blob is that of a postponed change.
-func hasDue(item *container.BlobItem) bool {
-	for name := range item.Metadata {
-		if strings.EqualFold(name, metaDue) {
-			return true
-		}
-	}
-	return false
-}
-
-// blobPosition returns the position in the metadata of a blob. If the metadata
-// is missing or invalid, the position is zero except for the name; the blob is
-// then read first and, if it is not a dead letter, reported as damaged.
-func blobPosition(item *container.BlobItem) record.Position {
-	p := record.Position{At: *item.Name}
+// blobPosition returns the position in the metadata of a blob, and whether a query may select
+// it. If metadata is missing or invalid, the position has the name alone; the blob is then
+// read first and, if it is not a dead letter, reported as damaged.
+func blobPosition(item *container.BlobItem, q trigger.DeadLetterQuery) (p record.Position, isSelected bool) {
+	values := map[string]string{}
 	for name, value := range item.Metadata {
-		if value == nil {
-			continue
-		}
-		switch strings.ToLower(name) {
-		case metaTime:
-			p.Time, _ = time.Parse(record.TimeLayout, *value)
-		case metaRange:
-			p.Token, _ = url.QueryUnescape(strings.TrimPrefix(*value, "r"))
-		case metaLSN:
-			p.LSN, _ = strconv.ParseInt(*value, 10, 64)
+		if value != nil {
+			values[strings.ToLower(name)] = *value
 		}
 	}
-	return p
+	at, timeErr := time.Parse(record.TimeLayout, values[metaTime])
+	order, orderErr := strconv.ParseInt(values[metaOrder], 10, 64)
+	lsn, lsnErr := strconv.ParseInt(values[metaLSN], 10, 64)
+	token, tokenErr := url.QueryUnescape(strings.TrimPrefix(values[metaRange], "r"))
+	kind := trigger.RecordKind(values[metaKind])
+	isID := q.ID == "" || strings.HasSuffix(*item.Name, "/"+record.Digest(q.ID)+".json")
+	if errors.Join(timeErr, orderErr, lsnErr, tokenErr) != nil || kind != trigger.RecordDead && kind != trigger.RecordPostponed {
+		return record.Position{At: *item.Name}, isID
+	}
+	p = record.Position{Time: at, Order: order, Token: token, LSN: lsn, At: *item.Name}
+	return p, isID && kind == q.Kind && (q.Range == "" || q.Range == token) && !at.Before(q.After) && (q.Before.IsZero() || at.Before(q.Before))
 }
 
 // read reads the dead letter in a blob; found is false if the blob does not

@@ -2,7 +2,8 @@ package azure
 
 import (
 	"halley/trigger"
-	"halley/trigger/deadletter/internal/contract"
+	"halley/trigger/deadletter/internal/sample"
+	"halley/trigger/triggertest"
 )
 
 var (
@@ -10,14 +11,14 @@ var (
 	_ trigger.DeadLetters = (*Queue)(nil)
 )
 
-// Short names of the tests of every store.
+// Short names of the helpers of the tests of every store.
 var (
-	sample = contract.Sample
-	of     = contract.Of
-	must   = contract.Must
-	list   = contract.List
-	same   = contract.Same
-	large  = contract.Large
+	letter = sample.Letter
+	of     = sample.Of
+	dead   = sample.Dead
+	must   = sample.Must
+	list   = sample.List
+	same   = sample.Same
 )
 
-type spoiling = contract.Spoiling
+type spoiling = triggertest.DeadLetterDamage

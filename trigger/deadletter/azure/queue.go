@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
@@ -35,7 +34,7 @@ const maxMessage = 64 << 10
 // The dead letters themselves are always in the Blob, because a queue cannot
 // store them: it guarantees no order, cannot search by function or key, and
 // delivers a message again after its visibility timeout or drops it after
-// several attempts. List, Holds and Delete are therefore those of the Blob.
+// several attempts. Query, Holds and Delete are therefore those of the Blob.
 // Delete leaves the message in the queue; [Queue.Open] then reports that the
 // dead letter is gone.
 //
@@ -155,14 +154,9 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 	return d, found, nil
 }
 
-// List lists the dead letters in the Blob.
-func (q *Queue) List(ctx context.Context, of trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return q.blobs.List(ctx, of)
-}
-
-// Postponed lists the postponed changes in the Blob.
-func (q *Queue) Postponed(ctx context.Context, of trigger.DeadLetterSource, key string) iter.Seq2[trigger.DeadLetter, error] {
-	return q.blobs.Postponed(ctx, of, key)
+// Query queries the Blob.
+func (q *Queue) Query(ctx context.Context, query trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	return q.blobs.Query(ctx, query)
 }
 
 // Delete deletes the dead letter from the Blob. The message stays until it is

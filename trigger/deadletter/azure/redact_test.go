@@ -68,13 +68,13 @@ func TestStorageErrorsDoNotShowSharedAccessSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := trigger.DeadLetter{ID: "1", Function: "f", Account: of("f").Account, Database: of("f").Database, Container: of("f").Container, Key: `["k"]`, Document: []byte(`{}`), Time: time.Now()}
+			d := trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "1", Function: "f", Account: of("f").Account, Database: of("f").Database, Container: of("f").Container, Key: `["k"]`, Document: []byte(`{}`), Time: time.Now()}
 			for operation, try := range map[string]func(context.Context) error{
 				"put":    func(ctx context.Context) error { return queue.Put(ctx, d) },
 				"delete": func(ctx context.Context) error { return queue.Delete(ctx, d) },
 				"holds":  func(ctx context.Context) error { _, err := queue.Holds(ctx, of("f"), d.Key); return err },
 				"list": func(ctx context.Context) (err error) {
-					for _, e := range queue.List(ctx, of("f")) {
+					for _, e := range trigger.AllDeadLetters(ctx, queue, dead("f")) {
 						err = errors.Join(err, e)
 					}
 					return err

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -24,8 +25,8 @@ import (
 	"github.com/google/uuid"
 
 	"halley/trigger"
-	"halley/trigger/deadletter/internal/contract"
 	"halley/trigger/deadletter/internal/record"
+	"halley/trigger/triggertest"
 )
 
 // developmentStorage is the connection string that UseDevelopmentStorage=true
@@ -74,13 +75,13 @@ func newBlob(t testing.TB, c *container.Client, opts *BlobOptions) *Blob {
 
 func TestBlobContract(t *testing.T) {
 	c := blobs(t)
-	contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newBlob(t, c, &BlobOptions{Prefix: "dead/", Window: 3}) })
+	triggertest.TestDeadLetters(t, func(t *testing.T) trigger.DeadLetters { return newBlob(t, c, &BlobOptions{Prefix: "dead/", Window: 3}) })
 }
 
 func TestBlobPrefixesSeparate(t *testing.T) {
 	c := blobs(t)
 	a, b := newBlob(t, c, &BlobOptions{Prefix: "a/"}), newBlob(t, c, &BlobOptions{Prefix: "b/"})
-	must(t, a.Put(t.Context(), sample("f", "x")))
+	must(t, a.Put(t.Context(), letter("f", "x")))
 	same(t, len(list(t, a, "f")), 1)
 	same(t, len(list(t, b, "f")), 0)
 }
@@ -88,9 +89,9 @@ func TestBlobPrefixesSeparate(t *testing.T) {
 func TestBlobReportsForeignBlobs(t *testing.T) {
 	c := blobs(t)
 	s := newBlob(t, c, nil)
-	must(t, s.Put(t.Context(), sample("f", "whole")))
-	must(t, s.Put(t.Context(), sample("f", "other")))
-	moved, err := record.Encode(sample("g", "moved"))
+	must(t, s.Put(t.Context(), letter("f", "whole")))
+	must(t, s.Put(t.Context(), letter("f", "other")))
+	moved, err := record.Encode(letter("g", "moved"))
 	must(t, err)
 	for name, body := range map[string]string{"half.json": `{"id":"ha`, "moved.json": string(moved)} {
 		_, err := c.NewBlockBlobClient(s.sourcePrefix(of("f"))+name).Upload(t.Context(), streaming.NopCloser(strings.NewReader(body)), nil)
@@ -98,7 +99,7 @@ func TestBlobReportsForeignBlobs(t *testing.T) {
 	}
 	var good []string
 	damaged := 0
-	for d, err := range s.List(t.Context(), of("f")) {
+	for d, err := range trigger.AllDeadLetters(t.Context(), s, dead("f")) {
 		if err == nil {
 			good = append(good, d.ID)
 		} else if errors.Is(err, trigger.ErrDamaged) {
@@ -121,7 +122,7 @@ func newQueue(t testing.TB, c *container.Client, m *azqueue.QueueClient) *Queue 
 
 func TestQueueContract(t *testing.T) {
 	c, m := blobs(t), messages(t)
-	contract.Test(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
+	triggertest.TestDeadLetters(t, func(t *testing.T) trigger.DeadLetters { return newQueue(t, c, m) })
 }
 
 // receive removes the next message from a queue and returns it.
@@ -141,9 +142,9 @@ func receive(t *testing.T, q *azqueue.QueueClient) string {
 func TestQueueMessages(t *testing.T) {
 	m := messages(t)
 	q := newQueue(t, blobs(t), m)
-	huge := sample("f", "huge")
-	huge.Document = large()
-	for _, d := range []trigger.DeadLetter{sample("f", "small"), huge} {
+	huge := letter("f", "huge")
+	huge.Document = []byte(`"` + strings.Repeat("large ", 20_000) + `"`)
+	for _, d := range []trigger.DeadLetter{letter("f", "small"), huge} {
 		must(t, q.Put(t.Context(), d))
 		text := receive(t, m)
 		decoded, err := base64.StdEncoding.DecodeString(text)
@@ -186,7 +187,7 @@ func TestQueuePutFailsWithoutMessage(t *testing.T) {
 	q := newQueue(t, c, nowhere)
 	ctx, cancel := context.WithTimeout(t.Context(), 200_000_000)
 	defer cancel()
-	if err := q.Put(ctx, sample("f", "a")); err == nil || !strings.Contains(err.Error(), "send message") {
+	if err := q.Put(ctx, letter("f", "a")); err == nil || !strings.Contains(err.Error(), "send message") {
 		t.Errorf("put: %v", err)
 	}
 }
@@ -301,7 +302,7 @@ func TestStorageContractInMemory(t *testing.T) {
 					return blob
 				}}
 			}
-			contract.Test(t, func(t *testing.T) trigger.DeadLetters {
+			triggertest.TestDeadLetters(t, func(t *testing.T) trigger.DeadLetters {
 				if queued {
 					q, err := NewQueue(b, q, nil)
 					must(t, err)
@@ -313,7 +314,14 @@ func TestStorageContractInMemory(t *testing.T) {
 				spoil("empty", func(blob string) { m.blobs[blob] = nil }),
 				spoil("metadata", func(blob string) {
 					m.blobs[blob] = []byte(`{"id":"a","lsn":"x"}`)
-					m.metadata[blob] = http.Header{"X-Ms-Meta-Halleytime": {"yesterday"}, "X-Ms-Meta-Halleylsn": {"x"}, "X-Ms-Meta-Halleyrange": {"%zz"}}
+					m.metadata[blob] = http.Header{"X-Ms-Meta-Halleykind": {"dead"}, "X-Ms-Meta-Halleyorder": {"1"}, "X-Ms-Meta-Halleytime": {"yesterday"}, "X-Ms-Meta-Halleylsn": {"x"}, "X-Ms-Meta-Halleyrange": {"%zz"}}
+				}),
+				spoil("version", func(blob string) {
+					m.blobs[blob] = bytes.Replace(m.blobs[blob], []byte(`"version":1`), []byte(`"version":2`), 1)
+				}),
+				spoil("kind", func(blob string) {
+					m.metadata[blob].Del("x-ms-meta-halleykind")
+					m.blobs[blob] = bytes.Replace(m.blobs[blob], []byte(`"dead"`), []byte(`"other"`), 1)
 				}),
 				spoil("archived", func(blob string) { m.archived[blob] = true }))
 		})

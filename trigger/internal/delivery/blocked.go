@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"sort"
 	"sync"
 	"time"
 )
@@ -18,8 +19,8 @@ type BlockedKeys struct {
 type BlockedChange struct {
 	Key     string
 	LSN     int64
-	Written int64     // Unix seconds
-	Time    time.Time // when it was given up
+	Written int64 // Unix seconds
+	Order   int64 // its place among the records of the key
 }
 
 // AddChange records a dead letter of the list.
@@ -39,16 +40,22 @@ func (b *BlockedKeys) AddPostponed(c StoredChange) {
 	b.postponed = append(b.postponed, c)
 }
 
+// SortPostponed ends a list: its changes of each key are in their order then. The list is in
+// the order of time, and clocks of owners differ.
+func (b *BlockedKeys) SortPostponed() {
+	sort.SliceStable(b.postponed, func(i, j int) bool { return b.postponed[i].Order < b.postponed[j].Order })
+}
+
 // AddDamaged records the error about a dead letter that cannot be read.
 func (b *BlockedKeys) AddDamaged(err error) { b.damaged = append(b.damaged, err) }
 
-// blockedKey holds the position of a key's first dead letter, and the times of its
+// blockedKey holds the position of a key's first dead letter, and the number of its
 // last one. The time of a change tells a redelivery of one before the first dead
 // letter from a later change of a range whose LSNs a merge has set back.
 type blockedKey struct {
 	firstLSN     int64
 	firstWritten int64 // Unix seconds
-	lastTime     time.Time
+	lastOrder    int64
 	lastPut      time.Time // when this worker stored the last one, on its own clock; zero if it stored none
 	isFree       bool      // the store has no dead letter of the key any more
 }
@@ -58,9 +65,7 @@ func (k blockedKey) with(d BlockedChange, blocked bool) blockedKey {
 	if !blocked || d.LSN < k.firstLSN && d.Written <= k.firstWritten {
 		k.firstLSN, k.firstWritten = d.LSN, d.Written
 	}
-	if d.Time.After(k.lastTime) {
-		k.lastTime = d.Time
-	}
+	k.lastOrder = max(k.lastOrder, d.Order)
 	k.isFree = false
 	return k
 }
@@ -69,9 +74,10 @@ func (k blockedKey) with(d BlockedChange, blocked bool) blockedKey {
 // changes follow it into the store, untried, until a replay has emptied the store of
 // them. Lanes share it; mu guards it, and no other lock is taken under it.
 type blockedKeys struct {
-	mu     sync.Mutex
-	listed *BlockedKeys          // when the lease was acquired
-	byKey  map[string]blockedKey // what this worker has learnt since
+	mu        sync.Mutex
+	listed    *BlockedKeys          // when the lease was acquired
+	byKey     map[string]blockedKey // what this worker has learnt since
+	lastOrder int64                 // of the records that this owner has put
 }
 
 // findKey returns what is known of a key, and whether it is blocked. mu is held.
@@ -111,15 +117,14 @@ func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
 	return maybe, maybe && time.Since(key.lastPut) < storeLag
 }
 
-// nextTime returns a time for the next dead letter of a key: now, unless the owner
-// that stored the last one was ahead of this one's clock.
-func (b *blockedKeys) nextTime(key string, now time.Time) time.Time {
+// nextOrder returns the number of the next record of a key: at least the given one, and above
+// those of all records that this owner has put, or knows of the key.
+func (b *blockedKeys) nextOrder(key string, least int64) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k, _ := b.findKey(key); !now.After(k.lastTime) {
-		return k.lastTime.Add(1)
-	}
-	return now
+	k, _ := b.findKey(key)
+	b.lastOrder = max(b.lastOrder+1, k.lastOrder+1, least)
+	return b.lastOrder
 }
 
 // addChange records a dead letter that this worker has put.

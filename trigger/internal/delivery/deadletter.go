@@ -35,6 +35,7 @@ type DeadLetter struct {
 	Attempts int       // calls with the change; 0 if it was never tried
 	Cause    error     // of the last call; nil if the change follows a dead letter of its key
 	Time     time.Time // when it was given up or postponed, on the service's clock
+	Order    int64     // place among the records of its key, see orderGap
 
 	IsPostponed bool      // it is not dead: the change is delivered again when it is due
 	Due         time.Time // on the service's clock, if it is postponed
@@ -69,9 +70,11 @@ func (l *lane) giveUp(ctx context.Context, g *group, a Action) error {
 
 // putItem stores one change and finishes it, however long that takes.
 func (l *lane) putItem(ctx context.Context, c *Item, tries int, cause error) error {
-	letter := DeadLetter{Attempts: tries, Cause: cause, Time: l.blockedKeys.nextTime(c.Key, l.calls.ServiceNow().UTC())}
+	letter := DeadLetter{Attempts: tries, Cause: cause, Time: l.calls.ServiceNow().UTC()}
 	if c.stored != nil {
-		letter.Time = c.stored.Time // later changes of its key may be in the store
+		letter.Order = c.stored.Order // later changes of its key may be in the store
+	} else {
+		letter.Order = l.nextOrder(c, 1)
 	}
 	err := l.untilStored(ctx, l.laneIndex, func() error {
 		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Put(ctx, c, letter) })
@@ -80,7 +83,7 @@ func (l *lane) putItem(ctx context.Context, c *Item, tries int, cause error) err
 		return err
 	}
 	if l.config.BlockKeys {
-		l.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Time: letter.Time}, time.Now())
+		l.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Order: letter.Order}, time.Now())
 	}
 	l.calls.DeadLettered(l.laneIndex, c, letter)
 	return l.finishStored(ctx, []*Item{c})

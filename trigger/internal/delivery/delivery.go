@@ -49,6 +49,7 @@ type Config struct {
 	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation  string // of the lease as acquired
 	ReadAhead     ReadAhead
+	FirstOrder    int64            // of the records that this owner puts into the store: above those of earlier owners
 	SavedRetries  string           // saved by the previous owner, see [Delivery.RetryProperty]
 	Finished      finished.Binding // of the values that this owner saves, with the continuation of the lease as acquired
 	SavedFinished string           // saved by the previous owner, see [Delivery.Snapshot]

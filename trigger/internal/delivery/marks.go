@@ -58,6 +58,16 @@ func (a *asideChanges) first() *asideChange {
 	return a.changes[0]
 }
 
+// firstUnhandled returns the first change that waits for a call, or nil.
+func (a *asideChanges) firstUnhandled() (first *asideChange) {
+	for _, c := range a.changes {
+		if !c.isFinished && c.answered == 0 && (first == nil || c.seq < first.seq) {
+			first = c
+		}
+	}
+	return first
+}
+
 // finish marks a change as finished.
 func (a *asideChanges) finish(c *asideChange) {
 	if c.isFinished {

@@ -35,7 +35,8 @@ type StoredChange struct {
 	feed.Change
 	LetterID  string
 	Due       time.Time
-	Time      time.Time // its place among the changes of its key
+	Time      time.Time // when it was postponed
+	Order     int64     // its place among the changes of its key
 	Since     time.Time // first failure; zero if no call failed with it
 	Attempts  int       // calls that failed with it
 	Postponed int       // calls that postponed it; 0 if it only follows a change that was
@@ -48,6 +49,7 @@ type listedChange struct {
 	name         string
 	lsn, written int64
 	time         time.Time // of its letter
+	order        int64     // likewise
 	isSeen       bool      // this owner's feed has shown it
 }
 
@@ -58,24 +60,26 @@ const (
 	// memoryWait is the time until a key is due below which changes that follow wait in
 	// memory: reading stops at most for so long because of them.
 	memoryWait = time.Second
-	// letterGap leaves room between the letters of a key for changes that the feed shows
-	// again.
-	letterGap = time.Microsecond
+	// orderGap leaves room between the records of a key for changes that the feed shows
+	// again: orderStep for each, as they come one after the other, and half of what is left if
+	// the feed shows them a further time.
+	orderGap  = 1 << 14
+	orderStep = 1 << 4
 	// maxLoadedKeys is the number of keys that are loaded for one call. Each costs a request.
 	maxLoadedKeys = 10
 )
 
 // postponedKey is an order key of which the store has changes. Its lane owns it.
 type postponedKey struct {
-	order    uint64
-	text     string          // its logical partition key
-	keyPaths []string        // of the container
-	due      time.Time       // of its first change, on this process's clock
-	lastTime time.Time       // of its newest letter
-	lastPut  time.Time       // when this owner put one, on this process's clock
-	letters  int             // that the store has, as far as this owner knows
-	deleted  map[string]bool // letters that this owner has handled: the store may still show them, if it lags or no request covers them
-	hasMore  bool            // the store has changes that are not loaded
+	order     uint64
+	text      string          // its logical partition key
+	keyPaths  []string        // of the container
+	due       time.Time       // of its first change, on this process's clock
+	lastOrder int64           // of its last letter
+	lastPut   time.Time       // when this owner put one, on this process's clock
+	letters   int             // that the store has, as far as this owner knows
+	deleted   map[string]bool // letters that this owner has handled: the store may still show them, if it lags or no request covers them
+	hasMore   bool            // the store has changes that are not loaded
 
 	listed []listedChange // in their order, until the lane has passed all of them
 	passed int            // how many of these the lane has passed, the first ones
@@ -122,20 +126,31 @@ func (k *postponedKey) placeOf(c *Item) place {
 	return placeBehind
 }
 
-// nextTime returns the time of the letter of a change from the feed: now, unless the clock
-// of an earlier owner was fast, or the change has its place before letters of that owner.
-func (k *postponedKey) nextTime(c *Item, now time.Time) time.Time {
-	switch at := k.listedBefore(c.LSN); k.placeOf(c) {
+// placeOrder returns the place of a change among the records of its key: that of its letter if
+// it comes from the store, else behind all others, unless the feed shows a change again that
+// comes before some of them.
+func (l *lane) placeOrder(k *postponedKey, c *Item) int64 {
+	if c.stored != nil {
+		return c.stored.Order
+	}
+	switch count := k.listedBefore(c.LSN); k.placeOf(c) {
 	case placeFree:
-		return k.listed[0].time.Add(-time.Second)
-	case placeInside: // others may follow; letters of one time are in the order of their LSNs
-		before, after := k.listed[max(at-1, 0)].time, k.listed[min(at, len(k.listed)-1)].time
-		return before.Add(after.Sub(before) / 16)
+		return k.listed[0].order - orderGap
+	case placeInside: // others may follow
+		earlier, later := k.listed[max(count-1, 0)].order, k.listed[min(count, len(k.listed)-1)].order
+		return earlier + min((later-earlier)/2, orderStep)
 	}
-	if next := k.lastTime.Add(letterGap); next.After(now) {
-		return next
+	return l.nextOrder(c, orderGap)
+}
+
+// nextOrder returns a place behind all records of a change's key, with a gap behind the last
+// postponed one. Records of earlier owners that this one does not know are below FirstOrder.
+func (l *lane) nextOrder(c *Item, gap int64) int64 {
+	least := l.config.FirstOrder
+	if k := l.postponed[l.keyOf(c)]; k != nil {
+		least = max(least, k.lastOrder+gap)
 	}
-	return now
+	return l.blockedKeys.nextOrder(c.Key, least)
 }
 
 // listedBefore returns how many of the listed changes come before a further one.
@@ -189,8 +204,8 @@ func (d *Delivery) inheritPostponed(listed []StoredChange) {
 		if k == nil {
 			k = l.addPostponed(order, c.Key, l.localTime(c.Due))
 		}
-		k.letters, k.hasMore, k.lastTime = k.letters+1, true, c.Time
-		k.listed = append(k.listed, listedChange{name: c.name, lsn: c.LSN, written: c.Timestamp, time: c.Time})
+		k.letters, k.hasMore, k.lastOrder = k.letters+1, true, max(k.lastOrder, c.Order)
+		k.listed = append(k.listed, listedChange{name: c.name, lsn: c.LSN, written: c.Timestamp, time: c.Time, order: c.Order})
 	}
 	for _, l := range d.lanes {
 		l.passListed(feedPlace{lsn: feed.LSNOf(d.config.Continuation)})

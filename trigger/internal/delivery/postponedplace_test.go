@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -40,5 +41,32 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 				t.Errorf("passed %d of %d, want %d", got, len(k.listed), test.want)
 			}
 		})
+	}
+}
+
+// Changes that the feed shows again, between others in the store, get numbers between theirs,
+// in their order, however many there are and even if a further owner sees them once more.
+func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
+	k := &postponedKey{listed: []listedChange{{lsn: 1, written: 1, order: 5 * orderGap}, {lsn: 100_000, written: 100_000, order: 6 * orderGap}}, lastOrder: 6 * orderGap}
+	l := &lane{laneShared: &laneShared{blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
+	l.postponed = map[uint64]*postponedKey{l.keyOf(&Item{}): k}
+	insert := func(lsn int64) int64 {
+		c := &Item{}
+		c.LSN, c.Timestamp = lsn, lsn
+		order := l.placeOrder(k, c)
+		i := k.listedBefore(lsn)
+		k.listed = slices.Insert(k.listed, i, listedChange{name: c.Name(nil), lsn: lsn, written: lsn, order: order})
+		return order
+	}
+	for lsn := int64(1000); lsn < 2000; lsn++ {
+		insert(lsn)
+	}
+	for _, lsn := range []int64{-5, -4, -3, 150_000} { // before all, and behind
+		insert(lsn)
+	}
+	for i, later := range k.listed[1:] {
+		if earlier := k.listed[i]; later.order <= earlier.order {
+			t.Fatalf("the change %d has the number %d, and %d has %d", earlier.lsn, earlier.order, later.lsn, later.order)
+		}
 	}
 }

@@ -96,9 +96,7 @@ func (l *lane) putBehind(ctx context.Context, c *Item) error {
 // putPostponed returns once a change is durable in the store, and finishes it. A change
 // that comes from the store keeps its place.
 func (l *lane) putPostponed(ctx context.Context, k *postponedKey, c *Item, letter DeadLetter) error {
-	if letter.Time = k.nextTime(c, l.calls.ServiceNow().UTC()); c.stored != nil {
-		letter.Time = c.stored.Time
-	}
+	letter.Time, letter.Order = l.calls.ServiceNow().UTC(), l.placeOrder(k, c)
 	err := l.untilStored(ctx, l.laneIndex, func() error {
 		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Put(ctx, c, letter) })
 	})
@@ -106,10 +104,10 @@ func (l *lane) putPostponed(ctx context.Context, k *postponedKey, c *Item, lette
 		return err
 	}
 	k.letters, k.lastPut, k.hasMore = k.letters+1, time.Now(), true
-	if letter.Time.After(k.lastTime) {
-		k.lastTime = letter.Time
+	if letter.Order > k.lastOrder {
+		k.lastOrder = letter.Order
 	} else if c.stored == nil { // later changes from the feed have their place behind it
-		k.listed = slices.Insert(k.listed, max(k.listedBefore(c.LSN), k.passed), listedChange{name: l.retries.nameOf(c), lsn: c.LSN, written: c.Timestamp, time: letter.Time})
+		k.listed = slices.Insert(k.listed, max(k.listedBefore(c.LSN), k.passed), listedChange{name: l.retries.nameOf(c), lsn: c.LSN, written: c.Timestamp, time: letter.Time, order: letter.Order})
 	}
 	l.calls.Postponed(l.laneIndex, c, letter)
 	return l.finishStored(ctx, []*Item{c})

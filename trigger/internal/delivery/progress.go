@@ -219,29 +219,31 @@ func (p *progress) ahead() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changes, filtered := p.newestSeq-p.finishedSeq(), int64(p.filtered)
-	if first := p.aside.first(); first != nil && !p.keepsMarks() && first.seq <= p.finishedSeq() {
-		changes = p.newestSeq - first.before.seq
-		filtered = p.taken.read - first.before.read - changes
+	if !p.keepsMarks() {
+		if first := p.aside.firstUnhandled(); first != nil && first.seq <= p.finishedSeq() {
+			changes = p.newestSeq - first.before.seq
+			filtered = p.taken.read - first.before.read - changes
+		}
 	}
 	return int(changes + filtered/filteredPerChange)
 }
 
-// maxUnacknowledged is the number of changes between A and the end of what is read at which
-// reading stops: the next owner reads all of them again.
+// maxUnacknowledged is the number of changes between A and Q at which reading stops: the next
+// owner reads all of them again.
 const maxUnacknowledged = 1_000_000
 
-// unacknowledged returns the number of changes that are read behind A.
+// unacknowledged returns the number of changes between A and Q.
 func (p *progress) unacknowledged() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.taken.read - p.acknowledged.read
+	return p.reached.read - p.acknowledged.read
 }
 
-// allFinished reports whether every change that was read is finished.
+// allFinished reports whether every change that was read is finished, or at least handled.
 func (p *progress) allFinished() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.openPages) == 0 && p.aside.first() == nil
+	return len(p.openPages) == 0 && p.aside.firstUnhandled() == nil
 }
 
 // finished returns the sequence number before the first unfinished change that is not set

@@ -54,17 +54,9 @@ func (b *Budget) UsedBytes() int64 {
 	return b.usedBytes + b.keptBytes
 }
 
-// turnSpread bounds the time by which ranges reserve after each other if pages are large in
-// relation to the budget: their order decides which of them reads how much, so that a
-// simulated run repeats.
+// turnSpread bounds the time by which ranges that wait for one release try after each
+// other: their order decides which of them reads how much, so that a simulated run repeats.
 const turnSpread = 64 * time.Microsecond
-
-// Pages are large if no more than largePages fit into the budget. leastChange is the least
-// size that a change is taken for.
-const (
-	largePages  = 32
-	leastChange = 2 << 10
-)
 
 // Join makes a place for a range that is worked on. The key names it. The caller calls
 // Leave at its end.
@@ -109,9 +101,6 @@ func (r *Reading) age() time.Duration {
 // ReserveRead waits until a range may read a page, of most changes or fewer. A range
 // without a page does not wait.
 func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (*Reading, error) {
-	if b.hasLargePages(by, most) { // meanwhile the range's own delivery releases what it has finished
-		_ = backoff.Sleep(ctx, by.turn)
-	}
 	for {
 		b.mu.Lock()
 		if items, bytes, ok := b.grant(by, most); ok {
@@ -135,14 +124,6 @@ func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// hasLargePages reports whether few pages of a range fit into the budget. It does not
-// depend on what other ranges do at the moment.
-func (b *Budget) hasLargePages(by *ReservedBytes, most int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return max(by.itemBytes, leastChange)*int64(most) >= b.byteLimit/largePages
 }
 
 // grant returns how many changes a range may read now, and the bytes to reserve for

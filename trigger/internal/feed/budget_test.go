@@ -71,30 +71,6 @@ func TestRangeWithoutPageReadsOneTransaction(t *testing.T) {
 	})
 }
 
-// A range asks for its next page at the instant at which its page is finished: it reads as
-// much whichever is the first.
-func TestReadCountsWhatIsReleasedAtItsInstant(t *testing.T) {
-	for _, isFirst := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			b := NewBudget(100 * changeBytes)
-			by, page := b.Join(), pageOf(60)
-			reserve(t, b, by, 60).Keep(page)
-			if isFirst {
-				b.ReleasePage(page, by)
-			}
-			read := make(chan int)
-			go func() { read <- reserve(t, b, by, 60).Items }()
-			synctest.Wait()
-			if !isFirst {
-				b.ReleasePage(page, by)
-			}
-			if items := <-read; items != 60 {
-				t.Errorf("released first: %v, a read of %d changes, want 60", isFirst, items)
-			}
-		})
-	}
-}
-
 func TestAnswerThatDoesNotFitIsReadAgainInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1000)

@@ -97,7 +97,7 @@ type status struct {
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
 		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Actions: []string{},
-		Health: healthOf(s, p.letterList(r.Context()).total), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
+		Health: healthOf(s, p.letterList(r.Context()).dead), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {
 		st.Actions = append(st.Actions, a.Name)
@@ -115,6 +115,9 @@ type items[T any] struct {
 	Total   int    `json:"total"`
 	Next    string `json:"next,omitempty"`
 	Problem string `json:"problem,omitempty"`
+
+	Postponed int  `json:"postponed,omitempty"` // changes, in a list of dead letters: they are not in Total
+	Cut       bool `json:"cut,omitempty"`       // there may be more in the stores than these numbers say
 }
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
@@ -224,10 +227,10 @@ func (p *Page) getLetters(w http.ResponseWriter, r *http.Request) {
 // first.
 func (p *Page) wantedLetters(r *http.Request) items[letterRow] {
 	list, f := p.letterList(r.Context()), filterOf(r)
-	l := items[letterRow]{Items: []letterRow{}, Total: list.total, Problem: list.problem}
+	l := items[letterRow]{Items: []letterRow{}, Total: list.dead, Postponed: list.postponed, Cut: list.isCut, Problem: list.problem}
 	after := query(r, "after")
 	skip := slices.ContainsFunc(list.rows, func(row letterRow) bool { return row.ID == after })
-	for _, row := range slices.Backward(list.rows) {
+	for _, row := range list.rows {
 		switch {
 		case skip:
 			skip = row.ID != after
@@ -243,7 +246,7 @@ func (p *Page) wantedLetters(r *http.Request) items[letterRow] {
 }
 
 func (p *Page) getLetter(w http.ResponseWriter, r *http.Request) {
-	d, err := p.findLetter(r.Context(), r.PathValue("id"))
+	d, err := p.options.Source.FindDeadLetter(r.Context(), r.PathValue("id"))
 	if err != nil {
 		refuse(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
 		return
@@ -252,7 +255,7 @@ func (p *Page) getLetter(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) getLetterDocument(w http.ResponseWriter, r *http.Request) {
-	d, err := p.findLetter(r.Context(), r.PathValue("id"))
+	d, err := p.options.Source.FindDeadLetter(r.Context(), r.PathValue("id"))
 	if err != nil {
 		refuse(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
 		return

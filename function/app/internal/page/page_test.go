@@ -20,6 +20,11 @@ import (
 
 // newPage returns a page with one dead letter and an action echo, which fails if the
 // document is "bad".
+// refused is the dead letter of the page's source.
+var refused = trigger.DeadLetter{
+	Kind: trigger.RecordDead, ID: "letter", Function: "orders", DocumentID: "1", Document: []byte(`{"n":9007199254740993}`), Error: "refused",
+}
+
 func newPage(t *testing.T) *Page {
 	t.Helper()
 	p, err := New(Options{
@@ -35,11 +40,18 @@ func newPage(t *testing.T) *Page {
 					},
 				}
 			},
-			DeadLetters: func(context.Context) iter.Seq2[trigger.DeadLetter, error] {
+			DeadLetters: func(_ context.Context, kind trigger.RecordKind, _ int) iter.Seq2[trigger.DeadLetter, error] {
 				return func(yield func(trigger.DeadLetter, error) bool) {
-					_ = yield(trigger.DeadLetter{ID: "letter", Function: "orders", DocumentID: "1", Document: []byte(`{"n":9007199254740993}`), Error: "refused"}, nil) &&
-						yield(trigger.DeadLetter{}, errors.New("damaged dead letter"))
+					if kind == trigger.RecordDead {
+						_ = yield(refused, nil) && yield(trigger.DeadLetter{}, errors.New("damaged dead letter"))
+					}
 				}
+			},
+			FindDeadLetter: func(_ context.Context, id string) (trigger.DeadLetter, error) {
+				if id != refused.ID {
+					return trigger.DeadLetter{}, errors.New("no such dead letter")
+				}
+				return refused, nil
 			},
 			Settings: []Setting{{"HALLEY_OWNER", "a", "default"}},
 		},
@@ -391,5 +403,29 @@ func TestAssetsStaySmall(t *testing.T) {
 	}
 	if size == 0 || size > 60_000 {
 		t.Errorf("%d bytes, want 60,000 at most", size)
+	}
+}
+
+// The page lists the newest dead letters and postponed changes of each function, tells them
+// apart, and says if there are more.
+func TestLettersAreTheNewestOfEachKind(t *testing.T) {
+	began := time.Unix(1_790_000_000, 0)
+	p := &Page{}
+	p.options.Source.DeadLetters = func(_ context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
+		return func(yield func(trigger.DeadLetter, error) bool) {
+			n := limit
+			if kind == trigger.RecordPostponed {
+				n = 2
+			}
+			for i := range n {
+				if !yield(trigger.DeadLetter{Kind: kind, ID: fmt.Sprint(kind, i), Function: "orders", Time: began.Add(-time.Duration(i) * time.Second)}, nil) {
+					return
+				}
+			}
+		}
+	}
+	l := p.listLetters(t.Context())
+	if l.dead != maxLetters || l.postponed != 2 || !l.isCut || len(l.rows) != maxLetters+2 || l.rows[2].ID != "dead1" || l.rows[3].ID != "postponed1" {
+		t.Errorf("%d dead, %d postponed, cut %v, %d rows", l.dead, l.postponed, l.isCut, len(l.rows))
 	}
 }

@@ -172,7 +172,7 @@ func (p *Page) plainRest(m *markup, r *http.Request) {
 }
 
 func (p *Page) showLetter(w http.ResponseWriter, r *http.Request) {
-	d, err := p.findLetter(r.Context(), r.URL.Query().Get("letter"))
+	d, err := p.options.Source.FindDeadLetter(r.Context(), r.URL.Query().Get("letter"))
 	if err != nil {
 		showProblem(w, http.StatusNotFound, failure{"letter", err.Error(), "it was delivered again or discarded"})
 		return

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -151,22 +151,12 @@ func (s *letterStore) Delete(_ context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
-func (s *letterStore) Postponed(context.Context, trigger.DeadLetterSource, string) iter.Seq2[trigger.DeadLetter, error] {
-	return nil
-}
-
 func (s *letterStore) Holds(context.Context, trigger.DeadLetterSource, string) (bool, error) {
 	return len(s.letters) > 0, nil
 }
 
-func (s *letterStore) List(context.Context, trigger.DeadLetterSource) iter.Seq2[trigger.DeadLetter, error] {
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		for _, d := range s.letters {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
+func (s *letterStore) Query(_ context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	return trigger.SelectDeadLetters(maps.Values(s.letters), q)
 }
 
 // TestDirectDelivery: a dead letter belongs to the life of its change; a viewer delivers
@@ -183,7 +173,7 @@ func TestDirectDelivery(t *testing.T) {
 		return nil
 	})
 	d := trigger.DeadLetter{
-		ID: "letter", Function: "orders", Range: "7", Operation: cosmos.OperationUpsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
+		Kind: trigger.RecordDead, ID: "letter", Function: "orders", Range: "7", Operation: cosmos.OperationUpsert, Key: `["eve"]`, LSN: 5, DocumentID: "1", Attempts: 2,
 		Written: time.Unix(1_790_000_000, 0), Document: json.RawMessage(`{"id":"1","total":"bad"}`), Error: "refused",
 	}
 	for attempt := range 2 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sort"
 	"time"
 
 	"halley/trigger"
@@ -21,9 +22,12 @@ const (
 type Source struct {
 	// Look describes the process now, in at most about a second.
 	Look func(context.Context) State
-	// DeadLetters yields those of all functions, the oldest of each function first. An
-	// error is about one of them or about a store, and the iteration continues.
-	DeadLetters func(context.Context) iter.Seq2[trigger.DeadLetter, error]
+	// DeadLetters yields the records of one kind of all functions, the newest of each
+	// function first, and of each function as many as the limit. An error is about one of
+	// them or about a store, and the iteration continues.
+	DeadLetters func(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error]
+	// FindDeadLetter returns the record of any kind with an id.
+	FindDeadLetter func(ctx context.Context, id string) (trigger.DeadLetter, error)
 	// Settings are the effective settings; secrets are redacted.
 	Settings []Setting
 	// ExportDeadLetters writes the selected dead letters as the command deadletters export
@@ -162,15 +166,18 @@ type letterDetail struct {
 	image
 }
 
-// maxLetters is how many dead letters the page keeps in memory, without documents.
+// maxLetters is how many dead letters of a function the page reads, and as many postponed
+// changes. It keeps them in memory without documents.
 const maxLetters = 1000
 
-// letterList is a list of dead letters. It does not change.
+// letterList is a list of dead letters and postponed changes. It does not change.
 type letterList struct {
-	rows    []letterRow // the oldest first, maxLetters at most
-	total   int
-	problem string
-	mark    string // differs from that of another list
+	rows      []letterRow // the newest first
+	dead      int
+	postponed int
+	isCut     bool // there may be more
+	problem   string
+	mark      string // differs from that of another list
 }
 
 func rowOf(d trigger.DeadLetter) letterRow {
@@ -191,28 +198,30 @@ func (p *Page) detailOf(d trigger.DeadLetter) letterDetail {
 // listLetters reads the stores.
 func (p *Page) listLetters(ctx context.Context) letterList {
 	var l letterList
-	for d, err := range p.options.Source.DeadLetters(ctx) {
+	l.dead = l.add(p.options.Source.DeadLetters(ctx, trigger.RecordDead, maxLetters))
+	l.postponed = l.add(p.options.Source.DeadLetters(ctx, trigger.RecordPostponed, maxLetters))
+	sort.SliceStable(l.rows, func(i, j int) bool { return l.rows[i].Time.After(l.rows[j].Time) })
+	l.mark = fmt.Sprint(l.dead, l.postponed, l.problem)
+	if len(l.rows) > 0 {
+		l.mark += l.rows[0].ID
+	}
+	return l
+}
+
+// add adds the records of one kind, and returns their number.
+func (l *letterList) add(records iter.Seq2[trigger.DeadLetter, error]) (n int) {
+	ofFunction := map[string]int{}
+	for d, err := range records {
 		if err != nil {
 			l.problem = firstLine(err.Error())
 			continue
 		}
-		if l.total++; l.total <= maxLetters {
-			l.rows = append(l.rows, rowOf(d))
-		}
-		l.mark = d.ID
+		n++
+		ofFunction[d.Function]++
+		l.isCut = l.isCut || ofFunction[d.Function] == maxLetters
+		l.rows = append(l.rows, rowOf(d))
 	}
-	l.mark = fmt.Sprint(l.total, l.mark, l.problem)
-	return l
-}
-
-// findLetter returns the dead letter with an id.
-func (p *Page) findLetter(ctx context.Context, id string) (trigger.DeadLetter, error) {
-	for d, err := range p.options.Source.DeadLetters(ctx) {
-		if err == nil && d.ID == id {
-			return d, nil
-		}
-	}
-	return trigger.DeadLetter{}, fmt.Errorf("no dead letter %s is stored", id)
+	return n
 }
 
 func (p *Page) state(ctx context.Context) State {

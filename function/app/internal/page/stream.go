@@ -110,7 +110,7 @@ func (s *stream) update() error {
 	}
 	if list := s.page.letterList(s.request.Context()); list.mark != s.letters {
 		s.letters = list.mark
-		if err := s.send("letter", map[string]int{"total": list.total}); err != nil {
+		if err := s.send("letter", map[string]int{"total": list.dead}); err != nil {
 			return err
 		}
 	}

@@ -76,8 +76,12 @@ func Encode(d trigger.DeadLetter) ([]byte, error) {
 	return Marshal(New(d))
 }
 
-// Decode reverses Encode.
+// Decode reverses Encode. If the record has a form of a later version, it returns the fields
+// that tell which record it is, with the error of [trigger.DeadLetter.CheckForm].
 func Decode(b []byte) (trigger.DeadLetter, error) {
+	if d, err := later(b); err != nil {
+		return d, err
+	}
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
 		return trigger.DeadLetter{}, fmt.Errorf("not a dead letter: %w", err)
@@ -85,7 +89,26 @@ func Decode(b []byte) (trigger.DeadLetter, error) {
 	if r.ID == "" {
 		return trigger.DeadLetter{}, errors.New("not a dead letter: it has no id")
 	}
+	if err := r.CheckForm(); err != nil {
+		return trigger.DeadLetter{}, err
+	}
 	return r.Letter(), nil
+}
+
+// later returns the name of a record with a form of a later version, and its error. Its other
+// fields may have other types.
+func later(b []byte) (trigger.DeadLetter, error) {
+	var name struct {
+		Version                                         int
+		ID, Function, Account, Database, Container, Key string
+	}
+	if json.Unmarshal(b, &name) != nil || name.Version <= trigger.DeadLetterVersion {
+		return trigger.DeadLetter{}, nil
+	}
+	d := trigger.DeadLetter{
+		Version: name.Version, ID: name.ID, Function: name.Function, Account: name.Account, Database: name.Database, Container: name.Container, Key: name.Key,
+	}
+	return d, d.CheckForm()
 }
 
 // Marshal is json.Marshal without escaping <, > and &.
@@ -101,6 +124,9 @@ func Marshal(v any) ([]byte, error) {
 
 // Check rejects dead letters that could not be found again.
 func Check(d trigger.DeadLetter) error {
+	if err := d.CheckForm(); err != nil {
+		return err
+	}
 	switch {
 	case d.ID == "":
 		return errors.New("the dead letter has no ID")
