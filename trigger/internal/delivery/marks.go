@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"slices"
 
-	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 )
@@ -141,7 +140,7 @@ func (c *Config) readByFormer() int64 {
 
 // isInherited reports whether an earlier owner has finished a change behind the position at
 // which this owner has begun.
-func (p *progress) isInherited(item *cosmos.Item) bool {
+func (p *progress) isInherited(item *feed.Item) bool {
 	if p.inherited.Reached == 0 || item.LSN > p.inherited.Reached {
 		return false
 	}

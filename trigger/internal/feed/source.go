@@ -10,6 +10,9 @@ import (
 // Page is one page of the feed. Its bytes are valid until it is released.
 type Page = cosmos.Page
 
+// Item is one change of a page, as the service sent it.
+type Item = cosmos.Item
+
 // Target is the part of a physical range that a lease covers.
 type Target struct {
 	Physical cosmos.Range
