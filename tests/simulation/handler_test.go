@@ -37,6 +37,7 @@ type call struct {
 	batch   trigger.Batch
 	changes []history.Event
 	bytes   []string // of the documents, as they were when the call began
+	began   time.Time
 	class   class
 	calm    bool // it began when all faults had ended
 	ends    chan error
@@ -119,6 +120,7 @@ func (c *call) begin() bool {
 		w.figures.Faults[string(c.class)]++
 		w.swarm.happened(c.class, c.id)
 	}
+	c.began = time.Now()
 	w.noted(c.id+" begins "+string(c.class), c.changes...)
 	return true
 }
@@ -286,6 +288,7 @@ func (c *call) abandon() {
 	}
 	w.gone[c.number] = true
 	w.noted(c.id+" leaves", c.ended(history.Failed))
+	w.notes[len(w.notes)-1].isEnd = time.Now().After(c.began)
 }
 
 func (c *call) abandoned() bool {

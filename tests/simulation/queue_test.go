@@ -27,6 +27,16 @@ type note struct {
 	at     time.Time
 	id     string
 	events []history.Event
+	isEnd  bool // of a call that began at an earlier instant
+}
+
+// order is 0 for the end of a call that has lasted some time: another call of its key may
+// begin at the same instant.
+func (n note) order() int {
+	if n.isEnd {
+		return 0
+	}
+	return 1
 }
 
 // queue is the step scheduler. Goroutines of hosts hand in items and notes under
@@ -62,7 +72,7 @@ func (w *world) noted(id string, events ...history.Event) {
 	for i := range events {
 		events[i].Time = now
 	}
-	w.notes = append(w.notes, note{now, id, events})
+	w.notes = append(w.notes, note{at: now, id: id, events: events})
 }
 
 // advance runs the world to a point in time.
@@ -99,7 +109,7 @@ func (w *world) collect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.notes, func(a, b note) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id))
+		return cmp.Or(a.at.Compare(b.at), a.order()-b.order(), cmp.Compare(a.id, b.id))
 	})
 	// When one goroutine makes a shared request, the others may not need theirs.
 	w.notes = slices.CompactFunc(w.notes, func(a, b note) bool { return a.at.Equal(b.at) && a.id == b.id })

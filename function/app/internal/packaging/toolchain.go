@@ -97,7 +97,8 @@ var coldCode = []string{
 	"google.golang.org/protobuf/...", "github.com/prometheus/...", "github.com/spf13/...", "github.com/AzureAD/...", "halley/function/app/...",
 	"go.uber.org/...", "github.com/aws/...", "github.com/kelseyhightower/...", "halley/trigger/deadletter/...",
 	"halley/trigger/internal/lease/...", "github.com/Azure/azure-sdk-for-go/sdk/azidentity/...", "golang.org/x/net/...", "golang.org/x/text/...",
-	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...",
+	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...", "log/slog/...", "text/template/...", "html/template/...",
+	"net/url/...", "mime/...", "math/big/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
