@@ -59,6 +59,7 @@ const (
 // list is strict.
 var pending = map[Rule]bool{
 	KeysApart: true, // a batch waits for its whole window, although reading has stopped at a small MaxAhead
+	Repeats:   true, // with manual checkpoints and several lanes, as in seed 120
 }
 
 // IsPending reports whether the runtime does not keep the promise yet.
