@@ -34,7 +34,7 @@ func (w *rangeWorker) flush(held context.Context, ended error) error {
 	case errors.Is(err, lease.ErrLost):
 		return ended
 	case err != nil:
-		err = fmt.Errorf("Flush is not called: %w", err)
+		err = fmt.Errorf("no call of Flush: %w", err)
 	default:
 		err = w.callFlush(ctx)
 	}
@@ -65,7 +65,7 @@ func (w *rangeWorker) callFlush(ctx context.Context) error {
 		err = loss
 	}
 	if err != nil {
-		err = fmt.Errorf("Flush: %w", err)
+		err = fmt.Errorf("call Flush: %w", err)
 	}
 	return err
 }

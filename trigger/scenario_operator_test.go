@@ -360,6 +360,28 @@ func TestPauseMeetsADotNetHost(t *testing.T) {
 	})
 }
 
+// The lease of a .NET host that has ended can be paused: no host acquires it.
+func TestPauseOfADeadDotNetOwner(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 3)
+		c := w.control(nil)
+		_, err := c.Init(t.Context())
+		must(t, err)
+		l := w.leaseDocuments()["0"].clone()
+		l.owner = "dotnet"
+		w.replaceLease(l)
+		time.Sleep(5 * time.Minute)
+		plan, err := c.PlanPause(t.Context(), "because")
+		w.apply(c, plan, err)
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		time.Sleep(10 * time.Minute)
+		stop()
+		if n := w.deliveryCount(); n != 0 {
+			t.Errorf("%d changes were delivered although the range is paused", n)
+		}
+	})
+}
+
 // A released lease is given back at once, although its owner is dead.
 func TestReleaseFreesTheLeaseOfADeadOwner(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {

@@ -43,6 +43,9 @@ var finishedLeases = []mutant{
 	{"finished-restored", "a restored lease has no finished changes", []edit{
 		{"trigger/internal/lease/restore.go", ", finished.Property, finishedTimestampProperty:", ", \"of \" + finished.Property:"},
 	}},
+	{"dead-dotnet-owner-hides-pause", "the lease of a .NET owner that has ended can be paused", []edit{
+		{"trigger/internal/lease/pause.go", "\t\tl.owner = \"\"\n", "\t\t_ = l.owner\n"},
+	}},
 	{"finished-exported", "an export has no finished changes", []edit{
 		{"trigger/internal/lease/document.go", "\trestorable.dropFinished()\n", ""},
 	}},

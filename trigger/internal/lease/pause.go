@@ -59,7 +59,12 @@ func (l *Lease) StopsAtPauses(now time.Time, expiration time.Duration) bool {
 	return l.Free(now, expiration) || l.OwnedByHalley() && version >= pauseProtocol
 }
 
+// setPause pauses a lease for which StopsAtPauses holds. A .NET owner that it still names has
+// ended: the pause would not count beside its name, see [Lease.Paused].
 func (l *Lease) setPause(p Pause) {
+	if !l.OwnedByHalley() {
+		l.owner = ""
+	}
 	l.properties[pausedProperty] = fmt.Sprintf("%d %s", p.Since.Unix(), p.Reason)
 }
 
