@@ -27,21 +27,21 @@ type bulkOperation struct {
 // largestBulk is the number of operations of a bulk request, at most.
 const largestBulk = 8
 
-// writeBulk writes documents of several keys of one range with one bulk request, whose
-// LSNs the account decides by the seed. While the range is replaced it writes one document.
+// writeBulk writes a document of each of several keys of one range with one bulk request,
+// whose LSNs the account decides by the seed. While the range is replaced it writes one document.
 func (w *world) writeBulk(d dice) {
 	var operations []bulkOperation
 	r, found := w.rangeOf("k" + strconv.Itoa(d.pick("bulk key", w.swarm.keys)))
-	seqs, ids := map[string]int64{}, map[string]bool{}
+	taken := map[string]bool{}
 	for i := range d.between("bulk size", 2, largestBulk) {
 		n := strconv.Itoa(i)
 		key := "k" + strconv.Itoa(d.pick("bulk key "+n, w.swarm.keys))
 		id := fmt.Sprintf("%s-%d", key, d.pick("bulk document "+n, w.swarm.documents))
-		if !found || w.hashes[key] < r.Min || w.hashes[key] >= r.Max || ids[id] {
+		if !found || w.hashes[key] < r.Min || w.hashes[key] >= r.Max || taken[key] {
 			continue
 		}
-		seqs[key], ids[id] = max(seqs[key], w.written[key])+1, true
-		doc := document{ID: id, Key: key, Seq: seqs[key], Gone: d.chance("gone "+n, 0.2)}
+		taken[key] = true
+		doc := document{ID: id, Key: key, Seq: w.written[key] + 1, Gone: d.chance("gone "+n, 0.2)}
 		text, err := json.Marshal(doc)
 		w.must(err)
 		operations = append(operations, bulkOperation{"Upsert", id, "[" + string(cosmos.Property(text, "key")) + "]", doc})
