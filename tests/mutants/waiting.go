@@ -3,7 +3,7 @@ package main
 // waitingKeys are planted bugs in the judge of keys that fail, and in outages of the sink.
 var waitingKeys = []mutant{
 	{"outage-outlasts-its-end", "after an outage each key is called within the longest wait of a retry", []edit{
-		{"trigger/internal/delivery/sink.go", "s.pauseUntil = now.Add(p.wait(failures))", "s.pauseUntil = now.Add(4 * p.wait(failures))"},
+		{"trigger/internal/delivery/sink.go", "s.pauseUntil = now.Add(p.wait(failures))", "s.pauseUntil = now.Add(20 * p.wait(failures))"},
 	}},
 	{"judge-any-repeats", "the judge counts saved changes that are delivered again after a kill", []edit{
 		{"tests/history/repeats.go", "if len(t.repeats) == c.limits.Window+1 {", "if len(t.repeats) < 0 {"},
