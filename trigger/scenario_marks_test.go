@@ -140,11 +140,11 @@ func TestBufferedRetryDoesNotStopReading(t *testing.T) {
 				}
 				w.writeMany("doc", 100)
 				record := w.recorder("a")
-				calls := 0
+				var calls atomic.Int64 // a merged range has two leases
 				_, err := w.host("a", func(ctx context.Context, b Batch) error {
-					if calls++; b.Changes[0].ID() == "doc0" && b.Attempt == 1 {
+					if n := calls.Add(1); b.Changes[0].ID() == "doc0" && b.Attempt == 1 {
 						return errPoison
-					} else if calls%20 == 0 {
+					} else if n%20 == 0 {
 						b.Checkpoint()
 					}
 					return record(ctx, b)
