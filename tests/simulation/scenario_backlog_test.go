@@ -13,7 +13,7 @@ func TestBacklogOfSmallPagesIsDelivered(t *testing.T) {
 		t.Skip("one seed is asked for: see TestSeed")
 	}
 	s := calmSwarm()
-	s.ranges, s.writes, s.quick = 1, 1000, false
+	s.ranges, s.writes, s.quick = 1, 700, false
 	s.function.BatchWindow, s.options.ReadAhead = 30*time.Second+907, 4<<10
 	run := simulate(t, s.seed, options{swarm: s})
 	for _, v := range run.Violations {

@@ -102,10 +102,15 @@ func (a *aside) earliest() (due time.Time) {
 	return due
 }
 
-// pullForward makes groups that waited for the sink due as their own failures say.
+// pullForward makes groups that waited for the sink due as their own failures say: parts that
+// have not failed by themselves are due now.
 func (a *aside) pullForward(now time.Time, p Policy) {
 	for _, g := range a.groups {
-		if own := now.Add(p.wait(g.retry.Failures)); own.Before(g.due) {
+		own := now
+		if g.retry.Failures > 0 || g.retry.Attempts > 0 {
+			own = now.Add(p.wait(g.retry.Failures))
+		}
+		if own.Before(g.due) {
 			g.due = own
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
 )
 
 // laneShared is the state that the lanes of a range share. Its parts have locks of
@@ -29,16 +30,17 @@ type laneShared struct {
 	passed    []int     // of filterPage; the goroutine that takes pages owns it
 	takenPage feedPlace // the end of the page that was taken last, with the number of its changes; likewise
 
-	pagesRead   atomic.Int64  // pages with changes that the reader has read
-	pagesTaken  atomic.Int64  // and of these: those that Run has passed to the lanes
-	lastLSN     atomic.Int64  // of the last change in these
-	takenItems  atomic.Int64  // changes in these, filtered ones too
-	leftAhead   atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
-	feedEnded   atomic.Bool   // the lanes had got everything that was in the feed at some time
-	readToEnd   atomic.Bool   // the last page that comes ends the feed, see Delivery.AllRead
-	waitingKeys atomic.Int64  // keys with a failed group, over all lanes
-	asideBytes  atomic.Int64  // bytes of changes that outlive their pages
-	changed     chan struct{} // capacity 1: a limit of reading may have cleared
+	pagesRead     atomic.Int64  // pages with changes that the reader has read
+	pagesTaken    atomic.Int64  // and of these: those that Run has passed to the lanes
+	lastLSN       atomic.Int64  // of the last change in these
+	takenItems    atomic.Int64  // changes in these, filtered ones too
+	leftAhead     atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
+	feedEnded     atomic.Bool   // the lanes had got everything that was in the feed at some time
+	readToEnd     atomic.Bool   // the last page that comes ends the feed, see Delivery.AllRead
+	waitingKeys   atomic.Int64  // keys with a failed group, over all lanes
+	waitingGroups atomic.Int64  // failed groups that wait, likewise
+	asideBytes    atomic.Int64  // bytes of changes that outlive their pages
+	changed       chan struct{} // capacity 1: a limit of reading may have cleared
 }
 
 // maxAsideBytes bounds the bytes of a range's changes that wait aside. Above it no
@@ -172,7 +174,8 @@ func (s *laneShared) notifyChange() {
 // mayRead reports whether a further page may be taken. Retries, and changes that are
 // in memory already, are delivered in any case.
 func (s *laneShared) mayRead() bool {
-	return s.progress.ahead() < s.config.MaxAhead && s.waitingKeys.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes &&
+	crowded := s.waitingKeys.Load() > finished.MaxMarks
+	return s.progress.ahead(crowded) < s.config.MaxAhead && s.waitingGroups.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes &&
 		s.progress.unacknowledged() < maxUnacknowledged
 }
 

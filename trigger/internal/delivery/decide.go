@@ -91,8 +91,9 @@ const minCrashes = 5
 //   - A change that hung, or whose owners crashed, too often is given up without
 //     another call.
 //   - A failed group waits aside and is halved until the failing key, and then the
-//     failing change, is alone. Halving uses up no attempts. A group that its handler
-//     gives up without a name is halved without a wait, and says nothing about the sink.
+//     failing change, is alone. Halving uses up no attempts. If the sink works, there is no
+//     wait: many keys wait with one that fails. A group that its handler gives up without a
+//     name is halved without a wait, too, and says nothing about the sink.
 //   - A failure counts for the group if the lane had a success since its previous
 //     failure, if only this group fails, or if it has failed before while the sink
 //     worked. Otherwise it counts for the sink, once for a group and its halves. The
@@ -169,6 +170,8 @@ func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) A
 	a.Retry = r
 	a.Wait = max(p.wait(r.Failures), p.wait(a.Failures))
 	switch {
+	case a.Step == Split && lane.Succeeded:
+		a.Wait = 0
 	case a.Step == Split, !r.isExhausted(p, now):
 	case !p.DeadLetters:
 		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)

@@ -97,8 +97,14 @@ func (l *lane) takeRetry(ctx context.Context, due *group, stored []*postponedKey
 	if due == nil || stored != nil && stored[0].due.Before(due.due) {
 		return l.loadPostponed(ctx, stored)
 	}
-	l.aside.take(due)
+	l.takeAside(due)
 	return due, nil
+}
+
+// takeAside takes a group that is about to be delivered.
+func (l *lane) takeAside(g *group) {
+	l.aside.take(g)
+	l.waitingGroups.Add(-1)
 }
 
 // takeArrived takes changes that have arrived, until a batch is full. If a postponed change
@@ -243,6 +249,7 @@ func (l *lane) putAside(g *group, due time.Time) {
 		part.items = l.keepAside(part.items)
 	}
 	l.waitingKeys.Add(int64(l.aside.add(g)))
+	l.waitingGroups.Add(1)
 	l.queueFresh()
 }
 

@@ -63,7 +63,7 @@ func (l *lane) loadPostponed(ctx context.Context, due []*postponedKey) (*group, 
 	l.countPostponed()
 	if loaded != nil {
 		l.putAside(loaded, now)
-		l.aside.take(loaded)
+		l.takeAside(loaded)
 	}
 	return loaded, nil
 }

@@ -43,6 +43,7 @@ type progress struct {
 	acknowledged boundary    // A
 	aside        asideChanges
 	requested    requestedPositions
+	roomySeq     int64 // last change before Q when the keys that wait had marks
 	marked       int64 // the Q that marks were last found for, as an LSN
 }
 
@@ -214,11 +215,15 @@ func (p *progress) isBehind(position, earlier string) bool {
 const filteredPerChange = 10
 
 // ahead returns the number of changes from the first unfinished one to the newest. If the
-// lease can hold marks, changes that are set aside do not count.
-func (p *progress) ahead() int {
+// lease can hold marks, changes that are set aside do not count. While more keys wait than
+// have marks, the saved Q stays, and all changes count that follow the Q of the moment before.
+func (p *progress) ahead(crowded bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	changes, filtered := p.newestSeq-p.finishedSeq(), int64(p.filtered)
+	if !crowded {
+		p.roomySeq = p.finishedSeq()
+	}
+	changes, filtered := p.newestSeq-min(p.finishedSeq(), p.roomySeq), int64(p.filtered)
 	if !p.keepsMarks() {
 		if first := p.aside.firstUnhandled(); first != nil && first.seq <= p.finishedSeq() {
 			changes = p.newestSeq - first.before.seq
