@@ -91,6 +91,9 @@ var stores = []mutant{
 	{"order-without-epoch", "dead letters of several owners stay in order if clocks differ", []edit{
 		{"trigger/worker.go", "FirstOrder: l.Epoch() << ordersOfEpoch,", "FirstOrder: l.Epoch() * 0 << ordersOfEpoch,"},
 	}},
+	{"no-room-behind-uncovered-letter", "letters of a key leave room for changes between, also behind one that waits for a request", []edit{
+		{"trigger/internal/delivery/postponed.go", "max(l.config.FirstOrder, l.uncovered.lastOrder(l.keyOf(c))+gap)", "max(l.config.FirstOrder, 0*l.uncovered.lastOrder(l.keyOf(c))+gap)"},
+	}},
 	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
 		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},
 	}},

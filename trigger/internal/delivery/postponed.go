@@ -144,9 +144,10 @@ func (l *lane) placeOrder(k *postponedKey, c *Item) int64 {
 }
 
 // nextOrder returns a place behind all records of a change's key, with a gap behind the last
-// postponed one. Records of earlier owners that this one does not know are below FirstOrder.
+// postponed one, also if that is handled and waits for a request. Records of earlier owners
+// that this one does not know are below FirstOrder.
 func (l *lane) nextOrder(c *Item, gap int64) int64 {
-	least := l.config.FirstOrder
+	least := max(l.config.FirstOrder, l.uncovered.lastOrder(l.keyOf(c))+gap)
 	if k := l.postponed[l.keyOf(c)]; k != nil {
 		least = max(least, k.lastOrder+gap)
 	}

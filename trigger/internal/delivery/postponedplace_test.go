@@ -70,3 +70,15 @@ func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
 		}
 	}
 }
+
+// A postponed change is handled and stays in the store until a request covers it. Its key is
+// forgotten meanwhile, and still the next letter of the key leaves room for changes between.
+func TestLetterLeavesRoomBehindOneThatWaitsForARequest(t *testing.T) {
+	l := &lane{laneShared: &laneShared{config: Config{FirstOrder: 5}, blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
+	c := &Item{stored: &StoredChange{Order: 5}}
+	c.orderKey = l.keyOf(&Item{})
+	l.uncovered.add([]*Item{c}, 1)
+	if next := l.nextOrder(&Item{}, orderGap); next < 5+orderGap {
+		t.Errorf("the letter has the number %d behind 5", next)
+	}
+}

@@ -53,6 +53,18 @@ func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) 
 	return covered
 }
 
+// lastOrder returns the place of the last letter of a key, 0 if it has none.
+func (u *uncoveredLetters) lastOrder(key uint64) (last int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, letter := range u.list {
+		if letter.key == key {
+			last = max(last, letter.stored.Order)
+		}
+	}
+	return last
+}
+
 // remove forgets a letter that the store does not have any more.
 func (u *uncoveredLetters) remove(id string) {
 	u.mu.Lock()
