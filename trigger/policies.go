@@ -24,10 +24,11 @@ type BatchPolicy struct {
 	// default 1.
 	Lanes     int
 	LanesByID bool
-	// MaxAhead is the number of changes, from the first unfinished one of a range, at
-	// which reading pauses; by default 1,000. While a key is being retried the others
-	// continue up to this bound, and after a handover or a stop at most these changes
-	// are delivered again. Ten changes that do not pass the filter count as one.
+	// MaxAhead is the number of changes, from the first unfinished one of a range whose key
+	// does not wait for a retry, at which reading pauses; by default 1,000. After a handover
+	// or a stop at most these changes are delivered again. On a merged range, changes that
+	// wait for a retry count, too: its lease cannot tell what is finished behind them. Ten
+	// changes that do not pass the filter count as one.
 	MaxAhead int
 }
 

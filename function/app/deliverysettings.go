@@ -18,7 +18,7 @@ type deliverySettings struct {
 	DeadLetters           storeSetting   `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
 	DeadLettersConnection connectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
 	Rate                  perSecond      `split_words:"true" desc:"changes a second that the handler gets on this host at most, retries included; 0 is no limit"`
-	MaxAhead              count          `split_words:"true" desc:"changes read and not finished at which the reading of a range pauses; after a handover or a stop at most these are delivered again; ten filtered changes count as one"`
+	MaxAhead              count          `split_words:"true" desc:"changes read, from the first unfinished one whose key does not wait for a retry, at which the reading of a range pauses; after a handover or a stop at most these are delivered again; ten filtered changes count as one"`
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key go to the store without an attempt, until a replay"`
 	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses before each further one, or unlimited"`
 	BreakerPause          interval       `split_words:"true" desc:"length of that pause"`

@@ -55,7 +55,7 @@ func (k *key) span() span {
 }
 
 // movedAhead forgets the last deliveries of keys whose lease an operator has moved ahead:
-// what was handled between is not delivered again.
+// the changes between were handled, and are not delivered again.
 func (c *checker) movedAhead(keys span) {
 	for _, k := range c.keys {
 		if k.span().overlaps(keys) {

@@ -43,7 +43,7 @@ type term struct {
 	orderly  bool         // the owner before has released the lease
 	flushed  holder       // that owner, if its sink has flushed before
 	again    map[Ref]bool // delivered changes that were already handled
-	saved    time.Time    // before this, the owner before has saved what it had handled
+	saved    time.Time    // until then the owner before has saved the changes that it had handled
 	repeats  map[Ref]bool // of again, changes that were saved
 }
 

@@ -3,10 +3,10 @@ package history
 import "time"
 
 // repeated judges how many handled changes an owner delivers again after an owner that was
-// killed or has lost its lease. That owner has saved what it had handled when it sent its
-// last write: of the changes that were handled before the write before that one, which is
-// older than the snapshot of the last, only the window is redelivered. Those that were
-// handled later are the ones of a checkpoint interval.
+// killed or has lost its lease. Its last write saved the changes that were handled until
+// then: of those handled before the write before that one, which is older than the snapshot
+// of the last, only the window is redelivered. Those that were handled later are the ones of
+// a checkpoint interval.
 func (c *checker) repeated(e Event) {
 	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	k := c.key(e.Key)

@@ -14,7 +14,7 @@ type sought struct {
 	at       time.Time
 }
 
-// soughtTo records a seek, and ends what earlier ones want of the keys: the new position
+// soughtTo records a seek, and ends the demands of earlier ones on the keys: the new position
 // decides.
 func (c *checker) soughtTo(e Event, l *lease) {
 	keys := span{e.Min, e.Max}
@@ -24,7 +24,7 @@ func (c *checker) soughtTo(e Event, l *lease) {
 	}
 }
 
-// forgetSought ends what seeks want of some keys, because their lease was moved, restored or
+// forgetSought ends the demands of seeks on some keys, if their lease was moved, restored or
 // deleted since.
 func (c *checker) forgetSought(keys span) {
 	c.seeks = slices.DeleteFunc(c.seeks, func(s sought) bool { return s.overlaps(keys) })

@@ -156,7 +156,7 @@ func (m *markModel) settle(s *markState) {
 	}
 }
 
-// snapshot returns what the owner writes into the lease now.
+// snapshot returns the position and the value that the owner writes into the lease now.
 func (m *markModel) snapshot(s *markState) markLease {
 	o, r := &s.owner, &m.Rules
 	value := markValue{acked: o.acked, through: o.read}

@@ -102,7 +102,7 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "n, !p.isMerged && feed.NamesLSNs(page)", "n, len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "n, !p.isMerged && namesLSNs", "n, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "return oldErr == nil && nextErr == nil && next < old", "return false"},

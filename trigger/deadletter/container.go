@@ -39,8 +39,8 @@ type ContainerOptions struct {
 // 8 MB, or for 20 seconds.
 //
 // If the kind or source of a document is edited, the document is not a dead
-// letter of the source any more. If another property becomes what no record has,
-// that is damage, which Query reports.
+// letter of the source any more. If another property gets a value that a record cannot
+// have, that is damage, which Query reports.
 type Container struct {
 	container *cosmos.Container
 	search    *record.Search

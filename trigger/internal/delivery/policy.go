@@ -14,7 +14,7 @@ type BatchPolicy struct {
 	BatchWindow           time.Duration
 	Lanes                 int  // ordered queues of the range
 	LanesByID             bool // keep the order per document only
-	MaxAhead              int  // changes read and not finished, from the first unfinished one, at which reading stops
+	MaxAhead              int  // changes read, from the first unfinished one whose key does not wait, at which reading stops
 }
 
 // RetryPolicy says how changes on which the handler has failed are redelivered.

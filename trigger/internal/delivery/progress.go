@@ -73,12 +73,13 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	n, filtered := len(passed), len(page.Items)-len(passed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	namesLSNs := feed.NamesLSNs(page)
+	p.noLSNs = p.noLSNs || !namesLSNs && !feed.KeepsLSNs(page)
 	start := p.taken
 	if start.position == "" {
 		start.position, _ = feed.PositionBefore(page, p.isMerged)
 	}
 	p.taken = boundary{page.Continuation, p.newestSeq + int64(n), p.taken.read + int64(len(page.Items))}
-	p.noLSNs = p.noLSNs || !feed.KeepsLSNs(page)
 	p.filtered += filtered
 	if n == 0 && len(p.openPages) > 0 { // so that pages without changes do not pile up behind a failing one
 		last := p.openPages[len(p.openPages)-1]
@@ -87,7 +88,7 @@ func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	}
 	o := newOpenPage(n)
 	o.start, o.end, o.filtered = start, p.taken, filtered
-	o.unfinished, o.innerNamed = n, !p.isMerged && feed.NamesLSNs(page)
+	o.unfinished, o.innerNamed = n, !p.isMerged && namesLSNs
 	if n > 0 {
 		o.feedPage = page
 	}
