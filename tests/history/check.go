@@ -217,6 +217,9 @@ func (c *checker) deliver(e Event) {
 	c.duePostponed(e)
 	c.key(e.Key).deliver(c.report, s, e, c.ended, shared, c.forward(Order, e.Host, e.Range))
 	c.key(e.Key).noteLast(s, shared && !c.foreign[e.Host])
+	if c.foreign[e.Host] {
+		c.key(e.Key).foreignTop = max(c.key(e.Key).foreignTop, e.Seq)
+	}
 	if e.Call != 0 {
 		c.beginCall(e)
 		c.inFeedOrder(e)

@@ -9,6 +9,7 @@ type key struct {
 	top     int64    // highest Seq delivered
 	cursors map[stream]int64
 
+	foreignTop int64 // highest Seq that a .NET owner has delivered: it knows no changes in the store
 	newest     int64 // of the last delivery of an owner that was alone
 	lastShared bool  // another owner has delivered since, which was not
 }
@@ -107,7 +108,8 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 	if missing := k.missing(cursor, e.Seq); missing > 0 {
 		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
 	}
-	if c.seen == 1 && e.Seq < k.top && !shared && !c.skipped && !c.late {
+	passed := e.Seq < k.foreignTop && k.wasPostponed(e.Seq)
+	if c.seen == 1 && e.Seq < k.top && !shared && !c.skipped && !c.late && !passed {
 		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
 	}
 	if found && ended {

@@ -93,6 +93,9 @@ func TestForeignOwnersAreJudged(t *testing.T) {
 			add(Event{Kind: Lease, Op: Seek, Range: "0", Max: "FF", Host: "operator", Epoch: 2, Position: 5}), nil},
 		{"is followed by an owner at the place before", taken().call("net", 1, Handled, 1, 2).lease(ForeignMove, "net", 1, 2).lease(ForeignMove, "net", 1, 0).
 			lease(ForeignRelease, "net", 1, 0).lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3, 4, 5), nil},
+		{"passes a change in the store", fiveHandled().write(6, "d6").write(7, "d6").
+			add(Event{Kind: End, Verdict: Postponed, Op: BlockedKey, Host: "x", Range: "0", Epoch: 1, Failed: []Ref{{Key: "k", Seq: 6}}}).lease(ForeignTake, "net", 1, 0).
+			call("net", 1, Handled, 7).lease(ForeignRelease, "net", 1, 0).wait(10*time.Minute).lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3, 4, 5, 6, 7), nil},
 		{"writes a lease that is deleted", fiveHandled().lease(Retire, "x", 1, 0).lease(ForeignTake, "net", 1, 0), []Rule{Coverage, Ownership}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
