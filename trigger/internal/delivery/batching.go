@@ -1,77 +1,99 @@
 package delivery
 
 import (
-	"context"
+	"cmp"
+	"slices"
 	"time"
 )
 
-func (l *lane) batchIsReady(now time.Time) bool {
-	return len(l.freshItems) > 0 && (l.sourceClosed || l.batchIsFull() || !now.Before(l.oldestArrival.Add(l.config.BatchWindow)))
+// freshQueue holds the changes of a lane that are to be delivered in batches, in feed order.
+// None of them has a waiting key. The lane owns it.
+type freshQueue struct {
+	config        *Config
+	retries       *retryRecords
+	items         []*Item
+	oldestArrival time.Time // of the changes
+	lastArrival   time.Time // of any changes of the lane
+	isClosed      bool      // no more changes come in
 }
 
-func (l *lane) batchIsFull() bool {
-	if len(l.freshItems) == 0 {
+// arrived takes the time at which changes came in.
+func (q *freshQueue) arrived(now time.Time) {
+	q.lastArrival = now
+	if len(q.items) == 0 {
+		q.oldestArrival = now
+	}
+}
+
+// add appends changes. It takes over the slice.
+func (q *freshQueue) add(items []*Item) {
+	if len(q.items) == 0 {
+		q.items = items
+	} else {
+		q.items = append(q.items, items...)
+	}
+}
+
+// putBack puts changes that have waited in front of later ones of the feed.
+func (q *freshQueue) putBack(queued []*Item) {
+	if len(queued) == 0 {
+		return
+	}
+	if len(q.items) == 0 {
+		q.oldestArrival = time.Now().Add(-q.config.BatchWindow) // they have waited long enough
+	}
+	slices.SortFunc(queued, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
+	q.items = mergeItems(queued, q.items, func(c *Item) int64 { return c.Seq })
+}
+
+// isReady reports whether a batch can be cut.
+func (q *freshQueue) isReady(now time.Time) bool {
+	return len(q.items) > 0 && (q.isClosed || q.isFull() || !now.Before(q.oldestArrival.Add(q.config.BatchWindow)))
+}
+
+// isFull reports whether no further change can join the next batch.
+func (q *freshQueue) isFull() bool {
+	if len(q.items) == 0 {
 		return false
 	}
-	earlier := l.freshItems[0].resumedRecord
-	return l.nextBatchSize() < len(l.freshItems) || len(l.freshItems) >= l.config.BatchItems || earlier != nil && len(l.freshItems) >= earlier.Size
+	resumed := q.items[0].resumedRecord
+	return q.batchSize() < len(q.items) || len(q.items) >= q.config.BatchItems || resumed != nil && len(q.items) >= resumed.Size
 }
 
-// nextBatchSize is the number of fresh changes that the next batch takes. A group
-// with a history of an earlier owner is a batch of its own.
-func (l *lane) nextBatchSize() int {
-	bytes, most := 0, l.config.BatchItems
-	earlier := l.freshItems[0].resumedRecord
-	if earlier != nil {
-		most = min(most, l.retries.groupLength(earlier, l.freshItems))
+// batchSize is the number of changes that the next batch takes. A group with a history of an
+// earlier owner is a batch of its own.
+func (q *freshQueue) batchSize() int {
+	bytes, limit := 0, q.config.BatchItems
+	if resumed := q.items[0].resumedRecord; resumed != nil {
+		limit = min(limit, q.retries.groupLength(resumed, q.items))
 	}
-	for i, c := range l.freshItems {
+	for i, c := range q.items {
 		bytes += c.Size()
-		if i == 0 {
-			continue
-		}
-		if i == most || bytes > l.config.BatchBytes || c.resumedRecord != nil {
+		if i > 0 && (i == limit || bytes > q.config.BatchBytes || c.resumedRecord != nil) {
 			return i
 		}
 	}
-	return len(l.freshItems)
+	return len(q.items)
 }
 
-// cutBatch takes the next batch off the fresh changes. It returns nil if all of these
-// follow postponed changes, or if they are suspects: they wait aside until their range has
-// the suspect slot.
-func (l *lane) cutBatch(ctx context.Context) (*group, error) {
-	n := l.nextBatchSize()
-	batch := l.freshItems[:n:n]
-	l.freshItems = l.freshItems[n:]
-	l.oldestArrival = l.lastArrival // changes are received until a batch is full, so the rest came last
-	batch, err := l.withoutPostponed(ctx, batch)
-	if err != nil || len(batch) == 0 {
-		return nil, err
-	}
-	g := l.resumeGroup(batch)
-	if !g.suspect {
-		return g, nil
-	}
-	l.setKeys(g)
-	for _, part := range g.suspects(l.keyOf) {
-		l.putAside(part, time.Now())
-	}
-	return nil, nil
+// cut takes the next batch. Changes are received until a batch is full, so the others came
+// last.
+func (q *freshQueue) cut() []*Item {
+	n := q.batchSize()
+	batch := q.items[:n:n]
+	q.items, q.oldestArrival = q.items[n:], q.lastArrival
+	return batch
 }
 
-// resumeGroup returns the group of these changes, with the history that an earlier
-// owner has saved. In a merged range LSNs do not tell which changes were in a
-// group, so several changes start from zero there.
-func (l *lane) resumeGroup(batch []*Item) *group {
-	g := &group{items: batch}
-	earlier := batch[0].resumedRecord
-	if earlier == nil {
-		return g
+// mergeItems merges two lists of changes by their positions. Each list keeps its order.
+func mergeItems(a, b []*Item, position func(*Item) int64) []*Item {
+	merged := make([]*Item, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if position(b[0]) < position(a[0]) {
+			merged, b = append(merged, b[0]), b[1:]
+		} else {
+			merged, a = append(merged, a[0]), a[1:]
+		}
 	}
-	g.retry, g.suspect = l.retries.retryState(earlier), earlier.InFlight
-	if len(batch) > 1 && l.config.MergedRange {
-		g.retry = RetryState{Tries: g.retry.Tries}
-	}
-	return g
+	return append(append(merged, a...), b...)
 }

@@ -77,23 +77,28 @@ type blockedKeys struct {
 	mu        sync.Mutex
 	listed    *BlockedKeys          // when the lease was acquired
 	byKey     map[string]blockedKey // what this worker has learnt since
+	added     int                   // keys that are blocked since, less those that are free
 	lastOrder int64                 // of the records that this owner has put
 }
 
-// findKey returns what is known of a key, and whether it is blocked. mu is held.
-func (b *blockedKeys) findKey(key string) (found blockedKey, blocked bool) {
-	found, blocked = b.byKey[key]
-	if !blocked {
-		found, blocked = b.listed.byKey[key]
+// find returns what is known of a key, and whether it is blocked. mu is held.
+func (b *blockedKeys) find(key string) (found blockedKey, isBlocked bool) {
+	found, isKnown := b.byKey[key]
+	if !isKnown {
+		found, isKnown = b.listed.byKey[key]
 	}
-	if !blocked || found.isFree {
-		return blockedKey{}, false
-	}
-	return found, true
+	return found, isKnown && !found.isFree
 }
 
-// setKey records what this worker has learnt of a key. mu is held.
-func (b *blockedKeys) setKey(key string, k blockedKey) {
+// set records what this worker has learnt of a key. mu is held.
+func (b *blockedKeys) set(key string, k blockedKey) {
+	_, wasBlocked := b.find(key)
+	switch {
+	case wasBlocked && k.isFree:
+		b.added--
+	case !wasBlocked && !k.isFree:
+		b.added++
+	}
 	if b.byKey == nil {
 		b.byKey = map[string]blockedKey{}
 	}
@@ -103,18 +108,21 @@ func (b *blockedKeys) setKey(key string, k blockedKey) {
 // storeLag is the time after which every reader of a store sees a dead letter.
 const storeLag = 10 * time.Second
 
-// isBehind reports whether a change may have its place behind a dead letter of its
-// key, and whether it certainly has: a store that lags may not show yet what was
-// put a moment ago.
-func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
+// blockOf reports whether a change has its place behind a dead letter of its key. A store that
+// lags may not show yet what was put a moment ago.
+func (b *blockedKeys) blockOf(c *Item) Block {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key, blocked := b.findKey(c.Key)
-	if !blocked {
-		return len(b.listed.damaged) > 0, false
+	key, isBlocked := b.find(c.Key)
+	switch {
+	case !isBlocked && len(b.listed.damaged) > 0:
+		return BlockPossible
+	case !isBlocked, c.LSN < key.firstLSN && c.Timestamp <= key.firstWritten:
+		return BlockNone
+	case time.Since(key.lastPut) < storeLag:
+		return BlockCertain
 	}
-	maybe = c.LSN >= key.firstLSN || c.Timestamp > key.firstWritten
-	return maybe, maybe && time.Since(key.lastPut) < storeLag
+	return BlockPossible
 }
 
 // nextOrder returns the number of the next record of a key: at least the given one, and above
@@ -122,8 +130,10 @@ func (b *blockedKeys) isBehind(c *Item) (maybe, certain bool) {
 func (b *blockedKeys) nextOrder(key string, least int64) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k, _ := b.findKey(key)
-	b.lastOrder = max(b.lastOrder+1, k.lastOrder+1, least)
+	if k, isBlocked := b.find(key); isBlocked {
+		least = max(least, k.lastOrder+1)
+	}
+	b.lastOrder = max(b.lastOrder+1, least)
 	return b.lastOrder
 }
 
@@ -131,19 +141,20 @@ func (b *blockedKeys) nextOrder(key string, least int64) int64 {
 func (b *blockedKeys) addChange(d BlockedChange, put time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key, blocked := b.findKey(d.Key)
-	key = key.with(d, blocked)
+	key := blockedKey{}.with(d, false)
+	if known, isBlocked := b.find(d.Key); isBlocked {
+		key = known.with(d, true)
+	}
 	key.lastPut = put
-	b.setKey(d.Key, key)
+	b.set(d.Key, key)
 }
 
 // removeKey records that the store has no dead letter of a key.
 func (b *blockedKeys) removeKey(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.byKey, key)
-	if _, listed := b.listed.byKey[key]; listed {
-		b.setKey(key, blockedKey{isFree: true})
+	if _, isBlocked := b.find(key); isBlocked {
+		b.set(key, blockedKey{isFree: true})
 	}
 }
 
@@ -151,17 +162,7 @@ func (b *blockedKeys) removeKey(key string) {
 func (b *blockedKeys) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := len(b.listed.byKey)
-	for key, k := range b.byKey {
-		_, listed := b.listed.byKey[key]
-		switch {
-		case k.isFree && listed:
-			n--
-		case !k.isFree && !listed:
-			n++
-		}
-	}
-	return n
+	return len(b.listed.byKey) + b.added
 }
 
 func (b *blockedKeys) setListed(listed *BlockedKeys) {

@@ -1,12 +1,9 @@
 package delivery
 
 import (
-	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 )
@@ -123,6 +120,32 @@ func (s *laneShared) keyOf(c *Item) uint64 {
 	return c.orderKey
 }
 
+// keysOf returns the order keys of changes.
+func (s *laneShared) keysOf(items []*Item) map[uint64]bool {
+	for _, c := range items {
+		s.keyOf(c)
+	}
+	return orderKeys(items)
+}
+
+func (s *laneShared) nameOf(c *Item) string { return c.Name(s.config.KeyPaths) }
+
+// resumeGroup returns the group of these changes, with the history that an earlier
+// owner has saved. In a merged range LSNs do not tell which changes were in a
+// group, so several changes start from zero there.
+func (s *laneShared) resumeGroup(items []*Item) *group {
+	g := &group{items: items}
+	r := items[0].resumedRecord
+	if r == nil {
+		return g
+	}
+	g.retry, g.suspect = s.retries.retryState(r), r.InFlight
+	if len(items) > 1 && s.config.MergedRange {
+		g.retry = RetryState{Tries: g.retry.Tries}
+	}
+	return g
+}
+
 // finishItems counts changes as handled or dead-lettered.
 func (s *laneShared) finishItems(items []*Item) {
 	s.retries.forgetItems(items)
@@ -185,25 +208,4 @@ func (s *laneShared) abandon() {
 	s.leftAhead.Store(ahead)
 	s.releasePages(pages)
 	s.chargeBytes(-int(s.asideBytes.Load()))
-}
-
-// untilStored repeats a request to the dead letter store until it succeeds.
-// While it fails the lane waits, and says why.
-func (s *laneShared) untilStored(ctx context.Context, lane int, request func() error) error {
-	for failures := 1; ; failures++ {
-		if err := s.calls.WaitTrusted(ctx); err != nil {
-			return err
-		}
-		err := request()
-		if err == nil {
-			return nil
-		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		s.calls.ReportProblem(lane, fmt.Errorf("%w, so the range waits: %w", ErrStoreFails, err))
-		if err := backoff.Sleep(ctx, backoff.Wait(failures, s.config.RetryMin, s.config.RetryMax, s.config.JitterKey...)); err != nil {
-			return err
-		}
-	}
 }

@@ -139,11 +139,9 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		},
 		changed: make(chan struct{}, 1),
 	}, laneEnds: make([]int, c.Lanes)}
-	alreadyOver := make(chan time.Time)
-	close(alreadyOver)
 	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
-		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver, storedSeq: firstStoredSeq})
+		d.lanes = append(d.lanes, newLane(d.laneShared, i))
 	}
 	return d
 }
@@ -369,7 +367,7 @@ func (d *Delivery) nextRetry() (due int64) {
 // earlier ones have put there, or has not read again what they had read.
 func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	changes = d.leftAhead.Load()
-	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
+	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.keys.hasListed }) {
 		return "", 0, false
 	}
 	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true

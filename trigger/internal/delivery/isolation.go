@@ -111,9 +111,16 @@ func (s *isolation) tryEnter(lane int, g *group, now time.Time) (alone, entered 
 	return true, true, func() { hold.Stop(); release() }, now
 }
 
-// announce returns after the lease names the group. A single suspect that is alone
-// in the process is charged with a crash, until the call returns.
-func (s *isolation) announce(ctx context.Context, g *group, alone bool) error {
+// announce returns after the lease names the group of a lane. A single suspect that is alone
+// in the process is charged with a crash, until the call returns. Lanes that announce at one
+// moment get an order, so that a simulated run repeats: a write names the groups that were
+// there when it began.
+func (s *isolation) announce(ctx context.Context, lane int, g *group, alone bool) error {
+	if lane > 0 {
+		if err := backoff.Sleep(ctx, time.Duration(lane)*time.Microsecond); err != nil {
+			return err
+		}
+	}
 	state := g.retry
 	if alone && len(g.items) == 1 {
 		state = state.failedFirst(time.Now())
@@ -121,15 +128,4 @@ func (s *isolation) announce(ctx context.Context, g *group, alone bool) error {
 	}
 	s.records.announceGroup(g.items, state)
 	return s.confirmOwnership(ctx)
-}
-
-// announce names the group in the lease. Lanes that announce at one moment get an order, so
-// that a simulated run repeats: a write names the groups that were there when it began.
-func (l *lane) announce(ctx context.Context, g *group, alone bool) error {
-	if l.laneIndex > 0 {
-		if err := backoff.Sleep(ctx, time.Duration(l.laneIndex)*time.Microsecond); err != nil {
-			return err
-		}
-	}
-	return l.isolation.announce(ctx, g, alone)
 }

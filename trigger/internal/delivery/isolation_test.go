@@ -29,7 +29,7 @@ func TestCrashIsChargedOnlyToChangeThatIsAlone(t *testing.T) {
 		records := &retryRecords{serviceNow: time.Now}
 		records.loadProperty("")
 		s := &isolation{records: records, confirmOwnership: func(context.Context) error { return nil }}
-		if err := s.announce(t.Context(), &group{items: test.items}, test.alone); err != nil {
+		if err := s.announce(t.Context(), 0, &group{items: test.items}, test.alone); err != nil {
 			t.Fatal(err)
 		}
 		property := records.encodeProperty()

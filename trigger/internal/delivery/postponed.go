@@ -1,6 +1,11 @@
 package delivery
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -30,29 +35,6 @@ import (
 // Invariant: if the store has a change of a key, each earlier change of the key in the
 // feed is handled or in the store.
 
-// StoredChange is a postponed change in the store. Its times are on the service's clock.
-type StoredChange struct {
-	feed.Change
-	LetterID  string
-	Due       time.Time
-	Time      time.Time // when it was postponed
-	Order     int64     // its place among the changes of its key
-	Since     time.Time // first failure; zero if no call failed with it
-	Attempts  int       // calls that failed with it
-	Postponed int       // calls that postponed it; 0 if it only follows a change that was
-
-	name string // of one in a list, see feed.Change
-}
-
-// listedChange is a change that an earlier owner has put into the store.
-type listedChange struct {
-	name         string
-	lsn, written int64
-	time         time.Time // of its letter
-	order        int64     // likewise
-	isSeen       bool      // this owner's feed has shown it
-}
-
 const (
 	// maxPostponed is the number of keys of a range that can be postponed. Beyond it the
 	// sink as a whole seems to be out of order, and the range waits for it.
@@ -67,99 +49,373 @@ const (
 	orderStep = 1 << 4
 	// maxLoadedKeys is the number of keys that are loaded for one call. Each costs a request.
 	maxLoadedKeys = 10
+	// firstStoredSeq begins the numbers of changes from the store, which are below those of
+	// the feed.
+	firstStoredSeq = math.MinInt64 / 2
 )
 
-// postponedKey is an order key of which the store has changes. Its lane owns it.
-type postponedKey struct {
-	order     uint64
-	text      string          // its logical partition key
+// letters are the postponed changes of a key in the store, as far as this owner knows. The
+// lane owns them.
+type letters struct {
+	key       string          // logical partition key
 	keyPaths  []string        // of the container
-	due       time.Time       // of its first change, on this process's clock
-	lastOrder int64           // of its last letter
+	due       time.Time       // of the first change, on this process's clock
+	lastOrder int64           // of the last one
 	lastPut   time.Time       // when this owner put one, on this process's clock
-	letters   int             // that the store has, as far as this owner knows
-	deleted   map[string]bool // letters that this owner has handled: the store may still show them, if it lags or no request covers them
+	count     int             // that the store has
+	deleted   map[string]bool // IDs of those that this owner has handled: the store may still show them, if it lags or no request covers them
 	hasMore   bool            // the store has changes that are not loaded
 
-	listed []listedChange // in their order, until the lane has passed all of them
+	listed []StoredChange // those of earlier owners, without documents, in their order, until the lane has passed all of them
 	passed int            // how many of these the lane has passed, the first ones
 	shown  int64          // while there are some: when the newest change of the key that the feed has shown was written, Unix seconds
 }
 
-// mayLoad reports whether the store may have a change of the key that the lane has passed.
-func (k *postponedKey) mayLoad() bool {
-	return k.passed == len(k.listed) || k.letters > len(k.listed)-k.passed
-}
-
-// isPassed reports whether a change from the store may be delivered.
-func (k *postponedKey) isPassed(name string) bool {
-	return !slices.ContainsFunc(k.listed[k.passed:], func(listed listedChange) bool { return listed.name == name })
-}
-
-// place is where a change from the feed belongs.
-type place int
-
-const (
-	placeFree   place = iota // before the changes in the store, or without any: it is delivered
-	placeListed              // it is in the store
-	placeInside              // between changes in the store
-	placeBehind              // behind them
-)
-
 // placeOf finds the place of a change from the feed.
-func (k *postponedKey) placeOf(c *Item) place {
-	if k == nil {
-		return placeFree
+func (s *letters) placeOf(c *Item) Place {
+	if s == nil {
+		return PlaceFree
 	}
-	if len(k.listed) == 0 {
-		return placeBehind
+	if len(s.listed) == 0 {
+		return PlaceBehind
 	}
-	first, last, name := k.listed[0], k.listed[len(k.listed)-1], c.Name(k.keyPaths)
+	first, last, name := &s.listed[0], &s.listed[len(s.listed)-1], c.Name(s.keyPaths)
 	switch { // after a merge LSNs may restart, but times do not
-	case slices.ContainsFunc(k.listed, func(listed listedChange) bool { return listed.name == name }):
-		return placeListed
-	case c.LSN < first.lsn && c.Timestamp <= first.written:
-		return placeFree
-	case c.LSN <= last.lsn && c.Timestamp <= last.written:
-		return placeInside
+	case slices.ContainsFunc(s.listed, func(listed StoredChange) bool { return listed.name == name }):
+		return PlaceListed
+	case c.LSN < first.LSN && c.Timestamp <= first.Timestamp:
+		return PlaceFree
+	case c.LSN <= last.LSN && c.Timestamp <= last.Timestamp:
+		return PlaceInside
 	}
-	return placeBehind
-}
-
-// placeOrder returns the place of a change among the records of its key: that of its letter if
-// it comes from the store, else behind all others, unless the feed shows a change again that
-// comes before some of them.
-func (l *lane) placeOrder(k *postponedKey, c *Item) int64 {
-	if c.stored != nil {
-		return c.stored.Order
-	}
-	switch count := k.listedBefore(c.LSN); k.placeOf(c) {
-	case placeFree:
-		return k.listed[0].order - orderGap
-	case placeInside: // others may follow
-		earlier, later := k.listed[max(count-1, 0)].order, k.listed[min(count, len(k.listed)-1)].order
-		return earlier + min((later-earlier)/2, orderStep)
-	}
-	return l.nextOrder(c, orderGap)
-}
-
-// nextOrder returns a place behind all records of a change's key, with a gap behind the last
-// postponed one, also if that is handled and waits for a request. Records of earlier owners
-// that this one does not know are below FirstOrder.
-func (l *lane) nextOrder(c *Item, gap int64) int64 {
-	least := max(l.config.FirstOrder, l.uncovered.lastOrder(l.keyOf(c))+gap)
-	if k := l.postponed[l.keyOf(c)]; k != nil {
-		least = max(least, k.lastOrder+gap)
-	}
-	return l.blockedKeys.nextOrder(c.Key, least)
+	return PlaceBehind
 }
 
 // listedBefore returns how many of the listed changes come before a further one.
-func (k *postponedKey) listedBefore(lsn int64) int {
-	if at := slices.IndexFunc(k.listed, func(listed listedChange) bool { return listed.lsn > lsn }); at >= 0 {
-		return at
+func (s *letters) listedBefore(lsn int64) int {
+	if i := slices.IndexFunc(s.listed, func(listed StoredChange) bool { return listed.LSN > lsn }); i >= 0 {
+		return i
 	}
-	return len(k.listed)
+	return len(s.listed)
+}
+
+// isPassed reports whether a change from the store may be delivered.
+func (s *letters) isPassed(name string) bool {
+	return !slices.ContainsFunc(s.listed[s.passed:], func(listed StoredChange) bool { return listed.name == name })
+}
+
+// added counts a change that was put. If it is not the last one of its key, later changes from
+// the feed have their place behind it.
+func (s *letters) added(c *Item, letter DeadLetter) {
+	s.count, s.lastPut, s.hasMore = s.count+1, time.Now(), true
+	if letter.Order > s.lastOrder {
+		s.lastOrder = letter.Order
+	} else if c.stored == nil {
+		listed := StoredChange{name: c.Name(s.keyPaths), Time: letter.Time, Order: letter.Order}
+		listed.LSN, listed.Timestamp = c.LSN, c.Timestamp
+		s.listed = slices.Insert(s.listed, max(s.listedBefore(c.LSN), s.passed), listed)
+	}
+}
+
+// removed counts a change that this owner has handled.
+func (s *letters) removed(stored *StoredChange) {
+	if s.deleted == nil {
+		s.deleted = map[string]bool{}
+	}
+	s.count, s.deleted[stored.LetterID] = s.count-1, true
+}
+
+// mayLoad reports whether the store may have a change of the key that the lane has passed.
+func (s *letters) mayLoad() bool {
+	return s.passed == len(s.listed) || s.count > len(s.listed)-s.passed
+}
+
+// orderOf returns the place of a change among the records of its key: that of its letter if
+// it comes from the store, else behind all others, unless it is postponed and the feed shows
+// it again although it comes before some of them. Records of earlier owners that this one does
+// not know are below FirstOrder.
+func (k *laneKeys) orderOf(c *Item, isPostponed bool) int64 {
+	if c.stored != nil {
+		return c.stored.Order
+	}
+	var known *letters
+	if s := k.states[k.keyOf(c)]; s != nil {
+		known = s.letters
+	}
+	gap := int64(1)
+	if isPostponed {
+		gap = orderGap
+	}
+	if isPostponed && known != nil {
+		switch known.placeOf(c) {
+		case PlaceFree:
+			return known.listed[0].Order - orderGap
+		case PlaceInside: // others may follow
+			n := known.listedBefore(c.LSN)
+			earlier, later := known.listed[max(n-1, 0)].Order, known.listed[min(n, len(known.listed)-1)].Order
+			return earlier + min((later-earlier)/2, orderStep)
+		}
+	}
+	least := max(k.config.FirstOrder, k.uncovered.lastOrder(c.orderKey)+gap) // that may be in the store, too
+	if known != nil {
+		least = max(least, known.lastOrder+gap)
+	}
+	return k.blockedKeys.nextOrder(c.Key, least)
+}
+
+// newLetters returns the letters of a key that had none.
+func (k *laneKeys) newLetters(key string) *letters {
+	k.postponed++
+	return &letters{key: key, keyPaths: k.config.KeyPaths}
+}
+
+// inherit takes in a postponed change of the list. Those of a key come in their order.
+func (k *laneKeys) inherit(order uint64, c StoredChange) {
+	s := k.stateOf(order)
+	if s.letters == nil {
+		s.letters = k.newLetters(c.Key)
+		s.letters.due = k.localTime(c.Due)
+	}
+	s.letters.count, s.letters.hasMore, s.letters.lastOrder = s.letters.count+1, true, max(s.letters.lastOrder, c.Order)
+	s.letters.listed = append(s.letters.listed, c)
+}
+
+// postponedOf returns those of some keys that have postponed changes.
+func (k *laneKeys) postponedOf(keys map[uint64]bool) map[uint64]bool {
+	maps.DeleteFunc(keys, func(order uint64, _ bool) bool { return k.states[order] == nil || k.states[order].letters == nil })
+	return keys
+}
+
+// room returns how many further keys of the range can be postponed. Keys whose changes are
+// handled and wait for a request count, too: this owner keeps these changes.
+func (k *laneKeys) room() int {
+	keys, _ := k.postponedCounts.total()
+	uncovered, _ := k.uncovered.total()
+	return maxPostponed - keys - uncovered
+}
+
+// withLetters calls visit with each key that has postponed changes.
+func (k *laneKeys) withLetters(visit func(*keyState)) {
+	if k.postponed == 0 {
+		return
+	}
+	for _, s := range k.states {
+		if s.letters != nil {
+			visit(s)
+		}
+	}
+}
+
+// countPostponed finds when the lane has to look at its postponed keys next.
+func (k *laneKeys) countPostponed() {
+	k.firstDue = time.Time{}
+	k.withLetters(func(s *keyState) { k.firstDue = earlier(k.firstDue, s.letters.due) })
+	k.postponedCounts.set(k.laneIndex, laneCount{k.postponed, k.firstDue})
+}
+
+// showListed marks the listed changes that the feed shows.
+func (s *letters) showListed(c *Item) {
+	s.shown = max(s.shown, c.Timestamp)
+	name := c.Name(s.keyPaths)
+	for i := range s.listed {
+		s.listed[i].isSeen = s.listed[i].isSeen || s.listed[i].name == name
+	}
+}
+
+// passListed is told how far the lane has taken in the feed. Listed changes before that
+// may be delivered, once the lane has finished earlier ones of their keys. A key with
+// unpassed changes still tells its listed changes from others of the feed.
+func (k *laneKeys) passListed(taken feedPlace, fresh []*Item) {
+	k.hasListed = false
+	k.withLetters(func(s *keyState) {
+		for s.letters.passed < len(s.letters.listed) && k.isTaken(s.letters, taken) && !k.hasEarlier(s, fresh) {
+			s.letters.passed++
+		}
+		if s.letters.passed == len(s.letters.listed) {
+			s.letters.listed, s.letters.passed = nil, 0
+		} else {
+			k.hasListed = true
+		}
+	})
+}
+
+// isTaken reports whether the lane has taken in every change that the feed shows before
+// the first unpassed change of a key. Any one of these says so:
+//
+//   - The LSN of the change is not above that of the position at which this owner began, or
+//     of a change that was taken since. In a merged range LSNs do not tell.
+//   - The feed has shown this change, or a listed one behind it: it keeps the order of a key.
+//   - The owner before has released the lease in good order, with the number of changes that
+//     it had read behind the position, and no later owner had the lease. As many are taken.
+//     Documents that were written again since make them fewer, so this is late at most.
+//   - The feed has shown a change of the key that was written later: it keeps the order of
+//     a key. Changes of other keys tell nothing, as the feed of a merged range need not be
+//     in the order of time. After a crash MaxAhead says nothing: the lease may be far behind
+//     what its owner had read.
+//   - The feed has ended.
+func (k *laneKeys) isTaken(s *letters, taken feedPlace) bool {
+	next, former := &s.listed[s.passed], k.config.ReadAhead
+	switch {
+	case taken.ended, s.shown > next.Timestamp:
+		return true
+	case !k.config.MergedRange:
+		return taken.lsn >= next.LSN
+	case former.IsKnown && !next.Time.After(former.Until) && taken.changes >= former.Changes:
+		return true
+	}
+	return slices.ContainsFunc(s.listed[s.passed:], func(listed StoredChange) bool { return listed.isSeen })
+}
+
+// hasEarlier reports whether the lane has changes from the feed that come before listed
+// ones of their key.
+func (k *laneKeys) hasEarlier(s *keyState, fresh []*Item) bool {
+	isEarlier := func(c *Item) bool { return k.keyOf(c) == s.order && s.letters.placeOf(c) != PlaceBehind }
+	return k.holdsGroup(s.order) || slices.ContainsFunc(fresh, isEarlier) || slices.ContainsFunc(s.queue, isEarlier)
+}
+
+// duePostponed returns the keys that can be loaded, those that were due first come first.
+func (k *laneKeys) duePostponed(now time.Time) (due []*keyState) {
+	if k.firstDue.IsZero() || k.firstDue.After(now) {
+		return nil
+	}
+	k.withLetters(func(s *keyState) {
+		if !s.letters.due.After(now) && s.letters.mayLoad() && !k.holdsGroup(s.order) {
+			due = append(due, s)
+		}
+	})
+	slices.SortFunc(due, func(a, b *keyState) int {
+		return cmp.Or(a.letters.due.Compare(b.letters.due), cmp.Compare(a.order, b.order))
+	})
+	return due[:min(len(due), maxLoadedKeys)]
+}
+
+// nextPostponed returns when a key is due, or the zero time. If it waits for the feed or
+// for a group of the lane, the lane looks again after memoryWait.
+func (k *laneKeys) nextPostponed(now time.Time) time.Time {
+	if !k.firstDue.IsZero() && !k.firstDue.After(now) {
+		return now.Add(memoryWait)
+	}
+	return k.firstDue
+}
+
+// loadDue loads changes of keys that are due for one call. waiting are suspects and changes with
+// another history, as groups of their own; freed are the keys of which the store has no more.
+func (k *laneKeys) loadDue(ctx context.Context, due []*keyState) (loaded *group, waiting []*group, freed map[uint64]bool, err error) {
+	freed = map[uint64]bool{}
+	for _, s := range due {
+		g, err := k.loadKey(ctx, s)
+		switch {
+		case err != nil:
+			return nil, nil, nil, err
+		case g == nil && !s.letters.hasMore:
+			freed[s.order] = true
+		case g == nil:
+		case loaded != nil && loaded.joins(g) && len(loaded.items)+len(g.items) <= k.config.BatchItems:
+			loaded.items = mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })
+			maps.Copy(loaded.keys, g.keys)
+		case loaded == nil && !g.suspect:
+			loaded = g
+		default:
+			waiting = append(waiting, g.suspectParts()...)
+		}
+	}
+	k.countPostponed()
+	return loaded, waiting, freed, nil
+}
+
+// joins reports whether two groups from the store have one failure history.
+func (g *group) joins(other *group) bool {
+	return !other.suspect && g.items[0].resumedRecord == nil && other.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts
+}
+
+// loadKey loads the first changes of a key, at most a batch with one failure history. It
+// returns nil if the first of them is not due, or not passed, or if the store has none.
+func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err error) {
+	var items []*Item
+	err = k.askStore(ctx, k.laneIndex, func(ctx context.Context) (err error) {
+		items, err = k.readKey(ctx, s)
+		return err
+	})
+	if err != nil || len(items) == 0 && !s.letters.hasMore {
+		return nil, err
+	}
+	switch {
+	case len(items) > 0 && k.localTime(items[0].stored.Due).After(time.Now()):
+		s.letters.due, s.letters.hasMore = k.localTime(items[0].stored.Due), true
+		return nil, nil
+	case len(items) == 0 || !s.letters.isPassed(k.nameOf(items[0])):
+		s.letters.due, s.letters.hasMore = time.Now().Add(time.Second), true
+		return nil, nil
+	}
+	first := items[0]
+	n := 1
+	for n < len(items) && k.joinsFirst(items[n], first) && s.letters.isPassed(k.nameOf(items[n])) {
+		n++
+	}
+	if first.resumedRecord != nil {
+		n = min(n, max(first.resumedRecord.Size, 1))
+	}
+	s.letters.hasMore = s.letters.hasMore || n < len(items)
+	for _, c := range items[:n] {
+		k.storedSeq++
+		c.Seq, c.copiedBytes = k.storedSeq, c.Size()
+		k.chargeBytes(c.copiedBytes)
+	}
+	g = k.resumeGroup(items[:n:n])
+	if attempts := first.stored.Attempts; first.resumedRecord == nil && attempts > 0 {
+		g.retry = RetryState{Tries: attempts, Attempts: attempts, Since: k.localTime(first.stored.Since)}
+	}
+	g.keys = orderKeys(g.items)
+	return g, nil
+}
+
+// joinsFirst reports whether a change of a key has the failure history of the first one,
+// and is due, too.
+func (k *laneKeys) joinsFirst(c, first *Item) bool {
+	isDue := c.stored.Postponed == 0 || !time.Now().Before(k.localTime(c.stored.Due))
+	return isDue && c.stored.Attempts == first.stored.Attempts && c.resumedRecord == nil
+}
+
+// readKey reads the first changes of a key, up to the size of a batch. A letter that was
+// put again but not deleted is outdated; it is deleted now.
+func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err error) {
+	var outdated []*Item
+	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
+	bytes := 0
+	s.letters.hasMore = false
+	err = k.deadLetters.LoadKey(ctx, s.letters.key, func(stored StoredChange) bool {
+		c := &Item{Change: stored.Change, stored: &stored}
+		if k.keyOf(c) != s.order || s.letters.deleted[stored.LetterID] || uncovered[stored.LetterID] {
+			return true
+		}
+		if last := len(items) - 1; last >= 0 && k.nameOf(items[last]) == k.nameOf(c) {
+			if stored.Postponed > items[last].stored.Postponed {
+				c, items[last] = items[last], c
+			}
+			outdated = append(outdated, c)
+			return true
+		}
+		if bytes += c.Size(); len(items) > 0 && (len(items) == k.config.BatchItems || bytes > k.config.BatchBytes) {
+			s.letters.hasMore = true
+			return false
+		}
+		c.resumedRecord = k.retries.findRecord(k.nameOf(c))
+		items = append(items, c)
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
+	}
+	for _, c := range outdated {
+		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {
+			return nil, err
+		}
+		s.letters.count--
+	}
+	if len(items) < s.letters.count && time.Since(s.letters.lastPut) < storeLag { // the store does not show yet what was put a moment ago
+		s.letters.hasMore = true
+	}
+	return items, nil
 }
 
 // postponedCounts are the postponed keys of a range as status and lease tell them. Lanes
@@ -191,6 +447,19 @@ func (p *postponedCounts) set(lane int, c laneCount) {
 	p.lanes[lane] = c
 }
 
+// earlier returns the earlier of two times; a zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// localTime translates a time of the service's clock.
+func (s *laneShared) localTime(t time.Time) time.Time {
+	return time.Now().Add(t.Sub(s.calls.ServiceNow()))
+}
+
 // inheritPostponed passes the listed changes of the range's keys to their lanes. It is
 // called before the lanes run.
 func (d *Delivery) inheritPostponed(listed []StoredChange) {
@@ -200,117 +469,10 @@ func (d *Delivery) inheritPostponed(listed []StoredChange) {
 		}
 		d.retries.keepRecord(c.name)
 		order := c.OrderKey(d.config.KeyPaths, d.config.LanesByID)
-		l := d.lanes[order%uint64(len(d.lanes))]
-		k := l.postponed[order]
-		if k == nil {
-			k = l.addPostponed(order, c.Key, l.localTime(c.Due))
-		}
-		k.letters, k.hasMore, k.lastOrder = k.letters+1, true, max(k.lastOrder, c.Order)
-		k.listed = append(k.listed, listedChange{name: c.name, lsn: c.LSN, written: c.Timestamp, time: c.Time, order: c.Order})
+		d.lanes[order%uint64(len(d.lanes))].keys.inherit(order, c)
 	}
 	for _, l := range d.lanes {
-		l.passListed(feedPlace{lsn: feed.LSNOf(d.config.Continuation)})
-		l.countPostponed()
+		l.keys.passListed(feedPlace{lsn: feed.LSNOf(d.config.Continuation)}, nil)
+		l.keys.countPostponed()
 	}
-}
-
-// addPostponed adds a key.
-func (l *lane) addPostponed(order uint64, text string, due time.Time) *postponedKey {
-	if l.postponed == nil {
-		l.postponed = map[uint64]*postponedKey{}
-	}
-	k := &postponedKey{order: order, text: text, keyPaths: l.config.KeyPaths, due: due}
-	l.postponed[order] = k
-	return k
-}
-
-// countPostponed finds when the lane has to look at its postponed keys next.
-func (l *lane) countPostponed() {
-	count := laneCount{keys: len(l.postponed)}
-	for _, k := range l.postponed {
-		count.due = earlier(count.due, k.due)
-	}
-	l.firstDue = count.due
-	l.postponedCounts.set(l.laneIndex, count)
-}
-
-// withoutListed finishes the changes that have arrived and that an earlier owner has put
-// into the store, and returns the others.
-func (l *lane) withoutListed(items []*Item) []*Item {
-	if !l.hasListed {
-		return items
-	}
-	var listed, others []*Item
-	for _, c := range items {
-		k := l.postponed[l.keyOf(c)]
-		if k != nil {
-			k.shown = max(k.shown, c.Timestamp)
-		}
-		if k.placeOf(c) != placeListed {
-			others = append(others, c)
-			continue
-		}
-		listed = append(listed, c)
-		for i := range k.listed {
-			k.listed[i].isSeen = k.listed[i].isSeen || k.listed[i].name == c.Name(k.keyPaths)
-		}
-	}
-	l.finishItems(listed)
-	return others
-}
-
-// passListed is told how far the lane has taken in the feed. Listed changes before that
-// may be delivered, once the lane has finished earlier ones of their keys. A key with
-// unpassed changes still tells its listed changes from others of the feed.
-func (l *lane) passListed(taken feedPlace) {
-	l.hasListed = false
-	for _, k := range l.postponed {
-		for k.passed < len(k.listed) && l.isTaken(k, taken) && !l.hasEarlier(k) {
-			k.passed++
-		}
-		if k.passed == len(k.listed) {
-			k.listed, k.passed = nil, 0
-		} else {
-			l.hasListed = true
-		}
-	}
-}
-
-// isTaken reports whether the lane has taken in every change that the feed shows before
-// the first unpassed change of a key. Any one of these says so:
-//
-//   - The LSN of the change is not above that of the position at which this owner began, or
-//     of a change that was taken since. In a merged range LSNs do not tell.
-//   - The feed has shown this change, or a listed one behind it: it keeps the order of a key.
-//   - The owner before has released the lease in good order, with the number of changes that
-//     it had read behind the position, and no later owner had the lease. As many are taken.
-//     Documents that were written again since make them fewer, so this is late at most.
-//   - The feed has shown a change of the key that was written later: it keeps the order of
-//     a key. Changes of other keys tell nothing, as the feed of a merged range need not be
-//     in the order of time. After a crash MaxAhead says nothing: the lease may be far behind
-//     what its owner had read.
-//   - The feed has ended.
-func (l *lane) isTaken(k *postponedKey, taken feedPlace) bool {
-	next, former := k.listed[k.passed], l.config.ReadAhead
-	switch {
-	case taken.ended, k.shown > next.written:
-		return true
-	case !l.config.MergedRange:
-		return taken.lsn >= next.lsn
-	case former.IsKnown && !next.time.After(former.Until) && taken.changes >= former.Changes:
-		return true
-	}
-	return slices.ContainsFunc(k.listed[k.passed:], func(listed listedChange) bool { return listed.isSeen })
-}
-
-// hasEarlier reports whether the lane has changes from the feed that come before listed
-// ones of their key.
-func (l *lane) hasEarlier(k *postponedKey) bool {
-	isEarlier := func(c *Item) bool { return l.keyOf(c) == k.order && k.placeOf(c) != placeBehind }
-	return l.aside.holdsGroup(k.order) || slices.ContainsFunc(l.freshItems, isEarlier) || slices.ContainsFunc(l.aside.queues[k.order], isEarlier)
-}
-
-// localTime translates a time of the service's clock.
-func (s *laneShared) localTime(t time.Time) time.Time {
-	return time.Now().Add(t.Sub(s.calls.ServiceNow()))
 }

@@ -8,14 +8,18 @@ import (
 
 func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 	put := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	listed := []listedChange{{name: "40/a", lsn: 40, written: 100, time: put}, {name: "60/b", lsn: 60, written: 120, time: put.Add(time.Minute)}}
-	seen := append([]listedChange{}, listed...)
+	listedChange := func(name string, lsn, written int64, put time.Time) (c StoredChange) {
+		c.name, c.LSN, c.Timestamp, c.Time = name, lsn, written, put
+		return c
+	}
+	listed := []StoredChange{listedChange("40/a", 40, 100, put), listedChange("60/b", 60, 120, put.Add(time.Minute))}
+	seen := slices.Clone(listed)
 	seen[1].isSeen = true
 	known := ReadAhead{IsKnown: true, Changes: 7, Until: put.Add(time.Second)}
 	for name, test := range map[string]struct {
 		merged bool
 		former ReadAhead
-		listed []listedChange
+		listed []StoredChange
 		taken  feedPlace
 		shown  int64
 		want   int
@@ -34,11 +38,11 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 		"it is not known what that owner read": {merged: true, listed: listed, taken: feedPlace{changes: 7000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &postponedKey{listed: test.listed, shown: test.shown}
-			l := &lane{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, postponed: map[uint64]*postponedKey{0: k}}
-			l.passListed(test.taken)
-			if got := k.passed; k.listed != nil && got != test.want || k.listed == nil && test.want != len(test.listed) {
-				t.Errorf("passed %d of %d, want %d", got, len(k.listed), test.want)
+			s := &letters{listed: test.listed, shown: test.shown}
+			k := &laneKeys{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, states: map[uint64]*keyState{0: {letters: s}}, postponed: 1}
+			k.passListed(test.taken, nil)
+			if got := s.passed; s.listed != nil && got != test.want || s.listed == nil && test.want != len(test.listed) {
+				t.Errorf("passed %d of %d, want %d", got, len(s.listed), test.want)
 			}
 		})
 	}
@@ -47,16 +51,15 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 // Changes that the feed shows again, between others in the store, get numbers between theirs,
 // in their order, however many there are and even if a further owner sees them once more.
 func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
-	k := &postponedKey{listed: []listedChange{{lsn: 1, written: 1, order: 5 * orderGap}, {lsn: 100_000, written: 100_000, order: 6 * orderGap}}, lastOrder: 6 * orderGap}
-	l := &lane{laneShared: &laneShared{blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
-	l.postponed = map[uint64]*postponedKey{l.keyOf(&Item{}): k}
-	insert := func(lsn int64) int64 {
+	first, last := StoredChange{Order: 5 * orderGap}, StoredChange{Order: 6 * orderGap}
+	first.LSN, first.Timestamp, last.LSN, last.Timestamp = 1, 1, 100_000, 100_000
+	s := &letters{listed: []StoredChange{first, last}, lastOrder: 6 * orderGap}
+	k := &laneKeys{laneShared: &laneShared{blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
+	k.stateOf(k.keyOf(&Item{})).letters = s
+	insert := func(lsn int64) {
 		c := &Item{}
 		c.LSN, c.Timestamp = lsn, lsn
-		order := l.placeOrder(k, c)
-		i := k.listedBefore(lsn)
-		k.listed = slices.Insert(k.listed, i, listedChange{name: c.Name(nil), lsn: lsn, written: lsn, order: order})
-		return order
+		s.added(c, DeadLetter{Order: k.orderOf(c, true)})
 	}
 	for lsn := int64(1000); lsn < 2000; lsn++ {
 		insert(lsn)
@@ -64,21 +67,24 @@ func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
 	for _, lsn := range []int64{-5, -4, -3, 150_000} { // before all, and behind
 		insert(lsn)
 	}
-	for i, later := range k.listed[1:] {
-		if earlier := k.listed[i]; later.order <= earlier.order {
-			t.Fatalf("the change %d has the number %d, and %d has %d", earlier.lsn, earlier.order, later.lsn, later.order)
+	for i, later := range s.listed[1:] {
+		if earlier := s.listed[i]; later.Order <= earlier.Order {
+			t.Fatalf("the change %d has the number %d, and %d has %d", earlier.LSN, earlier.Order, later.LSN, later.Order)
 		}
+	}
+	if len(s.listed) != 1005 {
+		t.Errorf("%d changes are listed between the first and the last", len(s.listed))
 	}
 }
 
 // A postponed change is handled and stays in the store until a request covers it. Its key is
 // forgotten meanwhile, and still the next letter of the key leaves room for changes between.
 func TestLetterLeavesRoomBehindOneThatWaitsForARequest(t *testing.T) {
-	l := &lane{laneShared: &laneShared{config: Config{FirstOrder: 5}, blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
+	k := &laneKeys{laneShared: &laneShared{config: Config{FirstOrder: 5}, blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
 	c := &Item{stored: &StoredChange{Order: 5}}
-	c.orderKey = l.keyOf(&Item{})
-	l.uncovered.add([]*Item{c}, 1)
-	if next := l.nextOrder(&Item{}, orderGap); next < 5+orderGap {
+	c.orderKey = k.keyOf(&Item{})
+	k.uncovered.add([]*Item{c}, 1)
+	if next := k.orderOf(&Item{}, true); next < 5+orderGap {
 		t.Errorf("the letter has the number %d behind 5", next)
 	}
 }

@@ -15,7 +15,7 @@ func TestOrderlyReleaseTakesBackOnlyItsOwnAnnouncements(t *testing.T) {
 	c := &Item{Change: feed.Change{Item: cosmos.Item{LSN: 9, ID: "doc"}}}
 	in := &isolation{suspectSlot: make(chan struct{}, 1), records: r, confirmOwnership: func(context.Context) error { return nil }}
 	r.saveGroup([]*Item{c}, RetryState{Crashes: 1})
-	if err := in.announce(t.Context(), &group{items: []*Item{c}, retry: RetryState{Crashes: 1}}, true); err != nil {
+	if err := in.announce(t.Context(), 0, &group{items: []*Item{c}, retry: RetryState{Crashes: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.byName[c.Name(nil)]; got.Crashes != 2 || !got.InFlight {

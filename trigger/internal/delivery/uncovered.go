@@ -100,29 +100,29 @@ func (u *uncoveredLetters) total() (keys int, since time.Time) {
 // letters among them stay until a request covers them. A request first deletes the letters
 // that it covers: if the position were saved before, and the host ended between, an earlier
 // change of a key would be delivered again without the later ones.
-func (l *lane) finishHandled(ctx context.Context, handled []*Item, v Verdict) error {
-	if !l.config.Checkpoint.Manual {
-		return l.finishStored(ctx, handled)
+func (k *laneKeys) finishHandled(ctx context.Context, handled []*Item, v Verdict) error {
+	if !k.config.Checkpoint.Manual {
+		return k.finish(ctx, handled)
 	}
 	if v.Requested == 0 {
-		l.progress.answerCall(handled, v)
+		k.progress.answerCall(handled, v)
 		for _, c := range handled {
 			if c.stored != nil {
-				l.leaveLetter(c)
+				k.states[c.orderKey].letters.removed(c.stored)
 			}
 		}
-		l.uncovered.add(handled, v.Answered)
-		l.finishItems(handled)
+		k.uncovered.add(handled, v.Answered)
+		k.finishItems(handled)
 		return nil
 	}
-	for _, stored := range l.uncovered.coveredBy(v.Requested) {
-		if err := l.deleteLetter(ctx, stored); err != nil {
+	for _, stored := range k.uncovered.coveredBy(v.Requested) {
+		if err := k.deleteLetter(ctx, stored); err != nil {
 			return err
 		}
-		l.uncovered.remove(stored.LetterID)
+		k.uncovered.remove(stored.LetterID)
 	}
-	l.progress.answerCall(handled, v)
-	return l.finishStored(ctx, handled)
+	k.progress.answerCall(handled, v)
+	return k.finish(ctx, handled)
 }
 
 // RequestCheckpoint does what a request of the handler does that covers the calls up to the
@@ -144,20 +144,4 @@ func (d *Delivery) RequestCheckpoint(ctx context.Context, answered int64) error 
 	}
 	d.progress.requestCheckpoint(answered)
 	return nil
-}
-
-// deleteLetter returns once the store does not have the letter of a change any more.
-func (l *lane) deleteLetter(ctx context.Context, stored *StoredChange) error {
-	return l.untilStored(ctx, l.laneIndex, func() error {
-		return withStoreTimeout(ctx, func(ctx context.Context) error { return l.deadLetters.Delete(ctx, stored) })
-	})
-}
-
-// leaveLetter has the lane load the letter of a change no more.
-func (l *lane) leaveLetter(c *Item) {
-	k := l.postponed[l.keyOf(c)]
-	if k.deleted == nil {
-		k.deleted = map[string]bool{}
-	}
-	k.letters, k.deleted[c.stored.LetterID] = k.letters-1, true
 }

@@ -1,0 +1,209 @@
+package delivery
+
+import (
+	"maps"
+	"time"
+)
+
+// effect is one thing that a lane does after a call, or instead of one.
+type effect struct {
+	kind   effectKind
+	items  []*Item
+	letter *DeadLetter     // effectPostpone
+	keys   map[uint64]bool // effectFail, effectFree
+	group  *group          // effectResume, effectWait
+	action *Action         // effectFail, effectWait, effectGiveUp, effectRelease
+}
+
+type effectKind int
+
+const (
+	effectFinish   effectKind = iota // the changes are handled
+	effectAccept                     // the sink accepts changes
+	effectPostpone                   // the change is put into the store until it is due
+	effectFollow                     // the changes are put into the store behind it
+	effectFree                       // the keys have no more changes in the group
+	effectFail                       // the failure counts for the sink
+	effectResume                     // the later changes of the group's key are delivered
+	effectWait                       // the group waits aside
+	effectGiveUp                     // the changes are dead-lettered
+	effectRelease                    // the worker ends; the history of the changes is saved
+)
+
+func (k effectKind) String() string {
+	return [...]string{"finish", "accept", "postpone", "follow", "free", "fail", "resume", "wait", "give up", "release"}[k]
+}
+
+// callState is the state after which [effectsOf] finds effects. None of it is changed.
+type callState struct {
+	policy          Policy
+	lane            LaneState
+	sink            *sinkHealth
+	postponed       map[uint64]bool // keys of the group that have postponed changes
+	room            int             // further keys that can be postponed
+	now, serviceNow time.Time
+}
+
+// effectsOf returns the effects of a verdict on a group, in their order. Unless all changes are
+// handled, their order keys are known.
+func effectsOf(g *group, v Verdict, s callState) []effect {
+	effects := make([]effect, 0, 3)
+	failed, handled := v.splitItems(g.items)
+	isAccepted := len(handled) > 0 && (v.Outcome == Handled || v.Outcome == Failed)
+	if len(handled) > 0 {
+		effects = append(effects, effect{kind: effectFinish, items: handled})
+	}
+	if isAccepted {
+		effects = append(effects, effect{kind: effectAccept})
+	}
+	if len(failed) == 0 {
+		return append(effects, g.ended()...)
+	}
+	sink, lane := s.sink, s.lane
+	if isAccepted {
+		sink, lane = &sinkHealth{hasSucceeded: true}, LaneState{}
+	}
+	left := &group{items: failed, keys: g.keys, retry: g.retry, later: g.later}
+	if v.Outcome == Failed && len(v.Postponed) > 0 {
+		if effects = append(effects, left.postpone(v, len(handled) == 0, s)...); len(left.items) == 0 {
+			return append(effects, left.ended()...)
+		}
+	}
+	if v.Outcome == Failed || v.Outcome == Halved {
+		left.keys = orderKeys(left.items)
+		if len(left.items) < len(g.items) { // the others are a new group
+			left.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
+		}
+		if freed := keysWithout(g.keys, left.keys); len(freed) > 0 && left.later == nil {
+			effects = append(effects, effect{kind: effectFree, keys: freed})
+		}
+	}
+	isKnown := sink.knowsFailing(left.retry)
+	lane.Succeeded, lane.Repeated = isKnown || sink.worksFor(left.keys), sink.repeats(left.keys)
+	a := Decide(left.policyView(), v, lane, s.policy, s.now)
+	if v.Outcome == Failed && !isKnown {
+		effects = append(effects, effect{kind: effectFail, keys: left.keys, action: &a})
+	}
+	return append(effects, left.next(a, s.policy)...)
+}
+
+// next returns the effects of a decision about changes that are not handled.
+func (g *group) next(a Action, p Policy) (effects []effect) {
+	switch a.Step {
+	case GiveUp:
+		return append([]effect{{kind: effectGiveUp, items: g.items, action: &a}}, g.ended()...)
+	case Release:
+		first := g.items
+		if p.splitsGroup(len(first)) {
+			first = first[:len(first)/2]
+		}
+		return []effect{{kind: effectRelease, items: first, action: &a}}
+	}
+	parts := []*group{g}
+	if a.Step == Split {
+		if parts = g.halve(); len(parts) == 1 {
+			parts[0].later.retry = a.Retry
+		}
+	}
+	for _, part := range parts {
+		part.retry = a.Retry
+		effects = append(effects, effect{kind: effectWait, group: part, action: &a})
+	}
+	return effects
+}
+
+// ended returns the effect of the end of a group: later changes of its key follow, or its keys
+// are free.
+func (g *group) ended() []effect {
+	switch {
+	case g.later != nil:
+		return []effect{{kind: effectResume, group: g.later}}
+	case g.keys != nil:
+		return []effect{{kind: effectFree, keys: g.keys}}
+	}
+	return nil
+}
+
+// postpone takes the changes that the handler has postponed out of a group, with those that
+// follow them, and returns the effects. isWhole says that the call handled no change.
+func (g *group) postpone(v Verdict, isWhole bool, s callState) (effects []effect) {
+	retry := g.retry
+	if !isWhole || len(v.Postponed) < len(g.items) {
+		retry = RetryState{Tries: retry.Tries, Since: retry.Since}
+	}
+	postponed := map[uint64]bool{} // by the first failed change of each key
+	failed := g.items
+	g.items = nil
+	for _, c := range failed {
+		after, isAsked := v.Postponed[c]
+		tried := retry
+		letter := DeadLetter{IsPostponed: true, Cause: v.Err, Due: s.serviceNow.Add(after), Postponed: 1}
+		if c.stored != nil {
+			tried.Attempts, letter.Postponed = max(tried.Attempts, c.stored.Attempts), c.stored.Postponed+1
+		}
+		tried = tried.failedFirst(s.now).countAttempt(s.policy)
+		letter.Attempts, letter.Since = tried.Attempts, s.serviceNow.Add(tried.Since.Sub(s.now))
+		isPostponed, isLater := postponed[c.orderKey]
+		if !isLater {
+			isPostponed = isAsked && !tried.isExhausted(s.policy, s.now) && (s.postponed[c.orderKey] || s.room > 0)
+			if isPostponed && !s.postponed[c.orderKey] {
+				s.room--
+			}
+			postponed[c.orderKey] = isPostponed
+		}
+		switch {
+		case !isPostponed:
+			g.items = append(g.items, c)
+		case isLater:
+			effects = append(effects, effect{kind: effectFollow, items: []*Item{c}})
+		default:
+			effects = append(effects, effect{kind: effectPostpone, items: []*Item{c}, letter: &letter})
+		}
+	}
+	for g.later != nil && postponed[g.later.items[0].orderKey] {
+		effects = append(effects, effect{kind: effectFollow, items: g.later.items})
+		g.later = g.later.later
+	}
+	return effects
+}
+
+// keysWithout returns the keys that are not among others.
+func keysWithout(keys, others map[uint64]bool) map[uint64]bool {
+	kept := maps.Clone(keys)
+	maps.DeleteFunc(kept, func(key uint64, _ bool) bool { return others[key] })
+	return kept
+}
+
+// orderKeys returns the order keys of changes.
+func orderKeys(items []*Item) map[uint64]bool {
+	keys := map[uint64]bool{}
+	for _, c := range items {
+		keys[c.orderKey] = true
+	}
+	return keys
+}
+
+// CountHandled counts the changes that a call handled.
+func (v Verdict) CountHandled(items []*Item) int {
+	_, handled := v.splitItems(items)
+	return len(handled)
+}
+
+// splitItems separates the changes that a call did not handle from those that it did.
+func (v Verdict) splitItems(items []*Item) (failed, handled []*Item) {
+	switch {
+	case v.Outcome == Handled:
+		return nil, items
+	case v.Outcome == Hung || v.FailedItems == nil:
+		return items, nil
+	}
+	next := 0
+	for _, c := range items {
+		if next < len(v.FailedItems) && v.FailedItems[next] == c {
+			next++
+		} else {
+			handled = append(handled, c)
+		}
+	}
+	return v.FailedItems, handled
+}
