@@ -7,8 +7,8 @@ func TestAdmit(t *testing.T) {
 		state KeyState
 		want  Admission
 	}{
-		"a free key":                                   {KeyState{}, AdmitDeliver},
-		"a waiting key":                                {KeyState{Waits: true}, AdmitQueue},
+		"a free key":    {KeyState{}, AdmitDeliver},
+		"a waiting key": {KeyState{Waits: true}, AdmitQueue},
 		"a waiting key, behind postponed changes":      {KeyState{Waits: true, Place: PlaceBehind}, AdmitQueue},
 		"a postponed change that the feed shows again": {KeyState{Place: PlaceListed}, AdmitFinish},
 		"the same while its key waits":                 {KeyState{Waits: true, Place: PlaceListed}, AdmitFinish},
