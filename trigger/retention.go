@@ -8,9 +8,21 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// retentionAlert is the share of the change feed's retention at which a range that
-// is behind is reported.
-const retentionAlert = 0.5
+const (
+	// retentionAlert is the share of the change feed's retention at which a range that
+	// is behind is reported.
+	retentionAlert = 0.5
+	// retentionRelief is the share at which the oldest waiting key is put into the dead letter
+	// store, so that the position does not leave the retention because of it.
+	retentionRelief = 0.75
+)
+
+// leavesRetention reports whether a change that was written at timestamp is about to leave the
+// container's retention.
+func (w *rangeWorker) leavesRetention(timestamp int64) bool {
+	_, _, past := w.pastRetention(retentionRelief, timestamp)
+	return past
+}
 
 // watchRetention logs that a range's changes, the oldest of which was written at
 // timestamp (Unix seconds), will soon leave the container's retention. Status says

@@ -106,7 +106,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes, FirstOrder: l.Epoch() << ordersOfEpoch,
 		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
-		Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
+		LeavesRetention: w.leavesRetention, Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}
 }
 

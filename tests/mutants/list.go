@@ -206,10 +206,10 @@ var bootstraps = []mutant{
 
 var delivery = []mutant{
 	{"bisection-drops-a-half", "every change is handled", []edit{
-		{"trigger/internal/delivery/lane.go", "for _, part := range parts {\n\t\tpart.retry", "for _, part := range parts[:1] {\n\t\tpart.retry"},
+		{"trigger/internal/delivery/effects.go", "for _, part := range parts {", "for _, part := range parts[:1] {"},
 	}},
 	{"bisection-second-half-first", "order per key", []edit{
-		{"trigger/internal/delivery/group.go", "rest := &group{items: g.items[half:],", "rest := &group{items: g.items[:half:half],"},
+		{"trigger/internal/delivery/group.go", "later := &group{items: g.items[half:],", "later := &group{items: g.items[:half:half],"},
 		{"trigger/internal/delivery/group.go", "{{items: g.items[:half:half],", "{{items: g.items[half:],"},
 	}},
 	{"filtered-changes-keep-failures", "failures of a change that the feed does not show any more are forgotten", []edit{
@@ -225,13 +225,14 @@ var delivery = []mutant{
 		{"trigger/filter.go", "return document == nil || compiled.Passes(document)", "return document != nil && compiled.Passes(document)"},
 	}},
 	{"queued-change-overtakes", "order per key, although other keys continue while one is retried", []edit{
-		{"trigger/internal/delivery/lane.go", "if l.aside.holdsKey(l.keyOf(c)) {", "if false && l.aside.holdsKey(l.keyOf(c)) {"},
+		{"trigger/internal/delivery/admit.go", "case k.Waits, k.Place != PlaceFree && k.DueSoon:", "case k.Place != PlaceFree && k.DueSoon:"},
+		{"trigger/internal/delivery/keys.go", "case state.Waits:", "case false:"},
 	}},
 	{"later-change-retried-first", "order per key, although other keys continue while one is retried", []edit{
-		{"trigger/internal/delivery/lane.go", "return cmp.Compare(a.Seq, b.Seq)", "return cmp.Compare(b.Seq, a.Seq)"},
+		{"trigger/internal/delivery/batching.go", "return cmp.Compare(a.Seq, b.Seq)", "return cmp.Compare(b.Seq, a.Seq)"},
 	}},
 	{"success-resets-other-keys", "the retries of a failing key wait longer each time, although other keys succeed", []edit{
-		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.aside.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
+		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.keys.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
 	}},
 	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
 		{"trigger/internal/delivery/progress.go", "\t\t\treleased = append(released, o.leave(c)...)\n", ""},
@@ -255,25 +256,25 @@ var delivery = []mutant{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
 	}},
 	{"dead-letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/internal/delivery/deadletter.go", "err := l.untilStored(ctx, l.laneIndex, func() error {\n\t\treturn withStoreTimeout(ctx, func(ctx context.Context) error {", "var err error\n\tgo l.untilStored(ctx, l.laneIndex, func() error {\n\t\treturn withStoreTimeout(ctx, func(ctx context.Context) error {"},
+		{"trigger/internal/delivery/store.go", "if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {\n\t\treturn err\n\t}", "go k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) })"},
 	}},
 	{"failed-put-is-a-success", "while the dead letter store fails, the range waits", []edit{
-		{"trigger/internal/delivery/core.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
+		{"trigger/internal/delivery/store.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/lane.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif l.deadLetters == nil && a.Retry.Attempts >= 10 {\n\t\tl.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil\n\t}\n\tparts := []*group{g}\n\tif a.Step == EventSplit {"},
+		{"trigger/internal/delivery/effects.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif !p.DeadLetters && a.Retry.Attempts >= 10 {\n\t\treturn append([]effect{{kind: effectFinish, items: g.items}}, g.ended()...)\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/deadletter.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(g.items)\n\t\tg.items = nil\n\t\tl.keysFinished(g)\n\t\treturn nil"},
+		{"trigger/internal/delivery/lane.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},
 	}},
 	{"breaker-never-opens", "when every change fails, the range pauses", []edit{
 		{"trigger/internal/delivery/decide.go", "lane.GivenUp >= p.BreakerLimit", "lane.GivenUp < 0"},
 	}},
 	{"blocked-key-forgotten", "if a change is dead-lettered, later changes of its key follow it", []edit{
-		{"trigger/internal/delivery/deadletter.go", "\tif l.config.BlockKeys {\n\t\tl.blockedKeys.addChange", "\tif false {\n\t\tl.blockedKeys.addChange"},
+		{"trigger/internal/delivery/store.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
 	}},
 	{"blocked-keys-from-listing-only", "a new dead letter blocks its key even if the store does not list it yet", []edit{
-		{"trigger/internal/delivery/blocked.go", "return maybe, maybe && time.Since(key.lastPut) < storeLag", "return maybe, false"},
+		{"trigger/internal/delivery/blocked.go", "\tcase time.Since(key.lastPut) < storeLag:\n\t\treturn BlockCertain\n", ""},
 	}},
 	{"damaged-dead-letter-ends-the-list", "a damaged dead letter does not stop a range", []edit{
 		{"trigger/deadletterlists.go", "case errors.Is(err, ErrDamaged):", "case errors.Is(err, ErrDamaged) && false:"},
@@ -285,7 +286,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "return s.confirmOwnership(ctx)", "return nil"},
 	}},
 	{"suspect-without-announcement", "a process that crashes between calls makes no change a suspect", []edit{
-		{"trigger/internal/delivery/batching.go", "if !g.suspect {", "if g.suspect = g.suspect || l.isolation.isAnnouncing(); !g.suspect {"},
+		{"trigger/internal/delivery/lane.go", "g := l.resumeGroup(batch)\n\tif !g.suspect {", "g := l.resumeGroup(batch)\n\tif g.suspect = g.suspect || l.isolation.isAnnouncing(); !g.suspect {"},
 	}},
 	{"concurrent-suspects", "a crash is attributed to one change", []edit{
 		{"trigger/host.go", "make(chan struct{}, 1)", "make(chan struct{}, 1000)"},
@@ -300,7 +301,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
 	}},
 	{"later-changes-charged", "a later change is not charged with failures of a group", []edit{
-		{"trigger/internal/delivery/batching.go", "min(most, l.retries.groupLength(earlier, l.freshItems))", "min(most, max(earlier.Size, 1))"},
+		{"trigger/internal/delivery/batching.go", "min(limit, q.retries.groupLength(resumed, q.items))", "min(limit, max(resumed.Size, 1))"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
 		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},
@@ -312,10 +313,10 @@ var delivery = []mutant{
 		{"trigger/worker.go", "SavedRetries: l.Property(retriesProperty),", `SavedRetries: "",`},
 	}},
 	{"interrupted-is-a-failure", "a call that was interrupted by its owner's end is not an attempt", []edit{
-		{"trigger/internal/delivery/lane.go", "if len(failed) > 0 && cause != nil && v.Outcome != Hung {", "if false {"},
+		{"trigger/internal/delivery/lane.go", "if v.Outcome != Hung && context.Cause(held) != nil {", "if false {"},
 	}},
 	{"hung-call-is-not-an-attempt", "a change is dead-lettered if its calls never return", []edit{
-		{"trigger/internal/delivery/lane.go", "l.retries.saveGroup(first, a.Retry)", "if v.Outcome != Hung {\n\t\t\tl.retries.saveGroup(first, a.Retry)\n\t\t}"},
+		{"trigger/internal/delivery/lane.go", "l.retries.saveGroup(e.items, e.action.Retry)\n", "if v.Outcome != Hung {\n\t\t\t\tl.retries.saveGroup(e.items, e.action.Retry)\n\t\t\t}\n"},
 	}},
 	{"blocked-keys-not-loaded", "a new owner knows the blocked keys", []edit{
 		{"trigger/deadletterlists.go", "keys.AddChange(delivery.BlockedChange{", "_ = (delivery.BlockedChange{"},
@@ -410,7 +411,7 @@ var protocol = []mutant{
 		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},
 	}},
 	{"retries-not-paid", "retries count against the rate", []edit{
-		{"trigger/internal/delivery/lane.go", "\tg.paid = false\n", ""},
+		{"trigger/internal/delivery/lane.go", "\tg.isPaid = false\n", ""},
 	}},
 	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
 		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},

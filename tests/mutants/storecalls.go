@@ -10,16 +10,16 @@ var storeCalls = []mutant{
 		{"trigger/deadlettering.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
-		{"trigger/internal/delivery/postponedload.go", "k.deleted[stored.LetterID] ||", "func() bool { uncovered = l.uncovered.letterIDs(); return k.deleted[stored.LetterID] }() ||"},
+		{"trigger/internal/delivery/postponed.go", "s.letters.deleted[stored.LetterID] ||", "func() bool { uncovered = k.uncovered.letterIDs(); return s.letters.deleted[stored.LetterID] }() ||"},
 	}},
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
-		{"trigger/internal/delivery/postponing.go", "keys+uncovered < maxPostponed", "keys+0*uncovered < maxPostponed"},
+		{"trigger/internal/delivery/postponed.go", "return maxPostponed - keys - uncovered", "_ = uncovered\n\treturn maxPostponed - keys"},
 	}},
 	{"read-ahead-without-list", "an owner that knows no letters of earlier ones does not tell what these had read", []edit{
 		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored ||", "changes < 0 ||"},
 	}},
 	{"postponed-fresh-not-queued", "changes behind one that waits in memory for its postponed key follow it", []edit{
-		{"trigger/internal/delivery/postponing.go", "l.keepAside([]*Item{c})[0])\n\t\t\tl.queueFresh()", "l.keepAside([]*Item{c})[0])"},
+		{"trigger/internal/delivery/lane.go", "\tl.fresh.items = l.keys.arrived(l.fresh.items)\n\tif err != nil", "\tif err != nil"},
 	}},
 	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
 		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},

@@ -7,17 +7,17 @@ var stores = []mutant{
 		{"trigger/worker.go", "Continuation: l.Continuation(), ", ""},
 	}},
 	{"postponed-behind-full-batches", "a postponed change does not wait until a batch is less than full", []edit{
-		{"trigger/internal/delivery/lane.go", "(l.hasListed || !l.batchIsFull())", "!l.batchIsFull()"},
-		{"trigger/internal/delivery/lane.go", "if l.hasListed { // the", "if l.hasListed && !l.batchIsFull() { // the"},
+		{"trigger/internal/delivery/lane.go", "(l.keys.hasListed || !l.fresh.isFull())", "!l.fresh.isFull()"},
+		{"trigger/internal/delivery/lane.go", "if l.keys.hasListed { // the", "if l.keys.hasListed && !l.fresh.isFull() { // the"},
 	}},
 	{"postponed-behind-its-key", "letters before the position do not wait for those behind it", []edit{
-		{"trigger/internal/delivery/postponed.go", "k.letters > len(k.listed)-k.passed", "len(k.listed) == 0"},
+		{"trigger/internal/delivery/postponed.go", "s.count > len(s.listed)-s.passed", "len(s.listed) == 0"},
 	}},
 	{"postponed-taken-too-early", "the next owner delivers no postponed change before earlier ones of its key", []edit{
-		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.lsn", "return taken.lsn >= 0"},
+		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.LSN", "return taken.lsn >= 0"},
 	}},
 	{"postponed-passed-by-its-neighbour", "letters behind the position wait until the feed has passed them", []edit{
-		{"trigger/internal/delivery/postponedload.go", " && k.isPassed(l.retries.nameOf(items[n]))", ""},
+		{"trigger/internal/delivery/postponed.go", " && s.letters.isPassed(k.nameOf(items[n]))", ""},
 	}},
 	{"read-ahead-not-told", "on a merged range the next owner knows what was read behind the position", []edit{
 		{"trigger/worker.go", "held.SetProperty(readAheadProperty, w.readAheadProperty)", "_ = w.readAheadProperty"},
@@ -41,10 +41,10 @@ var stores = []mutant{
 		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
 	}},
 	{"older-letter-kept", "of two letters of one postponed change the newer one holds", []edit{
-		{"trigger/internal/delivery/postponedload.go", "stored.Postponed > items[last].stored.Postponed", "stored.Postponed < items[last].stored.Postponed"},
+		{"trigger/internal/delivery/postponed.go", "stored.Postponed > items[last].stored.Postponed", "stored.Postponed < items[last].stored.Postponed"},
 	}},
 	{"older-letter-not-deleted", "an outdated letter of a postponed change leaves the store", []edit{
-		{"trigger/internal/delivery/postponedload.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
+		{"trigger/internal/delivery/postponed.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},
@@ -77,27 +77,27 @@ var stores = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
 	}},
 	{"clocks-of-the-service-agree", "on a merged range a later time proves a place only if it is later than clocks differ", []edit{
-		{"trigger/internal/delivery/postponed.go", "k.shown > next.written", "k.shown >= next.written"},
+		{"trigger/internal/delivery/postponed.go", "s.shown > next.Timestamp", "s.shown >= next.Timestamp"},
 	}},
 	{"read-ahead-holds-for-later-letters", "what an owner had read says nothing of letters that were put after its end", []edit{
-		{"trigger/internal/delivery/postponed.go", "!next.time.After(former.Until) && ", ""},
+		{"trigger/internal/delivery/postponed.go", "!next.Time.After(former.Until) && ", ""},
 	}},
 	{"blocked-place-forgotten", "a change before the first dead letter of its key is not blocked", []edit{
 		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
 	}},
 	{"dead-letters-without-order", "dead letters of a key stay in order if clocks differ", []edit{
-		{"trigger/internal/delivery/deadletter.go", "letter.Order = l.nextOrder(c, 1)", "letter.Order = 0"},
+		{"trigger/internal/delivery/store.go", "letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)", "letter.Time = k.calls.ServiceNow().UTC()\n\tif letter.IsPostponed {\n\t\tletter.Order = k.orderOf(c, true)\n\t}"},
 	}},
 	{"order-without-epoch", "dead letters of several owners stay in order if clocks differ", []edit{
 		{"trigger/worker.go", "FirstOrder: l.Epoch() << ordersOfEpoch,", "FirstOrder: l.Epoch() * 0 << ordersOfEpoch,"},
 	}},
 	{"no-room-behind-uncovered-letter", "letters of a key leave room for changes between, also behind one that waits for a request", []edit{
-		{"trigger/internal/delivery/postponed.go", "max(l.config.FirstOrder, l.uncovered.lastOrder(l.keyOf(c))+gap)", "max(l.config.FirstOrder, 0*l.uncovered.lastOrder(l.keyOf(c))+gap)"},
+		{"trigger/internal/delivery/postponed.go", "k.uncovered.lastOrder(c.orderKey)+gap)", "0*k.uncovered.lastOrder(c.orderKey)+gap)"},
 	}},
 	{"pause-lost-with-its-document", "a lease that is restored stays paused", []edit{
 		{"trigger/internal/lease/restore.go", "\tif paused {\n\t\tnext.setPause(pause)\n\t}\n", "\t_, _ = pause, paused\n"},
 	}},
 	{"unread-changes-passed", "an owner that ends before it has read the feed passes no postponed change", []edit{
-		{"trigger/internal/delivery/lane.go", "l.sourceClosed && l.readToEnd.Load()", "l.sourceClosed"},
+		{"trigger/internal/delivery/lane.go", "l.fresh.isClosed && l.readToEnd.Load()", "l.fresh.isClosed"},
 	}},
 }

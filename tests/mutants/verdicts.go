@@ -3,10 +3,10 @@ package main
 // verdicts are planted bugs in the meaning of a handler's answer.
 var verdicts = []mutant{
 	{"released-changes-first", "a batch is in feed order", []edit{
-		{"trigger/internal/delivery/lane.go", "mergeItems(queued, l.freshItems, func(c *Item) int64 { return c.Seq })", "append(queued, l.freshItems...)"},
+		{"trigger/internal/delivery/batching.go", "mergeItems(queued, q.items, func(c *Item) int64 { return c.Seq })", "append(queued, q.items...)"},
 	}},
 	{"loaded-changes-by-key", "postponed changes of several keys are delivered in feed order", []edit{
-		{"trigger/internal/delivery/postponedload.go", "mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })", "append(loaded.items, g.items...)"},
+		{"trigger/internal/delivery/postponed.go", "mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })", "append(loaded.items, g.items...)"},
 	}},
 	{"failed-from-anywhere", "an error that names a change of another call fails the whole batch", []edit{
 		{"trigger/verdict.go", "return slices.Contains(numbers, e.firstFailed)", "return true"},
@@ -48,10 +48,10 @@ var verdicts = []mutant{
 		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
 	}},
 	{"uncovered-letter-deleted", "a postponed change stays in the store until a request covers it", []edit{
-		{"trigger/internal/delivery/uncovered.go", "\t\tl.uncovered.add(handled, v.Answered)\n\t\tl.finishItems(handled)\n\t\treturn nil", "\t\treturn l.finishStored(ctx, handled)"},
+		{"trigger/internal/delivery/uncovered.go", "\t\tk.uncovered.add(handled, v.Answered)\n\t\tk.finishItems(handled)\n\t\treturn nil", "\t\treturn k.finish(ctx, handled)"},
 	}},
 	{"uncovered-letter-loaded", "a postponed change that waits for a request is not delivered again by its owner", []edit{
-		{"trigger/internal/delivery/postponedload.go", "|| uncovered[stored.LetterID]", "|| uncovered == nil"},
+		{"trigger/internal/delivery/postponed.go", "|| uncovered[stored.LetterID]", "|| uncovered == nil"},
 	}},
 	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
 		{"trigger/internal/delivery/delivery.go", "return postponed + uncovered, earlier(due, since)", "_, _ = uncovered, since\n\treturn postponed, due"},

@@ -1,6 +1,9 @@
 package delivery
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +42,6 @@ type laneShared struct {
 	asideBytes    atomic.Int64  // bytes of changes that outlive their pages
 	changed       chan struct{} // capacity 1: a limit of reading may have cleared
 }
-
-// maxAsideBytes bounds the bytes of a range's changes that wait aside. Above it no
-// further page is taken.
-const maxAsideBytes = 4 << 20
 
 // takePage takes in a page and numbers its changes, which belong to the progress. Those
 // that do not pass the filter are as if they were not in the page, except for its
@@ -198,8 +197,40 @@ func (s *laneShared) notifyChange() {
 // in memory already, are delivered in any case.
 func (s *laneShared) mayRead() bool {
 	crowded := s.waitingKeys.Load() > finished.MaxMarks
-	return s.progress.ahead(crowded) < s.config.MaxAhead && s.waitingGroups.Load() < maxRecords && s.asideBytes.Load() < maxAsideBytes &&
-		s.progress.unacknowledged() < maxUnacknowledged
+	return s.progress.ahead(crowded) < s.config.MaxAhead && s.waitingGroups.Load() < maxRecords &&
+		s.asideBytes.Load() < maxAsideBytes && s.progress.unacknowledged() < maxUnacknowledged
+}
+
+const (
+	// maxAsideBytes bounds the bytes of a range's changes that wait aside.
+	maxAsideBytes = 4 << 20
+	// maxUnacknowledged bounds the changes between A and Q: the next owner reads all of them
+	// again. maxLeftBehind does so at the end of a drain.
+	maxUnacknowledged, maxLeftBehind = 1_000_000, 10_000
+)
+
+// limitReached returns an error that names the limit that waiting keys have brought the range
+// to, or nil. isLeaving says that the owner leaves them to the next one.
+func (s *laneShared) limitReached(isLeaving bool) error {
+	unacknowledged := s.progress.unacknowledged()
+	_, written, isUnfinished := s.progress.oldestUnfinished()
+	switch {
+	case s.asideBytes.Load() >= maxAsideBytes:
+		return fmt.Errorf("changes of waiting keys take %d MiB of memory", maxAsideBytes>>20)
+	case unacknowledged >= maxUnacknowledged, isLeaving && unacknowledged > maxLeftBehind:
+		return fmt.Errorf("%d changes behind the oldest waiting key are read", unacknowledged)
+	case isUnfinished && s.config.LeavesRetention != nil && s.config.LeavesRetention(written):
+		return errors.New("the oldest waiting key will leave the retention of the change feed")
+	}
+	return nil
+}
+
+// mayDeliver returns once a delivery may begin, or the reason why none may.
+func (s *laneShared) mayDeliver(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return s.calls.WaitTrusted(ctx)
 }
 
 // abandon gives everything back that is not finished, when the worker ends.

@@ -46,6 +46,10 @@ type Config struct {
 	// image, each of which may be nil. If it is nil, all changes pass.
 	Passes func(document, previous []byte) bool
 
+	// LeavesRetention reports whether a change that was written at a time (Unix seconds) is
+	// about to leave the retention of the feed. If it is nil, none does.
+	LeavesRetention func(written int64) bool
+
 	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation  string // of the lease as acquired
 	ReadAhead     ReadAhead

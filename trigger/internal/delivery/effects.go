@@ -167,6 +167,27 @@ func (g *group) postpone(v Verdict, isWhole bool, s callState) (effects []effect
 	return effects
 }
 
+// park returns the effects of putting a waiting group into the store because of a limit: it is
+// due there when its retry is, and it is no attempt.
+func (g *group) park(limit error, now, serviceNow time.Time) (effects []effect) {
+	parked := map[uint64]bool{}
+	for part := g; part != nil; part = part.later {
+		for _, c := range part.items {
+			e := effect{kind: effectFollow, items: []*Item{c}}
+			if !parked[c.orderKey] {
+				parked[c.orderKey] = true
+				letter := DeadLetter{IsPostponed: true, Cause: limit, Due: serviceNow.Add(max(0, g.due.Sub(now))), Attempts: g.retry.Attempts}
+				if !g.retry.Since.IsZero() {
+					letter.Since = serviceNow.Add(g.retry.Since.Sub(now))
+				}
+				e = effect{kind: effectPostpone, items: e.items, letter: &letter}
+			}
+			effects = append(effects, e)
+		}
+	}
+	return append(effects, effect{kind: effectFree, keys: g.keys})
+}
+
 // keysWithout returns the keys that are not among others.
 func keysWithout(keys, others map[uint64]bool) map[uint64]bool {
 	kept := maps.Clone(keys)

@@ -14,7 +14,7 @@ type group struct {
 	suspect      bool      // see isolation.go
 	suspectSince time.Time // start of the wait for the suspect slot
 	due          time.Time // of the next call, while it waits aside
-	paid         bool      // the rate allows its next call
+	isPaid       bool      // the rate allows its next call; a suspect may wait for the slot after that
 }
 
 // policyView describes the group to Decide.

@@ -188,6 +188,26 @@ func (k *laneKeys) release(keys map[uint64]bool) (queued []*Item) {
 	return queued
 }
 
+// oldestWaiting returns the key that waits with a change, the first one of the range, and its
+// group: nil if the change is queued behind changes from the store. If another lane has the
+// change, or if it is about to be delivered, the key is nil, too.
+func (k *laneKeys) oldestWaiting(first *asideChange) (*keyState, *group) {
+	if first == nil {
+		return nil, nil
+	}
+	for _, g := range k.groups {
+		if g.items[0].aside == first {
+			return k.states[g.items[0].orderKey], g
+		}
+	}
+	for _, s := range k.states {
+		if len(s.queue) > 0 && s.queue[0].aside == first && s.letters != nil {
+			return s, nil
+		}
+	}
+	return nil, nil
+}
+
 // nextDue returns the group that has been due for longest, or nil.
 func (k *laneKeys) nextDue(now time.Time) (next *group) {
 	for _, g := range k.groups {

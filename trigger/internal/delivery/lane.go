@@ -137,6 +137,9 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 
 // waitForWork waits for changes, the end of the batching window or the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
+	if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {
+		return err
+	}
 	l.noteRetryDue()
 	until := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
 	if len(l.fresh.items) > 0 {
@@ -164,6 +167,31 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 func (l *lane) isLeaving(now time.Time) bool {
 	leave := l.leaveAside.Load()
 	return leave != nil && l.fresh.isClosed && !now.Before(*leave)
+}
+
+// makeRoom puts the oldest waiting key of the range into the store, with its attempts and its
+// age, if the range is at a limit because of it. It returns false if there is no such key in
+// this lane. If the store does not keep changes, reading waits, and status names the limit.
+func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err error) {
+	limit := l.limitReached(l.isLeaving(now))
+	if limit == nil {
+		return false, nil
+	}
+	s, g := l.keys.oldestWaiting(l.progress.firstAside())
+	switch {
+	case s == nil:
+		return false, nil
+	case l.deadLetters == nil || !l.deadLetters.Keeps() || l.keys.room() <= 0 && s.letters == nil:
+		l.calls.ReportProblem(l.laneIndex, fmt.Errorf("%w, and no dead letter store has room for its oldest waiting key: reading waits", limit))
+		return false, nil
+	case g == nil: // earlier changes of the key are from the store
+		queue := s.queue
+		s.queue = nil
+		return true, l.keys.follow(ctx, queue)
+	}
+	l.keys.take(g)
+	serviceNow := l.calls.ServiceNow().UTC()
+	return true, l.carryOut(ctx, ctx, Verdict{}, g.park(limit, now, serviceNow))
 }
 
 // noteRetryDue notes when the first change that is set aside is due, for the next owner.
@@ -257,8 +285,11 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	if a.Step == GiveUp {
 		return l.carryOut(ctx, held, Verdict{Outcome: GivenUp}, g.next(a, l.config.Policy))
 	}
-	if err := l.payRate(ctx, g); err != nil { // before the suspect slot, which others may need meanwhile
-		return err
+	if !g.isPaid { // before the suspect slot, which others may need meanwhile
+		if err := l.calls.WaitRate(ctx, l.laneIndex, len(g.items)); err != nil {
+			return err
+		}
+		g.isPaid = true
 	}
 	alone, leave := false, func() {}
 	if a.Step == Isolate {
@@ -280,20 +311,9 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	}
 	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
 	g.retry.Tries++
-	g.paid = false
+	g.isPaid = false
 	leave()
 	return l.applyVerdict(ctx, held, g, v)
-}
-
-// payRate waits until the function's rate allows a call with the group. A suspect that
-// has paid and not got the suspect slot does not pay again.
-func (l *lane) payRate(ctx context.Context, g *group) error {
-	if g.paid {
-		return nil
-	}
-	err := l.calls.WaitRate(ctx, l.laneIndex, len(g.items))
-	g.paid = err == nil
-	return err
 }
 
 // applyVerdict carries out the effects of a call.
@@ -400,12 +420,4 @@ func (l *lane) succeeded() {
 func (l *lane) laneState() LaneState {
 	givenUp, last := l.breaker.inARow()
 	return LaneState{Failures: l.sink.failures, GivenUp: givenUp, GaveUpAt: last}
-}
-
-// mayDeliver returns once a delivery may begin, or the reason why none may.
-func (l *lane) mayDeliver(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return l.calls.WaitTrusted(ctx)
 }

@@ -234,15 +234,18 @@ func (p *progress) ahead(crowded bool) int {
 	return int(changes + filtered/filteredPerChange)
 }
 
-// maxUnacknowledged is the number of changes between A and Q at which reading stops: the next
-// owner reads all of them again.
-const maxUnacknowledged = 1_000_000
-
 // unacknowledged returns the number of changes between A and Q.
 func (p *progress) unacknowledged() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reached.read - p.acknowledged.read
+}
+
+// firstAside returns the first change that is set aside and not finished, or nil.
+func (p *progress) firstAside() *asideChange {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.aside.first()
 }
 
 // allFinished reports whether every change that was read is finished, or at least handled.

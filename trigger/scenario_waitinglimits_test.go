@@ -1,0 +1,128 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// writePadded stores a document of some size.
+func (w *world) writePadded(player, id string, size int) {
+	w.t.Helper()
+	type padded struct {
+		document
+		Padding string `json:"padding"`
+	}
+	w.mu.Lock()
+	w.written[id]++
+	doc := padded{document{ID: id, Player: player, Version: w.written[id]}, strings.Repeat("x", size)}
+	w.mu.Unlock()
+	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(player), doc)
+	must(w.t, err)
+}
+
+// mendable fails on poison until it is mended.
+func mendable(record Handler) (h Handler, mended *atomic.Bool) {
+	mended = &atomic.Bool{}
+	poisoned := failOnPoison(record)
+	return func(ctx context.Context, b Batch) error {
+		if mended.Load() {
+			return record(ctx, b)
+		}
+		return poisoned(ctx, b)
+	}, mended
+}
+
+// The later changes of a poison document's key take more memory than waiting changes may. They
+// go to the dead letter store with it, reading continues, and they come back in their order.
+func TestHotPoisonKeyDoesNotStopReading(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		const later = 120
+		w.write("k", "poison")
+		var key []string
+		for i := range later {
+			key = append(key, fmt.Sprint("later", i))
+			w.writePadded("k", key[i], 100_000)
+		}
+		w.writeMany("doc", 500)
+		store := &memoryStore{}
+		handler, mended := mendable(w.recorder("a"))
+		stop := w.startHost(w.host("a", handler, withStore(store), unending, withoutLogger))
+		time.Sleep(2 * time.Minute)
+		if n := w.deliveredDocuments(); n != 500 {
+			t.Errorf("%d of the other documents are handled", n)
+		}
+		mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(0)
+		if got := w.deliveries(append(key, "poison")...); !slices.Equal(got, append([]string{"poison"}, key...)) {
+			t.Errorf("the key was delivered as %q", got)
+		}
+		if n := len(store.deadLetters); n != 0 {
+			t.Errorf("%d changes are left in the store", n)
+		}
+	})
+}
+
+// Without a store that keeps changes reading stops at the limit, and status names it.
+func TestStatusNamesTheLimitOfWaitingChanges(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		for i := range 60 {
+			w.writePadded("k", fmt.Sprint("later", i), 100_000)
+		}
+		w.writeMany("doc", 500)
+		handler, mended := mendable(w.recorder("a"))
+		host := w.host("a", handler, unending, withoutLogger)
+		stop := w.startHost(host)
+		time.Sleep(2 * time.Minute)
+		if text := fmt.Sprint(host.Status().Functions[0].Ranges[0].Stalls); !strings.Contains(text, "changes of waiting keys take 4 MiB") {
+			t.Errorf("status says %s", text)
+		}
+		mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(0)
+	})
+}
+
+// At the end of a drain a poison document with many changes of other keys behind it goes to
+// the store, so that the next owner need not read them again. It is delivered when it is due.
+func TestDrainLeavesLittleToReadAgain(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		w.write("k", "after")
+		w.writeMany("doc", 10_500)
+		store := &memoryStore{}
+		handler, mended := mendable(w.recorder("a"))
+		host := w.host("a", handler, withStore(store), unending, withoutLogger, func(f *Function, _ *Options) { f.RetryMin, f.RetryMax = 5*time.Minute, 5*time.Minute })
+		_, err := host.Drain(t.Context())
+		must(t, err)
+		if n := w.deliveredDocuments(); n != 10_500 {
+			t.Errorf("%d of the other documents are handled", n)
+		}
+		if _, ok := w.finishedOf(); ok || len(store.deadLetters) != 2 {
+			t.Errorf("lease tells of unfinished changes: %v; %d changes are in the store", ok, len(store.deadLetters))
+		}
+		for _, d := range store.deadLetters {
+			if d.Kind != RecordPostponed || d.DocumentID == "poison" && d.Attempts == 0 {
+				t.Errorf("%s is in the store as %s after %d attempts", d.DocumentID, d.Kind, d.Attempts)
+			}
+		}
+		mended.Store(true)
+		time.Sleep(10 * time.Minute)
+		_, err = host.Drain(t.Context())
+		must(t, err)
+		w.checkComplete(0)
+		if got := w.deliveries("poison", "after"); !slices.Equal(got, []string{"poison", "after"}) {
+			t.Errorf("the key was delivered as %q", got)
+		}
+	})
+}
