@@ -42,6 +42,12 @@ var ownership = []mutant{
 	{"duplicate-lease-not-released", "a range has one owner, even if it has two lease documents", []edit{
 		{"trigger/internal/lease/set.go", "\t\ts.requestDuplicate(ctx, l)", "\t\t_ = l"},
 	}},
+	{"duplicate-lease-of-one-name", "a range has one owner, even if two processes of one name hold its two lease documents", []edit{
+		{"trigger/internal/lease/duplicate.go", "l.properties[incarnationProperty] != incarnation", "!strings.HasPrefix(incarnation, l.owner+\"/\")"},
+	}},
+	{"request-of-own-name-ignored", "an owner releases its lease to another process of its name", []edit{
+		{"trigger/internal/lease/writer.go", "by != \"\" {\n\t\tw.releaseOnce", "by != \"\" && by != w.acquiredLease.owner {\n\t\tw.releaseOnce"},
+	}},
 	{"duplicate-lease-by-position", "if a range has two lease documents, all hosts use the one acquired last", []edit{
 		{"trigger/internal/lease/duplicate.go", "cmp.Compare(b.Epoch(), a.Epoch()), ", ""},
 	}},

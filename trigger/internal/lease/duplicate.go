@@ -34,10 +34,11 @@ func onePerToken(leases []*Lease, now time.Time, expiration time.Duration) (used
 	return used, duplicates
 }
 
-// needsRequest reports whether host me should request the handover of a
-// duplicate: another live Halley host holds it, and no host has requested it yet.
-func needsRequest(l *Lease, me string, now time.Time, expiration time.Duration) bool {
-	return !l.Free(now, expiration) && l.answersRequests() && l.owner != me && handoverRequest(l, now, expiration) == ""
+// needsRequest reports whether the process with an incarnation should request the handover
+// of a duplicate: another live Halley process holds it, perhaps one with the same owner
+// name, and none has requested it yet.
+func needsRequest(l *Lease, incarnation string, now time.Time, expiration time.Duration) bool {
+	return !l.Free(now, expiration) && l.answersRequests() && l.properties[incarnationProperty] != incarnation && handoverRequest(l, now, expiration) == ""
 }
 
 // compareContinuations orders tokens by their positions: an empty token first,

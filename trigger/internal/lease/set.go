@@ -208,7 +208,7 @@ func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 	s.cfg.Log.Error("two lease documents for one range; delete the ignored one", slog.String("range", l.token),
 		slog.String("id", l.id), slog.String("ignored", l.partitionKey.String()))
-	if !needsRequest(l, s.cfg.Owner, s.Now(), s.cfg.Expiration) {
+	if !needsRequest(l, s.cfg.Incarnation, s.Now(), s.cfg.Expiration) {
 		return
 	}
 	if _, err := s.RequestHandover(ctx, l); err != nil {

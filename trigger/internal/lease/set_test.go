@@ -271,7 +271,8 @@ func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 		{"live Halley owner", "b", "b/1", 0, false, true},
 		{"live .NET owner", "dotnet", "b/1", 0, false, false},
 		{"dead owner", "b", "b/1", 2 * time.Minute, false, false},
-		{"this host", "a", "a/1", 0, false, false},
+		{"this process", "a", "a/1", 0, false, false},
+		{"another process of this name", "a", "a/2", 0, false, true},
 		{"no owner", "", "", 0, false, false},
 		{"requested already", "b", "b/1", 0, true, false},
 	}
@@ -282,7 +283,7 @@ func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 		if test.requested {
 			l = withHandoverRequest(l, "c", now)
 		}
-		if got := needsRequest(l, "a", now, time.Minute); got != test.expected {
+		if got := needsRequest(l, "a/1", now, time.Minute); got != test.expected {
 			t.Errorf("%s: request %v", test.name, got)
 		}
 	}
