@@ -26,7 +26,7 @@ type change struct {
 	unsaved bool      // it was handled, and is only in the memory of a sink
 	dead    bool      // in the dead letter store, perhaps without a delivery
 	skipped bool      // an operator has moved the position past it
-	late    bool      // it was skipped, and the position was moved back since
+	resumed bool      // it was skipped, and the position was moved back since
 	by      stream    // the owner that handled it last
 	ended   time.Time // when it did
 
@@ -99,7 +99,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 	case !found:
 		cursor = k.top // of all owners: a new owner may start before it, not after it
 	case e.Seq > cursor:
-	case ended && c.handled && c.by == s && !c.late: // a letter that an earlier owner put late is delivered once more
+	case ended && c.handled && c.by == s && !c.resumed && !c.late: // a letter that an earlier owner put late is delivered once more
 		r.violate(again, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
 	case !ended && e.Attempt <= 1:
 		r.violate(Order, k.name, e.Time, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)
@@ -109,7 +109,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 		r.violate(NoGap, k.name, e.Time, "%q delivered %d after %d without %d", e.Host, e.Seq, cursor, missing)
 	}
 	passed := e.Seq < k.foreignTop && k.wasPostponed(e.Seq)
-	if c.seen == 1 && e.Seq < k.top && !shared && !c.skipped && !c.late && !passed {
+	if c.seen == 1 && e.Seq < k.top && !shared && !c.skipped && !c.resumed && !passed {
 		r.violate(Order, k.name, e.Time, "%d delivered for the first time after %d", e.Seq, k.top)
 	}
 	if found && ended {

@@ -114,7 +114,7 @@ func (c *checker) moved(e Event, l *lease) {
 			continue
 		}
 		change := &c.key(p.Key).changes[p.Seq-1]
-		change.skipped, change.late = false, true
+		change.skipped, change.resumed = false, true
 		if change.last && !change.handled && c.pending[p.ID].Seq < p.Seq {
 			c.pending[p.ID] = p
 		}

@@ -54,6 +54,16 @@ func TestPostponedChanges(t *testing.T) {
 			return e
 		}, PostponedOrder},
 		"never": {func(e []Event) []Event { return e[:12] }, NoLoss},
+		"delivered once more, as it was stored once more": {func(e []Event) []Event {
+			late, again, over := e[8], e[12], e[13]
+			late.Time, again.Call, over.Call = e[13].Time, 4, 4
+			return append(append(e[:14:14], late, again, over), e[14:]...)
+		}, ""},
+		"delivered once more": {func(e []Event) []Event {
+			again, over := e[12], e[13]
+			again.Call, over.Call = 4, 4
+			return append(append(e[:14:14], again, over), e[14:]...)
+		}, Order},
 		"stored once more when it was handled": {func(e []Event) []Event { // a write that was left behind
 			late := e[8]
 			late.Time = e[13].Time
