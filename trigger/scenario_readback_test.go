@@ -66,6 +66,63 @@ func TestNewerOfTwoLettersOfOneChangeHolds(t *testing.T) {
 	})
 }
 
+// Host A's put of a change lands in the store after host B has put it, too: the two letters of
+// the change stand apart, and B's may stand before those of earlier changes. The change is
+// delivered once, in the order of the feed, also if the letters do not fit into one call.
+func TestLettersOfOneChangeThatStandApartAreOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		document string
+		isFirst  bool // its second letter stands before all others, else behind them
+		more     int  // how often the second letter was postponed more than the first
+		want     string
+	}{
+		"an older one behind all":         {"x", false, -1, "x y z"},
+		"a newer one behind all":          {"x", false, 1, "x y z"},
+		"a newer one before earlier ones": {"z", true, 1, "x y z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				store := &memoryStore{}
+				change := withStore(store)
+				isWell := false
+				p := newPatience(w, "a", func(string, int) time.Duration {
+					if isWell {
+						return 0
+					}
+					return time.Minute
+				})
+				for _, id := range []string{"x", "y", "z"} {
+					w.write("k", id)
+				}
+				stop := w.startHost(w.host("a", p.handle, change))
+				time.Sleep(10 * time.Second)
+				stop()
+				letters := store.all()
+				if len(letters) != 3 {
+					t.Fatalf("in the store: %v", store.documentIDs())
+				}
+				d := letters[slices.IndexFunc(letters, func(d DeadLetter) bool { return d.DocumentID == test.document })]
+				if d.Order = letters[2].Order + 1; test.isFirst {
+					d.Order = letters[0].Order - 1
+				}
+				d.Postponed += test.more
+				d.ID = postponedID(d.ID[:strings.LastIndex(d.ID, "-")], d.Postponed)
+				must(t, store.Put(t.Context(), d))
+				isWell, p.seen = true, nil
+				stop = w.startHost(w.host("b", p.handle, change))
+				time.Sleep(2 * time.Minute)
+				stop()
+				if got := p.order(); got != test.want {
+					t.Errorf("delivered %s, want %s", got, test.want)
+				}
+				if left := store.documentIDs(); len(left) != 0 {
+					t.Errorf("still in the store: %v", left)
+				}
+			})
+		})
+	}
+}
+
 // Attempts and age of a postponed change count over owners: each drain is another one.
 func TestPostponedChangeIsGivenUpOverOwners(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -41,10 +41,16 @@ var stores = []mutant{
 		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
 	}},
 	{"older-letter-kept", "of two letters of one postponed change the newer one holds", []edit{
-		{"trigger/internal/delivery/postponed.go", "stored.Postponed > items[last].stored.Postponed", "stored.Postponed < items[last].stored.Postponed"},
+		{"trigger/internal/delivery/postponed.go", "stored.Postponed > items[place].stored.Postponed", "stored.Postponed < items[place].stored.Postponed"},
 	}},
 	{"older-letter-not-deleted", "an outdated letter of a postponed change leaves the store", []edit{
 		{"trigger/internal/delivery/postponed.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
+	}},
+	{"letters-of-one-change-apart", "two letters of a change that stand apart are one change", []edit{
+		{"trigger/internal/delivery/postponed.go", "isDuplicate := places[version]; isDuplicate {", "isDuplicate := places[version]; isDuplicate && place == len(items)-1 {"},
+	}},
+	{"letters-in-order-of-their-owners", "letters of several owners are delivered in the order of the feed", []edit{
+		{"trigger/internal/delivery/postponed.go", "return compareStored(a.stored, b.stored) })", "return 0 * compareStored(a.stored, b.stored) })"},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},

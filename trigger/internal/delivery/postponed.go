@@ -376,10 +376,14 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 	return isDue && c.stored.Attempts == first.stored.Attempts && c.resumedRecord == nil
 }
 
-// readKey reads the first changes of a key, up to the size of a batch. A letter that was
-// put again but not deleted is outdated; it is deleted now.
+// readKey reads the first changes of a key, up to the size of a batch. Of two letters of one
+// change the one that was postponed more often holds; the other is outdated and is deleted
+// now. There are two if an owner ends between a put and the delete that follows, or if the put
+// of an earlier owner lands late: then they may stand apart, in the places that two owners
+// gave them.
 func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err error) {
 	var outdated []*Item
+	places := map[string]int{}           // in items, by version
 	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	bytes := 0
 	s.letters.hasMore = false
@@ -388,9 +392,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err
 		if k.keyOf(c) != s.order || s.letters.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}
-		if last := len(items) - 1; last >= 0 && k.nameOf(items[last]) == k.nameOf(c) {
-			if stored.Postponed > items[last].stored.Postponed {
-				c, items[last] = items[last], c
+		version := fmt.Sprint(k.nameOf(c), "@", c.Timestamp) // LSNs may restart after a merge
+		if place, isDuplicate := places[version]; isDuplicate {
+			if stored.Postponed > items[place].stored.Postponed {
+				c, items[place] = items[place], c
 			}
 			outdated = append(outdated, c)
 			return true
@@ -399,7 +404,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err
 			s.letters.hasMore = true
 			return false
 		}
-		c.resumedRecord = k.retries.findRecord(k.nameOf(c))
+		places[version] = len(items)
 		items = append(items, c)
 		return true
 	})
@@ -410,12 +415,28 @@ func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err
 		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {
 			return nil, err
 		}
-		s.letters.count--
+		s.letters.removed(c.stored)
+	}
+	slices.SortStableFunc(items, func(a, b *Item) int { return compareStored(a.stored, b.stored) })
+	for _, c := range items {
+		c.resumedRecord = k.retries.findRecord(k.nameOf(c))
 	}
 	if len(items) < s.letters.count && time.Since(s.letters.lastPut) < storeLag { // the store does not show yet what was put a moment ago
 		s.letters.hasMore = true
 	}
 	return items, nil
+}
+
+// compareStored orders two changes of a key as the feed does, as far as they tell: after a
+// merge LSNs may restart, but times do not.
+func compareStored(a, b *StoredChange) int {
+	switch {
+	case a.LSN < b.LSN && a.Timestamp <= b.Timestamp:
+		return -1
+	case a.LSN > b.LSN && a.Timestamp >= b.Timestamp:
+		return 1
+	}
+	return 0
 }
 
 // postponedCounts are the postponed keys of a range as status and lease tell them. Lanes
