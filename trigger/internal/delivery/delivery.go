@@ -27,10 +27,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 )
@@ -115,8 +113,9 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	laneEnds  []int // of sortByLane; the goroutine that takes pages owns it
-	hasStored bool  // LoadStored has succeeded
+	inboxes   []inbox // of the lanes
+	laneEnds  []int   // of sortByLane; the goroutine that takes pages owns it
+	hasStored bool    // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
@@ -143,149 +142,10 @@ func New(c Config, calls Calls, store Store) *Delivery {
 	close(alreadyOver)
 	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
+		d.inboxes = append(d.inboxes, make(inbox, 1))
 		d.lanes = append(d.lanes, &lane{laneShared: d.laneShared, laneIndex: i, alreadyOver: alreadyOver, storedSeq: firstStoredSeq})
 	}
 	return d
-}
-
-// Run delivers page after page until pages is closed and everything read is
-// finished: then it returns nil. Otherwise it returns why no further delivery may
-// begin, and the next owner delivers the rest again. ctx ends when no delivery may
-// begin; held ends when a running call must end.
-func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
-	defer d.abandon()
-	// What the reader has at this moment comes before what the lanes have stored, so that a
-	// simulated run repeats.
-	if err := backoff.Sleep(ctx, time.Nanosecond); err != nil {
-		return err
-	}
-	if len(d.lanes) == 1 {
-		return d.lanes[0].deliverAll(ctx, held, d.fromPages(pages))
-	}
-	return d.runLanes(ctx, held, pages)
-}
-
-// runLanes runs each lane in a goroutine of its own and dispatches to them.
-func (d *Delivery) runLanes(ctx, held context.Context, pages <-chan *feed.Page) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	inboxes := make([]*inbox, len(d.lanes))
-	for i := range d.lanes {
-		inboxes[i] = newInbox()
-	}
-	if len(pages) > 0 {
-		d.dispatchNext(ctx, inboxes, pages)
-	}
-	var working sync.WaitGroup
-	for i, l := range d.lanes {
-		working.Go(func() {
-			if err := l.deliverAll(ctx, held, inboxes[i].receive); err != nil {
-				stop(err)
-			}
-		})
-	}
-	for d.dispatchNext(ctx, inboxes, pages) {
-	}
-	for _, inbox := range inboxes {
-		inbox.close()
-	}
-	working.Wait()
-	return context.Cause(ctx)
-}
-
-// dispatchNext hands the changes of one page to their lanes. It returns false if
-// there are no more pages or ctx ended.
-func (d *Delivery) dispatchNext(ctx context.Context, inboxes []*inbox, pages <-chan *feed.Page) bool {
-	page, open, err := d.nextPage(ctx, pages, nil)
-	if err != nil || !open {
-		return false
-	}
-	items := d.takePage(page)
-	defer d.pagePassed()
-	if len(items) == 0 {
-		return true
-	}
-	begin, pointers := 0, items[0].inPage.pointers
-	for lane, end := range d.sortByLane(items, pointers) {
-		if end > begin {
-			inboxes[lane].put(pointers[begin:end:end])
-		}
-		begin = end
-	}
-	return true
-}
-
-// sortByLane points at the changes of a page, those of each lane together and in order.
-// It returns where the lanes end, until the next call.
-func (d *Delivery) sortByLane(items []Item, pointers []*Item) (ends []int) {
-	ends = d.laneEnds
-	clear(ends)
-	for i := range items {
-		if next := d.laneOf(&items[i]) + 1; next < len(ends) {
-			ends[next]++
-		}
-	}
-	for lane := 1; lane < len(ends); lane++ {
-		ends[lane] += ends[lane-1]
-	}
-	for i := range items { // a lane's end is its beginning so far
-		lane := d.laneOf(&items[i])
-		pointers[ends[lane]] = &items[i]
-		ends[lane]++
-	}
-	return ends
-}
-
-// nextPage receives a page as soon as the limits of reading allow. A value that is
-// there already comes before the end of the time.
-func (d *Delivery) nextPage(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (page *feed.Page, open bool, err error) {
-	for {
-		from := pages
-		if !d.mayRead() {
-			from = nil
-		}
-		select {
-		case page, open = <-from:
-			return page, open, nil
-		default:
-		}
-		select {
-		case page, open = <-from:
-			return page, open, nil
-		case <-d.changed: // a limit may have cleared
-		case <-over:
-			return nil, true, errTimeOver
-		case <-ctx.Done():
-			return nil, true, context.Cause(ctx)
-		}
-	}
-}
-
-// laneOf returns the lane of a change: equal order keys, equal lane.
-func (d *Delivery) laneOf(c *Item) int { return int(d.keyOf(c) % uint64(len(d.lanes))) }
-
-// itemSource receives changes for a lane. It returns open = false when no more come,
-// errTimeOver when over fires, and the cause when ctx ends.
-type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
-
-// fromPages feeds a single lane with whole pages.
-func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
-	return func(ctx context.Context, over <-chan time.Time) ([]*Item, bool, error) {
-		page, open, err := d.nextPage(ctx, pages, over)
-		if err != nil || !open {
-			return nil, open, err
-		}
-		items := d.takePage(page)
-		d.pagePassed()
-		if len(items) == 0 {
-			return nil, true, nil
-		}
-		all := items[0].inPage.pointers
-		for i := range items {
-			all[i] = &items[i]
-		}
-		return all[:len(all):len(all)], true, nil
-	}
 }
 
 // LeaveAsideAt has Run end with [ErrLeftAside] at that time, or later once no page
