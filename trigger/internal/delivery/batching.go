@@ -69,7 +69,7 @@ func (l *lane) resumeGroup(batch []*Item) *group {
 	if earlier == nil {
 		return g
 	}
-	g.retry, g.suspect = l.retries.retryState(earlier), earlier.InFlight
+	g.retry, g.suspect = earlier.RetryState, earlier.InFlight
 	if len(batch) > 1 && l.config.MergedRange {
 		g.retry = RetryState{Tries: g.retry.Tries}
 	}

@@ -23,9 +23,9 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -52,8 +52,21 @@ type Config struct {
 	Finished      finished.Binding // of the values that this owner saves, with the continuation of the lease as acquired
 	SavedFinished string           // saved by the previous owner, see [Delivery.Snapshot]
 	Announce      bool             // the previous owner ended without releasing the lease, see isolation.go
-	SuspectSlot   chan struct{}
-	KeyPaths      []string // partition key paths of the container
+	SuspectSlot   chan struct{}    // capacity 1, one for each process
+	KeyPaths      []string         // partition key paths of the container
+}
+
+// BatchPolicy says how the changes of a range are read and made into handler calls. The
+// worker converts it, [RetryPolicy] and [GiveUpPolicy] from the types of these names in
+// package trigger, so that a field that one side lacks does not compile.
+type BatchPolicy struct {
+	MaxItemsPerInvocation int // changes in a page, usually at most
+	BatchItems            int // changes in a batch at most
+	BatchBytes            int // bytes in a batch at most; a single change may be larger
+	BatchWindow           time.Duration
+	Lanes                 int  // ordered queues of the range
+	LanesByID             bool // keep the order per document only
+	MaxAhead              int  // changes read, from the first unfinished one whose key does not wait, at which reading stops
 }
 
 // ReadAhead is what the previous owner had read behind the continuation of the lease. It is
@@ -113,31 +126,25 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	inboxes   []inbox // of the lanes
-	laneEnds  []int   // of sortByLane; the goroutine that takes pages owns it
-	hasStored bool    // LoadStored has succeeded
+	inboxes   []inbox   // of the lanes
+	byLane    [][]*Item // of dispatchNext; the goroutine that takes pages owns it
+	hasStored bool      // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
 func New(c Config, calls Calls, store Store) *Delivery {
 	c.DeadLetters = store != nil
 	c.BlockKeys = c.BlockKeys && store != nil
-	records := &retryRecords{serviceNow: calls.ServiceNow, keyPaths: c.KeyPaths}
-	records.loadProperty(c.SavedRetries)
 	d := &Delivery{laneShared: &laneShared{
 		config: c, calls: calls, deadLetters: store,
 		progress:        newProgress(c, calls.AdvancePosition),
-		retries:         records,
+		retries:         newRetryRecords(c, calls.ServiceNow),
 		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}},
 		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
 		breaker:         &breaker{},
-		isolation: &isolation{
-			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
-			announcing: c.Announce, mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation), endsAt: int64(c.MaxAhead + c.MaxItemsPerInvocation),
-			inherited: c.readByFormer(),
-		},
-		changed: make(chan struct{}, 1),
-	}, laneEnds: make([]int, c.Lanes)}
+		isolation:       newIsolation(c),
+		changed:         make(chan struct{}, 1),
+	}, byLane: make([][]*Item, c.Lanes)}
 	alreadyOver := make(chan time.Time)
 	close(alreadyOver)
 	d.leftAhead.Store(-1)
@@ -167,7 +174,7 @@ func (d *Delivery) CaughtUp() {
 	}
 	d.feedEnded.Store(true)
 	if d.progress.allFinished() {
-		d.isolation.passed(d.progress.finished(), true)
+		d.isolation.passed(math.MaxInt64)
 	}
 }
 
@@ -210,17 +217,15 @@ func (d *Delivery) Snapshot() (position, value string) {
 
 // nextRetry returns when the first change that is set aside is due, on the service's clock in
 // Unix seconds; 0 if some are due.
-func (d *Delivery) nextRetry() (due int64) {
+func (d *Delivery) nextRetry() (earliest int64) {
 	for _, l := range d.lanes {
-		switch at := l.retryDue.Load(); {
-		case at == nil:
-		case at.IsZero():
+		if due := l.retryDue.Load(); due != nil && due.IsZero() {
 			return 0
-		case due == 0 || at.Unix() < due:
-			due = at.Unix()
+		} else if due != nil && (earliest == 0 || due.Unix() < earliest) {
+			earliest = due.Unix()
 		}
 	}
-	return due
+	return earliest
 }
 
 // ReadAhead returns the number of changes that were read behind a continuation, when Run has
@@ -232,7 +237,7 @@ func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
 		return "", 0, false
 	}
-	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true
+	return d.progress.end(), changes, true
 }
 
 // EndAnnouncements takes back the announcements of calls that have ended: the owner

@@ -49,64 +49,40 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 	return context.Cause(ctx)
 }
 
-// dispatchNext passes the changes of the next page to the inboxes of their lanes. Its
-// results are those of an itemSource.
+// dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
+// to the inboxes of their lanes: equal order keys, equal lane. Its results are those of an
+// itemSource.
 func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
-	page, open, err := d.nextPage(ctx, pages, over)
-	if page == nil {
-		return open, err
-	}
-	if items := d.takePage(page); len(items) > 0 {
-		begin, pointers := 0, items[0].inPage.pointers
-		for lane, end := range d.sortByLane(items, pointers) {
-			if end > begin {
-				d.inboxes[lane].put(pointers[begin:end:end])
-			}
-			begin = end
-		}
-	}
-	d.pagePassed()
-	return true, nil
-}
-
-// nextPage receives a page as soon as the limits of reading allow.
-func (d *Delivery) nextPage(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (page *feed.Page, open bool, err error) {
-	for open = true; page == nil && open && err == nil; {
+	var page *feed.Page
+	for page == nil {
 		allowed := pages
 		if !d.mayRead() {
 			allowed = nil
 		}
-		page, open, err = receiveNext(ctx, allowed, d.changed, over)
+		if page, open, err = receiveNext(ctx, allowed, d.changed, over); !open {
+			return false, err
+		}
 	}
-	return page, open, err
-}
-
-// sortByLane points at the changes of a page, those of each lane together and in order.
-// It returns where the lanes end, until the next call.
-func (d *Delivery) sortByLane(items []Item, pointers []*Item) (ends []int) {
-	ends = d.laneEnds
-	clear(ends)
+	items := d.takePage(page)
+	var pointers []*Item // of the page: room for those of all lanes
 	for i := range items {
-		ends[d.laneOf(&items[i])]++
+		lane := 0
+		if len(d.lanes) > 1 {
+			lane = int(d.keyOf(&items[i]) % uint64(len(d.lanes)))
+		}
+		d.byLane[lane] = append(d.byLane[lane], &items[i])
+		pointers = items[i].inPage.pointers
 	}
-	begin := 0
-	for lane, count := range ends { // it ends where it begins so far
-		ends[lane], begin = begin, begin+count
+	for lane, sorted := range d.byLane {
+		n := copy(pointers, sorted)
+		if n > 0 {
+			d.inboxes[lane].put(pointers[:n:n])
+		}
+		clear(sorted) // the page's memory is used again
+		d.byLane[lane], pointers = sorted[:0], pointers[n:]
 	}
-	for i := range items {
-		lane := d.laneOf(&items[i])
-		pointers[ends[lane]] = &items[i]
-		ends[lane]++
-	}
-	return ends
-}
-
-// laneOf returns the lane of a change: equal order keys, equal lane.
-func (d *Delivery) laneOf(c *Item) int {
-	if len(d.lanes) == 1 {
-		return 0
-	}
-	return int(d.keyOf(c) % uint64(len(d.lanes)))
+	d.pagePassed()
+	return true, nil
 }
 
 // itemSource receives changes for a lane. It returns open = false when no more come,
@@ -143,20 +119,20 @@ func (b inbox) receive(ctx context.Context, over <-chan time.Time) (items []*Ite
 
 // receiveNext does what an itemSource does with a channel, and returns a zero value when
 // changed fires. A value that is there already comes before the end of the time.
-func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan struct{}, over <-chan time.Time) (next T, open bool, err error) {
+func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan struct{}, over <-chan time.Time) (value T, open bool, err error) {
 	select {
-	case next, open = <-values:
-		return next, open, nil
+	case value, open = <-values:
+		return value, open, nil
 	default:
 	}
 	select {
-	case next, open = <-values:
-		return next, open, nil
+	case value, open = <-values:
+		return value, open, nil
 	case <-changed:
-		return next, true, nil
+		return value, true, nil
 	case <-over:
-		return next, false, errTimeOver
+		return value, false, errTimeOver
 	case <-ctx.Done():
-		return next, false, context.Cause(ctx)
+		return value, false, context.Cause(ctx)
 	}
 }

@@ -299,7 +299,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) (err error) {
 	if a.Step == Isolate {
 		var entered bool
 		var again time.Time
-		if alone, entered, leave, again = l.isolation.tryEnter(l.laneIndex, g, time.Now()); !entered {
+		if alone, entered, leave, again = l.tryEnter(g, time.Now()); !entered {
 			l.putAside(g, again)
 			return nil
 		}
@@ -458,7 +458,7 @@ func (l *lane) carryOut(ctx context.Context, g *group, v Verdict, a Action, caus
 // and ends announcing if it is not needed any more.
 func (l *lane) afterAnnouncedCall() {
 	l.calls.WriteSoon()
-	l.isolation.passed(l.progress.finished(), false)
+	l.isolation.passed(l.progress.finished())
 }
 
 // succeeded says that the sink accepts changes. Groups that waited for the sink

@@ -149,7 +149,7 @@ func (l *lane) readKey(ctx context.Context, k *postponedKey) (items []*Item, err
 			k.hasMore = true
 			return false
 		}
-		c.resumedRecord = l.retries.findRecord(l.retries.nameOf(c))
+		c.resumedRecord = l.retries.keepRecord(l.retries.nameOf(c))
 		items = append(items, c)
 		return true
 	})
