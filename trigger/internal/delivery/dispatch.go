@@ -114,7 +114,13 @@ func (b inbox) takeAll() (items []*Item) {
 
 // receive is the itemSource of a lane with a goroutine of its own.
 func (b inbox) receive(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error) {
-	return receiveNext(ctx, b, nil, over)
+	items, open, err = receiveNext(ctx, b, nil, over)
+	if err != nil && ctx.Err() == nil { // changes that come in at this moment are before its end
+		if items = b.takeAll(); len(items) > 0 {
+			return items, true, nil
+		}
+	}
+	return items, open, err
 }
 
 // receiveNext does what an itemSource does with a channel, and returns a zero value when
