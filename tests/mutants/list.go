@@ -219,7 +219,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/group.go", "{{items: g.items[:half:half],", "{{items: g.items[half:],"},
 	}},
 	{"filtered-changes-keep-failures", "failures of a change that the feed does not show any more are forgotten", []edit{
-		{"trigger/internal/delivery/retrystate.go", "\tif len(t.byName) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.byName) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
+		{"trigger/internal/delivery/retrystate.go", "\tif len(t.saved) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.saved) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
 		{"trigger/internal/delivery/progress.go", "p.schedule.saveTime(p.reached.seq+p.aside.finished, time.Now()))", "time.Now())"},
@@ -289,7 +289,7 @@ var delivery = []mutant{
 		{"trigger/internal/lease/store.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
 	}},
 	{"suspect-not-recorded-first", "a suspect is recorded in the lease before it is delivered", []edit{
-		{"trigger/internal/delivery/isolation.go", "return s.confirmOwnership(ctx)", "return nil"},
+		{"trigger/internal/delivery/isolation.go", "return s.calls.ConfirmOwnership(ctx)", "return nil"},
 	}},
 	{"suspect-without-announcement", "a process that crashes between calls makes no change a suspect", []edit{
 		{"trigger/internal/delivery/lane.go", "g := l.resumeGroup(batch)\n\tif !g.suspect {", "g := l.resumeGroup(batch)\n\tif g.suspect = g.suspect || l.isolation.isAnnouncing(); !g.suspect {"},
@@ -301,7 +301,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "if alone && len(g.items) == 1 {", "if len(g.items) == 1 {"},
 	}},
 	{"announcing-ends-too-early", "an owner announces its calls until it has finished all changes that the owner before it can have read", []edit{
-		{"trigger/internal/delivery/delivery.go", "endsAt: int64(c.MaxAhead + c.MaxItemsPerInvocation),", "endsAt: 1,"},
+		{"trigger/internal/delivery/isolation.go", "mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)", "mostAhead: 1"},
 	}},
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
@@ -310,10 +310,16 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/batching.go", "min(limit, q.retries.groupLength(resumed, q.items))", "min(limit, max(resumed.Size, 1))"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
-		{"trigger/internal/delivery/decide.go", "r.Hung = !p.splitsGroup(g.Size)\n\tif r.Hung {", "r.Hung = true\n\tif !p.splitsGroup(g.Size) {"},
+		{"trigger/internal/delivery/decide.go", "a.Retry.Hung = !p.splitsGroup(g.Size)\n\t\tif a.Retry.Hung {", "a.Retry.Hung = true\n\t\tif !p.splitsGroup(g.Size) {"},
+	}},
+	{"announcement-outlives-its-call", "a change whose call has failed is not a suspect of the next owner", []edit{
+		{"trigger/internal/delivery/retrystate.go", "\tt.saved[r.First] = r\n\tdelete(t.announced, r.First)\n", "\tt.saved[r.First] = r\n"},
+	}},
+	{"inbox-out-of-order", "order per key, although several pages wait for a busy lane", []edit{
+		{"trigger/internal/delivery/dispatch.go", "append(waiting, items...)", "append(items, waiting...)"},
 	}},
 	{"suspect-charged-for-a-stop", "a change is not dead-lettered because its owners were stopped", []edit{
-		{"trigger/internal/delivery/retrystate.go", "case !r.announced:", "case true:"},
+		{"trigger/internal/delivery/retrystate.go", "clear(t.announced)", "_ = t.announced"},
 	}},
 	{"attempts-forgotten", "attempts of one owner count for the next one", []edit{
 		{"trigger/worker.go", "SavedRetries: l.Property(retriesProperty),", `SavedRetries: "",`},

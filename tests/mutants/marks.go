@@ -46,6 +46,6 @@ var keyMarks = []mutant{
 		{"trigger/internal/lease/writer.go", "l.continuation = cmp.Or(position, l.continuation)", "_ = position"},
 	}},
 	{"announcing-ends-early", "announcing ends behind all that the former owner can have read", []edit{
-		{"trigger/internal/delivery/isolation.go", "if s.inherited == 0 && seq >= s.endsAt", "if seq >= s.endsAt"},
+		{"trigger/internal/delivery/isolation.go", "if lsn >= s.inherited {", "if true {"},
 	}},
 }

@@ -138,7 +138,7 @@ func (s *laneShared) resumeGroup(items []*Item) *group {
 	if r == nil {
 		return g
 	}
-	g.retry, g.suspect = s.retries.retryState(r), r.InFlight
+	g.retry, g.suspect = r.RetryState, r.InFlight
 	if len(items) > 1 && s.config.MergedRange {
 		g.retry = RetryState{Tries: g.retry.Tries}
 	}

@@ -3,10 +3,35 @@ package delivery
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"halley/trigger/internal/backoff"
 )
+
+// RetryPolicy says how changes on which the handler has failed are redelivered.
+type RetryPolicy struct {
+	RetryMin, RetryMax time.Duration // bounds of the wait between attempts
+	NoBisection        bool          // keep a failing batch together
+}
+
+// GiveUpPolicy says when changes on which the handler fails are dead-lettered.
+type GiveUpPolicy struct {
+	MaxAttempts  int           // failed calls with the same changes before they are dead-lettered; <= 0 is unlimited
+	RetryMaxAge  time.Duration // age of the first failure at which they are dead-lettered; 0 is unlimited
+	BlockKeys    bool          // later changes of a dead-lettered change's key follow it
+	BreakerLimit int           // dead letters in a row after which each further one waits for BreakerPause; <= 0 is never
+	BreakerPause time.Duration
+}
+
+// Policy is everything that [Decide] follows.
+type Policy struct {
+	RetryPolicy
+	GiveUpPolicy
+	DeadLetters bool          // there is a store; without one nothing is given up
+	HungAfter   time.Duration // grace after the deadline of a call, for the error text
+	JitterKey   []any         // spreads the waits of ranges and hosts
+}
 
 // Group describes changes that are delivered in one call.
 type Group struct {
@@ -64,10 +89,6 @@ const (
 	Release             // end the worker; Action.Retry is for the next owner
 )
 
-func (s Step) String() string {
-	return [...]string{"deliver", "isolate", "split", "give up", "release"}[s]
-}
-
 // Action is the next step with a group.
 type Action struct {
 	Step     Step
@@ -106,57 +127,44 @@ const minCrashes = 5
 // g describes the changes that failed. If the call handled others, g.Retry has
 // no attempts yet: the failed changes are a new group.
 func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action {
+	a := Action{Retry: g.Retry, Failures: lane.Failures}
 	switch v.Outcome {
 	case NotCalled:
-		return beforeCall(g, lane, p, now)
+		a.beforeCall(g, p, now)
+	case Failed:
+		a.afterFailure(g, v.Err, lane, p, now)
 	case GivenUp:
-		return Action{Step: GiveUp, Retry: g.Retry.countAttempt(p), Failures: lane.Failures, Reason: v.Err}
+		a.Step, a.Retry, a.Reason = GiveUp, g.Retry.countAttempt(p), v.Err
 	case Halved:
-		return Action{Step: Split, Retry: RetryState{Tries: g.Retry.Tries, Since: g.Retry.Since}, Failures: lane.Failures}
+		a.Step, a.Retry = Split, g.Retry.forPart()
 	case Interrupted:
-		return Action{Step: Release, Retry: g.Retry, Failures: lane.Failures}
-	case Hung:
-		return afterHungCall(g, lane, p, now)
-	case Handled:
-		return Action{Step: Deliver}
-	}
-	return afterFailure(g, v.Err, lane, p, now)
-}
-
-func beforeCall(g Group, lane LaneState, p Policy, now time.Time) Action {
-	a := Action{Step: Deliver, Retry: g.Retry, Failures: lane.Failures}
-	if g.Suspect {
-		a.Step = Isolate
-	}
-	if !p.DeadLetters {
-		return a
-	}
-	r := g.Retry
-	limited := p.MaxAttempts > 0 || p.RetryMaxAge > 0 && r.isTooOld(p, now)
-	switch {
-	case r.Hung && r.isExhausted(p, now):
-		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
-	case limited && r.Crashes >= minCrashes:
-		a.Step, a.Reason = GiveUp, fmt.Errorf("%d hosts in a row ended without releasing the lease while they delivered this change alone: it may crash the process", r.Crashes)
+		a.Step = Release
+	case Hung: // nothing can end the call; it is an attempt if the group cannot be halved
+		a.Step, a.Retry = Release, g.Retry.failedFirst(now)
+		a.Retry.Hung = !p.splitsGroup(g.Size)
+		if a.Retry.Hung {
+			a.Retry = a.Retry.countAttempt(p)
+		}
 	}
 	return a
 }
 
-// afterHungCall counts the call as an attempt if the group cannot be halved. The
-// worker ends: nothing can end the call.
-func afterHungCall(g Group, lane LaneState, p Policy, now time.Time) Action {
-	r := g.Retry.failedFirst(now)
-	r.Hung = !p.splitsGroup(g.Size)
-	if r.Hung {
-		r = r.countAttempt(p)
+func (a *Action) beforeCall(g Group, p Policy, now time.Time) {
+	if g.Suspect {
+		a.Step = Isolate
 	}
-	return Action{Step: Release, Retry: r, Failures: lane.Failures}
+	switch r := g.Retry; {
+	case !p.DeadLetters:
+	case r.Hung && r.isExhausted(p, now):
+		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
+	case r.Crashes >= minCrashes && (p.MaxAttempts > 0 || r.isTooOld(p, now)):
+		a.Step, a.Reason = GiveUp, fmt.Errorf("%d hosts in a row ended without releasing the lease while they delivered this change alone: it may crash the process", r.Crashes)
+	}
 }
 
-func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) Action {
+func (a *Action) afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) {
 	r := g.Retry.failedFirst(now).countAttempt(p)
 	r.Hung, r.Crashes = false, 0
-	a := Action{Step: Deliver, Failures: lane.Failures}
 	switch {
 	case lane.Succeeded:
 		r.Failures++
@@ -164,24 +172,23 @@ func afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) A
 		a.Failures++
 	}
 	if p.splitsGroup(g.Size) {
-		r = RetryState{Tries: r.Tries, Since: r.Since}
-		a.Step = Split
+		a.Step, r = Split, r.forPart()
 	}
 	a.Retry = r
 	a.Wait = max(p.wait(r.Failures), p.wait(a.Failures))
+	pauseEnd := lane.GaveUpAt.Add(p.BreakerPause)
 	switch {
 	case a.Step == Split && lane.Succeeded:
 		a.Wait = 0
 	case a.Step == Split, !r.isExhausted(p, now):
 	case !p.DeadLetters:
 		a.Reason = fmt.Errorf("no dead letter store, so the range waits for: %w", err)
-	case p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit && now.Before(lane.GaveUpAt.Add(p.BreakerPause)):
-		a.Wait = lane.GaveUpAt.Add(p.BreakerPause).Sub(now)
+	case p.BreakerLimit > 0 && lane.GivenUp >= p.BreakerLimit && now.Before(pauseEnd):
+		a.Wait = pauseEnd.Sub(now)
 		a.Reason = fmt.Errorf("%w, so the range pauses for %s instead of filling the dead letter store: %w", ErrPaused, p.BreakerPause, err)
 	default:
 		a.Step, a.Wait, a.Reason = GiveUp, 0, err
 	}
-	return a
 }
 
 // wait is the wait after a number of failures in a row.
@@ -197,4 +204,32 @@ type HungError struct{ After time.Duration }
 
 func (e *HungError) Error() string {
 	return fmt.Sprintf("handler has not returned %s after its deadline; the range is given up and the call left behind", e.After)
+}
+
+// breaker counts the changes of a range that were dead-lettered without a success between
+// them. Many in a row mean that the sink is broken and not the changes, so Decide pauses
+// before each further one. Lanes share it; mu guards it, and no other lock is taken under it.
+type breaker struct {
+	mu      sync.Mutex
+	givenUp int
+	last    time.Time
+}
+
+// inARow returns the count, and the time of the last change.
+func (b *breaker) inARow() (givenUp int, last time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.givenUp, b.last
+}
+
+func (b *breaker) addGivenUp(changes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.givenUp, b.last = b.givenUp+changes, time.Now()
+}
+
+func (b *breaker) resetCount() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.givenUp = 0
 }

@@ -71,6 +71,7 @@ func TestDecide(t *testing.T) {
 		{"a failure clears crashes: the call returned", crashed(4), failed, LaneState{}, policy, "deliver after 1s, attempt 1"},
 
 		{"the handler gives a group up", Group{Size: 4}, Verdict{Outcome: GivenUp, Err: bad}, LaneState{}, policy, "give up, attempt 1: sink is down"},
+		{"if it gives up changes without a name, the group is halved at once", Group{Size: 4}, Verdict{Outcome: Halved, Err: bad}, LaneState{}, policy, "split"},
 		{"a hung call ends the worker and counts as an attempt", alone, Verdict{Outcome: Hung}, LaneState{}, policy, "release, attempt 1, hung"},
 		{"unless the group can be halved", Group{Size: 4}, Verdict{Outcome: Hung}, LaneState{}, policy, "release"},
 		{"a call that ends with its owner is not an attempt", tried(1), Verdict{Outcome: Interrupted, Err: bad}, LaneState{}, policy, "release, attempt 1"},
@@ -95,7 +96,7 @@ func TestDecide(t *testing.T) {
 // describeAction words an action. Of a wait it tells the ceiling: the jitter takes
 // up to half of it away.
 func describeAction(a Action, outcome Outcome) string {
-	text := a.Step.String()
+	text := stepName(a.Step)
 	if a.Wait > 0 {
 		ceiling := time.Second
 		for ceiling < a.Wait {
@@ -112,6 +113,10 @@ func describeAction(a Action, outcome Outcome) string {
 	return text
 }
 
+func stepName(s Step) string {
+	return [...]string{"deliver", "isolate", "split", "give up", "release"}[s]
+}
+
 // TestFirstHalfKeepsTriesAndAge: attempts count for exactly one group, tries and the
 // time of the first failure for all its parts.
 func TestFirstHalfKeepsTriesAndAge(t *testing.T) {
@@ -120,6 +125,6 @@ func TestFirstHalfKeepsTriesAndAge(t *testing.T) {
 	g := Group{Size: 2, Retry: RetryState{Tries: 7, Attempts: 3, Since: since, Hung: true}}
 	a := Decide(g, Verdict{Outcome: Failed, Err: errors.New("bad")}, LaneState{}, Policy{RetryPolicy: RetryPolicy{RetryMin: 1, RetryMax: 1}}, now)
 	if want := (RetryState{Tries: 7, Since: since}); a.Step != Split || a.Retry != want {
-		t.Errorf("%s with %+v, want split with %+v", a.Step, a.Retry, want)
+		t.Errorf("%s with %+v, want split with %+v", stepName(a.Step), a.Retry, want)
 	}
 }

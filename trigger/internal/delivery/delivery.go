@@ -23,14 +23,12 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
-	"sync"
 	"time"
 
-	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 )
@@ -58,8 +56,21 @@ type Config struct {
 	Finished      finished.Binding // of the values that this owner saves, with the continuation of the lease as acquired
 	SavedFinished string           // saved by the previous owner, see [Delivery.Snapshot]
 	Announce      bool             // the previous owner ended without releasing the lease, see isolation.go
-	SuspectSlot   chan struct{}
-	KeyPaths      []string // partition key paths of the container
+	SuspectSlot   chan struct{}    // capacity 1, one for each process
+	KeyPaths      []string         // partition key paths of the container
+}
+
+// BatchPolicy says how the changes of a range are read and made into handler calls. The
+// worker converts it, [RetryPolicy] and [GiveUpPolicy] from the types of these names in
+// package trigger, so that a field that one side lacks does not compile.
+type BatchPolicy struct {
+	MaxItemsPerInvocation int // changes in a page, usually at most
+	BatchItems            int // changes in a batch at most
+	BatchBytes            int // bytes in a batch at most; a single change may be larger
+	BatchWindow           time.Duration
+	Lanes                 int  // ordered queues of the range
+	LanesByID             bool // keep the order per document only
+	MaxAhead              int  // changes read, from the first unfinished one whose key does not wait, at which reading stops
 }
 
 // ReadAhead is what the previous owner had read behind the continuation of the lease. It is
@@ -119,175 +130,31 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	laneEnds  []int // of sortByLane; the goroutine that takes pages owns it
-	hasStored bool  // LoadStored has succeeded
+	inboxes   []inbox   // of the lanes
+	byLane    [][]*Item // of dispatchNext; the goroutine that takes pages owns it
+	hasStored bool      // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
 func New(c Config, calls Calls, store Store) *Delivery {
 	c.DeadLetters = store != nil
 	c.BlockKeys = c.BlockKeys && store != nil
-	records := &retryRecords{serviceNow: calls.ServiceNow, keyPaths: c.KeyPaths}
-	records.loadProperty(c.SavedRetries)
 	d := &Delivery{laneShared: &laneShared{
 		config: c, calls: calls, deadLetters: store,
 		progress:        newProgress(c, calls.AdvancePosition),
-		retries:         records,
+		retries:         newRetryRecords(c, calls.ServiceNow),
 		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}},
 		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
 		breaker:         &breaker{},
-		isolation: &isolation{
-			suspectSlot: c.SuspectSlot, confirmOwnership: calls.ConfirmOwnership, records: records, jitterKey: c.JitterKey,
-			announcing: c.Announce, mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation), endsAt: int64(c.MaxAhead + c.MaxItemsPerInvocation),
-			inherited: c.readByFormer(),
-		},
-		changed: make(chan struct{}, 1),
-	}, laneEnds: make([]int, c.Lanes)}
+		isolation:       newIsolation(c),
+		changed:         make(chan struct{}, 1),
+	}, byLane: make([][]*Item, c.Lanes)}
 	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
+		d.inboxes = append(d.inboxes, make(inbox, 1))
 		d.lanes = append(d.lanes, newLane(d.laneShared, i))
 	}
 	return d
-}
-
-// Run delivers page after page until pages is closed and everything read is
-// finished: then it returns nil. Otherwise it returns why no further delivery may
-// begin, and the next owner delivers the rest again. ctx ends when no delivery may
-// begin; held ends when a running call must end.
-func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
-	defer d.abandon()
-	// What the reader has at this moment comes before what the lanes have stored, so that a
-	// simulated run repeats.
-	if err := backoff.Sleep(ctx, time.Nanosecond); err != nil {
-		return err
-	}
-	if len(d.lanes) == 1 {
-		return d.lanes[0].deliverAll(ctx, held, d.fromPages(pages))
-	}
-	return d.runLanes(ctx, held, pages)
-}
-
-// runLanes runs each lane in a goroutine of its own and dispatches to them.
-func (d *Delivery) runLanes(ctx, held context.Context, pages <-chan *feed.Page) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	inboxes := make([]*inbox, len(d.lanes))
-	for i := range d.lanes {
-		inboxes[i] = newInbox()
-	}
-	if len(pages) > 0 {
-		d.dispatchNext(ctx, inboxes, pages)
-	}
-	var working sync.WaitGroup
-	for i, l := range d.lanes {
-		working.Go(func() {
-			if err := l.deliverAll(ctx, held, inboxes[i].receive); err != nil {
-				stop(err)
-			}
-		})
-	}
-	for d.dispatchNext(ctx, inboxes, pages) {
-	}
-	for _, inbox := range inboxes {
-		inbox.close()
-	}
-	working.Wait()
-	return context.Cause(ctx)
-}
-
-// dispatchNext hands the changes of one page to their lanes. It returns false if
-// there are no more pages or ctx ended.
-func (d *Delivery) dispatchNext(ctx context.Context, inboxes []*inbox, pages <-chan *feed.Page) bool {
-	page, open, err := d.nextPage(ctx, pages, nil)
-	if err != nil || !open {
-		return false
-	}
-	items := d.takePage(page)
-	defer d.pagePassed()
-	if len(items) == 0 {
-		return true
-	}
-	begin, pointers := 0, items[0].inPage.pointers
-	for lane, end := range d.sortByLane(items, pointers) {
-		if end > begin {
-			inboxes[lane].put(pointers[begin:end:end])
-		}
-		begin = end
-	}
-	return true
-}
-
-// sortByLane points at the changes of a page, those of each lane together and in order.
-// It returns where the lanes end, until the next call.
-func (d *Delivery) sortByLane(items []Item, pointers []*Item) (ends []int) {
-	ends = d.laneEnds
-	clear(ends)
-	for i := range items {
-		if next := d.laneOf(&items[i]) + 1; next < len(ends) {
-			ends[next]++
-		}
-	}
-	for lane := 1; lane < len(ends); lane++ {
-		ends[lane] += ends[lane-1]
-	}
-	for i := range items { // a lane's end is its beginning so far
-		lane := d.laneOf(&items[i])
-		pointers[ends[lane]] = &items[i]
-		ends[lane]++
-	}
-	return ends
-}
-
-// nextPage receives a page as soon as the limits of reading allow. A value that is
-// there already comes before the end of the time.
-func (d *Delivery) nextPage(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (page *feed.Page, open bool, err error) {
-	for {
-		from := pages
-		if !d.mayRead() {
-			from = nil
-		}
-		select {
-		case page, open = <-from:
-			return page, open, nil
-		default:
-		}
-		select {
-		case page, open = <-from:
-			return page, open, nil
-		case <-d.changed: // a limit may have cleared
-		case <-over:
-			return nil, true, errTimeOver
-		case <-ctx.Done():
-			return nil, true, context.Cause(ctx)
-		}
-	}
-}
-
-// laneOf returns the lane of a change: equal order keys, equal lane.
-func (d *Delivery) laneOf(c *Item) int { return int(d.keyOf(c) % uint64(len(d.lanes))) }
-
-// itemSource receives changes for a lane. It returns open = false when no more come,
-// errTimeOver when over fires, and the cause when ctx ends.
-type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
-
-// fromPages feeds a single lane with whole pages.
-func (d *Delivery) fromPages(pages <-chan *feed.Page) itemSource {
-	return func(ctx context.Context, over <-chan time.Time) ([]*Item, bool, error) {
-		page, open, err := d.nextPage(ctx, pages, over)
-		if err != nil || !open {
-			return nil, open, err
-		}
-		items := d.takePage(page)
-		d.pagePassed()
-		if len(items) == 0 {
-			return nil, true, nil
-		}
-		all := items[0].inPage.pointers
-		for i := range items {
-			all[i] = &items[i]
-		}
-		return all[:len(all):len(all)], true, nil
-	}
 }
 
 // LeaveAsideAt has Run end with [ErrLeftAside] at that time, or later once no page
@@ -309,7 +176,7 @@ func (d *Delivery) CaughtUp() {
 	}
 	d.feedEnded.Store(true)
 	if d.progress.allFinished() {
-		d.isolation.passed(d.progress.finished(), true)
+		d.isolation.passed(math.MaxInt64)
 	}
 }
 
@@ -352,17 +219,15 @@ func (d *Delivery) Snapshot() (position, value string) {
 
 // nextRetry returns when the first change that is set aside is due, on the service's clock in
 // Unix seconds; 0 if some are due.
-func (d *Delivery) nextRetry() (due int64) {
+func (d *Delivery) nextRetry() (earliest int64) {
 	for _, l := range d.lanes {
-		switch at := l.retryDue.Load(); {
-		case at == nil:
-		case at.IsZero():
+		if due := l.retryDue.Load(); due != nil && due.IsZero() {
 			return 0
-		case due == 0 || at.Unix() < due:
-			due = at.Unix()
+		} else if due != nil && (earliest == 0 || due.Unix() < earliest) {
+			earliest = due.Unix()
 		}
 	}
-	return due
+	return earliest
 }
 
 // ReadAhead returns the number of changes that were read behind a continuation, when Run has
@@ -374,7 +239,7 @@ func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.keys.hasListed }) {
 		return "", 0, false
 	}
-	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true
+	return d.progress.end(), changes, true
 }
 
 // EndAnnouncements takes back the announcements of calls that have ended: the owner

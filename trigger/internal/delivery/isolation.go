@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/internal/backoff"
@@ -42,18 +44,11 @@ import (
 // the slot up, as it is more likely to hang than to crash, and a suspect that has
 // waited for slotWait is delivered without the slot, and without a crash charged.
 //
-// The delivery owns it; its lanes share it. mu guards its fields.
+// The delivery owns it; its lanes share it.
 type isolation struct {
-	suspectSlot      chan struct{} // capacity 1, one per process
-	confirmOwnership func(ctx context.Context) error
-	records          *retryRecords
-	jitterKey        []any
-
-	mu         sync.Mutex
-	announcing bool
-	mostAhead  int64 // changes that the owner before can have read behind its Q
-	endsAt     int64 // sequence number of the change whose end ends announcing
-	inherited  int64 // Q of the owner before, as an LSN, until this owner has read it; else 0
+	inherited int64        // Q of the owner before, as an LSN, or 0
+	mostAhead int64        // changes that the owner before can have read behind its Q
+	endsAt    atomic.Int64 // sequence number of the change whose end ends announcing; 0 after that
 }
 
 const (
@@ -62,61 +57,56 @@ const (
 	slotRetry = 50 * time.Millisecond // between two requests for the slot, at most
 )
 
-func (s *isolation) isAnnouncing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.announcing
+func newIsolation(c Config) *isolation {
+	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)}
+	if c.Announce {
+		s.endsAt.Store(math.MaxInt64)
+		s.pageTaken(0, 0)
+	}
+	return s
 }
 
-// passed ends announcing if every change up to the sequence number is finished, and
-// the owner before cannot have read more.
-func (s *isolation) passed(seq int64, caughtUp bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inherited == 0 && seq >= s.endsAt || caughtUp {
-		s.announcing = false
-	}
-}
+func (s *isolation) isAnnouncing() bool { return s.endsAt.Load() > 0 }
 
 // pageTaken is told how far this owner has read: the LSN and the sequence number of the last
 // change.
 func (s *isolation) pageTaken(lsn, seq int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inherited > 0 && lsn >= s.inherited {
-		s.inherited, s.endsAt = 0, seq+s.mostAhead
+	if lsn >= s.inherited {
+		s.endsAt.CompareAndSwap(math.MaxInt64, seq+s.mostAhead)
 	}
 }
 
-// tryEnter requests the suspect slot. If it is taken, it returns when to ask again.
-// The caller must call leave after the call. A group that has waited for slotWait
-// enters without the slot: alone is then false.
-func (s *isolation) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
+// passed ends announcing if this owner has to announce no change after that one.
+func (s *isolation) passed(seq int64) {
+	if seq >= s.endsAt.Load() {
+		s.endsAt.Store(0)
+	}
+}
+
+// tryEnter requests the suspect slot for a call. If the group has entered, the caller must
+// call leave after the call; else it asks again at the returned time. A group that has waited
+// for slotWait enters without the slot: alone is then false.
+func (s *laneShared) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
 	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
-	again = now.Add(backoff.Wait(1, slotRetry, slotRetry, s.jitterKey...) + time.Duration(lane)*time.Microsecond)
+	again = now.Add(backoff.Wait(1, slotRetry, slotRetry, s.config.JitterKey...) + time.Duration(lane)*time.Microsecond)
 	if g.suspectSince.IsZero() {
 		g.suspectSince = now
 		return false, false, nil, again
 	}
 	select {
-	case s.suspectSlot <- struct{}{}:
+	case s.config.SuspectSlot <- struct{}{}:
+		release := sync.OnceFunc(func() { <-s.config.SuspectSlot })
+		hold := time.AfterFunc(slotHold, release)
+		return true, true, func() { hold.Stop(); release() }, now
 	default:
-		if now.Sub(g.suspectSince) >= slotWait {
-			return false, true, func() {}, now
-		}
-		return false, false, nil, again
+		return false, now.Sub(g.suspectSince) >= slotWait, func() {}, again
 	}
-	release := sync.OnceFunc(func() { <-s.suspectSlot })
-	hold := time.AfterFunc(slotHold, release)
-	return true, true, func() { hold.Stop(); release() }, now
 }
 
-// announce returns after the lease names the group of a lane. A single suspect that is alone
-// in the process is charged with a crash, until the call returns. Lanes that announce at one
-// moment get an order, so that a simulated run repeats: a write names the groups that were
-// there when it began.
-func (s *isolation) announce(ctx context.Context, lane int, g *group, alone bool) error {
-	if lane > 0 {
+// announce returns after the lease names the group. A single suspect that is alone in the
+// process is charged with a crash, until the call returns.
+func (s *laneShared) announce(ctx context.Context, lane int, g *group, alone bool) error {
+	if lane > 0 { // as in tryEnter: a write names the groups that were there when it began
 		if err := backoff.Sleep(ctx, time.Duration(lane)*time.Microsecond); err != nil {
 			return err
 		}
@@ -126,6 +116,6 @@ func (s *isolation) announce(ctx context.Context, lane int, g *group, alone bool
 		state = state.failedFirst(time.Now())
 		state.Crashes++
 	}
-	s.records.announceGroup(g.items, state)
-	return s.confirmOwnership(ctx)
+	s.retries.announceGroup(g.items, state)
+	return s.calls.ConfirmOwnership(ctx)
 }

@@ -10,6 +10,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
 )
 
 // Two suspects may be in a call at the same time, as a suspect that has waited for
@@ -26,16 +27,67 @@ func TestCrashIsChargedOnlyToChangeThatIsAlone(t *testing.T) {
 		"a single change, not alone": {[]*Item{item(1)}, false, false},
 		"two changes, alone":         {[]*Item{item(1), item(2)}, true, false},
 	} {
-		records := &retryRecords{serviceNow: time.Now}
-		records.loadProperty("")
-		s := &isolation{records: records, confirmOwnership: func(context.Context) error { return nil }}
-		if err := s.announce(t.Context(), 0, &group{items: test.items}, test.alone); err != nil {
+		l := newTestRange(t).delivery().lanes[0]
+		if err := l.announce(t.Context(), 0, &group{items: test.items}, test.alone); err != nil {
 			t.Fatal(err)
 		}
-		property := records.encodeProperty()
+		property := l.retries.encodeProperty()
 		if charged := strings.Contains(property, `"crashes":1`); charged != test.charged || !strings.Contains(property, `"inFlight":true`) {
 			t.Errorf("%s: the lease names %s", name, property)
 		}
+	}
+}
+
+// A call that returns is over, also with an error: if the owner ends later, the next one must
+// not take its changes for suspects.
+func TestFailedCallEndsItsAnnouncement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRange(t)
+		r.config.Announce, r.config.BatchItems = true, 1
+		d := r.delivery()
+		r.handle = func([]*Item, int) error {
+			if property := d.RetryProperty(); strings.Count(property, `"inFlight":true`) != 1 {
+				t.Errorf("during call %d the lease says %s", r.calls, property)
+			}
+			if r.calls == 1 {
+				return errBad
+			}
+			return nil
+		}
+		if err := r.deliver(d, changes(10, "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if r.calls != 3 || d.RetryProperty() != "" {
+			t.Errorf("after %d calls the lease says %s", r.calls, d.RetryProperty())
+		}
+	})
+}
+
+// An owner whose predecessor vanished announces its calls until it has finished MaxAhead and a
+// page of changes, which the predecessor may have read behind its continuation or, if it has
+// saved what is finished behind that, behind this position.
+func TestAnnouncingEndsBehindWhatTheFormerOwnerCanHaveRead(t *testing.T) {
+	saved := finished.Value{Binding: finished.Binding{Continuation: "of another lease"}, Reached: 20}
+	for property, want := range map[string]int{"": 15, saved.Encode(): 35} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newTestRange(t)
+			r.config.Announce, r.config.BatchItems, r.config.MaxAhead, r.config.MaxItemsPerInvocation = true, 1, 10, 5
+			r.config.SavedFinished = property
+			d := r.delivery()
+			var announced []int64
+			r.handle = func(items []*Item, _ int) error {
+				if d.RetryProperty() != "" {
+					announced = append(announced, items[0].Seq)
+				}
+				return nil
+			}
+			if err := r.deliver(d, changes(1, strings.Split(strings.Repeat("k", 60), "")...)); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(announced); n != want || announced[n-1] != int64(want) {
+				t.Errorf("with %q the calls %v are announced, want the first %d", property, announced, want)
+			}
+		})
 	}
 }
 

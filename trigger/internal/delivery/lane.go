@@ -295,14 +295,14 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	if a.Step == Isolate {
 		var entered bool
 		var again time.Time
-		if alone, entered, leave, again = l.isolation.tryEnter(l.laneIndex, g, time.Now()); !entered {
+		if alone, entered, leave, again = l.tryEnter(l.laneIndex, g, time.Now()); !entered {
 			l.putAside(g, again)
 			return nil
 		}
 		defer leave()
 	}
 	if g.suspect || l.isolation.isAnnouncing() {
-		if err := l.isolation.announce(ctx, l.laneIndex, g, alone); err != nil {
+		if err := l.announce(ctx, l.laneIndex, g, alone); err != nil {
 			return err
 		}
 	}
@@ -333,7 +333,7 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 	}
 	if isAnnounced { // the lease's writer removes the name of the group
 		l.calls.WriteSoon()
-		l.isolation.passed(l.progress.finished(), false)
+		l.isolation.passed(l.progress.finished())
 	}
 	return nil
 }

@@ -419,7 +419,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err
 	}
 	slices.SortStableFunc(items, func(a, b *Item) int { return compareStored(a.stored, b.stored) })
 	for _, c := range items {
-		c.resumedRecord = k.retries.findRecord(k.nameOf(c))
+		c.resumedRecord = k.retries.keepRecord(k.nameOf(c))
 	}
 	if len(items) < s.letters.count && time.Since(s.letters.lastPut) < storeLag { // the store does not show yet what was put a moment ago
 		s.letters.hasMore = true

@@ -3,6 +3,7 @@ package delivery
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -15,12 +16,12 @@ import (
 // range continues it: an owner may last for less time than it takes to give a
 // change up, and a poison change would otherwise block its key forever.
 type RetryState struct {
-	Tries    int       // calls so far, over all sizes of the group; the next is attempt Tries+1
-	Attempts int       // calls that failed with exactly this group, at most Policy.MaxAttempts
-	Failures int       // of these: calls that failed although the sink worked, for the backoff
-	Since    time.Time // of the first failure, on this process's clock; zero if there was none
-	Hung     bool      // the last call did not return
-	Crashes  int       // owners in a row that ended without releasing the lease during a call with this group in isolation
+	Tries    int       `json:"tries,omitempty"`    // calls so far, over all sizes of the group; the next is attempt Tries+1
+	Attempts int       `json:"attempts,omitempty"` // calls that failed with exactly this group, at most Policy.MaxAttempts
+	Failures int       `json:"failures,omitempty"` // of these: calls that failed although the sink worked, for the backoff
+	Since    time.Time `json:"-"`                  // of the first failure, on this process's clock; zero if there was none
+	Hung     bool      `json:"hung,omitempty"`     // the last call did not return
+	Crashes  int       `json:"crashes,omitempty"`  // owners in a row that ended without releasing the lease during a call with this group in isolation
 }
 
 // failedFirst sets the time of the first failure, if this is the first.
@@ -30,6 +31,9 @@ func (r RetryState) failedFirst(now time.Time) RetryState {
 	}
 	return r
 }
+
+// forPart is the history with which a part of a failed group begins.
+func (r RetryState) forPart() RetryState { return RetryState{Tries: r.Tries, Since: r.Since} }
 
 // countAttempt counts a failed call. A group that has had all attempts is called
 // again if the breaker pauses, or if its owner ends before the store has it; these
@@ -56,68 +60,62 @@ func (r RetryState) isTooOld(p Policy, now time.Time) bool {
 const maxRecords = 16
 
 // retryRecord is a RetryState as the lease holds it. Records are immutable, except
-// for wasMatched, so that lanes may keep them.
+// for isKnown, so that lanes may keep them.
 type retryRecord struct {
-	First    string `json:"first"`              // name of the group's first change
-	Last     string `json:"last"`               // name of its last change
-	Size     int    `json:"size"`               // changes in the group
-	Tries    int    `json:"tries,omitempty"`    // see RetryState
-	Attempts int    `json:"attempts,omitempty"` // see RetryState
-	Failures int    `json:"failures,omitempty"` // see RetryState
-	Since    int64  `json:"since,omitempty"`    // first failure, on the service's clock in Unix seconds; 0 if there was none
-	Hung     bool   `json:"hung,omitempty"`     // see RetryState
-	Crashes  int    `json:"crashes,omitempty"`  // see RetryState
-	InFlight bool   `json:"inFlight,omitempty"` // announced: the group is in a call, see isolation.go
+	First string `json:"first"` // name of the group's first change
+	Last  string `json:"last"`  // name of its last change
+	Size  int    `json:"size"`  // changes in the group
+	RetryState
+	Since    int64 `json:"since,omitempty"`    // RetryState.Since, on the service's clock in Unix seconds; 0 if it is zero
+	InFlight bool  `json:"inFlight,omitempty"` // announced: the group is in a call, see isolation.go
 
-	announced  bool         // by this owner
-	before     *retryRecord // the record that its announcement replaced, or nil
-	wasMatched bool         // its first change was read by this owner
+	isKnown bool // this owner has read its first change, or loads it from the store
 }
 
-// retryRecords are the records of a range, by the name of their first change: those
-// of earlier owners, and those that this owner's lanes save. Lanes and the lease's
-// writer use them at a time; mu guards them, and no other lock is taken under it.
+// retryRecords are the records of a range, by the name of their first change. Lanes and the
+// lease's writer use them at a time; mu guards the maps, and no other lock is taken under it.
 type retryRecords struct {
 	serviceNow func() time.Time // the service's clock
 	keyPaths   []string         // of the container
 
-	mu     sync.Mutex
-	byName map[string]*retryRecord
+	mu        sync.Mutex
+	saved     map[string]*retryRecord // by earlier owners, and by this owner's lanes
+	announced map[string]*retryRecord // by this owner, in place of saved ones
+}
+
+// newRetryRecords takes the records of earlier owners. An unreadable property counts
+// as empty: attempts then start from zero. So they do if a record names a change in another
+// way than this version; it is dropped when the feed has passed its LSN.
+func newRetryRecords(c Config, serviceNow func() time.Time) *retryRecords {
+	t := &retryRecords{serviceNow: serviceNow, keyPaths: c.KeyPaths, saved: map[string]*retryRecord{}, announced: map[string]*retryRecord{}}
+	var list []retryRecord
+	_ = json.Unmarshal([]byte(c.SavedRetries), &list)
+	for i := range list {
+		r := &list[i]
+		if r.Since != 0 {
+			r.RetryState.Since = time.Now().Add(-serviceNow().Sub(time.Unix(r.Since, 0)))
+		}
+		t.saved[r.First] = r
+	}
+	return t
 }
 
 func (t *retryRecords) nameOf(c *Item) string { return c.Name(t.keyPaths) }
-
-// loadProperty takes the records of earlier owners. An unreadable property counts
-// as empty: attempts then start from zero. So they do if a record names a change in another
-// way than this version; it is dropped when the feed has passed its LSN.
-func (t *retryRecords) loadProperty(property string) {
-	var list []retryRecord
-	_ = json.Unmarshal([]byte(property), &list)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byName = map[string]*retryRecord{}
-	for i := range list {
-		t.byName[list[i].First] = &list[i]
-	}
-}
 
 // encodeProperty encodes the records for the lease; "" means that there are none.
 // Announcements come first: the lease must not lose them to its limit.
 func (t *retryRecords) encodeProperty() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byName) == 0 {
+	if len(t.saved)+len(t.announced) == 0 {
 		return ""
 	}
-	inFlight := func(r *retryRecord) int {
-		if r.InFlight {
-			return 0
-		}
-		return 1
+	records := maps.Clone(t.saved)
+	maps.Copy(records, t.announced)
+	rank := func(r *retryRecord) string {
+		return fmt.Sprintf("%t %020d %s", !r.InFlight, feed.NameLSN(r.First), r.First)
 	}
-	list := slices.SortedFunc(maps.Values(t.byName), func(a, b *retryRecord) int {
-		return cmp.Or(inFlight(a)-inFlight(b), cmp.Compare(feed.NameLSN(a.First), feed.NameLSN(b.First)), cmp.Compare(a.First, b.First))
-	})
+	list := slices.SortedFunc(maps.Values(records), func(a, b *retryRecord) int { return cmp.Compare(rank(a), rank(b)) })
 	text, _ := json.Marshal(list[:min(len(list), maxRecords)]) // text and numbers always encode
 	return string(text)
 }
@@ -128,16 +126,27 @@ func (t *retryRecords) encodeProperty() string {
 func (t *retryRecords) matchPage(page []Item, reached int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byName) == 0 {
+	if len(t.saved) == 0 {
 		return
 	}
 	for i := range page {
-		if r := t.byName[t.nameOf(&page[i])]; r != nil && !r.wasMatched {
-			r.wasMatched = true
-			page[i].resumedRecord = r
+		if r := t.saved[t.nameOf(&page[i])]; r != nil && !r.isKnown {
+			page[i].resumedRecord, r.isKnown = r, true
 		}
 	}
-	maps.DeleteFunc(t.byName, func(_ string, r *retryRecord) bool { return !r.wasMatched && feed.NameLSN(r.First) <= reached })
+	maps.DeleteFunc(t.saved, func(_ string, r *retryRecord) bool { return !r.isKnown && feed.NameLSN(r.First) <= reached })
+}
+
+// keepRecord returns the record of a group that begins with a change in the store, or nil:
+// the feed need not show the change.
+func (t *retryRecords) keepRecord(name string) *retryRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.saved[name]
+	if r != nil {
+		r.isKnown = true
+	}
+	return r
 }
 
 // groupLength returns the number of changes that were in a group, of changes that begin
@@ -159,88 +168,50 @@ func (t *retryRecords) groupLength(r *retryRecord, items []*Item) int {
 	return length
 }
 
-// findRecord returns the record of a group that begins with a change from the store, or
-// nil.
-func (t *retryRecords) findRecord(name string) *retryRecord {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byName[name]
-}
-
-// keepRecord keeps the record of a change that the feed does not show, because it is in
-// the store.
-func (t *retryRecords) keepRecord(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r := t.byName[name]; r != nil {
-		r.wasMatched = true
-	}
-}
-
-// saveGroup keeps the history of a group for the next owner.
+// saveGroup keeps the history of a group for the next owner, and ends its announcement.
 func (t *retryRecords) saveGroup(items []*Item, state RetryState) {
-	t.putRecord(t.newRecord(items, state))
+	r := t.newRecord(items, state)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.saved[r.First] = r
+	delete(t.announced, r.First)
 }
 
 // announceGroup records that a group is about to be in a call.
 func (t *retryRecords) announceGroup(items []*Item, state RetryState) {
 	r := t.newRecord(items, state)
-	r.InFlight, r.announced = true, true
+	r.InFlight = true
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.before = t.byName[r.First]
-	t.byName[r.First] = r
+	t.announced[r.First] = r
 }
 
-// endAnnouncements takes back the announcements of calls that have ended.
+// endAnnouncements takes back this owner's announcements: their calls have ended. Those of
+// earlier owners stay until their changes are delivered.
 func (t *retryRecords) endAnnouncements() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name, r := range t.byName {
-		switch {
-		case !r.announced: // one of an earlier owner stays until its changes are delivered
-		case r.before != nil:
-			t.byName[name] = r.before
-		default:
-			delete(t.byName, name)
-		}
-	}
+	clear(t.announced)
 }
 
 func (t *retryRecords) newRecord(items []*Item, state RetryState) *retryRecord {
-	r := &retryRecord{
-		First: t.nameOf(items[0]), Last: t.nameOf(items[len(items)-1]), Size: len(items), Tries: state.Tries, Attempts: state.Attempts,
-		Failures: state.Failures, Hung: state.Hung, Crashes: state.Crashes, wasMatched: true,
-	}
+	r := &retryRecord{First: t.nameOf(items[0]), Last: t.nameOf(items[len(items)-1]), Size: len(items), RetryState: state, isKnown: true}
 	if !state.Since.IsZero() {
 		r.Since = t.serviceNow().Add(-time.Since(state.Since)).Unix()
 	}
 	return r
 }
 
-func (t *retryRecords) putRecord(r *retryRecord) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byName[r.First] = r
-}
-
-// retryState is the history that a record holds.
-func (t *retryRecords) retryState(r *retryRecord) RetryState {
-	state := RetryState{Tries: r.Tries, Attempts: r.Attempts, Failures: r.Failures, Hung: r.Hung, Crashes: r.Crashes}
-	if r.Since != 0 {
-		state.Since = time.Now().Add(-t.serviceNow().Sub(time.Unix(r.Since, 0)))
-	}
-	return state
-}
-
 // forgetItems drops the records of changes that are handled or dead-lettered.
 func (t *retryRecords) forgetItems(items []*Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byName) == 0 {
+	if len(t.saved)+len(t.announced) == 0 {
 		return
 	}
 	for _, c := range items {
-		delete(t.byName, t.nameOf(c))
+		name := t.nameOf(c)
+		delete(t.saved, name)
+		delete(t.announced, name)
 	}
 }

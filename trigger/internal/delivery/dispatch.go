@@ -1,0 +1,144 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/feed"
+)
+
+// Run delivers page after page until pages is closed and everything read is
+// finished: then it returns nil. Otherwise it returns why no further delivery may
+// begin, and the next owner delivers the rest again. ctx ends when no delivery may
+// begin; held ends when a running call must end.
+func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
+	defer d.abandon()
+	// What the reader has at this moment comes before what the lanes have stored, so that a
+	// simulated run repeats.
+	if err := backoff.Sleep(ctx, time.Nanosecond); err != nil {
+		return err
+	}
+	if len(d.lanes) == 1 { // it takes no page during a call
+		return d.lanes[0].deliverAll(ctx, held, func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error) {
+			open, err = d.dispatchNext(ctx, pages, over)
+			return d.inboxes[0].takeAll(), open, err
+		})
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if len(pages) > 0 {
+		d.dispatchNext(ctx, pages, nil)
+	}
+	var working sync.WaitGroup
+	for i, l := range d.lanes {
+		working.Go(func() {
+			if err := l.deliverAll(ctx, held, d.inboxes[i].receive); err != nil {
+				stop(err)
+			}
+		})
+	}
+	for open := true; open; {
+		open, _ = d.dispatchNext(ctx, pages, nil)
+	}
+	for _, inbox := range d.inboxes {
+		close(inbox)
+	}
+	working.Wait()
+	return context.Cause(ctx)
+}
+
+// dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
+// to the inboxes of their lanes: equal order keys, equal lane. Its results are those of an
+// itemSource.
+func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
+	var page *feed.Page
+	for page == nil {
+		allowed := pages
+		if !d.mayRead() {
+			allowed = nil
+		}
+		if page, open, err = receiveNext(ctx, allowed, d.changed, over); !open {
+			return false, err
+		}
+	}
+	items := d.takePage(page)
+	var pointers []*Item // of the page: room for those of all lanes
+	for i := range items {
+		lane := 0
+		if len(d.lanes) > 1 {
+			lane = int(d.keyOf(&items[i]) % uint64(len(d.lanes)))
+		}
+		d.byLane[lane] = append(d.byLane[lane], &items[i])
+		pointers = items[i].inPage.pointers
+	}
+	for lane, sorted := range d.byLane {
+		n := copy(pointers, sorted)
+		if n > 0 {
+			d.inboxes[lane].put(pointers[:n:n])
+		}
+		clear(sorted) // the page's memory is used again
+		d.byLane[lane], pointers = sorted[:0], pointers[n:]
+	}
+	d.pagePassed()
+	return true, nil
+}
+
+// itemSource receives changes for a lane. It returns open = false when no more come,
+// errTimeOver when over fires, and the cause when ctx ends.
+type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
+
+// inbox holds the changes that have come in for a lane, as one value. It has no bound of
+// its own: the dispatcher stops reading at the limits of the range, and a lane that is busy
+// must not hold up the others.
+type inbox chan []*Item
+
+// put adds changes. Only the dispatcher calls it, so there is room for what it has taken
+// out. The slice must have no room behind the changes.
+func (b inbox) put(items []*Item) {
+	if waiting := b.takeAll(); len(waiting) > 0 {
+		items = append(waiting, items...)
+	}
+	b <- items
+}
+
+// takeAll takes the changes that have come in.
+func (b inbox) takeAll() (items []*Item) {
+	select {
+	case items = <-b:
+	default:
+	}
+	return items
+}
+
+// receive is the itemSource of a lane with a goroutine of its own.
+func (b inbox) receive(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error) {
+	items, open, err = receiveNext(ctx, b, nil, over)
+	if err != nil && ctx.Err() == nil { // changes that come in at this moment are before its end
+		if items = b.takeAll(); len(items) > 0 {
+			return items, true, nil
+		}
+	}
+	return items, open, err
+}
+
+// receiveNext does what an itemSource does with a channel, and returns a zero value when
+// changed fires. A value that is there already comes before the end of the time.
+func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan struct{}, over <-chan time.Time) (value T, open bool, err error) {
+	select {
+	case value, open = <-values:
+		return value, open, nil
+	default:
+	}
+	select {
+	case value, open = <-values:
+		return value, open, nil
+	case <-changed:
+		return value, true, nil
+	case <-over:
+		return value, false, errTimeOver
+	case <-ctx.Done():
+		return value, false, context.Cause(ctx)
+	}
+}
