@@ -216,7 +216,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "\tif len(t.byName) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.byName) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
-		{"trigger/internal/delivery/progress.go", "p.schedule.saveTime(p.reached.seq+p.aside.finished, time.Now()))", "time.Now())"},
+		{"trigger/internal/delivery/progress.go", "p.schedule.nextSave(p.reached.seq+p.aside.finished, time.Now()))", "time.Now())"},
 	}},
 	{"unreadable-document-filtered", "nothing is dropped because it cannot be judged", []edit{
 		{"trigger/internal/filter/filter.go", "return end == notJSON || results != 0", "return end != notJSON && results != 0"},

@@ -194,7 +194,7 @@ func (p *progress) settle() (pageFinished bool) {
 		p.acknowledged = end
 	}
 	if moved || p.reached.position != before.position && p.acknowledged.position != "" && p.keepsMarks() {
-		p.advancePosition(p.acknowledged.position, p.schedule.saveTime(p.reached.seq+p.aside.finished, time.Now()))
+		p.advancePosition(p.acknowledged.position, p.schedule.nextSave(p.reached.seq+p.aside.finished, time.Now()))
 	}
 	return pageFinished
 }
