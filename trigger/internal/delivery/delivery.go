@@ -372,7 +372,8 @@ func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.hasListed }) {
 		return "", 0, false
 	}
-	return cmp.Or(d.progress.end(), d.config.Continuation), changes, true
+	continuation, _ = d.Snapshot()
+	return cmp.Or(continuation, d.config.Continuation), changes, true
 }
 
 // EndAnnouncements takes back the announcements of calls that have ended: the owner
