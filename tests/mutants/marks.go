@@ -25,7 +25,7 @@ var keyMarks = []mutant{
 		{"trigger/internal/delivery/marks.go", "|| c.MergedRange || v.Binding", "|| v.Binding"},
 	}},
 	{"buffered-change-finished", "a change that the sink buffers is finished only when a request covers it", []edit{
-		{"trigger/internal/delivery/requested.go", "return c.isHandled && c.answered < r.request", "return c.isHandled"},
+		{"trigger/internal/delivery/requested.go", "return c.isHandled && c.answered < p.request", "return c.isHandled"},
 	}},
 	{"too-many-marks", "a lease has few marks", []edit{
 		{"trigger/internal/delivery/marks.go", "\t\tv.Reached = p.marked\n", ""},

@@ -18,9 +18,8 @@ import (
 //  3. B ends as well, when its own Q is after 50. It writes the inherited Q, and each inherited
 //     mark that is not behind 50 as 51: an unfinished change of these keys may be there.
 //
-// Both positions and the marks are taken under one lock and written together. A value that
-// does not belong to the function as it is, or to the position, is void, see
-// [finished.Value]: a missing skip repeats a change, a wrong one loses it.
+// Both positions and the marks are taken under one lock and written together. For what makes
+// them void see package finished.
 
 // asideChange is an unfinished change that is set aside. It outlives its page.
 type asideChange struct {

@@ -11,7 +11,7 @@ type Item struct {
 	feed.Change
 	Seq int64 // counts the changes that this owner has read, from 1
 
-	inPage        *openPage    // nil once it is set aside
+	inPage        *openPage    // nil once it is finished or set aside; the lock of the progress guards it
 	aside         *asideChange // once it is set aside
 	lsnBefore     int64        // LSN of the change before its transaction, undelivered ones too; 0 if there is none in the page, or if positions inside the page have no names
 	readBefore    int          // number of changes of its page before its transaction
@@ -23,7 +23,6 @@ type Item struct {
 	answered    int64  // Verdict.Answered of the call that handled it; 0 if no request is needed to save a position after it
 	copiedBytes int    // size of the bytes of its own
 	hasKey      bool   // Key and orderKey are known
-	hasLeft     bool   // its page: it is finished or set aside; the lock of the progress guards it
 }
 
 // IsStored reports whether the change was postponed and comes from the dead letter store.
@@ -31,7 +30,7 @@ func (c *Item) IsStored() bool { return c.stored != nil }
 
 // openPage is a page with changes that are neither finished nor set aside. Changes that are
 // not delivered, because they did not pass the filter or an earlier owner has finished them,
-// are not in it. Its bytes are released with the last of its changes.
+// are not in it. Its bytes are released when the last of its changes leaves it.
 //
 // Its memory is used again for a later page once every change has left it: from then on
 // no reference to one of its items may exist. Lanes finish changes last of all.
@@ -92,7 +91,7 @@ func (o *openPage) takeIn(page *feed.Page, places []int, areNamed bool) {
 // leave takes a change out of the page: it is finished or set aside. It returns the page if
 // no change needs its bytes any more. The progress's lock is held.
 func (o *openPage) leave(c *Item) (released []*feed.Page) {
-	c.hasLeft = true
+	c.inPage = nil
 	o.unfinished--
 	if o.unfinished > 0 || o.feedPage == nil {
 		return nil

@@ -34,12 +34,13 @@ type progress struct {
 
 	mu           sync.Mutex
 	schedule     checkpointSchedule
-	openPages    []*openPage // in feed order, the first with changes that are neither finished nor set aside
-	taken        boundary    // end of the newest page
-	noLSNs       bool        // some page has shown that LSNs are not in the order of the feed
-	passedSeq    int64       // sequence number before the first change that is neither finished nor set aside
-	roomySeq     int64       // passedSeq when the keys that wait had marks
-	requested    requestedPositions
+	openPages    []*openPage    // in feed order, the first with changes that are neither finished nor set aside
+	taken        boundary       // end of the newest page
+	noLSNs       bool           // some page has shown that LSNs are not in the order of the feed
+	passedSeq    int64          // sequence number before the first change that is neither finished nor set aside
+	roomySeq     int64          // passedSeq when the keys that wait had marks
+	request      int64          // the newest one for a checkpoint, as Verdict.Requested; at least 1, and without manual checkpoints above all calls
+	stretches    []stretch      // of the feed, in its order; changes are added to the last one
 	reached      boundary       // Q
 	acknowledged boundary       // A
 	aside        []*asideChange // in feed order, those that are not finished
@@ -64,9 +65,9 @@ func newProgress(c Config, advance func(string, time.Time)) *progress {
 	}
 	return &progress{
 		advancePosition: advance, isMerged: c.MergedRange, binding: c.Finished, keyPaths: c.KeyPaths,
-		schedule:  checkpointSchedule{setting: c.Checkpoint, savedAt: time.Now()},
-		requested: requestedPositions{request: request, stretches: []stretch{{end: start}}},
-		taken:     start, reached: start, acknowledged: start,
+		schedule: checkpointSchedule{setting: c.Checkpoint, savedAt: time.Now()},
+		request:  request, stretches: []stretch{{end: start}},
+		taken: start, reached: start, acknowledged: start,
 		inherited: inherited, marked: inherited.Reached,
 	}
 }
@@ -104,7 +105,7 @@ func (p *progress) finishItems(items []*Item) (released []*feed.Page, pageFinish
 		case c.aside != nil:
 			c.aside.isHandled, c.aside.answered = true, c.answered
 			p.asideStale = true
-		case c.inPage != nil && !c.hasLeft: // else it comes from the store
+		case c.inPage != nil: // else it comes from the store
 			released = append(released, c.inPage.leave(c)...)
 		}
 	}

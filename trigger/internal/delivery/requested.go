@@ -6,24 +6,14 @@ import "slices"
 // checkpoint. Its request covers the changes of its own call and those of all calls that
 // had returned before:
 //
-//  1. Change 1 fails. The calls with changes 2 and 3 return, and the handler keeps both
-//     changes in memory.
-//  2. The call with change 4 writes 2, 3 and 4 to the sink and asks for a checkpoint. The
-//     position stays before change 1.
-//  3. Change 1 is delivered again, and the handler keeps it in memory. The acknowledged
-//     prefix now ends after change 4. The request is older than the call, so the position
-//     stays before change 1 until a later request.
+//  1. Change 1 fails. The handler keeps 2 and 3 in memory. The call with change 4 writes all
+//     three to the sink and asks for a checkpoint. A stays before change 1.
+//  2. Change 1 is delivered again, and the handler keeps it in memory. The request is older
+//     than the call, so A stays before change 1 until a later request.
 //
 // Changes that the filter left out, or that are durable in the dead letter store, need no
 // request. A postponed change leaves the store only when a request covers its delivery, see
 // uncovered.go.
-
-// requestedPositions are the positions that wait for a request. The progress owns them and
-// guards them.
-type requestedPositions struct {
-	request   int64     // the newest one, as Verdict.Requested; at least 1, and without manual checkpoints above all calls
-	stretches []stretch // of the feed, in its order; changes are added to the last one
-}
 
 // stretch is a part of the feed whose end may be saved after a request that is later than
 // the return of a call.
@@ -49,7 +39,7 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.raiseRequest(v.Requested)
+	p.request, p.asideStale = max(p.request, v.Requested), true
 }
 
 // requestCheckpoint saves the last position before which every change was handled by a call
@@ -57,23 +47,16 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 func (p *progress) requestCheckpoint(answered int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.raiseRequest(answered + 1)
+	p.request, p.asideStale = max(p.request, answered+1), true
 	p.settle()
-}
-
-// raiseRequest notes a request. The lock is held.
-func (p *progress) raiseRequest(request int64) {
-	p.requested.request = max(p.requested.request, request)
-	p.asideStale = true
 }
 
 // passItems moves over the changes at the start of a page that have left it. The lock is held.
 func (p *progress) passItems(o *openPage) {
-	r := &p.requested
-	for ; o.passed < len(o.items) && o.items[o.passed].hasLeft; o.passed++ {
-		if answered := o.items[o.passed].answered; answered > r.stretches[len(r.stretches)-1].answered {
+	for ; o.passed < len(o.items) && o.items[o.passed].inPage == nil; o.passed++ {
+		if answered := o.items[o.passed].answered; answered > p.stretches[len(p.stretches)-1].answered {
 			p.extendStretch(o.boundaryBefore(o.passed))
-			r.begin(answered)
+			p.beginStretch(answered)
 		}
 	}
 	p.extendStretch(o.boundaryBefore(o.passed))
@@ -82,39 +65,38 @@ func (p *progress) passItems(o *openPage) {
 
 // extendStretch moves the end of the last stretch, but not back. The lock is held.
 func (p *progress) extendStretch(end boundary) {
-	last := &p.requested.stretches[len(p.requested.stretches)-1]
+	last := &p.stretches[len(p.stretches)-1]
 	if p.isBehind(end.position, last.end.position) {
 		end.position = last.end.position
 	}
 	last.end = end
 }
 
-// begin begins a stretch behind the last one.
-func (r *requestedPositions) begin(answered int64) {
-	n := len(r.stretches)
+// beginStretch begins a stretch behind the last one. The lock is held.
+func (p *progress) beginStretch(answered int64) {
+	n := len(p.stretches)
 	if n == maxStretches {
 		n /= 2
 		for i := range n {
-			r.stretches[i] = r.stretches[2*i+1]
+			p.stretches[i] = p.stretches[2*i+1]
 		}
 	}
-	r.stretches = append(r.stretches[:n], stretch{answered, r.stretches[n-1].end})
+	p.stretches = append(p.stretches[:n], stretch{answered, p.stretches[n-1].end})
 }
 
 // finishCovered moves Q to the last position that the requests cover, and finishes the
 // handled changes set aside that they cover. The lock is held.
 func (p *progress) finishCovered() {
-	r := &p.requested
-	for r.stretches[0].answered < r.request {
-		p.reached = r.stretches[0].end
-		if len(r.stretches) == 1 {
+	for p.stretches[0].answered < p.request {
+		p.reached = p.stretches[0].end
+		if len(p.stretches) == 1 {
 			break
 		}
-		r.stretches = slices.Delete(r.stretches, 0, 1)
+		p.stretches = slices.Delete(p.stretches, 0, 1)
 	}
 	if p.asideStale {
 		n := len(p.aside)
-		p.aside = slices.DeleteFunc(p.aside, func(c *asideChange) bool { return c.isHandled && c.answered < r.request })
+		p.aside = slices.DeleteFunc(p.aside, func(c *asideChange) bool { return c.isHandled && c.answered < p.request })
 		p.asideDone += int64(n - len(p.aside))
 		p.asideStale = false
 	}
