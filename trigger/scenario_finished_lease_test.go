@@ -22,7 +22,7 @@ func (w *world) markFinished(token string, change ...func(*finished.Value, *leas
 	reached := lsnOf(w.t, w.newestContinuation())
 	v := finished.Value{
 		Binding: finished.Binding{Continuation: l.continuation, Epoch: l.epoch(), Mode: l.mode},
-		Reached: reached, Marks: []finished.Mark{{Key: 7, LSN: reached}},
+		Reached: reached, Marks: map[uint64]int64{7: reached},
 	}
 	for _, c := range change {
 		c(&v, l)

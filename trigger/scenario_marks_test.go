@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -41,7 +42,7 @@ func TestPoisonHoldsUpOnlyItsKey(t *testing.T) {
 			t.Errorf("%d of the other documents are handled", n)
 		}
 		v, ok := w.finishedOf()
-		if !ok || v.Continuation != `"1"` || v.Reached < 2500 || len(v.Marks) != 1 || v.Marks[0].LSN != 2 || v.RetryAt == 0 {
+		if !ok || v.Continuation != `"1"` || v.Reached < 2500 || len(v.Marks) != 1 || !slices.Contains(slices.Collect(maps.Values(v.Marks)), 2) || v.RetryAt == 0 {
 			t.Errorf("lease says %v %+v", ok, v)
 		}
 		mended.Store(true)

@@ -102,16 +102,16 @@ var checkpoints = []mutant{
 		{"trigger/internal/feed/reader.go", "if !idle || moved {", "if !idle && moved {"},
 	}},
 	{"inner-position-one-too-far", "a position inside a page has nothing unhandled before it", []edit{
-		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(o.items[n].lsnBefore)", "feed.QuotedLSN(o.items[n].LSN)"},
+		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(c.lsnBefore)", "feed.QuotedLSN(c.LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
-		{"trigger/internal/delivery/progress.go", "lsn != page.Items[reached+1].LSN {", "lsn > 0 {"},
+		{"trigger/internal/delivery/page.go", "if page.Items[next].LSN != page.Items[first].LSN {", "if next > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "n, !p.isMerged && namesLSNs", "n, len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "passed, !p.isMerged && namesLSNs", "passed, len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
-		{"trigger/internal/delivery/progress.go", "return oldErr == nil && nextErr == nil && next < old", "return false"},
+		{"trigger/internal/delivery/progress.go", "return !p.isMerged && feed.IsLess(position, earlier)", "return false"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
 		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
@@ -222,7 +222,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "\tif len(t.saved) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.saved) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
-		{"trigger/internal/delivery/progress.go", "p.schedule.saveTime(p.reached.seq+p.aside.finished, time.Now()))", "time.Now())"},
+		{"trigger/internal/delivery/progress.go", "p.schedule.nextSave(p.reached.seq+p.asideDone, time.Now()))", "time.Now())"},
 	}},
 	{"unreadable-document-filtered", "nothing is dropped because it cannot be judged", []edit{
 		{"trigger/internal/filter/filter.go", "return end == notJSON || results != 0", "return end != notJSON && results != 0"},
@@ -241,7 +241,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tl.sink.succeeded()\n", "\tl.sink.succeeded()\n\tfor _, g := range l.keys.groups {\n\t\tg.retry.Failures, g.due = 0, time.Now()\n\t}\n"},
 	}},
 	{"waiting-change-holds-its-page", "a change that waits to be retried does not hold its page in memory", []edit{
-		{"trigger/internal/delivery/progress.go", "\t\t\treleased = append(released, o.leave(c)...)\n", ""},
+		{"trigger/internal/delivery/progress.go", "\t\t\tcopied += kept[i].copiedBytes\n\t\t\treleased = append(released, c.inPage.leave(c)...)\n", "\t\t\tcopied += kept[i].copiedBytes\n"},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
 		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
@@ -429,7 +429,7 @@ var protocol = []mutant{
 		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
 	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
-		{"trigger/internal/feed/reader.go", "return isLess(page.Continuation, continuation)", "return isLess(page.Continuation, continuation) && len(continuation) == 0"},
+		{"trigger/internal/feed/reader.go", "return IsLess(page.Continuation, continuation)", "return IsLess(page.Continuation, continuation) && len(continuation) == 0"},
 	}},
 	{"older-first-page-delivered", "an answer from an older position is not delivered", []edit{
 		{"trigger/drain.go", "case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):", "case waiting, first.NotModified:"},

@@ -4,16 +4,16 @@ package main
 // be finished.
 var keyMarks = []mutant{
 	{"finished-before-admitted", "an owner says of no change that it is finished before it has read it", []edit{
-		{"trigger/internal/delivery/marks.go", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached) + 1"},
+		{"trigger/internal/delivery/marks.go", "Reached: max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "Reached: max(feed.LSNOf(p.reached.position), p.inherited.Reached) + 1"},
 	}},
 	{"finished-before-handled", "an owner says of no change that it is finished before it is", []edit{
-		{"trigger/internal/delivery/marks.go", "reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "reached := max(feed.LSNOf(p.taken.position), p.inherited.Reached)"},
+		{"trigger/internal/delivery/marks.go", "Reached: max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "Reached: max(feed.LSNOf(p.taken.position), p.inherited.Reached)"},
 	}},
 	{"marks-older-than-their-position", "the position behind the prefix and its marks are of one moment", []edit{
-		{"trigger/internal/delivery/marks.go", "marks := p.marks(reached)\n", "marks := p.marks(p.marked)\n"},
+		{"trigger/internal/delivery/marks.go", "if v.Marks = p.marks(v.Reached); len", "if v.Marks = p.marks(p.marked); len"},
 	}},
 	{"unread-marks-dropped", "an owner passes on the marks that it has not read", []edit{
-		{"trigger/internal/delivery/marks.go", "if reached > passed {", "if false && reached > passed {"},
+		{"trigger/internal/delivery/marks.go", "\t\tadd(key, max(lsn, feed.LSNOf(p.reached.position)+1))\n", "\t\t_, _ = key, lsn\n"},
 	}},
 	{"inherited-position-dropped", "an owner passes on how far the former one was", []edit{
 		{"trigger/internal/delivery/marks.go", "max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "max(feed.LSNOf(p.reached.position), 0*p.inherited.Reached)"},
@@ -25,19 +25,19 @@ var keyMarks = []mutant{
 		{"trigger/internal/delivery/marks.go", "|| c.MergedRange || v.Binding", "|| v.Binding"},
 	}},
 	{"buffered-change-finished", "a change that the sink buffers is finished only when a request covers it", []edit{
-		{"trigger/internal/delivery/marks.go", "p.schedule.setting.Manual && c.answered >= p.requested.request", "false"},
+		{"trigger/internal/delivery/requested.go", "return c.isHandled && c.answered < p.request", "return c.isHandled"},
 	}},
 	{"too-many-marks", "a lease has few marks", []edit{
-		{"trigger/internal/delivery/marks.go", "\t\treached = p.marked\n", ""},
+		{"trigger/internal/delivery/marks.go", "\t\tv.Reached = p.marked\n", ""},
 	}},
 	{"waiting-key-stops-reading", "changes that wait for a retry do not stop reading", []edit{
-		{"trigger/internal/delivery/progress.go", "\tif !p.keepsMarks() {\n", "\tif true {\n"},
+		{"trigger/internal/delivery/progress.go", " && !p.keepsMarks() {\n", " {\n"},
 	}},
 	{"reading-without-marks", "where a lease holds no marks, changes that wait for a retry stop reading", []edit{
-		{"trigger/internal/delivery/progress.go", "\tif !p.keepsMarks() {\n", "\tif false {\n"},
+		{"trigger/internal/delivery/progress.go", " && !p.keepsMarks() {\n", " && false {\n"},
 	}},
 	{"buffered-change-stops-reading", "a change that the sink buffers does not stop reading", []edit{
-		{"trigger/internal/delivery/progress.go", "if first := p.aside.firstUnhandled(); first != nil && first.seq", "if first := p.aside.first(); first != nil && first.seq"},
+		{"trigger/internal/delivery/marks.go", "if !c.isHandled {", "if true {"},
 	}},
 	{"finished-is-not-saved", "progress behind a change that waits is saved", []edit{
 		{"trigger/internal/delivery/progress.go", "if moved || p.reached.position", "if moved || false && p.reached.position"},

@@ -6,7 +6,7 @@ var settings = []mutant{
 		{"trigger/validate.go", "f.MaxAhead = cmp.Or(f.MaxAhead, 1000)", "f.MaxAhead = 1000"},
 	}},
 	{"checkpoint-every-ignored", "a position is saved after Checkpoint.Every changes", []edit{
-		{"trigger/internal/delivery/checkpoint.go", "changes >= int64(c.Every),", "changes >= 1,"},
+		{"trigger/internal/delivery/checkpoint.go", "changes >= int64(c.Every) ||", "changes >= 1 ||"},
 	}},
 	{"checkpoint-interval-ignored", "a position is saved after Checkpoint.Interval", []edit{
 		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint),", "delivery.Checkpoint{Every: f.Checkpoint.Every, Interval: min(f.Checkpoint.Interval, checkpointInterval), Manual: f.Checkpoint.Manual},"},

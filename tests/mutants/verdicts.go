@@ -18,7 +18,7 @@ var verdicts = []mutant{
 		{"trigger/handling.go", "numbers[i] = b.firstNumber + int64(i)", "numbers[i] = b.Changes[i].callNumber"},
 	}},
 	{"request-covers-later-calls", "a checkpoint covers no call that returns after its request", []edit{
-		{"trigger/internal/delivery/requested.go", "w.answered >= r.request", "w.answered > r.request+1"},
+		{"trigger/internal/delivery/requested.go", "p.stretches[0].answered < p.request {", "p.stretches[0].answered <= p.request+1 {"},
 	}},
 	{"request-at-return", "a checkpoint is requested at the moment at which the handler asks", []edit{
 		{"trigger/handling.go", "Requested: b.checkpoint.requested.Load()}", "Requested: b.checkpoint.requested.Load() * (w.callsAnswered.Load() + 1)}"},

@@ -4,7 +4,7 @@ import "time"
 
 // Checkpoint says how often the acknowledged prefix is saved. Its fields are those
 // of trigger.Checkpoint, with the defaults filled in. If neither Every nor Interval is
-// above 0, each batch is saved at once.
+// above 0, as with Manual, each new position is saved at once.
 type Checkpoint struct {
 	Every    int
 	Interval time.Duration
@@ -31,38 +31,18 @@ func (s *checkpointSchedule) nextSave(seq int64, now time.Time) time.Time {
 	if s.isPlanned && !now.Before(s.savedAt) {
 		s.isPlanned, s.savedSeq = false, s.latestSeq
 	}
-	s.latestSeq = max(s.latestSeq, seq)
-	changes := seq - s.savedSeq
-	if changes <= 0 {
-		return time.Time{}
-	}
-	c := s.setting
-	isSpaced := c.Interval > 0 && now.Sub(s.savedAt) < c.Interval
+	s.latestSeq = seq
+	changes, c := seq-s.savedSeq, s.setting
+	isDue := c.Every > 0 && changes >= int64(c.Every) || c.Interval > 0 && now.Sub(s.savedAt) >= c.Interval
 	switch {
-	case c.Every > 0 && changes >= int64(c.Every), c.Interval > 0 && !isSpaced, c.Every <= 0 && c.Interval <= 0:
+	case changes <= 0:
+		return time.Time{}
+	case isDue, c.Every <= 0 && c.Interval <= 0:
 		s.savedSeq, s.savedAt, s.isPlanned = seq, now, false
-		return now
-	case !isSpaced:
+	case c.Interval <= 0:
 		return time.Time{}
 	case !s.isPlanned:
 		s.savedAt, s.isPlanned = s.savedAt.Add(c.Interval), true
 	}
 	return s.savedAt
-}
-
-// saveTime is nextSave, or with manual checkpoints requestedSave.
-func (s *checkpointSchedule) saveTime(seq int64, now time.Time) time.Time {
-	if s.setting.Manual {
-		return s.requestedSave(seq, now)
-	}
-	return s.nextSave(seq, now)
-}
-
-// requestedSave does the same with a position that a handler has asked for.
-func (s *checkpointSchedule) requestedSave(seq int64, now time.Time) time.Time {
-	if seq <= s.savedSeq {
-		return time.Time{}
-	}
-	s.savedSeq = seq
-	return now
 }

@@ -239,7 +239,8 @@ func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.keys.hasListed }) {
 		return "", 0, false
 	}
-	return d.progress.end(), changes, true
+	continuation, _ = d.Snapshot()
+	return continuation, changes, true
 }
 
 // EndAnnouncements takes back the announcements of calls that have ended: the owner

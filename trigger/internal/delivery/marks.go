@@ -2,16 +2,13 @@ package delivery
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 )
 
-// A failing key must neither stop reading nor make a crash repeat the work on other keys. So
-// the lease gets, beside the acknowledged prefix A, the position Q and a mark for each key
-// with unfinished changes up to Q:
+// The lease gets Q and a mark for each key with unfinished changes up to Q:
 //
 //  1. Host A has handled the changes 1 to 100, but for 7 and 9, whose keys wait. The lease
 //     says: A is before 7, Q is after 100, the key of 7 is marked with 7 and that of 9 with 9.
@@ -21,101 +18,49 @@ import (
 //  3. B ends as well, when its own Q is after 50. It writes the inherited Q, and each inherited
 //     mark that is not behind 50 as 51: an unfinished change of these keys may be there.
 //
-// Both positions and the marks are taken under one lock and written together. A value that
-// does not belong to the function as it is, or to the position, is void, see
-// [finished.Value]: a missing skip repeats a change, a wrong one loses it.
+// Both positions and the marks are taken under one lock and written together. For what makes
+// them void see package finished.
 
 // asideChange is an unfinished change that is set aside. It outlives its page.
 type asideChange struct {
 	seq, lsn, timestamp int64
 	key                 uint64   // of its mark
-	before              boundary // the last one that can be named before the change
-	answered            int64    // of the call that has handled it, if no request covers it yet; else 0
-	isFinished          bool
+	prefixEnd           boundary // the last one that can be named before the change
+	isHandled           bool     // or dead-lettered
+	answered            int64    // then as of an Item
 }
 
-// asideChanges are the changes that are set aside, as a heap by sequence number. Finished
-// ones leave it when they are the first, or when they are many. The progress owns it.
-type asideChanges struct {
-	changes  asideHeap
-	gone     int   // changes in the heap that are finished
-	finished int64 // all that have been finished
-}
-
-// add takes in a change.
-func (a *asideChanges) add(c *asideChange) { heap.Push(&a.changes, c) }
-
-// first returns the first unfinished change, or nil.
-func (a *asideChanges) first() *asideChange {
-	for len(a.changes) > 0 && a.changes[0].isFinished {
-		heap.Pop(&a.changes)
-		a.gone--
-	}
-	if len(a.changes) == 0 {
-		return nil
-	}
-	return a.changes[0]
-}
-
-// firstUnhandled returns the first change that waits for a call, or nil.
-func (a *asideChanges) firstUnhandled() (first *asideChange) {
-	for _, c := range a.changes {
-		if !c.isFinished && c.answered == 0 && (first == nil || c.seq < first.seq) {
-			first = c
-		}
-	}
-	return first
-}
-
-// finish marks a change as finished.
-func (a *asideChanges) finish(c *asideChange) {
-	if c.isFinished {
-		return
-	}
-	c.isFinished = true
-	a.finished++
-	if a.gone++; a.gone > 64 && a.gone > len(a.changes)/2 {
-		a.changes = slices.DeleteFunc(a.changes, func(c *asideChange) bool { return c.isFinished })
-		a.gone = 0
-		heap.Init(&a.changes)
-	}
-}
-
-type asideHeap []*asideChange
-
-func (h asideHeap) Len() int           { return len(h) }
-func (h asideHeap) Less(i, j int) bool { return h[i].seq < h[j].seq }
-func (h asideHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *asideHeap) Push(c any)        { *h = append(*h, c.(*asideChange)) }
-func (h *asideHeap) Pop() any {
-	last := len(*h) - 1
-	c := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return c
-}
-
-// finishAside finishes a change that is set aside, unless it still needs a request. The lock
+// takeAside returns a change of a page as it is set aside, with memory of its own. The lock
 // is held.
-func (p *progress) finishAside(c *Item) {
-	if p.schedule.setting.Manual && c.answered >= p.requested.request {
-		c.aside.answered = c.answered
-		return
+func (p *progress) takeAside(c *Item) *Item {
+	item, prefixEnd := *c, c.inPage.boundaryBefore(int(c.Seq-c.inPage.start.seq)-1)
+	if prefixEnd.position == "" {
+		prefixEnd.position, _ = feed.PositionBefore(c.inPage.feedPage, p.isMerged)
 	}
-	p.aside.finish(c.aside)
+	item.inPage, item.aside = nil, &asideChange{
+		seq: c.Seq, lsn: c.LSN, timestamp: c.Timestamp, key: p.markKey(&c.Change), prefixEnd: prefixEnd,
+	}
+	item.Detach()
+	item.copiedBytes = item.Size()
+	i, _ := slices.BinarySearchFunc(p.aside, c.Seq, func(c *asideChange, seq int64) int { return cmp.Compare(c.seq, seq) })
+	p.aside = slices.Insert(p.aside, i, item.aside)
+	return &item
 }
 
-// coverAside finishes the changes that the requests cover. The lock is held.
-func (p *progress) coverAside() {
-	var covered []*asideChange
-	for _, c := range p.aside.changes {
-		if c.answered > 0 && c.answered < p.requested.request {
-			covered = append(covered, c)
+// markKey returns the key of a change's mark.
+func (p *progress) markKey(c *feed.Change) uint64 {
+	return finished.KeyOf(c.OrderKey(p.keyPaths, false))
+}
+
+// firstUnhandled returns the first change set aside that waits for a call, or nil. The lock
+// is held.
+func (p *progress) firstUnhandled() *asideChange {
+	for _, c := range p.aside {
+		if !c.isHandled {
+			return c
 		}
 	}
-	for _, c := range covered {
-		p.aside.finish(c)
-	}
+	return nil
 }
 
 // inheritedValue returns the value that the owner before has saved, or the zero value if it
@@ -141,19 +86,16 @@ func (c *Config) readByFormer() int64 {
 // isInherited reports whether an earlier owner has finished a change behind the position at
 // which this owner has begun.
 func (p *progress) isInherited(item *feed.Item) bool {
-	if p.inherited.Reached == 0 || item.LSN > p.inherited.Reached {
-		return false
-	}
-	c := feed.Change{Item: *item}
-	return p.inherited.Finished(finished.KeyOf(c.OrderKey(p.keyPaths, false)), c.LSN)
+	reached := p.inherited.Reached
+	return reached > 0 && item.LSN <= reached && p.inherited.Finished(p.markKey(&feed.Change{Item: *item}), item.LSN)
 }
 
 // keepsMarks reports whether the lease can hold marks: LSNs are in the order of the feed, and
 // A is one. The lock is held.
 func (p *progress) keepsMarks() bool {
 	position := p.acknowledged.position
-	if first := p.aside.first(); position == "" && first != nil {
-		position = first.before.position
+	if position == "" && len(p.aside) > 0 {
+		position = p.aside[0].prefixEnd.position
 	}
 	return !p.isMerged && !p.noLSNs && feed.LSNOf(position) > 0 && feed.LSNOf(p.taken.position) > 0
 }
@@ -164,38 +106,24 @@ func (p *progress) keepsMarks() bool {
 func (p *progress) snapshot(retryAt int64) (position, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v := p.value()
-	if v.Reached == 0 {
-		return p.acknowledged.position, ""
+	position = p.acknowledged.position
+	if position == "" || !p.keepsMarks() {
+		return position, ""
 	}
-	if !slices.ContainsFunc(p.aside.changes, func(c *asideChange) bool { return c.answered > 0 && !c.isFinished }) {
-		v.RetryAt = retryAt // a change that needs a further request is due
+	v := finished.Value{Binding: p.binding, Reached: max(feed.LSNOf(p.reached.position), p.inherited.Reached), RetryAt: retryAt}
+	v.Continuation = position
+	if v.Marks = p.marks(v.Reached); len(v.Marks) > finished.MaxMarks {
+		v.Reached = p.marked
+		v.Marks = p.marks(v.Reached)
 	}
-	return p.acknowledged.position, v.Encode()
-}
-
-// value returns what is finished behind A, or the zero value. The lock is held.
-func (p *progress) value() finished.Value {
-	if !p.keepsMarks() || p.acknowledged.position == "" {
-		return finished.Value{}
+	p.marked = v.Reached
+	if v.Reached <= feed.LSNOf(position) || len(v.Marks) > finished.MaxMarks {
+		return position, ""
 	}
-	reached := max(feed.LSNOf(p.reached.position), p.inherited.Reached)
-	marks := p.marks(reached)
-	if len(marks) > finished.MaxMarks {
-		reached = p.marked
-		marks = p.marks(reached)
+	if slices.ContainsFunc(p.aside, func(c *asideChange) bool { return c.isHandled }) {
+		v.RetryAt = 0 // a change that needs a further request is due
 	}
-	p.marked = reached
-	if reached <= feed.LSNOf(p.acknowledged.position) || len(marks) > finished.MaxMarks {
-		return finished.Value{}
-	}
-	v := finished.Value{Binding: p.binding, Reached: reached}
-	v.Continuation = p.acknowledged.position
-	for key, lsn := range marks {
-		v.Marks = append(v.Marks, finished.Mark{Key: key, LSN: lsn})
-	}
-	slices.SortFunc(v.Marks, func(a, b finished.Mark) int { return cmp.Compare(a.Key, b.Key) })
-	return v
+	return position, v.Encode()
 }
 
 // marks returns, by key, the LSN of the first unfinished change up to a position. Behind Q
@@ -204,20 +132,15 @@ func (p *progress) value() finished.Value {
 func (p *progress) marks(reached int64) map[uint64]int64 {
 	marks := map[uint64]int64{}
 	add := func(key uint64, lsn int64) {
-		if first, marked := marks[key]; lsn <= reached && (!marked || lsn < first) {
+		if first, isMarked := marks[key]; lsn <= reached && (!isMarked || lsn < first) {
 			marks[key] = lsn
 		}
 	}
-	for _, c := range p.aside.changes {
-		if !c.isFinished {
-			add(c.key, c.lsn)
-		}
+	for _, c := range p.aside {
+		add(c.key, c.lsn)
 	}
-	passed := feed.LSNOf(p.reached.position)
-	for _, m := range p.inherited.Marks {
-		if reached > passed {
-			add(m.Key, max(m.LSN, passed+1))
-		}
+	for key, lsn := range p.inherited.Marks {
+		add(key, max(lsn, feed.LSNOf(p.reached.position)+1))
 	}
 	return marks
 }

@@ -55,17 +55,17 @@ func (o *fuzzedOwners) begin() {
 	}, func(string, time.Time) {})
 	o.unread, o.todo, o.buffered, o.answered = nil, nil, nil, 0
 	for number, page := range o.pages {
-		rest := &feed.Page{Continuation: page.Continuation}
+		unread := &feed.Page{Continuation: page.Continuation}
 		for i, item := range page.Items {
 			item.ID = fmt.Sprint(number, "/", i)
 			if item.LSN > feed.LSNOf(o.position) {
-				rest.Items = append(rest.Items, item)
+				unread.Items = append(unread.Items, item)
 			} else if !o.durable[item.ID] {
 				o.t.Fatalf("%s is acknowledged, and %s, LSN %d, is not durable", o.position, item.ID, item.LSN)
 			}
 		}
-		if len(rest.Items) > 0 {
-			o.unread = append(o.unread, rest)
+		if len(unread.Items) > 0 {
+			o.unread = append(o.unread, unread)
 		}
 	}
 }
@@ -82,9 +82,9 @@ func (o *fuzzedOwners) take(draw int, step byte) {
 		o.finish(draw % len(o.todo))
 	case 2:
 		c := &o.todo[draw%len(o.todo)]
-		before := **c // its page may be used again
+		item := **c // its page may be used again
 		kept, _, _, _ := o.progress.setAside([]*Item{*c})
-		*c = &before
+		*c = &item
 		*c = kept[0]
 	case 3:
 		o.position, o.value = o.progress.snapshot(0)

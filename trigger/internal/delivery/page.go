@@ -11,10 +11,10 @@ type Item struct {
 	feed.Change
 	Seq int64 // counts the changes that this owner has read, from 1
 
-	inPage        *openPage    // nil once it is set aside
+	inPage        *openPage    // nil once it is finished or set aside; the lock of the progress guards it
 	aside         *asideChange // once it is set aside
-	lsnBefore     int64        // LSN of the last change of its page with a smaller one, undelivered ones too; 0 if there is none
-	readBefore    int          // number of changes of its page up to that one
+	lsnBefore     int64        // LSN of the change before its transaction, undelivered ones too; 0 if there is none in the page, or if positions inside the page have no names
+	readBefore    int          // number of changes of its page before its transaction
 	resumedRecord *retryRecord // history of a group of an earlier owner that begins here, or nil
 
 	stored *StoredChange // if it was postponed and comes from the store, else nil; it is then in no page
@@ -23,7 +23,6 @@ type Item struct {
 	answered    int64  // Verdict.Answered of the call that handled it; 0 if no request is needed to save a position after it
 	copiedBytes int    // size of the bytes of its own
 	hasKey      bool   // Key and orderKey are known
-	isFinished  bool   // or set aside: its place in the page is passed; the lock of the progress guards it
 }
 
 // IsStored reports whether the change was postponed and comes from the dead letter store.
@@ -31,7 +30,7 @@ func (c *Item) IsStored() bool { return c.stored != nil }
 
 // openPage is a page with changes that are neither finished nor set aside. Changes that are
 // not delivered, because they did not pass the filter or an earlier owner has finished them,
-// are not in it. Its bytes are released with the last of its changes.
+// are not in it. Its bytes are released when the last of its changes leaves it.
 //
 // Its memory is used again for a later page once every change has left it: from then on
 // no reference to one of its items may exist. Lanes finish changes last of all.
@@ -40,11 +39,8 @@ type openPage struct {
 	start, end boundary   // end is behind pages that follow it without a change to deliver
 	items      []Item     // its changes, in order
 	pointers   []*Item    // room for one pointer to each of the items, for lanes
-	filtered   int        // further changes of the page, and of pages behind it
 	unfinished int        // changes that have not left it
-	finished   int        // changes at the start of the page that are known to have left it
-	passed     int        // and of these: those that requestedPositions knows
-	innerNamed bool       // a position inside the page can be named, see feed.NamesLSNs
+	passed     int        // changes at its start that have left it
 }
 
 // openPages holds the memory of pages that are finished.
@@ -59,7 +55,7 @@ func newOpenPage(n int) *openPage {
 	if cap(o.items) < n {
 		o.items, o.pointers = make([]Item, n), make([]*Item, n)
 	}
-	o.items, o.pointers = o.items[:n], o.pointers[:n]
+	o.items, o.pointers, o.unfinished = o.items[:n], o.pointers[:n], n
 	return o
 }
 
@@ -73,10 +69,29 @@ func (o *openPage) recycle() {
 	}
 }
 
+// takeIn takes in the changes of a page at the given places. areNamed says that the positions
+// between them have names.
+func (o *openPage) takeIn(page *feed.Page, places []int, areNamed bool) {
+	o.feedPage = page
+	first, next := 0, 0 // the first change of a transaction, and the next one to look at
+	for i, place := range places {
+		for ; next <= place; next++ {
+			if page.Items[next].LSN != page.Items[first].LSN {
+				first = next
+			}
+		}
+		c := &o.items[i]
+		c.Item, c.Seq, c.inPage, c.readBefore = page.Items[place], o.start.seq+int64(i)+1, o, first
+		if areNamed && first > 0 {
+			c.lsnBefore = page.Items[first-1].LSN
+		}
+	}
+}
+
 // leave takes a change out of the page: it is finished or set aside. It returns the page if
 // no change needs its bytes any more. The progress's lock is held.
 func (o *openPage) leave(c *Item) (released []*feed.Page) {
-	c.isFinished = true
+	c.inPage = nil
 	o.unfinished--
 	if o.unfinished > 0 || o.feedPage == nil {
 		return nil
@@ -85,27 +100,18 @@ func (o *openPage) leave(c *Item) (released []*feed.Page) {
 	return released
 }
 
-// finishedPrefix counts the changes at the start of the page that have left it. The
-// progress's lock is held.
-func (o *openPage) finishedPrefix() int {
-	for o.finished < len(o.items) && o.items[o.finished].isFinished {
-		o.finished++
-	}
-	return o.finished
-}
-
-// boundaryBefore returns the last boundary before change n of the page. named is false if
-// there is none with a name but the start of the page. A transaction shares one LSN and is
-// never divided.
-func (o *openPage) boundaryBefore(n int) (b boundary, named bool) {
-	if n >= len(o.items) {
-		return o.end, true
+// boundaryBefore returns the last boundary before change n of the page that has a name, its
+// start if there is none. A transaction shares one LSN and is never divided.
+func (o *openPage) boundaryBefore(n int) boundary {
+	if n == len(o.items) {
+		return o.end
 	}
 	for n > 0 && o.items[n-1].LSN == o.items[n].LSN {
 		n--
 	}
-	if n < 0 || !o.innerNamed || o.items[n].lsnBefore == 0 {
-		return o.start, false
+	c := &o.items[n]
+	if c.lsnBefore == 0 {
+		return o.start
 	}
-	return boundary{feed.QuotedLSN(o.items[n].lsnBefore), o.start.seq + int64(n), o.start.read + int64(o.items[n].readBefore)}, true
+	return boundary{feed.QuotedLSN(c.lsnBefore), c.Seq - 1, o.start.read + int64(c.readBefore)}
 }

@@ -48,17 +48,17 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 		}
 		_, _ = p.finishItems(nil)
 		for step := 0; len(todo) > 0; step++ {
-			at := 0
+			place := 0
 			if step < len(order) {
-				at = int(order[step]) % len(todo)
+				place = int(order[step]) % len(todo)
 			}
-			if c := todo[at]; step < len(order) && order[step]&0x80 != 0 {
-				before := *c // its page may be used again
-				todo[at] = &before
+			if c := todo[place]; step < len(order) && order[step]&0x80 != 0 {
+				item := *c // its page may be used again
+				todo[place] = &item
 				kept, _, _, _ := p.setAside([]*Item{c})
-				todo[at] = kept[0]
+				todo[place] = kept[0]
 			} else {
-				todo = slices.Delete(todo, at, at+1)
+				todo = slices.Delete(todo, place, place+1)
 				_, _ = p.finishItems([]*Item{c})
 			}
 			checkMarks(t, p, saved, todo)
@@ -88,7 +88,7 @@ func checkMarks(t *testing.T, p *progress, saved string, unfinished []*Item) {
 		t.Fatalf("at %s, saved %s: %s", position, saved, value)
 	}
 	for _, c := range unfinished {
-		if v.Finished(finished.KeyOf(c.OrderKey(p.keyPaths, false)), c.LSN) {
+		if v.Finished(p.markKey(&c.Change), c.LSN) {
 			t.Fatalf("change %d, LSN %d, is not handled, and the lease says that it is: %+v", c.Seq, c.LSN, v)
 		}
 	}
@@ -96,21 +96,21 @@ func checkMarks(t *testing.T, p *progress, saved string, unfinished []*Item) {
 
 // checkPosition wants no unfinished change at or before a position that is to
 // be saved, and no step back.
-func checkPosition(t *testing.T, end, before string, unfinished []*Item, whole, merged bool) {
+func checkPosition(t *testing.T, end, saved string, unfinished []*Item, whole, merged bool) {
 	t.Helper()
 	if merged && !whole {
 		t.Fatalf("%s is inside a page of a range that is not alone in its physical range", end)
 	}
-	var at, last int64
-	if _, err := fmt.Sscanf(end, `"%d"`, &at); err != nil {
+	var lsn, last int64
+	if _, err := fmt.Sscanf(end, `"%d"`, &lsn); err != nil {
 		return // an opaque etag, which names the end of a page: see the last check of the caller
 	}
-	if _, err := fmt.Sscanf(before, `"%d"`, &last); err == nil && at < last {
-		t.Fatalf("the position went back from %d to %d", last, at)
+	if _, err := fmt.Sscanf(saved, `"%d"`, &last); err == nil && lsn < last {
+		t.Fatalf("the position went back from %d to %d", last, lsn)
 	}
 	for _, c := range unfinished {
-		if c.LSN <= at {
-			t.Fatalf("position %d is to be saved and change %d, LSN %d, is not handled", at, c.Seq, c.LSN)
+		if c.LSN <= lsn {
+			t.Fatalf("position %d is to be saved and change %d, LSN %d, is not handled", lsn, c.Seq, c.LSN)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestPositionsThatWaitForRequestsAreFew(t *testing.T) {
 		p.answerCall(items, Verdict{Answered: i + 1})
 		p.finishItems(items)
 	}
-	if n := len(p.requested.waiting); n >= maxWaiting || len(saved) > 0 {
+	if n := len(p.stretches); n > maxStretches || len(saved) > 0 {
 		t.Fatalf("%d positions wait, and %v are saved", n, saved)
 	}
 	for i, requested := range []int64{1, calls - 1, calls + 2} {

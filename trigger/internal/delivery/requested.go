@@ -6,38 +6,26 @@ import "slices"
 // checkpoint. Its request covers the changes of its own call and those of all calls that
 // had returned before:
 //
-//  1. Change 1 fails. The calls with changes 2 and 3 return, and the handler keeps both
-//     changes in memory.
-//  2. The call with change 4 writes 2, 3 and 4 to the sink and asks for a checkpoint. The
-//     position stays before change 1.
-//  3. Change 1 is delivered again, and the handler keeps it in memory. The acknowledged
-//     prefix now ends after change 4. The request is older than the call, so the position
-//     stays before change 1 until a later request.
+//  1. Change 1 fails. The handler keeps 2 and 3 in memory. The call with change 4 writes all
+//     three to the sink and asks for a checkpoint. A stays before change 1.
+//  2. Change 1 is delivered again, and the handler keeps it in memory. The request is older
+//     than the call, so A stays before change 1 until a later request.
 //
 // Changes that the filter left out, or that are durable in the dead letter store, need no
 // request. A postponed change leaves the store only when a request covers its delivery, see
 // uncovered.go.
 
-// requestedPositions are the positions that wait for a request. The progress owns them and
-// guards them.
-type requestedPositions struct {
-	request int64              // the newest one, as Verdict.Requested; at least 1
-	covered int64              // the request that the changes set aside were last compared with
-	latest  int64              // largest Item.answered among the changes before Q
-	waiting []requiredPosition // in order of the feed, and of their calls
-}
-
-// requiredPosition is a position that may be saved after a request that is later than the
-// return of a call.
-type requiredPosition struct {
+// stretch is a part of the feed whose end may be saved after a request that is later than
+// the return of a call.
+type stretch struct {
 	answered int64 // of that call; 0 if none is needed
 	end      boundary
 }
 
-// maxWaiting bounds the positions that wait. If a handler makes many calls without a
+// maxStretches bounds the positions that wait. If a handler makes many calls without a
 // request, or while another lane's call runs that has made one, every second position is
 // dropped: a request then saves one before it.
-const maxWaiting = 256
+const maxStretches = 256
 
 // answerCall notes which request the handled changes of a call need, and the request of
 // the call. A lane calls it before it finishes the changes: the prefix may pass them
@@ -51,7 +39,7 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requested.request = max(p.requested.request, v.Requested)
+	p.request, p.asideStale = max(p.request, v.Requested), true
 }
 
 // requestCheckpoint saves the last position before which every change was handled by a call
@@ -59,65 +47,57 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 func (p *progress) requestCheckpoint(answered int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requested.request = max(p.requested.request, answered+1)
+	p.request, p.asideStale = max(p.request, answered+1), true
 	p.settle()
 }
 
-// passRequested notes the positions up to change n of a page, which the prefix has
-// reached. The lock is held.
-func (p *progress) passRequested(o *openPage, n int) {
-	r := &p.requested
-	for ; o.passed < n; o.passed++ {
-		if answered := o.items[o.passed].answered; answered > r.latest {
-			p.addWaiting(o, o.passed)
-			r.latest = answered
+// passItems moves over the changes at the start of a page that have left it. The lock is held.
+func (p *progress) passItems(o *openPage) {
+	for ; o.passed < len(o.items) && o.items[o.passed].inPage == nil; o.passed++ {
+		if answered := o.items[o.passed].answered; answered > p.stretches[len(p.stretches)-1].answered {
+			p.extendStretch(o.boundaryBefore(o.passed))
+			p.beginStretch(answered)
 		}
 	}
-	p.addWaiting(o, n)
+	p.extendStretch(o.boundaryBefore(o.passed))
+	p.passedSeq = o.start.seq + int64(o.passed)
 }
 
-// addWaiting adds the last position before change n of a page. If it has no name, because
-// it is inside a transaction or in a page of a merged range, the last position before
-// it stays. The lock is held.
-func (p *progress) addWaiting(o *openPage, n int) {
-	r := &p.requested
-	end, named := o.boundaryBefore(n)
-	if !named {
-		return
+// extendStretch moves the end of the last stretch, but not back. The lock is held.
+func (p *progress) extendStretch(end boundary) {
+	last := &p.stretches[len(p.stretches)-1]
+	if p.isBehind(end.position, last.end.position) {
+		end.position = last.end.position
 	}
-	next := requiredPosition{r.latest, end}
-	newest, last := p.reached.position, len(r.waiting)-1
-	if last >= 0 {
-		newest = r.waiting[last].end.position
-	}
-	switch {
-	case end.position == newest || p.isBehind(end.position, newest):
-	case last >= 0 && r.waiting[last].answered == r.latest:
-		r.waiting[last] = next
-	default:
-		if r.waiting = append(r.waiting, next); len(r.waiting) == maxWaiting {
-			for i := range maxWaiting / 2 {
-				r.waiting[i] = r.waiting[2*i+1]
-			}
-			r.waiting = r.waiting[:maxWaiting/2]
+	last.end = end
+}
+
+// beginStretch begins a stretch behind the last one. The lock is held.
+func (p *progress) beginStretch(answered int64) {
+	n := len(p.stretches)
+	if n == maxStretches {
+		n /= 2
+		for i := range n {
+			p.stretches[i] = p.stretches[2*i+1]
 		}
 	}
+	p.stretches = append(p.stretches[:n], stretch{answered, p.stretches[n-1].end})
 }
 
-// coverRequested moves Q to the last position that the requests cover, and finishes the
-// changes set aside that they cover. The lock is held.
-func (p *progress) coverRequested() {
-	r := &p.requested
-	if r.covered < r.request {
-		r.covered = r.request
-		p.coverAside()
+// finishCovered moves Q to the last position that the requests cover, and finishes the
+// handled changes set aside that they cover. The lock is held.
+func (p *progress) finishCovered() {
+	for p.stretches[0].answered < p.request {
+		p.reached = p.stretches[0].end
+		if len(p.stretches) == 1 {
+			break
+		}
+		p.stretches = slices.Delete(p.stretches, 0, 1)
 	}
-	n := slices.IndexFunc(r.waiting, func(w requiredPosition) bool { return w.answered >= r.request })
-	if n < 0 {
-		n = len(r.waiting)
-	}
-	if n > 0 {
-		p.reached = r.waiting[n-1].end
-		r.waiting = append(r.waiting[:0], r.waiting[n:]...)
+	if p.asideStale {
+		n := len(p.aside)
+		p.aside = slices.DeleteFunc(p.aside, func(c *asideChange) bool { return c.isHandled && c.answered < p.request })
+		p.asideDone += int64(n - len(p.aside))
+		p.asideStale = false
 	}
 }

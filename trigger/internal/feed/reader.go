@@ -190,7 +190,7 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	if mergedRange {
 		return false
 	}
-	return isLess(page.Continuation, continuation)
+	return IsLess(page.Continuation, continuation)
 }
 
 // sendPage passes a page on, which is reserved.

@@ -250,7 +250,7 @@ func (s *SharedReads) countWanting(a *sharedAnswer, by *ReservedBytes) (n int) {
 		return s.functions - 1
 	}
 	for reserved, other := range s.readers[a.position.part] {
-		isAhead := a.position.continuation == "" && other.continuation != "" || isLess(a.position.continuation, other.continuation)
+		isAhead := a.position.continuation == "" && other.continuation != "" || IsLess(a.position.continuation, other.continuation)
 		if reserved != by && !isAhead {
 			n++
 		}
@@ -261,5 +261,5 @@ func (s *SharedReads) countWanting(a *sharedAnswer, by *ReservedBytes) (n int) {
 // advances reports whether the next read after a page begins behind its continuation,
 // as [Reader] requires it. An answer that is repeated must not come from memory again.
 func advances(page *Page, continuation string) bool {
-	return !isLess(page.Continuation, continuation) && (page.NotModified || page.Continuation != continuation)
+	return !IsLess(page.Continuation, continuation) && (page.NotModified || page.Continuation != continuation)
 }

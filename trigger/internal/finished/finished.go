@@ -2,7 +2,7 @@
 // continuation are finished, so that a failing key neither stops reading nor makes the
 // next owner repeat the work on other keys.
 //
-// A [Value] holds a position Q and one [Mark] for each logical key that has unfinished
+// A [Value] holds a position Q and one mark for each logical key that has unfinished
 // changes up to Q: the LSN of the first of them. Every change of the feed from the
 // continuation up to Q is finished or belongs to a marked key. The next owner reads from
 // the continuation and passes over what [Value.Finished] reports; a marked key is delivered
@@ -16,11 +16,10 @@
 package finished
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -45,32 +44,23 @@ type Binding struct {
 // Value tells which changes behind a continuation are finished.
 type Value struct {
 	Binding
-	Reached int64  // the position Q, as an LSN
-	RetryAt int64  // when the first retry is due, on the service's clock in Unix seconds; 0 if none is planned
-	Marks   []Mark // by key, at most MaxMarks
+	Reached int64            // the position Q, as an LSN
+	RetryAt int64            // when the first retry is due, on the service's clock in Unix seconds; 0 if none is planned
+	Marks   map[uint64]int64 // by key, see KeyOf: LSN of its first unfinished change, at most Reached
 }
 
-// Mark is the LSN of the first unfinished change of a key.
-type Mark struct {
-	Key uint64 // hash of the logical key, see KeyOf
-	LSN int64  // at most Value.Reached
-}
-
-// keyBits is the length of a key's hash in a mark. If a second key has the same hash, its
+// keyBytes is the length of a key's hash in a mark. If a second key has the same hash, its
 // changes from the mark on are delivered again as well.
-const keyBits = 40
+const keyBytes = 5
 
 // KeyOf shortens the hash of a logical key to the length of those in marks.
-func KeyOf(hash uint64) uint64 { return hash >> (64 - keyBits) }
+func KeyOf(hash uint64) uint64 { return hash >> (64 - 8*keyBytes) }
 
 // Finished reports whether a change between the continuation and Q is finished. key is the
 // short hash of its logical key.
 func (v *Value) Finished(key uint64, lsn int64) bool {
-	if lsn > v.Reached {
-		return false
-	}
-	i, marked := slices.BinarySearchFunc(v.Marks, key, func(m Mark, key uint64) int { return cmp.Compare(m.Key, key) })
-	return !marked || lsn < v.Marks[i].LSN
+	first, isMarked := v.Marks[key]
+	return lsn <= v.Reached && (!isMarked || lsn < first)
 }
 
 // stored is the form in the lease.
@@ -79,17 +69,15 @@ type stored struct {
 	Binding
 	Reached int64  `json:"to"`
 	RetryAt int64  `json:"retryAt,omitempty"`
-	Marks   string `json:"marks,omitempty"` // base64 of the key's 5 bytes and the varint Reached - LSN, for each
+	Marks   string `json:"marks,omitempty"` // base64 of the key's bytes and the varint Reached - LSN, for each, by key
 }
 
-// Encode returns the value as the property holds it. Its marks are sorted by key.
+// Encode returns the value as the property holds it.
 func (v Value) Encode() string {
 	var marks []byte
-	for _, m := range v.Marks {
-		var key [8]byte
-		binary.BigEndian.PutUint64(key[:], m.Key)
-		marks = append(marks, key[8-keyBits/8:]...)
-		marks = binary.AppendUvarint(marks, uint64(v.Reached-m.LSN))
+	for _, key := range slices.Sorted(maps.Keys(v.Marks)) {
+		marks = append(marks, binary.BigEndian.AppendUint64(nil, key)[8-keyBytes:]...)
+		marks = binary.AppendUvarint(marks, uint64(v.Reached-v.Marks[key]))
 	}
 	text, _ := json.Marshal(stored{formVersion, v.Binding, v.Reached, v.RetryAt, base64.RawURLEncoding.EncodeToString(marks)}) // text and numbers always encode
 	return string(text)
@@ -98,27 +86,25 @@ func (v Value) Encode() string {
 // Parse reads a property. ok is false if it is empty, damaged or of another version.
 func Parse(property string) (v Value, ok bool) {
 	var s stored
-	if json.Unmarshal([]byte(property), &s) != nil || s.Version != formVersion {
+	if json.Unmarshal([]byte(property), &s) != nil || s.Version != formVersion || s.Reached <= 0 {
 		return Value{}, false
 	}
 	marks, err := base64.RawURLEncoding.DecodeString(s.Marks)
 	if err != nil {
 		return Value{}, false
 	}
-	v = Value{Binding: s.Binding, Reached: s.Reached, RetryAt: s.RetryAt}
-	for r := bytes.NewReader(marks); r.Len() > 0; {
-		var key [8]byte
-		if n, _ := r.Read(key[8-keyBits/8:]); n < keyBits/8 {
+	v = Value{s.Binding, s.Reached, s.RetryAt, map[uint64]int64{}}
+	for last := int64(-1); len(marks) > 0; {
+		if len(marks) <= keyBytes || len(v.Marks) == MaxMarks {
 			return Value{}, false
 		}
-		behind, err := binary.ReadUvarint(r)
-		if err != nil || behind > uint64(v.Reached) {
+		key := binary.BigEndian.Uint64(append(make([]byte, 8-keyBytes), marks[:keyBytes]...))
+		distance, n := binary.Uvarint(marks[keyBytes:])
+		if n <= 0 || distance > uint64(v.Reached) || int64(key) <= last {
 			return Value{}, false
 		}
-		v.Marks = append(v.Marks, Mark{binary.BigEndian.Uint64(key[:]), v.Reached - int64(behind)})
-	}
-	if v.Reached <= 0 || len(v.Marks) > MaxMarks || !slices.IsSortedFunc(v.Marks, func(a, b Mark) int { return cmp.Compare(a.Key, b.Key) }) {
-		return Value{}, false
+		v.Marks[key] = v.Reached - int64(distance)
+		last, marks = int64(key), marks[keyBytes+n:]
 	}
 	return v, true
 }

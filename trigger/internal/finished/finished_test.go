@@ -10,7 +10,7 @@ func value() Value {
 	return Value{
 		Binding: Binding{Continuation: `"7"`, Epoch: 3, Mode: "latest", Filter: "ab"},
 		Reached: 1000, RetryAt: 99,
-		Marks: []Mark{{1, 8}, {1 << 39, 1000}},
+		Marks: map[uint64]int64{1: 8, 1 << 39: 1000},
 	}
 }
 
@@ -24,6 +24,10 @@ func TestValueIsReadAsItWasWritten(t *testing.T) {
 
 func TestUnreadableValueIsVoid(t *testing.T) {
 	good := value().Encode()
+	tooMany := map[uint64]int64{}
+	for i := range uint64(MaxMarks + 1) {
+		tooMany[i] = 1
+	}
 	for name, property := range map[string]string{
 		"empty":          "",
 		"no JSON":        "x",
@@ -32,8 +36,9 @@ func TestUnreadableValueIsVoid(t *testing.T) {
 		"short mark":     `{"v":1,"to":9,"marks":"AAAA"}`,
 		"no base64":      `{"v":1,"to":9,"marks":"*"}`,
 		"negative mark":  `{"v":1,"to":9,"marks":"AAAAAAEK"}`,
-		"not sorted":     Value{Reached: 9, Marks: []Mark{{2, 1}, {1, 1}}}.Encode(),
-		"too many marks": Value{Reached: 9, Marks: make([]Mark, MaxMarks+1)}.Encode(),
+		"not sorted":     `{"v":1,"to":9,"marks":"AAAAAAIIAAAAAAEI"}`,
+		"key twice":      `{"v":1,"to":9,"marks":"AAAAAAEIAAAAAAEI"}`,
+		"too many marks": Value{Reached: 9, Marks: tooMany}.Encode(),
 	} {
 		if v, ok := Parse(property); ok {
 			t.Errorf("%s: %+v", name, v)
@@ -72,9 +77,9 @@ func TestRebind(t *testing.T) {
 
 // A mark takes about 14 bytes, so that 64 of them do not weigh on the lease.
 func TestMarksAreSmall(t *testing.T) {
-	v := Value{Reached: 5_000_000_000}
+	v := Value{Reached: 5_000_000_000, Marks: map[uint64]int64{}}
 	for i := range MaxMarks {
-		v.Marks = append(v.Marks, Mark{uint64(i) << 30, v.Reached - 1_000_000})
+		v.Marks[uint64(i)<<30] = v.Reached - 1_000_000
 	}
 	if size := len(v.Encode()) - len(Value{Reached: v.Reached}.Encode()); size > MaxMarks*14 {
 		t.Errorf("%d bytes", size)

@@ -11,7 +11,7 @@ import (
 func withFinished(l *Lease) *Lease {
 	l.continuation = `"7"`
 	l.properties[epochProperty] = "6"
-	l.properties[finished.Property] = finished.Value{Binding: finished.Binding{Continuation: `"7"`, Epoch: 6}, Reached: 9, Marks: []finished.Mark{{Key: 1, LSN: 8}}}.Encode()
+	l.properties[finished.Property] = finished.Value{Binding: finished.Binding{Continuation: `"7"`, Epoch: 6}, Reached: 9, Marks: map[uint64]int64{1: 8}}.Encode()
 	return l
 }
 
