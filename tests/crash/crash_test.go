@@ -69,7 +69,7 @@ func TestCrashes(t *testing.T) {
 		total.add(r.figures)
 	}
 	if slices.Sort(total.starts); len(total.starts) >= fewestTimes {
-		total.judgeTime(t, history.PromptAfterStart, "half of the hosts", total.starts[len(total.starts)/2], startLimit)
+		judgeTime(t, history.PromptAfterStart, "half of the hosts", total.starts[len(total.starts)/2], startLimit)
 	}
 	t.Logf("%s\nin %s", total, time.Since(began).Round(time.Second))
 	if total.kills() < *kills {
@@ -218,9 +218,6 @@ func (r *run) judge() {
 	r.late.Wait()
 	report := r.report()
 	r.figures.report(report)
-	for _, v := range report.Pending {
-		r.figures.pending[v.Rule]++
-	}
 	for i, v := range report.Violations {
 		if i == 10 {
 			r.t.Errorf("%s: and %d more", r.name, len(report.Violations)-i)
@@ -247,17 +244,13 @@ func (r *run) measure(l *life) {
 	}
 	if stop >= 0 {
 		r.figures.stops = append(r.figures.stops, stop)
-		r.figures.judgeTime(r.t, history.PromptStop, l.name, stop, stopLimit)
+		judgeTime(r.t, history.PromptStop, l.name, stop, stopLimit)
 	}
 }
 
 // judgeTime judges how long a host, or half of the hosts, took.
-func (f *figures) judgeTime(t *testing.T, rule history.Rule, who string, took, limit time.Duration) {
-	switch {
-	case took <= limit:
-	case rule.IsPending():
-		f.pending[rule]++
-	default:
+func judgeTime(t *testing.T, rule history.Rule, who string, took, limit time.Duration) {
+	if took > limit {
 		t.Errorf("%s: %s took %s, at most %s are allowed", rule, who, took, limit)
 	}
 }
@@ -294,12 +287,11 @@ type figures struct {
 	written, delivered, again, unseen int
 	lost, takeovers                   int
 
-	stops, starts []time.Duration      // from the signal to the exit; from the start to the first page with changes
-	pending       map[history.Rule]int // violations of rules that the runtime does not keep yet
+	stops, starts []time.Duration // from the signal to the exit; from the start to the first page with changes
 }
 
 func newFigures() figures {
-	return figures{killedAt: map[point]int{}, pending: map[history.Rule]int{}}
+	return figures{killedAt: map[point]int{}}
 }
 
 func (f *figures) kills() (n int) {
@@ -330,9 +322,6 @@ func (f *figures) add(o figures) {
 	f.written, f.delivered, f.again, f.unseen = f.written+o.written, f.delivered+o.delivered, f.again+o.again, f.unseen+o.unseen
 	f.lost, f.takeovers = f.lost+o.lost, f.takeovers+o.takeovers
 	f.stops, f.starts = append(f.stops, o.stops...), append(f.starts, o.starts...)
-	for rule, n := range o.pending {
-		f.pending[rule] += n
-	}
 }
 
 // spread describes some durations.
@@ -354,8 +343,5 @@ func (f figures) String() string {
 	fmt.Fprintf(&b, "%d changes written, %d delivered, %d superseded before anybody saw them, %d delivered again, %d lost",
 		f.written, f.delivered, f.unseen, f.again, f.lost)
 	fmt.Fprintf(&b, "\nfrom the stop signal to the exit: %s\nfrom the start to the first page: %s", spread(f.stops), spread(f.starts))
-	for _, rule := range slices.Sorted(maps.Keys(f.pending)) {
-		fmt.Fprintf(&b, "\n%s (pending): %d broken", rule, f.pending[rule])
-	}
 	return b.String()
 }

@@ -42,7 +42,6 @@ type Report struct {
 	MostRepeats  int           `json:"mostRepeats,omitempty"`     // saved changes that were redelivered after an owner was killed
 	SlowestStop  time.Duration `json:"slowestStop,omitempty"`     // of a host that was asked to stop
 	Violations   []Violation   `json:"violations"`
-	Pending      []Violation   `json:"pending,omitempty"` // of rules that the runtime does not keep yet
 	Tallies      Tallies       `json:"tallies,omitempty"` // of the rules that count their cases
 
 	OtherKeys Delays `json:"otherKeys,omitzero"` // of changes that were read while another key of their range failed
@@ -78,15 +77,7 @@ func Check(events []Event) Report { return Limits{}.Check(events) }
 
 // Check judges the history of a run that has ended with all hosts caught up:
 // every change that was written must have been delivered.
-//
-// The violations of pending rules are in Report.Pending.
 func (l Limits) Check(events []Event) Report {
-	r := l.judge(events)
-	r.Violations, r.Pending = Split(r.Violations)
-	return r
-}
-
-func (l Limits) judge(events []Event) Report {
 	r := Report{Violations: []Violation{}}
 	c := newChecker(l, &r, events)
 	for _, e := range events {
@@ -101,7 +92,7 @@ func (l Limits) judge(events []Event) Report {
 	}
 	c.finish()
 	for _, v := range r.Violations {
-		if _, counted := r.Tallies[v.Rule]; counted || v.Rule.IsPending() {
+		if _, counted := r.Tallies[v.Rule]; counted {
 			r.count(v.Rule, 0, 1)
 		}
 	}

@@ -44,7 +44,7 @@ func TestCheckOfCoverage(t *testing.T) {
 			lease(Retire, "x", 0, 0), []Rule{Coverage}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := minute.judge(test.s.events)
+			r := minute.Check(test.s.events)
 			got := rulesOf(r)
 			slices.Sort(test.want)
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -157,7 +157,7 @@ func TestDelaysOfOtherKeys(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPoisonStory()
 			test.tell(p)
-			r := poisoned.judge(p.events)
+			r := poisoned.Check(p.events)
 			got := slices.Compact(rulesOf(r))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("%s%v", diff, r.Violations)
@@ -175,7 +175,7 @@ func TestDelaysAreMeasured(t *testing.T) {
 		good()
 	}
 	p.deadLetter()
-	got := poisoned.judge(p.events).OtherKeys
+	got := poisoned.Check(p.events).OtherKeys
 	want := Delays{Samples: 100, P50: 129 * time.Millisecond, P99: 178 * time.Millisecond, Max: 179 * time.Millisecond}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -202,7 +202,7 @@ func TestCheckOfLeasesAndCalls(t *testing.T) {
 		{"memory", begun().add(Event{Kind: Held, Host: "x", Bytes: 1000}).add(Event{Kind: Held, Host: "x", Bytes: 1001}), []Rule{Memory}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := minute.judge(test.s.events)
+			r := minute.Check(test.s.events)
 			got := rulesOf(r)
 			slices.Sort(test.want)
 			if diff := cmp.Diff(test.want, got); diff != "" {

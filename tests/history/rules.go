@@ -54,17 +54,6 @@ const (
 	GivenUpAlone     Rule = "given up alone"    // a batch that is given up without a name is halved until its changes are alone
 )
 
-// pending are the promises that the runtime does not keep yet. Their violations
-// are counted and printed, but do not fail a run. A rule that is removed from the
-// list is strict.
-var pending = map[Rule]bool{
-	KeysApart: true, // a batch waits for its whole window, although reading has stopped at a small MaxAhead
-	Repeats:   true, // with manual checkpoints and several lanes, as in seed 120
-}
-
-// IsPending reports whether the runtime does not keep the promise yet.
-func (r Rule) IsPending() bool { return pending[r] }
-
 // Tally counts the cases in which a rule was judged, and those that broke it.
 type Tally struct {
 	Judged int `json:"judged,omitempty"`
@@ -89,17 +78,4 @@ func (r *Report) count(rule Rule, judged, broken int) {
 		r.Tallies = Tallies{}
 	}
 	r.Tallies.Add(Tallies{rule: {judged, broken}})
-}
-
-// Split returns the violations of strict rules and those of pending rules.
-func Split(all []Violation) (strict, waiting []Violation) {
-	strict = []Violation{}
-	for _, v := range all {
-		if v.Rule.IsPending() {
-			waiting = append(waiting, v)
-		} else {
-			strict = append(strict, v)
-		}
-	}
-	return strict, waiting
 }

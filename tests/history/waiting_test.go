@@ -21,6 +21,17 @@ func fiveHandled() *story {
 // dies ends x and lets y acquire the lease at the beginning.
 func (s *story) dies() *story { return s.host(Killed, "x").lease(Acquire, "y", 2, 0) }
 
+// loses lets the lease of x expire, although x runs, and y acquire it at the beginning.
+func (s *story) loses() *story {
+	return s.lease(Renew, "x", 1, 0).lease(Renew, "x", 1, 0).wait(2*time.Minute).lease(Acquire, "y", 2, 0)
+}
+
+// inMemory changes the end of the last call: its changes are in the memory of the sink.
+func (s *story) inMemory() *story {
+	s.events[len(s.events)-1].Op = Buffered
+	return s
+}
+
 func TestRepeatsAfterAKillAreJudged(t *testing.T) {
 	limits := minute
 	limits.Window = 3
@@ -36,11 +47,14 @@ func TestRepeatsAfterAKillAreJudged(t *testing.T) {
 			add(Event{Kind: Fault, Op: Merge, Until: time.Unix(60, 0)}).dies().call("y", 2, Handled, 1, 2, 3, 4, 5), nil},
 		{"after a foreign owner", fiveHandled().lease(Renew, "x", 1, 0).lease(Renew, "x", 1, 0).host(Killed, "x").
 			lease(ForeignTake, "net", 1, 0).lease(ForeignRelease, "net", 1, 0).lease(Acquire, "y", 2, 0).call("y", 2, Handled, 1, 2, 3, 4, 5), nil},
+		{"a sink that has not flushed", fiveHandled().inMemory().loses().call("y", 2, Handled, 1, 2, 3, 4, 5), nil},
+		{"a sink that has flushed", fiveHandled().inMemory().add(Event{Kind: Flush, Host: "x", Range: "0"}).loses().
+			call("y", 2, Handled, 1, 2, 3, 4, 5), []Rule{Repeats}},
 		{"a second owner that is killed", fiveHandled().lease(Renew, "x", 1, 0).lease(Renew, "x", 1, 0).dies().call("y", 2, Handled, 4, 5).
 			host(Killed, "y").host(Started, "z").lease(Acquire, "z", 3, 0).call("z", 3, Handled, 3, 4, 5), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := limits.judge(test.s.events)
+			r := limits.Check(test.s.events)
 			if diff := cmp.Diff(test.want, rulesOf(r)); diff != "" {
 				t.Errorf("%s%v", diff, r.Violations)
 			}
@@ -67,7 +81,7 @@ func TestSeeksAreFollowedByDeliveries(t *testing.T) {
 		{"the lease is restored since", free(Seek, 2, 0).tamper(Restored, 1, 3), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := minute.judge(test.s.events)
+			r := minute.Check(test.s.events)
 			got := rulesOf(r)
 			slices.Sort(got)
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -99,7 +113,7 @@ func TestForeignOwnersAreJudged(t *testing.T) {
 		{"writes a lease that is deleted", fiveHandled().lease(Retire, "x", 1, 0).lease(ForeignTake, "net", 1, 0), []Rule{Coverage, Ownership}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := minute.judge(test.s.events)
+			r := minute.Check(test.s.events)
 			got := rulesOf(r)
 			slices.Sort(got)
 			slices.Sort(test.want)
@@ -181,7 +195,7 @@ func TestKeysApartAreJudgedFromTheWrite(t *testing.T) {
 			test.tell(p)
 			limits := poisoned
 			limits.Poll, limits.Attempts = 5*time.Second, 0
-			r := limits.judge(p.events)
+			r := limits.Check(p.events)
 			got := slices.DeleteFunc(rulesOf(r), func(rule Rule) bool { return rule != KeysApart })
 			if len(got) == 0 {
 				got = nil

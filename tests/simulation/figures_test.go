@@ -29,7 +29,6 @@ type Figures struct {
 	Exits       int // hosts that ended by themselves
 	Violations  int
 	Tallies     history.Tallies
-	Examples    map[history.Rule]string // of violations of pending rules
 	Faults      map[string]int
 	Uses        map[string]int // of the parts of trigger that only some runs use
 
@@ -54,11 +53,6 @@ func (f *Figures) add(run *Run) {
 	f.Exits += o.Exits
 	f.Violations += len(run.Violations)
 	f.Tallies.Add(run.Report.Tallies)
-	for _, v := range run.Pending {
-		if f.Examples[v.Rule] == "" {
-			f.Examples[v.Rule] = fmt.Sprintf("seed %d: %s", run.Seed, v.Text)
-		}
-	}
 	for c, n := range o.Faults {
 		f.Faults[c] += n
 	}
@@ -78,7 +72,7 @@ func (f Figures) String() string {
 	fmt.Fprintf(&b, "%d kills, %d hosts gave up, %d splits, %d merges\n", f.Kills, f.Exits, f.Splits, f.Merges)
 	for _, rule := range f.Tallies.Rules() {
 		n := f.Tallies[rule]
-		fmt.Fprintf(&b, "  %-18s %5d judged, %4d broken%s\n", rule, n.Judged, n.Broken, f.pending(rule))
+		fmt.Fprintf(&b, "  %-18s %5d judged, %4d broken\n", rule, n.Judged, n.Broken)
 	}
 	for _, c := range slices.Sorted(maps.Keys(f.Faults)) {
 		fmt.Fprintf(&b, "  %-18s %d\n", c, f.Faults[c])
@@ -94,7 +88,7 @@ func (f Figures) String() string {
 }
 
 func newFigures() Figures {
-	return Figures{Faults: map[string]int{}, Uses: map[string]int{}, Tallies: history.Tallies{}, Examples: map[history.Rule]string{}}
+	return Figures{Faults: map[string]int{}, Uses: map[string]int{}, Tallies: history.Tallies{}}
 }
 
 // used counts the use of a part of trigger. Any goroutine of the bubble may call it.
@@ -123,17 +117,6 @@ func (f Figures) unused() (names []string) {
 		names = append(names, "shared reads")
 	}
 	return names
-}
-
-// pending describes a rule that the runtime does not keep yet.
-func (f Figures) pending(rule history.Rule) string {
-	switch {
-	case !rule.IsPending():
-		return ""
-	case f.Examples[rule] == "":
-		return " (pending)"
-	}
-	return " (pending), " + f.Examples[rule]
 }
 
 // processorTime returns the processor time of this process so far.

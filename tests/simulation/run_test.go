@@ -22,9 +22,8 @@ type Run struct {
 	Figures    Figures
 	Report     history.Report
 	Violations []history.Violation
-	Pending    []history.Violation // of rules that the runtime does not keep yet
-	Faults     []string            // that occurred, sorted
-	Digest     uint64              // of the decision log
+	Faults     []string // that occurred, sorted
+	Digest     uint64   // of the decision log
 	Steps      int
 	LogEnd     []string
 }
@@ -70,15 +69,7 @@ func inBubble(t *testing.T, seed uint64, o options) *Run {
 
 	run := &Run{Seed: seed, Swarm: s.String(), Figures: w.figures, Digest: w.log.digest ^ w.log.unordered, Steps: w.log.count, LogEnd: w.log.end()}
 	run.Report = s.limits().Check(w.history)
-	var waiting []history.Violation
-	run.Violations, waiting = history.Split(slices.Concat(w.violations, w.found, run.Report.Violations))
-	for _, v := range append(waiting, run.Report.Pending...) {
-		if string(v.Rule) == *strictFlag {
-			run.Violations = append(run.Violations, v)
-		} else {
-			run.Pending = append(run.Pending, v)
-		}
-	}
+	run.Violations = slices.Concat(w.violations, w.found, run.Report.Violations)
 	run.Faults = slices.Sorted(maps.Keys(s.applied))
 	if o.after != nil {
 		o.after(w)

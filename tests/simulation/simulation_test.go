@@ -26,7 +26,6 @@ var (
 	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
 	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")
 	hostsFlag    = flag.Bool("hosts", false, "with -seed: show what the hosts log, too")
-	strictFlag   = flag.String("strict", "", "name of a pending rule that fails the test, as those that are not pending do")
 	logFlag      = flag.String("log", "", "with -seed: file for the decision log and the history")
 )
 
