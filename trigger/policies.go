@@ -16,7 +16,8 @@ type BatchPolicy struct {
 	BatchItems int
 	BatchBytes int
 	// BatchWindow is how long a batch that is not full waits for more changes,
-	// counted from its first change; by default it does not wait.
+	// counted from its first change; by default it does not wait. It ends early if
+	// reading has paused, at MaxAhead for example, and no call of the range runs.
 	BatchWindow time.Duration
 	// Lanes is the number of ordered queues inside a range: that many handler
 	// calls may run at a time for one range. Changes of one logical partition

@@ -103,8 +103,13 @@ func TestDrainLeavesLittleToReadAgain(t *testing.T) {
 		store := &memoryStore{}
 		handler, mended := mendable(w.recorder("a"))
 		host := w.host("a", handler, withStore(store), unending, withoutLogger, func(f *Function, _ *Options) { f.RetryMin, f.RetryMax = 5*time.Minute, 5*time.Minute })
-		_, err := host.Drain(t.Context())
-		must(t, err)
+		drain := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			_, err := host.Drain(ctx)
+			must(t, err)
+		}
+		drain()
 		if n := w.deliveredDocuments(); n != 10_500 {
 			t.Errorf("%d of the other documents are handled", n)
 		}
@@ -118,8 +123,7 @@ func TestDrainLeavesLittleToReadAgain(t *testing.T) {
 		}
 		mended.Store(true)
 		time.Sleep(10 * time.Minute)
-		_, err = host.Drain(t.Context())
-		must(t, err)
+		drain()
 		w.checkComplete(0)
 		if got := w.deliveries("poison", "after"); !slices.Equal(got, []string{"poison", "after"}) {
 			t.Errorf("the key was delivered as %q", got)

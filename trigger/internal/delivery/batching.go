@@ -9,12 +9,12 @@ import (
 // freshQueue holds the changes of a lane that are to be delivered in batches, in feed order.
 // None of them has a waiting key. The lane owns it.
 type freshQueue struct {
-	config        *Config
-	retries       *retryRecords
+	*laneShared
 	items         []*Item
 	oldestArrival time.Time // of the changes
 	lastArrival   time.Time // of any changes of the lane
 	isClosed      bool      // no more changes come in
+	isStalled     bool      // the dispatcher has said so since the last ones came in, see dispatch.go
 }
 
 // arrived takes the time at which changes came in.
@@ -46,9 +46,16 @@ func (q *freshQueue) putBack(queued []*Item) {
 	q.items = mergeItems(queued, q.items, func(c *Item) int64 { return c.Seq })
 }
 
-// isReady reports whether a batch can be cut.
-func (q *freshQueue) isReady(now time.Time) bool {
-	return len(q.items) > 0 && (q.isClosed || q.isFull() || !now.Before(q.oldestArrival.Add(q.config.BatchWindow)))
+// readyAt returns when a batch can be cut, or the zero time if there are no changes. It waits
+// for no further changes if none can join it.
+func (q *freshQueue) readyAt(now time.Time) time.Time {
+	switch {
+	case len(q.items) == 0:
+		return time.Time{}
+	case q.isClosed, q.isFull(), q.isStalled, q.config.Lanes == 1 && !q.mayRead():
+		return now
+	}
+	return q.oldestArrival.Add(q.config.BatchWindow)
 }
 
 // isFull reports whether no further change can join the next batch.

@@ -40,7 +40,9 @@ type laneShared struct {
 	waitingKeys   atomic.Int64  // keys with a failed group, over all lanes
 	waitingGroups atomic.Int64  // failed groups that wait, likewise
 	asideBytes    atomic.Int64  // bytes of changes that outlive their pages
-	changed       chan struct{} // capacity 1: a limit of reading may have cleared
+	changed       chan struct{} // capacity 1: a limit of reading may have cleared, or no lane is at work
+	lanesAtRest   atomic.Int64  // lanes that wait for work
+	stalled       atomic.Bool   // the lanes were told since reading could last continue
 }
 
 // takePage takes in a page and numbers its changes, which belong to the progress. Those

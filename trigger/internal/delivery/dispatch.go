@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -55,11 +56,17 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
 	var page *feed.Page
 	for page == nil {
-		allowed := pages
-		if !d.mayRead() {
-			allowed = nil
+		allowed, end := pages, over
+		if d.mayRead() {
+			d.stalled.Store(false)
+		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
+			end = time.After(settleTime)
 		}
-		if page, open, err = receiveNext(ctx, allowed, d.changed, over); !open {
+		page, open, err = receiveNext(ctx, allowed, d.changed, end)
+		switch {
+		case err != nil && over == nil && errors.Is(err, errTimeOver):
+			d.stallLanes()
+		case !open:
 			return false, err
 		}
 	}
@@ -85,8 +92,42 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 	return true, nil
 }
 
-// itemSource receives changes for a lane. It returns open = false when no more come,
-// errTimeOver when over fires, and the cause when ctx ends.
+// settleTime is how long no lane must have been at work: lanes have then taken in what was
+// dispatched to them.
+const settleTime = time.Millisecond
+
+// stallLanes tells several lanes that a limit has stopped reading while none of them is at
+// work that could clear it. Their batches wait for no further changes then:
+//
+//  1. MaxAhead is 5. Two lanes have got five changes, which fill no batch.
+//  2. No call runs. The five changes would wait for their whole window, and with them all
+//     changes that have not been read.
+//
+// While a call runs its end may clear the limit, and the batches of other lanes wait as usual.
+func (d *Delivery) stallLanes() {
+	if d.allAtRest() {
+		d.stalled.Store(true)
+		for _, inbox := range d.inboxes {
+			inbox.put(nil)
+		}
+	}
+}
+
+// allAtRest reports whether all lanes wait for work and do not know that reading has stalled.
+func (s *laneShared) allAtRest() bool {
+	return !s.stalled.Load() && s.lanesAtRest.Load() == int64(s.config.Lanes)
+}
+
+// rest is called when a lane begins to wait for work. end ends that.
+func (s *laneShared) rest() (end func()) {
+	if s.lanesAtRest.Add(1) == int64(s.config.Lanes) && s.config.Lanes > 1 {
+		s.notifyChange()
+	}
+	return func() { s.lanesAtRest.Add(-1) }
+}
+
+// itemSource receives changes for a lane, or none if reading has stalled. It returns
+// open = false when no more come, errTimeOver when over fires, and the cause when ctx ends.
 type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
 
 // inbox holds the changes that have come in for a lane, as one value. It has no bound of

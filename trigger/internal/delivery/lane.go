@@ -32,7 +32,7 @@ func newLane(shared *laneShared, index int) *lane {
 	close(over)
 	return &lane{
 		laneShared: shared, laneIndex: index, alreadyOver: over,
-		fresh: freshQueue{config: &shared.config, retries: shared.retries},
+		fresh: freshQueue{laneShared: shared},
 		keys:  laneKeys{laneShared: shared, laneIndex: index, storedSeq: firstStoredSeq},
 	}
 }
@@ -75,7 +75,8 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (g *group, err er
 		if l.isLeaving(now) {
 			stored = nil
 		}
-		isReady := l.fresh.isReady(now)
+		ready := l.fresh.readyAt(now)
+		isReady := !ready.IsZero() && !ready.After(now)
 		switch {
 		case (due != nil || stored != nil) && probe.retry && (l.retryNext || !isReady || !probe.fresh):
 			l.retryNext = false
@@ -86,7 +87,7 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (g *group, err er
 		case l.fresh.isClosed && len(l.fresh.items) == 0 && l.keys.waiting == 0 && stored == nil:
 			return nil, nil
 		default:
-			err = l.waitForWork(ctx, from, now)
+			err = l.waitForWork(ctx, from, now, ready)
 		}
 		if g != nil || err != nil {
 			return g, err
@@ -129,22 +130,22 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 	if err != nil {
 		return err
 	}
-	l.fresh.isClosed = !isOpen
-	l.fresh.arrived(time.Now())
-	l.fresh.add(l.keys.arrived(items))
+	l.fresh.isClosed, l.fresh.isStalled = !isOpen, len(items) == 0 && l.config.Lanes > 1
+	if len(items) > 0 {
+		l.fresh.arrived(time.Now())
+		l.fresh.add(l.keys.arrived(items))
+	}
 	return nil
 }
 
-// waitForWork waits for changes, the end of the batching window or the next retry.
-func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) error {
+// waitForWork waits for changes, for the time at which a batch is ready, or for the next retry.
+func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time.Time) error {
 	if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {
 		return err
 	}
 	l.noteRetryDue()
 	until := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
-	if len(l.fresh.items) > 0 {
-		until = earlier(until, l.sink.nextFresh(l.fresh.oldestArrival.Add(l.config.BatchWindow)))
-	}
+	until = earlier(until, l.sink.nextFresh(ready))
 	if leave := l.leaveAside.Load(); leave != nil && l.fresh.isClosed && len(l.fresh.items) == 0 {
 		if !now.Before(*leave) {
 			return ErrLeftAside
@@ -157,6 +158,7 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now time.Time) 
 		defer timer.Stop()
 		over = timer.C
 	}
+	defer l.rest()()
 	if err := l.receive(ctx, from, over); err != nil && !errors.Is(err, errTimeOver) {
 		return err
 	}
@@ -189,6 +191,7 @@ func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err er
 		s.queue = nil
 		return true, l.keys.follow(ctx, queue)
 	}
+	l.stalled.Store(false) // the next oldest key may be in another lane
 	l.keys.take(g)
 	serviceNow := l.calls.ServiceNow().UTC()
 	return true, l.carryOut(ctx, ctx, Verdict{}, g.park(limit, now, serviceNow))
