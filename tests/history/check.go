@@ -59,6 +59,7 @@ type Limits struct {
 	Slack           time.Duration // that real processes and clocks may add to each limit
 	Poll            time.Duration // between two reads of an idle range
 	Window          int           // handled changes that may be redelivered after an orderly release
+	MaxAhead        int           // changes that an owner may read from one on that waits for a retry, if ranges have merged
 	Requests        bool          // a release saves only what requests cover, so that Window holds for owners that have flushed at their end
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts

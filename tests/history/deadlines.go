@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
@@ -256,17 +257,56 @@ func (c *checker) createdAgain(e Event) {
 	}
 }
 
-// readAgain judges the first read of an owner after a throttle. While a call runs, or the
-// rate holds it back, the owner may have read ahead as far as it is allowed to.
+// readAgain judges the first read of an owner after a throttle. While a call runs, the rate
+// holds it back, or changes wait for a retry, the owner may have read ahead as far as it is
+// allowed to.
 func (c *checker) readAgain(lid string, r resume) {
 	delete(c.resumes, lid)
 	l := c.byToken[lid]
-	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.inCall(r.owner, l.token) || c.excuses(l.span) || c.limits.Rate > 0 {
+	if l == nil || l.host != r.owner || !l.requested.IsZero() || !c.works(r.owner) || !c.undisturbed(r.owner, c.throttle.Time) || c.inCall(r.owner, l.token) || c.excuses(l.span) || c.limits.Rate > 0 || c.hasReadAhead(l) {
 		return
 	}
 	c.report.count(ThrottleWaited, 1, 0)
 	if c.now.After(r.deadline) {
 		c.violate(ThrottleWaited, "%q does not read the range of lease %q after the throttle, whose last Retry-After was %s", r.owner, lid, c.throttle.Wait)
+	}
+}
+
+// hasReadAhead reports whether the owner of a lease may have read MaxAhead changes from the
+// first one on that waits for a retry. After a merge the lease cannot hold which changes
+// behind its position are finished, so reading stops there.
+func (c *checker) hasReadAhead(l *lease) bool {
+	if c.merged.IsZero() {
+		return false
+	}
+	first, ahead := c.now, 0
+	for change := range c.changesIn(l.span) {
+		waits := !change.delivered.Before(l.acquired) && !change.handled && !change.dead && !change.inStore
+		if waits && change.wrote.Before(first) {
+			first = change.wrote
+		}
+	}
+	for change := range c.changesIn(l.span) {
+		if !change.wrote.Before(first) && !change.wrote.After(c.throttle.Time) {
+			ahead++
+		}
+	}
+	return ahead >= c.limits.MaxAhead
+}
+
+// changesIn returns the changes of the keys of a span, in no order.
+func (c *checker) changesIn(s span) iter.Seq[*change] {
+	return func(yield func(*change) bool) {
+		for _, k := range c.keys {
+			if !k.span().overlaps(s) {
+				continue
+			}
+			for i := range k.changes {
+				if !yield(&k.changes[i]) {
+					return
+				}
+			}
+		}
 	}
 }
 

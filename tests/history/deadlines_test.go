@@ -10,7 +10,7 @@ import (
 
 // prompt judges the limits of all transitions.
 var prompt = Limits{
-	Expiration: time.Minute, AcquireInterval: 13 * time.Second, StopGrace: 10 * time.Second, Poll: 5 * time.Second, Window: 2,
+	Expiration: time.Minute, AcquireInterval: 13 * time.Second, StopGrace: 10 * time.Second, Poll: 5 * time.Second, Window: 2, MaxAhead: 2,
 }
 
 // pair is a fleet of x, which owns lease "0" in epoch 1, and y.
@@ -67,6 +67,9 @@ func TestTransitionsArePrompt(t *testing.T) {
 		return s.lease(Acquire, "z", 2, 0).at(200 * time.Millisecond)
 	}
 	throttled := func() *story { return pair().fault(FeedThrottled, "all", 20*time.Second) }
+	merged := func() *story {
+		return pair().fault(Merge, "ranges", time.Second).wait(5*time.Minute).lease(Renew, "x", 1, 0)
+	}
 	for _, test := range []struct {
 		name string
 		s    *story
@@ -106,6 +109,15 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"cut off at a throttle", throttled().fault("partition", "x", time.Minute).later(time.Minute), nil},
 		{"released because of a call that hangs", pair().write(1, "a").begin("x", 1, 1).fault(FeedThrottled, "all", 20*time.Second).
 			lease(Release, "x", 1, 0).end("x", Handled), nil},
+
+		{"read ahead full behind a change that waits in a merged range", merged().write(1, "a").write(2, "b").call("x", 1, Failed, 1).
+			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{NoLoss, NoLoss}},
+		{"read ahead not full in a merged range", merged().write(1, "a").call("x", 1, Failed, 1).fault(FeedThrottled, "all", 20*time.Second).later(time.Minute),
+			[]Rule{NoLoss, ThrottleWaited}},
+		{"nothing waits in a merged range", merged().write(1, "a").write(2, "b").call("x", 1, Handled, 1, 2).
+			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{ThrottleWaited}},
+		{"a change waits in a range that has not merged", pair().write(1, "a").write(2, "b").call("x", 1, Failed, 1).
+			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{NoLoss, NoLoss, ThrottleWaited}},
 
 		{"deleted and created again", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(26 * time.Second), nil},
 		{"deleted and created late", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(5 * time.Minute), []Rule{LeaseReturns}},

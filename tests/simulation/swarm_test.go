@@ -236,8 +236,9 @@ func (s *swarm) limits() history.Limits {
 		Drains:          s.tick > 0,
 		StopGrace:       o.StopGrace,
 		Poll:            cmp.Or(s.function.FeedPollDelay, o.FeedPollDelay),
-		Window:          cmp.Or(s.function.MaxAhead, 1000) + s.pageSize(),
+		MaxAhead:        cmp.Or(s.function.MaxAhead, 1000),
 	}
+	l.Window = l.MaxAhead + s.pageSize()
 	l.LanesByID = s.function.LanesByID
 	l.Rate, l.ReadUnits = s.function.Rate, s.function.ReadRequestUnits
 	page := s.pageSize() // documents of less than 1 KB cost a unit each
