@@ -15,7 +15,7 @@ const promptly = 1100 * time.Millisecond
 type deadlines struct {
 	handovers map[string]handover // by lease: released on request, not yet read by the requester
 	vanished  map[string]vanished // by lease: deleted under a running owner
-	resumes   map[string]resume   // by lease: held at the end of a throttle, not yet read
+	resumes   map[string]resume   // by lease: held at the end of a throttle, neither paused nor expired, not yet read
 	throttle  Event               // the last one of the feed
 
 	answeredOlder map[holder]bool      // owners that got an older etag; the epoch is zero
@@ -117,7 +117,7 @@ func (c *checker) judgeDeadlines() {
 	if end := c.throttle.Until; !end.IsZero() && c.now.After(end) && end.After(c.resumed) {
 		c.resumed = end
 		for lid, l := range c.byToken {
-			if c.works(l.host) {
+			if c.works(l.host) && l.paused.IsZero() && end.Sub(l.written) < c.limits.Expiration {
 				c.resumes[lid] = resume{l.host, end.Add(2*c.throttle.Wait + c.limits.Poll + c.readLimit())}
 			}
 		}

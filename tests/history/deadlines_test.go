@@ -110,6 +110,13 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"released because of a call that hangs", pair().write(1, "a").begin("x", 1, 1).fault(FeedThrottled, "all", 20*time.Second).
 			lease(Release, "x", 1, 0).end("x", Handled), nil},
 
+		{"paused before a throttle ends", throttled().wait(10*time.Second).lease(Pause, "operator", 1, 0).later(time.Minute), nil},
+		{"paused after a throttle has ended", throttled().wait(21*time.Second).lease(Pause, "operator", 1, 0).later(time.Minute), nil},
+		{"paused and resumed before a throttle begins", pair().lease(Pause, "operator", 1, 0).lease(Resume, "operator", 1, 0).
+			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{ThrottleWaited}},
+		{"expired before a throttle ends", throttled().fault(FeedThrottled, "all", 2*time.Minute).later(3 * time.Minute), nil},
+		{"renewed before a throttle ends", throttled().fault(FeedThrottled, "all", 2*time.Minute).wait(time.Minute+30*time.Second).lease(Renew, "x", 1, 0).
+			later(2 * time.Minute), []Rule{ThrottleWaited}},
 		{"read ahead full behind a change that waits in a merged range", merged().write(1, "a").write(2, "b").call("x", 1, Failed, 1).
 			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{NoLoss, NoLoss}},
 		{"read ahead not full in a merged range", merged().write(1, "a").call("x", 1, Failed, 1).fault(FeedThrottled, "all", 20*time.Second).later(time.Minute),

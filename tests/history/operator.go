@@ -42,6 +42,7 @@ func (c *checker) operated(e Event) {
 		l.requester = "" // it stops waiting for a paused lease
 		delete(c.orphans, e.lid())
 		delete(c.handovers, e.lid())
+		delete(c.resumes, e.lid())
 		c.report.count(PausedRange, 1, 0)
 	case Resume:
 		l.paused = time.Time{}
