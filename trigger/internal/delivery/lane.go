@@ -413,9 +413,7 @@ func (l *lane) giveUp(ctx context.Context, items []*Item, v Verdict, a Action) e
 // succeeded says that the sink accepts changes. Groups that waited for the sink
 // are due as their own failures say.
 func (l *lane) succeeded() {
-	if l.sink.failures > 0 {
-		l.keys.pullForward(time.Now())
-	}
+	l.keys.pullForward(time.Now())
 	l.sink.succeeded()
 	l.breaker.resetCount()
 }
