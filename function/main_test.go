@@ -20,6 +20,7 @@ import (
 	"halley/handlers"
 	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/tests/long"
 	"halley/trigger/cosmos"
 )
 
@@ -214,9 +215,7 @@ func TestDevOfTheDemo(t *testing.T) {
 }
 
 func TestVersionWithoutVCSStamp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the binary")
-	}
+	long.Only(t, "builds the binary")
 	binary := filepath.Join(t.TempDir(), "halley")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -7,13 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"halley/tests/long"
 )
 
 // The commands of the page docs/getting-started.md work in their order.
 func TestGettingStarted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the demo and an app")
-	}
+	long.Only(t, "builds the demo and an app")
 	t.Parallel()
 	page, err := os.ReadFile("../docs/getting-started.md")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"halley/tests/functionshost"
+	"halley/tests/long"
 )
 
 // packageApp runs scripts/package once for all tests.
@@ -34,17 +35,38 @@ var packageApp = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// unpacked returns a fresh copy of the app in its deployed form.
+// unpacked returns a fresh copy of the app in its deployed form: the files of its package.
+// The short form has the binary of the other tests in it, because package compiles every
+// module in another way.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the package is a Linux binary")
+	}
+	if !long.Wanted() {
+		return assembled(t)
 	}
 	path, err := packageApp()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return unzip(t, path)
+}
+
+// assembled returns a directory with the files that package puts into the zip, and the
+// binary of the other tests.
+func assembled(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	err := os.Mkdir(filepath.Join(root, "function"), 0o755)
+	for _, name := range []string{"host.json", "function/function.json"} {
+		text, readErr := os.ReadFile(filepath.Join("..", name))
+		err = errors.Join(err, readErr, os.WriteFile(filepath.Join(root, name), text, 0o600))
+	}
+	if err = errors.Join(err, os.Link(binaries.halley, filepath.Join(root, "halley"))); err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 // unzip returns a directory with the files of a package.
@@ -138,7 +160,7 @@ func TestHostedAppLosesNothing(t *testing.T) {
 	t.Parallel()
 	a := startAccount(t, 4)
 	b := newBoard(t)
-	b.slowly(t, 30*time.Millisecond)
+	sink := b.slowly(t, 30*time.Millisecond)
 	r := newRecord(t)
 	l := a.distinct(r)
 	root := unpacked(t)
@@ -160,6 +182,7 @@ func TestHostedAppLosesNothing(t *testing.T) {
 
 	l.some(t, 3, 6)
 	before := b.games(t)
+	sink.blockAfter(3)
 	struck := old.FireTimer("function", functionshost.Timer{})
 	eventually(t, "the tick is in the middle of its work", func() bool { return b.games(t) > before })
 	old.Crash()
@@ -167,6 +190,7 @@ func TestHostedAppLosesNothing(t *testing.T) {
 		t.Errorf("not struck in the middle: %v, %d changes are missing", result.Err, b.missing(t, r))
 	}
 
+	sink.resume()
 	stop := l.from(7).start(t)
 	young := hostApp(t, root, b.smallBatches(a), functionshost.Options{ContentLength: true})
 	var ticks []*functionshost.Invocation
@@ -206,9 +230,7 @@ func ticking(t *testing.T, h *functionshost.Host) {
 // If the load never ends, a timer invocation answers before functionTimeout, which
 // would kill the process with all its invocations.
 func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs for the whole of a functionTimeout")
-	}
+	long.Only(t, "runs for the whole of a functionTimeout")
 	t.Parallel()
 	a := startAccount(t, 2)
 	b := newBoard(t)

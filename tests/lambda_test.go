@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/tests/long"
 	"halley/tests/runtimeapi"
 	"halley/trigger"
 )
@@ -74,9 +75,7 @@ func TestLambdaInvocationDrains(t *testing.T) {
 // If a drain never catches up, it ends a margin before the deadline, and the next
 // invocation continues it.
 func TestLambdaAnswersBeforeDeadline(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs for the whole of a timeout")
-	}
+	long.Only(t, "runs for the whole of a timeout")
 	t.Parallel()
 	a := startAccount(t, 2)
 	b := newBoard(t)

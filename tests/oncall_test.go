@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/tests/long"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -157,7 +158,10 @@ func TestOnCallStory(t *testing.T) {
 	t.Run("lease container gone", func(t *testing.T) {
 		t.Parallel()
 		gone.status(t, 1, "read lease container "+database+"/"+leases, "404")
-		code, text := gone.host.waitFor(t, 100*time.Second), gone.host.output.String() // it tries again for a minute
+		if !long.Wanted() {
+			return // the host tries again for a minute
+		}
+		code, text := gone.host.waitFor(t, 100*time.Second), gone.host.output.String()
 		if code != 1 || !strings.Contains(text, "halley check says") || !strings.Contains(text, "HALLEY_LEASE_CONTAINER_NAME") {
 			t.Errorf("exit code %d:\n%s", code, gone.host.output.tail(20))
 		}
@@ -171,7 +175,7 @@ func TestRunNamesTheAccountItWaitsFor(t *testing.T) {
 	began := time.Now()
 	p := start(t, "host", binaries.halley, (&board{url: "redis://127.0.0.1:1", prefix: "nowhere:"}).settings(&account{endpoint: "http://" + address + "/"}), "run")
 	eventually(t, "the log names the account", func() bool { return strings.Contains(p.output.String(), `"waiting for an account"`) })
-	if took := time.Since(began); took > 5*time.Second || !strings.Contains(p.output.String(), address) {
+	if took := time.Since(began); long.Wanted() && took > 5*time.Second || !strings.Contains(p.output.String(), address) {
 		t.Errorf("after %v the log says\n%s", took, p.output)
 	}
 	if code := p.terminate(t); code != 0 {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"halley/tests/long"
 )
 
 // packaged packages the demo with additional environment variables and returns the
@@ -55,6 +57,7 @@ func unpack(t *testing.T, packed []byte) map[string][]byte {
 // that would change the binary: variables, and a configuration file as go env -w
 // writes it.
 func TestPackageDoesNotDependOnTheEnvironment(t *testing.T) {
+	long.Only(t, "packages the demo twice")
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "env")
 	if err := os.WriteFile(config, []byte("GOFLAGS=-tags=netgo\nGOAMD64=v3\n"), 0o600); err != nil {

@@ -6,12 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/module"
 	modzip "golang.org/x/mod/zip"
+
+	"halley/tests/long"
 )
 
 // publicPath is the path that the copies of the module get in the tests.
@@ -54,9 +57,7 @@ func renameModule(dir, path string) (string, error) {
 // TestRenamedModuleBuilds renames a copy, which then builds, and which a module
 // elsewhere gets from a proxy under its new path.
 func TestRenamedModuleBuilds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the module under another path")
-	}
+	long.Only(t, "builds the module under another path")
 	dir := copyModule(t)
 	if out, err := renameModule(dir, publicPath); err != nil || !strings.Contains(out, "files name "+publicPath+" now") {
 		t.Fatalf("rename-module: %v\n%s", err, out)
@@ -76,7 +77,8 @@ func TestRenamedModuleBuilds(t *testing.T) {
 
 // getFromProxy publishes the renamed module in a file-system proxy, and builds an app
 // that gets it there. The other modules come from the module cache, so that nothing is
-// downloaded.
+// downloaded. They are compiled as scripts/check does, without the paths of their
+// directories, so that the build cache has them.
 func getFromProxy(t *testing.T, dir string) {
 	t.Helper()
 	const version = "v0.1.0"
@@ -126,11 +128,15 @@ func getFromProxy(t *testing.T, dir string) {
 	cached := "file://" + filepath.ToSlash(goTool(t, "..", nil, "env", "GOMODCACHE")) + "/cache/download"
 	env := []string{
 		"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + cached, "GONOSUMDB=*", "GONOPROXY=none", "GOPRIVATE=", "GOSUMDB=off",
-		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -mod=mod",
+		"GOMODCACHE=" + t.TempDir(), "GOFLAGS=-modcacherw -mod=mod -trimpath",
+		"CGO_ENABLED=0",
+	}
+	if runtime.GOARCH == "amd64" {
+		env = append(env, "GOEXPERIMENT=simd")
 	}
 	goTool(t, user, env, "mod", "init", "example.com/shop")
 	goTool(t, user, env, "get", publicPath+"@"+version)
-	goTool(t, user, append(env, "CGO_ENABLED=0"), "build", "-o", "shop", ".")
+	goTool(t, user, env, append(append([]string{"build", "-o", "shop"}, coldFlags(t)...), ".")...)
 	out, err := exec.Command(filepath.Join(user, "shop"), "version").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "(halley "+version+")") {
 		t.Errorf("version: %v\n%s", err, out)

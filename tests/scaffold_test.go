@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"halley/tests/functionshost"
+	"halley/tests/long"
 	"halley/trigger/cosmos"
 )
 
@@ -76,34 +77,26 @@ func (s *scaffolded) checkSource(t *testing.T) {
 	s.run(t, "go", "test", "./...")
 }
 
-// staticcheck returns the version of staticcheck that scripts/check runs.
-func staticcheck(t *testing.T) string {
-	t.Helper()
-	script, err := os.ReadFile("../scripts/check")
-	if err != nil {
-		t.Fatal(err)
-	}
-	match := regexp.MustCompile(`(?m)^readonly staticcheck=(\S+)$`).FindSubmatch(script)
-	if match == nil {
-		t.Fatal("scripts/check names no staticcheck")
-	}
-	return string(match[1])
-}
-
 // A new app passes its checks and tests, runs in development and under the stand-in
-// host, and gets a further handler. Each step is one that its README names.
+// host, and gets a further handler. Each step is one that its README names. The short form
+// ends before the steps that compile every module in another way.
 func TestNewAppFromSourceToHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an app")
 	}
 	t.Parallel()
 	s := newApp(t, "minimal")
+	if !long.Wanted() {
+		s.run(t, "go", "test", "./...")
+		s.developed(t)
+		return
+	}
 	s.checkSource(t)
 	s.developed(t)
 
 	said := s.run(t, "go", "run", "halley/function/new", "handler", "refunds")
 	s.checkSource(t)
-	s.run(t, "go", "run", staticcheck(t), "./...")
+	s.run(t, "go", "run", inCheck(t, `(?m)^readonly staticcheck=(\S+)$`), "./...")
 	s.build(t)
 
 	a := startAccount(t, 1, "--container", "shop/orders:/customer", "--container", "shop/leases:/id")
@@ -122,9 +115,7 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 // its package has the files that the template deploys. scripts/templates checks the
 // templates' other files.
 func TestTemplatesFromSourceToPackage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds apps")
-	}
+	long.Only(t, "builds apps")
 	t.Parallel()
 	tests := []struct {
 		template string
@@ -258,9 +249,7 @@ func handledBy(h *functionshost.Host) []string {
 // The app is built for the systems of developers, where Core Tools runs it, and go.mod
 // requires no module that it needs on none of them.
 func TestNewAppIsBuiltForEverySystem(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an app for each system")
-	}
+	long.Only(t, "builds an app for each system")
 	t.Parallel()
 	s := newApp(t, "minimal")
 	used := map[string]bool{"example.com/shop": true}

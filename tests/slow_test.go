@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/url"
@@ -18,8 +19,10 @@ type slowness struct {
 	delay    atomic.Int64 // nanoseconds
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu      sync.Mutex
+	conns   []net.Conn
+	blocked chan struct{} // of requests after the allowed ones, until resume; nil: all are allowed
+	allowed int
 }
 
 // slowly delays handlers that write to the board by at least delay per batch.
@@ -72,16 +75,52 @@ func (s *slowness) forward(server, client net.Conn) {
 		if d := time.Duration(s.delay.Load()); d > 0 {
 			<-time.After(d)
 		}
+		if blocked := s.refuses(buffer[:n]); blocked != nil {
+			<-blocked
+			return
+		}
 		if _, err := server.Write(buffer[:n]); err != nil {
 			return
 		}
 	}
 }
 
+// blockAfter lets n more requests that name a game through. Each connection of a later one
+// breaks when resume is called.
+func (s *slowness) blockAfter(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocked, s.allowed = make(chan struct{}), n
+}
+
+// resume lets all requests through again.
+func (s *slowness) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.blocked != nil {
+		close(s.blocked)
+		s.blocked = nil
+	}
+}
+
+// refuses returns a channel to wait for if a request is not allowed.
+func (s *slowness) refuses(request []byte) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.blocked == nil || !bytes.Contains(request, []byte("game-")) {
+		return nil
+	}
+	if s.allowed--; s.allowed >= 0 {
+		return nil
+	}
+	return s.blocked
+}
+
 // over ends the delay.
 func (s *slowness) over() { s.delay.Store(0) }
 
 func (s *slowness) close() {
+	s.resume()
 	s.listener.Close()
 	s.mu.Lock()
 	for _, c := range s.conns {

@@ -133,7 +133,7 @@ func TestContinuousMode(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	url, stop, _ := hosted(t, account.env("HALLEY_MODE", "continuous"))
 	account.write(t, 0, 6)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for account.onBoard(t) < 6 {
 		select {
 		case <-deadline:
@@ -153,7 +153,7 @@ func TestContinuousMode(t *testing.T) {
 func TestContinuousInvocationFailsWithoutProgress(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	url, _, _ := hosted(t, account.env("HALLEY_MODE", "continuous", "HALLEY_LEASE_CONTAINER_NAME", "missing"))
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for {
 		if status, _ := tick(t, url); status == http.StatusInternalServerError {
 			return

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"halley/handlers"
+	"halley/tests/long"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -65,7 +66,7 @@ func expect(t *testing.T, handled <-chan string, want ...string) {
 		select {
 		case id := <-handled:
 			got = append(got, id)
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("handled %v, want %v", got, want)
 		}
 	}
@@ -76,7 +77,8 @@ func expect(t *testing.T, handled <-chan string, want ...string) {
 }
 
 // TestDevTakesWritesOfOtherPrograms: with the connection string that dev prints, a
-// client writes over the network, and the handler has the document within a second.
+// client writes over the network, and the handler has the document, in the long form within
+// a second.
 func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
 	cleanEnv(t, nil)
 	t.Chdir(t.TempDir())
@@ -102,7 +104,7 @@ func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
 		expect(t, handled, id)
 		took = append(took, time.Since(began))
 	}
-	if slices.Sort(took); took[2] > time.Second {
+	if slices.Sort(took); long.Wanted() && took[2] > time.Second {
 		t.Errorf("from the write to the handler: %v", took)
 	}
 }

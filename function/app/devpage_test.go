@@ -75,7 +75,7 @@ func openPage(t *testing.T, hosts int) *pageClient {
 // sees waits until a condition holds.
 func (c *pageClient) sees(state string, condition func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); {
+	for deadline := time.Now().Add(patience); !condition(); {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("never came true: %s", state)
 		}

@@ -48,7 +48,7 @@ func TestRunTellsItsLife(t *testing.T) {
 		}
 		return total
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for missing := want; len(missing) > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log lacks %q:\n%s", missing, text())

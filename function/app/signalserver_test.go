@@ -28,14 +28,14 @@ func get(t *testing.T, a *App, path string) (status int, body string) {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second); ; {
+	for ctx, cancel := context.WithTimeout(t.Context(), patience); ; {
 		defer cancel()
 		if holds() {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within %v", what, patience)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

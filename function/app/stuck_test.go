@@ -40,7 +40,7 @@ func stuckUntilReplaced(t *testing.T, mode string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- a.serve(ctx, listener, time.Minute) }()

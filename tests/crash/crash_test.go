@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"halley/tests/history"
+	"halley/tests/long"
 	"halley/trigger/emulator"
 )
 
 var (
-	kills = flag.Int("kills", 24, "hosts to kill")
+	kills = flag.Int("kills", 0, "hosts to kill; 0: 8, in the long form 24")
 	seed  = flag.Uint64("seed", 0, "decides who is killed where; 0: a new one")
 )
 
@@ -27,6 +28,7 @@ const (
 	hosts           = 3               // of a cell
 	patience        = 8 * time.Second // for a host to reach a point
 	enoughForBirths = 100             // kills: fewer are over before a stale lock is
+	settling        = 3 * time.Minute // at most, also on a machine that is slow and busy
 )
 
 // TestCrashes kills the given number of hosts and lets the others catch up. No
@@ -41,6 +43,12 @@ func TestCrashes(t *testing.T) {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d", *seed)
+	if *kills == 0 {
+		*kills = 8
+		if long.Wanted() {
+			*kills = 24
+		}
+	}
 	dir, binary, account := newAccount(t)
 
 	began := time.Now()
@@ -201,7 +209,7 @@ func (r *run) sweep() {
 // judge waits until every change is delivered and the leases cover every key once,
 // stops the hosts and judges the history.
 func (r *run) judge() {
-	deadline := after(60 * time.Second)
+	deadline := after(settling)
 	for settled := false; !settled; {
 		select {
 		case <-deadline:
@@ -248,9 +256,10 @@ func (r *run) measure(l *life) {
 	}
 }
 
-// judgeTime judges how long a host, or half of the hosts, took.
+// judgeTime judges how long a host, or half of the hosts, took. The short form does not,
+// because the machine may be slow.
 func judgeTime(t *testing.T, rule history.Rule, who string, took, limit time.Duration) {
-	if took > limit {
+	if took > limit && long.Wanted() {
 		t.Errorf("%s: %s took %s, at most %s are allowed", rule, who, took, limit)
 	}
 }

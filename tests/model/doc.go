@@ -5,7 +5,7 @@
 // worlds; but protocols break in small worlds. If a promise breaks, the search
 // prints the shortest sequence of steps to that state.
 //
-//	go test ./tests/model -v            # millions of states, seconds
+//	go test ./tests/model -v            # small worlds; with HALLEY_TEST_LONG=1 millions of states
 //	go test ./tests/model -long -v      # tens of millions, some GB
 //	go test ./tests/model -update       # rewrite the traces in testdata
 //

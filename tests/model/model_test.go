@@ -3,13 +3,16 @@ package model
 import (
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"halley/tests/long"
 )
 
 var (
 	update = flag.Bool("update", false, "rewrite the traces in testdata")
-	long   = flag.Bool("long", os.Getenv("MODEL_LONG") != "", "explore larger worlds (minutes, several GB)")
+	larger = flag.Bool("long", os.Getenv("MODEL_LONG") != "", "explore larger worlds (minutes, several GB)")
 )
 
 // Ranges with their splits and merges; a cell is a bit.
@@ -22,8 +25,8 @@ var (
 	elsewhere  = [][]Range{{{"1", 3}, {"2", 4}}, {{"3", 7}}, {{"4", 1}, {"5", 6}}}
 )
 
-// worlds are explored to the end, longWorlds only on demand. Under the race
-// detector, which costs a factor of ten, a few worlds suffice.
+// worlds are explored to the end, longWorlds only on demand. In the short form, and under
+// the race detector, which costs a factor of ten, a few worlds suffice.
 var worlds = []World{
 	{Name: "two hosts", Hosts: 2, Ranges: one, Changes: []uint8{0, 0}, Written: 1, Epochs: 3, Crashes: 1, Losses: 1, Delays: 1},
 	{Name: "two hosts, slow", Hosts: 2, Ranges: one, Changes: []uint8{0}, Written: 1, Epochs: 3, Delays: 1, Losses: 1, Slow: true},
@@ -66,14 +69,19 @@ var longWorlds = []World{
 	{Name: "bootstrap from now, crash", Hosts: 2, Boot: true, Now: true, Drain: true, Ranges: split, Changes: []uint8{1}, Epochs: 2, Crashes: 1},
 }
 
+// shortWorlds are the worlds of the short form: one of each kind, with few states.
+var shortWorlds = []string{"two hosts, slow", "three hosts", "drain", "split, steal", "split and merge", "bootstrap, crash", "audit from now"}
+
 func TestProtocolKeepsItsPromises(t *testing.T) {
 	states, began := 0, time.Now()
-	all := worlds
+	all := slices.Clone(worlds)
 	switch {
-	case *long:
-		all = append(all[:len(all):len(all)], longWorlds...)
+	case *larger:
+		all = append(all, longWorlds...)
 	case underRace:
 		all = all[1:3]
+	case !long.Wanted():
+		all = slices.DeleteFunc(all, func(w World) bool { return !slices.Contains(shortWorlds, w.Name) })
 	}
 	for _, w := range all {
 		t.Run(w.Name, func(t *testing.T) {
@@ -89,7 +97,11 @@ func TestProtocolKeepsItsPromises(t *testing.T) {
 		})
 	}
 	t.Logf("%d states in %v", states, time.Since(began).Round(time.Millisecond))
-	if states < 1_000_000 && !underRace {
-		t.Errorf("%d states are less than a million", states)
+	least := 1_000_000
+	if underRace || !long.Wanted() {
+		least = 100_000
+	}
+	if states < least {
+		t.Errorf("%d states are less than %d", states, least)
 	}
 }

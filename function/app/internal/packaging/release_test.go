@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"halley/tests/long"
 )
 
 // releaseFiles are an app that compiles only without the build tag of packages.
@@ -42,6 +44,7 @@ func newKey(t *testing.T) (text string, public ed25519.PublicKey) {
 // The archives of a release hold the binaries of their platforms, its checksums are those
 // of the archives, and openssl and sha256sum verify them.
 func TestReleaseCanBeVerified(t *testing.T) {
+	long.Only(t, "compiles Go's runtime for six platforms")
 	text, public := newKey(t)
 	key, err := ParseKey(text)
 	if err != nil {
