@@ -14,6 +14,7 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // Lag is how far one lease is behind the feed of its range, and why. In JSON, changes
@@ -39,13 +40,13 @@ type Lag struct {
 	// 1, and Problem says why.
 	Known bool `json:"known"`
 
-	Renewed      time.Time `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
-	Checkpointed time.Time `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
-	DeadLettered int       `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
-	Postponed    int       `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
-	NextDue      time.Time `json:"nextDue,omitzero"`      // when the first of these is due
-	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress
-	Problem      string    `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
+	Renewed      time.Time     `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
+	Checkpointed time.Time     `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
+	DeadLettered int           `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
+	Postponed    int           `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
+	NextDue      time.Time     `json:"nextDue,omitzero"`      // when the first of these is due
+	Stalls       []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress
+	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -147,11 +148,11 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	if paused {
 		total.Stalls = append(total.Stalls, pause)
 	}
-	if stall, ok := ownerStall(l, total, now); ok && !(paused && stall.Kind == StallNoOwner) {
-		total.Stalls = append(total.Stalls, stall)
+	if cause, ok := ownerStall(l, total, now); ok && !(paused && cause.Kind == stall.NoOwner) {
+		total.Stalls = append(total.Stalls, cause)
 	}
-	if stall, ok := status.stall(); ok {
-		total.Stalls = append(total.Stalls, stall)
+	if cause, ok := status.stall(); ok {
+		total.Stalls = append(total.Stalls, cause)
 	}
 	total.Problem = strings.Join(append(describeStalls(total.Stalls, now), problems...), "; ")
 	return total
@@ -159,15 +160,15 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 
 // ownerStall returns why nothing is to be expected of the lease's owner. A range without an
 // owner waits if its oldest change is older than an expiration.
-func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
+func ownerStall(l *lease.Lease, g Lag, now time.Time) (stall.Stall, bool) {
 	if _, untilExpiration, silent := l.Silence(now); silent {
-		return Stall{Kind: StallOwnerSilent, Since: l.Written().UTC(), Next: now.Add(untilExpiration).UTC()}, true
+		return stall.Stall{Kind: stall.OwnerSilent, Since: l.Written().UTC(), Next: now.Add(untilExpiration).UTC()}, true
 	}
 	expiration := l.AnnouncedExpiration()
 	if l.Owner() == "" && g.Seconds > expiration.Seconds() && now.Sub(l.Written()) > expiration {
-		return Stall{Kind: StallNoOwner, Since: l.Written().UTC()}, true
+		return stall.Stall{Kind: stall.NoOwner, Since: l.Written().UTC()}, true
 	}
-	return Stall{}, false
+	return stall.Stall{}, false
 }
 
 // addLag adds the lag behind the continuation of a lease.

@@ -10,6 +10,7 @@ import (
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/delivery"
+	"halley/trigger/stall"
 )
 
 // errHeldBack is in the error of a drain that has ended while a range waited for a limit
@@ -25,8 +26,8 @@ var errHeldBack = errors.New("held back by a limit of the function")
 //
 // mu guards the fields below it, and no other lock is taken under it.
 type limiter struct {
-	kind      StallKind // of a range that waits
-	unit      string    // in texts
+	kind      stall.Kind // of a range that waits
+	unit      string     // in texts
 	perSecond float64
 
 	mu       sync.Mutex
@@ -38,7 +39,7 @@ type limiter struct {
 }
 
 // newLimiter returns a limiter with a full bucket, or nil if perSecond is 0.
-func newLimiter(kind StallKind, perSecond float64, unit string) *limiter {
+func newLimiter(kind stall.Kind, perSecond float64, unit string) *limiter {
 	if perSecond == 0 {
 		return nil
 	}
@@ -138,7 +139,7 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 		c.log.Info(errHeldBack.Error(), slog.String("cause", string(b.kind)), slog.String("limit", b.describe()), slog.Duration("wait", wait))
 	}
 	if c.stats != nil {
-		c.stats.beginLimitWait(c.lane, Stall{Kind: b.kind, Text: b.describe()}, wait)
+		c.stats.beginLimitWait(c.lane, stall.Stall{Kind: b.kind, Text: b.describe()}, wait)
 	}
 	if err := backoff.Sleep(ctx, wait); err != nil {
 		b.refund(reserved)

@@ -16,6 +16,7 @@ import (
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // functionRunner runs one function of a host. Its fields up to mu are set before its
@@ -46,8 +47,8 @@ type functionRunner struct {
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
-	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
-	unreadable      map[string]Stall         // by lease token: the document cannot be read, as the last list showed
+	pausedRanges    map[string]stall.Stall   // by lease token: paused by an operator, as the last list showed
+	unreadable      map[string]stall.Stall   // by lease token: the document cannot be read, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
 	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
@@ -65,7 +66,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
-		rateLimit:     newLimiter(StallRateLimited, f.Rate, "changes"), readLimit: newLimiter(StallReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
+		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
@@ -382,7 +383,7 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
 	r.noteLeases(leases)
-	r.unreadable = map[string]Stall{}
+	r.unreadable = map[string]stall.Stall{}
 	for _, u := range r.leases.Unreadable() {
 		r.unreadable[u.Token] = unreadableStall(u)
 	}
@@ -393,14 +394,14 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 // noteLeases records the states of listed leases. mu is held.
 func (r *functionRunner) noteLeases(leases []*lease.Lease) {
 	before, now := r.pausedRanges, r.leases.Now()
-	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]Stall{}, map[string]bool{}, 0
+	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]stall.Stall{}, map[string]bool{}, 0
 	for _, l := range leases {
-		stall, paused := pauseStall(l)
+		cause, paused := pauseStall(l)
 		switch {
 		case paused:
-			r.pausedRanges[l.Token()] = stall
-			if before[l.Token()] != stall {
-				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", stall.Text), slog.Time("since", stall.Since))
+			r.pausedRanges[l.Token()] = cause
+			if before[l.Token()] != cause {
+				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", cause.Text), slog.Time("since", cause.Since))
 			}
 		case l.Free(now, r.host.options.LeaseExpirationInterval):
 			r.freeRanges[l.Token()] = true

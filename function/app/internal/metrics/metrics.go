@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // Metrics are the metrics of one process. It is safe for concurrent use.
@@ -155,14 +156,14 @@ func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
 
 func collectRange(gauge func(*prometheus.Desc, float64, ...string), function string, r trigger.RangeStatus) {
 	now := time.Now()
-	longest := map[trigger.StallKind]float64{} // several lanes may have one cause
+	longest := map[stall.Kind]float64{} // several lanes may have one cause
 	for _, s := range r.Stalls {
 		longest[s.Kind] = max(longest[s.Kind], now.Sub(s.Since).Seconds(), 0)
 	}
 	for cause, seconds := range longest {
 		gauge(stalledDesc, seconds, function, r.Range, string(cause))
 	}
-	if _, unreadable := longest[trigger.StallUnreadable]; unreadable || r.Cooldown || r.Paused {
+	if _, unreadable := longest[stall.Unreadable]; unreadable || r.Cooldown || r.Paused {
 		return // no host, or another one, works on it
 	}
 	if r.BehindKnown {

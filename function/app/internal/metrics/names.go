@@ -29,7 +29,7 @@ const (
 	functionLabel  = "function"
 	rangeLabel     = "range"
 	outcomeLabel   = "outcome"   // of handler calls, changes, requests and polls
-	causeLabel     = "cause"     // of a stall, see trigger.StallKind
+	causeLabel     = "cause"     // of a stall, see stall.Kind
 	stateLabel     = "state"     // of a lease: held, free or paused
 	eventLabel     = "event"     // in the life of a lease
 	operationLabel = "operation" // of a request
