@@ -163,8 +163,7 @@ var splits = []mutant{
 		{"trigger/internal/lease/split.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
 	}},
 	{"completing-split-is-final", "410/1007 means that a split is in progress", []edit{
-		{"trigger/cosmos/outcome.go", "substatus == 1002 || substatus == 1007", "substatus == 1002"},
-		{"trigger/cosmos/outcome.go", "status == 410 && substatus == 1000,", "status == 410 && (substatus == 1000 || substatus == 1007),"},
+		{"trigger/cosmos/outcome.go", "{410, 1007}: OutcomeRangeGone,", "{410, 1007}: OutcomeContainerGone,"},
 	}},
 	{"recreated-container-not-noticed", "a position is not used on another container", []edit{
 		{"trigger/internal/feed/source.go", "ResourceID: s.ResourceID,", ""},
