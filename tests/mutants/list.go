@@ -16,13 +16,13 @@ var ownership = []mutant{
 		{"trigger/internal/lease/document.go", "return ownership{owner: l.owner, incarnation: l.properties[incarnationProperty], epoch: l.Epoch()}", "return ownership{owner: l.owner}"},
 	}},
 	{"adopt-any-etag", "after a conflict, a host gives up a lease that another host owns", []edit{
-		{"trigger/internal/lease/writer.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
+		{"trigger/internal/lease/write.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
 		{"trigger/internal/lease/store.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
-		{"trigger/internal/lease/writer.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
+		{"trigger/internal/lease/write.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
 	}},
 	{"no-self-fence", "no delivery begins on a lease that may have expired", []edit{
 		{"trigger/internal/lease/writer.go", "\t\tif trusted {", "\t\tif trusted || true {"},
@@ -31,7 +31,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/writer.go", "\t\tif loss := w.Err(); loss != nil {\n\t\t\treturn loss\n\t\t}\n\t\tif trusted {", "\t\tif trusted {"},
 	}},
 	{"trust-from-the-answer", "trust in a lease begins when its write is sent", []edit{
-		{"trigger/internal/lease/writer.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
+		{"trigger/internal/lease/write.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
 	}},
 	{"trust-after-reading-back", "if the answer to an acquisition is lost, the lease is trusted after the next write", []edit{
 		{"trigger/internal/lease/store.go", "return fresh, time.Time{}, nil", "return fresh, sent, nil"},
@@ -52,7 +52,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/store.go", "if resp.ETag == \"\" {", "if false {"},
 	}},
 	{"write-waits-forever", "a lease survives if one answer does not come", []edit{
-		{"trigger/internal/lease/writer.go", "context.WithTimeout(ctx, w.trustedFor/2)", "context.WithTimeout(ctx, time.Hour)"},
+		{"trigger/internal/lease/write.go", "context.WithTimeout(ctx, w.trustedFor/2)", "context.WithTimeout(ctx, time.Hour)"},
 	}},
 	{"suspend-not-noticed", "after its machine was suspended, a host confirms its lease before it delivers", []edit{
 		{"trigger/internal/lease/writestate.go", "&& wall < limit && wall > -limit", "|| wall < 0"},
@@ -108,7 +108,7 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/progress.go", "return oldErr == nil && nextErr == nil && next < old", "return false"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
-		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
+		{"trigger/internal/lease/write.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
 	}},
 	{"drain-stops-after-a-page", "a drain ends when it has caught up", []edit{
 		{"trigger/internal/feed/reader.go", "if idle && r.UntilCaughtUp {", "if r.UntilCaughtUp {"},
@@ -412,7 +412,7 @@ var protocol = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tg.paid = false\n", ""},
 	}},
 	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
-		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
+		{"trigger/stallwatch.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
 	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
 		{"trigger/internal/feed/reader.go", "return isLess(page.Continuation, continuation)", "return isLess(page.Continuation, continuation) && len(continuation) == 0"},

@@ -34,10 +34,10 @@ var surfaceReports = []mutant{
 		{"trigger/reading.go", "w.emitEvent(Event{Kind: EventCaughtUp,", "_ = (Event{Kind: EventCaughtUp,"},
 	}},
 	{"stall-not-told", "an event tells of a stalled range", []edit{
-		{"trigger/stats.go", "s.report(EventStalled, cause)", "_ = cause"},
+		{"trigger/stallwatch.go", "s.report(EventStalled, cause)", "_ = cause"},
 	}},
 	{"recovery-not-told", "an event tells that a stalled range makes progress again", []edit{
-		{"trigger/stats.go", "s.report(EventRecovered, *cause)", "_ = *cause"},
+		{"trigger/stallwatch.go", "s.report(EventRecovered, *cause)", "_ = *cause"},
 	}},
 	{"stop-told-as-broken", "a range is closed as stopped if its host stops", []edit{
 		{"trigger/event.go", "\t\treturn ClosedStopped\n", "\t\treturn ClosedBroken\n"},
