@@ -15,3 +15,16 @@ var handlerCallbacks = []mutant{
 		{"function/app/internal/page/history.go", `return fmt.Sprintf("flushed in %v", e.Duration.Round(time.Millisecond))`, `return ""`},
 	}},
 }
+
+// pageSearches are planted bugs in the filters of the page over dead letters.
+var pageSearches = []mutant{
+	{"page-filters-its-list", "a filter of the page searches the store", []edit{
+		{"function/app/internal/page/lettersearch.go", "if !list.isCut || f == (filter{}) {", "if f.State == \"\" {"},
+	}},
+	{"page-search-without-end", "a search of the page stops at a bound", []edit{
+		{"function/app/lettersearch.go", "if s.searched >= maxSearched || ctx.Err() != nil {", "if ctx.Err() != nil {"},
+	}},
+	{"page-search-reads-all", "the store selects the range of a filter", []edit{
+		{"function/app/lettersearch.go", "Range: s.wanted.Range, NewestFirst: true", "NewestFirst: true"},
+	}},
+}
