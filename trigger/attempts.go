@@ -51,8 +51,8 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		}
 		r.log.Error("function ended by an error, trying again later", slog.Any("error", err), slog.Int("failures", failures))
 		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
-		if left := r.untilHopeless(); left > 0 {
-			wait = min(wait, left)
+		if remaining := r.untilHopeless(); remaining > 0 {
+			wait = min(wait, remaining)
 		}
 		if backoff.Sleep(ctx, wait) != nil {
 			return r.endedByHost(ctx)
@@ -141,8 +141,8 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 		}
 		r.log.Error(step+" failed", slog.Any("error", err), slog.Int("failures", failures))
 		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)
-		if left := r.untilLongRefusal(); left > 0 {
-			wait = min(wait, left)
+		if remaining := r.untilLongRefusal(); remaining > 0 {
+			wait = min(wait, remaining)
 		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err

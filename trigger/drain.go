@@ -307,9 +307,9 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 		}
 		position = feed.QuotedLSN(v.Reached)
 	}
-	at, err := r.leases.Locate(ctx, l)
+	part, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(at), reserved)
+		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(part), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
@@ -326,13 +326,13 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 
 // readReserved reads the page after a continuation within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
 		charged, err := r.payPeek(ctx, token)
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, continuation, at, reserved)
+		page, err := r.readOnce(ctx, continuation, target, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil
@@ -344,14 +344,14 @@ func (r *functionRunner) readReserved(ctx context.Context, token, continuation s
 }
 
 // readOnce reads a page within half of the expiration.
-func (r *functionRunner) readOnce(ctx context.Context, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readOnce(ctx context.Context, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 	defer cancel()
 	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+	page, err := r.feedSource.ReadPage(ctx, target, continuation, reading)
 	r.noteAnswer(useFeed, err)
 	if err != nil {
 		reading.Cancel()

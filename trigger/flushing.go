@@ -101,12 +101,12 @@ func (w *rangeWorker) flushContext(held context.Context) (ctx context.Context, e
 // the context has ended.
 func (w *rangeWorker) watchTrust(ctx context.Context, stop context.CancelCauseFunc) {
 	for {
-		left := time.Until(w.held.TrustedUntil())
-		if left <= 0 {
+		remaining := time.Until(w.held.TrustedUntil())
+		if remaining <= 0 {
 			stop(errTrustEnded)
 			return
 		}
-		if backoff.Sleep(ctx, left) != nil {
+		if backoff.Sleep(ctx, remaining) != nil {
 			return
 		}
 	}

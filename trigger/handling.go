@@ -131,8 +131,8 @@ func (w *rangeWorker) reuseChanges(changes []Change) {
 // PlanRetry logs a failed call, unless equal failures were logged a moment ago, and
 // which attempt comes when.
 func (w *rangeWorker) PlanRetry(lane int, items []*delivery.Item, attempt int, wait time.Duration) {
-	cause, failures, tell := w.rangeStats.planRetry(lane, attempt, wait)
-	if !tell {
+	cause, failures, isNews := w.rangeStats.planRetry(lane, attempt, wait)
+	if !isNews {
 		return
 	}
 	limit := slog.Attr{}

@@ -178,7 +178,7 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 
 // addLagAfter adds the lag behind a continuation of a lease's range, or that of its children.
 func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuation string, total *Lag) error {
-	at, err := e.leases.Locate(ctx, l)
+	part, err := e.leases.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
 		children, err := e.leases.Children(l)
 		for _, c := range children {
@@ -192,7 +192,7 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if continuation == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), continuation, nil)
+	page, err := e.feedSource.ReadPage(ctx, feedTarget(part), continuation, nil)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
@@ -218,13 +218,13 @@ func (g *Lag) addPage(page *cosmos.Page, now time.Time) {
 		return
 	}
 	first := page.Items[0]
-	behind := page.SessionLSN - (first.LSN - 1)
-	known := page.SessionLSN > 0 && first.LSN > 0 && behind > 0
+	transactions := page.SessionLSN - (first.LSN - 1)
+	known := page.SessionLSN > 0 && first.LSN > 0 && transactions > 0
 	if !known {
-		behind = 1
+		transactions = 1
 	}
-	g.Changes += behind
-	g.Exact = g.Exact && known && behind == 1 && len(page.Items) == 1
+	g.Changes += transactions
+	g.Exact = g.Exact && known && transactions == 1 && len(page.Items) == 1
 	if first.Timestamp > 0 {
 		g.Seconds = max(g.Seconds, now.Sub(time.Unix(first.Timestamp, 0)).Seconds())
 	}

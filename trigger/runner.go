@@ -73,8 +73,8 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		Expiration: p.options.LeaseExpirationInterval, AuditInterval: p.options.AuditInterval,
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
-		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(at))
+		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
+			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
 		Log: log,
 	})
@@ -89,8 +89,8 @@ func newSource(s FeedSource, since time.Time, resourceID string) *feed.Source {
 	}
 }
 
-func feedTarget(at lease.Part) feed.Target {
-	return feed.Target{Physical: at.Physical, Min: at.Span.Min, Max: at.Span.Max}
+func feedTarget(part lease.Part) feed.Target {
+	return feed.Target{Physical: part.Physical, Min: part.Span.Min, Max: part.Span.Max}
 }
 
 // emitEvent passes an event to the observers. One that panics is reported, and the
@@ -251,14 +251,14 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 
 // noteLeases records the states of listed leases. mu is held.
 func (r *functionRunner) noteLeases(leases []*lease.Lease) {
-	before, now := r.pausedRanges, r.leases.Now()
+	oldPaused, now := r.pausedRanges, r.leases.Now()
 	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]stall.Stall{}, map[string]bool{}, 0
 	for _, l := range leases {
 		cause, paused := pauseStall(l)
 		switch {
 		case paused:
 			r.pausedRanges[l.Token()] = cause
-			if before[l.Token()] != cause {
+			if oldPaused[l.Token()] != cause {
 				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", cause.Text), slog.Time("since", cause.Since))
 			}
 		case l.Free(now, r.host.options.LeaseExpirationInterval):
@@ -291,14 +291,14 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	defer r.mu.Unlock()
 	delete(r.rangeStats, token)
 	delete(r.heldLeases, token)
-	before, again := r.coolingRanges[token]
+	cooldown, wasCooling := r.coolingRanges[token]
 	delete(r.coolingRanges, token)
 	if reason := reasonOf(err); reason.isOrderly() || reason == ClosedLeaseLost || isFatal(err) {
 		return // the function as a whole waits after a fatal error
 	}
 	doublings := 0
-	if again && w.rangeStats.currentStatus().Changes == 0 {
-		doublings = min(before.doublings+1, maxDoublings)
+	if wasCooling && w.rangeStats.currentStatus().Changes == 0 {
+		doublings = min(cooldown.doublings+1, maxDoublings)
 	}
 	retryAt := time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings)
 	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, err: err, doublings: doublings}

@@ -45,16 +45,16 @@ func (s *rangeStats) setProblem(lane int, kind stall.Kind, err error) bool {
 func (s *rangeStats) setStall(lane int, cause stall.Stall) (news bool) {
 	cause.Since = s.serviceNow()
 	s.mu.Lock()
-	before, there := s.laneStalls[lane]
+	previous, wasStalled := s.laneStalls[lane]
 	next := laneStall{Stall: cause, began: time.Now(), failures: 1}
 	switch {
-	case there && before.Kind == cause.Kind:
-		next.Since, next.began = before.Since, before.began
+	case wasStalled && previous.Kind == cause.Kind:
+		next.Since, next.began = previous.Since, previous.began
 	case cause.Kind == s.inherited.Kind && s.inherited.Since.Before(cause.Since):
 		next.Since = s.inherited.Since
 	}
-	if there && before.Text == cause.Text {
-		next.failures, next.logged = before.failures+1, before.logged
+	if wasStalled && previous.Text == cause.Text {
+		next.failures, next.logged = previous.failures+1, previous.logged
 	}
 	s.laneStalls[lane] = next
 	s.arm(s.stallAfter)
@@ -62,16 +62,16 @@ func (s *rangeStats) setStall(lane int, cause stall.Stall) (news bool) {
 	if next.failures >= equalFailures {
 		s.reportStall()
 	}
-	return !there || before.Text != cause.Text
+	return !wasStalled || previous.Text != cause.Text
 }
 
 // clearStall says that a lane, the reader or the lease's writer works again.
 func (s *rangeStats) clearStall(lane int) {
 	s.mu.Lock()
-	_, there := s.laneStalls[lane]
+	_, wasStalled := s.laneStalls[lane]
 	delete(s.laneStalls, lane)
 	s.mu.Unlock()
-	if there {
+	if wasStalled {
 		s.reportRecovery()
 	}
 }
@@ -107,11 +107,11 @@ func (s *rangeStats) checkWatch() {
 			oldest = began
 		}
 	}
-	left := s.stallAfter - time.Since(oldest)
+	remaining := s.stallAfter - time.Since(oldest)
 	switch {
 	case oldest.IsZero():
-	case left > 0:
-		s.arm(left)
+	case remaining > 0:
+		s.arm(remaining)
 	default:
 		defer s.reportStall()
 	}
@@ -138,20 +138,20 @@ func (s *rangeStats) reportStall() {
 // reportRecovery reports once that the range makes progress again.
 func (s *rangeStats) reportRecovery() {
 	s.mu.Lock()
-	over := s.stallIsOver()
+	isOver := s.stallIsOver()
 	s.mu.Unlock()
-	if !over {
+	if !isOver {
 		return
 	}
 	s.reportMu.Lock()
 	defer s.reportMu.Unlock()
 	s.mu.Lock()
 	cause := s.reportedStall
-	if over = s.stallIsOver(); over {
+	if isOver = s.stallIsOver(); isOver {
 		s.reportedStall = nil
 	}
 	s.mu.Unlock()
-	if over {
+	if isOver {
 		s.report(EventRecovered, *cause)
 	}
 }

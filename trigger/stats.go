@@ -85,13 +85,13 @@ func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *ra
 		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, stall.Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
-	left := parseLeaseStatus(l)
+	inheritedStatus := parseLeaseStatus(l)
 	if f.Rate+f.ReadRequestUnits > 0 {
 		s.limitWaits = make([]limitWait, 1+f.Lanes)
 	}
-	s.inherited, _ = left.stall()
-	s.deadLetters = left.DeadLetters
-	s.movedAt.Store(left.Checkpoint)
+	s.inherited, _ = inheritedStatus.stall()
+	s.deadLetters = inheritedStatus.DeadLetters
+	s.movedAt.Store(inheritedStatus.Checkpoint)
 	return s
 }
 
@@ -187,8 +187,8 @@ func (s *rangeStats) beginLimitWait(lane int, cause stall.Stall, wait time.Durat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := limitWait{Stall: cause, began: time.Now()}
-	if before := s.limitWaitOf(lane); before.isCurrent() {
-		next.Since, next.began = before.Since, before.began
+	if previous := s.limitWaitOf(lane); previous.isCurrent() {
+		next.Since, next.began = previous.Since, previous.began
 	}
 	*s.limitWaitOf(lane) = next
 }
@@ -216,21 +216,21 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 // planRetry notes which attempt has failed and when the next one begins. It returns
 // the failures in a row that were equal, and whether the log is to tell of this one: it
 // tells of the first, second, fourth, eighth and so on, and of one in each minute.
-func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (cause stall.Stall, failures int, tell bool) {
+func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (cause stall.Stall, failures int, isNews bool) {
 	next := s.serviceNow().Add(wait)
 	s.notPostponed(lane)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, there := s.laneStalls[lane]
-	if !there {
+	l, isStalled := s.laneStalls[lane]
+	if !isStalled {
 		return stall.Stall{}, 0, false
 	}
 	l.Attempt, l.Next = attempt, next
-	if tell = l.failures&(l.failures-1) == 0 || time.Since(l.logged) >= time.Minute; tell {
+	if isNews = l.failures&(l.failures-1) == 0 || time.Since(l.logged) >= time.Minute; isNews {
 		l.logged = time.Now()
 	}
 	s.laneStalls[lane] = l
-	return l.Stall, l.failures, tell
+	return l.Stall, l.failures, isNews
 }
 
 // countDeadLetter counts a change that is in the dead letter store.

@@ -39,7 +39,7 @@ var hosts = []mutant{
 		{"trigger/cooldown.go", "r.probeFeed(ctx, w) == nil", "true"},
 	}},
 	{"requester-not-counted", "a host that has requested a lease is another host", []edit{
-		{"trigger/internal/lease/peers.go", "return isHeld || by", "return isHeld || false && by"},
+		{"trigger/internal/lease/peers.go", "return isHeld || requester", "return isHeld || false && requester"},
 	}},
 	{"refusal-not-told", "a function says at once that an account refuses its credential", []edit{
 		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem)", "r.functionProblem"},

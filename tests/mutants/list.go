@@ -456,7 +456,7 @@ var messages = []mutant{
 		{"trigger/dispatch.go", "if cools || d.summary.Idle > 0 || ", "if cools || "},
 	}},
 	{"mark-prolongs-lease", "a mark does not prolong the lease of a dead owner", []edit{
-		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && before.IsZero() {"},
+		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && lastWrite.IsZero() {"},
 	}},
 	{"mark-without-end", "a lost message delays its range by ten minutes at most", []edit{
 		{"trigger/internal/lease/dispatch.go", "age < MarkDuration", "age < 10*MarkDuration"},

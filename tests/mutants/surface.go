@@ -94,7 +94,7 @@ var surfaceCalls = []mutant{
 		{"trigger/validate.go", `fmt.Sprintf("%s=%v: %s", p.Field, p.Value, p.Reason)`, `fmt.Sprintf("%s: %s", p.Field, p.Reason)`},
 	}},
 	{"idle-range-dispatched", "an idle range gets no message", []edit{
-		{"trigger/dispatch.go", "if behind.Changes == 0 {", "if behind.Changes < 0 {"},
+		{"trigger/dispatch.go", "if lag.Changes == 0 {", "if lag.Changes < 0 {"},
 	}},
 	{"another-range-drained", "a message drains the range that it names", []edit{
 		{"trigger/dispatch.go", "return l.Token() == token })", "return l.Token() != token })"},

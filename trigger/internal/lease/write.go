@@ -154,9 +154,9 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 			w.log.Info("range paused by an operator", slog.String("reason", p.Reason))
 			w.requestRelease(&p)
 		})
-	} else if by := w.lease.properties[handoverProperty]; by != "" && by != w.acquiredLease.owner {
+	} else if requester := w.lease.properties[handoverProperty]; requester != "" && requester != w.acquiredLease.owner {
 		w.releaseOnce.Do(func() {
-			w.log.Info("handover requested by another host", slog.String("by", by))
+			w.log.Info("handover requested by another host", slog.String("by", requester))
 			w.requestRelease(nil)
 		})
 	}

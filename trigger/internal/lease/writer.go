@@ -257,14 +257,14 @@ func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
 		case dueAt.After(now):
 			wait = min(wait, dueAt.Sub(now))
 		default:
-			may, again, opened := true, time.Time{}, open
+			ok, retryAt, opened := true, time.Time{}, open
 			if wait > 0 {
-				may, again, opened = w.store.writeGate.mayCheckpoint(w.acquiredLease.token)
+				ok, retryAt, opened = w.store.writeGate.mayCheckpoint(w.acquiredLease.token)
 			}
-			if may {
+			if ok {
 				return true
 			}
-			wait, open = min(wait, time.Until(again)), opened
+			wait, open = min(wait, time.Until(retryAt)), opened
 		}
 		timer := time.NewTimer(wait)
 		select {
