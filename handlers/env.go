@@ -36,6 +36,10 @@ type Env struct {
 	// [Env.OfferProbe].
 	Probe func(Probe)
 
+	// Follow, if it is not nil, takes the handler's callbacks about ranges: see
+	// [Env.FollowRanges].
+	Follow func(RangeCallbacks)
+
 	// Prefix begins the names of the handler's settings, such as
 	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
 	// settings themselves are already read.
@@ -67,6 +71,30 @@ type Probe struct {
 func (e Env) OfferProbe(p Probe) {
 	if e.Probe != nil {
 		e.Probe(p)
+	}
+}
+
+// RangeCallbacks are called when a host begins and ends to work on a range, for handlers
+// that keep something for each range, such as changes that a sink gets in one write. Each
+// may be nil. Their contracts are those of the fields of [trigger.Function] with these
+// names.
+type RangeCallbacks struct {
+	Opened func(ctx context.Context, r trigger.RangeInfo)
+	// Flush makes the changes of a range durable that the handler keeps in memory. With it,
+	// positions are saved as with HALLEY_CHECKPOINT_MANUAL, whatever the settings of
+	// checkpoints say: the handler calls [trigger.Batch.Checkpoint] when it has written
+	// its changes itself.
+	Flush  func(ctx context.Context, r trigger.RangeInfo) error
+	Closed func(r trigger.RangeInfo, reason trigger.CloseReason, err error)
+}
+
+// FollowRanges gives the handler's callbacks to the app. A handler calls it in Open, once.
+// Replays of dead letters work on no range: they make no callback, and remove a dead letter
+// when the handler has returned nil. Their batches have a range without bounds, so that the
+// handler can tell, and keep nothing in memory.
+func (e Env) FollowRanges(c RangeCallbacks) {
+	if e.Follow != nil {
+		e.Follow(c)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // The line of a handler in the list of an app.
@@ -49,4 +51,65 @@ func Example() {
 	// Output:
 	// hello Ada
 	// error: <nil>
+}
+
+// A handler that writes the changes of a range at once keeps them in memory. The host has it
+// write the rest before the range is released, so that nothing is delivered again.
+func ExampleEnv_FollowRanges() {
+	open := func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
+		var mu sync.Mutex // ranges call at the same time
+		kept := map[string][]string{}
+		write := func(token string) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Println("written", kept[token])
+			delete(kept, token)
+		}
+		env.FollowRanges(handlers.RangeCallbacks{
+			Flush: func(_ context.Context, r trigger.RangeInfo) error {
+				write(r.Range.ID)
+				return nil
+			},
+			Closed: func(r trigger.RangeInfo, _ trigger.CloseReason, _ error) {
+				mu.Lock()
+				defer mu.Unlock()
+				delete(kept, r.Range.ID) // of a range that was lost: its next owner delivers the changes again
+			},
+		})
+		return func(_ context.Context, b trigger.Batch) error {
+			mu.Lock()
+			for _, c := range b.Changes {
+				kept[b.Range.ID] = append(kept[b.Range.ID], c.ID())
+			}
+			full := len(kept[b.Range.ID]) >= 2
+			mu.Unlock()
+			if full || b.Range.Max == "" { // a replay of dead letters works on no range
+				write(b.Range.ID)
+				b.Checkpoint()
+			}
+			return nil
+		}, nil, nil
+	}
+
+	// An app passes the callbacks to the host; here they are called by hand.
+	ctx := context.Background()
+	var callbacks handlers.RangeCallbacks
+	handle, _, err := open(ctx, handlers.Env{Follow: func(c handlers.RangeCallbacks) { callbacks = c }}, struct{}{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	leased := cosmos.Range{ID: "0", Max: "FF"}
+	for _, id := range []string{"1", "2", "3"} {
+		c := trigger.Change{Document: json.RawMessage(`{"id":"` + id + `"}`)}
+		if err := handle(ctx, trigger.Batch{Range: leased, Changes: []trigger.Change{c}}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := callbacks.Flush(ctx, trigger.RangeInfo{Range: leased}); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// written [1 2]
+	// written [3]
 }

@@ -8,7 +8,8 @@
 //
 // Open checks the settings and prepares connections without waiting for them.
 // If the returned function is not nil, it is called after the last call of the
-// handler and closes the connections. The line in the list is
+// handler and closes the connections. A handler that keeps changes in memory offers a Flush
+// with [Env.FollowRanges]. The line in the list is
 //
 //	handlers.New("greet", "greets new people", greet.Open)
 //

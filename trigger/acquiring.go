@@ -99,14 +99,14 @@ func (r *functionRunner) awaitHandover(ctx context.Context, l *lease.Lease, star
 // verifyMissing has the writers of leases that a list does not show find out whether
 // their documents were deleted.
 func (r *functionRunner) verifyMissing(listed []*lease.Lease) {
-	there := map[string]bool{}
+	isListed := map[string]bool{}
 	for _, l := range listed {
-		there[l.Token()] = true
+		isListed[l.Token()] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for token, held := range r.heldLeases {
-		if !there[token] {
+		if !isListed[token] {
 			held.VerifySoon()
 		}
 	}

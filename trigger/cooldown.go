@@ -29,8 +29,8 @@ func (c rangeCooldown) hasEnded() bool { return !time.Now().Before(c.retryAt) }
 func (r *functionRunner) coolsDown(l *lease.Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, there := r.coolingRanges[l.Token()]
-	return there && !c.hasEnded() && !(c.isReadable && r.isAlone)
+	c, found := r.coolingRanges[l.Token()]
+	return found && !c.hasEnded() && !(c.isReadable && r.isAlone)
 }
 
 // While this host is alone, it tries to read the feed of a range that failed here: after
@@ -95,7 +95,7 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	l, position := w.held.Lease(), w.held.Position()
-	at, err := r.leases.Locate(ctx, l)
+	part, err := r.leases.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
 		return nil // the next owner creates the children
 	}
@@ -106,7 +106,7 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 	budget := r.host.pageBudget
 	reserved := budget.Join()
 	defer budget.Leave(reserved)
-	page, err := r.readReserved(ctx, l.Token(), position, feedTarget(at), reserved)
+	page, err := r.readReserved(ctx, l.Token(), position, feedTarget(part), reserved)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		return nil // the next owner reads the ranges again
 	}

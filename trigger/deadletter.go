@@ -142,7 +142,7 @@ type DeadLetters interface {
 	Delete(ctx context.Context, d DeadLetter) error
 	// Holds reports whether some dead letter of the source has the key. Postponed changes
 	// do not count.
-	Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error)
+	Holds(ctx context.Context, source DeadLetterSource, key string) (bool, error)
 }
 
 // ErrDamaged marks a store's error about one record that exists and cannot be read. The

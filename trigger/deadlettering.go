@@ -188,10 +188,10 @@ func (g *takeGate) close() {
 func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
 	key := w.keyOf(c)
 	change := w.function.changeOf(&c.Change, 0, w.feedOrigin).Clone()
-	of := w.function.DeadLetterSource()
+	source := w.function.DeadLetterSource()
 	d := DeadLetter{
 		Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),
-		Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
+		Function: source.Function, Account: source.Account, Database: source.Database, Container: source.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
 		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time, Order: l.Order,

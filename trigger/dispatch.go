@@ -136,15 +136,15 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	r := d.runner
 	counts := Summary{Ranges: 1}
 	if !superseded && !r.needsOwner(ctx, l) {
-		behind, err := d.readLag(ctx, lags, l)
+		lag, err := d.readLag(ctx, lags, l)
 		d.noteRead(err)
 		if err != nil {
 			d.rangeFailed(l, err)
 			return false
 		}
 		waiting := r.waitingLag(l)
-		counts.Lag, counts.LagSeconds = behind.Changes+waiting, behind.Seconds
-		if behind.Changes == 0 {
+		counts.Lag, counts.LagSeconds = lag.Changes+waiting, lag.Seconds
+		if lag.Changes == 0 {
 			counts.Idle = 1
 			d.addCounts(counts)
 			return false
@@ -165,15 +165,15 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 }
 
 // readLag reads the lag behind all changes of a range that are finished or wait for a retry.
-func (d *dispatch) readLag(ctx context.Context, lags *lagEstimate, l *lease.Lease) (behind Lag, err error) {
+func (d *dispatch) readLag(ctx context.Context, lags *lagEstimate, l *lease.Lease) (lag Lag, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.runner.host.options.LeaseExpirationInterval/2)
 	defer cancel()
 	position := l.Continuation()
 	if v, ok := d.runner.function.waitingChanges(l); ok {
 		position = feed.QuotedLSN(v.Reached)
 	}
-	err = lags.addLagAfter(ctx, l, position, &behind)
-	return behind, err
+	err = lags.addLagAfter(ctx, l, position, &lag)
+	return lag, err
 }
 
 // needsOwner reports whether a lease is to be acquired even if its range has no changes:
@@ -275,14 +275,14 @@ func newLeaseLists() *leaseLists { return &leaseLists{turn: make(chan struct{}, 
 // listNow returns a list that began after the call. If another call is listing, it waits
 // for the end, and then lists unless another one has done so meanwhile.
 func (l *leaseLists) listNow(ctx context.Context, read func() ([]*lease.Lease, *leaseList, error)) (sharedLeases, error) {
-	before := l.begun.Load()
+	lastBegun := l.begun.Load()
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
 		return sharedLeases{}, context.Cause(ctx)
 	}
-	if l.newest.number > before {
+	if l.newest.number > lastBegun {
 		return l.newest, l.newest.err
 	}
 	list := sharedLeases{number: l.begun.Add(1)}

@@ -167,57 +167,73 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 
 // drainRange drains one range, if it is free and has changes.
 func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
-	r, superseded := d.runner, listed.index.Superseded(l)
+	r := d.runner
 	_, paused := l.Paused()
 	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) || r.worksOn(l.Token()) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 		return
 	}
-	var first *cosmos.Page
-	var idle bool
-	var err error
-	budget := r.host.pageBudget
-	reserved := budget.Join(r.host.options.Owner, l.Token(), r.function.Name)
-	defer budget.Leave(reserved)
-	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
-		first, idle, err = r.peekFeed(ctx, l, reserved)
-	}
-	if idle || first != nil {
-		d.noteRead(nil)
-	}
-	if err == nil && idle && !r.hasPostponed(l) {
-		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
-		return
-	}
-	var w *rangeWorker
-	if err == nil {
-		w, err = r.acquireListed(ctx, d.stop, l, listed, superseded)
-	}
-	if err != nil && first != nil {
-		budget.ReleasePage(first, reserved)
-	}
+	reserved := r.host.pageBudget.Join(r.host.options.Owner, l.Token(), r.function.Name)
+	defer r.host.pageBudget.Leave(reserved)
+	w, err := d.acquireRange(ctx, l, listed, reserved)
 	switch {
+	case err == nil:
+		d.workRange(ctx, w, l)
+	case errors.Is(err, errIdle):
+		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
 	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
-		return
 	case errors.Is(err, errHeldBack): // its feed can be read
 		d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
-		return
-	case err != nil:
+	default:
 		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
-		return
+	}
+}
+
+// errIdle says that a range has no work, so that its lease is not acquired.
+var errIdle = errors.New("nothing to do")
+
+// acquireRange reads a free range and acquires its lease. The worker delivers the page that
+// was read; its bytes are reserved. The error is errIdle if the range has no work.
+func (d *drain) acquireRange(ctx context.Context, l *lease.Lease, listed *leaseList, reserved *feed.ReservedBytes) (*rangeWorker, error) {
+	r, superseded := d.runner, listed.index.Superseded(l)
+	var first *cosmos.Page
+	if !superseded && !l.Retiring() && !l.Splitting() { // an idle range is left alone, but its marks keep other leases waiting
+		page, idle, err := r.peekFeed(ctx, l, reserved)
+		if err != nil {
+			return nil, err
+		}
+		if idle || page != nil {
+			d.noteRead(nil)
+		}
+		if idle && !r.hasPostponed(l) {
+			return nil, errIdle
+		}
+		first = page
+	}
+	w, err := r.acquireListed(ctx, d.stop, l, listed, superseded)
+	if err != nil {
+		if first != nil {
+			r.host.pageBudget.ReleasePage(first, reserved)
+		}
+		return nil, err
 	}
 	w.drain, w.firstPage, w.reservedBytes = true, first, reserved
 	if first != nil {
 		w.rangeDelivery.PageRead()
 	}
+	return w, nil
+}
+
+// workRange drains a range whose lease is acquired, and counts the work.
+func (d *drain) workRange(ctx context.Context, w *rangeWorker, l *lease.Lease) {
 	if d.callLimit > 0 {
 		w.callTimeout = min(w.callTimeout, d.callLimit)
 		w.rangeDelivery.LeaveAsideAt(d.leaveAsideAt)
 	}
-	err = w.workRange(ctx)
-	r.workerEnded(w, err)
+	err := w.workRange(ctx)
+	d.runner.workerEnded(w, err)
 	s := w.rangeStats.currentStatus()
 	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 || s.Filtered > 0 {
 		d.noteRead(nil)
@@ -291,9 +307,9 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 		}
 		position = feed.QuotedLSN(v.Reached)
 	}
-	at, err := r.leases.Locate(ctx, l)
+	part, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(at), reserved)
+		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(part), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
@@ -310,13 +326,13 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 
 // readReserved reads the page after a continuation within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
 		charged, err := r.payPeek(ctx, token)
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, continuation, at, reserved)
+		page, err := r.readOnce(ctx, continuation, target, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil
@@ -328,14 +344,14 @@ func (r *functionRunner) readReserved(ctx context.Context, token, continuation s
 }
 
 // readOnce reads a page within half of the expiration.
-func (r *functionRunner) readOnce(ctx context.Context, continuation string, at feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readOnce(ctx context.Context, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 	defer cancel()
 	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.feedSource.ReadPage(ctx, at, continuation, reading)
+	page, err := r.feedSource.ReadPage(ctx, target, continuation, reading)
 	r.noteAnswer(useFeed, err)
 	if err != nil {
 		reading.Cancel()

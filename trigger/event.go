@@ -7,6 +7,7 @@ import (
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // Event reports a step in the life of a range, for logs, metrics, tests and the
@@ -27,7 +28,7 @@ type Event struct {
 	Children     []string      // EventSplit: tokens of the leases that took over
 	Reason       CloseReason   // EventReleased
 	Due          time.Time     // EventPostponed: when the change is delivered again, on the service's clock
-	Stall        *Stall        // EventStalled, EventRecovered, and EventReleased if an operator has paused the range: why, and since when
+	Stall        *stall.Stall  // EventStalled, EventRecovered, and EventReleased if an operator has paused the range: why, and since when
 	Lasting      time.Duration // EventStalled, EventRecovered: how long that was so
 	Err          error         // EventDeliveryFailed, EventFlushed, EventReleased: why; nil for a call of Flush that succeeded and for an orderly release
 }

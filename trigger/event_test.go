@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator"
+	"halley/trigger/stall"
 )
 
 // changesIn returns the sum of the changes of events of a kind.
@@ -78,7 +79,7 @@ func TestEventsTellTheLifeOfARange(t *testing.T) {
 			case e.Function != "test" || e.Range == "" || e.Epoch == 0 || e.Time.IsZero():
 				t.Errorf("event %+v does not name its range", e)
 			case e.Kind == EventSplit && len(e.Children) != 2, e.Kind == EventDeliveryFailed && e.Err == nil, e.Kind == EventCheckpointed && e.Continuation == "",
-				(e.Kind == EventStalled || e.Kind == EventRecovered) && (e.Stall == nil || e.Stall.Kind != StallHandlerFails), e.Kind == EventPostponed && e.Due.IsZero():
+				(e.Kind == EventStalled || e.Kind == EventRecovered) && (e.Stall == nil || e.Stall.Kind != stall.HandlerFails), e.Kind == EventPostponed && e.Due.IsZero():
 				t.Errorf("event %+v says too little", e)
 			}
 		}
@@ -186,7 +187,7 @@ func TestUnreadableFeedIsNamed(t *testing.T) {
 		for range 60 {
 			time.Sleep(time.Second)
 			for _, r := range h.Status().Functions[0].Ranges {
-				found = found || len(r.Stalls) == 1 && r.Stalls[0].Kind == StallFeedFails && strings.Contains(r.Problem, "feed not readable for")
+				found = found || len(r.Stalls) == 1 && r.Stalls[0].Kind == stall.FeedFails && strings.Contains(r.Problem, "feed not readable for")
 			}
 		}
 		if !found {
@@ -211,24 +212,8 @@ func TestRangeWithoutOwnerIsNamed(t *testing.T) {
 			t.Errorf("after 50 s: %v, %q", kinds, l.Problem)
 		}
 		time.Sleep(time.Minute)
-		if kinds, l := w.stallsOf("0"); len(kinds) != 1 || kinds[0] != StallNoOwner || !strings.Contains(l.Problem, "without an owner for 1m") {
+		if kinds, l := w.stallsOf("0"); len(kinds) != 1 || kinds[0] != stall.NoOwner || !strings.Contains(l.Problem, "without an owner for 1m") {
 			t.Errorf("after 110 s: %v, %q", kinds, l.Problem)
 		}
 	})
-}
-
-// Each stall says what an operator can do, and only the last kind has no advice of its
-// own. The package knows no command.
-func TestEachStallHasItsAdvice(t *testing.T) {
-	general := Stall{Kind: StallRangeWaits}.Advice()
-	for kind, word := range map[StallKind]string{
-		StallHandlerFails: "repair the handler", StallCallRuns: "HANDLER_TIMEOUT", StallStorePending: "dead letter store", StallBreaker: "sink", StallFeedFails: "network",
-		StallFeedThrottled: "throughput", StallLeaseFails: "lease container", StallOwnerSilent: "owner's process", StallNoOwner: "start a host", StallPaused: "resume",
-		StallRateLimited: "raise the limit", StallReadsLimited: "raise the limit", StallRangeWaits: "see the text",
-	} {
-		advice := Stall{Kind: kind}.Advice()
-		if !strings.Contains(advice, word) || (advice == general) != (kind == StallRangeWaits) || strings.Contains(advice, "halley") {
-			t.Errorf("advice on %s: %q", kind, advice)
-		}
-	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A range that makes no progress is reported once, and once more when it is over.
-func ExampleStall() {
+func ExampleEvent_stalled() {
 	games := openGames()
 	defer games.close()
 	games.write(result{"1", "ada", 1200})

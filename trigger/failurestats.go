@@ -1,23 +1,26 @@
 package trigger
 
-import "halley/trigger/internal/delivery"
+import (
+	"halley/trigger/internal/delivery"
+	"halley/trigger/stall"
+)
 
 // countFailed counts a batch that the handler failed on, and the changes that it handled.
 // It is a stall, unless the handler has the batch halved. If the handler postpones all
 // others, it is one only if they cannot be put into the store, see notPostponed.
 func (s *rangeStats) countFailed(lane int, e Event, limit int, v delivery.Verdict) {
-	stall := Stall{Kind: StallHandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()}
+	cause := stall.Stall{Kind: stall.HandlerFails, Attempt: e.Attempt, Attempts: max(limit, 0), Text: e.Err.Error()}
 	isPostponing := len(v.Postponed) > 0 && len(v.Postponed) == len(v.FailedItems)
 	s.mu.Lock()
 	s.rangeStatus.Retries++
 	s.rangeStatus.Changes += e.Handled
 	delete(s.postponing, lane)
 	if isPostponing {
-		s.postponing[lane] = stall
+		s.postponing[lane] = cause
 	}
 	s.mu.Unlock()
 	if !isPostponing && v.Outcome != delivery.Halved {
-		s.setStall(lane, stall)
+		s.setStall(lane, cause)
 	}
 }
 
@@ -27,7 +30,7 @@ func (s *rangeStats) countPostponed(lane int) {
 	s.mu.Lock()
 	s.rangeStatus.Postponed++
 	delete(s.laneStalls, delivery.AllLanes) // the store works
-	if s.postponing[lane].Attempt > 1 && s.laneStalls[lane].Kind == StallHandlerFails {
+	if s.postponing[lane].Attempt > 1 && s.laneStalls[lane].Kind == stall.HandlerFails {
 		delete(s.laneStalls, lane)
 	}
 	s.mu.Unlock()
@@ -38,10 +41,10 @@ func (s *rangeStats) countPostponed(lane int) {
 // too many postponed keys.
 func (s *rangeStats) notPostponed(lane int) {
 	s.mu.Lock()
-	stall, asked := s.postponing[lane]
+	cause, asked := s.postponing[lane]
 	delete(s.postponing, lane)
 	s.mu.Unlock()
 	if asked {
-		s.setStall(lane, stall)
+		s.setStall(lane, cause)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // flushLane stands for Function.Flush among the lanes of [rangeStats].
@@ -43,7 +44,7 @@ func (w *rangeWorker) flush(held context.Context, ended error) error {
 	}
 	if err != nil {
 		w.flushErr = err
-		w.rangeStats.setProblem(flushLane, StallFlushing, err)
+		w.rangeStats.setProblem(flushLane, stall.Flushing, err)
 	}
 	w.emitEvent(Event{Kind: EventFlushed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Duration: time.Since(began), Err: err})
 	var hung *delivery.HungError
@@ -100,12 +101,12 @@ func (w *rangeWorker) flushContext(held context.Context) (ctx context.Context, e
 // the context has ended.
 func (w *rangeWorker) watchTrust(ctx context.Context, stop context.CancelCauseFunc) {
 	for {
-		left := time.Until(w.held.TrustedUntil())
-		if left <= 0 {
+		remaining := time.Until(w.held.TrustedUntil())
+		if remaining <= 0 {
 			stop(errTrustEnded)
 			return
 		}
-		if backoff.Sleep(ctx, left) != nil {
+		if backoff.Sleep(ctx, remaining) != nil {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
+	"halley/trigger/stall"
 )
 
 // CallHandler calls the handler once with changes of one lane and returns its verdict.
@@ -130,15 +131,15 @@ func (w *rangeWorker) reuseChanges(changes []Change) {
 // PlanRetry logs a failed call, unless equal failures were logged a moment ago, and
 // which attempt comes when.
 func (w *rangeWorker) PlanRetry(lane int, items []*delivery.Item, attempt int, wait time.Duration) {
-	stall, failures, tell := w.rangeStats.planRetry(lane, attempt, wait)
-	if !tell {
+	cause, failures, isNews := w.rangeStats.planRetry(lane, attempt, wait)
+	if !isNews {
 		return
 	}
 	limit := slog.Attr{}
-	if stall.Attempts > 0 {
-		limit = slog.Int("attempts", stall.Attempts)
+	if cause.Attempts > 0 {
+		limit = slog.Int("attempts", cause.Attempts)
 	}
-	w.log.Error("handler failed", slog.String("error", stall.Text), slog.Int("attempt", stall.Attempt), limit,
+	w.log.Error("handler failed", slog.String("error", cause.Text), slog.Int("attempt", cause.Attempt), limit,
 		slog.Duration("next", wait), slog.Int("failures", failures), slog.Int("changes", len(items)),
 		slog.String("documentId", items[0].DocumentID()), slog.String("key", w.keyOf(items[0])), slog.Int64("lsn", items[0].LSN))
 }
@@ -164,7 +165,7 @@ func (w *rangeWorker) AdvancePosition(position string, saveAt time.Time) {
 }
 
 // reportStall tells that the range is stalled, or that it has recovered.
-func (w *rangeWorker) reportStall(kind EventKind, s Stall) {
+func (w *rangeWorker) reportStall(kind EventKind, s stall.Stall) {
 	w.emitEvent(Event{Kind: kind, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Stall: &s, Lasting: w.leases.Now().Sub(s.Since)})
 }
 

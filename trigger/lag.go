@@ -14,6 +14,7 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // Lag is how far one lease is behind the feed of its range, and why. In JSON, changes
@@ -39,13 +40,13 @@ type Lag struct {
 	// 1, and Problem says why.
 	Known bool `json:"known"`
 
-	Renewed      time.Time `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
-	Checkpointed time.Time `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
-	DeadLettered int       `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
-	Postponed    int       `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
-	NextDue      time.Time `json:"nextDue,omitzero"`      // when the first of these is due
-	Stalls       []Stall   `json:"stalls,omitempty"`      // why the range makes no progress
-	Problem      string    `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
+	Renewed      time.Time     `json:"renewed,omitzero"`      // last write of the lease by its owner, on the service's clock
+	Checkpointed time.Time     `json:"checkpointed,omitzero"` // when a Halley host last moved the continuation
+	DeadLettered int           `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
+	Postponed    int           `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
+	NextDue      time.Time     `json:"nextDue,omitzero"`      // when the first of these is due
+	Stalls       []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress
+	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -147,11 +148,11 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	if paused {
 		total.Stalls = append(total.Stalls, pause)
 	}
-	if stall, ok := ownerStall(l, total, now); ok && !(paused && stall.Kind == StallNoOwner) {
-		total.Stalls = append(total.Stalls, stall)
+	if cause, ok := ownerStall(l, total, now); ok && !(paused && cause.Kind == stall.NoOwner) {
+		total.Stalls = append(total.Stalls, cause)
 	}
-	if stall, ok := status.stall(); ok {
-		total.Stalls = append(total.Stalls, stall)
+	if cause, ok := status.stall(); ok {
+		total.Stalls = append(total.Stalls, cause)
 	}
 	total.Problem = strings.Join(append(describeStalls(total.Stalls, now), problems...), "; ")
 	return total
@@ -159,15 +160,15 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 
 // ownerStall returns why nothing is to be expected of the lease's owner. A range without an
 // owner waits if its oldest change is older than an expiration.
-func ownerStall(l *lease.Lease, g Lag, now time.Time) (Stall, bool) {
+func ownerStall(l *lease.Lease, g Lag, now time.Time) (stall.Stall, bool) {
 	if _, untilExpiration, silent := l.Silence(now); silent {
-		return Stall{Kind: StallOwnerSilent, Since: l.Written().UTC(), Next: now.Add(untilExpiration).UTC()}, true
+		return stall.Stall{Kind: stall.OwnerSilent, Since: l.Written().UTC(), Next: now.Add(untilExpiration).UTC()}, true
 	}
 	expiration := l.AnnouncedExpiration()
 	if l.Owner() == "" && g.Seconds > expiration.Seconds() && now.Sub(l.Written()) > expiration {
-		return Stall{Kind: StallNoOwner, Since: l.Written().UTC()}, true
+		return stall.Stall{Kind: stall.NoOwner, Since: l.Written().UTC()}, true
 	}
-	return Stall{}, false
+	return stall.Stall{}, false
 }
 
 // addLag adds the lag behind the continuation of a lease.
@@ -177,7 +178,7 @@ func (e *lagEstimate) addLag(ctx context.Context, l *lease.Lease, total *Lag) er
 
 // addLagAfter adds the lag behind a continuation of a lease's range, or that of its children.
 func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuation string, total *Lag) error {
-	at, err := e.leases.Locate(ctx, l)
+	part, err := e.leases.Locate(ctx, l)
 	if errors.Is(err, lease.ErrSplit) {
 		children, err := e.leases.Children(l)
 		for _, c := range children {
@@ -191,7 +192,7 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if continuation == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.feedSource.ReadPage(ctx, feedTarget(at), continuation, nil)
+	page, err := e.feedSource.ReadPage(ctx, feedTarget(part), continuation, nil)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
@@ -217,13 +218,13 @@ func (g *Lag) addPage(page *cosmos.Page, now time.Time) {
 		return
 	}
 	first := page.Items[0]
-	behind := page.SessionLSN - (first.LSN - 1)
-	known := page.SessionLSN > 0 && first.LSN > 0 && behind > 0
+	transactions := page.SessionLSN - (first.LSN - 1)
+	known := page.SessionLSN > 0 && first.LSN > 0 && transactions > 0
 	if !known {
-		behind = 1
+		transactions = 1
 	}
-	g.Changes += behind
-	g.Exact = g.Exact && known && behind == 1 && len(page.Items) == 1
+	g.Changes += transactions
+	g.Exact = g.Exact && known && transactions == 1 && len(page.Items) == 1
 	if first.Timestamp > 0 {
 		g.Seconds = max(g.Seconds, now.Sub(time.Unix(first.Timestamp, 0)).Seconds())
 	}

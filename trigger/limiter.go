@@ -10,6 +10,7 @@ import (
 
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/delivery"
+	"halley/trigger/stall"
 )
 
 // errHeldBack is in the error of a drain that has ended while a range waited for a limit
@@ -25,8 +26,8 @@ var errHeldBack = errors.New("held back by a limit of the function")
 //
 // mu guards the fields below it, and no other lock is taken under it.
 type limiter struct {
-	kind      StallKind // of a range that waits
-	unit      string    // in texts
+	kind      stall.Kind // of a range that waits
+	unit      string     // in texts
 	perSecond float64
 
 	mu       sync.Mutex
@@ -38,7 +39,7 @@ type limiter struct {
 }
 
 // newLimiter returns a limiter with a full bucket, or nil if perSecond is 0.
-func newLimiter(kind StallKind, perSecond float64, unit string) *limiter {
+func newLimiter(kind stall.Kind, perSecond float64, unit string) *limiter {
 	if perSecond == 0 {
 		return nil
 	}
@@ -54,9 +55,9 @@ func (b *limiter) size() float64 { return max(b.perSecond, 1) }
 const longestWait = 365 * 24 * time.Hour
 
 // reserve promises tokens to a caller, which may spend them after the wait. A cost of 0 is
-// that of the last feed read. tell says that the log is to tell of the wait: once a minute
+// that of the last feed read. isNews says that the log is to tell of the wait: once a minute
 // for the function.
-func (b *limiter) reserve(cost float64) (reserved float64, wait time.Duration, tell bool) {
+func (b *limiter) reserve(cost float64) (reserved float64, wait time.Duration, isNews bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cost == 0 {
@@ -70,11 +71,11 @@ func (b *limiter) reserve(cost float64) (reserved float64, wait time.Duration, t
 	if missing <= 0 {
 		return cost, 0, false
 	}
-	if tell = now.Sub(b.logged) >= time.Minute; tell {
+	if isNews = now.Sub(b.logged) >= time.Minute; isNews {
 		b.logged = now
 	}
 	seconds := min(missing/b.perSecond, longestWait.Seconds())
-	return cost, time.Duration(seconds*float64(time.Second)) + 1, tell // rounded up
+	return cost, time.Duration(seconds*float64(time.Second)) + 1, isNews // rounded up
 }
 
 // refund gives tokens back that were promised and not spent.
@@ -97,14 +98,14 @@ const largestCharge = 1e6
 
 // isCharge reports whether a charge can be, and whether the log is to tell of one that
 // cannot: once for the function.
-func (b *limiter) isCharge(units float64) (ok, tell bool) {
+func (b *limiter) isCharge(units float64) (ok, isNews bool) {
 	if units >= 0 && units <= largestCharge { // NaN is not
 		return true, false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	tell, b.absurd = !b.absurd, true
-	return false, tell
+	isNews, b.absurd = !b.absurd, true
+	return false, isNews
 }
 
 // describe returns the limit in words.
@@ -130,15 +131,15 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 	if err := backoff.Sleep(ctx, backoff.Wait(1, spread, spread, c.token, c.lane)); err != nil {
 		return 0, err
 	}
-	reserved, wait, tell := b.reserve(cost)
+	reserved, wait, isNews := b.reserve(cost)
 	if wait == 0 {
 		return reserved, nil
 	}
-	if tell {
+	if isNews {
 		c.log.Info(errHeldBack.Error(), slog.String("cause", string(b.kind)), slog.String("limit", b.describe()), slog.Duration("wait", wait))
 	}
 	if c.stats != nil {
-		c.stats.beginLimitWait(c.lane, Stall{Kind: b.kind, Text: b.describe()}, wait)
+		c.stats.beginLimitWait(c.lane, stall.Stall{Kind: b.kind, Text: b.describe()}, wait)
 	}
 	if err := backoff.Sleep(ctx, wait); err != nil {
 		b.refund(reserved)
@@ -155,8 +156,8 @@ func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent
 func (b *limiter) spendRead(ctx context.Context, c limitCaller) (charged func(units float64), err error) {
 	reserved, err := b.spend(ctx, 0, c)
 	return func(units float64) {
-		ok, tell := b.isCharge(units)
-		if tell {
+		ok, isNews := b.isCharge(units)
+		if isNews {
 			c.log.Warn("request charge ignored: the read counts like the one before it", slog.Float64("charge", units), slog.Float64("counted", reserved))
 		}
 		if ok {

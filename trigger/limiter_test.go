@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"halley/trigger/stall"
 )
 
 func testCaller(lane int) limitCaller {
@@ -42,7 +44,7 @@ func TestLimiterPaysForWhatIsLargerThanTheBucketAfterwards(t *testing.T) {
 		{"less than one a second", 0.1, []float64{1, 1, 2}, []float64{0, 10, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if got := spendAll(t, newLimiter(StallRateLimited, test.perSecond, "changes"), test.costs...); !slices.Equal(got, test.at) {
+			if got := spendAll(t, newLimiter(stall.RateLimited, test.perSecond, "changes"), test.costs...); !slices.Equal(got, test.at) {
 				t.Errorf("%s: spent at %v, want %v", test.name, got, test.at)
 			}
 		})
@@ -53,7 +55,7 @@ func TestLimiterPaysForWhatIsLargerThanTheBucketAfterwards(t *testing.T) {
 func TestLimiterServesItsCallersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, perSecond, batch = 20, 10, 5
-		b := newLimiter(StallRateLimited, perSecond, "changes")
+		b := newLimiter(stall.RateLimited, perSecond, "changes")
 		var mu sync.Mutex
 		var served [callers]int
 		var working sync.WaitGroup
@@ -84,7 +86,7 @@ func TestLimiterServesItsCallersInTurn(t *testing.T) {
 // A caller that gives up returns at once with the cause, and its tokens are not lost.
 func TestLimiterReturnsWhatIsNotSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newLimiter(StallRateLimited, 1, "changes")
+		b := newLimiter(stall.RateLimited, 1, "changes")
 		spendAll(t, b, 1)
 		ctx, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second/2, func() { stop(errHandedOver) })
@@ -101,7 +103,7 @@ func TestLimiterReturnsWhatIsNotSpent(t *testing.T) {
 // The charge of a read is paid before the next one, also if other ranges read meanwhile.
 func TestLimiterPaysChargesOfReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newLimiter(StallReadsLimited, 10, "request units")
+		b := newLimiter(stall.ReadsLimited, 10, "request units")
 		began := time.Now()
 		first, err := b.spendRead(t.Context(), testCaller(0))
 		must(t, err)
@@ -123,7 +125,7 @@ func TestLimiterPaysChargesOfReads(t *testing.T) {
 
 func TestHugeDebtDoesNotOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newLimiter(StallRateLimited, 1e-300, "changes")
+		b := newLimiter(stall.RateLimited, 1e-300, "changes")
 		b.reserve(1)
 		if _, wait, _ := b.reserve(1); wait < longestWait {
 			t.Errorf("waits %v", wait)

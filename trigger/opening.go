@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"halley/trigger/stall"
 )
 
 // openedLane stands for Function.Opened among the lanes of [rangeStats].
@@ -60,14 +62,14 @@ func (s *rangeStats) openedEnds() {
 }
 
 // runningKind is the kind of a stall while a call runs.
-func runningKind(lane int) StallKind {
+func runningKind(lane int) stall.Kind {
 	switch lane {
 	case openedLane:
-		return StallOpening
+		return stall.Opening
 	case flushLane:
-		return StallFlushing
+		return stall.Flushing
 	}
-	return StallCallRuns
+	return stall.CallRuns
 }
 
 // stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, and

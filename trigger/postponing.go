@@ -28,8 +28,8 @@ func (f *Function) keepsDeadLetters() bool {
 func postponedID(id string, times int) string { return id + "-" + strconv.Itoa(times) }
 
 // loadPostponed calls take with the postponed changes of a key until it returns false.
-func loadPostponed(ctx context.Context, store DeadLetters, of DeadLetterSource, f *Function, key string, take func(delivery.StoredChange) bool) error {
-	for d, err := range AllDeadLetters(ctx, store, DeadLetterQuery{Source: of, Kind: RecordPostponed, Key: key}) {
+func loadPostponed(ctx context.Context, store DeadLetters, source DeadLetterSource, f *Function, key string, take func(delivery.StoredChange) bool) error {
+	for d, err := range AllDeadLetters(ctx, store, DeadLetterQuery{Source: source, Kind: RecordPostponed, Key: key}) {
 		switch {
 		case errors.Is(err, ErrDamaged):
 			continue // the list at the acquisition has told

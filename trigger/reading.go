@@ -35,9 +35,9 @@ func (w *rangeWorker) newReader() *feed.Reader {
 // no host runs would be skipped.
 func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	if w.superseded {
-		if still, err := w.held.StillSuperseded(ctx); err != nil {
+		if isSuperseded, err := w.held.StillSuperseded(ctx); err != nil {
 			return "", err
-		} else if still {
+		} else if isSuperseded {
 			return "", errSuperseded
 		}
 	}
@@ -49,11 +49,11 @@ func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	if continuation := w.held.Lease().Continuation(); continuation != "" {
 		return continuation, nil
 	}
-	at, err := w.locateRange(ctx)
+	part, err := w.locateRange(ctx)
 	if err != nil {
 		return "", err
 	}
-	token, err := w.feedSource.ResolveStart(ctx, w.feedSource.Start, at)
+	token, err := w.feedSource.ResolveStart(ctx, w.feedSource.Start, part)
 	if err != nil || token == "" {
 		return "", err
 	}
@@ -63,8 +63,8 @@ func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 
 // locateRange returns the part of a physical range that answers for the lease now.
 func (w *rangeWorker) locateRange(ctx context.Context) (feed.Target, error) {
-	at, err := w.leases.Locate(ctx, w.held.Lease())
-	return feedTarget(at), err
+	part, err := w.leases.Locate(ctx, w.held.Lease())
+	return feedTarget(part), err
 }
 
 // relocateRange reads the ranges again after the service said that the lease's range

@@ -39,12 +39,12 @@ type ReplayOptions struct {
 // delivered in their Order. If one fails, it and the later ones of its key stay, and the
 // replay continues with other keys. The error is one of the
 // store, or the cause why ctx ended.
-func Replay(ctx context.Context, store DeadLetters, of DeadLetterSource, handler Handler, opts *ReplayOptions) (Replayed, error) {
+func Replay(ctx context.Context, store DeadLetters, source DeadLetterSource, handler Handler, opts *ReplayOptions) (Replayed, error) {
 	switch {
 	case store == nil, handler == nil:
 		return Replayed{}, errors.New("replay: it needs a store and a handler")
-	case of.Function == "" || of.Container == "":
-		return Replayed{}, fmt.Errorf("replay %v: the source has no function or no container: set the function's Name and Container", of)
+	case source.Function == "" || source.Container == "":
+		return Replayed{}, fmt.Errorf("replay %v: the source has no function or no container: set the function's Name and Container", source)
 	}
 	r := &replay{store: store, handler: handler}
 	if opts != nil {
@@ -54,7 +54,7 @@ func Replay(ctx context.Context, store DeadLetters, of DeadLetterSource, handler
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	q := r.options.Select
-	q.Source, q.Kind, q.ID = of, cmp.Or(q.Kind, RecordDead), ""
+	q.Source, q.Kind, q.ID = source, cmp.Or(q.Kind, RecordDead), ""
 	q.NewestFirst, q.Limit, q.Cursor = false, 0, ""
 	keys := make(chan string)
 	var working sync.WaitGroup
@@ -78,7 +78,7 @@ func Replay(ctx context.Context, store DeadLetters, of DeadLetterSource, handler
 		err = cause
 	}
 	if err != nil {
-		return r.done, fmt.Errorf("replay %v: %w", of, err)
+		return r.done, fmt.Errorf("replay %v: %w", source, err)
 	}
 	return r.done, nil
 }

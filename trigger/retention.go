@@ -60,9 +60,9 @@ func (w *rangeWorker) retentionError(timestamp int64) error {
 	if !past {
 		return nil
 	}
-	behind := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)
+	text := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)
 	if age >= retention {
-		return fmt.Errorf("%s: they are lost unless this host delivers the ones that it has read", behind)
+		return fmt.Errorf("%s: they are lost unless this host delivers the ones that it has read", text)
 	}
-	return fmt.Errorf("%s: in %s the first will be lost", behind, (retention - age).Round(time.Second))
+	return fmt.Errorf("%s: in %s the first will be lost", text, (retention - age).Round(time.Second))
 }

@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,9 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
-	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // functionRunner runs one function of a host. Its fields up to mu are set before its
@@ -46,8 +45,8 @@ type functionRunner struct {
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
-	pausedRanges    map[string]Stall         // by lease token: paused by an operator, as the last list showed
-	unreadable      map[string]Stall         // by lease token: the document cannot be read, as the last list showed
+	pausedRanges    map[string]stall.Stall   // by lease token: paused by an operator, as the last list showed
+	unreadable      map[string]stall.Stall   // by lease token: the document cannot be read, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
 	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
@@ -65,7 +64,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
-		rateLimit:     newLimiter(StallRateLimited, f.Rate, "changes"), readLimit: newLimiter(StallReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
+		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
@@ -74,8 +73,8 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		Expiration: p.options.LeaseExpirationInterval, AuditInterval: p.options.AuditInterval,
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
-		StartToken: func(ctx context.Context, at lease.Part, since time.Time) (string, error) {
-			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(at))
+		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
+			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
 		Log: log,
 	})
@@ -90,8 +89,8 @@ func newSource(s FeedSource, since time.Time, resourceID string) *feed.Source {
 	}
 }
 
-func feedTarget(at lease.Part) feed.Target {
-	return feed.Target{Physical: at.Physical, Min: at.Span.Min, Max: at.Span.Max}
+func feedTarget(part lease.Part) feed.Target {
+	return feed.Target{Physical: part.Physical, Min: part.Span.Min, Max: part.Span.Max}
 }
 
 // emitEvent passes an event to the observers. One that panics is reported, and the
@@ -154,124 +153,6 @@ func (e *stuckCallsError) Error() string {
 }
 func (e *stuckCallsError) Unwrap() error { return e.err }
 
-// endPeriod is how long all functions have to be ended by errors before Run
-// returns, and how long a function has to run before such an error is over. It is
-// also the longest wait between attempts. A minute outlasts a role assignment or a
-// container that is created at the same time as the host.
-const endPeriod = time.Minute
-
-// errAllEnded ends the host when no function has worked for endPeriod.
-var errAllEnded = errors.New("all functions have ended")
-
-// runWithRetries runs the function until ctx ends. If an error ends the function,
-// it waits and tries again, unless no function of the host has hope: then it ends
-// the host.
-func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.CancelCauseFunc, anyHope func() bool) (err error) {
-	r.refusals.clear()
-	r.endIfHopeless = func() {
-		if !anyHope() {
-			endHost(errAllEnded)
-		}
-	}
-	defer func() { r.forgetRun(err) }()
-	for failures := 1; ; failures++ {
-		began := r.beginAttempt()
-		err := r.runContinuously(ctx)
-		if err == nil || ctx.Err() != nil {
-			return r.endedByHost(ctx)
-		}
-		var stuck *stuckCallsError
-		if errors.As(err, &stuck) {
-			endHost(err)
-			return err
-		}
-		if time.Since(began) >= endPeriod {
-			failures = 1
-		}
-		r.setEnded(err)
-		if !anyHope() {
-			endHost(errAllEnded)
-			return r.endedByHost(ctx)
-		}
-		r.log.Error("function ended by an error, trying again later", slog.Any("error", err), slog.Int("failures", failures))
-		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
-		if left := r.untilHopeless(); left > 0 {
-			wait = min(wait, left)
-		}
-		if backoff.Sleep(ctx, wait) != nil {
-			return r.endedByHost(ctx)
-		}
-	}
-}
-
-// forgetRun removes the state of a run that has ended from the status: this host holds no
-// lease, and lists none. After an orderly stop there is no problem either.
-func (r *functionRunner) forgetRun(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0
-	if err == nil {
-		r.functionProblem, r.endedErr = nil, nil
-		clear(r.coolingRanges)
-		r.refusals.clear()
-	}
-}
-
-func (r *functionRunner) beginAttempt() (began time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attemptBegan = time.Now()
-	return r.attemptBegan
-}
-
-// setEnded records that an error ended the function.
-func (r *functionRunner) setEnded(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.endedErr == nil || time.Since(r.attemptBegan) >= endPeriod {
-		r.endedSince = time.Now()
-	}
-	r.endedErr, r.functionProblem = err, err
-}
-
-// endedByHost returns the last error of the function if the host ended because none
-// works, and nil if it was stopped. An account that refuses the credential comes first.
-func (r *functionRunner) endedByHost(ctx context.Context) error {
-	if !errors.Is(context.Cause(ctx), errAllEnded) {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return cmp.Or(r.refusalError(), r.endedErr)
-}
-
-// hasHope reports whether the function has worked within endPeriod.
-func (r *functionRunner) hasHope() bool {
-	for i := range r.refusals.byUse {
-		if r.refusals.byUse[i].Load().isLong() {
-			return false
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.endedErr == nil || time.Since(r.endedSince) < endPeriod
-}
-
-// untilHopeless is the time until the function has not worked for endPeriod.
-func (r *functionRunner) untilHopeless() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Until(r.endedSince.Add(endPeriod))
-}
-
-// endedBy returns err, or nil if the caller's context ended.
-func endedBy(caller context.Context, err error) error {
-	if caller.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // runWorker runs one worker and handles its end.
 func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
 	err := w.workRange(ctx)
@@ -306,28 +187,6 @@ func wake(balanceNow chan<- struct{}) {
 // isFatal reports whether an error ends a whole function.
 func isFatal(err error) bool {
 	return errors.Is(err, lease.ErrForeign) || errors.Is(err, lease.ErrSetup) || cosmos.Classify(err) == cosmos.OutcomeContainerGone
-}
-
-// untilWorks repeats do until it succeeds, ctx ends, or repeating is useless.
-func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(context.Context) error) error {
-	for failures := 1; ; failures++ {
-		err := do(ctx)
-		if cause := context.Cause(ctx); cause != nil && err != nil && !isFatal(err) {
-			return cause // a stop is not a problem
-		}
-		r.setProblem(err)
-		if err == nil || isFatal(err) {
-			return err
-		}
-		r.log.Error(step+" failed", slog.Any("error", err), slog.Int("failures", failures))
-		wait := backoff.Wait(failures, backoff.Min, r.host.options.LeaseAcquireInterval, r.host.options.Owner, r.function.Name)
-		if left := r.untilLongRefusal(); left > 0 {
-			wait = min(wait, left)
-		}
-		if err := backoff.Sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
 }
 
 // prepareLeases finds the function's leases and makes sure that they were created.
@@ -382,7 +241,7 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.coolingRanges, func(_ string, c rangeCooldown) bool { return time.Since(c.retryAt) > time.Hour })
 	r.noteLeases(leases)
-	r.unreadable = map[string]Stall{}
+	r.unreadable = map[string]stall.Stall{}
 	for _, u := range r.leases.Unreadable() {
 		r.unreadable[u.Token] = unreadableStall(u)
 	}
@@ -392,15 +251,15 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 
 // noteLeases records the states of listed leases. mu is held.
 func (r *functionRunner) noteLeases(leases []*lease.Lease) {
-	before, now := r.pausedRanges, r.leases.Now()
-	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]Stall{}, map[string]bool{}, 0
+	oldPaused, now := r.pausedRanges, r.leases.Now()
+	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]stall.Stall{}, map[string]bool{}, 0
 	for _, l := range leases {
-		stall, paused := pauseStall(l)
+		cause, paused := pauseStall(l)
 		switch {
 		case paused:
-			r.pausedRanges[l.Token()] = stall
-			if before[l.Token()] != stall {
-				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", stall.Text), slog.Time("since", stall.Since))
+			r.pausedRanges[l.Token()] = cause
+			if oldPaused[l.Token()] != cause {
+				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", cause.Text), slog.Time("since", cause.Since))
 			}
 		case l.Free(now, r.host.options.LeaseExpirationInterval):
 			r.freeRanges[l.Token()] = true
@@ -432,24 +291,15 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 	defer r.mu.Unlock()
 	delete(r.rangeStats, token)
 	delete(r.heldLeases, token)
-	before, again := r.coolingRanges[token]
+	cooldown, wasCooling := r.coolingRanges[token]
 	delete(r.coolingRanges, token)
 	if reason := reasonOf(err); reason.isOrderly() || reason == ClosedLeaseLost || isFatal(err) {
 		return // the function as a whole waits after a fatal error
 	}
 	doublings := 0
-	if again && w.rangeStats.currentStatus().Changes == 0 {
-		doublings = min(before.doublings+1, maxDoublings)
+	if wasCooling && w.rangeStats.currentStatus().Changes == 0 {
+		doublings = min(cooldown.doublings+1, maxDoublings)
 	}
 	retryAt := time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings)
 	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, err: err, doublings: doublings}
-}
-
-func (r *functionRunner) setProblem(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Since(r.attemptBegan) >= endPeriod {
-		r.endedErr = nil
-	}
-	r.functionProblem = cmp.Or(err, r.endedErr)
 }

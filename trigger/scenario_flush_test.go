@@ -14,6 +14,7 @@ import (
 
 	"halley/trigger/emulator"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/stall"
 )
 
 // flushes are a function's calls of Flush on a sink that asks for no checkpoint before.
@@ -232,7 +233,7 @@ func TestFailedFlushIsToldAndLosesNothing(t *testing.T) {
 					t.Errorf("lease %+v", l)
 				}
 				kinds, lag := w.stallsOf("0")
-				if !slices.Equal(kinds, []StallKind{StallFlushing}) || !strings.Contains(lag.Stalls[0].Describe(time.Now()), "changes not flushed") || strings.Contains(lag.Stalls[0].Text, "secret") {
+				if !slices.Equal(kinds, []stall.Kind{stall.Flushing}) || !strings.Contains(lag.Stalls[0].Describe(time.Now()), "changes not flushed") || strings.Contains(lag.Stalls[0].Text, "secret") {
 					t.Errorf("lag %+v", lag)
 				}
 				s.do = nil
@@ -263,7 +264,7 @@ func TestFailedFlushIsTheStallOfALimitedFunction(t *testing.T) {
 		})
 		_, err := w.host("a", s.handle, s.use, withoutLogger, func(f *Function, _ *Options) { f.Rate, f.StallAfter = 100, time.Second }).Drain(t.Context())
 		must(t, err)
-		if got := w.eventsOf(EventStalled); len(got) != 1 || got[0].Stall.Kind != StallFlushing {
+		if got := w.eventsOf(EventStalled); len(got) != 1 || got[0].Stall.Kind != stall.Flushing {
 			t.Errorf("stalls %+v", got)
 		}
 	})
@@ -381,7 +382,7 @@ func TestLongFlushKeepsTheLease(t *testing.T) {
 			t.Errorf("owners %v", got)
 		}
 		for _, e := range slices.Concat(w.eventsOf(EventStalled), w.eventsOf(EventRecovered)) {
-			if e.Stall.Kind == StallFlushing {
+			if e.Stall.Kind == stall.Flushing {
 				told = append(told, e.Kind)
 				if e.Kind == EventRecovered && e.Lasting < 3*time.Minute {
 					t.Errorf("recovered after %v", e.Lasting)

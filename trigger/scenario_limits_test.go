@@ -12,10 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"halley/trigger/stall"
 )
 
 // limitsOf returns the limits that a host's status names for its ranges.
-func limitsOf(h *Host) (kinds []StallKind, problems string) {
+func limitsOf(h *Host) (kinds []stall.Kind, problems string) {
 	for _, r := range h.Status().Functions[0].Ranges {
 		problems += r.Problem
 		for _, s := range r.Stalls {
@@ -56,11 +58,11 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 		}, limited)
 		stop := w.startHost(h)
 		time.Sleep(80 * time.Second) // longer than StallAfter and an expiration
-		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{StallRateLimited}) || !strings.Contains(problems, "held back by RATE for") ||
+		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []stall.Kind{stall.RateLimited}) || !strings.Contains(problems, "held back by RATE for") ||
 			!strings.Contains(problems, "at most 2 changes a second for the function on this host") {
 			t.Errorf("the status names %v: %s", kinds, problems)
 		}
-		if kinds, l := w.stallsOf("0"); !slices.Contains(kinds, StallRateLimited) {
+		if kinds, l := w.stallsOf("0"); !slices.Contains(kinds, stall.RateLimited) {
 			t.Errorf("another machine sees %v: %s", kinds, l.Problem)
 		}
 		if done := w.deliveryCount(); done > 80*rate+2*rate || done < 80*rate-50 {
@@ -76,7 +78,7 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 			t.Errorf("%d ranges stalled, %d leases were released", w.eventCount(EventStalled), w.eventCount(EventReleased))
 		}
 		lines := log.FilterMessage("held back by a limit of the function").All()
-		if len(lines) < 2 || len(lines) > 5 || lines[0].ContextMap()["cause"] != string(StallRateLimited) {
+		if len(lines) < 2 || len(lines) > 5 || lines[0].ContextMap()["cause"] != string(stall.RateLimited) {
 			t.Errorf("the log says %v", lines)
 		}
 		if status, _ := limitsOf(h); len(status) != 0 {
@@ -230,7 +232,7 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 			}
 		}
 		check("with changes", 10)
-		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []StallKind{StallReadsLimited}) || !strings.Contains(problems, "held back by READ_REQUEST_UNITS for") {
+		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []stall.Kind{stall.ReadsLimited}) || !strings.Contains(problems, "held back by READ_REQUEST_UNITS for") {
 			t.Errorf("the status names %v: %s", kinds, problems)
 		}
 		at := time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator"
+	"halley/trigger/stall"
 )
 
 // The service throttles all reads for ten minutes and answers so slowly that a read's
@@ -67,7 +68,7 @@ func (w *world) checkThrottled(h *Host) {
 			w.t.Errorf("function %s has the ranges %+v", f.Name, f.Ranges)
 		}
 		for _, r := range f.Ranges {
-			if r.Cooldown || len(r.Stalls) != 1 || r.Stalls[0].Kind != StallFeedThrottled {
+			if r.Cooldown || len(r.Stalls) != 1 || r.Stalls[0].Kind != stall.FeedThrottled {
 				w.t.Errorf("range %s of %s: %+v, %s", r.Range, f.Name, r.Stalls, r.Problem)
 			}
 		}

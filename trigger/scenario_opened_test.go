@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/internal/backoff"
+	"halley/trigger/stall"
 )
 
 // openings records calls of Opened and Closed, and checks that they do not overlap with
@@ -206,7 +207,7 @@ func TestStatusShowsLongOpened(t *testing.T) {
 		h := w.host("a", w.recorder("a"), calls.watch("a", 10*time.Minute, nil), withoutLogger)
 		stop := w.startHost(h)
 		time.Sleep(30 * time.Second)
-		if r := h.Status().Functions[0].Ranges[0]; len(r.Stalls) != 1 || r.Stalls[0].Kind != StallOpening || !strings.Contains(r.Problem, "waiting for Opened for 30s") {
+		if r := h.Status().Functions[0].Ranges[0]; len(r.Stalls) != 1 || r.Stalls[0].Kind != stall.Opening || !strings.Contains(r.Problem, "waiting for Opened for 30s") {
 			t.Errorf("after 30 s: %+v", r)
 		}
 		time.Sleep(9 * time.Minute)

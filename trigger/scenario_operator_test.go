@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halley/trigger/leases"
+	"halley/trigger/stall"
 )
 
 // control returns the control of the leases of function "test".
@@ -60,7 +61,7 @@ func TestPausedRangeWaitsAndContinuesWithoutRepeats(t *testing.T) {
 		lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items})
 		must(t, err)
 		for _, l := range lags {
-			if len(l.Stalls) != 1 || l.Stalls[0].Kind != StallPaused || l.Owner != "" {
+			if len(l.Stalls) != 1 || l.Stalls[0].Kind != stall.Paused || l.Owner != "" {
 				t.Errorf("lag %+v", l)
 			}
 		}

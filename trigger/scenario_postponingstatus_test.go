@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"halley/trigger/stall"
 )
 
 // A call fails, and the next one postpones its change: the failure is over.
@@ -37,7 +39,7 @@ func TestPostponingWithoutRoomIsAProblem(t *testing.T) {
 		for range 10 {
 			time.Sleep(time.Minute)
 			s := h.Status().Functions[0].Ranges[0]
-			if len(s.Stalls) != 1 || s.Stalls[0].Kind != StallHandlerFails || s.PostponedKeys != 1000 || s.WaitingKeys != 100 {
+			if len(s.Stalls) != 1 || s.Stalls[0].Kind != stall.HandlerFails || s.PostponedKeys != 1000 || s.WaitingKeys != 100 {
 				t.Errorf("%d keys are postponed and %d wait, with the problem %q", s.PostponedKeys, s.WaitingKeys, s.Problem)
 			}
 		}

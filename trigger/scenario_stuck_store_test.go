@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/internal/delivery"
+	"halley/trigger/stall"
 )
 
 // stuckStore is a store of which some calls ignore their context: they wait until freed is
@@ -89,7 +90,7 @@ func TestStuckStoreStopsOneLaneAndSaysSo(t *testing.T) {
 				stop := w.startHost(h)
 				says := func() bool {
 					for _, r := range h.Status().Functions[0].Ranges {
-						if len(r.Stalls) > 0 && r.Stalls[0].Kind == StallStorePending && strings.Contains(r.Problem, "dead letter store fails") && strings.Contains(r.Problem, "ignores the end of its context") {
+						if len(r.Stalls) > 0 && r.Stalls[0].Kind == stall.StorePending && strings.Contains(r.Problem, "dead letter store fails") && strings.Contains(r.Problem, "ignores the end of its context") {
 							return true
 						}
 					}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/stall"
 )
 
 // Edits of a lease by hand. Each leaves the range with an owner that reads it, or with a
@@ -117,7 +118,7 @@ func TestDeletedUnreadableLeaseIsCreatedAgain(t *testing.T) {
 func (w *world) unreadableProblem(h *Host) *RangeStatus {
 	ranges := h.Status().Functions[0].Ranges
 	i := slices.IndexFunc(ranges, func(r RangeStatus) bool {
-		return len(r.Stalls) > 0 && r.Stalls[0].Kind == StallUnreadable
+		return len(r.Stalls) > 0 && r.Stalls[0].Kind == stall.Unreadable
 	})
 	if i < 0 {
 		return nil

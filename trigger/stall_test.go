@@ -14,10 +14,11 @@ import (
 
 	"halley/trigger/emulator"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // stallsOf are the kinds of stall that another machine sees from the lease documents.
-func (w *world) stallsOf(token string) (kinds []StallKind, l Lag) {
+func (w *world) stallsOf(token string) (kinds []stall.Kind, l Lag) {
 	w.t.Helper()
 	lags, err := EstimateLag(w.t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()})
 	must(w.t, err)
@@ -44,25 +45,25 @@ func (*brokenStore) Put(context.Context, DeadLetter) error { return errors.New("
 func TestEveryStallIsNamed(t *testing.T) {
 	failing := func(context.Context, Batch) error { return errors.New("redis is down?token=s3cret") }
 	for _, test := range []struct {
-		kind    StallKind
+		kind    stall.Kind
 		says    string
 		handler Handler
 		change  func(*Function, *Options)
 		breaks  func(w *world) (mend func())
 		here    bool // another machine sees a silent owner instead
 	}{
-		{kind: StallHandlerFails, says: "no limit, next in", handler: failing},
-		{kind: StallHandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &memoryStore{}, 100 }},
-		{kind: StallCallRuns, says: "handler call running for", handler: func(ctx context.Context, _ Batch) error { <-ctx.Done(); return nil }},
-		{kind: StallStorePending, says: "disk full", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &brokenStore{}, 1 }},
-		{kind: StallBreaker, says: "paused by the circuit breaker", handler: failing, change: func(f *Function, _ *Options) {
+		{kind: stall.HandlerFails, says: "no limit, next in", handler: failing},
+		{kind: stall.HandlerFails, says: " of 100, next in", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &memoryStore{}, 100 }},
+		{kind: stall.CallRuns, says: "handler call running for", handler: func(ctx context.Context, _ Batch) error { <-ctx.Done(); return nil }},
+		{kind: stall.StorePending, says: "disk full", handler: failing, change: func(f *Function, _ *Options) { f.DeadLetters, f.MaxAttempts = &brokenStore{}, 1 }},
+		{kind: stall.Breaker, says: "paused by the circuit breaker", handler: failing, change: func(f *Function, _ *Options) {
 			f.DeadLetters, f.MaxAttempts, f.BreakerLimit, f.BreakerPause = &memoryStore{}, 1, 1, time.Hour
 		}},
-		{kind: StallRangeWaits, says: "no dead letter store", handler: func(context.Context, Batch) error { return Skip(errPoison) }},
-		{kind: StallFeedThrottled, says: "feed throttled for", breaks: func(w *world) func() {
+		{kind: stall.RangeWaits, says: "no dead letter store", handler: func(context.Context, Batch) error { return Skip(errPoison) }},
+		{kind: stall.FeedThrottled, says: "feed throttled for", breaks: func(w *world) func() {
 			return w.account.Inject(emulator.Fault{Method: http.MethodGet, Header: map[string]string{"A-IM": "."}, Status: 429, RetryAfter: 20 * time.Second})
 		}},
-		{kind: StallLeaseFails, says: "lease writes refused for", here: true, breaks: func(w *world) func() {
+		{kind: stall.LeaseFails, says: "lease writes refused for", here: true, breaks: func(w *world) func() {
 			return w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/", Status: 403})
 		}},
 	} {
@@ -88,7 +89,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 				w.writeMany("doc", 3)
 				found := func() bool {
 					return slices.ContainsFunc(h.Status().Functions[0].Ranges, func(r RangeStatus) bool {
-						return slices.ContainsFunc(r.Stalls, func(s Stall) bool { return s.Kind == test.kind }) && strings.Contains(r.Problem, test.says)
+						return slices.ContainsFunc(r.Stalls, func(s stall.Stall) bool { return s.Kind == test.kind }) && strings.Contains(r.Problem, test.says)
 					})
 				}
 				for range 45 {
@@ -100,7 +101,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 					t.Errorf("the host's status does not name %s: %+v", test.kind, h.Status().Functions[0].Ranges)
 				}
 				time.Sleep(18 * time.Second) // until the next write of the lease
-				if !test.here && test.kind != StallFeedThrottled {
+				if !test.here && test.kind != stall.FeedThrottled {
 					kinds, l := w.stallsOf("0")
 					raw, err := json.Marshal(l)
 					must(t, err)
@@ -110,7 +111,7 @@ func TestEveryStallIsNamed(t *testing.T) {
 				}
 				mend()
 				stop()
-				if test.kind == StallHandlerFails || test.kind == StallStorePending {
+				if test.kind == stall.HandlerFails || test.kind == stall.StorePending {
 					if stalled := log.FilterMessage("range stalled").All(); len(stalled) != 1 || stalled[0].ContextMap()["cause"] != string(test.kind) {
 						t.Errorf("the log says %v", log.All())
 					}
@@ -188,7 +189,7 @@ func TestSilentOwnerIsNamed(t *testing.T) {
 			t.Errorf("at once: %v", kinds)
 		}
 		time.Sleep(45 * time.Second)
-		if kinds, l := w.stallsOf("0"); !slices.Equal(kinds, []StallKind{StallOwnerSilent}) || !strings.Contains(l.Problem, "owner silent for 45s (lease expires in 16s)") {
+		if kinds, l := w.stallsOf("0"); !slices.Equal(kinds, []stall.Kind{stall.OwnerSilent}) || !strings.Contains(l.Problem, "owner silent for 45s (lease expires in 16s)") {
 			t.Errorf("after 45 s: %v, %q", kinds, l.Problem)
 		}
 		time.Sleep(time.Minute)

@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,15 +11,12 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // leaseLane stands for the lease's writer next to delivery.AllLanes, which stands for
 // the reader.
 const leaseLane = delivery.AllLanes - 1
-
-// equalFailures is the number of equal failures in a row after which a range counts
-// as stalled, however short they were.
-const equalFailures = 5
 
 // rangeStats are the counters of one worker, for [Host.Status], and watch over its
 // progress: they report a range that is stalled, and its recovery.
@@ -34,39 +30,31 @@ type rangeStats struct {
 	postponedKeys  func() (keys int, due time.Time) // due on the local clock
 	serviceNow     func() time.Time
 	stallAfter     time.Duration
-	report         func(kind EventKind, s Stall)
+	report         func(kind EventKind, s stall.Stall)
 	movedAt        atomic.Int64 // when the position last moved, Unix seconds on the service's clock
 
 	reportMu sync.Mutex
 
 	mu            sync.Mutex
 	rangeStatus   RangeStatus
-	inherited     Stall             // as the previous owner left it, or zero
-	deadLetters   int               // of earlier owners
-	laneStalls    map[int]laneStall // by lane, delivery.AllLanes, leaseLane or flushLane
-	postponing    map[int]Stall     // by lane, see countFailed
-	runningCalls  map[int]time.Time // start of the running call, by lane, openedLane or flushLane; local clock
-	limitWaits    []limitWait       // of the reader, and of the lanes in their order; nil if the function has no limit
-	watch         *time.Timer       // fires when the oldest of the two may have lasted too long; nil before the first
+	inherited     stall.Stall         // as the previous owner left it, or zero
+	deadLetters   int                 // of earlier owners
+	laneStalls    map[int]laneStall   // by lane, delivery.AllLanes, leaseLane or flushLane
+	postponing    map[int]stall.Stall // by lane, see countFailed
+	runningCalls  map[int]time.Time   // start of the running call, by lane, openedLane or flushLane; local clock
+	limitWaits    []limitWait         // of the reader, and of the lanes in their order; nil if the function has no limit
+	watch         *time.Timer         // fires when the oldest of the two may have lasted too long; nil before the first
 	watchIsArmed  bool
-	reportedStall *Stall // not over yet
-	hasHung       bool   // a handler call was left behind
-	newestLSN     int64  // of the range, as the last page said
-	isCaughtUp    bool   // the last read found nothing more
-	isClosed      bool   // the worker has ended
-}
-
-// laneStall is the stall of one lane.
-type laneStall struct {
-	Stall
-	began    time.Time // local clock
-	failures int       // equal ones in a row
-	logged   time.Time // when the log last told of it
+	reportedStall *stall.Stall // not over yet
+	hasHung       bool         // a handler call was left behind
+	newestLSN     int64        // of the range, as the last page said
+	isCaughtUp    bool         // the last read found nothing more
+	isClosed      bool         // the worker has ended
 }
 
 // limitWait is the waits of a lane for a limit of the function, one soon after the other.
 type limitWait struct {
-	Stall
+	stall.Stall
 	began, ended time.Time // local clock; ended is zero while it waits
 }
 
@@ -92,18 +80,18 @@ func (s *rangeStats) isHeldBack(lane int) bool {
 
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
 	s := &rangeStats{
-		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, postponing: map[int]Stall{}, runningCalls: map[int]time.Time{},
+		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, postponing: map[int]stall.Stall{}, runningCalls: map[int]time.Time{},
 		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
-		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, Stall) {},
+		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, stall.Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
-	left := parseLeaseStatus(l)
+	inheritedStatus := parseLeaseStatus(l)
 	if f.Rate+f.ReadRequestUnits > 0 {
 		s.limitWaits = make([]limitWait, 1+f.Lanes)
 	}
-	s.inherited, _ = left.stall()
-	s.deadLetters = left.DeadLetters
-	s.movedAt.Store(left.Checkpoint)
+	s.inherited, _ = inheritedStatus.stall()
+	s.deadLetters = inheritedStatus.DeadLetters
+	s.movedAt.Store(inheritedStatus.Checkpoint)
 	return s
 }
 
@@ -134,22 +122,8 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	return status
 }
 
-// currentStalls returns the stalls and the long calls, by lane, which the watch reports
-// if they last. mu is held.
-func (s *rangeStats) currentStalls(now time.Time) (stalls []Stall) {
-	for _, lane := range slices.Sorted(maps.Keys(s.laneStalls)) {
-		stalls = append(stalls, s.laneStalls[lane].Stall)
-	}
-	for _, lane := range slices.Sorted(maps.Keys(s.runningCalls)) {
-		if age := time.Since(s.runningCalls[lane]); age >= min(longCall, s.stallAfter) {
-			stalls = append(stalls, Stall{Kind: runningKind(lane), Since: now.Add(-age)})
-		}
-	}
-	return stalls
-}
-
 // allStalls returns the current stalls, and the waits for limits of the function. mu is held.
-func (s *rangeStats) allStalls(now time.Time) []Stall {
+func (s *rangeStats) allStalls(now time.Time) []stall.Stall {
 	stalls := s.currentStalls(now)
 	for _, w := range s.limitWaits {
 		if w.isCurrent() && time.Since(w.began) >= limitPause {
@@ -165,10 +139,10 @@ func (s *rangeStats) property() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := leaseStatus{Checkpoint: s.movedAt.Load(), DeadLetters: s.deadLetters + s.rangeStatus.DeadLetters}
-	stall, ok := longestStall(s.allStalls(now))
+	cause, ok := longestStall(s.allStalls(now))
 	if ok {
-		p.Kind, p.Since, p.Text = stall.Kind, unixSeconds(stall.Since), stall.Text
-		p.Attempt, p.Attempts, p.Next = stall.Attempt, stall.Attempts, unixSeconds(stall.Next)
+		p.Kind, p.Since, p.Text = cause.Kind, unixSeconds(cause.Since), cause.Text
+		p.Attempt, p.Attempts, p.Next = cause.Attempt, cause.Attempts, unixSeconds(cause.Next)
 	}
 	return p.encode()
 }
@@ -207,14 +181,14 @@ func (s *rangeStats) callEnds(lane int) {
 }
 
 // beginLimitWait notes that a lane, or the reader, waits for a limit of the function.
-func (s *rangeStats) beginLimitWait(lane int, stall Stall, wait time.Duration) {
-	stall.Since = s.serviceNow()
-	stall.Next = stall.Since.Add(wait)
+func (s *rangeStats) beginLimitWait(lane int, cause stall.Stall, wait time.Duration) {
+	cause.Since = s.serviceNow()
+	cause.Next = cause.Since.Add(wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := limitWait{Stall: stall, began: time.Now()}
-	if before := s.limitWaitOf(lane); before.isCurrent() {
-		next.Since, next.began = before.Since, before.began
+	next := limitWait{Stall: cause, began: time.Now()}
+	if previous := s.limitWaitOf(lane); previous.isCurrent() {
+		next.Since, next.began = previous.Since, previous.began
 	}
 	*s.limitWaitOf(lane) = next
 }
@@ -234,7 +208,7 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 	s.rangeStatus.Changes += e.Handled
 	s.rangeStatus.LastLSN = e.LastLSN
 	delete(s.laneStalls, lane)
-	s.inherited = Stall{}
+	s.inherited = stall.Stall{}
 	s.mu.Unlock()
 	s.reportRecovery()
 }
@@ -242,21 +216,21 @@ func (s *rangeStats) countDelivered(lane int, e Event) {
 // planRetry notes which attempt has failed and when the next one begins. It returns
 // the failures in a row that were equal, and whether the log is to tell of this one: it
 // tells of the first, second, fourth, eighth and so on, and of one in each minute.
-func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (stall Stall, failures int, tell bool) {
+func (s *rangeStats) planRetry(lane, attempt int, wait time.Duration) (cause stall.Stall, failures int, isNews bool) {
 	next := s.serviceNow().Add(wait)
 	s.notPostponed(lane)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, there := s.laneStalls[lane]
-	if !there {
-		return Stall{}, 0, false
+	l, isStalled := s.laneStalls[lane]
+	if !isStalled {
+		return stall.Stall{}, 0, false
 	}
 	l.Attempt, l.Next = attempt, next
-	if tell = l.failures&(l.failures-1) == 0 || time.Since(l.logged) >= time.Minute; tell {
+	if isNews = l.failures&(l.failures-1) == 0 || time.Since(l.logged) >= time.Minute; isNews {
 		l.logged = time.Now()
 	}
 	s.laneStalls[lane] = l
-	return l.Stall, l.failures, tell
+	return l.Stall, l.failures, isNews
 }
 
 // countDeadLetter counts a change that is in the dead letter store.
@@ -264,7 +238,7 @@ func (s *rangeStats) countDeadLetter(lane int) {
 	s.mu.Lock()
 	s.rangeStatus.DeadLetters++
 	delete(s.laneStalls, lane)
-	s.inherited = Stall{}
+	s.inherited = stall.Stall{}
 	s.mu.Unlock()
 	s.reportRecovery()
 }
@@ -276,140 +250,6 @@ func (s *rangeStats) countFiltered(changes int) {
 	s.rangeStatus.Filtered += changes
 }
 
-// setProblem records why a lane, the reader or the lease's writer makes no progress. It
-// reports whether that is news.
-func (s *rangeStats) setProblem(lane int, kind StallKind, err error) bool {
-	return s.setStall(lane, Stall{Kind: kind, Text: err.Error()})
-}
-
-// setStall records a stall, and reports whether it is news. A stall of one kind lasts
-// since its first failure, also if that was an earlier owner's.
-func (s *rangeStats) setStall(lane int, stall Stall) (news bool) {
-	stall.Since = s.serviceNow()
-	s.mu.Lock()
-	before, there := s.laneStalls[lane]
-	next := laneStall{Stall: stall, began: time.Now(), failures: 1}
-	switch {
-	case there && before.Kind == stall.Kind:
-		next.Since, next.began = before.Since, before.began
-	case stall.Kind == s.inherited.Kind && s.inherited.Since.Before(stall.Since):
-		next.Since = s.inherited.Since
-	}
-	if there && before.Text == stall.Text {
-		next.failures, next.logged = before.failures+1, before.logged
-	}
-	s.laneStalls[lane] = next
-	s.arm(s.stallAfter)
-	s.mu.Unlock()
-	if next.failures >= equalFailures {
-		s.reportStall()
-	}
-	return !there || before.Text != stall.Text
-}
-
-// clearStall says that a lane, the reader or the lease's writer works again.
-func (s *rangeStats) clearStall(lane int) {
-	s.mu.Lock()
-	_, there := s.laneStalls[lane]
-	delete(s.laneStalls, lane)
-	s.mu.Unlock()
-	if there {
-		s.reportRecovery()
-	}
-}
-
-// arm starts the watch if it is not running. mu is held.
-func (s *rangeStats) arm(after time.Duration) {
-	if s.watchIsArmed || s.isClosed {
-		return
-	}
-	s.watchIsArmed = true
-	if s.watch == nil {
-		s.watch = time.AfterFunc(after, s.checkWatch)
-		return
-	}
-	s.watch.Reset(after)
-}
-
-// checkWatch reports a stall that has lasted too long, or waits until the oldest has.
-func (s *rangeStats) checkWatch() {
-	s.mu.Lock()
-	s.watchIsArmed = false
-	var oldest time.Time
-	for lane, l := range s.laneStalls {
-		if s.isHeldBack(lane) {
-			continue // the limit is the reason at the moment
-		}
-		if oldest.IsZero() || l.began.Before(oldest) {
-			oldest = l.began
-		}
-	}
-	for _, began := range s.runningCalls {
-		if oldest.IsZero() || began.Before(oldest) {
-			oldest = began
-		}
-	}
-	left := s.stallAfter - time.Since(oldest)
-	switch {
-	case oldest.IsZero():
-	case left > 0:
-		s.arm(left)
-	default:
-		defer s.reportStall()
-	}
-	s.mu.Unlock()
-}
-
-// reportStall reports once that the range is stalled.
-func (s *rangeStats) reportStall() {
-	s.reportMu.Lock()
-	defer s.reportMu.Unlock()
-	now := s.serviceNow()
-	s.mu.Lock()
-	stall, ok := longestStall(s.currentStalls(now))
-	isNews := ok && s.reportedStall == nil && !s.isClosed
-	if isNews {
-		s.reportedStall = &stall
-	}
-	s.mu.Unlock()
-	if isNews {
-		s.report(EventStalled, stall)
-	}
-}
-
-// reportRecovery reports once that the range makes progress again.
-func (s *rangeStats) reportRecovery() {
-	s.mu.Lock()
-	over := s.stallIsOver()
-	s.mu.Unlock()
-	if !over {
-		return
-	}
-	s.reportMu.Lock()
-	defer s.reportMu.Unlock()
-	s.mu.Lock()
-	stall := s.reportedStall
-	if over = s.stallIsOver(); over {
-		s.reportedStall = nil
-	}
-	s.mu.Unlock()
-	if over {
-		s.report(EventRecovered, *stall)
-	}
-}
-
-// close ends the watch with the worker. After it nothing is reported.
-func (s *rangeStats) close() {
-	s.reportMu.Lock()
-	defer s.reportMu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.isClosed = true
-	if s.watch != nil {
-		s.watch.Stop()
-	}
-}
-
 // leaseWritten is told the result of each attempt to write the lease.
 func (s *rangeStats) leaseWritten(err error) {
 	if err == nil {
@@ -417,7 +257,7 @@ func (s *rangeStats) leaseWritten(err error) {
 		return
 	}
 	if !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrChanged) {
-		s.setProblem(leaseLane, StallLeaseFails, err)
+		s.setProblem(leaseLane, stall.LeaseFails, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // Summary counts the work of a drain.
@@ -75,28 +76,28 @@ type LeaseCounts struct {
 
 // RangeStatus is a snapshot of one leased range.
 type RangeStatus struct {
-	Range         string    `json:"range"` // lease token
-	Epoch         int64     `json:"epoch"`
-	Continuation  string    `json:"continuation"` // newest read
-	LastLSN       int64     `json:"lastLsn"`      // of the last change handled; 0 before the first
-	Batches       int       `json:"batches"`
-	Changes       int       `json:"changes"` // that were handled, also by calls that failed on others
-	Retries       int       `json:"retries"`
-	DeadLetters   int       `json:"deadLetters"`
-	Filtered      int       `json:"filtered"`              // changes that were read and do not pass the filter
-	WaitingKeys   int       `json:"waitingKeys"`           // keys with a change that is being retried
-	BlockedKeys   int       `json:"blockedKeys"`           // keys with a dead letter, whose later changes follow it
-	Postponed     int       `json:"postponed"`             // changes that the handler has postponed, and those that follow them
-	PostponedKeys int       `json:"postponedKeys"`         // keys with a postponed change, whose later changes follow it
-	NextDue       time.Time `json:"nextDue,omitzero"`      // when the first postponed change is due, on the service's clock
-	Checkpointed  time.Time `json:"checkpointed,omitzero"` // when the position last moved, on the service's clock
-	Since         time.Time `json:"since"`                 // of the acquisition
-	CaughtUp      time.Time `json:"caughtUp,omitzero"`     // first read since then that found nothing more
-	Cooldown      bool      `json:"cooldown,omitempty"`    // failed here; another host, or this one after a while, tries again
-	Paused        bool      `json:"paused,omitempty"`      // an operator has paused the range, and no host works on it
-	Limited       bool      `json:"limited,omitempty"`     // waits for a limit of its function, and has no other problem
-	Stalls        []Stall   `json:"stalls,omitempty"`      // why the range makes no progress, one for each lane at most
-	Problem       string    `json:"problem,omitempty"`     // the same in words
+	Range         string        `json:"range"` // lease token
+	Epoch         int64         `json:"epoch"`
+	Continuation  string        `json:"continuation"` // newest read
+	LastLSN       int64         `json:"lastLsn"`      // of the last change handled; 0 before the first
+	Batches       int           `json:"batches"`
+	Changes       int           `json:"changes"` // that were handled, also by calls that failed on others
+	Retries       int           `json:"retries"`
+	DeadLetters   int           `json:"deadLetters"`
+	Filtered      int           `json:"filtered"`              // changes that were read and do not pass the filter
+	WaitingKeys   int           `json:"waitingKeys"`           // keys with a change that is being retried
+	BlockedKeys   int           `json:"blockedKeys"`           // keys with a dead letter, whose later changes follow it
+	Postponed     int           `json:"postponed"`             // changes that the handler has postponed, and those that follow them
+	PostponedKeys int           `json:"postponedKeys"`         // keys with a postponed change, whose later changes follow it
+	NextDue       time.Time     `json:"nextDue,omitzero"`      // when the first postponed change is due, on the service's clock
+	Checkpointed  time.Time     `json:"checkpointed,omitzero"` // when the position last moved, on the service's clock
+	Since         time.Time     `json:"since"`                 // of the acquisition
+	CaughtUp      time.Time     `json:"caughtUp,omitzero"`     // first read since then that found nothing more
+	Cooldown      bool          `json:"cooldown,omitempty"`    // failed here; another host, or this one after a while, tries again
+	Paused        bool          `json:"paused,omitempty"`      // an operator has paused the range, and no host works on it
+	Limited       bool          `json:"limited,omitempty"`     // waits for a limit of its function, and has no other problem
+	Stalls        []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress, one for each lane at most
+	Problem       string        `json:"problem,omitempty"`     // the same in words
 
 	// Behind is how far the range is behind the newest transaction of the feed that
 	// this host has seen, if BehindKnown. It counts transactions, and 0 is caught up.
@@ -125,14 +126,14 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	for _, stats := range r.rangeStats {
 		s.Ranges = append(s.Ranges, stats.currentStatus())
 	}
-	for token, stall := range r.pausedRanges {
+	for token, cause := range r.pausedRanges {
 		if r.rangeStats[token] == nil {
-			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Paused: true, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
+			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Paused: true, Stalls: []stall.Stall{cause}, Problem: cause.Describe(r.leases.Now())})
 		}
 	}
-	for token, stall := range r.unreadable {
+	for token, cause := range r.unreadable {
 		if r.rangeStats[token] == nil {
-			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Stalls: []Stall{stall}, Problem: stall.Describe(r.leases.Now())})
+			s.Ranges = append(s.Ranges, RangeStatus{Range: token, Stalls: []stall.Stall{cause}, Problem: cause.Describe(r.leases.Now())})
 		}
 	}
 	for token, c := range r.coolingRanges {

@@ -48,10 +48,10 @@ func newStopBudget(ctx context.Context, grace time.Duration) (b *stopBudget, end
 
 // outlive returns a context that ends with errStopping when ctx has ended for as
 // long as the duration says, or when end is called.
-func outlive(ctx context.Context, by time.Duration) (longer context.Context, end func()) {
+func outlive(ctx context.Context, extra time.Duration) (longer context.Context, end func()) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unregister := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(by, func() { cancel(errStopping) })
+		timer := time.AfterFunc(extra, func() { cancel(errStopping) })
 		context.AfterFunc(longer, func() { timer.Stop() })
 	})
 	return longer, func() {

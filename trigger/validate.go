@@ -79,10 +79,10 @@ func refuseTooLong(p *problems, fields ...field[time.Duration]) {
 }
 
 // err joins the problems of the value that the text names.
-func (p problems) err(of string) error {
+func (p problems) err(subject string) error {
 	errs := make([]error, len(p))
 	for i, problem := range p {
-		errs[i] = fmt.Errorf("%s: %s", of, problem)
+		errs[i] = fmt.Errorf("%s: %s", subject, problem)
 	}
 	return errors.Join(errs...)
 }

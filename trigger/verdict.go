@@ -202,35 +202,34 @@ func judgeBatch(numbers []int64, err error, halves bool) (fates []changeFate, en
 	if err == nil {
 		return nil, endRetried
 	}
-	if isFinal(err) {
-		end = endGivenUp
-	}
 	parts := errorParts(err, 0)
+	if slices.ContainsFunc(parts, func(p errorPart) bool { return !p.partial.knows(numbers) }) {
+		parts = []errorPart{{}}
+	}
 	fates = make([]changeFate, len(numbers))
-	known, named := true, true
-	for _, part := range parts {
-		if known = part.partial.knows(numbers); !known {
-			break
-		}
-		named = named && part.partial != nil
-		for i, number := range numbers {
-			if part.names(number) {
-				fates[i] = fates[i].with(part.after)
-			}
-		}
+	for i, number := range numbers {
+		fates[i] = fateOf(number, parts)
+	}
+	if !isFinal(err) {
+		return fates, endRetried
 	}
 	for i := range fates {
-		if !known {
-			fates[i] = changeFate{failed: true}
-		}
-		if end == endGivenUp {
-			fates[i].after = 0
+		fates[i].after = 0
+	}
+	if halves && len(numbers) > 1 && slices.ContainsFunc(parts, func(p errorPart) bool { return p.partial == nil }) {
+		return fates, endHalved
+	}
+	return fates, endGivenUp
+}
+
+// fateOf returns the fate of a change after all parts of an error.
+func fateOf(number int64, parts []errorPart) (fate changeFate) {
+	for _, part := range parts {
+		if part.names(number) {
+			fate = fate.with(part.after)
 		}
 	}
-	if end == endGivenUp && halves && len(numbers) > 1 && !(known && named) {
-		end = endHalved
-	}
-	return fates, end
+	return fate
 }
 
 // with returns the fate after a further error on the change.

@@ -13,6 +13,7 @@ import (
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // retriesProperty is the lease property with the failure history of a range, see
@@ -249,7 +250,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 	}
 	if reason == ClosedPaused {
 		pause := w.seenPause
-		released.Stall = &Stall{Kind: StallPaused, Since: pause.Since.UTC(), Text: lease.CleanText(pause.Reason)}
+		released.Stall = &stall.Stall{Kind: stall.Paused, Since: pause.Since.UTC(), Text: lease.CleanText(pause.Reason)}
 	}
 	w.emitEvent(released)
 	if w.function.Closed != nil && !w.callbackRuns {

@@ -1,21 +1,23 @@
 package app
 
-import "halley/trigger"
+import (
+	"halley/trigger/stall"
+)
 
 // stallCommands are the commands that help with a stall. The runtime does not know them.
-var stallCommands = map[trigger.StallKind]string{
-	trigger.StallFeedFails:   "the command check tries them",
-	trigger.StallLeaseFails:  "the command check tries them",
-	trigger.StallUnreadable:  "the command leases import restores an export",
-	trigger.StallPaused:      "the command leases resume does it",
-	trigger.StallRangeWaits:  "the command check tries what the function needs",
-	trigger.StallOwnerSilent: "the command leases list shows the owners",
+var stallCommands = map[stall.Kind]string{
+	stall.FeedFails:   "the command check tries them",
+	stall.LeaseFails:  "the command check tries them",
+	stall.Unreadable:  "the command leases import restores an export",
+	stall.Paused:      "the command leases resume does it",
+	stall.RangeWaits:  "the command check tries what the function needs",
+	stall.OwnerSilent: "the command leases list shows the owners",
 }
 
 // stallAdvice returns the runtime's advice on a stall with the command that carries it out.
-func stallAdvice(s trigger.Stall) string {
+func stallAdvice(s stall.Stall) string {
 	command := stallCommands[s.Kind]
-	if s.Kind == trigger.StallHandlerFails && s.Attempts > 0 {
+	if s.Kind == stall.HandlerFails && s.Attempts > 0 {
 		command = "the command deadletters replay does it"
 	}
 	if command == "" {

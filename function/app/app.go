@@ -88,7 +88,9 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
 		return err
 	}
-	handler, closer, err := f.Open(ctx, a.accounts.env(f, at.monitored, a.log), f.Own)
+	env := a.accounts.env(f, at.monitored, a.log)
+	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
+	handler, closer, err := f.Open(ctx, env, f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
@@ -105,6 +107,15 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	g := a.groupOf(f, at.leases)
 	g.functions = append(g.functions, fn)
 	return nil
+}
+
+// followRanges sets the callbacks of a function's handler. One that keeps changes in memory
+// says itself which of them may be saved as handled.
+func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
+	fn.Opened, fn.Flush, fn.Closed = c.Opened, c.Flush, c.Closed
+	if c.Flush != nil {
+		fn.Checkpoint = trigger.Checkpoint{Manual: true}
+	}
 }
 
 func (a *App) groupOf(f functionSettings, leases *cosmos.Container) *group {

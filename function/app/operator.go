@@ -43,7 +43,7 @@ func newOperator(s *settings, transport policy.Transporter, opened func(string) 
 // source completes a source of the page.
 func (o *operator) source(p *pageSource) page.Source {
 	p.settings, p.accounts = o.settings, o.accounts
-	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, FindDeadLetter: o.findDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, SearchDeadLetters: o.searchDeadLetters, FindDeadLetter: o.findDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
 	for _, v := range o.settings.Values {
 		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
 	}

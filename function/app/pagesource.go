@@ -9,6 +9,7 @@ import (
 
 	"halley/function/app/internal/page"
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // pageHost is a host of this process, as the page needs it.
@@ -191,7 +192,7 @@ func (v *pageView) addOwner(l trigger.Lag) {
 	}
 	if h := &v.Hosts[i]; h.Elsewhere {
 		h.Leases++
-		if slices.ContainsFunc(l.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.StallOwnerSilent }) {
+		if slices.ContainsFunc(l.Stalls, func(s stall.Stall) bool { return s.Kind == stall.OwnerSilent }) {
 			h.State = "silent"
 		}
 	}
@@ -221,7 +222,7 @@ func leasedRange(l trigger.Lag) page.Range {
 	for i, s := range l.Stalls {
 		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
 		row.Advice = cmp.Or(row.Advice, stallAdvice(s))
-		row.Paused = row.Paused || s.Kind == trigger.StallPaused
+		row.Paused = row.Paused || s.Kind == stall.Paused
 	}
 	return row
 }

@@ -6,18 +6,19 @@ import (
 
 	"halley/function/app/internal/page"
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // TestPageJoinsHostsAndLeases: a range that this process holds is shown as the process
 // knows it, with the position that is saved. The leases tell of all others, also of those
 // that this process has lost without a release.
 func TestPageJoinsHostsAndLeases(t *testing.T) {
-	silent := []trigger.Stall{{Kind: trigger.StallOwnerSilent, Since: time.Now()}}
-	limited := []trigger.Stall{{Kind: trigger.StallRateLimited, Since: time.Now()}}
+	silent := []stall.Stall{{Kind: stall.OwnerSilent, Since: time.Now()}}
+	limited := []stall.Stall{{Kind: stall.RateLimited, Since: time.Now()}}
 	status := trigger.Status{Owner: "host-a", Functions: []trigger.FunctionStatus{{Name: "orders", Ranges: []trigger.RangeStatus{
-		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []trigger.Stall{{Kind: trigger.StallHandlerFails}}},
-		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []trigger.Stall{{Kind: trigger.StallRateLimited}}},
-		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []trigger.Stall{{Kind: trigger.StallPaused}}},
+		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []stall.Stall{{Kind: stall.HandlerFails}}},
+		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []stall.Stall{{Kind: stall.RateLimited}}},
+		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []stall.Stall{{Kind: stall.Paused}}},
 	}}}}
 	lags := []functionLag{{Name: "orders", Leases: []trigger.Lag{
 		{Function: "orders", Range: "0", Owner: "host-a", Continuation: `"8"`},

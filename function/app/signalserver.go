@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // listenAddress is where a process serves its signals: a host, which may be empty for all
@@ -117,11 +118,11 @@ func (a *App) unready(now time.Time) (problems []string) {
 }
 
 // stalledFor returns the stall that has lasted longer than its function allows.
-func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (trigger.Stall, bool) {
+func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (stall.Stall, bool) {
 	for _, s := range r.Stalls {
-		if s.Kind != trigger.StallPaused && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
+		if s.Kind != stall.Paused && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
 			return s, true
 		}
 	}
-	return trigger.Stall{}, false
+	return stall.Stall{}, false
 }

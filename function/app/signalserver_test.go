@@ -15,6 +15,7 @@ import (
 
 	"halley/trigger"
 	"halley/trigger/emulator"
+	"halley/trigger/stall"
 )
 
 // get returns the answer of the signals of an app.
@@ -188,15 +189,15 @@ func TestLagText(t *testing.T) {
 func TestLimitIsNoStall(t *testing.T) {
 	now := time.Now()
 	a := &App{opened: map[string]trigger.Function{"orders": {}}}
-	for kind, stalled := range map[trigger.StallKind]bool{
-		trigger.StallHandlerFails: true, trigger.StallPaused: false, trigger.StallRateLimited: false, trigger.StallReadsLimited: false,
+	for kind, stalled := range map[stall.Kind]bool{
+		stall.HandlerFails: true, stall.Paused: false, stall.RateLimited: false, stall.ReadsLimited: false,
 	} {
-		stalls := []trigger.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
+		stalls := []stall.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
 		if _, got := a.stalledFor("orders", trigger.RangeStatus{Stalls: stalls}, now); got != stalled {
 			t.Errorf("not ready because of %s: %v, want %v", kind, got, stalled)
 		}
 		l := functionLag{stallAfter: time.Minute}
-		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != trigger.StallPaused { // which status tells
+		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != stall.Paused { // which status tells
 			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
 		}
 	}

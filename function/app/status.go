@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 func (o Options) statusCommand() *cobra.Command {
@@ -179,7 +180,7 @@ func look(ctx context.Context, s *settings, clients accounts) (lagReport, error)
 // isStalled reports whether a range makes no progress for longer than its function
 // allows, and not because of a limit.
 func (l *functionLag) isStalled(lease trigger.Lag, now time.Time) bool {
-	return slices.ContainsFunc(lease.Stalls, func(s trigger.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
+	return slices.ContainsFunc(lease.Stalls, func(s stall.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
 }
 
 func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLag {

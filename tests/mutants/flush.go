@@ -47,7 +47,7 @@ var flushCalls = []mutant{
 		{"trigger/flushing.go", "w.emitEvent(Event{Kind: EventFlushed,", "_ = (Event{Kind: EventFlushed,"},
 	}},
 	{"flush-failure-not-shown", "the lease says that Flush has failed", []edit{
-		{"trigger/flushing.go", "w.rangeStats.setProblem(flushLane, StallFlushing, err)", "_ = StallFlushing"},
+		{"trigger/flushing.go", "w.rangeStats.setProblem(flushLane, stall.Flushing, err)", "_ = stall.Flushing"},
 	}},
 	{"flush-failure-not-summed", "the summary of a drain says that Flush has failed", []edit{
 		{"trigger/drain.go", "w.flushErr != nil", "false"},

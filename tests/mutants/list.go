@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -16,13 +16,13 @@ var ownership = []mutant{
 		{"trigger/internal/lease/document.go", "return ownership{owner: l.owner, incarnation: l.properties[incarnationProperty], epoch: l.Epoch()}", "return ownership{owner: l.owner}"},
 	}},
 	{"adopt-any-etag", "after a conflict, a host gives up a lease that another host owns", []edit{
-		{"trigger/internal/lease/writer.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
+		{"trigger/internal/lease/write.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
 		{"trigger/internal/lease/store.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
-		{"trigger/internal/lease/writer.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
+		{"trigger/internal/lease/write.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
 	}},
 	{"no-self-fence", "no delivery begins on a lease that may have expired", []edit{
 		{"trigger/internal/lease/writer.go", "\t\tif trusted {", "\t\tif trusted || true {"},
@@ -31,7 +31,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/writer.go", "\t\tif loss := w.Err(); loss != nil {\n\t\t\treturn loss\n\t\t}\n\t\tif trusted {", "\t\tif trusted {"},
 	}},
 	{"trust-from-the-answer", "trust in a lease begins when its write is sent", []edit{
-		{"trigger/internal/lease/writer.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
+		{"trigger/internal/lease/write.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
 	}},
 	{"trust-after-reading-back", "if the answer to an acquisition is lost, the lease is trusted after the next write", []edit{
 		{"trigger/internal/lease/store.go", "return fresh, time.Time{}, nil", "return fresh, sent, nil"},
@@ -46,7 +46,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/duplicate.go", "l.properties[incarnationProperty] != incarnation", "!strings.HasPrefix(incarnation, l.owner+\"/\")"},
 	}},
 	{"request-of-own-name-ignored", "an owner releases its lease to another process of its name", []edit{
-		{"trigger/internal/lease/writer.go", "by != \"\" {\n\t\tw.releaseOnce", "by != \"\" && by != w.acquiredLease.owner {\n\t\tw.releaseOnce"},
+		{"trigger/internal/lease/write.go", "requester != \"\" {\n\t\tw.releaseOnce", "requester != \"\" && requester != w.acquiredLease.owner {\n\t\tw.releaseOnce"},
 	}},
 	{"duplicate-lease-by-position", "if a range has two lease documents, all hosts use the one acquired last", []edit{
 		{"trigger/internal/lease/duplicate.go", "cmp.Compare(b.Epoch(), a.Epoch()), ", ""},
@@ -58,7 +58,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/store.go", "if resp.ETag == \"\" {", "if false {"},
 	}},
 	{"write-waits-forever", "a lease survives if one answer does not come", []edit{
-		{"trigger/internal/lease/writer.go", "context.WithTimeout(ctx, w.trustedFor/2)", "context.WithTimeout(ctx, time.Hour)"},
+		{"trigger/internal/lease/write.go", "context.WithTimeout(ctx, w.trustedFor/2)", "context.WithTimeout(ctx, time.Hour)"},
 	}},
 	{"suspend-not-noticed", "after its machine was suspended, a host confirms its lease before it delivers", []edit{
 		{"trigger/internal/lease/writestate.go", "&& wall < limit && wall > -limit", "|| wall < 0"},
@@ -114,7 +114,7 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/progress.go", "return !p.isMerged && feed.IsLess(position, earlier)", "return false"},
 	}},
 	{"release-without-checkpoint", "a release saves the position of the handled changes", []edit{
-		{"trigger/internal/lease/writer.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
+		{"trigger/internal/lease/write.go", "\t\tchange(next)\n", "\t\tnext.continuation = w.lease.continuation\n\t\tchange(next)\n"},
 	}},
 	{"drain-stops-after-a-page", "a drain ends when it has caught up", []edit{
 		{"trigger/internal/feed/reader.go", "if idle && r.UntilCaughtUp {", "if r.UntilCaughtUp {"},
@@ -169,8 +169,7 @@ var splits = []mutant{
 		{"trigger/internal/lease/split.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
 	}},
 	{"completing-split-is-final", "410/1007 means that a split is in progress", []edit{
-		{"trigger/cosmos/outcome.go", "substatus == 1002 || substatus == 1007", "substatus == 1002"},
-		{"trigger/cosmos/outcome.go", "status == 410 && substatus == 1000,", "status == 410 && (substatus == 1000 || substatus == 1007),"},
+		{"trigger/cosmos/outcome.go", "{410, 1007}: OutcomeRangeGone,", "{410, 1007}: OutcomeContainerGone,"},
 	}},
 	{"recreated-container-not-noticed", "a position is not used on another container", []edit{
 		{"trigger/internal/feed/source.go", "ResourceID: s.ResourceID,", ""},
@@ -426,7 +425,7 @@ var protocol = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tg.isPaid = false\n", ""},
 	}},
 	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
-		{"trigger/stats.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
+		{"trigger/stallwatch.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
 	}},
 	{"older-position-read", "an answer from an older position is not delivered", []edit{
 		{"trigger/internal/feed/reader.go", "return IsLess(page.Continuation, continuation)", "return IsLess(page.Continuation, continuation) && len(continuation) == 0"},
@@ -470,7 +469,7 @@ var messages = []mutant{
 		{"trigger/dispatch.go", "if cools || d.summary.Idle > 0 || ", "if cools || "},
 	}},
 	{"mark-prolongs-lease", "a mark does not prolong the lease of a dead owner", []edit{
-		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && before.IsZero() {"},
+		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && lastWrite.IsZero() {"},
 	}},
 	{"mark-without-end", "a lost message delays its range by ten minutes at most", []edit{
 		{"trigger/internal/lease/dispatch.go", "age < MarkDuration", "age < 10*MarkDuration"},

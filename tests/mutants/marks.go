@@ -43,7 +43,7 @@ var keyMarks = []mutant{
 		{"trigger/internal/delivery/progress.go", "if moved || p.reached.position", "if moved || false && p.reached.position"},
 	}},
 	{"position-of-another-snapshot", "position and finished changes are written together", []edit{
-		{"trigger/internal/lease/writer.go", "l.continuation = cmp.Or(position, l.continuation)", "_ = position"},
+		{"trigger/internal/lease/write.go", "l.continuation = cmp.Or(position, l.continuation)", "_ = position"},
 	}},
 	{"announcing-ends-early", "announcing ends behind all that the former owner can have read", []edit{
 		{"trigger/internal/delivery/isolation.go", "if lsn >= s.inherited {", "if true {"},

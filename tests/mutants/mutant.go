@@ -72,6 +72,7 @@ var users = map[string][]string{
 	"./trigger/internal/delivery": {"./trigger"},
 	"./trigger/internal/feed":     {"./trigger"},
 	"./trigger/leases":            {"./trigger", "./function/app"},
+	"./trigger/stall":             {"./trigger", "./function/app"},
 	"./trigger":                   {"./trigger/awslambda", "./function/app"},
 }
 

@@ -9,7 +9,7 @@ var operators = []mutant{
 		{"trigger/leases/plan.go", "index.Superseded(l) && action != ActionResume", "index.Superseded(l)"},
 	}},
 	{"pause-not-noticed", "an owner stops soon after a pause", []edit{
-		{"trigger/internal/lease/writer.go", "if p, paused := w.lease.Paused(); paused {", "if p, paused := w.lease.Paused(); paused && false {"},
+		{"trigger/internal/lease/write.go", "if p, paused := w.lease.Paused(); paused {", "if p, paused := w.lease.Paused(); paused && false {"},
 	}},
 	{"paused-lease-acquired", "no host acquires a paused lease", []edit{
 		{"trigger/internal/lease/set.go", "} else if _, paused := l.Paused(); !paused {", "} else {"},

@@ -60,7 +60,7 @@ var settings = []mutant{
 		{"trigger/reading.go", "PollMin: w.function.FeedPollMin,", "PollMin: shortestPoll,"},
 	}},
 	{"rate-by-the-minute", "Rate is changes in a second", []edit{
-		{"trigger/runner.go", "newLimiter(StallRateLimited, f.Rate,", "newLimiter(StallRateLimited, f.Rate/60,"},
+		{"trigger/runner.go", "newLimiter(stall.RateLimited, f.Rate,", "newLimiter(stall.RateLimited, f.Rate/60,"},
 	}},
 	{"parallel-ignored", "a drain works on Parallel ranges at a time", []edit{
 		{"trigger/drain.go", "newDrain(ctx, r, h.host.options.Parallel)", "newDrain(ctx, r, 32)"},

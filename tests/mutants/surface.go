@@ -94,7 +94,7 @@ var surfaceCalls = []mutant{
 		{"trigger/validate.go", `fmt.Sprintf("%s=%v: %s", p.Field, p.Value, p.Reason)`, `fmt.Sprintf("%s: %s", p.Field, p.Reason)`},
 	}},
 	{"idle-range-dispatched", "an idle range gets no message", []edit{
-		{"trigger/dispatch.go", "if behind.Changes == 0 {", "if behind.Changes < 0 {"},
+		{"trigger/dispatch.go", "if lag.Changes == 0 {", "if lag.Changes < 0 {"},
 	}},
 	{"another-range-drained", "a message drains the range that it names", []edit{
 		{"trigger/dispatch.go", "return l.Token() == token })", "return l.Token() != token })"},
@@ -176,13 +176,13 @@ var surfaceCalls = []mutant{
 		{"trigger/verdict.go", "return &skipError{err}", "return err"},
 	}},
 	{"silent-owner-without-advice", "each stall has advice of its own", []edit{
-		{"trigger/stall.go", "\tcase StallOwnerSilent:\n\t\treturn \"check", "\tcase \"\":\n\t\treturn \"check"},
+		{"trigger/stall/stall.go", "\tcase OwnerSilent:\n\t\treturn \"check", "\tcase \"\":\n\t\treturn \"check"},
 	}},
 	{"expiration-not-told", "the description of a silent owner tells when its lease expires", []edit{
-		{"trigger/stall.go", "\t\tif wait > 0 {", "\t\tif wait > time.Hour {"},
+		{"trigger/stall/stall.go", "\t\tif wait > 0 {", "\t\tif wait > time.Hour {"},
 	}},
 	{"limits-are-stalls", "a range that waits for a limit of its function is not stalled", []edit{
-		{"trigger/stall.go", "return k == StallRateLimited || k == StallReadsLimited", `return k == ""`},
+		{"trigger/stall/stall.go", "return k == RateLimited || k == ReadsLimited", `return k == ""`},
 	}},
 	{"summary-of-the-last-range", "a summary adds the changes of all ranges", []edit{
 		{"trigger/status.go", "s.Changes += o.Changes", "s.Changes = o.Changes"},

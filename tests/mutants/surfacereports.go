@@ -34,10 +34,10 @@ var surfaceReports = []mutant{
 		{"trigger/reading.go", "w.emitEvent(Event{Kind: EventCaughtUp,", "_ = (Event{Kind: EventCaughtUp,"},
 	}},
 	{"stall-not-told", "an event tells of a stalled range", []edit{
-		{"trigger/stats.go", "s.report(EventStalled, stall)", "_ = stall"},
+		{"trigger/stallwatch.go", "s.report(EventStalled, cause)", "_ = cause"},
 	}},
 	{"recovery-not-told", "an event tells that a stalled range makes progress again", []edit{
-		{"trigger/stats.go", "s.report(EventRecovered, *stall)", "_ = *stall"},
+		{"trigger/stallwatch.go", "s.report(EventRecovered, *cause)", "_ = *cause"},
 	}},
 	{"stop-told-as-broken", "a range is closed as stopped if its host stops", []edit{
 		{"trigger/event.go", "\t\treturn ClosedStopped\n", "\t\treturn ClosedBroken\n"},
@@ -64,43 +64,43 @@ var surfaceReports = []mutant{
 		{"trigger/event.go", "\t\treturn ClosedBroken\n", "\t\treturn ClosedStopped\n"},
 	}},
 	{"failure-told-as-wait", "a stall tells that the handler fails", []edit{
-		{"trigger/failurestats.go", "Stall{Kind: StallHandlerFails,", "Stall{Kind: StallRangeWaits,"},
+		{"trigger/failurestats.go", "stall.Stall{Kind: stall.HandlerFails,", "stall.Stall{Kind: stall.RangeWaits,"},
 	}},
 	{"call-told-as-wait", "a stall tells of a long call", []edit{
-		{"trigger/stall.go", `"handler call running"`, `"waiting"`},
+		{"trigger/stall/stall.go", `"handler call running"`, `"waiting"`},
 	}},
 	{"store-told-as-wait", "a stall tells that the dead letter store fails", []edit{
-		{"trigger/stall.go", "return StallStorePending\n", "return StallRangeWaits\n"},
+		{"trigger/stall.go", "return stall.StorePending\n", "return stall.RangeWaits\n"},
 	}},
 	{"breaker-told-as-wait", "a stall tells of the circuit breaker", []edit{
-		{"trigger/stall.go", "return StallBreaker\n", "return StallRangeWaits\n"},
+		{"trigger/stall.go", "return stall.Breaker\n", "return stall.RangeWaits\n"},
 	}},
 	{"wait-told-as-breaker", "a range that waits without a store is told so", []edit{
-		{"trigger/stall.go", "return StallRangeWaits\n", "return StallBreaker\n"},
+		{"trigger/stall.go", "return stall.RangeWaits\n", "return stall.Breaker\n"},
 	}},
 	{"throttle-told-as-failure", "a stall tells that the feed is throttled", []edit{
-		{"trigger/stall.go", "return StallFeedThrottled\n", "return StallFeedFails\n"},
+		{"trigger/stall.go", "return stall.FeedThrottled\n", "return stall.FeedFails\n"},
 	}},
 	{"failure-told-as-throttle", "a stall tells that the feed cannot be read", []edit{
-		{"trigger/stall.go", "return StallFeedFails\n", "return StallFeedThrottled\n"},
+		{"trigger/stall.go", "return stall.FeedFails\n", "return stall.FeedThrottled\n"},
 	}},
 	{"lease-told-as-feed", "a stall tells that the lease cannot be written", []edit{
-		{"trigger/stats.go", "s.setProblem(leaseLane, StallLeaseFails, err)", "s.setProblem(leaseLane, StallFeedFails, err)"},
+		{"trigger/stats.go", "s.setProblem(leaseLane, stall.LeaseFails, err)", "s.setProblem(leaseLane, stall.FeedFails, err)"},
 	}},
 	{"silence-told-as-free", "a stall tells of a silent owner", []edit{
-		{"trigger/lag.go", "Stall{Kind: StallOwnerSilent,", "Stall{Kind: StallNoOwner,"},
+		{"trigger/lag.go", "stall.Stall{Kind: stall.OwnerSilent,", "stall.Stall{Kind: stall.NoOwner,"},
 	}},
 	{"free-told-as-silence", "a stall tells of a range without an owner", []edit{
-		{"trigger/lag.go", "Stall{Kind: StallNoOwner,", "Stall{Kind: StallOwnerSilent,"},
+		{"trigger/lag.go", "stall.Stall{Kind: stall.NoOwner,", "stall.Stall{Kind: stall.OwnerSilent,"},
 	}},
 	{"pause-told-as-wait", "a stall tells of a pause", []edit{
-		{"trigger/stall.go", "Stall{Kind: StallPaused, Since: p.Since.UTC()", "Stall{Kind: StallRangeWaits, Since: p.Since.UTC()"},
+		{"trigger/stall.go", "stall.Stall{Kind: stall.Paused, Since: p.Since.UTC()", "stall.Stall{Kind: stall.RangeWaits, Since: p.Since.UTC()"},
 	}},
 	{"rate-told-as-units", "a stall tells that the range waits for the rate", []edit{
-		{"trigger/runner.go", "newLimiter(StallRateLimited, f.Rate,", "newLimiter(StallReadsLimited, f.Rate,"},
+		{"trigger/runner.go", "newLimiter(stall.RateLimited, f.Rate,", "newLimiter(stall.ReadsLimited, f.Rate,"},
 	}},
 	{"units-told-as-rate", "a stall tells that the range waits for request units", []edit{
-		{"trigger/runner.go", "newLimiter(StallReadsLimited, f.ReadRequestUnits,", "newLimiter(StallRateLimited, f.ReadRequestUnits,"},
+		{"trigger/runner.go", "newLimiter(stall.ReadsLimited, f.ReadRequestUnits,", "newLimiter(stall.RateLimited, f.ReadRequestUnits,"},
 	}},
 	{"write-told-as-create", "a change of the latest-version mode is an upsert", []edit{
 		{"trigger/change.go", "change.Operation = cosmos.OperationUpsert", "change.Operation = cosmos.OperationCreate"},

@@ -81,10 +81,10 @@ var surfaceSettings = []mutant{
 		{"trigger/reading.go", "pollDelay := w.function.FeedPollDelay", "pollDelay := w.host.options.FeedPollDelay"},
 	}},
 	{"rate-ignored", "Function.Rate has its effect", []edit{
-		{"trigger/runner.go", "newLimiter(StallRateLimited, f.Rate,", "newLimiter(StallRateLimited, 0,"},
+		{"trigger/runner.go", "newLimiter(stall.RateLimited, f.Rate,", "newLimiter(stall.RateLimited, 0,"},
 	}},
 	{"read-units-ignored", "Function.ReadRequestUnits has its effect", []edit{
-		{"trigger/runner.go", "newLimiter(StallReadsLimited, f.ReadRequestUnits,", "newLimiter(StallReadsLimited, 0,"},
+		{"trigger/runner.go", "newLimiter(stall.ReadsLimited, f.ReadRequestUnits,", "newLimiter(stall.ReadsLimited, 0,"},
 	}},
 	{"owner-ignored", "Options.Owner has its effect", []edit{
 		{"trigger/validate.go", `if o.Owner == "" {`, `if o.Owner != "-" {`},

@@ -27,7 +27,7 @@ var verdicts = []mutant{
 		{"trigger/internal/delivery/requested.go", "c.answered = v.Answered", "c.answered = 0 * v.Answered"},
 	}},
 	{"skip-gives-up-neighbours", "a batch that is given up without a name is halved", []edit{
-		{"trigger/verdict.go", "end == endGivenUp && halves &&", "halves && false &&"},
+		{"trigger/verdict.go", "if halves && len(numbers)", "if halves && false && len(numbers)"},
 	}},
 	{"halving-despite-the-setting", "without bisection a batch is given up as a whole", []edit{
 		{"trigger/handling.go", "noBisection: w.function.NoBisection", "noBisection: false"},

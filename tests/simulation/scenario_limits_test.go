@@ -8,6 +8,7 @@ import (
 
 	"halley/tests/history"
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // told is the rule that a host's status names the limit that holds a range back.
@@ -55,7 +56,7 @@ func (w *world) checkTold(before map[string]trigger.RangeStatus) (waits int) {
 				continue
 			}
 			waits++
-			if !slices.ContainsFunc(r.Stalls, func(s trigger.Stall) bool { return s.Kind == trigger.StallRateLimited }) {
+			if !slices.ContainsFunc(r.Stalls, func(s stall.Stall) bool { return s.Kind == stall.RateLimited }) {
 				w.violations = append(w.violations, history.Violation{Rule: told, Text: fmt.Sprintf("%s waits and says %q", name, r.Problem), Time: time.Now()})
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 // surfacePackages are the packages whose exported names need a proof. A name of another
 // package than trigger begins with the name of its package.
-var surfacePackages = []string{"./trigger", "./trigger/leases"}
+var surfacePackages = []string{"./trigger", "./trigger/leases", "./trigger/stall"}
 
 // nameKind is the kind of a name of the surface.
 type nameKind string

@@ -60,9 +60,6 @@ var callRows = []row{
 	{"RetryAfter", "TestJudgeBatchWithPostponedChanges", "postponed-for-a-year"},
 	{"SelectDeadLetters", "./trigger/triggertest TestOwnStoreKeepsTheContract/pages", "query-cursor-ignored"},
 	{"Skip", "TestJudgeBatch", "skip-is-a-plain-error"},
-	{"Stall.Advice", "TestEachStallHasItsAdvice", "silent-owner-without-advice"},
-	{"Stall.Describe", "TestSilentOwnerIsNamed", "expiration-not-told"},
-	{"StallKind.IsLimit", "TestReadsKeepTheirLimit", "limits-are-stalls"},
 	{"Summary.Add", "TestDrainDeliversAllAndReleases", "summary-of-the-last-range"},
 	{"Verdict.String", "TestBatchMadeByHandIsJudged", "given-up-told-as-failed"},
 	{"Versions", "TestAllVersionsArriveInOrder", "previous-version-lost"},
@@ -82,4 +79,7 @@ var callRows = []row{
 	{"leases.ParseSeek", "TestStartsAndSeeksAreParsed", "seek-token-keeps-no-quotes"},
 	{"leases.Plan.Refused", "TestExportOfAnotherContainerIsRefused", "refused-step-not-told"},
 	{"leases.ReadExport", "./trigger/leases TestDamagedExportIsRefused", "empty-export-read"},
+	{"stall.Kind.IsLimit", "TestReadsKeepTheirLimit", "limits-are-stalls"},
+	{"stall.Stall.Advice", "./trigger/stall TestEachStallHasItsAdvice", "silent-owner-without-advice"},
+	{"stall.Stall.Describe", "TestSilentOwnerIsNamed", "expiration-not-told"},
 }

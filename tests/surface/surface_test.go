@@ -72,7 +72,7 @@ func TestSurfaceHasEachKindOfName(t *testing.T) {
 	for name, want := range map[string]nameKind{
 		"Replay": kindFunction, "DocumentsWith": kindFunction, "Host.DrainRange": kindMethod, "Host.Dispatch": kindMethod, "leases.Control.Apply": kindMethod,
 		"Filter.Compile": kindMethod, "DeadLetters.Put": kindPort, "Function.MaxAhead": kindField, "Checkpoint.Manual": kindField,
-		"Options.Owner": kindField, "ReplayOptions.Limit": kindField, "leases.ControlOptions.Force": kindField, "EventSplit": kindConstant, "StallRangeWaits": kindConstant,
+		"Options.Owner": kindField, "ReplayOptions.Limit": kindField, "leases.ControlOptions.Force": kindField, "EventSplit": kindConstant, "stall.RangeWaits": kindConstant,
 		"DropDeadLetters": kindVariable, "verdict RetryAfter": kindVerdict, "verdict panic": kindVerdict,
 		"topic Several functions on one container": kindTopic,
 		"Status.Owner": "", "Event.Kind": "", "Verdict.Handled": "", "Summary.Ranges": "", "Change.LSN": "", "verdict New": "",

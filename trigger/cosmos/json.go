@@ -46,11 +46,11 @@ func skipObject(b []byte, i, depth int, found *foundProperties) int {
 	if depth > maxDepth {
 		return tooDeep
 	}
-	if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
+	if i = skipSpace(b, i); byteAt(b, i) == '}' {
 		return i + 1
 	}
 	for {
-		if i >= len(b) || b[i] != '"' {
+		if byteAt(b, i) != '"' {
 			return ^i
 		}
 		name := i + 1
@@ -58,7 +58,7 @@ func skipObject(b []byte, i, depth int, found *foundProperties) int {
 		if nameEnd < 0 {
 			return nameEnd
 		}
-		if i = skipSpace(b, nameEnd); i >= len(b) || b[i] != ':' {
+		if i = skipSpace(b, nameEnd); byteAt(b, i) != ':' {
 			return ^i
 		}
 		value := skipSpace(b, i+1)
@@ -69,10 +69,10 @@ func skipObject(b []byte, i, depth int, found *foundProperties) int {
 			found.property(b[name:nameEnd-1], b[value:i:i])
 		}
 		i = skipSpace(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
+		switch byteAt(b, i) {
+		case ',':
 			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == '}':
+		case '}':
 			return i + 1
 		default:
 			return ^i
@@ -85,7 +85,7 @@ func skipArray(b []byte, i, depth int) int {
 	if depth > maxDepth {
 		return tooDeep
 	}
-	if i = skipSpace(b, i); i < len(b) && b[i] == ']' {
+	if i = skipSpace(b, i); byteAt(b, i) == ']' {
 		return i + 1
 	}
 	for {
@@ -93,15 +93,23 @@ func skipArray(b []byte, i, depth int) int {
 			return i
 		}
 		i = skipSpace(b, i)
-		switch {
-		case i < len(b) && b[i] == ',':
+		switch byteAt(b, i) {
+		case ',':
 			i = skipSpace(b, i+1)
-		case i < len(b) && b[i] == ']':
+		case ']':
 			return i + 1
 		default:
 			return ^i
 		}
 	}
+}
+
+// byteAt returns the byte at an index, or 0, which is not JSON, behind the end.
+func byteAt(b []byte, i int) byte {
+	if i >= len(b) {
+		return 0
+	}
+	return b[i]
 }
 
 func skipLiteral(b []byte, i int, literal string) int {

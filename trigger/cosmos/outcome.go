@@ -23,6 +23,19 @@ const (
 	OutcomeCancelled             // the caller's context ended
 )
 
+// answerCode is the status and the substatus of an answer.
+type answerCode struct{ status, substatus int }
+
+// substatusOutcomes are the outcomes of answers whose substatus counts.
+var substatusOutcomes = map[answerCode]Outcome{
+	{400, 1024}: OutcomeContainerGone,
+	{404, 1002}: OutcomeTransient, // this replica has not reached the session yet
+	{404, 1003}: OutcomeContainerGone,
+	{410, 1000}: OutcomeContainerGone,
+	{410, 1002}: OutcomeRangeGone,
+	{410, 1007}: OutcomeRangeGone,
+}
+
 // Classify returns the outcome that err, the error of a request, stands for. It
 // is the one place above the client's own retries that compares status codes.
 // Codes and substatus codes are those of azure-cosmos-dotnet-v3 (SubStatusCodes
@@ -35,24 +48,22 @@ func Classify(err error) Outcome {
 		return OutcomeUnknown
 	}
 	status, substatus := Status(err)
-	switch {
-	case status == 0 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return OutcomeCancelled
-	case status == 0: // no answer, or one that cannot be parsed
+	if outcome, ok := substatusOutcomes[answerCode{status, substatus}]; ok {
+		return outcome
+	}
+	switch status {
+	case 0: // no answer, or one that cannot be parsed
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return OutcomeCancelled
+		}
 		return OutcomeTransient
-	case status == 410 && (substatus == 1002 || substatus == 1007):
-		return OutcomeRangeGone
-	case status == 410 && substatus == 1000, status == 404 && substatus == 1003, status == 400 && substatus == 1024:
-		return OutcomeContainerGone
-	case status == 404 && substatus == 1002: // this replica has not reached the session yet
-		return OutcomeTransient
-	case status == 404:
+	case 404:
 		return OutcomeNotFound
-	case status == 412:
+	case 412:
 		return OutcomeConflict
-	case status == 401, status == 403:
+	case 401, 403:
 		return OutcomeDenied
-	case status == 400, status == 405, status == 413:
+	case 400, 405, 413:
 		return OutcomeInvalid
 	default: // 408, 409, 410/1008, 429, 449, 5xx
 		return OutcomeTransient

@@ -57,10 +57,8 @@ func decideByStatus(op *operation, resp *http.Response, token bool) retryDecisio
 		return retryDecision{action: throttle, wait: retryAfter(resp)}
 	case status == 449:
 		return retryDecision{action: backoff}
-	case status == 401 && token:
-		return retryDecision{action: renewToken}
-	case status == 403 && (sub == 3 || sub == 1008):
-		return retryDecision{action: rereadAccount}
+	case status == 401 || status == 403:
+		return decideDenied(status, sub, token)
 	case status == 404 && sub == 1002:
 		return retryDecision{action: backoff, nextRegion: true}
 	case status == 400 && sub == 1024:
@@ -74,6 +72,18 @@ func decideByStatus(op *operation, resp *http.Response, token bool) retryDecisio
 			return retryDecision{outcomeUnknown: true}
 		}
 		return retryDecision{action: backoff, nextRegion: true}
+	}
+	return retryDecision{}
+}
+
+// decideDenied decides about a 401 and a 403: a token may have expired, and the partition
+// may accept writes in another region now.
+func decideDenied(status, sub int, token bool) retryDecision {
+	switch {
+	case status == 401 && token:
+		return retryDecision{action: renewToken}
+	case status == 403 && (sub == 3 || sub == 1008):
+		return retryDecision{action: rereadAccount}
 	}
 	return retryDecision{}
 }

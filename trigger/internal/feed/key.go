@@ -72,23 +72,35 @@ func isCanonical(value []byte) bool {
 	if len(value) == 0 {
 		return false
 	}
-	switch first := value[0]; {
-	case first == '"':
-		for _, c := range value[1 : len(value)-1] {
-			if c == '\\' || c == '<' || c == '>' || c == '&' || c == 0xe2 { // the last one begins U+2028 and U+2029
-				return false
-			}
-		}
+	switch value[0] {
+	case '"':
+		return isUnescaped(value[1 : len(value)-1])
+	case 't', 'f', 'n': // a literal
 		return true
-	case first >= '1' && first <= '9':
-		for _, c := range value {
-			if c < '0' || c > '9' {
-				return false
-			}
-		}
-		return len(value) <= 15
+	case '0':
+		return len(value) == 1
+	default:
+		return len(value) <= 15 && isAllDigits(value)
 	}
-	return len(value) == 1 || value[0] == 't' || value[0] == 'f' || value[0] == 'n' // "0", or a literal
+}
+
+// isUnescaped reports whether encoding/json writes a text without an escape.
+func isUnescaped(text []byte) bool {
+	for _, c := range text {
+		if c == '\\' || c == '<' || c == '>' || c == '&' || c == 0xe2 { // the last one begins U+2028 and U+2029
+			return false
+		}
+	}
+	return true
+}
+
+func isAllDigits(text []byte) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // IsTrue reports whether a document has a property, at its first level, that is true.

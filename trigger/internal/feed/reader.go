@@ -66,45 +66,16 @@ type Reader struct {
 // Run reads pages and sends them, until ctx ends, the feed keeps failing or it has
 // caught up. It sends each page before it requests the next one.
 func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
-	continuation, err := r.findStart(ctx)
+	continuation, err := r.begin(ctx, pages)
 	if err != nil {
-		r.Discard()
 		return err
 	}
-	if r.FirstPage != nil {
-		continuation = r.FirstPage.Continuation
-		if err := r.sendPage(ctx, pages, r.FirstPage); err != nil {
-			return err
-		}
-	}
 	wait, changedAt := r.PollDelay, time.Now()
-	var failed readFailures
 	for {
-		charged, err := r.PayRead(ctx)
+		page, reading, err := r.readNext(ctx, continuation)
 		if err != nil {
 			return err
 		}
-		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
-		if err != nil {
-			return err
-		}
-		var page *Page
-		r.RunRequest(func() { page, err = r.readPage(ctx, continuation, reading) })
-		if errors.Is(err, cosmos.ErrNotAdmitted) {
-			continue // the next read is smaller, or waits
-		}
-		if errors.Is(err, errOtherReads) && ctx.Err() == nil {
-			continue
-		}
-		if err != nil {
-			if err := r.afterFailure(ctx, err, &failed); err != nil {
-				return err
-			}
-			continue
-		}
-		failed = readFailures{}
-		charged(page.Charge)
-		r.ObservePage(page)
 		idle, moved := page.NotModified, page.Continuation != continuation && !IsStale(page, continuation, r.MergedRange)
 		if moved {
 			continuation = page.Continuation
@@ -131,6 +102,50 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			return err
 		}
 		wait = min(2*wait, r.PollDelay)
+	}
+}
+
+// begin sends the first page, if there is one, and returns the continuation that the next
+// read begins with.
+func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation string, err error) {
+	if continuation, err = r.findStart(ctx); err != nil {
+		r.Discard()
+		return "", err
+	}
+	if r.FirstPage == nil {
+		return continuation, nil
+	}
+	continuation = r.FirstPage.Continuation
+	return continuation, r.sendPage(ctx, pages, r.FirstPage)
+}
+
+// readNext reads the page after the continuation, and repeats reads that fail. An error
+// ends the reader.
+func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page, reading *Reading, err error) {
+	var failed readFailures
+	for {
+		charged, err := r.PayRead(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.RunRequest(func() { page, err = r.readPage(ctx, continuation, reading) })
+		switch {
+		case err == nil:
+			charged(page.Charge)
+			r.ObservePage(page)
+			return page, reading, nil
+		case errors.Is(err, cosmos.ErrNotAdmitted): // the next read is smaller, or waits
+			continue
+		case errors.Is(err, errOtherReads) && ctx.Err() == nil:
+			continue
+		}
+		if err := r.afterFailure(ctx, err, &failed); err != nil {
+			return nil, nil, err
+		}
 	}
 }
 

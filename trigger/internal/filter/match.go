@@ -3,11 +3,11 @@ package filter
 // matchObject evaluates the object at i. It returns the results that hold, and the index
 // after the object.
 func (o *objectTest) matchObject(b []byte, i int) (results idSet, end int) {
-	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+	if i = skipSpace(b, i+1); byteAt(b, i) == '}' {
 		return o.ofMissing, i + 1
 	}
 	held := o.heldMissing
-	for i < len(b) && b[i] == '"' {
+	for byteAt(b, i) == '"' {
 		quote, escaped := nameEnd(b, i+1)
 		if quote == notJSON {
 			return results, notJSON
@@ -16,7 +16,7 @@ func (o *objectTest) matchObject(b []byte, i int) (results idSet, end int) {
 		if name := b[i+1 : quote]; escaped || o.nameBits&nameBit(name) != 0 {
 			f = o.findField(name, escaped)
 		}
-		if i = skipSpace(b, quote+1); i == len(b) || b[i] != ':' {
+		if i = skipSpace(b, quote+1); byteAt(b, i) != ':' {
 			return results, notJSON
 		}
 		i = skipSpace(b, i+1)
@@ -30,10 +30,10 @@ func (o *objectTest) matchObject(b []byte, i int) (results idSet, end int) {
 		if i == notJSON {
 			return results, notJSON
 		}
-		if i = skipSpace(b, i); i < len(b) && b[i] == '}' {
+		if i = skipSpace(b, i); byteAt(b, i) == '}' {
 			return o.resultsOf(held), i + 1
 		}
-		if i == len(b) || b[i] != ',' {
+		if byteAt(b, i) != ',' {
 			return results, notJSON
 		}
 		i = skipSpace(b, i+1)
@@ -113,7 +113,7 @@ func (f *fieldTest) findValues(b []byte, i int, found *fieldFindings) int {
 		if depth == 0 {
 			return i
 		}
-		if i == len(b) || b[i] != ',' {
+		if byteAt(b, i) != ',' {
 			return notJSON
 		}
 		i = skipSpace(b, i+1)

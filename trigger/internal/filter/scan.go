@@ -16,6 +16,14 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
+// byteAt returns the byte at i, or 0, which is not JSON, behind the end.
+func byteAt(b []byte, i int) byte {
+	if i >= len(b) {
+		return 0
+	}
+	return b[i]
+}
+
 // skipValue returns the index after the value at i.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {

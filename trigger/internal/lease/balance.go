@@ -165,13 +165,13 @@ func takeableLeases(views []View, me string) []*takeable {
 		if v.Owner == me || v.Free || v.RequestedBy != "" {
 			continue
 		}
-		of := byKind[kind{v.Owner, v.Halley}]
-		if of == nil {
-			of = &takeable{owner: v.Owner, halley: v.Halley}
-			byKind[kind{v.Owner, v.Halley}] = of
-			owners = append(owners, of)
+		group := byKind[kind{v.Owner, v.Halley}]
+		if group == nil {
+			group = &takeable{owner: v.Owner, halley: v.Halley}
+			byKind[kind{v.Owner, v.Halley}] = group
+			owners = append(owners, group)
 		}
-		of.tokens = append(of.tokens, v.Token)
+		group.tokens = append(group.tokens, v.Token)
 	}
 	return owners
 }
@@ -185,18 +185,18 @@ func largestSurplus(owners []*takeable, held, shares map[string]int, leases, nee
 	if need > 1 {
 		atMost--
 	}
-	most := 0
-	for _, of := range owners {
-		if len(of.tokens) == 0 {
+	largest := 0
+	for _, group := range owners {
+		if len(group.tokens) == 0 {
 			continue
 		}
-		keeps := shares[of.owner]
-		if !of.halley {
+		keeps := shares[group.owner]
+		if !group.halley {
 			keeps = atMost
 		}
-		surplus := held[of.owner] - keeps
-		if surplus > most || surplus > 0 && surplus == most && of.owner > found.owner {
-			found, most = of, surplus
+		surplus := held[group.owner] - keeps
+		if surplus > largest || surplus > 0 && surplus == largest && group.owner > found.owner {
+			found, largest = group, surplus
 		}
 	}
 	return found

@@ -78,8 +78,8 @@ func (c *leaseCreator) tryBootstrap(ctx context.Context) error {
 }
 
 // createAll creates leases and marker under the lock, and then removes the lock.
-func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, until time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
+func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	if err := c.fillGaps(ctx, time.Time{}, nil); err != nil {
 		return err

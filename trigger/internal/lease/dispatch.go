@@ -48,9 +48,9 @@ func (m dispatchMark) String() string {
 
 // mark returns the mark of the lease, if it has one.
 func (l *Lease) mark() (m dispatchMark, marked bool) {
-	at, rest, _ := strings.Cut(l.properties[dispatchedProperty], " ")
-	written, owner, _ := strings.Cut(rest, " ")
-	atSeconds, err := strconv.ParseInt(at, 10, 64)
+	markedAt, fields, _ := strings.Cut(l.properties[dispatchedProperty], " ")
+	written, owner, _ := strings.Cut(fields, " ")
+	atSeconds, err := strconv.ParseInt(markedAt, 10, 64)
 	writtenSeconds, writtenErr := strconv.ParseInt(written, 10, 64)
 	if err != nil || writtenErr != nil {
 		return m, false

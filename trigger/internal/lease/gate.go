@@ -72,14 +72,14 @@ func (g *writeGate) refuse(token string, renewal bool, wait time.Duration, err e
 // forget records that a lease was written, or that this host does not write it any more.
 func (g *writeGate) forget(token string) {
 	g.mu.Lock()
-	over := g.drop(token) && len(g.refused) == 0
+	isOver := g.drop(token) && len(g.refused) == 0
 	since := g.since
-	if over {
+	if isOver {
 		close(g.openSignal)
 		g.openSignal = make(chan struct{})
 	}
 	g.mu.Unlock()
-	if over {
+	if isOver {
 		g.log.Info("lease writes accepted again", slog.Duration("refusedFor", time.Since(since)))
 	}
 }
@@ -96,7 +96,7 @@ func (g *writeGate) drop(token string) (found bool) {
 
 // mayCheckpoint reports whether a checkpoint of a lease may be sent now. If not, it returns
 // when to ask again, and a channel that is closed when writes are accepted.
-func (g *writeGate) mayCheckpoint(token string) (may bool, again time.Time, open <-chan struct{}) {
+func (g *writeGate) mayCheckpoint(token string) (ok bool, retryAt time.Time, open <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.refused) == 0 {

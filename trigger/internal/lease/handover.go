@@ -51,10 +51,10 @@ const busyProtocol = 1
 // clock to the service's time of the write.
 const requestDuration = 10 * time.Second
 
-// withHandoverRequest returns a copy of l that requests it for the host by.
-func withHandoverRequest(l *Lease, by string, now time.Time) *Lease {
+// withHandoverRequest returns a copy of l that requests it for the requester.
+func withHandoverRequest(l *Lease, requester string, now time.Time) *Lease {
 	next := l.clone()
-	next.properties[handoverProperty] = by
+	next.properties[handoverProperty] = requester
 	next.properties[handoverSinceProperty] = strconv.FormatInt(now.Unix(), 10)
 	next.properties[handoverWrittenProperty] = strconv.FormatInt(l.written.Unix(), 10)
 	return next
@@ -69,21 +69,21 @@ func clearHandoverRequest(l *Lease) {
 
 // setBusy answers the request in the lease: the owner's calls end at until, on the
 // service's clock. The zero time removes the answer.
-func (l *Lease) setBusy(until time.Time) {
-	if until.IsZero() {
+func (l *Lease) setBusy(end time.Time) {
+	if end.IsZero() {
 		delete(l.properties, busyProperty)
 		return
 	}
-	seconds := until.Add(time.Second - 1).Unix() // rounded up
+	seconds := end.Add(time.Second - 1).Unix() // rounded up
 	l.properties[busyProperty] = fmt.Sprintf("%d %s", seconds, l.properties[handoverProperty])
 }
 
 // busyUntil returns the latest end in the owner's answer to a requester, zero if
 // there is none.
 func (l *Lease) busyUntil(requester string) time.Time {
-	end, by, _ := strings.Cut(l.properties[busyProperty], " ")
+	end, answered, _ := strings.Cut(l.properties[busyProperty], " ")
 	seconds, err := strconv.ParseInt(end, 10, 64)
-	if err != nil || by != requester {
+	if err != nil || answered != requester {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)
@@ -100,21 +100,21 @@ func (l *Lease) answersRequests() bool {
 // "". A request is void if its owner does not answer within an expiration, and if
 // the lease has expired: any host may take that. A released lease waits half an
 // expiration for its requester.
-func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (by string) {
-	by = l.properties[handoverProperty]
+func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (requester string) {
+	requester = l.properties[handoverProperty]
 	since, err := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
 	switch {
-	case by == "" || err != nil:
+	case requester == "" || err != nil:
 		return ""
 	case l.owner == "":
 		if now.Sub(l.written) < expiration/2 {
-			return by
+			return requester
 		}
 		return ""
 	case l.Free(now, expiration) || !l.answersRequests():
 		return ""
-	case now.Sub(time.Unix(since, 0)) < expiration, now.Before(l.busyUntil(by).Add(expiration)):
-		return by
+	case now.Sub(time.Unix(since, 0)) < expiration, now.Before(l.busyUntil(requester).Add(expiration)):
+		return requester
 	default:
 		return ""
 	}

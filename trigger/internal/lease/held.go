@@ -31,8 +31,8 @@ type Held struct {
 }
 
 // newHeld returns a lease that was acquired with the marks that its document has.
-func (s *Set) newHeld(w *leaseWriter, before *Lease, listed *Index) *Held {
-	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: before}
+func (s *Set) newHeld(w *leaseWriter, previous *Lease, listed *Index) *Held {
+	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: previous}
 	h.splitting.Store(w.acquiredLease.Splitting())
 	h.retiring.Store(w.acquiredLease.Retiring())
 	h.SetProperty(splittingProperty, markProperty(&h.splitting))

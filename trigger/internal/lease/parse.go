@@ -69,11 +69,11 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 	}
 	delete(l.properties, formerRetriesProperty)
 	l.written = time.Unix(fields.seconds, 0)
-	if before, requested := writtenBeforeRequest(l); requested {
-		l.written = before
+	if lastWrite, requested := writtenBeforeRequest(l); requested {
+		l.written = lastWrite
 	}
-	if before, marked := writtenBeforeMark(l); marked {
-		l.written = before
+	if lastWrite, marked := writtenBeforeMark(l); marked {
+		l.written = lastWrite
 	}
 	return l, nil
 }
@@ -82,14 +82,14 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 // alone would accept names that differ in case.
 func decode(raw []byte) (*Lease, wireFields, error) {
 	var f wireFields
-	rest := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &rest); err != nil {
+	document := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &document); err != nil {
 		return nil, f, fmt.Errorf("not a JSON object: %w", err)
 	}
-	if _, java := rest["feedRange"]; java { // .NET's is FeedRange
+	if _, java := document["feedRange"]; java { // .NET's is FeedRange
 		return nil, f, ErrForeign
 	}
-	l := &Lease{rest: rest}
+	l := &Lease{rest: document}
 	for _, p := range []struct {
 		name string
 		to   any
@@ -98,7 +98,7 @@ func decode(raw []byte) (*Lease, wireFields, error) {
 		{"PartitionId", &f.partitionID}, {"FeedRange", &f.feedRange}, {"Owner", &l.owner}, {"Mode", &l.mode},
 		{"ContinuationToken", &l.continuation}, {"properties", &l.properties},
 	} {
-		if err := unmarshalProperty(rest, p.name, p.to); err != nil && rest[p.name] != nil {
+		if err := unmarshalProperty(document, p.name, p.to); err != nil && document[p.name] != nil {
 			return nil, f, err
 		}
 	}

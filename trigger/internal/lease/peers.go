@@ -7,8 +7,8 @@ import "slices"
 func (s *Set) HasOtherHosts(leases []*Lease) bool {
 	now := s.Now()
 	return slices.ContainsFunc(leases, func(l *Lease) bool {
-		by := handoverRequest(l, now, s.cfg.Expiration)
+		requester := handoverRequest(l, now, s.cfg.Expiration)
 		isHeld := l.owner != "" && l.owner != s.cfg.Owner && !l.Free(now, s.cfg.Expiration)
-		return isHeld || by != "" && by != s.cfg.Owner
+		return isHeld || requester != "" && requester != s.cfg.Owner
 	})
 }

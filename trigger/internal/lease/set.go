@@ -285,9 +285,9 @@ func (s *Set) readRequested(ctx context.Context, l *Lease) (*Lease, error) {
 // [Held.StillSuperseded].
 func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, retire bool) (*Held, error) {
 	if !l.span.isKnown() {
-		if at, err := s.Locate(ctx, l); err == nil {
+		if part, err := s.Locate(ctx, l); err == nil {
 			l = l.clone()
-			l.span = at.Span
+			l.span = part.Span
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {

@@ -100,14 +100,14 @@ func spanWithin(l *Lease, r cosmos.Range) Span {
 // begins at the parent's continuation, which the service accepts for every
 // descendant of a range.
 func newChild(parent *Lease, r cosmos.Range, prefix string) *Lease {
-	own := spanOf(r)
+	rangeSpan := spanOf(r)
 	if parent.span.isKnown() {
-		own = parent.span.intersectWith(own)
+		rangeSpan = parent.span.intersectWith(rangeSpan)
 	}
 	if parent.byKeys {
-		return newChildOver(parent, own, prefix)
+		return newChildOver(parent, rangeSpan, prefix)
 	}
-	return inherit(newLease(Part{r, own}, prefix), parent)
+	return inherit(newLease(Part{r, rangeSpan}, prefix), parent)
 }
 
 // newChildOver makes the lease that takes over a span of parent.

@@ -39,16 +39,16 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 	if err != nil {
 		return nil, properties, fmt.Errorf("read container %s/%s: %w", monitored.Database(), monitored.Name(), err)
 	}
-	own, err := leases.Properties(ctx)
+	found, err := leases.Properties(ctx)
 	if err != nil {
 		return nil, properties, fmt.Errorf("read lease container %s/%s: %w", leases.Database(), leases.Name(), err)
 	}
-	if ttl := own.DefaultTTL; ttl != nil && *ttl > 0 {
+	if ttl := found.DefaultTTL; ttl != nil && *ttl > 0 {
 		return nil, properties, fmt.Errorf("%w: lease container %s/%s deletes its documents after %d s (defaultTtl), so leases and positions would expire; "+
 			"set its defaultTtl to -1, or remove it", ErrSetup, leases.Database(), leases.Name(), *ttl)
 	}
 	s := &leaseStore{container: leases, writeGate: newWriteGate(log)}
-	switch paths := own.PartitionKey.Paths; {
+	switch paths := found.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"
 	case len(paths) == 1 && paths[0] == "/partitionKey":
@@ -238,8 +238,8 @@ func (s *leaseStore) deleteLease(ctx context.Context, l *Lease) error {
 
 // requestHandover asks the owner of l to release it to the host by, and returns the
 // lease as stored. The owner's timestamp stays: only the owner renews.
-func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, by string) (*Lease, error) {
-	requested := withHandoverRequest(l, by, s.serviceNow())
+func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, requester string) (*Lease, error) {
+	requested := withHandoverRequest(l, requester, s.serviceNow())
 	if err := s.replaceDocument(ctx, requested, l.rest["timestamp"]); err != nil {
 		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
 	}
@@ -316,12 +316,12 @@ func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Tim
 
 // createStamp creates a stamp with further properties and returns its etag, ""
 // if the document exists already.
-func (s *leaseStore) createStamp(ctx context.Context, id string, more map[string]any) (azcore.ETag, error) {
+func (s *leaseStore) createStamp(ctx context.Context, id string, fields map[string]any) (azcore.ETag, error) {
 	doc := map[string]any{"id": id}
 	if s.keyedBy == "partitionKey" {
 		doc["partitionKey"] = id
 	}
-	maps.Copy(doc, more)
+	maps.Copy(doc, fields)
 	return s.createDocument(ctx, id, doc)
 }
 

@@ -20,18 +20,18 @@ func (s *Set) noteInvalid(invalid []Invalid) {
 	listed := make(map[string]Unreadable, len(invalid))
 	for _, i := range invalid {
 		u := Unreadable{Token: strings.TrimPrefix(i.ID, s.store.idPrefix+".."), Since: s.Now(), Invalid: i}
-		before, known := s.unreadable[i.ID]
+		previous, known := s.unreadable[i.ID]
 		if known {
-			u.Since = before.Since
+			u.Since = previous.Since
 		}
-		if !known || before.Err.Error() != i.Err.Error() {
+		if !known || previous.Err.Error() != i.Err.Error() {
 			s.cfg.Log.Error("lease document is not readable: no host reads its range; repair or delete the document",
 				slog.String("id", i.ID), slog.Any("error", i.Err))
 		}
 		listed[i.ID] = u
 	}
 	for id := range s.unreadable {
-		if _, still := listed[id]; !still {
+		if _, isListed := listed[id]; !isListed {
 			s.cfg.Log.Info("lease document that was not readable is repaired or deleted", slog.String("id", id))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halley/trigger"
+	"halley/trigger/stall"
 )
 
 // Metrics are the metrics of one process. It is safe for concurrent use.
@@ -19,6 +20,7 @@ type Metrics struct {
 	deadLetters    *prometheus.CounterVec
 	postponed      *prometheus.CounterVec
 	leaseEvents    *prometheus.CounterVec
+	flushes        *prometheus.CounterVec
 	requests       *prometheus.CounterVec
 	requestUnits   *prometheus.CounterVec
 	polls          *prometheus.CounterVec
@@ -39,11 +41,12 @@ func New(status func() []trigger.Status) *Metrics {
 		deadLetters:  counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
 		postponed:    counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel),
 		leaseEvents:  counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
+		flushes:      counter(flushesName, "Calls of Flush by outcome: flushed, or failed, so that changes are delivered again.", functionLabel, outcomeLabel),
 		requests:     counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
 		requestUnits: counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
 		polls:        counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
 	}
-	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.requests, m.requestUnits, m.polls,
+	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.flushes, m.requests, m.requestUnits, m.polls,
 		&statusCollector{status})
 	return m
 }
@@ -65,11 +68,12 @@ func (m *Metrics) AddFunction(name string) {
 	}
 }
 
-// Outcomes of changes.
+// Outcomes of changes and of flushes.
 const (
 	outcomeDelivered = "delivered"
 	outcomeFailed    = "failed"
 	outcomeFiltered  = "filtered"
+	outcomeFlushed   = "flushed"
 )
 
 // Observe counts an event. It is an observer of hosts.
@@ -85,6 +89,12 @@ func (m *Metrics) Observe(e trigger.Event) {
 		m.deadLetters.WithLabelValues(e.Function).Inc()
 	case trigger.EventPostponed:
 		m.postponed.WithLabelValues(e.Function).Inc()
+	case trigger.EventFlushed:
+		outcome := outcomeFlushed
+		if e.Err != nil {
+			outcome = outcomeFailed
+		}
+		m.flushes.WithLabelValues(e.Function, outcome).Inc()
 	case trigger.EventReleased:
 		m.leaseEvents.WithLabelValues(e.Function, "released: "+string(e.Reason)).Inc()
 	case trigger.EventAcquired, trigger.EventSplit, trigger.EventStalled, trigger.EventRecovered, trigger.EventCheckpointed:
@@ -155,14 +165,14 @@ func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
 
 func collectRange(gauge func(*prometheus.Desc, float64, ...string), function string, r trigger.RangeStatus) {
 	now := time.Now()
-	longest := map[trigger.StallKind]float64{} // several lanes may have one cause
+	longest := map[stall.Kind]float64{} // several lanes may have one cause
 	for _, s := range r.Stalls {
 		longest[s.Kind] = max(longest[s.Kind], now.Sub(s.Since).Seconds(), 0)
 	}
 	for cause, seconds := range longest {
 		gauge(stalledDesc, seconds, function, r.Range, string(cause))
 	}
-	if _, unreadable := longest[trigger.StallUnreadable]; unreadable || r.Cooldown || r.Paused {
+	if _, unreadable := longest[stall.Unreadable]; unreadable || r.Cooldown || r.Paused {
 		return // no host, or another one, works on it
 	}
 	if r.BehindKnown {

@@ -19,6 +19,7 @@ const (
 	deadLettersName    = "halley_dead_letters_total"
 	postponedName      = "halley_postponed_total"
 	leaseEventsName    = "halley_lease_events_total"
+	flushesName        = "halley_flushes_total"
 	requestsName       = "halley_requests_total"
 	requestUnitsName   = "halley_request_units_total"
 	pollsName          = "halley_feed_polls_total"
@@ -28,8 +29,8 @@ const (
 const (
 	functionLabel  = "function"
 	rangeLabel     = "range"
-	outcomeLabel   = "outcome"   // of handler calls, changes, requests and polls
-	causeLabel     = "cause"     // of a stall, see trigger.StallKind
+	outcomeLabel   = "outcome"   // of handler calls, changes, flushes, requests and polls
+	causeLabel     = "cause"     // of a stall, see stall.Kind
 	stateLabel     = "state"     // of a lease: held, free or paused
 	eventLabel     = "event"     // in the life of a lease
 	operationLabel = "operation" // of a request

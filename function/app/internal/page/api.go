@@ -118,6 +118,7 @@ type items[T any] struct {
 
 	Postponed int  `json:"postponed,omitempty"` // changes, in a list of dead letters: they are not in Total
 	Cut       bool `json:"cut,omitempty"`       // there may be more in the stores than these numbers say
+	Searched  *int `json:"searched,omitempty"`  // records that the stores have read for the filter; without it, Total is not of the filter
 }
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
@@ -226,8 +227,9 @@ func (p *Page) getLetters(w http.ResponseWriter, r *http.Request) {
 // wantedLetters are the dead letters that the filter of a request selects, the newest
 // first.
 func (p *Page) wantedLetters(r *http.Request) items[letterRow] {
-	list, f := p.letterList(r.Context()), filterOf(r)
-	l := items[letterRow]{Items: []letterRow{}, Total: list.dead, Postponed: list.postponed, Cut: list.isCut, Problem: list.problem}
+	f := filterOf(r)
+	list := p.lettersFor(r.Context(), f)
+	l := items[letterRow]{Items: []letterRow{}, Total: list.dead, Postponed: list.postponed, Cut: list.isCut, Searched: list.searched, Problem: list.problem}
 	after := query(r, "after")
 	skip := slices.ContainsFunc(list.rows, func(row letterRow) bool { return row.ID == after })
 	for _, row := range list.rows {

@@ -15,7 +15,7 @@ const (
 	rateEvery  = 5 * time.Second
 )
 
-// Moment is a row of the timeline: a lease that moved, a range that stalled or
+// Moment is a row of the timeline: a lease that moved, a range that was flushed, stalled or
 // recovered, or the action of a viewer.
 type Moment struct {
 	Number   int64     `json:"number,string"`
@@ -112,6 +112,11 @@ func momentText(e trigger.Event) string {
 		return fmt.Sprintf("lease acquired, epoch %d", e.Epoch)
 	case trigger.EventSplit:
 		return "replaced by " + strings.Join(e.Children, ", ")
+	case trigger.EventFlushed:
+		if e.Err != nil {
+			return fmt.Sprintf("not flushed after %v: %s", e.Duration.Round(time.Millisecond), firstLine(e.Err.Error()))
+		}
+		return fmt.Sprintf("flushed in %v", e.Duration.Round(time.Millisecond))
 	case trigger.EventReleased:
 		text := "lease released: " + string(e.Reason)
 		if e.Err != nil {

@@ -64,7 +64,9 @@ type Page struct {
 	viewers viewers
 	states  cache[State]
 	letters cache[letterList]
-	plans   plans
+
+	searches letterSearches
+	plans    plans
 
 	ctx     context.Context // ends at Close
 	end     context.CancelFunc

@@ -140,6 +140,9 @@ func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts
 	if list.Problem != "" {
 		m.add(`<p class="problem">%s</p>`, list.Problem)
 	}
+	if list.Searched != nil {
+		m.add("<p>%s</p>", searchText(*list.Searched, list.Cut))
+	}
 	if acts && len(list.Items) > 0 && selected.Function != "" {
 		m.add(`<p><a href="%s&amp;letters=all">Act on all of these</a></p>`, selected.Address("plain-act"))
 	}
@@ -147,6 +150,14 @@ func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts
 		m.add(`<p><a href="%s&amp;after=%s">Older ones</a></p>`, selected.Address("plain"), list.Next)
 	}
 	m.add("</section>")
+}
+
+// searchText says how far the stores were searched.
+func searchText(searched int, stopped bool) string {
+	if stopped {
+		return fmt.Sprintf("%d records searched, then stopped at a bound: there may be more", searched)
+	}
+	return fmt.Sprintf("all searched, %d records read", searched)
 }
 
 // plainRest shows failed calls or changes, the timeline and the settings.

@@ -299,3 +299,17 @@ func TestRateCountsWhatFailedCallsHandled(t *testing.T) {
 		t.Errorf("%d handled, want 7", sum)
 	}
 }
+
+func TestTimelineTellsFlushes(t *testing.T) {
+	var r Recorder
+	for _, err := range []error{nil, errors.New("sink is down\nin line 2")} {
+		r.Observe("dev-1", trigger.Event{Kind: trigger.EventFlushed, Function: "orders", Range: "0", Duration: 20 * time.Millisecond, Err: err})
+	}
+	var texts []string
+	for _, m := range r.timeline(0) {
+		texts = append(texts, m.Kind+": "+m.Text)
+	}
+	if want := []string{"flushed: flushed in 20ms", "flushed: not flushed after 20ms: sink is down"}; !slices.Equal(texts, want) {
+		t.Errorf("timeline %q, want %q", texts, want)
+	}
+}

@@ -26,6 +26,11 @@ type Source struct {
 	// function first, and of each function as many as the limit. An error is about one of
 	// them or about a store, and the iteration continues.
 	DeadLetters func(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error]
+	// SearchDeadLetters visits the records of one kind that are selected, the newest of each
+	// function first, until visit returns false or the search stops at a bound of time or
+	// records. It returns the number of records that the stores have read, and whether there
+	// may be more. An error is about one record or a store, and the search continues.
+	SearchDeadLetters func(ctx context.Context, kind trigger.RecordKind, wanted Selection, visit func(trigger.DeadLetter, error) bool) (searched int, stopped bool)
 	// FindDeadLetter returns the record of any kind with an id.
 	FindDeadLetter func(ctx context.Context, id string) (trigger.DeadLetter, error)
 	// Settings are the effective settings; secrets are redacted.
@@ -176,6 +181,7 @@ type letterList struct {
 	dead      int
 	postponed int
 	isCut     bool // there may be more
+	searched  *int // records that were read for a filter; nil if the list has no filter
 	problem   string
 	mark      string // differs from that of another list
 }

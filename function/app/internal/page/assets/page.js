@@ -464,7 +464,8 @@ async function loadLetters() {
     el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
     el('td', {}, l.due ? badge('postponed', 'postponed until ' + exactClock(l.due)) : l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
   $('letters-empty').hidden = letters.items.length > 0
-  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [letters.total && `${letters.total} in the store`, letters.postponed && `${letters.postponed} postponed`, letters.cut && 'only the newest of each function'].filter(Boolean).join(', ')
+  const searched = letters.searched !== undefined
+  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [letters.total && `${letters.total} ${searched ? 'found' : 'in the store'}`, letters.postponed && `${letters.postponed} postponed`, searched && `${letters.searched} searched`, letters.cut && (searched ? 'stopped at a bound: there may be more' : 'only the newest of each function')].filter(Boolean).join(', ')
   $('more-letters').hidden = !letters.next
   showLetterActions()
 }

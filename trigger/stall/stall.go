@@ -1,0 +1,129 @@
+// Package stall names the reasons why a range makes no progress, as the status of a host, its
+// events and the lag of a lease tell them, and says what an operator can do.
+package stall
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Stall says why a range makes no progress at the moment.
+type Stall struct {
+	Kind     Kind      `json:"kind"`
+	Since    time.Time `json:"since"`              // on the service's clock
+	Attempt  int       `json:"attempt,omitempty"`  // HandlerFails: failed calls with the same changes
+	Attempts int       `json:"attempts,omitempty"` // HandlerFails: after which they are dead-lettered; 0 is never
+	Next     time.Time `json:"next,omitzero"`      // of the next attempt, on the service's clock
+	Text     string    `json:"text,omitempty"`     // the error
+}
+
+// Kind is the kind of a [Stall].
+type Kind string
+
+// The kinds of stall.
+const (
+	HandlerFails  Kind = "handler"  // the handler fails on the next changes
+	CallRuns      Kind = "call"     // a handler call has not returned yet
+	Opening       Kind = "opened"   // Function.Opened has not returned yet
+	Flushing      Kind = "flush"    // Function.Flush has not returned yet, or the last owner's has failed
+	StorePending  Kind = "store"    // the dead letter store fails
+	Breaker       Kind = "breaker"  // everything fails, so the circuit breaker pauses the range
+	FeedFails     Kind = "feed"     // the feed cannot be read
+	FeedThrottled Kind = "throttle" // the service throttles reads of the feed
+	LeaseFails    Kind = "lease"    // the lease cannot be written
+	Unreadable    Kind = "document" // the lease document cannot be read: no host reads the range
+	OwnerSilent   Kind = "owner"    // the owner has not written its lease in time
+	NoOwner       Kind = "free"     // no host has taken the range although it has changes
+	Paused        Kind = "operator" // an operator has paused the range, see package leases
+	RateLimited   Kind = "rate"     // the next batch waits for RateLimits.Rate
+	ReadsLimited  Kind = "units"    // the next read of the feed waits for RateLimits.ReadRequestUnits
+	RangeWaits    Kind = "range"    // any other reason
+)
+
+// kindTexts begin the description of a stall; its duration follows.
+var kindTexts = map[Kind]string{
+	HandlerFails:  "handler has failed",
+	CallRuns:      "handler call running",
+	Opening:       "waiting for Opened",
+	Flushing:      "changes not flushed",
+	StorePending:  "waiting for the dead letter store",
+	Breaker:       "paused by the circuit breaker",
+	FeedFails:     "feed not readable",
+	FeedThrottled: "feed throttled",
+	LeaseFails:    "lease writes refused",
+	Unreadable:    "lease document not readable",
+	OwnerSilent:   "owner silent",
+	NoOwner:       "without an owner",
+	Paused:        "paused by an operator",
+	RateLimited:   "held back by RATE",
+	ReadsLimited:  "held back by READ_REQUEST_UNITS",
+}
+
+// IsLimit reports whether the range waits for a limit that its function sets. It then
+// does as it was told, however long it waits: a stall of this kind is not reported by an
+// event of kind EventStalled.
+func (k Kind) IsLimit() bool { return k == RateLimited || k == ReadsLimited }
+
+// Describe says in a line why the range is stalled, at a time of the service's clock.
+func (s Stall) Describe(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s for %s", cmp.Or(kindTexts[s.Kind], "waiting"), roundAge(now.Sub(s.Since)))
+	if s.Kind == HandlerFails && s.Attempts > 0 {
+		fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
+	} else if s.Kind == HandlerFails {
+		fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
+	}
+	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == OwnerSilent {
+		if wait > 0 {
+			fmt.Fprintf(&b, " (lease expires in %s)", roundAge(wait))
+		} else {
+			fmt.Fprintf(&b, " (lease expired %s ago, and no host takes it)", roundAge(-wait))
+		}
+	} else if !s.Next.IsZero() {
+		fmt.Fprintf(&b, ", next in %s", roundAge(max(wait, 0)))
+	}
+	if s.Text != "" {
+		b.WriteString(": " + s.Text)
+	}
+	return b.String()
+}
+
+// Advice says what an operator can do about the stall.
+func (s Stall) Advice() string {
+	switch s.Kind {
+	case HandlerFails:
+		if s.Attempts > 0 {
+			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and a replay delivers them again"
+		}
+		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
+	case CallRuns:
+		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
+	case Opening:
+		return "look at what Opened of the function waits for; nothing is delivered until it returns"
+	case Flushing:
+		return "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again"
+	case StorePending, Breaker:
+		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
+	case FeedThrottled:
+		return "raise the throughput of the monitored container, or wait: the range continues by itself"
+	case FeedFails:
+		return "check the network, the account and the identity's permissions"
+	case LeaseFails:
+		return "check the lease container and its throughput"
+	case Unreadable:
+		return "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
+	case OwnerSilent:
+		return "check that the owner's process runs; another host takes the range when the lease has expired"
+	case Paused:
+		return "resume the range when the reason is gone"
+	case RateLimited, ReadsLimited:
+		return "nothing is lost; raise the limit if there is room for more"
+	case NoOwner:
+		return "start a host, or check why the running ones do not take the range"
+	}
+	return "see the text"
+}
+
+func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
