@@ -267,7 +267,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/store.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
 	}},
 	{"exhausted-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/effects.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif !p.DeadLetters && a.Retry.Attempts >= 10 {\n\t\treturn append([]effect{{kind: effectFinish, items: g.items}}, g.ended()...)\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
+		{"trigger/internal/delivery/effects.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif !p.DeadLetters && a.Retry.Attempts >= 10 {\n\t\treturn append([]effect{{kind: effectFinish, items: g.items}}, endOf(g)...)\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
 		{"trigger/internal/delivery/lane.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},

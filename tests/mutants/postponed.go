@@ -4,7 +4,7 @@ package main
 var postponements = []mutant{
 	{"postponed-before-due", "a postponed change is not delivered before it is due", []edit{
 		{"trigger/internal/delivery/postponed.go", "if !s.letters.due.After(now) && s.letters.mayLoad()", "if s.letters.mayLoad()"},
-		{"trigger/internal/delivery/postponed.go", "if k.firstDue.IsZero() || k.firstDue.After(now) {", "if k.firstDue.IsZero() {"},
+		{"trigger/internal/delivery/postponed.go", "if !isDue(k.firstDue, now) || isLeaving {", "if k.firstDue.IsZero() || isLeaving {"},
 		{"trigger/internal/delivery/postponed.go", "len(items) > 0 && k.localTime(items[0].stored.Due).After(time.Now())", "false"},
 	}},
 	{"postponed-key-not-blocked", "later changes of a key follow its postponed change", []edit{
@@ -32,7 +32,7 @@ var postponements = []mutant{
 		{"trigger/drain.go", "idle && !r.hasPostponed(l)", "idle"},
 	}},
 	{"postponed-without-end", "a change that is postponed again and again is given up after its attempts", []edit{
-		{"trigger/internal/delivery/effects.go", "isAsked && !tried.isExhausted(s.policy, s.now) &&", "isAsked &&"},
+		{"trigger/internal/delivery/effects.go", "isAsked && !tried.isExhausted(s.policy, s.now) &&", "isAsked && (tried.Attempts > 0) &&"},
 	}},
 	{"postponed-kept", "a postponed change that was handled leaves the store", []edit{
 		{"trigger/internal/delivery/store.go", "return k.deadLetters.Delete(ctx, stored)", "return nil"},

@@ -58,6 +58,9 @@ func (q *freshQueue) readyAt(now time.Time) time.Time {
 	return q.oldestArrival.Add(q.config.BatchWindow)
 }
 
+// hasEnded reports whether all changes that came in are cut, and no more come.
+func (q *freshQueue) hasEnded() bool { return q.isClosed && len(q.items) == 0 }
+
 // isFull reports whether no further change can join the next batch.
 func (q *freshQueue) isFull() bool {
 	if len(q.items) == 0 {

@@ -49,49 +49,53 @@ type callState struct {
 func effectsOf(g *group, v Verdict, s callState) []effect {
 	effects := make([]effect, 0, 3)
 	failed, handled := v.splitItems(g.items)
-	isAccepted := len(handled) > 0 && (v.Outcome == Handled || v.Outcome == Failed)
 	if len(handled) > 0 {
 		effects = append(effects, effect{kind: effectFinish, items: handled})
-	}
-	if isAccepted {
-		effects = append(effects, effect{kind: effectAccept})
+		if v.Outcome == Handled || v.Outcome == Failed {
+			effects = append(effects, effect{kind: effectAccept})
+		}
 	}
 	if len(failed) == 0 {
-		return append(effects, g.ended()...)
+		return append(effects, endOf(g)...)
 	}
-	sink, lane := s.sink, s.lane
-	if isAccepted {
-		sink, lane = &sinkHealth{hasSucceeded: true}, LaneState{}
+	if len(handled) > 0 && v.Outcome == Failed {
+		s.sink, s.lane = &sinkHealth{hasSucceeded: true}, LaneState{}
 	}
 	left := &group{items: failed, keys: g.keys, retry: g.retry, later: g.later}
 	if v.Outcome == Failed && len(v.Postponed) > 0 {
-		if effects = append(effects, left.postpone(v, len(handled) == 0, s)...); len(left.items) == 0 {
-			return append(effects, left.ended()...)
-		}
+		effects = append(effects, postponed(left, v, len(handled) == 0, s)...)
 	}
+	if len(left.items) == 0 {
+		return append(effects, endOf(left)...)
+	}
+	return append(effects, failure(g, left, v, s)...)
+}
+
+// failure returns the effects on the changes of a group that are left.
+func failure(g, left *group, v Verdict, s callState) (effects []effect) {
 	if v.Outcome == Failed || v.Outcome == Halved {
 		left.keys = orderKeys(left.items)
 		if len(left.items) < len(g.items) { // the others are a new group
-			left.retry = RetryState{Tries: g.retry.Tries, Since: g.retry.Since}
+			left.retry = g.retry.forPart()
 		}
 		if freed := keysWithout(g.keys, left.keys); len(freed) > 0 && left.later == nil {
 			effects = append(effects, effect{kind: effectFree, keys: freed})
 		}
 	}
-	isKnown := sink.knowsFailing(left.retry)
-	lane.Succeeded, lane.Repeated = isKnown || sink.worksFor(left.keys), sink.repeats(left.keys)
-	a := Decide(left.policyView(), v, lane, s.policy, s.now)
+	isKnown := s.sink.knowsFailing(left.retry)
+	s.lane.Succeeded, s.lane.Repeated = isKnown || s.sink.worksFor(left.keys), s.sink.repeats(left.keys)
+	a := Decide(left.policyView(), v, s.lane, s.policy, s.now)
 	if v.Outcome == Failed && !isKnown {
 		effects = append(effects, effect{kind: effectFail, keys: left.keys, action: &a})
 	}
-	return append(effects, left.next(a, s.policy)...)
+	return append(effects, decided(left, a, s.policy)...)
 }
 
-// next returns the effects of a decision about changes that are not handled.
-func (g *group) next(a Action, p Policy) (effects []effect) {
+// decided returns the effects of a decision about a group.
+func decided(g *group, a Action, p Policy) (effects []effect) {
 	switch a.Step {
 	case GiveUp:
-		return append([]effect{{kind: effectGiveUp, items: g.items, action: &a}}, g.ended()...)
+		return append([]effect{{kind: effectGiveUp, items: g.items, action: &a}}, endOf(g)...)
 	case Release:
 		first := g.items
 		if p.splitsGroup(len(first)) {
@@ -112,9 +116,9 @@ func (g *group) next(a Action, p Policy) (effects []effect) {
 	return effects
 }
 
-// ended returns the effect of the end of a group: later changes of its key follow, or its keys
+// endOf returns the effect of the end of a group: later changes of its key follow, or its keys
 // are free.
-func (g *group) ended() []effect {
+func endOf(g *group) []effect {
 	switch {
 	case g.later != nil:
 		return []effect{{kind: effectResume, group: g.later}}
@@ -124,65 +128,71 @@ func (g *group) ended() []effect {
 	return nil
 }
 
-// postpone takes the changes that the handler has postponed out of a group, with those that
+// postponed takes the changes that the handler has postponed out of a group, with those that
 // follow them, and returns the effects. isWhole says that the call handled no change.
-func (g *group) postpone(v Verdict, isWhole bool, s callState) (effects []effect) {
+func postponed(g *group, v Verdict, isWhole bool, s callState) (effects []effect) {
 	retry := g.retry
 	if !isWhole || len(v.Postponed) < len(g.items) {
-		retry = RetryState{Tries: retry.Tries, Since: retry.Since}
+		retry = retry.forPart()
 	}
-	postponed := map[uint64]bool{} // by the first failed change of each key
+	isPostponed := map[uint64]bool{} // by the first failed change of each key
 	failed := g.items
 	g.items = nil
 	for _, c := range failed {
-		after, isAsked := v.Postponed[c]
-		tried := retry
-		letter := DeadLetter{IsPostponed: true, Cause: v.Err, Due: s.serviceNow.Add(after), Postponed: 1}
-		if c.stored != nil {
-			tried.Attempts, letter.Postponed = max(tried.Attempts, c.stored.Attempts), c.stored.Postponed+1
+		key := c.orderKey
+		follows, isLater := isPostponed[key]
+		if isLater && follows {
+			effects = append(effects, effect{kind: effectFollow, items: []*Item{c}})
+			continue
 		}
-		tried = tried.failedFirst(s.now).countAttempt(s.policy)
-		letter.Attempts, letter.Since = tried.Attempts, s.serviceNow.Add(tried.Since.Sub(s.now))
-		isPostponed, isLater := postponed[c.orderKey]
-		if !isLater {
-			isPostponed = isAsked && !tried.isExhausted(s.policy, s.now) && (s.postponed[c.orderKey] || s.room > 0)
-			if isPostponed && !s.postponed[c.orderKey] {
+		letter, tried := s.postponedLetter(c, v, retry)
+		_, isAsked := v.Postponed[c]
+		if !isLater && isAsked && !tried.isExhausted(s.policy, s.now) && (s.postponed[key] || s.room > 0) {
+			if !s.postponed[key] {
 				s.room--
 			}
-			postponed[c.orderKey] = isPostponed
-		}
-		switch {
-		case !isPostponed:
-			g.items = append(g.items, c)
-		case isLater:
-			effects = append(effects, effect{kind: effectFollow, items: []*Item{c}})
-		default:
+			isPostponed[key] = true
 			effects = append(effects, effect{kind: effectPostpone, items: []*Item{c}, letter: &letter})
+			continue
 		}
+		isPostponed[key] = false
+		g.items = append(g.items, c)
 	}
-	for g.later != nil && postponed[g.later.items[0].orderKey] {
+	for g.later != nil && isPostponed[g.later.items[0].orderKey] {
 		effects = append(effects, effect{kind: effectFollow, items: g.later.items})
 		g.later = g.later.later
 	}
 	return effects
 }
 
-// park returns the effects of putting a waiting group into the store because of a limit: it is
+// postponedLetter returns the letter of a change that its handler has postponed, and the
+// change's failure history with this call.
+func (s *callState) postponedLetter(c *Item, v Verdict, retry RetryState) (DeadLetter, RetryState) {
+	letter := DeadLetter{IsPostponed: true, Cause: v.Err, Due: s.serviceNow.Add(v.Postponed[c]), Postponed: 1}
+	if c.stored != nil {
+		retry.Attempts, letter.Postponed = max(retry.Attempts, c.stored.Attempts), c.stored.Postponed+1
+	}
+	retry = retry.failedFirst(s.now).countAttempt(s.policy)
+	letter.Attempts, letter.Since = retry.Attempts, s.serviceNow.Add(retry.Since.Sub(s.now))
+	return letter, retry
+}
+
+// parked returns the effects of putting a waiting group into the store because of a limit: it is
 // due there when its retry is, and it is no attempt.
-func (g *group) park(limit error, now, serviceNow time.Time) (effects []effect) {
-	parked := map[uint64]bool{}
+func parked(g *group, limit error, now, serviceNow time.Time) (effects []effect) {
+	isParked := map[uint64]bool{}
 	for part := g; part != nil; part = part.later {
 		for _, c := range part.items {
-			e := effect{kind: effectFollow, items: []*Item{c}}
-			if !parked[c.orderKey] {
-				parked[c.orderKey] = true
-				letter := DeadLetter{IsPostponed: true, Cause: limit, Due: serviceNow.Add(max(0, g.due.Sub(now))), Attempts: g.retry.Attempts}
-				if !g.retry.Since.IsZero() {
-					letter.Since = serviceNow.Add(g.retry.Since.Sub(now))
-				}
-				e = effect{kind: effectPostpone, items: e.items, letter: &letter}
+			if isParked[c.orderKey] {
+				effects = append(effects, effect{kind: effectFollow, items: []*Item{c}})
+				continue
 			}
-			effects = append(effects, e)
+			isParked[c.orderKey] = true
+			letter := DeadLetter{IsPostponed: true, Cause: limit, Due: serviceNow.Add(max(0, g.due.Sub(now))), Attempts: g.retry.Attempts}
+			if !g.retry.Since.IsZero() {
+				letter.Since = serviceNow.Add(g.retry.Since.Sub(now))
+			}
+			effects = append(effects, effect{kind: effectPostpone, items: []*Item{c}, letter: &letter})
 		}
 	}
 	return append(effects, effect{kind: effectFree, keys: g.keys})

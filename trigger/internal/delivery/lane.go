@@ -63,28 +63,21 @@ func (l *lane) deliverAll(ctx, held context.Context, from itemSource) error {
 // Retries that are due and fresh batches alternate, so that neither starves.
 func (l *lane) nextGroup(ctx context.Context, from itemSource) (g *group, err error) {
 	for {
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
-		}
 		if err := l.takeArrived(ctx, from); err != nil {
 			return nil, err
 		}
 		now := time.Now()
 		probe := l.sink.mayCall(now)
-		due, stored := l.keys.nextDue(now), l.keys.duePostponed(now)
-		if l.isLeaving(now) {
-			stored = nil
-		}
-		ready := l.fresh.readyAt(now)
-		isReady := !ready.IsZero() && !ready.After(now)
+		due, stored, ready := l.keys.nextDue(now), l.keys.duePostponed(now, l.isLeaving(now)), l.fresh.readyAt(now)
+		hasRetry, hasBatch := (due != nil || stored != nil) && probe.retry, isDue(ready, now) && probe.fresh
 		switch {
-		case (due != nil || stored != nil) && probe.retry && (l.retryNext || !isReady || !probe.fresh):
+		case hasRetry && (l.retryNext || !hasBatch):
 			l.retryNext = false
 			g, err = l.takeRetry(ctx, due, stored)
-		case isReady && probe.fresh:
+		case hasBatch:
 			l.retryNext = true
 			g, err = l.cutBatch(ctx)
-		case l.fresh.isClosed && len(l.fresh.items) == 0 && l.keys.waiting == 0 && stored == nil:
+		case l.fresh.hasEnded() && l.keys.waiting == 0 && stored == nil:
 			return nil, nil
 		default:
 			err = l.waitForWork(ctx, from, now, ready)
@@ -99,6 +92,9 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (g *group, err er
 // of an earlier owner waits until the feed has passed it, the lane takes all that have
 // arrived: behind a backlog no batch is less than full.
 func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
 	taken := l.takenPlace()
 	for !l.fresh.isClosed && (l.keys.hasListed || !l.fresh.isFull()) {
 		err := l.receive(ctx, from, l.alreadyOver)
@@ -146,7 +142,7 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 	l.noteRetryDue()
 	until := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
 	until = earlier(until, l.sink.nextFresh(ready))
-	if leave := l.leaveAside.Load(); leave != nil && l.fresh.isClosed && len(l.fresh.items) == 0 {
+	if leave := l.leaveAside.Load(); leave != nil && l.fresh.hasEnded() {
 		if !now.Before(*leave) {
 			return ErrLeftAside
 		}
@@ -194,7 +190,7 @@ func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err er
 	l.stalled.Store(false) // the next oldest key may be in another lane
 	l.keys.take(g)
 	serviceNow := l.calls.ServiceNow().UTC()
-	return true, l.carryOut(ctx, ctx, Verdict{}, g.park(limit, now, serviceNow))
+	return true, l.carryOut(ctx, ctx, Verdict{}, parked(g, limit, now, serviceNow))
 }
 
 // noteRetryDue notes when the first change that is set aside is due, for the next owner.
@@ -237,7 +233,7 @@ func (l *lane) takeRetry(ctx context.Context, due *group, stored []*keyState) (*
 	case err != nil:
 		return nil, err
 	case len(free) == 0:
-		return nil, l.carryOut(ctx, ctx, Verdict{}, due.ended())
+		return nil, l.carryOut(ctx, ctx, Verdict{}, endOf(due))
 	case len(free) < len(due.items):
 		freed := keysWithout(due.keys, orderKeys(free))
 		due.items, due.keys = free, orderKeys(free)
@@ -286,7 +282,7 @@ func (l *lane) releaseKeys(keys map[uint64]bool) {
 func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now())
 	if a.Step == GiveUp {
-		return l.carryOut(ctx, held, Verdict{Outcome: GivenUp}, g.next(a, l.config.Policy))
+		return l.carryOut(ctx, held, Verdict{Outcome: GivenUp}, decided(g, a, l.config.Policy))
 	}
 	if !g.isPaid { // before the suspect slot, which others may need meanwhile
 		if err := l.calls.WaitRate(ctx, l.laneIndex, len(g.items)); err != nil {

@@ -274,8 +274,9 @@ func (k *laneKeys) hasEarlier(s *keyState, fresh []*Item) bool {
 }
 
 // duePostponed returns the keys that can be loaded, those that were due first come first.
-func (k *laneKeys) duePostponed(now time.Time) (due []*keyState) {
-	if k.firstDue.IsZero() || k.firstDue.After(now) {
+// isLeaving says that the lane leaves them to the next owner.
+func (k *laneKeys) duePostponed(now time.Time, isLeaving bool) (due []*keyState) {
+	if !isDue(k.firstDue, now) || isLeaving {
 		return nil
 	}
 	k.withLetters(func(s *keyState) {
@@ -292,7 +293,7 @@ func (k *laneKeys) duePostponed(now time.Time) (due []*keyState) {
 // nextPostponed returns when a key is due, or the zero time. If it waits for the feed or
 // for a group of the lane, the lane looks again after memoryWait.
 func (k *laneKeys) nextPostponed(now time.Time) time.Time {
-	if !k.firstDue.IsZero() && !k.firstDue.After(now) {
+	if isDue(k.firstDue, now) {
 		return now.Add(memoryWait)
 	}
 	return k.firstDue
@@ -348,13 +349,7 @@ func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err erro
 		return nil, nil
 	}
 	first := items[0]
-	n := 1
-	for n < len(items) && k.joinsFirst(items[n], first) && s.letters.isPassed(k.nameOf(items[n])) {
-		n++
-	}
-	if first.resumedRecord != nil {
-		n = min(n, max(first.resumedRecord.Size, 1))
-	}
+	n := k.historyLength(s, items)
 	s.letters.hasMore = s.letters.hasMore || n < len(items)
 	for _, c := range items[:n] {
 		k.storedSeq++
@@ -367,6 +362,19 @@ func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err erro
 	}
 	g.keys = orderKeys(g.items)
 	return g, nil
+}
+
+// historyLength returns how many changes of a key can be delivered in one call: those that have
+// the failure history of the first one, are due, and are passed.
+func (k *laneKeys) historyLength(s *keyState, items []*Item) int {
+	n := 1
+	for n < len(items) && k.joinsFirst(items[n], items[0]) && s.letters.isPassed(k.nameOf(items[n])) {
+		n++
+	}
+	if r := items[0].resumedRecord; r != nil {
+		n = min(n, max(r.Size, 1))
+	}
+	return n
 }
 
 // joinsFirst reports whether a change of a key has the failure history of the first one,
@@ -475,6 +483,9 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// isDue reports whether a time has come; a zero time never does.
+func isDue(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
 // localTime translates a time of the service's clock.
 func (s *laneShared) localTime(t time.Time) time.Time {
