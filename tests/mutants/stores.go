@@ -11,7 +11,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/lane.go", "if l.keys.hasListed { // the", "if l.keys.hasListed && !l.fresh.isFull() { // the"},
 	}},
 	{"postponed-behind-its-key", "letters before the position do not wait for those behind it", []edit{
-		{"trigger/internal/delivery/postponed.go", "s.count > len(s.listed)-s.passed", "len(s.listed) == 0"},
+		{"trigger/internal/delivery/letters.go", "s.count > len(s.listed)-s.passed", "len(s.listed) == 0"},
 	}},
 	{"postponed-taken-too-early", "the next owner delivers no postponed change before earlier ones of its key", []edit{
 		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.LSN", "return taken.lsn >= 0"},

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"halley/trigger/internal/feed"
@@ -53,82 +52,6 @@ const (
 	// the feed.
 	firstStoredSeq = math.MinInt64 / 2
 )
-
-// letters are the postponed changes of a key in the store, as far as this owner knows. The
-// lane owns them.
-type letters struct {
-	key       string          // logical partition key
-	keyPaths  []string        // of the container
-	due       time.Time       // of the first change, on this process's clock
-	lastOrder int64           // of the last one
-	lastPut   time.Time       // when this owner put one, on this process's clock
-	count     int             // that the store has
-	deleted   map[string]bool // IDs of those that this owner has handled: the store may still show them, if it lags or no request covers them
-	hasMore   bool            // the store has changes that are not loaded
-
-	listed []StoredChange // those of earlier owners, without documents, in their order, until the lane has passed all of them
-	passed int            // how many of these the lane has passed, the first ones
-	shown  int64          // while there are some: when the newest change of the key that the feed has shown was written, Unix seconds
-}
-
-// placeOf finds the place of a change from the feed.
-func (s *letters) placeOf(c *Item) Place {
-	if s == nil {
-		return PlaceFree
-	}
-	if len(s.listed) == 0 {
-		return PlaceBehind
-	}
-	first, last, name := &s.listed[0], &s.listed[len(s.listed)-1], c.Name(s.keyPaths)
-	switch { // after a merge LSNs may restart, but times do not
-	case slices.ContainsFunc(s.listed, func(listed StoredChange) bool { return listed.name == name }):
-		return PlaceListed
-	case c.LSN < first.LSN && c.Timestamp <= first.Timestamp:
-		return PlaceFree
-	case c.LSN <= last.LSN && c.Timestamp <= last.Timestamp:
-		return PlaceInside
-	}
-	return PlaceBehind
-}
-
-// listedBefore returns how many of the listed changes come before a further one.
-func (s *letters) listedBefore(lsn int64) int {
-	if i := slices.IndexFunc(s.listed, func(listed StoredChange) bool { return listed.LSN > lsn }); i >= 0 {
-		return i
-	}
-	return len(s.listed)
-}
-
-// isPassed reports whether a change from the store may be delivered.
-func (s *letters) isPassed(name string) bool {
-	return !slices.ContainsFunc(s.listed[s.passed:], func(listed StoredChange) bool { return listed.name == name })
-}
-
-// added counts a change that was put. If it is not the last one of its key, later changes from
-// the feed have their place behind it.
-func (s *letters) added(c *Item, letter DeadLetter) {
-	s.count, s.lastPut, s.hasMore = s.count+1, time.Now(), true
-	if letter.Order > s.lastOrder {
-		s.lastOrder = letter.Order
-	} else if c.stored == nil {
-		listed := StoredChange{name: c.Name(s.keyPaths), Time: letter.Time, Order: letter.Order}
-		listed.LSN, listed.Timestamp = c.LSN, c.Timestamp
-		s.listed = slices.Insert(s.listed, max(s.listedBefore(c.LSN), s.passed), listed)
-	}
-}
-
-// removed counts a change that this owner has handled.
-func (s *letters) removed(stored *StoredChange) {
-	if s.deleted == nil {
-		s.deleted = map[string]bool{}
-	}
-	s.count, s.deleted[stored.LetterID] = s.count-1, true
-}
-
-// mayLoad reports whether the store may have a change of the key that the lane has passed.
-func (s *letters) mayLoad() bool {
-	return s.passed == len(s.listed) || s.count > len(s.listed)-s.passed
-}
 
 // orderOf returns the place of a change among the records of its key: that of its letter if
 // it comes from the store, else behind all others, unless it is postponed and the feed shows
@@ -211,15 +134,6 @@ func (k *laneKeys) countPostponed() {
 	k.firstDue = time.Time{}
 	k.withLetters(func(s *keyState) { k.firstDue = earlier(k.firstDue, s.letters.due) })
 	k.postponedCounts.set(k.laneIndex, laneCount{k.postponed, k.firstDue})
-}
-
-// showListed marks the listed changes that the feed shows.
-func (s *letters) showListed(c *Item) {
-	s.shown = max(s.shown, c.Timestamp)
-	name := c.Name(s.keyPaths)
-	for i := range s.listed {
-		s.listed[i].isSeen = s.listed[i].isSeen || s.listed[i].name == name
-	}
 }
 
 // passListed is told how far the lane has taken in the feed. Listed changes before that
@@ -445,35 +359,6 @@ func compareStored(a, b *StoredChange) int {
 		return 1
 	}
 	return 0
-}
-
-// postponedCounts are the postponed keys of a range as status and lease tell them. Lanes
-// share them; mu guards them, and no other lock is taken under it.
-type postponedCounts struct {
-	mu    sync.Mutex
-	lanes []laneCount
-}
-
-type laneCount struct {
-	keys int
-	due  time.Time // of the first of them
-}
-
-// total returns the number of keys, and when the first of them is due.
-func (p *postponedCounts) total() (keys int, due time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range p.lanes {
-		keys, due = keys+l.keys, earlier(due, l.due)
-	}
-	return keys, due
-}
-
-// set records the count of a lane.
-func (p *postponedCounts) set(lane int, c laneCount) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lanes[lane] = c
 }
 
 // earlier returns the earlier of two times; a zero time is never.
