@@ -74,3 +74,32 @@ func TestPositionOlderThanRetention(t *testing.T) {
 		}
 	})
 }
+
+// A poison document's key goes to the dead letter store before the position leaves the
+// retention because of it.
+func TestWaitingKeyLeavesTheRetentionByTheStore(t *testing.T) {
+	inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+		store, history := &memoryStore{}, &versionHistory{}
+		good := history.handler()
+		stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+			for _, c := range b.Changes {
+				if c.ID() == "poison" {
+					return Failed(errPoison, c)
+				}
+			}
+			return good(ctx, b)
+		}, allVersions, withStore(store), unending, withoutLogger))
+		defer stop()
+		time.Sleep(time.Minute)
+		history.put(w, "poison", 0)
+		history.put(w, "doc", 0)
+		time.Sleep(40 * time.Minute)
+		if n := len(store.all()); n != 0 {
+			t.Errorf("after 40 of 60 minutes %d changes are in the store", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if letters := store.all(); len(letters) != 1 || letters[0].Kind != RecordPostponed || letters[0].Attempts < 10 {
+			t.Errorf("after 50 of 60 minutes the store has %+v", letters)
+		}
+	})
+}

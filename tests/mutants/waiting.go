@@ -24,6 +24,24 @@ var waitingKeys = []mutant{
 	{"batch-cut-while-a-call-runs", "a batch waits while a call runs that may let reading continue", []edit{
 		{"trigger/internal/delivery/dispatch.go", "s.lanesAtRest.Load() == int64(s.config.Lanes)", "s.lanesAtRest.Load() >= 0"},
 	}},
+	{"limit-stops-reading", "waiting changes that reach a limit go to the store", []edit{
+		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
+	}},
+	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
+		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},
+	}},
+	{"parked-attempts-forgotten", "attempts of a key that goes to the store at a limit travel with it", []edit{
+		{"trigger/internal/delivery/effects.go", "Due: serviceNow.Add(max(0, g.due.Sub(now))), Attempts: g.retry.Attempts}", "Due: serviceNow.Add(max(0, g.due.Sub(now)))}"},
+	}},
+	{"drain-leaves-all-to-read-again", "the end of a drain leaves few changes that are to be read again", []edit{
+		{"trigger/internal/delivery/core.go", "isLeaving && unacknowledged > maxLeftBehind", "false"},
+	}},
+	{"retention-of-waiting-key", "a waiting key does not hold the position until it leaves the retention", []edit{
+		{"trigger/retention.go", "_, _, past := w.pastRetention(retentionRelief, timestamp)", "_, _, past := w.pastRetention(retentionRelief, 0*timestamp)"},
+	}},
+	{"parts-wait-for-the-sink", "a success ends the wait of parts that have not failed alone", []edit{
+		{"trigger/internal/delivery/lane.go", "\tl.keys.pullForward(time.Now())\n", "\tif l.sink.failures > 0 {\n\t\tl.keys.pullForward(time.Now())\n\t}\n"},
+	}},
 	{"judge-seek-to-the-same-place", "a seek to the same position makes the judge expect all changes again", []edit{
 		{"tests/history/seeks.go", "e.Op == Seek && e.Position <= l.position", "e.Op == Seek && e.Position < l.position"},
 	}},
