@@ -218,7 +218,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/group.go", "{{items: g.items[:half:half],", "{{items: g.items[half:],"},
 	}},
 	{"filtered-changes-keep-failures", "failures of a change that the feed does not show any more are forgotten", []edit{
-		{"trigger/internal/delivery/retrystate.go", "\tif len(t.saved) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {", "\tif len(t.saved) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfor i := range page {"},
+		{"trigger/internal/delivery/retrystate.go", "\tif len(t.saved) == 0 {\n\t\treturn\n\t}\n\tfirst := t.firstLSNs()\n\tfor i := range page {", "\tif len(t.saved) == 0 || len(page) == 0 {\n\t\treturn\n\t}\n\tfirst := t.firstLSNs()\n\tfor i := range page {"},
 	}},
 	{"filtered-changes-ask-for-a-write", "filtered changes cost no lease write", []edit{
 		{"trigger/internal/delivery/progress.go", "p.schedule.nextSave(p.reached.seq+p.asideDone, time.Now()))", "time.Now())"},

@@ -129,9 +129,12 @@ func (t *retryRecords) matchPage(page []Item, reached int64) {
 	if len(t.saved) == 0 {
 		return
 	}
+	first := t.firstLSNs()
 	for i := range page {
-		if r := t.saved[t.nameOf(&page[i])]; r != nil && !r.isKnown {
-			page[i].resumedRecord, r.isKnown = r, true
+		if c := &page[i]; !first[c.LSN] {
+			continue
+		} else if r := t.saved[t.nameOf(c)]; r != nil && !r.isKnown {
+			c.resumedRecord, r.isKnown = r, true
 		}
 	}
 	maps.DeleteFunc(t.saved, func(_ string, r *retryRecord) bool { return !r.isKnown && feed.NameLSN(r.First) <= reached })
@@ -209,9 +212,24 @@ func (t *retryRecords) forgetItems(items []*Item) {
 	if len(t.saved)+len(t.announced) == 0 {
 		return
 	}
+	first := t.firstLSNs()
 	for _, c := range items {
-		name := t.nameOf(c)
-		delete(t.saved, name)
-		delete(t.announced, name)
+		if first[c.LSN] {
+			name := t.nameOf(c)
+			delete(t.saved, name)
+			delete(t.announced, name)
+		}
 	}
+}
+
+// firstLSNs returns the LSNs of the first changes of all records. A change with another one
+// needs no name, which is costly. mu is held.
+func (t *retryRecords) firstLSNs() map[int64]bool {
+	lsns := map[int64]bool{}
+	for _, records := range []map[string]*retryRecord{t.saved, t.announced} {
+		for name := range records {
+			lsns[feed.NameLSN(name)] = true
+		}
+	}
+	return lsns
 }
