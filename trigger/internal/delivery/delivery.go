@@ -130,9 +130,9 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	inboxes   []inbox   // of the lanes
-	byLane    [][]*Item // of dispatchNext; the goroutine that takes pages owns it
-	hasStored bool      // LoadStored has succeeded
+	inboxes   []inbox // of the lanes
+	laneEnds  []int   // of sortByLane; the goroutine that takes pages owns it
+	hasStored bool    // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
@@ -148,7 +148,7 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		breaker:         &breaker{},
 		isolation:       newIsolation(c),
 		changed:         make(chan struct{}, 1),
-	}, byLane: make([][]*Item, c.Lanes)}
+	}, laneEnds: make([]int, c.Lanes)}
 	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
 		d.inboxes = append(d.inboxes, make(inbox, 1))

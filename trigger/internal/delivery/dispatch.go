@@ -51,7 +51,7 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 }
 
 // dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
-// to the inboxes of their lanes: equal order keys, equal lane. Its results are those of an
+// to the inboxes of their lanes. Its results are those of an
 // itemSource.
 func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
 	var page *feed.Page
@@ -70,26 +70,46 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 			return false, err
 		}
 	}
-	items := d.takePage(page)
-	var pointers []*Item // of the page: room for those of all lanes
-	for i := range items {
-		lane := 0
-		if len(d.lanes) > 1 {
-			lane = int(d.keyOf(&items[i]) % uint64(len(d.lanes)))
+	if items := d.takePage(page); len(items) > 0 {
+		begin, pointers := 0, items[0].inPage.pointers
+		for lane, end := range d.sortByLane(items, pointers) {
+			if end > begin {
+				d.inboxes[lane].put(pointers[begin:end:end])
+			}
+			begin = end
 		}
-		d.byLane[lane] = append(d.byLane[lane], &items[i])
-		pointers = items[i].inPage.pointers
-	}
-	for lane, sorted := range d.byLane {
-		n := copy(pointers, sorted)
-		if n > 0 {
-			d.inboxes[lane].put(pointers[:n:n])
-		}
-		clear(sorted) // the page's memory is used again
-		d.byLane[lane], pointers = sorted[:0], pointers[n:]
 	}
 	d.pagePassed()
 	return true, nil
+}
+
+// sortByLane points at the changes of a page, those of each lane together and in order.
+// It returns where the lanes end, until the next call.
+func (d *Delivery) sortByLane(items []Item, pointers []*Item) (ends []int) {
+	ends = d.laneEnds
+	clear(ends)
+	for i := range items {
+		if next := d.laneOf(&items[i]) + 1; next < len(ends) {
+			ends[next]++
+		}
+	}
+	for lane := 1; lane < len(ends); lane++ {
+		ends[lane] += ends[lane-1]
+	}
+	for i := range items { // a lane's end is its beginning so far
+		lane := d.laneOf(&items[i])
+		pointers[ends[lane]] = &items[i]
+		ends[lane]++
+	}
+	return ends
+}
+
+// laneOf returns the lane of a change: equal order keys, equal lane.
+func (d *Delivery) laneOf(c *Item) int {
+	if len(d.lanes) == 1 {
+		return 0
+	}
+	return int(d.keyOf(c) % uint64(len(d.lanes)))
 }
 
 // settleTime is how long no lane must have been at work: lanes have then taken in what was
@@ -118,12 +138,11 @@ func (s *laneShared) allAtRest() bool {
 	return !s.stalled.Load() && s.lanesAtRest.Load() == int64(s.config.Lanes)
 }
 
-// rest is called when a lane begins to wait for work. end ends that.
-func (s *laneShared) rest() (end func()) {
+// rest is called when a lane begins to wait for work.
+func (s *laneShared) rest() {
 	if s.lanesAtRest.Add(1) == int64(s.config.Lanes) && s.config.Lanes > 1 {
 		s.notifyChange()
 	}
-	return func() { s.lanesAtRest.Add(-1) }
 }
 
 // itemSource receives changes for a lane, or none if reading has stalled. It returns

@@ -42,12 +42,13 @@ type callState struct {
 	postponed       map[uint64]bool // keys of the group that have postponed changes
 	room            int             // further keys that can be postponed
 	now, serviceNow time.Time
+	effects         []effect // with room for some, or nil
 }
 
 // effectsOf returns the effects of a verdict on a group, in their order. Unless all changes are
 // handled, their order keys are known.
 func effectsOf(g *group, v Verdict, s callState) []effect {
-	effects := make([]effect, 0, 3)
+	effects := s.effects
 	failed, handled := v.splitItems(g.items)
 	if len(handled) > 0 {
 		effects = append(effects, effect{kind: effectFinish, items: handled})

@@ -22,6 +22,7 @@ type lane struct {
 	fresh       freshQueue
 	keys        laneKeys
 	sink        sinkHealth
+	effects     []effect // of the last call
 	alreadyOver <-chan time.Time
 	retryDue    atomic.Pointer[time.Time] // when the first change that is set aside is due, on the service's clock; zero is now, nil if none is set aside
 	retryNext   bool                      // retries and fresh batches alternate: the next call is a retry, if one is due
@@ -154,11 +155,13 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 		defer timer.Stop()
 		over = timer.C
 	}
-	defer l.rest()()
-	if err := l.receive(ctx, from, over); err != nil && !errors.Is(err, errTimeOver) {
-		return err
+	l.rest()
+	err := l.receive(ctx, from, over)
+	l.lanesAtRest.Add(-1)
+	if errors.Is(err, errTimeOver) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // isLeaving reports whether the lane leaves waiting changes to the next owner.
@@ -319,7 +322,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) error {
 	isAnnounced := g.suspect || l.isolation.isAnnouncing()
 	g.suspect, g.suspectSince = false, time.Time{}
-	s := callState{policy: l.config.Policy, lane: l.laneState(), sink: &l.sink}
+	s := callState{policy: l.config.Policy, lane: l.laneState(), sink: &l.sink, effects: l.effects[:0]}
 	if v.Outcome != Handled {
 		if v.Outcome != Hung && context.Cause(held) != nil {
 			v.Outcome = Interrupted
@@ -327,7 +330,8 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 		s.postponed, s.room = l.keys.postponedOf(l.keysOf(g.items)), l.keys.room()
 		s.now, s.serviceNow = time.Now(), l.calls.ServiceNow().UTC()
 	}
-	if err := l.carryOut(ctx, held, v, effectsOf(g, v, s)); err != nil {
+	l.effects = effectsOf(g, v, s)
+	if err := l.carryOut(ctx, held, v, l.effects); err != nil {
 		return err
 	}
 	if isAnnounced { // the lease's writer removes the name of the group
