@@ -42,6 +42,7 @@ type laneShared struct {
 	asideBytes    atomic.Int64  // bytes of changes that outlive their pages
 	changed       chan struct{} // capacity 1: a limit of reading may have cleared, or no lane is at work
 	lanesAtRest   atomic.Int64  // lanes that wait for work
+	paused        atomic.Bool   // reading has paused at a limit
 	stalled       atomic.Bool   // the lanes were told since reading could last continue
 }
 

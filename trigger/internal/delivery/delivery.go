@@ -130,9 +130,10 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	inboxes   []inbox // of the lanes
-	laneEnds  []int   // of sortByLane; the goroutine that takes pages owns it
-	hasStored bool    // LoadStored has succeeded
+	inboxes   []inbox     // of the lanes
+	settling  *time.Timer // of dispatchNext; the goroutine that takes pages owns it and laneEnds
+	laneEnds  []int       // of sortByLane
+	hasStored bool        // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.

@@ -57,10 +57,12 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 	var page *feed.Page
 	for page == nil {
 		allowed, end := pages, over
-		if d.mayRead() {
+		mayRead := d.mayRead()
+		d.paused.Store(!mayRead)
+		if mayRead {
 			d.stalled.Store(false)
 		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
-			end = time.After(settleTime)
+			end = d.settled(settleTime)
 		}
 		page, open, err = receiveNext(ctx, allowed, d.changed, end)
 		switch {
@@ -116,6 +118,16 @@ func (d *Delivery) laneOf(c *Item) int {
 // dispatched to them.
 const settleTime = time.Millisecond
 
+// settled returns a channel that receives after a time, until the next call.
+func (d *Delivery) settled(after time.Duration) <-chan time.Time {
+	if d.settling == nil {
+		d.settling = time.NewTimer(after)
+	} else {
+		d.settling.Reset(after)
+	}
+	return d.settling.C
+}
+
 // stallLanes tells several lanes that a limit has stopped reading while none of them is at
 // work that could clear it. Their batches wait for no further changes then:
 //
@@ -140,7 +152,7 @@ func (s *laneShared) allAtRest() bool {
 
 // rest is called when a lane begins to wait for work.
 func (s *laneShared) rest() {
-	if s.lanesAtRest.Add(1) == int64(s.config.Lanes) && s.config.Lanes > 1 {
+	if s.lanesAtRest.Add(1) == int64(s.config.Lanes) && s.paused.Load() && s.config.Lanes > 1 {
 		s.notifyChange()
 	}
 }
