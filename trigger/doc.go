@@ -158,7 +158,7 @@
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go deadletterquery.go  the store interface, its records and queries
 //	errors.go                         errors that callers branch on
-//	leases                            an operator's changes of leases; a package of its own
+//	leases, stall                     an operator's changes of leases; reasons why a range stands still
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
 //	dispatch.go                       ranges with work, and drains of single ranges, for a queue
@@ -172,7 +172,7 @@
 //	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
-//	internal/delivery                 lanes, the retry policy (Decide), progress, isolation
+//	internal/delivery                 lanes, the state of a key (Admit), the retry policy (Decide), progress
 //	internal/feed                     pages, positions, shared reads, the byte budget
 //	internal/filter                   event filter patterns on the bytes of documents
 //	internal/backoff                  waits between attempts

@@ -5,19 +5,21 @@
 // It knows no lease, no client and no logger: its worker implements [Calls] and
 // [Store]. The way of a change through the package:
 //
-//	page → filter → dispatch → lane → batch → Calls.CallHandler → Verdict → Decide → finish → acknowledged prefix → Calls.AdvancePosition
+//	page → filter → dispatch → lane → Admit → batch → Calls.CallHandler → Verdict → effects → acknowledged prefix → Calls.AdvancePosition
 //
-// The retry policy is one pure function, [Decide]. A group that fails waits aside
-// with the later changes of its keys, while the other keys of its lane continue
-// (aside.go); an outage of the sink is told from failures of keys (sink.go). Crash
-// isolation is a protocol of its own (isolation.go).
+// Three pure functions decide. [Admit] says whether a change may be delivered, by the state of
+// its key; [Decide] is the retry policy; effectsOf turns a verdict into what the lane does
+// (effects.go). A group that fails waits aside with the later changes of its keys, while the
+// other keys of its lane continue (keys.go); an outage of the sink is told from failures of
+// keys (sink.go). Crash isolation is a protocol of its own (isolation.go), and so are
+// postponed changes (postponed.go).
 //
 // # Goroutines and locks
 //
 // The goroutine that calls [Delivery.Run] dispatches. With one lane it runs the
 // lane itself; with more it starts one goroutine for each and waits for them. Lanes
-// share the progress, the retry records, the blocked keys, the isolation and the
-// breaker; each of these has a lock of its own. Calls.AdvancePosition is called under
+// share the progress, the retry records, the blocked keys and the breaker; each of these
+// has a lock of its own. Calls.AdvancePosition is called under
 // the lock of the progress, so that positions reach the lease's writer in order; the
 // writer's lock is the only one that may be taken under it.
 package delivery
