@@ -130,3 +130,37 @@ func TestDrainLeavesLittleToReadAgain(t *testing.T) {
 		}
 	})
 }
+
+// A handled change that waits for a request for a checkpoint is not a waiting key: behind it
+// the oldest one goes to the store.
+func TestHandledChangeDoesNotKeepKeysFromTheStore(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("first", "first")
+		w.write("k", "poison")
+		failures := 0
+		handler, mended := mendable(w.recorder("a"))
+		stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+			if failures == 0 && b.Changes[0].ID() == "first" {
+				if len(b.Changes) == 1 {
+					failures++
+				}
+				return errPoison
+			}
+			return handler(ctx, b)
+		}, withStore(&memoryStore{}), unending, withoutLogger, manualCheckpoints))
+		time.Sleep(10 * time.Second)
+		for i := range 60 {
+			w.writePadded("k", fmt.Sprint("later", i), 100_000)
+		}
+		time.Sleep(time.Minute)
+		w.writeMany("doc", 50)
+		time.Sleep(time.Minute)
+		if n := w.deliveredDocuments(); n != 51 {
+			t.Errorf("%d of the other documents are handled", n)
+		}
+		mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(w.deliveryCount())
+	})
+}

@@ -174,11 +174,12 @@ func (l *lane) isLeaving(now time.Time) bool {
 // age, if the range is at a limit because of it. It returns false if there is no such key in
 // this lane. If the store does not keep changes, reading waits, and status names the limit.
 func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err error) {
-	limit := l.limitReached(l.isLeaving(now))
+	first := l.progress.firstWaiting()
+	limit := l.limitReached(first, l.isLeaving(now))
 	if limit == nil {
 		return false, nil
 	}
-	s, g := l.keys.oldestWaiting(l.progress.firstAside())
+	s, g := l.keys.oldestWaiting(first)
 	switch {
 	case s == nil:
 		return false, nil
