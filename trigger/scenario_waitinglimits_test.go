@@ -164,3 +164,31 @@ func TestHandledChangeDoesNotKeepKeysFromTheStore(t *testing.T) {
 		w.checkComplete(w.deliveryCount())
 	})
 }
+
+// Poison documents that have come back from the store take more memory than waiting changes
+// may. They stay in the store until their retries are due, and reading continues.
+func TestKeysFromTheStoreDoNotStopReading(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		var poison []string
+		for i := range 6 {
+			poison = append(poison, fmt.Sprint("poison", i))
+			w.writePadded(fmt.Sprint("k", i), poison[i], 1_000_000)
+		}
+		store := &memoryStore{}
+		handler, mended := mendable(w.recorder("a"))
+		stop := w.startHost(w.host("a", handler, withStore(store), unending, withoutLogger))
+		time.Sleep(3 * time.Minute)
+		w.writeMany("doc", 50)
+		time.Sleep(time.Minute)
+		if n := w.deliveredDocuments(); n != 50 {
+			t.Errorf("%d of the other documents are handled", n)
+		}
+		mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(0)
+		if n := len(store.deadLetters); n != 0 {
+			t.Errorf("%d changes are left in the store", n)
+		}
+	})
+}
