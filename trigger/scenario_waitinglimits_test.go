@@ -192,3 +192,36 @@ func TestKeysFromTheStoreDoNotStopReading(t *testing.T) {
 		}
 	})
 }
+
+// Lanes share the end of a drain: the oldest waiting key of the range goes to the store,
+// whichever lane has it.
+func TestDrainWithLanesLeavesLittleToReadAgain(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for i := range 6 {
+			w.write(fmt.Sprint("k", i), fmt.Sprint("poison", i))
+		}
+		w.writeMany("doc", 10_500)
+		store := &memoryStore{}
+		handler, mended := mendable(w.recorder("a"))
+		host := w.host("a", handler, withStore(store), unending, withoutLogger, func(f *Function, _ *Options) {
+			f.Lanes, f.RetryMin, f.RetryMax = 3, 5*time.Minute, 5*time.Minute
+		})
+		drain := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			_, err := host.Drain(ctx)
+			must(t, err)
+		}
+		drain()
+		if n := w.deliveredDocuments(); n != 10_500 {
+			t.Errorf("%d of the other documents are handled", n)
+		}
+		if _, ok := w.finishedOf(); ok || len(store.deadLetters) != 6 {
+			t.Errorf("lease tells of unfinished changes: %v; %d changes are in the store", ok, len(store.deadLetters))
+		}
+		mended.Store(true)
+		time.Sleep(10 * time.Minute)
+		drain()
+		w.checkComplete(0)
+	})
+}

@@ -25,7 +25,16 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/dispatch.go", "s.lanesAtRest.Load() == int64(s.config.Lanes)", "s.lanesAtRest.Load() >= 0"},
 	}},
 	{"limit-stops-reading", "waiting changes that reach a limit go to the store", []edit{
-		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
+		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now, l.config.Lanes == 1 && l.isLeaving(now)); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
+	}},
+	{"lanes-leave-all-to-read-again", "the end of a drain with lanes leaves few changes that are to be read again", []edit{
+		{"trigger/internal/delivery/dispatch.go", "l.makeRoom(ctx, time.Now(), true)", "l.makeRoom(ctx, time.Now(), false)"},
+	}},
+	{"loaded-keys-stop-reading", "waiting changes that come from the store stay there at a limit", []edit{
+		{"trigger/internal/delivery/lane.go", "return l.unload(ctx)", "return false, nil"},
+	}},
+	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
+		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},
 	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -160,6 +161,16 @@ func (k *laneKeys) queueItems(items []*Item) {
 		s := k.states[c.orderKey]
 		s.queue = append(s.queue, c)
 	}
+}
+
+// takeQueues takes the later changes of waiting keys out, in the order of the feed.
+func (k *laneKeys) takeQueues(keys map[uint64]bool) (queue []*Item) {
+	for order := range keys {
+		s := k.states[order]
+		queue, s.queue = append(queue, s.queue...), nil
+	}
+	slices.SortFunc(queue, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
+	return queue
 }
 
 // release ends the wait of keys, forgets those of which the store has no more changes, and

@@ -137,7 +137,7 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 
 // waitForWork waits for changes, for the time at which a batch is ready, or for the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time.Time) error {
-	if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {
+	if hasRoom, err := l.makeRoom(ctx, now, l.config.Lanes == 1 && l.isLeaving(now)); hasRoom || err != nil {
 		return err
 	}
 	l.noteRetryDue()
@@ -174,9 +174,9 @@ func (l *lane) isLeaving(now time.Time) bool {
 // age, if the range is at a limit because of it. It returns false if there is no such key in
 // this lane. If all waiting keys come from the store, it unloads one of these. If the store
 // does not keep changes, reading waits, and status names the limit.
-func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err error) {
+func (l *lane) makeRoom(ctx context.Context, now time.Time, isLeaving bool) (isMade bool, err error) {
 	first := l.progress.firstWaiting()
-	limit := l.limitReached(first, l.isLeaving(now))
+	limit := l.limitReached(first, isLeaving)
 	if limit == nil {
 		return false, nil
 	}
@@ -198,7 +198,7 @@ func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err er
 	l.stalled.Store(false) // the next oldest key may be in another lane
 	l.keys.take(g)
 	serviceNow := l.calls.ServiceNow().UTC()
-	return true, l.carryOut(ctx, ctx, Verdict{}, parked(g, limit, now, serviceNow))
+	return true, l.carryOut(ctx, ctx, Verdict{}, parked(g, l.keys.takeQueues(g.keys), limit, now, serviceNow))
 }
 
 // unload takes the group from the store that is due last out of memory. The store has its
