@@ -225,3 +225,22 @@ func TestDrainWithLanesLeavesLittleToReadAgain(t *testing.T) {
 		w.checkComplete(0)
 	})
 }
+
+// A suspect waits for a moment only. At a limit it does not go to the store, where its crashes
+// would be forgotten.
+func TestSuspectsDoNotGoToTheStoreAtALimit(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		for i := range 60 {
+			w.writePadded("hot", fmt.Sprint("hot", i), 100_000)
+		}
+		store := &memoryStore{}
+		drainWithCrashes(t, w, 30, isPoison, w.recorder("a"), withStore(store))
+		if n := w.eventCount(EventPostponed); n != 0 {
+			t.Errorf("%d changes were postponed", n)
+		}
+		if n := w.deliveredDocuments(); fmt.Sprint(store.documentIDs()) != "[poison]" || n != 60 {
+			t.Errorf("dead letters %v, %d of 60 others delivered", store.documentIDs(), n)
+		}
+	})
+}

@@ -36,6 +36,9 @@ var waitingKeys = []mutant{
 	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
 		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},
 	}},
+	{"suspect-goes-to-the-store", "a suspect does not go to the store at a limit", []edit{
+		{"trigger/internal/delivery/keys.go", "g.items[0].aside == first && !g.suspect {", "g.items[0].aside == first {"},
+	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},
 	}},

@@ -201,13 +201,13 @@ func (k *laneKeys) release(keys map[uint64]bool) (queued []*Item) {
 
 // oldestWaiting returns the key that waits with a change, the first one of the range, and its
 // group: nil if the change is queued behind changes from the store. If another lane has the
-// change, or if it is about to be delivered, the key is nil, too.
+// change, or if it is about to be delivered, as suspects are, the key is nil, too.
 func (k *laneKeys) oldestWaiting(first *asideChange) (*keyState, *group) {
 	if first == nil {
 		return nil, nil
 	}
 	for _, g := range k.groups {
-		if g.items[0].aside == first {
+		if g.items[0].aside == first && !g.suspect {
 			return k.states[g.items[0].orderKey], g
 		}
 	}
