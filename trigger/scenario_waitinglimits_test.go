@@ -244,3 +244,28 @@ func TestSuspectsDoNotGoToTheStoreAtALimit(t *testing.T) {
 		}
 	})
 }
+
+// A part of a failed batch that goes to the store before a call of its own keeps its age: it is
+// dead-lettered no later than the part that waits in memory.
+func TestAgeOfAWaitingKeyTravelsToTheStore(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for _, key := range []string{"a", "b"} {
+			w.writePadded(key, key+" poison", 1_100_000)
+			w.writePadded(key, key+" second poison", 1_100_000)
+		}
+		store := &memoryStore{}
+		stop := w.startHost(w.host("a", failOnPoison(w.recorder("a")), withStore(store), unending, withoutLogger, func(f *Function, _ *Options) {
+			f.BatchBytes, f.RetryMin, f.RetryMax, f.RetryMaxAge = 8<<20, 10*time.Minute, 10*time.Minute, 10*time.Minute
+		}))
+		time.Sleep(20 * time.Minute)
+		stop()
+		if w.eventCount(EventPostponed) == 0 {
+			t.Error("no key went to the store at the limit")
+		}
+		for _, d := range store.deadLetters {
+			if d.Kind != RecordDead {
+				t.Errorf("%s is not given up after %d attempts since %s", d.DocumentID, d.Attempts, d.Since)
+			}
+		}
+	})
+}

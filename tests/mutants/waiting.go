@@ -39,6 +39,9 @@ var waitingKeys = []mutant{
 	{"suspect-goes-to-the-store", "a suspect does not go to the store at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "g.items[0].aside == first && !g.suspect {", "g.items[0].aside == first {"},
 	}},
+	{"parked-age-forgotten", "the age of a key that goes to the store at a limit travels with it", []edit{
+		{"trigger/internal/delivery/postponed.go", "if !stored.Since.IsZero() {", "if stored.Attempts > 0 {"},
+	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},
 	}},

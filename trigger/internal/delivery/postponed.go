@@ -271,8 +271,11 @@ func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err erro
 		k.chargeBytes(c.copiedBytes)
 	}
 	g = k.resumeGroup(items[:n:n])
-	if attempts := first.stored.Attempts; first.resumedRecord == nil && attempts > 0 {
-		g.retry = RetryState{Tries: attempts, Attempts: attempts, Since: k.localTime(first.stored.Since)}
+	if stored := first.stored; first.resumedRecord == nil {
+		g.retry = RetryState{Tries: stored.Attempts, Attempts: stored.Attempts}
+		if !stored.Since.IsZero() { // also of a part of a failed batch, which has no attempts yet
+			g.retry.Since = k.localTime(stored.Since)
+		}
 	}
 	g.keys = orderKeys(g.items)
 	return g, nil
