@@ -42,6 +42,9 @@ var waitingKeys = []mutant{
 	{"parked-age-forgotten", "the age of a key that goes to the store at a limit travels with it", []edit{
 		{"trigger/internal/delivery/postponed.go", "if !stored.Since.IsZero() {", "if stored.Attempts > 0 {"},
 	}},
+	{"lane-at-rest-makes-no-room", "a lane at rest makes room when a call of another lane has reached a limit", []edit{
+		{"trigger/internal/delivery/lane.go", "\tl.stalled.Store(false) // after the call", "\t// after the call"},
+	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},
 	}},

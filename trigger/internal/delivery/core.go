@@ -43,7 +43,7 @@ type laneShared struct {
 	changed       chan struct{} // capacity 1: a limit of reading may have cleared, or no lane is at work
 	lanesAtRest   atomic.Int64  // lanes that wait for work
 	paused        atomic.Bool   // reading has paused at a limit
-	stalled       atomic.Bool   // the lanes were told since reading could last continue
+	stalled       atomic.Bool   // the lanes were told since reading could last continue, and since the last call
 }
 
 // takePage takes in a page and numbers its changes, which belong to the progress. Those

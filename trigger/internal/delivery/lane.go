@@ -341,6 +341,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	if err := l.mayDeliver(ctx); err != nil { // last: the store and the announcement may have been slow
 		return err
 	}
+	l.stalled.Store(false) // after the call another lane may have to make room
 	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
 	g.retry.Tries++
 	g.isPaid = false
