@@ -269,3 +269,25 @@ func TestAgeOfAWaitingKeyTravelsToTheStore(t *testing.T) {
 		}
 	})
 }
+
+// Changes of several keys that come from the store together make batches of the usual size.
+func TestBatchFromTheStoreKeepsItsSize(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		for i := range 6 {
+			w.writePadded(fmt.Sprint("k", i), fmt.Sprint("doc", i), 1_000_000)
+		}
+		record, began := w.recorder("a"), time.Now()
+		stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+			if time.Since(began) < 10*time.Second {
+				return RetryAfter(errPoison, time.Minute)
+			}
+			if len(b.Changes) > 4 {
+				t.Errorf("a batch has %d changes of 1 MB", len(b.Changes))
+			}
+			return record(ctx, b)
+		}, withStore(&memoryStore{}), withoutLogger))
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(0)
+	})
+}

@@ -45,6 +45,9 @@ var waitingKeys = []mutant{
 	{"lane-at-rest-makes-no-room", "a lane at rest makes room when a call of another lane has reached a limit", []edit{
 		{"trigger/internal/delivery/lane.go", "\tl.stalled.Store(false) // after the call", "\t// after the call"},
 	}},
+	{"stored-batch-without-limit", "a batch of changes from the store keeps its size", []edit{
+		{"trigger/internal/delivery/postponed.go", " && g.size()+other.size() <= p.BatchBytes", ""},
+	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},
 	}},
