@@ -22,7 +22,7 @@ type lane struct {
 	fresh       freshQueue
 	keys        laneKeys
 	sink        sinkHealth
-	effects     []effect // of the last call
+	effects     []effect // memory for those of a call
 	alreadyOver <-chan time.Time
 	retryDue    atomic.Pointer[time.Time] // when the first change that is set aside is due, on the service's clock; zero is now, nil if none is set aside
 	retryNext   bool                      // retries and fresh batches alternate: the next call is a retry, if one is due
@@ -306,7 +306,9 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 		s.now, s.serviceNow = time.Now(), l.calls.ServiceNow().UTC()
 	}
 	l.effects = effectsOf(g, v, s)
-	if err := l.carryOut(ctx, held, v, l.effects); err != nil {
+	err := l.carryOut(ctx, held, v, l.effects)
+	clear(l.effects) // their changes may be finished, and their pages in use again
+	if err != nil {
 		return err
 	}
 	if isAnnounced { // the lease's writer removes the name of the group
