@@ -9,7 +9,7 @@
 //
 // The retry policy is one pure function, [Decide]. A group that fails waits aside
 // with the later changes of its keys, while the other keys of its lane continue
-// (aside.go); an outage of the sink is told from failures of keys (sink.go). Crash
+// (keys.go); an outage of the sink is told from failures of keys (sink.go). Crash
 // isolation is a protocol of its own (isolation.go).
 //
 // # Goroutines and locks
