@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/feed"
 )
 
 // stalling reads five changes ahead at most, one by one, and lets batches wait for a minute.
@@ -64,5 +67,46 @@ func TestBatchesWaitForACallThatHoldsUpReading(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		w.checkComplete(0)
+	})
+}
+
+// keysOfLanes returns a key for each of some lanes.
+func keysOfLanes(lanes int) []string {
+	keys := make([]string, lanes)
+	for i := 0; slices.Contains(keys, ""); i++ {
+		key := fmt.Sprint("key", i)
+		c := feed.Change{Item: cosmos.Item{Document: fmt.Appendf(nil, `{"player":%q}`, key)}}
+		keys[c.OrderKey([]string{"/player"}, false)%uint64(lanes)] = key
+	}
+	return keys
+}
+
+// Reading has stopped at MaxAhead when the changes of another lane reach the limit of memory.
+// The lane with the oldest waiting key makes room, although its retry is not due for long.
+func TestLaneAtRestMakesRoomForAnother(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		keys := keysOfLanes(3)
+		failing := failOnPoison(w.recorder("a"))
+		w.write(keys[0], "poison")
+		stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+			if b.Changes[0].ID() == "long" {
+				return errors.Join(backoff.Sleep(ctx, 20*time.Second), failing(ctx, b))
+			}
+			return failing(ctx, b)
+		}, stalling(3, 100), unending, withoutLogger, withStore(&memoryStore{}), func(f *Function, _ *Options) {
+			f.BatchBytes, f.BatchWindow, f.RetryMin, f.RetryMax = 8<<20, 5*time.Second, time.Hour, time.Hour
+		}))
+		time.Sleep(10 * time.Second)
+		w.write(keys[1], "long")
+		for i := range 4 {
+			w.writePadded(keys[2], fmt.Sprint("poison", i), 1_100_000)
+		}
+		time.Sleep(time.Minute)
+		w.write(keys[1], "later")
+		time.Sleep(time.Minute)
+		stop()
+		if !slices.Contains(w.deliveries("long", "later"), "later") {
+			t.Error("reading has not continued")
+		}
 	})
 }

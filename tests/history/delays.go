@@ -15,6 +15,7 @@ type Poison struct {
 	RetryMin, RetryMax time.Duration
 	BatchItems         int
 	BatchWindow        time.Duration
+	IsPresent          bool // some changes fail; nothing else holds up the others, not even a limit or a throttle
 	IsAheadShort       bool // MaxAhead is below its default, so that a failing key may stop the reading
 }
 
@@ -171,8 +172,10 @@ func (c *checker) finishDelays() {
 			c.violate(c.promptRule(), "the 99th percentile of %d delays of other keys is %s, at most %s are allowed", len(all), p99, limit)
 		}
 	}
-	for _, a := range c.aparts {
-		c.judgeApart(a)
+	if p.IsPresent {
+		for _, a := range c.aparts {
+			c.judgeApart(a)
+		}
 	}
 	for _, d := range c.decided {
 		c.report.count(PoisonDecided, 1, 0)

@@ -11,7 +11,7 @@ import (
 
 var poisoned = Limits{
 	Expiration: time.Hour, Attempts: 3,
-	Poison: Poison{Call: 50 * time.Millisecond, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, BatchItems: 100},
+	Poison: Poison{Call: 50 * time.Millisecond, RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second, BatchItems: 100, IsPresent: true},
 }
 
 // poisonStory is a range with one poison change, key "bad", and good changes, each

@@ -25,7 +25,28 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/dispatch.go", "s.lanesAtRest.Load() == int64(s.config.Lanes)", "s.lanesAtRest.Load() >= 0"},
 	}},
 	{"limit-stops-reading", "waiting changes that reach a limit go to the store", []edit{
-		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
+		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now, l.config.Lanes == 1 && l.isLeaving(now)); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
+	}},
+	{"lanes-leave-all-to-read-again", "the end of a drain with lanes leaves few changes that are to be read again", []edit{
+		{"trigger/internal/delivery/room.go", "l.makeRoom(ctx, time.Now(), true)", "l.makeRoom(ctx, time.Now(), false)"},
+	}},
+	{"loaded-keys-stop-reading", "waiting changes that come from the store stay there at a limit", []edit{
+		{"trigger/internal/delivery/room.go", "return l.unload(ctx)", "return false, nil"},
+	}},
+	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
+		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},
+	}},
+	{"suspect-goes-to-the-store", "a suspect does not go to the store at a limit", []edit{
+		{"trigger/internal/delivery/keys.go", "g.items[0].aside == first && !g.suspect {", "g.items[0].aside == first {"},
+	}},
+	{"parked-age-forgotten", "the age of a key that goes to the store at a limit travels with it", []edit{
+		{"trigger/internal/delivery/postponed.go", "if !stored.Since.IsZero() {", "if stored.Attempts > 0 {"},
+	}},
+	{"lane-at-rest-makes-no-room", "a lane at rest makes room when a call of another lane has reached a limit", []edit{
+		{"trigger/internal/delivery/lane.go", "\tl.stalled.Store(false) // after the call", "\t// after the call"},
+	}},
+	{"stored-batch-without-limit", "a batch of changes from the store keeps its size", []edit{
+		{"trigger/internal/delivery/postponed.go", " && g.size()+other.size() <= p.BatchBytes", ""},
 	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},

@@ -261,7 +261,7 @@ func (s *swarm) limits() history.Limits {
 		l.Poison = history.Poison{
 			Call: quickest, RetryMin: cmp.Or(s.function.RetryMin, 100*time.Millisecond), RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
 			BatchItems: cmp.Or(s.function.BatchItems, s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
-			IsAheadShort: s.function.MaxAhead > 0,
+			IsPresent: s.rates[poison]+s.rates[poisonKey] > 0, IsAheadShort: s.function.MaxAhead > 0,
 		}
 	}
 	return l

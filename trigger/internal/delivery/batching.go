@@ -39,9 +39,7 @@ func (q *freshQueue) putBack(queued []*Item) {
 	if len(queued) == 0 {
 		return
 	}
-	if len(q.items) == 0 {
-		q.oldestArrival = time.Now().Add(-q.config.BatchWindow) // they have waited long enough
-	}
+	q.oldestArrival = time.Now().Add(-q.config.BatchWindow) // they have waited long enough
 	slices.SortFunc(queued, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
 	q.items = mergeItems(queued, q.items, func(c *Item) int64 { return c.Seq })
 }

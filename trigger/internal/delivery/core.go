@@ -43,7 +43,7 @@ type laneShared struct {
 	changed       chan struct{} // capacity 1: a limit of reading may have cleared, or no lane is at work
 	lanesAtRest   atomic.Int64  // lanes that wait for work
 	paused        atomic.Bool   // reading has paused at a limit
-	stalled       atomic.Bool   // the lanes were told since reading could last continue
+	stalled       atomic.Bool   // the lanes were told since reading could last continue, and since the last call
 }
 
 // takePage takes in a page and numbers its changes, which belong to the progress. Those
@@ -207,22 +207,22 @@ func (s *laneShared) mayRead() bool {
 const (
 	// maxAsideBytes bounds the bytes of a range's changes that wait aside.
 	maxAsideBytes = 4 << 20
-	// maxUnacknowledged bounds the changes between A and Q: the next owner reads all of them
-	// again. maxLeftBehind does so at the end of a drain.
+	// maxUnacknowledged bounds the changes from the oldest waiting key to Q: the next owner
+	// reads all of them again. maxLeftBehind does so at the end of a drain.
 	maxUnacknowledged, maxLeftBehind = 1_000_000, 10_000
 )
 
 // limitReached returns an error that names the limit that waiting keys have brought the range
-// to, or nil. isLeaving says that the owner leaves them to the next one.
-func (s *laneShared) limitReached(isLeaving bool) error {
+// to, or nil. first is the first change of the oldest one, or nil. isLeaving says that the owner
+// leaves them to the next one.
+func (s *laneShared) limitReached(first *asideChange, isLeaving bool) error {
 	unacknowledged := s.progress.unacknowledged()
-	_, written, isUnfinished := s.progress.oldestUnfinished()
 	switch {
 	case s.asideBytes.Load() >= maxAsideBytes:
 		return fmt.Errorf("changes of waiting keys take %d MiB of memory", maxAsideBytes>>20)
 	case unacknowledged >= maxUnacknowledged, isLeaving && unacknowledged > maxLeftBehind:
 		return fmt.Errorf("%d changes behind the oldest waiting key are read", unacknowledged)
-	case isUnfinished && s.config.LeavesRetention != nil && s.config.LeavesRetention(written):
+	case first != nil && s.config.LeavesRetention != nil && s.config.LeavesRetention(first.timestamp):
 		return errors.New("the oldest waiting key will leave the retention of the change feed")
 	}
 	return nil

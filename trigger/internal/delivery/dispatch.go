@@ -27,6 +27,7 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 			return d.inboxes[0].takeAll(), open, err
 		})
 	}
+	owned := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if len(pages) > 0 {
@@ -47,7 +48,10 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 		close(inbox)
 	}
 	working.Wait()
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); !errors.Is(err, ErrLeftAside) {
+		return err
+	}
+	return d.leaveAsideChanges(owned)
 }
 
 // dispatchNext receives a page as soon as the limits of reading allow, and passes its changes

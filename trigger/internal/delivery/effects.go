@@ -178,9 +178,9 @@ func (s *callState) postponedLetter(c *Item, v Verdict, retry RetryState) (DeadL
 	return letter, retry
 }
 
-// parked returns the effects of putting a waiting group into the store because of a limit: it is
-// due there when its retry is, and it is no attempt.
-func parked(g *group, limit error, now, serviceNow time.Time) (effects []effect) {
+// parked returns the effects of putting a waiting group and the later changes of its keys into
+// the store because of a limit: it is due there when its retry is, and it is no attempt.
+func parked(g *group, queue []*Item, limit error, now, serviceNow time.Time) (effects []effect) {
 	isParked := map[uint64]bool{}
 	for part := g; part != nil; part = part.later {
 		for _, c := range part.items {
@@ -196,7 +196,7 @@ func parked(g *group, limit error, now, serviceNow time.Time) (effects []effect)
 			effects = append(effects, effect{kind: effectPostpone, items: []*Item{c}, letter: &letter})
 		}
 	}
-	return append(effects, effect{kind: effectFree, keys: g.keys})
+	return append(effects, effect{kind: effectFollow, items: queue}, effect{kind: effectFree, keys: g.keys})
 }
 
 // keysWithout returns the keys that are not among others.

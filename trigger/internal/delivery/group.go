@@ -22,6 +22,14 @@ func (g *group) policyView() Group {
 	return Group{Size: len(g.items), Suspect: g.suspect, Retry: g.retry}
 }
 
+// size is the number of bytes of the changes.
+func (g *group) size() (bytes int) {
+	for _, c := range g.items {
+		bytes += c.Size()
+	}
+	return bytes
+}
+
 // suspectParts returns the groups in which the changes of a group wait for the suspect slot.
 func (g *group) suspectParts() []*group {
 	if !g.suspect || len(g.items) == 1 {

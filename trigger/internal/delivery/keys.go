@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -162,6 +163,16 @@ func (k *laneKeys) queueItems(items []*Item) {
 	}
 }
 
+// takeQueues takes the later changes of waiting keys out, in the order of the feed.
+func (k *laneKeys) takeQueues(keys map[uint64]bool) (queue []*Item) {
+	for order := range keys {
+		s := k.states[order]
+		queue, s.queue = append(queue, s.queue...), nil
+	}
+	slices.SortFunc(queue, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
+	return queue
+}
+
 // release ends the wait of keys, forgets those of which the store has no more changes, and
 // returns the changes that were queued.
 func (k *laneKeys) release(keys map[uint64]bool) (queued []*Item) {
@@ -190,13 +201,13 @@ func (k *laneKeys) release(keys map[uint64]bool) (queued []*Item) {
 
 // oldestWaiting returns the key that waits with a change, the first one of the range, and its
 // group: nil if the change is queued behind changes from the store. If another lane has the
-// change, or if it is about to be delivered, the key is nil, too.
+// change, or if it is about to be delivered, as suspects are, the key is nil, too.
 func (k *laneKeys) oldestWaiting(first *asideChange) (*keyState, *group) {
 	if first == nil {
 		return nil, nil
 	}
 	for _, g := range k.groups {
-		if g.items[0].aside == first {
+		if g.items[0].aside == first && !g.suspect {
 			return k.states[g.items[0].orderKey], g
 		}
 	}

@@ -22,7 +22,7 @@ type lane struct {
 	fresh       freshQueue
 	keys        laneKeys
 	sink        sinkHealth
-	effects     []effect // of the last call
+	effects     []effect // memory for those of a call
 	alreadyOver <-chan time.Time
 	retryDue    atomic.Pointer[time.Time] // when the first change that is set aside is due, on the service's clock; zero is now, nil if none is set aside
 	retryNext   bool                      // retries and fresh batches alternate: the next call is a retry, if one is due
@@ -137,7 +137,7 @@ func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Ti
 
 // waitForWork waits for changes, for the time at which a batch is ready, or for the next retry.
 func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time.Time) error {
-	if hasRoom, err := l.makeRoom(ctx, now); hasRoom || err != nil {
+	if hasRoom, err := l.makeRoom(ctx, now, l.config.Lanes == 1 && l.isLeaving(now)); hasRoom || err != nil {
 		return err
 	}
 	l.noteRetryDue()
@@ -168,32 +168,6 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 func (l *lane) isLeaving(now time.Time) bool {
 	leave := l.leaveAside.Load()
 	return leave != nil && l.fresh.isClosed && !now.Before(*leave)
-}
-
-// makeRoom puts the oldest waiting key of the range into the store, with its attempts and its
-// age, if the range is at a limit because of it. It returns false if there is no such key in
-// this lane. If the store does not keep changes, reading waits, and status names the limit.
-func (l *lane) makeRoom(ctx context.Context, now time.Time) (isMade bool, err error) {
-	limit := l.limitReached(l.isLeaving(now))
-	if limit == nil {
-		return false, nil
-	}
-	s, g := l.keys.oldestWaiting(l.progress.firstAside())
-	switch {
-	case s == nil:
-		return false, nil
-	case l.deadLetters == nil || !l.deadLetters.Keeps() || l.keys.room() <= 0 && s.letters == nil:
-		l.calls.ReportProblem(l.laneIndex, fmt.Errorf("%w, and no dead letter store has room for its oldest waiting key: reading waits", limit))
-		return false, nil
-	case g == nil: // earlier changes of the key are from the store
-		queue := s.queue
-		s.queue = nil
-		return true, l.keys.follow(ctx, queue)
-	}
-	l.stalled.Store(false) // the next oldest key may be in another lane
-	l.keys.take(g)
-	serviceNow := l.calls.ServiceNow().UTC()
-	return true, l.carryOut(ctx, ctx, Verdict{}, parked(g, limit, now, serviceNow))
 }
 
 // noteRetryDue notes when the first change that is set aside is due, for the next owner.
@@ -311,6 +285,7 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	if err := l.mayDeliver(ctx); err != nil { // last: the store and the announcement may have been slow
 		return err
 	}
+	l.stalled.Store(false) // after the call another lane may have to make room
 	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
 	g.retry.Tries++
 	g.isPaid = false
@@ -331,7 +306,9 @@ func (l *lane) applyVerdict(ctx, held context.Context, g *group, v Verdict) erro
 		s.now, s.serviceNow = time.Now(), l.calls.ServiceNow().UTC()
 	}
 	l.effects = effectsOf(g, v, s)
-	if err := l.carryOut(ctx, held, v, l.effects); err != nil {
+	err := l.carryOut(ctx, held, v, l.effects)
+	clear(l.effects) // their changes may be finished, and their pages in use again
+	if err != nil {
 		return err
 	}
 	if isAnnounced { // the lease's writer removes the name of the group

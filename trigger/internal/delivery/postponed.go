@@ -225,7 +225,7 @@ func (k *laneKeys) loadDue(ctx context.Context, due []*keyState) (loaded *group,
 		case g == nil && !s.letters.hasMore:
 			freed[s.order] = true
 		case g == nil:
-		case loaded != nil && loaded.joins(g) && len(loaded.items)+len(g.items) <= k.config.BatchItems:
+		case loaded != nil && loaded.joins(g, k.config.BatchPolicy):
 			loaded.items = mergeItems(loaded.items, g.items, func(c *Item) int64 { return c.LSN })
 			maps.Copy(loaded.keys, g.keys)
 		case loaded == nil && !g.suspect:
@@ -238,9 +238,10 @@ func (k *laneKeys) loadDue(ctx context.Context, due []*keyState) (loaded *group,
 	return loaded, waiting, freed, nil
 }
 
-// joins reports whether two groups from the store have one failure history.
-func (g *group) joins(other *group) bool {
-	return !other.suspect && g.items[0].resumedRecord == nil && other.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts
+// joins reports whether two groups from the store have one failure history and make one batch.
+func (g *group) joins(other *group, p BatchPolicy) bool {
+	return !other.suspect && g.items[0].resumedRecord == nil && other.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts &&
+		len(g.items)+len(other.items) <= p.BatchItems && g.size()+other.size() <= p.BatchBytes
 }
 
 // loadKey loads the first changes of a key, at most a batch with one failure history. It
@@ -271,8 +272,11 @@ func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err erro
 		k.chargeBytes(c.copiedBytes)
 	}
 	g = k.resumeGroup(items[:n:n])
-	if attempts := first.stored.Attempts; first.resumedRecord == nil && attempts > 0 {
-		g.retry = RetryState{Tries: attempts, Attempts: attempts, Since: k.localTime(first.stored.Since)}
+	if stored := first.stored; first.resumedRecord == nil {
+		g.retry = RetryState{Tries: stored.Attempts, Attempts: stored.Attempts}
+		if !stored.Since.IsZero() { // also of a part of a failed batch, which has no attempts yet
+			g.retry.Since = k.localTime(stored.Since)
+		}
 	}
 	g.keys = orderKeys(g.items)
 	return g, nil

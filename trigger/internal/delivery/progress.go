@@ -190,21 +190,22 @@ func (p *progress) ahead(crowded bool) int {
 	return int(changes + filtered/filteredPerChange)
 }
 
-// unacknowledged returns the number of changes between A and Q.
+// unacknowledged returns the number of changes from the first one of a waiting key to Q. A
+// handled change that waits for a request does not count: the next request covers it.
 func (p *progress) unacknowledged() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reached.read - p.acknowledged.read
+	if first := p.firstUnhandled(); first != nil && first.seq <= p.reached.seq {
+		return p.reached.read - first.prefixEnd.read
+	}
+	return 0
 }
 
-// firstAside returns the first change that is set aside and not finished, or nil.
-func (p *progress) firstAside() *asideChange {
+// firstWaiting returns the first change that is set aside and waits for a call, or nil.
+func (p *progress) firstWaiting() *asideChange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.aside) == 0 {
-		return nil
-	}
-	return p.aside[0]
+	return p.firstUnhandled()
 }
 
 // allFinished reports whether every change that was read is finished, or at least handled.
