@@ -28,10 +28,10 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/lane.go", "if hasRoom, err := l.makeRoom(ctx, now, l.config.Lanes == 1 && l.isLeaving(now)); hasRoom || err != nil {", "if hasRoom, err := false, error(nil); hasRoom || err != nil {"},
 	}},
 	{"lanes-leave-all-to-read-again", "the end of a drain with lanes leaves few changes that are to be read again", []edit{
-		{"trigger/internal/delivery/room.go", "l.makeRoom(ctx, time.Now(), true)", "l.makeRoom(ctx, time.Now(), false)"},
+		{"trigger/internal/delivery/dispatch.go", "l.makeRoom(ctx, time.Now(), true)", "l.makeRoom(ctx, time.Now(), false)"},
 	}},
 	{"loaded-keys-stop-reading", "waiting changes that come from the store stay there at a limit", []edit{
-		{"trigger/internal/delivery/room.go", "return l.unload(ctx)", "return false, nil"},
+		{"trigger/internal/delivery/lane.go", "return l.unload(ctx)", "return false, nil"},
 	}},
 	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
 		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},

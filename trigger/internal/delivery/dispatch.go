@@ -54,6 +54,26 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 	return d.leaveAsideChanges(owned)
 }
 
+// leaveAsideChanges makes room in the store for the oldest waiting keys of several lanes, which
+// have ended, if the next owner would otherwise read too much again.
+func (d *Delivery) leaveAsideChanges(ctx context.Context) error {
+	for isMade := true; isMade; {
+		isMade = false
+		for _, l := range d.lanes {
+			hasRoom, err := l.makeRoom(ctx, time.Now(), true)
+			if err != nil {
+				return err
+			}
+			l.noteRetryDue()
+			isMade = isMade || hasRoom
+		}
+	}
+	if d.progress.allFinished() {
+		return nil
+	}
+	return ErrLeftAside
+}
+
 // dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
 // to the inboxes of their lanes. Its results are those of an
 // itemSource.
