@@ -175,7 +175,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 
 	w.awaitOpened(reading, opened)
 	err := w.rangeDelivery.Run(reading, held, pages)
-	if err != nil {
+	if err != nil && !errors.Is(err, delivery.ErrLeftAside) { // then the reader has ended, and a split needs its context
 		stopReading(err)
 	}
 	for page := range pages { // read, but not delivered

@@ -305,7 +305,7 @@ func (c *checker) redelivered(e Event) {
 		return // the owner has not flushed it
 	}
 	// A lease that was deleted and created again may begin at an earlier position.
-	if l := c.byToken[e.Range]; l != nil && (c.movedBack(l.span, e.LSN) || change.by.epoch < l.created) {
+	if l := c.byToken[e.Range]; l != nil && (c.movedBack(l.span, e.LSN, change.ended) || change.by.epoch < l.created || change.by.epoch <= l.unclean) {
 		return
 	}
 	ref := Ref{e.Key, e.Seq}

@@ -18,6 +18,7 @@ func (c *checker) foreignWrote(e Event) {
 	switch e.Op {
 	case ForeignTake:
 		c.takenAway(e, l)
+		c.moves = append(c.moves, move{span: l.span, from: -1, at: e.Time})
 		delete(c.orphans, e.lid())
 		delete(c.handovers, e.lid())
 		delete(c.resumes, e.lid())
@@ -25,7 +26,7 @@ func (c *checker) foreignWrote(e Event) {
 		c.terms[by] = &term{number: 1, began: e.Time, again: map[Ref]bool{}, repeats: map[Ref]bool{}, position: e.Position, sent: e.Time, shared: true}
 	case ForeignMove:
 		if e.Position < l.position {
-			c.moves = append(c.moves, move{l.span, l.position})
+			c.moves = append(c.moves, move{span: l.span, from: l.position})
 		}
 		if t := c.terms[by]; t != nil {
 			t.sent = e.Time

@@ -27,6 +27,7 @@ type lease struct {
 	written   time.Time // when its owner last wrote it
 	acquired  time.Time // when it was last acquired
 	orderly   bool      // its last owner released it
+	unclean   int64     // epoch of the last owner that did not: the next ones may release it before they have delivered again what that one has handled
 	flushed   holder    // that owner, if its sink has flushed before
 	created   int64     // its epoch when it was created
 
@@ -267,6 +268,9 @@ func (c *checker) acquire(e Event, l *lease) {
 		shared: c.acquiredEarly(e, l) || c.disturbed(e) || c.takenSoon(e),
 	}
 	t.orderly, t.flushed = l.orderly && !t.shared && l.tampered == 0, l.flushed
+	if !l.orderly {
+		l.unclean = e.Epoch - 1
+	}
 	c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] = t
 	c.acquiredPaused(e, l)
 	c.acquiredWhileStopping(e)

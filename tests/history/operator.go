@@ -6,21 +6,23 @@ import "time"
 type operator struct {
 	skips []Event    // writes of changes that were skipped
 	taken []spanTime // leases that were taken from owners, and when
-	moves []move     // of leases that were moved back
+	moves []move     // of leases
 	seeks []sought   // of leases, since which nothing else has moved them
 }
 
-// move is the span of a lease that was moved back, and its position before.
+// move is the span of a lease that was moved back, or that lost what it told of finished
+// changes behind its position.
 type move struct {
 	span
-	from int64
+	from int64     // its position before, if it was moved back; else -1
+	at   time.Time // when a seek, or an owner of another library, made that void; else zero
 }
 
-// movedBack reports whether an operator has moved a lease of these keys to a position
-// before a change.
-func (c *checker) movedBack(keys span, lsn int64) bool {
+// movedBack reports whether a lease of these keys was moved to a position before a change, or
+// has lost what it told of finished changes after the change was handled.
+func (c *checker) movedBack(keys span, lsn int64, handled time.Time) bool {
 	for _, m := range c.moves {
-		if m.overlaps(keys) && lsn <= m.from {
+		if m.overlaps(keys) && (lsn <= m.from || handled.Before(m.at)) {
 			return true
 		}
 	}
@@ -98,9 +100,14 @@ func (c *checker) moved(e Event, l *lease) {
 	if e.Position > l.position {
 		c.movedAhead(keys)
 	}
+	m := move{span: keys, from: -1}
 	if e.Position < l.position {
-		c.moves = append(c.moves, move{keys, l.position})
+		m.from = l.position
 	}
+	if e.Op == Seek {
+		m.at = e.Time
+	}
+	c.moves = append(c.moves, m)
 	for id, p := range c.pending {
 		if p.LSN > l.position && p.LSN <= e.Position && keys.min <= p.Hash && p.Hash < keys.max {
 			c.key(p.Key).changes[p.Seq-1].skipped = true

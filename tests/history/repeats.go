@@ -18,7 +18,7 @@ func (c *checker) repeated(e Event) {
 	switch {
 	case !change.handled || change.unsaved || change.by.host == e.Host || t.repeats[Ref{e.Key, e.Seq}]:
 		return
-	case l == nil || l.tampered > 0 || c.movedBack(l.span, e.LSN) || change.by.epoch < l.created || c.cameFromStore(e):
+	case l == nil || l.tampered > 0 || c.movedBack(l.span, e.LSN, change.ended) || change.by.epoch < l.created || c.cameFromStore(e):
 		return
 	case !change.ended.Before(t.saved) || change.ended.Before(c.merged):
 		return

@@ -63,6 +63,9 @@ var waitingKeys = []mutant{
 	{"parts-wait-for-the-sink", "a success ends the wait of parts that have not failed alone", []edit{
 		{"trigger/internal/delivery/lane.go", "\tl.keys.pullForward(time.Now())\n", "\tif l.sink.failures > 0 {\n\t\tl.keys.pullForward(time.Now())\n\t}\n"},
 	}},
+	{"left-aside-ends-the-split", "a key that waits does not keep the lease of a range that is gone", []edit{
+		{"trigger/worker.go", "if err != nil && !errors.Is(err, delivery.ErrLeftAside) {", "if err != nil {"},
+	}},
 	{"judge-seek-to-the-same-place", "a seek to the same position makes the judge expect all changes again", []edit{
 		{"tests/history/seeks.go", "e.Op == Seek && e.Position <= l.position", "e.Op == Seek && e.Position < l.position"},
 	}},
