@@ -46,6 +46,8 @@ type term struct {
 	again    map[Ref]bool // delivered changes that were already handled
 	saved    time.Time    // until then the owner before has saved the changes that it had handled
 	repeats  map[Ref]bool // of again, changes that were saved
+
+	lastSave, savedBefore time.Time // when this owner's last two writes that succeeded left it
 }
 
 type holder struct {
@@ -222,6 +224,9 @@ func (c *checker) replace(e Event) {
 	if t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]; t != nil {
 		t.sent = later(t.sent, e.Sent)
 		l.save(e.Sent)
+		if e.Sent.After(t.lastSave) {
+			t.savedBefore, t.lastSave = t.lastSave, e.Sent
+		}
 	} else if e.Op != Request && !c.restores(e) {
 		c.violate(Ownership, "%q wrote lease %q in epoch %d, which it did not acquire", e.Host, e.Range, e.Epoch)
 	}

@@ -23,6 +23,9 @@ func (c *checker) repeated(e Event) {
 	case !change.ended.Before(t.saved) || change.ended.Before(c.merged):
 		return
 	}
+	if by := c.terms[holder{change.by.host, change.by.tenure}]; by == nil || !change.ended.Before(by.savedBefore) {
+		return // its owner has not saved it, and later ones have not delivered it
+	}
 	if len(t.repeats) == 0 {
 		c.report.count(Repeats, 1, 0)
 	}
