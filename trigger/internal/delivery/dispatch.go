@@ -91,7 +91,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 		page, open, err = receiveNext(ctx, allowed, d.changed, end)
 		switch {
 		case err != nil && over == nil && errors.Is(err, errTimeOver):
-			d.stallLanes()
+			d.stallLanes(ctx)
 		case !open:
 			return false, err
 		}
@@ -160,11 +160,12 @@ func (d *Delivery) settled(after time.Duration) <-chan time.Time {
 //     changes that have not been read.
 //
 // While a call runs its end may clear the limit, and the batches of other lanes wait as usual.
-func (d *Delivery) stallLanes() {
+func (d *Delivery) stallLanes(ctx context.Context) {
 	if d.allAtRest() {
 		d.stalled.Store(true)
 		for _, inbox := range d.inboxes {
 			inbox.put(nil)
+			_ = backoff.Sleep(ctx, time.Microsecond) // lanes get an order, so that a simulated run repeats
 		}
 	}
 }
