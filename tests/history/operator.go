@@ -10,8 +10,8 @@ type operator struct {
 	seeks []sought   // of leases, since which nothing else has moved them
 }
 
-// move is the span of a lease that was moved back, or that lost what it told of finished
-// changes behind its position.
+// move is the span of a lease that was moved back, or whose finished changes behind its
+// position became void.
 type move struct {
 	span
 	from int64     // its position before, if it was moved back; else -1
@@ -19,7 +19,7 @@ type move struct {
 }
 
 // movedBack reports whether a lease of these keys was moved to a position before a change, or
-// has lost what it told of finished changes after the change was handled.
+// whether its finished changes became void after the change was handled.
 func (c *checker) movedBack(keys span, lsn int64, handled time.Time) bool {
 	for _, m := range c.moves {
 		if m.overlaps(keys) && (lsn <= m.from || handled.Before(m.at)) {

@@ -14,8 +14,8 @@ const Variable = "HALLEY_TEST_LONG"
 // Wanted reports whether the long forms run.
 func Wanted() bool { return os.Getenv(Variable) != "" }
 
-// Only skips a test that has no short form, unless the long forms run. The reason says
-// what the test costs.
+// Only skips a test that has no short form, unless the long forms run. The reason names the
+// cost of the test.
 func Only(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() || !Wanted() {

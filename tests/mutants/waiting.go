@@ -31,7 +31,7 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/dispatch.go", "l.makeRoom(ctx, time.Now(), true)", "l.makeRoom(ctx, time.Now(), false)"},
 	}},
 	{"loaded-keys-stop-reading", "waiting changes that come from the store stay there at a limit", []edit{
-		{"trigger/internal/delivery/lane.go", "return l.unload(ctx)", "return false, nil"},
+		{"trigger/internal/delivery/lane.go", "return l.unload(), nil", "return false, nil"},
 	}},
 	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
 		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},
@@ -62,6 +62,9 @@ var waitingKeys = []mutant{
 	}},
 	{"parts-wait-for-the-sink", "a success ends the wait of parts that have not failed alone", []edit{
 		{"trigger/internal/delivery/lane.go", "\tl.keys.pullForward(time.Now())\n", "\tif l.sink.failures > 0 {\n\t\tl.keys.pullForward(time.Now())\n\t}\n"},
+	}},
+	{"group-by-its-ends", "a change that was in no call is not given up with a group that hung", []edit{
+		{"trigger/internal/delivery/retrystate.go", "i > 0 && len(r.Members) > 0 &&", "i < 0 &&"},
 	}},
 	{"left-aside-ends-the-split", "a key that waits does not keep the lease of a range that is gone", []edit{
 		{"trigger/worker.go", "if err != nil && !errors.Is(err, delivery.ErrLeftAside) {", "if err != nil {"},

@@ -246,7 +246,11 @@ func (c *call) flush(ended *history.Event, err error) {
 	}
 	if w.swarm.buffers {
 		w.used("flushes", 1)
-		w.record(history.Event{Kind: history.Flush, Host: c.p.name, Range: c.batch.Range.ID})
+		flushed := history.Event{Kind: history.Flush, Host: c.p.name, Range: c.batch.Range.ID}
+		if err != nil { // then the request does not count, and the changes are delivered again
+			flushed.Verdict = history.Failed
+		}
+		w.record(flushed)
 	}
 	c.batch.Checkpoint()
 }

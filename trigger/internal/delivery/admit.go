@@ -1,7 +1,7 @@
 package delivery
 
-// KeyState is what a lane knows of a change's key when it decides whether the change may be
-// delivered. A key without any of it is free.
+// KeyState is the state of a change's key when a lane decides whether the change may be
+// delivered. The zero value is a free key.
 type KeyState struct {
 	Waits   bool  // a change of the key waits in memory, or is in a call
 	Place   Place // of the change among the postponed changes of its key

@@ -81,7 +81,7 @@ type blockedKeys struct {
 	lastOrder int64                 // of the records that this owner has put
 }
 
-// find returns what is known of a key, and whether it is blocked. mu is held.
+// find returns the newest state of a key, and whether it is blocked. mu is held.
 func (b *blockedKeys) find(key string) (found blockedKey, isBlocked bool) {
 	found, isKnown := b.byKey[key]
 	if !isKnown {
@@ -90,7 +90,7 @@ func (b *blockedKeys) find(key string) (found blockedKey, isBlocked bool) {
 	return found, isKnown && !found.isFree
 }
 
-// set records what this worker has learnt of a key. mu is held.
+// set records the state of a key. mu is held.
 func (b *blockedKeys) set(key string, k blockedKey) {
 	_, wasBlocked := b.find(key)
 	switch {

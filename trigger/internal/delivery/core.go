@@ -85,7 +85,7 @@ type feedPlace struct {
 	ended   bool  // there are no more
 }
 
-// takenPlace returns how far the lanes have got the feed.
+// takenPlace returns the end of the last page of which the lanes have all changes.
 func (s *laneShared) takenPlace() feedPlace {
 	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), s.feedEnded.Load()}
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,8 +76,7 @@ func (d *Delivery) leaveAsideChanges(ctx context.Context) error {
 }
 
 // dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
-// to the inboxes of their lanes. Its results are those of an
-// itemSource.
+// to the inboxes of their lanes. Its results are those of an itemSource.
 func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
 	var page *feed.Page
 	for page == nil {
@@ -138,8 +138,8 @@ func (d *Delivery) laneOf(c *Item) int {
 	return int(d.keyOf(c) % uint64(len(d.lanes)))
 }
 
-// settleTime is how long no lane must have been at work: lanes have then taken in what was
-// dispatched to them.
+// settleTime is how long all lanes must have rested: they have then taken in the changes that
+// were dispatched to them.
 const settleTime = time.Millisecond
 
 // settled returns a channel that receives after a time, until the next call.
@@ -161,12 +161,13 @@ func (d *Delivery) settled(after time.Duration) <-chan time.Time {
 //
 // While a call runs its end may clear the limit, and the batches of other lanes wait as usual.
 func (d *Delivery) stallLanes(ctx context.Context) {
-	if d.allAtRest() {
-		d.stalled.Store(true)
-		for _, inbox := range d.inboxes {
-			inbox.put(nil)
-			_ = backoff.Sleep(ctx, time.Microsecond) // lanes get an order, so that a simulated run repeats
-		}
+	if !d.allAtRest() || slices.ContainsFunc(d.inboxes, func(b inbox) bool { return len(b) > 0 }) {
+		return // the lane that takes them in rests again afterwards
+	}
+	d.stalled.Store(true)
+	for _, inbox := range d.inboxes {
+		inbox.put(nil)
+		_ = backoff.Sleep(ctx, time.Microsecond) // lanes get an order, so that a simulated run repeats
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type laneKeys struct {
 	*laneShared
 	laneIndex int
-	states    map[uint64]*keyState // by order key
+	states    map[uint64]*laneKey // by order key
 	groups    []*group
 	waiting   int       // keys that wait
 	postponed int       // keys with postponed changes
@@ -23,8 +23,8 @@ type laneKeys struct {
 	storedSeq int64     // sequence number of the last change from the store
 }
 
-// keyState is the state of an order key.
-type keyState struct {
+// laneKey is the state of an order key that is not free.
+type laneKey struct {
 	order   uint64
 	waits   bool     // a change is in a failed group or in its call, or is due soon
 	queue   []*Item  // later changes, while it waits
@@ -32,13 +32,13 @@ type keyState struct {
 }
 
 // stateOf returns the state of a key, which is free before.
-func (k *laneKeys) stateOf(order uint64) *keyState {
+func (k *laneKeys) stateOf(order uint64) *laneKey {
 	s := k.states[order]
 	if s == nil {
 		if k.states == nil {
-			k.states = map[uint64]*keyState{}
+			k.states = map[uint64]*laneKey{}
 		}
-		s = &keyState{order: order}
+		s = &laneKey{order: order}
 		k.states[order] = s
 	}
 	return s
@@ -77,8 +77,8 @@ func (k *laneKeys) holdsGroup(order uint64) bool {
 	return slices.ContainsFunc(k.groups, func(g *group) bool { return g.keys[order] })
 }
 
-// keyState returns what Admit needs to know of a change from the feed, but for dead letters.
-func (k *laneKeys) keyState(c *Item) (state KeyState) {
+// keyStateOf returns the state of a key for a change from the feed, without its dead letters.
+func (k *laneKeys) keyStateOf(c *Item) (state KeyState) {
 	if s := k.states[k.keyOf(c)]; s != nil {
 		state.Waits, state.Place = s.waits, s.letters.placeOf(c)
 		state.DueSoon = s.letters != nil && s.letters.listed == nil && time.Until(s.letters.due) <= memoryWait
@@ -95,7 +95,7 @@ func (k *laneKeys) arrived(items []*Item) (fresh []*Item) {
 	}
 	var queued, stored []*Item
 	for _, c := range items {
-		state := k.keyState(c)
+		state := k.keyStateOf(c)
 		if s := k.states[c.orderKey]; k.hasListed && s != nil && s.letters != nil {
 			s.letters.showListed(c)
 		}
@@ -124,7 +124,7 @@ func (k *laneKeys) admit(ctx context.Context, items []*Item, isRetry bool) (free
 	for _, c := range items {
 		var state KeyState
 		if !isRetry {
-			state = k.keyState(c)
+			state = k.keyStateOf(c)
 		}
 		if k.config.BlockKeys {
 			state.Block = k.blockedKeys.blockOf(c)
@@ -202,10 +202,7 @@ func (k *laneKeys) release(keys map[uint64]bool) (queued []*Item) {
 // oldestWaiting returns the key that waits with a change, the first one of the range, and its
 // group: nil if the change is queued behind changes from the store. If another lane has the
 // change, or if it is about to be delivered, as suspects are, the key is nil, too.
-func (k *laneKeys) oldestWaiting(first *asideChange) (*keyState, *group) {
-	if first == nil {
-		return nil, nil
-	}
+func (k *laneKeys) oldestWaiting(first *asideChange) (*laneKey, *group) {
 	for _, g := range k.groups {
 		if g.items[0].aside == first && !g.suspect {
 			return k.states[g.items[0].orderKey], g

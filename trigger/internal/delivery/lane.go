@@ -13,9 +13,9 @@ import (
 // batches. A group that fails waits aside with the later changes of its keys, while
 // the other keys continue. Changes of one order key are always in one lane.
 //
-// [Admit] says what becomes of a change from the feed, by the state of its key (keys.go);
-// effectsOf says what becomes of a call's changes, by its verdict (effects.go). The lane
-// carries both out. One goroutine owns it.
+// [Admit] decides about a change from the feed by the state of its key (keys.go), and
+// effectsOf about the changes of a call by its verdict (effects.go). The lane carries both
+// out. One goroutine owns it.
 type lane struct {
 	*laneShared
 	laneIndex   int
@@ -106,7 +106,7 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 			return err
 		}
 	}
-	if l.keys.hasListed { // the lane has taken what it had got before
+	if l.keys.hasListed { // the lane has taken in everything up to that place
 		taken.ended = taken.ended || l.fresh.isClosed && l.readToEnd.Load()
 		l.keys.passListed(taken, l.fresh.items)
 	}
@@ -181,7 +181,7 @@ func (l *lane) makeRoom(ctx context.Context, now time.Time, isLeaving bool) (isM
 		return false, nil
 	}
 	if first == nil {
-		return l.unload(ctx)
+		return l.unload(), nil
 	}
 	s, g := l.keys.oldestWaiting(first)
 	switch {
@@ -204,7 +204,7 @@ func (l *lane) makeRoom(ctx context.Context, now time.Time, isLeaving bool) (isM
 // unload takes the group from the store that is due last out of memory. The store has its
 // changes, and the retry records have its history: it is loaded again when its retry is due.
 // Suspects stay, as they wait for a moment only.
-func (l *lane) unload(ctx context.Context) (isMade bool, err error) {
+func (l *lane) unload() (isMade bool) {
 	var last *group
 	for _, g := range l.keys.groups {
 		if !g.suspect && (last == nil || g.due.After(last.due)) {
@@ -212,18 +212,18 @@ func (l *lane) unload(ctx context.Context) (isMade bool, err error) {
 		}
 	}
 	if last == nil {
-		return false, nil
+		return false
 	}
 	l.stalled.Store(false)
 	l.keys.take(last)
-	for part := last; part != nil && err == nil; part = part.later {
-		err = l.keys.follow(ctx, part.items)
+	for part := last; part != nil; part = part.later {
+		l.keys.leaveStored(part.items)
 	}
 	for order := range last.keys {
 		l.keys.states[order].letters.due = last.due
 	}
 	l.releaseKeys(last.keys)
-	return true, err
+	return true
 }
 
 // noteRetryDue notes when the first change that is set aside is due, for the next owner.
@@ -245,7 +245,7 @@ func (l *lane) noteRetryDue() {
 // before it; their keys wait then, as those of a failed group. It returns nil if no change is
 // to be delivered: they are not due yet, or not in the store any more, or their keys are
 // blocked now.
-func (l *lane) takeRetry(ctx context.Context, due *group, stored []*keyState) (*group, error) {
+func (l *lane) takeRetry(ctx context.Context, due *group, stored []*laneKey) (*group, error) {
 	if due == nil || stored != nil && stored[0].letters.due.Before(due.due) {
 		loaded, others, freed, err := l.keys.loadDue(ctx, stored)
 		if err != nil {

@@ -118,7 +118,7 @@ func (k *laneKeys) room() int {
 }
 
 // withLetters calls visit with each key that has postponed changes.
-func (k *laneKeys) withLetters(visit func(*keyState)) {
+func (k *laneKeys) withLetters(visit func(*laneKey)) {
 	if k.postponed == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (k *laneKeys) withLetters(visit func(*keyState)) {
 // countPostponed finds when the lane has to look at its postponed keys next.
 func (k *laneKeys) countPostponed() {
 	k.firstDue = time.Time{}
-	k.withLetters(func(s *keyState) { k.firstDue = earlier(k.firstDue, s.letters.due) })
+	k.withLetters(func(s *laneKey) { k.firstDue = earlier(k.firstDue, s.letters.due) })
 	k.postponedCounts.set(k.laneIndex, laneCount{k.postponed, k.firstDue})
 }
 
@@ -141,7 +141,7 @@ func (k *laneKeys) countPostponed() {
 // unpassed changes still tells its listed changes from others of the feed.
 func (k *laneKeys) passListed(taken feedPlace, fresh []*Item) {
 	k.hasListed = false
-	k.withLetters(func(s *keyState) {
+	k.withLetters(func(s *laneKey) {
 		for s.letters.passed < len(s.letters.listed) && k.isTaken(s.letters, taken) && !k.hasEarlier(s, fresh) {
 			s.letters.passed++
 		}
@@ -182,23 +182,23 @@ func (k *laneKeys) isTaken(s *letters, taken feedPlace) bool {
 
 // hasEarlier reports whether the lane has changes from the feed that come before listed
 // ones of their key.
-func (k *laneKeys) hasEarlier(s *keyState, fresh []*Item) bool {
+func (k *laneKeys) hasEarlier(s *laneKey, fresh []*Item) bool {
 	isEarlier := func(c *Item) bool { return k.keyOf(c) == s.order && s.letters.placeOf(c) != PlaceBehind }
 	return k.holdsGroup(s.order) || slices.ContainsFunc(fresh, isEarlier) || slices.ContainsFunc(s.queue, isEarlier)
 }
 
 // duePostponed returns the keys that can be loaded, those that were due first come first.
 // isLeaving says that the lane leaves them to the next owner.
-func (k *laneKeys) duePostponed(now time.Time, isLeaving bool) (due []*keyState) {
+func (k *laneKeys) duePostponed(now time.Time, isLeaving bool) (due []*laneKey) {
 	if !isDue(k.firstDue, now) || isLeaving {
 		return nil
 	}
-	k.withLetters(func(s *keyState) {
+	k.withLetters(func(s *laneKey) {
 		if !s.letters.due.After(now) && s.letters.mayLoad() && !k.holdsGroup(s.order) {
 			due = append(due, s)
 		}
 	})
-	slices.SortFunc(due, func(a, b *keyState) int {
+	slices.SortFunc(due, func(a, b *laneKey) int {
 		return cmp.Or(a.letters.due.Compare(b.letters.due), cmp.Compare(a.order, b.order))
 	})
 	return due[:min(len(due), maxLoadedKeys)]
@@ -215,7 +215,7 @@ func (k *laneKeys) nextPostponed(now time.Time) time.Time {
 
 // loadDue loads changes of keys that are due for one call. waiting are suspects and changes with
 // another history, as groups of their own; freed are the keys of which the store has no more.
-func (k *laneKeys) loadDue(ctx context.Context, due []*keyState) (loaded *group, waiting []*group, freed map[uint64]bool, err error) {
+func (k *laneKeys) loadDue(ctx context.Context, due []*laneKey) (loaded *group, waiting []*group, freed map[uint64]bool, err error) {
 	freed = map[uint64]bool{}
 	for _, s := range due {
 		g, err := k.loadKey(ctx, s)
@@ -246,7 +246,7 @@ func (g *group) joins(other *group, p BatchPolicy) bool {
 
 // loadKey loads the first changes of a key, at most a batch with one failure history. It
 // returns nil if the first of them is not due, or not passed, or if the store has none.
-func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err error) {
+func (k *laneKeys) loadKey(ctx context.Context, s *laneKey) (g *group, err error) {
 	var items []*Item
 	err = k.askStore(ctx, k.laneIndex, func(ctx context.Context) (err error) {
 		items, err = k.readKey(ctx, s)
@@ -284,7 +284,7 @@ func (k *laneKeys) loadKey(ctx context.Context, s *keyState) (g *group, err erro
 
 // historyLength returns how many changes of a key can be delivered in one call: those that have
 // the failure history of the first one, are due, and are passed.
-func (k *laneKeys) historyLength(s *keyState, items []*Item) int {
+func (k *laneKeys) historyLength(s *laneKey, items []*Item) int {
 	n := 1
 	for n < len(items) && k.joinsFirst(items[n], items[0]) && s.letters.isPassed(k.nameOf(items[n])) {
 		n++
@@ -298,8 +298,8 @@ func (k *laneKeys) historyLength(s *keyState, items []*Item) int {
 // joinsFirst reports whether a change of a key has the failure history of the first one,
 // and is due, too.
 func (k *laneKeys) joinsFirst(c, first *Item) bool {
-	isDue := c.stored.Postponed == 0 || !time.Now().Before(k.localTime(c.stored.Due))
-	return isDue && c.stored.Attempts == first.stored.Attempts && c.resumedRecord == nil
+	hasCome := c.stored.Postponed == 0 || isDue(k.localTime(c.stored.Due), time.Now())
+	return hasCome && c.stored.Attempts == first.stored.Attempts && c.resumedRecord == nil
 }
 
 // readKey reads the first changes of a key, up to the size of a batch. Of two letters of one
@@ -307,7 +307,7 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
 // gave them.
-func (k *laneKeys) readKey(ctx context.Context, s *keyState) (items []*Item, err error) {
+func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
 	places := map[string]int{}           // in items, by version
 	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile

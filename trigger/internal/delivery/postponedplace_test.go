@@ -39,7 +39,7 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &letters{listed: test.listed, shown: test.shown}
-			k := &laneKeys{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, states: map[uint64]*keyState{0: {letters: s}}, postponed: 1}
+			k := &laneKeys{laneShared: &laneShared{config: Config{MergedRange: test.merged, ReadAhead: test.former}}, states: map[uint64]*laneKey{0: {letters: s}}, postponed: 1}
 			k.passListed(test.taken, nil)
 			if got := s.passed; s.listed != nil && got != test.want || s.listed == nil && test.want != len(test.listed) {
 				t.Errorf("passed %d of %d, want %d", got, len(s.listed), test.want)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -66,8 +68,9 @@ type retryRecord struct {
 	Last  string `json:"last"`  // name of its last change
 	Size  int    `json:"size"`  // changes in the group
 	RetryState
-	Since    int64 `json:"since,omitempty"`    // RetryState.Since, on the service's clock in Unix seconds; 0 if it is zero
-	InFlight bool  `json:"inFlight,omitempty"` // announced: the group is in a call, see isolation.go
+	Members  []uint32 `json:"members,omitempty"`  // of a group of several changes that hung: hashes of their names
+	Since    int64    `json:"since,omitempty"`    // RetryState.Since, on the service's clock in Unix seconds; 0 if it is zero
+	InFlight bool     `json:"inFlight,omitempty"` // announced: the group is in a call, see isolation.go
 
 	isKnown bool // this owner has read its first change, or loads it from the store
 }
@@ -155,11 +158,15 @@ func (t *retryRecords) keepRecord(name string) *retryRecord {
 // groupLength returns the number of changes that were in a group, of changes that begin
 // with its first one. A document rewritten since is no longer in it, so changes after the
 // group's last one are not charged with its failures. Changes with the LSN of the last one
-// were in the group if the last one follows them.
+// were in the group if the last one follows them. A group that hung may be given up without a
+// further call, so that its changes are known one by one: a change between its first and its
+// last was in no call if its key waited.
 func (t *retryRecords) groupLength(r *retryRecord, items []*Item) int {
 	length, lastLSN := 1, feed.NameLSN(r.Last)
 	for i, c := range items[:min(len(items), max(r.Size, 1))] {
 		switch {
+		case i > 0 && len(r.Members) > 0 && !slices.Contains(r.Members, t.memberOf(c)):
+			return i
 		case c.LSN > lastLSN:
 			return length
 		case c.LSN < lastLSN:
@@ -169,6 +176,13 @@ func (t *retryRecords) groupLength(r *retryRecord, items []*Item) int {
 		}
 	}
 	return length
+}
+
+// memberOf returns the hash of a change's name for the record of its group.
+func (t *retryRecords) memberOf(c *Item) uint32 {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, t.nameOf(c)) // never fails
+	return h.Sum32()
 }
 
 // saveGroup keeps the history of a group for the next owner, and ends its announcement.
@@ -198,7 +212,14 @@ func (t *retryRecords) endAnnouncements() {
 }
 
 func (t *retryRecords) newRecord(items []*Item, state RetryState) *retryRecord {
-	r := &retryRecord{First: t.nameOf(items[0]), Last: t.nameOf(items[len(items)-1]), Size: len(items), RetryState: state, isKnown: true}
+	r := &retryRecord{
+		First: t.nameOf(items[0]), Last: t.nameOf(items[len(items)-1]), Size: len(items), RetryState: state, isKnown: true,
+	}
+	if state.Hung && len(items) > 1 {
+		for _, c := range items {
+			r.Members = append(r.Members, t.memberOf(c))
+		}
+	}
 	if !state.Since.IsZero() {
 		r.Since = t.serviceNow().Add(-time.Since(state.Since)).Unix()
 	}

@@ -137,17 +137,24 @@ func (k *laneKeys) postpone(ctx context.Context, c *Item, letter DeadLetter) err
 // stay there.
 func (k *laneKeys) follow(ctx context.Context, items []*Item) error {
 	for _, c := range items {
-		letters := k.states[k.keyOf(c)].letters
 		if c.stored != nil {
-			letters.hasMore = true
-			k.chargeBytes(-c.copiedBytes)
+			k.leaveStored([]*Item{c})
 			continue
 		}
+		letters := k.states[k.keyOf(c)].letters
 		if err := k.put(ctx, c, DeadLetter{IsPostponed: true, Due: k.calls.ServiceNow().Add(time.Until(letters.due)).UTC()}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leaveStored takes changes that come from the store out of memory.
+func (k *laneKeys) leaveStored(items []*Item) {
+	for _, c := range items {
+		k.states[c.orderKey].letters.hasMore = true
+		k.chargeBytes(-c.copiedBytes)
+	}
 }
 
 // finish counts changes as handled, dead-lettered or postponed. Those from the store are
