@@ -96,7 +96,7 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 
 	said := s.run(t, "go", "run", "halley/function/new", "handler", "refunds")
 	s.checkSource(t)
-	s.run(t, "go", "run", inCheck(t, `(?m)^readonly staticcheck=(\S+)$`), "./...")
+	s.run(t, "go", "run", inFile(t, "../scripts/check", `(?m)^readonly staticcheck=(\S+)$`), "./...")
 	s.build(t)
 
 	a := startAccount(t, 1, "--container", "shop/orders:/customer", "--container", "shop/leases:/id")

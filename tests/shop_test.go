@@ -58,25 +58,26 @@ func goTool(t *testing.T, dir string, env []string, args ...string) string {
 	return out
 }
 
-// coldFlags returns the compiler flags of package, as scripts/check names them.
+// coldFlags returns the compiler flags of package, as toolchain.go names them.
 func coldFlags(t *testing.T) (flags []string) {
 	t.Helper()
-	for _, packages := range strings.Fields(strings.ReplaceAll(inCheck(t, `(?s)for packages in (.+?); do`), "\\\n", " ")) {
-		flags = append(flags, "-gcflags", packages+"/...=-l")
+	list := inFile(t, "../function/app/internal/packaging/toolchain.go", `(?s)\nvar coldCode = \S+\{(.+?)\n\}`)
+	for _, packages := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(list, -1) {
+		flags = append(flags, "-gcflags", packages[1]+"=-l")
 	}
 	return flags
 }
 
-// inCheck returns the part of scripts/check that an expression has in parentheses.
-func inCheck(t *testing.T, expression string) string {
+// inFile returns the part of a file that an expression has in parentheses.
+func inFile(t *testing.T, path, expression string) string {
 	t.Helper()
-	script, err := os.ReadFile("../scripts/check")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	match := regexp.MustCompile(expression).FindSubmatch(script)
+	match := regexp.MustCompile(expression).FindSubmatch(text)
 	if match == nil {
-		t.Fatalf("scripts/check has no %s", expression)
+		t.Fatalf("%s has no %s", path, expression)
 	}
 	return string(match[1])
 }

@@ -27,6 +27,16 @@ func (w *world) writePadded(player, id string, size int) {
 	must(w.t, err)
 }
 
+// drainWithin drains a host that leaves its failing keys to the next drain when three quarters
+// of the time are over.
+func (w *world) drainWithin(h *Host, limit time.Duration) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
+	defer cancel()
+	_, err := h.Drain(ctx)
+	must(w.t, err)
+}
+
 // mendable fails on poison until it is mended.
 func mendable(record Handler) (h Handler, mended *atomic.Bool) {
 	mended = &atomic.Bool{}
@@ -103,13 +113,7 @@ func TestDrainLeavesLittleToReadAgain(t *testing.T) {
 		store := &memoryStore{}
 		handler, mended := mendable(w.recorder("a"))
 		host := w.host("a", handler, withStore(store), unending, withoutLogger, func(f *Function, _ *Options) { f.RetryMin, f.RetryMax = 5*time.Minute, 5*time.Minute })
-		drain := func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
-			_, err := host.Drain(ctx)
-			must(t, err)
-		}
-		drain()
+		w.drainWithin(host, 4*time.Minute)
 		if n := w.deliveredDocuments(); n != 10_500 {
 			t.Errorf("%d of the other documents are handled", n)
 		}
@@ -123,7 +127,7 @@ func TestDrainLeavesLittleToReadAgain(t *testing.T) {
 		}
 		mended.Store(true)
 		time.Sleep(10 * time.Minute)
-		drain()
+		w.drainWithin(host, 4*time.Minute)
 		w.checkComplete(0)
 		if got := w.deliveries("poison", "after"); !slices.Equal(got, []string{"poison", "after"}) {
 			t.Errorf("the key was delivered as %q", got)
@@ -206,13 +210,7 @@ func TestDrainWithLanesLeavesLittleToReadAgain(t *testing.T) {
 		host := w.host("a", handler, withStore(store), unending, withoutLogger, func(f *Function, _ *Options) {
 			f.Lanes, f.RetryMin, f.RetryMax = 3, 5*time.Minute, 5*time.Minute
 		})
-		drain := func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
-			_, err := host.Drain(ctx)
-			must(t, err)
-		}
-		drain()
+		w.drainWithin(host, 4*time.Minute)
 		if n := w.deliveredDocuments(); n != 10_500 {
 			t.Errorf("%d of the other documents are handled", n)
 		}
@@ -221,7 +219,7 @@ func TestDrainWithLanesLeavesLittleToReadAgain(t *testing.T) {
 		}
 		mended.Store(true)
 		time.Sleep(10 * time.Minute)
-		drain()
+		w.drainWithin(host, 4*time.Minute)
 		w.checkComplete(0)
 	})
 }

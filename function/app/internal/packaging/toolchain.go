@@ -98,8 +98,8 @@ var coldCode = []string{
 	"go.uber.org/...", "github.com/aws/...", "github.com/kelseyhightower/...", "halley/trigger/deadletter/...",
 	"halley/trigger/internal/lease/...", "github.com/Azure/azure-sdk-for-go/sdk/azidentity/...", "golang.org/x/net/...", "golang.org/x/text/...",
 	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...", "log/slog/...", "text/template/...", "html/template/...",
-	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...", "encoding/pem/...", "encoding/base64/...", "text/tabwriter/...", "archive/...", "compress/...",
-	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...", "os/exec/...", "os/signal/...", "os/user/...",
+	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...",
+	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
