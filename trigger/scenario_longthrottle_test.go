@@ -17,10 +17,10 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 	for _, test := range []struct {
 		status      int
 		delay, wait time.Duration
-		lost        float64 // share of the answers
+		loss        bool // every second answer about a range is lost
 	}{
-		{429, 5 * time.Second, 0, 0}, {429, 20 * time.Second, 2 * time.Second, 0}, {429, 100 * time.Millisecond, time.Second, 0.5},
-		{449, 5 * time.Second, 2 * time.Second, 0}, {503, 5 * time.Second, 0, 0}, {503, 100 * time.Millisecond, 0, 0.5},
+		{429, 5 * time.Second, 0, false}, {429, 20 * time.Second, 2 * time.Second, false}, {429, 100 * time.Millisecond, time.Second, true},
+		{449, 5 * time.Second, 2 * time.Second, false}, {503, 5 * time.Second, 0, false}, {503, 100 * time.Millisecond, 0, true},
 	} {
 		for _, functions := range []int{1, 2} { // two share their reads
 			t.Run(fmt.Sprintf("%+v %d", test, functions), func(t *testing.T) {
@@ -29,9 +29,8 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 					h := w.hostOf(t, Options{Observers: []func(Event){w.recordEvent}}, all[:functions]...)
 					stop := w.startHost(h)
 					time.Sleep(time.Minute)
-					lost := emulator.Fault{Method: http.MethodGet, Drop: emulator.DropAfter, Probability: test.lost}
-					if test.lost > 0 {
-						defer w.account.Inject(lost)()
+					if test.loss {
+						defer w.account.Inject(emulator.Fault{Method: http.MethodGet, Drop: emulator.DropAfter, Match: everySecondOfRange()})()
 					}
 					throttled := emulator.Fault{Method: http.MethodGet, Status: test.status, RetryAfter: test.wait, Delay: test.delay}
 					endThrottle := w.account.Inject(throttled)
@@ -42,8 +41,7 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 						w.checkThrottled(h)
 					}
 					endThrottle()
-					lost.Probability = 1 // one read fails otherwise
-					endLoss := w.account.Inject(lost)
+					endLoss := w.account.Inject(emulator.Fault{Method: http.MethodGet, Drop: emulator.DropAfter}) // one read fails otherwise
 					time.Sleep(40 * time.Second)
 					endLoss()
 					time.Sleep(time.Minute)
@@ -57,6 +55,17 @@ func TestLongThrottleKeepsItsRanges(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// everySecondOfRange matches every second request about each range, so that the answers in
+// between say that the service throttles.
+func everySecondOfRange() func(*http.Request) bool {
+	seen := map[string]int{}
+	return func(r *http.Request) bool { // the account's faults are matched one request at a time
+		name := r.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+		seen[name]++
+		return seen[name]%2 == 0
 	}
 }
 

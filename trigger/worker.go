@@ -199,9 +199,13 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	return w.concludeLease(err, children)
 }
 
-// onEnd calls do when ctx ends. The function that it returns takes that back, or waits
-// until do has returned.
+// onEnd calls do when ctx ends, at once if it has ended. The function that it returns takes
+// that back, or waits until do has returned.
 func onEnd(ctx context.Context, do func()) (cancel func()) {
+	if ctx.Err() != nil {
+		do()
+		return func() {}
+	}
 	done := make(chan struct{})
 	unregister := context.AfterFunc(ctx, func() {
 		defer close(done)

@@ -124,6 +124,9 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page, reading *Reading, err error) {
 	var failed readFailures
 	for {
+		if err := context.Cause(ctx); err != nil {
+			return nil, nil, err
+		}
 		charged, err := r.PayRead(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -208,15 +211,17 @@ func IsStale(page *Page, continuation string, mergedRange bool) bool {
 	return IsLess(page.Continuation, continuation)
 }
 
-// sendPage passes a page on, which is reserved.
+// sendPage passes a page on, which is reserved, unless ctx ends before.
 func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) error {
-	select {
-	case pages <- page:
-		return nil
-	case <-ctx.Done():
-		r.Budget.ReleasePage(page, r.Reserved)
-		return context.Cause(ctx)
+	if ctx.Err() == nil {
+		select {
+		case pages <- page:
+			return nil
+		case <-ctx.Done():
+		}
 	}
+	r.Budget.ReleasePage(page, r.Reserved)
+	return context.Cause(ctx)
 }
 
 // readFailures counts the failed reads in a row, and those since the service last
