@@ -82,6 +82,9 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 	for page == nil {
 		allowed, end := pages, over
 		mayRead := d.mayRead()
+		if mayRead && d.paused.Load() && len(d.lanes) > 1 {
+			_ = backoff.Sleep(ctx, time.Microsecond) // lanes first use what they have, so that a simulated run repeats
+		}
 		d.paused.Store(!mayRead)
 		if mayRead {
 			d.stalled.Store(false)
