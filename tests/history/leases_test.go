@@ -185,6 +185,8 @@ func TestCheckOfLeasesAndCalls(t *testing.T) {
 			lease(Release, "x", 1, 0).add(Event{Kind: Calm}), nil},
 		{"two documents while calm, one owner gone", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
 			host(Killed, "x").wait(time.Hour).add(Event{Kind: Calm}), nil},
+		{"two documents while calm, one expired", begun().host(Started, "x").host(Started, "y").planted(1, 0).second(Acquire, "y", 2, 0).
+			wait(time.Hour).second(Renew, "y", 2, 0).add(Event{Kind: Calm}), nil},
 		{"taken from a working owner", begun().host(Started, "x").lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0), []Rule{Ownership}},
 		{"taken from a working owner, by a wrong clock, out of order", begun().host(Started, "x").add(Event{Kind: Fault, Op: ClockStep, Host: "y"}).
 			lease(Renew, "x", 1, 0).lease(Acquire, "y", 2, 0).
