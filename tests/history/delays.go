@@ -40,6 +40,7 @@ type delays struct {
 	decided []decision
 	first   map[Ref]decision // changes that have failed and are not given up
 	dead    map[string]time.Time
+	failing map[string]bool // keys with a change that failed alone
 	aparts  []apart
 	waited  map[string]time.Time // by key: when one of its changes that had failed was last handled
 }
@@ -78,7 +79,7 @@ type decision struct {
 func newDelays() delays {
 	return delays{
 		pages: map[holder][]page{}, calls: map[holder][]interval{}, first: map[Ref]decision{}, dead: map[string]time.Time{},
-		waited: map[string]time.Time{},
+		failing: map[string]bool{}, waited: map[string]time.Time{},
 	}
 }
 
@@ -114,6 +115,7 @@ func (c *checker) callEnded(e Event, changes []Event) {
 		tried = tried && attempt.by == by && attempt.epoch == d.Epoch
 		again = again && tried
 		if e.Verdict == Failed {
+			c.failing[d.Key] = c.failing[d.Key] || len(changes) == 1
 			if !tried {
 				c.first[ref] = decision{ref: ref, by: by, epoch: d.Epoch, began: began}
 			}
@@ -157,7 +159,7 @@ func (c *checker) finishDelays() {
 	}
 	var all []time.Duration
 	for _, s := range c.samples {
-		if _, dead := c.dead[s.key]; dead || !c.failedWithin(s.by, s.read, s.handled) {
+		if c.failing[s.key] || !c.failedWithin(s.by, s.read, s.handled) {
 			continue
 		}
 		all = append(all, s.handled.Sub(s.read))

@@ -142,6 +142,27 @@ func TestDelaysOfOtherKeys(t *testing.T) {
 			}
 			p.deadLetter()
 		}, []Rule{PoisonDecided}},
+		{"the failing key itself is handled late", func(p *poisonStory) {
+			for range enoughSamples {
+				good := p.reads()
+				p.fails()
+				good()
+			}
+			first := p.lsn + 1
+			for seq := range int64(4) {
+				p.lsn++
+				p.add(Event{Kind: Write, Key: "bad", Seq: 2 + seq, ID: "bad", LSN: first + seq, Hash: "80"})
+			}
+			p.readPage()
+			p.fails()
+			p.wait(20 * time.Second)
+			p.call("bad", 1, Handled)
+			for seq := range int64(4) {
+				p.calls++
+				p.add(Event{Kind: Delivery, Key: "bad", Seq: 2 + seq, ID: "bad", LSN: first + seq, Host: "x", Range: "0", Epoch: 1, Attempt: 1, Call: p.calls})
+				p.end("x", Handled)
+			}
+		}, nil},
 		{"many long delays", func(p *poisonStory) {
 			for range enoughSamples {
 				good := p.reads()
