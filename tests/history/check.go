@@ -330,7 +330,7 @@ func (c *checker) handle(by stream, name string, seq int64) *change {
 	}
 	change := &k.changes[seq-1]
 	change.handled, change.by, change.again, change.ended = true, by, false, c.now
-	change.inStore, change.unsaved = false, false
+	change.inStore, change.unsaved, change.kept = false, false, false
 	c.handled[change.id] = max(c.handled[change.id], seq)
 	if p, ok := c.pending[change.id]; ok && p.Seq <= seq {
 		delete(c.pending, change.id)

@@ -24,6 +24,7 @@ type change struct {
 	seen    int
 	handled bool
 	unsaved bool      // it was handled, and is only in the memory of a sink
+	kept    bool      // the sink of its last owner has kept it in memory, and not flushed it
 	dead    bool      // in the dead letter store, perhaps without a delivery
 	skipped bool      // an operator has moved the position past it
 	resumed bool      // it was skipped, and the position was moved back since

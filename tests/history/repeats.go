@@ -6,8 +6,8 @@ import "time"
 // killed or has lost its lease. Its last write saved the changes that were handled until
 // then: of those handled before the write before that one, which is older than the snapshot
 // of the last, only the window is redelivered. Those that were handled later are the ones of
-// a checkpoint interval. A change that is only in the memory of a sink is not saved by any
-// write.
+// a checkpoint interval. A change that the sink of its last owner has not flushed is not saved by
+// any write of that owner.
 func (c *checker) repeated(e Event) {
 	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	k := c.key(e.Key)
@@ -16,7 +16,7 @@ func (c *checker) repeated(e Event) {
 	}
 	change, l := k.changes[e.Seq-1], c.byToken[e.Range]
 	switch {
-	case !change.handled || change.unsaved || change.by.host == e.Host || t.repeats[Ref{e.Key, e.Seq}]:
+	case !change.handled || change.kept || change.by.host == e.Host || t.repeats[Ref{e.Key, e.Seq}]:
 		return
 	case l == nil || l.tampered > 0 || c.movedBack(l.span, e.LSN, change.ended) || change.by.epoch < l.created || c.cameFromStore(e):
 		return

@@ -36,7 +36,7 @@ func (c *checker) buffer(by stream, name string, seq int64) {
 	}
 	change := &k.changes[seq-1]
 	change.unsaved = change.unsaved || !change.handled
-	change.handled, change.by, change.inStore = true, by, false
+	change.handled, change.kept, change.by, change.inStore = true, true, by, false
 	ranges := c.buffers[by.host]
 	if ranges == nil {
 		ranges = map[string][]Ref{}

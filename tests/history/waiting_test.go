@@ -50,6 +50,9 @@ func TestRepeatsAfterAKillAreJudged(t *testing.T) {
 		{"a sink that has not flushed", fiveHandled().inMemory().loses().call("y", 2, Handled, 1, 2, 3, 4, 5), nil},
 		{"a sink that has flushed", fiveHandled().inMemory().add(Event{Kind: Flush, Host: "x", Range: "0"}).loses().
 			call("y", 2, Handled, 1, 2, 3, 4, 5), []Rule{Repeats}},
+		{"a sink that has flushed, and the next that has not", fiveHandled().inMemory().add(Event{Kind: Flush, Host: "x", Range: "0"}).dies().
+			call("y", 2, Handled, 1, 2, 3, 4, 5).inMemory().lease(Renew, "y", 2, 0).lease(Renew, "y", 2, 0).
+			host(Killed, "y").host(Started, "z").lease(Acquire, "z", 3, 0).call("z", 3, Handled, 1, 2, 3, 4, 5), nil},
 		{"a second owner that is killed", fiveHandled().lease(Renew, "x", 1, 0).lease(Renew, "x", 1, 0).dies().call("y", 2, Handled, 4, 5).
 			host(Killed, "y").host(Started, "z").lease(Acquire, "z", 3, 0).call("z", 3, Handled, 3, 4, 5), nil},
 	} {
