@@ -13,7 +13,7 @@ var waitingKeys = []mutant{
 		{"tests/history/repeats.go", "case !change.ended.Before(t.saved) ||", "case t.saved.IsZero() ||"},
 	}},
 	{"judge-buffered-repeats", "the judge excuses what only the memory of a sink has", []edit{
-		{"tests/history/repeats.go", "change.unsaved ||", "false ||"},
+		{"tests/history/repeats.go", "change.kept ||", "false ||"},
 	}},
 	{"batch-waits-while-reading-is-stopped", "a batch does not wait while a limit has stopped reading", []edit{
 		{"trigger/internal/delivery/batching.go", "q.isStalled, q.config.Lanes == 1 && !q.mayRead():", "q.isStalled:"},
