@@ -344,7 +344,6 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	l.stalled.Store(false) // after the call another lane may have to make room
 	v := l.calls.CallHandler(held, l.laneIndex, g.items, g.retry.Tries+1)
 	g.retry.Tries++
-	g.isPaid = false
 	leave()
 	return l.applyVerdict(ctx, held, g, v)
 }
