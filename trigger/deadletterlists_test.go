@@ -98,11 +98,11 @@ func TestWaitingRangesShareFailedList(t *testing.T) {
 				t.Errorf("returned %v with %+v", c.hasReturned(), c.got)
 			}
 		}
-		again := r.want(t.Context())
+		nextCall := r.want(t.Context())
 		r.end <- nil
 		synctest.Wait()
-		if !again.hasReturned() || again.got.err != nil || r.read.Load() != 3 {
-			t.Errorf("again %+v, %d lists", again.got, r.read.Load())
+		if !nextCall.hasReturned() || nextCall.got.err != nil || r.read.Load() != 3 {
+			t.Errorf("again %+v, %d lists", nextCall.got, r.read.Load())
 		}
 	})
 }
@@ -113,11 +113,11 @@ func TestLostRangeDoesNotEndListOfOthers(t *testing.T) {
 	inListRig(t, func(t *testing.T, r *listRig) {
 		ctx, lose := context.WithCancel(t.Context())
 		waiting, leave := context.WithCancel(t.Context())
-		lost, left, stays := r.want(ctx), r.want(waiting), r.want(t.Context())
+		lost, canceled, stays := r.want(ctx), r.want(waiting), r.want(t.Context())
 		leave()
 		synctest.Wait()
-		if !left.hasReturned() || left.got.err == nil {
-			t.Errorf("the range that left has %+v", left.got)
+		if !canceled.hasReturned() || canceled.got.err == nil {
+			t.Errorf("the range that left has %+v", canceled.got)
 		}
 		lose()
 		synctest.Wait()

@@ -348,11 +348,11 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
-		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(by, most); ok {", "items, bytes := most, int64(0); items > 0 {"},
-		{"trigger/internal/feed/budget.go", "case more <= 0:", "case more != 0:"},
+		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(reserved, maxItems); ok {", "items, bytes := maxItems, int64(0); items > 0 {"},
+		{"trigger/internal/feed/budget.go", "case extra <= 0:", "case extra != 0:"},
 	}},
 	{"memory-of-others", "ranges that keep their pages do not stop the others", []edit{
-		{"trigger/internal/feed/budget.go", "case by.pages == 0:\n\t\treturn 1, each, true", "case by.pages == 0 && left >= each:\n\t\treturn 1, each, true"},
+		{"trigger/internal/feed/budget.go", "case reserved.pages == 0:\n\t\treturn 1, each, true", "case reserved.pages == 0 && freeBytes >= each:\n\t\treturn 1, each, true"},
 	}},
 	{"shared-bytes-reused-early", "the bytes of a page that functions share are used again when all have released it", []edit{
 		{"trigger/cosmos/buffer.go", "b.shares.Add(-1) >= 0", "b.shares.Add(-1) > 0"},
@@ -416,7 +416,7 @@ var protocol = []mutant{
 		{"trigger/cosmos/session.go", "switch parent, found := s.byRange[id]; {", "switch parent, found := s.byRange[r.ID+id]; {"},
 	}},
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
-		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
+		{"trigger/cosmos/clock.go", "case lead.Abs() <= maxLead:", "case lead >= -maxLead:"},
 	}},
 	{"charge-of-reads-not-paid", "feed reads cost no more request units than their function may spend", []edit{
 		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},

@@ -150,9 +150,9 @@ func (s *faults) add(f Fault) (string, error) {
 func (s *faults) remove(id string) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := len(s.active)
+	oldCount := len(s.active)
 	s.active = slices.DeleteFunc(s.active, func(f *activeFault) bool { return id == "" || f.id == id })
-	return before - len(s.active)
+	return oldCount - len(s.active)
 }
 
 // match returns the fault that acts on this call, nil if none does.
@@ -209,7 +209,7 @@ func (f *Fault) delay() time.Duration {
 	return f.Delay
 }
 
-func (f *Fault) drops(when Drop) bool { return f != nil && f.Drop == when }
+func (f *Fault) drops(moment Drop) bool { return f != nil && f.Drop == moment }
 
 func (f *Fault) answer() *response {
 	if f == nil || f.Status == 0 {

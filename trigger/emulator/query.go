@@ -20,7 +20,7 @@ type queryText struct {
 
 // parseQuery reads the body of a query request over a container, or over other
 // resources if its definition is the zero value.
-func parseQuery(body []byte, over sql.Container) (queryText, error) {
+func parseQuery(body []byte, definition sql.Container) (queryText, error) {
 	var posted struct {
 		Query      string
 		Parameters []struct {
@@ -39,7 +39,7 @@ func parseQuery(body []byte, over sql.Container) (queryText, error) {
 		q.parameters[p.Name] = p.Value
 	}
 	var err error
-	q.Query, err = over.Parse(posted.Query)
+	q.Query, err = definition.Parse(posted.Query)
 	return q, queryFailure(err)
 }
 

@@ -37,9 +37,9 @@ func (l *versionLog) after(lsn int64) []*version {
 
 // trim removes and returns the versions older than a time. All versions of one
 // transaction have one time, so they are removed together.
-func (l *versionLog) trim(before int64) []*version {
+func (l *versionLog) trim(oldestKept int64) []*version {
 	n := 0
-	for n < len(l.kept) && l.kept[n].time < before {
+	for n < len(l.kept) && l.kept[n].time < oldestKept {
 		n++
 	}
 	old := slices.Clone(l.kept[:n])

@@ -38,12 +38,12 @@ func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 		a.count += rank(v.isTrue())
 		return bytes, kept
 	case "MAKELIST", "MAKESET":
-		before := len(a.list)
-		if !r.fits(before + v.size()) {
+		oldSize := len(a.list)
+		if !r.fits(oldSize + v.size()) {
 			return bytes, true
 		}
-		a.list = v.append(append(a.list, "[,"[min(before, 1)]))
-		return bytes + len(a.list) - before, true
+		a.list = v.append(append(a.list, "[,"[min(oldSize, 1)]))
+		return bytes + len(a.list) - oldSize, true
 	}
 	a.count++
 	switch a.function {

@@ -105,8 +105,8 @@ func (q *Query) Properties() Properties {
 
 func (q *Query) streams() bool {
 	s := q.statement
-	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && s.byDocument()
+	combinesDocuments := s.grouped() || s.orderBy != nil || s.distinct
+	return !combinesDocuments && s.byDocument()
 }
 
 // byDocument reports whether each document by itself gives rows of the FROM clause: its
@@ -354,7 +354,7 @@ func ParseCondition(text string) (c *Condition, err error) {
 // Match reports whether a document meets the condition. It returns an [*Error] if
 // the condition cannot be applied to the document.
 func (c *Condition) Match(document []byte, env Env) (bool, error) {
-	only := func(yield func([]byte) bool) { yield(document) }
-	results, err := c.query.Run(only, nil, env)
+	documents := func(yield func([]byte) bool) { yield(document) }
+	results, err := c.query.Run(documents, nil, env)
 	return len(results) > 0, err
 }

@@ -204,11 +204,11 @@ func dateTimeDiff(a []value) value {
 	return undefined
 }
 
-func floorDiv(n, by int64) int64 {
+func floorDiv(n, divisor int64) int64 {
 	if n < 0 {
-		n -= by - 1
+		n -= divisor - 1
 	}
-	return n / by
+	return n / divisor
 }
 
 // dateTimePart is DateTimePart(part, time).

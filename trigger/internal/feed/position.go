@@ -51,8 +51,8 @@ func LSNOf(continuation string) int64 {
 }
 
 // IsLess compares continuations that are LSNs. It is false for all others.
-func IsLess(continuation, than string) bool {
+func IsLess(continuation, other string) bool {
 	a, aErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	b, bErr := strconv.ParseInt(strings.Trim(than, `"`), 10, 64)
+	b, bErr := strconv.ParseInt(strings.Trim(other, `"`), 10, 64)
 	return aErr == nil && bErr == nil && a < b
 }

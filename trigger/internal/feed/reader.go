@@ -181,13 +181,13 @@ func (r *Reader) readPage(ctx context.Context, continuation string, reading *Rea
 			reading.Keep(page)
 		}
 	}()
-	at, err := r.Locate(ctx)
+	target, err := r.Locate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err = r.Source.ReadPage(limited, at, continuation, reading)
+	page, err = r.Source.ReadPage(limited, target, continuation, reading)
 	if err != nil {
 		return nil, err
 	}
