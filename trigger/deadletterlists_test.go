@@ -12,7 +12,7 @@ import (
 
 // listCall is a range that wants a list.
 type listCall struct {
-	got  deadLetterList
+	got  sharedList[*delivery.BlockedKeys]
 	done chan struct{}
 }
 
@@ -75,7 +75,7 @@ func TestWaitingRangesShareNextList(t *testing.T) {
 		r.end <- nil
 		synctest.Wait()
 		for _, c := range later {
-			if !c.hasReturned() || c.got.keys == first.got.keys || c.got.keys != later[0].got.keys {
+			if !c.hasReturned() || c.got.content == first.got.content || c.got.content != later[0].got.content {
 				t.Errorf("returned %v with %+v", c.hasReturned(), c.got)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 // Names of lease properties, as they are stored.
 const (
 	epochProperty        = "halley.epoch"
+	retriesProperty      = "halley.retries"
 	incarnationProperty  = "halley.incarnation"
 	uncleanExitsProperty = "halley.deaths"
 	handoverProperty     = "halley.handover"

@@ -178,7 +178,7 @@ var splits = []mutant{
 
 var bootstraps = []mutant{
 	{"marker-first", "when the marker exists, leases cover every key", []edit{
-		{"trigger/internal/lease/bootstrap.go", "\tlock, err := c.takeLock(ctx)", "\tif _, err := c.store.createStamp(ctx, c.store.markerID(), nil); err != nil {\n\t\treturn err\n\t}\n\tlock, err := c.takeLock(ctx)"},
+		{"trigger/internal/lease/bootstrap.go", "\tlock, err := c.takeLock(ctx)", "\tif _, err := c.store.createStamp(ctx, stamp{ID: c.store.markerID()}); err != nil {\n\t\treturn err\n\t}\n\tlock, err := c.takeLock(ctx)"},
 	}},
 	{"bootstrap-outlasts-its-lock", "two bootstraps do not create leases together", []edit{
 		{"trigger/internal/lease/bootstrap.go", "taken.Add(lockTTL-lockMargin)", "taken.Add(time.Hour)"},
@@ -321,7 +321,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "clear(t.announced)", "_ = t.announced"},
 	}},
 	{"attempts-forgotten", "attempts of one owner count for the next one", []edit{
-		{"trigger/worker.go", "SavedRetries: l.Property(retriesProperty),", `SavedRetries: "",`},
+		{"trigger/worker.go", "SavedRetries: l.Property(lease.RetriesProperty),", `SavedRetries: "",`},
 	}},
 	{"interrupted-is-a-failure", "a call that was interrupted by its owner's end is not an attempt", []edit{
 		{"trigger/internal/delivery/lane.go", "if v.Outcome != Hung && context.Cause(held) != nil {", "if false {"},
@@ -333,7 +333,7 @@ var delivery = []mutant{
 		{"trigger/deadletterlists.go", "keys.AddChange(delivery.BlockedChange{", "_ = (delivery.BlockedChange{"},
 	}},
 	{"blocked-keys-loaded-once", "a host that acquires a range knows the keys that its former owner has blocked", []edit{
-		{"trigger/deadletterlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
+		{"trigger/sharedlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
 	}},
 	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
 		{"trigger/acquiring.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},

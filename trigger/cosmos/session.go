@@ -170,3 +170,14 @@ func sessionLSN(token, rangeID string) int64 {
 	}
 	return 0
 }
+
+// ContinuationLSN returns the LSN that a continuation names, with or without its quotes.
+// If it names none, ok is false, and lsn is 0: the tokens of merged ranges, for example,
+// need not be LSNs.
+func ContinuationLSN(continuation string) (lsn int64, ok bool) {
+	lsn, err := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return lsn, true
+}

@@ -88,7 +88,7 @@ func (s *isolation) passed(seq int64) {
 // for slotWait enters without the slot: alone is then false.
 func (s *laneShared) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), retryTime time.Time) {
 	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
-	retryTime = now.Add(backoff.Wait(1, slotRetry, slotRetry, s.config.JitterKey...) + time.Duration(lane)*time.Microsecond)
+	retryTime = now.Add(backoff.Spread(slotRetry, s.config.JitterKey...) + time.Duration(lane)*time.Microsecond)
 	if g.suspectSince.IsZero() {
 		g.suspectSince = now
 		return false, false, nil, retryTime

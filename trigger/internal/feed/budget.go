@@ -64,7 +64,7 @@ func (b *Budget) Join(key ...any) *ReservedBytes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges++
-	return &ReservedBytes{turn: backoff.Wait(1, turnSpread, turnSpread, key...)}
+	return &ReservedBytes{turn: backoff.Spread(turnSpread, key...)}
 }
 
 // Leave takes the place of a range away. All its pages are released.

@@ -273,7 +273,7 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 // one wait a little longer, each time for another time.
 func (r *Reader) sleep(ctx context.Context, d time.Duration) error {
 	if place := r.Source.Place; place > 0 {
-		d += backoff.Wait(1, functionSpread, functionSpread, place, time.Now().UnixNano())
+		d += backoff.Spread(functionSpread, place, time.Now().UnixNano())
 	}
 	return backoff.Sleep(ctx, d)
 }
