@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 
 	"halley/handlers/position"
 	"halley/trigger"
@@ -44,44 +45,54 @@ type action struct {
 // copy is written first and the old ones are buried then, so that a document that moves
 // to another partition key is never missing.
 func decide(w *wanted, copies []*targetCopy) ([]action, error) {
-	var placed *targetCopy // at the key that the change asks for
-	var copiesOfSource []*targetCopy
-	newest := position.Position{}
+	placed, sourceCopies, newest := survey(w, copies)
+	switch {
+	case newest.Compare(w.at) > 0: // the change is stale
+		return bury(sourceCopies, newest, func(c *targetCopy) bool { return c.guard.Compare(newest) == 0 }), nil
+	case w.content == nil:
+		return decideDelete(w, sourceCopies), nil
+	case placed != nil && !placed.own(w.source):
+		return nil, refuse(w, placed)
+	}
+	return append(writeAt(w, placed), bury(sourceCopies, w.at, func(c *targetCopy) bool { return c == placed })...), nil
+}
+
+// survey returns the document at the key that the change asks for, the copies and
+// tombstones of its source, and the newest position among these.
+func survey(w *wanted, copies []*targetCopy) (placed *targetCopy, sourceCopies []*targetCopy, newest position.Position) {
 	for _, c := range copies {
 		if w.content != nil && c.key.text == w.key.text {
 			placed = c
 		}
 		if c.own(w.source) {
-			copiesOfSource = append(copiesOfSource, c)
+			sourceCopies = append(sourceCopies, c)
 			if c.guard.Compare(newest) > 0 {
 				newest = c.guard.Position
 			}
 		}
 	}
-	stale := newest.Compare(w.at) > 0
-	if placed != nil && !placed.own(w.source) && !stale {
-		return nil, refuse(w, placed)
-	}
-	var actions []action
-	if w.content != nil && !stale {
-		actions = writeAt(w, placed)
-	}
-	winner := w.at
-	if stale {
-		winner = newest
-	}
-	atRest := false // some tombstone holds the winner's position, or will
-	for _, c := range copiesOfSource {
-		keep := !stale && w.content != nil && c == placed || stale && c.guard.Compare(winner) == 0
-		if !c.guard.Deleted && !keep {
+	return placed, sourceCopies, newest
+}
+
+// bury turns the live copies into tombstones with the winner's position, except those to
+// keep.
+func bury(sourceCopies []*targetCopy, winner position.Position, keep func(*targetCopy) bool) (actions []action) {
+	for _, c := range sourceCopies {
+		if !c.guard.Deleted && !keep(c) {
 			actions = append(actions, action{kind: buryCopy, on: c, at: winner})
 		}
-		atRest = atRest || c.guard.Compare(winner) == 0 || !c.guard.Deleted
 	}
-	if w.content == nil && !stale && !atRest {
-		actions = append(actions, buryNothing(copiesOfSource, winner))
+	return actions
+}
+
+// decideDelete buries all live copies. If there is none, and no tombstone holds the
+// position of the delete, it records the delete.
+func decideDelete(w *wanted, sourceCopies []*targetCopy) []action {
+	isRecorded := func(c *targetCopy) bool { return !c.guard.Deleted || c.guard.Compare(w.at) == 0 }
+	if !slices.ContainsFunc(sourceCopies, isRecorded) {
+		return []action{buryNothing(sourceCopies, w.at)}
 	}
-	return actions, nil
+	return bury(sourceCopies, w.at, func(*targetCopy) bool { return false })
 }
 
 // writeAt writes the copy at its key, unless this call has done so. A copy of the same

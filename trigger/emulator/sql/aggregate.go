@@ -23,15 +23,10 @@ func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 		return 0, false
 	}
 	if a.distinct {
-		key := string(r.canonical(nil, v))
-		if a.seen[key] {
+		if bytes = a.remember(string(r.canonical(nil, v))); bytes == 0 {
 			return 0, false
 		}
-		if a.seen == nil {
-			a.seen = make(map[string]bool)
-		}
-		a.seen[key] = true
-		bytes, kept = entryBytes+len(key), true
+		kept = true
 	}
 	switch a.function {
 	case "COUNTIF":
@@ -56,6 +51,18 @@ func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 		kept = a.choose(v, v.primitive() && r.compare(v, a.best) > 0) || kept
 	}
 	return bytes, kept
+}
+
+// remember returns how many bytes it keeps of the key of a value, 0 if the value is not new.
+func (a *accumulator) remember(key string) (bytes int) {
+	if a.seen[key] {
+		return 0
+	}
+	if a.seen == nil {
+		a.seen = make(map[string]bool)
+	}
+	a.seen[key] = true
+	return entryBytes + len(key)
 }
 
 func (a *accumulator) choose(v value, better bool) (kept bool) {
