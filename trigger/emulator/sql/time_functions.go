@@ -116,8 +116,8 @@ func unit(v value) string {
 func dateTimeAdd(a []value) value {
 	n, okN := a[1].integer()
 	t, okT := parseTime(a[2])
-	const most = 1 << 40 // no sum of so many units overflows
-	if !okN || !okT || n > most || n < -most {
+	const limit = 1 << 40 // no sum of so many units overflows
+	if !okN || !okT || n > limit || n < -limit {
 		return undefined
 	}
 	switch u := unit(a[0]); {
