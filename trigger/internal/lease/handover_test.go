@@ -11,7 +11,7 @@ func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
 	requested := func(owner string, written, since time.Duration, extra ...string) *Lease {
 		l := &Lease{owner: owner, written: now.Add(-written), properties: map[string]string{
 			handoverProperty: "b", handoverSinceProperty: strconv.FormatInt(now.Add(-since).Unix(), 10),
-			incarnationProperty: "a/1", protocolProperty: "1",
+			incarnationProperty: "a/1", protocolProperty: "2",
 		}}
 		for i := 0; i < len(extra); i += 2 {
 			l.properties[extra[i]] = extra[i+1]
@@ -45,10 +45,10 @@ func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
 	}
 }
 
-func TestOwnerOfOlderProtocolIsTreatedAsDotNet(t *testing.T) {
+func TestOwnerWithoutProtocolIsTreatedAsDotNet(t *testing.T) {
 	now := time.Now()
 	l := &Lease{token: "0", owner: "a", written: now, properties: map[string]string{incarnationProperty: "a/1"}}
-	for version, want := range map[string]bool{"": false, "0": false, "x": false, "1": true, "2": true} {
+	for version, want := range map[string]bool{"": false, "0": false, "x": false, "2": true, "3": true} {
 		l.properties[protocolProperty] = version
 		if v := viewOf(l, now, time.Minute, time.Second); v.Halley != want {
 			t.Errorf("protocol %q: Halley %v", version, v.Halley)

@@ -278,7 +278,7 @@ func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 	}
 	for _, test := range tests {
 		l := &Lease{owner: test.owner, written: now.Add(-test.age), properties: map[string]string{
-			incarnationProperty: test.incarnation, protocolProperty: "1",
+			incarnationProperty: test.incarnation, protocolProperty: "2",
 		}}
 		if test.requested {
 			l = withHandoverRequest(l, "c", now)
