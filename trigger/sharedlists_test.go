@@ -27,7 +27,7 @@ func (c *listCall) hasReturned() bool {
 
 // listRig is a store whose lists end when the test says so.
 type listRig struct {
-	lists *deadLetterLists
+	lists *sharedLists[*delivery.BlockedKeys]
 	read  atomic.Int64 // lists that have begun
 	end   chan error
 }
@@ -54,7 +54,7 @@ func (r *listRig) want(ctx context.Context) *listCall {
 
 func inListRig(t *testing.T, test func(t *testing.T, r *listRig)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &listRig{lists: newDeadLetterLists(), end: make(chan error)})
+		test(t, &listRig{lists: newSharedLists[*delivery.BlockedKeys](), end: make(chan error)})
 	})
 }
 
