@@ -26,8 +26,8 @@ func (u URL) String() string {
 	if err != nil || parsed.Scheme == "" || parsed.Host == "" {
 		return redact.Mark
 	}
-	rest := strings.Trim(parsed.Path, "/") + parsed.RawQuery + parsed.Fragment
-	if strings.Contains(rest, "@") {
+	remainder := strings.Trim(parsed.Path, "/") + parsed.RawQuery + parsed.Fragment
+	if strings.Contains(remainder, "@") {
 		return redact.Mark
 	}
 	shown := parsed.Scheme + "://"
@@ -35,7 +35,7 @@ func (u URL) String() string {
 		shown += redact.Mark + "@"
 	}
 	shown += parsed.Host
-	if rest != "" {
+	if remainder != "" {
 		shown += "/" + redact.Mark
 	}
 	return shown

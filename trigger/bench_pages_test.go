@@ -75,14 +75,14 @@ func (a *pagedAccount) Do(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/docs") || req.Header.Get("A-IM") == "" {
 		return a.Transporter.Do(req)
 	}
-	at, _ := strconv.Atoi(strings.Trim(req.Header.Get("If-None-Match"), `"`))
-	page := at / a.perPage
+	position, _ := strconv.Atoi(strings.Trim(req.Header.Get("If-None-Match"), `"`))
+	page := position / a.perPage
 	resp := &http.Response{StatusCode: http.StatusNotModified, Header: http.Header{}, Body: http.NoBody, Request: req}
 	if page < len(a.pages) {
-		at += a.perPage
+		position += a.perPage
 		resp.StatusCode, resp.ContentLength, resp.Body = http.StatusOK, int64(len(a.pages[page])), io.NopCloser(bytes.NewReader(a.pages[page]))
 	}
-	lsn := strconv.Itoa(at)
+	lsn := strconv.Itoa(position)
 	resp.Header = http.Header{
 		"Etag": {`"` + lsn + `"`}, "Lsn": {lsn}, "X-Ms-Session-Token": {"0:-1#" + lsn}, "X-Ms-Request-Charge": {"2.5"},
 		"Date": {time.Now().UTC().Format(http.TimeFormat)}, "X-Ms-Activity-Id": {"5d6ef1a0-0000-0000-0000-000000000000"}, "Content-Type": {"application/json"},
@@ -133,11 +133,11 @@ func BenchmarkPages(b *testing.B) {
 func measureChanges(b *testing.B, changes int, pageBytes float64, pass func()) {
 	pass() // pools and caches are filled
 	b.ReportAllocs()
-	before := processorTime()
+	start := processorTime()
 	for b.Loop() {
 		pass()
 	}
-	b.ReportMetric(float64(processorTime()-before)/float64(b.N*changes), "cpu-ns/change")
+	b.ReportMetric(float64(processorTime()-start)/float64(b.N*changes), "cpu-ns/change")
 	b.ReportMetric(pageBytes, "page-B/change")
 }
 

@@ -112,12 +112,12 @@ func TestCheckpointsAreSpaced(t *testing.T) {
 			if got := w.leaseDocuments()["0"].continuation; got != w.newestContinuation() {
 				t.Errorf("%+v: the only change is handled, and %s is saved, not %s", test.setting, got, w.newestContinuation())
 			}
-			before := w.eventCount(EventCheckpointed)
+			oldCount := w.eventCount(EventCheckpointed)
 			for i := range 500 {
 				w.write("k", fmt.Sprint("doc", i))
 				time.Sleep(20 * time.Millisecond)
 			}
-			if n := w.eventCount(EventCheckpointed) - before; n < test.least || n > test.most {
+			if n := w.eventCount(EventCheckpointed) - oldCount; n < test.least || n > test.most {
 				t.Errorf("%+v: %d checkpoints in 10 s", test.setting, n)
 			}
 			time.Sleep(interval + interval/2)

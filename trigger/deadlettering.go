@@ -94,7 +94,7 @@ func (s *deliveryStore) List(ctx context.Context) (*delivery.BlockedKeys, error)
 	if list.err != nil {
 		w.listsBefore = list.number // repeat it
 	}
-	return list.keys, list.err
+	return list.content, list.err
 }
 
 const (

@@ -10,50 +10,18 @@ import (
 	"halley/trigger/internal/delivery"
 )
 
-// deadLetterLists are the lists of a function's dead letters. Ranges share them, so
-// that 1,000 ranges that begin together cost one list.
+// deadLetterLists are the lists of a function's dead letters.
 //
 // The owner before may have put a dead letter until it released the lease, or until
 // the lease was taken from it. A range therefore needs a list that began after that,
 // however often the dead letters were listed for other ranges before.
 type deadLetterLists struct {
-	begun  atomic.Int64   // number of lists that have begun
-	turn   chan struct{}  // holds a token while a range lists
-	newest deadLetterList // for the holder of the token
-
+	*sharedLists[*delivery.BlockedKeys]
 	stuckCalls atomic.Int64 // calls of the function's store that were left behind, see callStore
 }
 
-// deadLetterList is one list, or the error that ended it. It does not change.
-type deadLetterList struct {
-	number int64
-	keys   *delivery.BlockedKeys
-	err    error
-}
-
 func newDeadLetterLists() *deadLetterLists {
-	return &deadLetterLists{turn: make(chan struct{}, 1)}
-}
-
-// listAfter returns a list with a higher number. If another range is listing, it
-// waits for the end, and then lists unless another one has done so meanwhile: all
-// ranges that have waited share one list, or its failure.
-func (l *deadLetterLists) listAfter(ctx context.Context, number int64, read func() (*delivery.BlockedKeys, error)) deadLetterList {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return deadLetterList{number: number, err: context.Cause(ctx)}
-	}
-	if l.newest.number > number {
-		return l.newest
-	}
-	list := deadLetterList{number: l.begun.Add(1)}
-	list.keys, list.err = read()
-	if list.err == nil || ctx.Err() == nil { // the end of one range is no failure of the others
-		l.newest = list
-	}
-	return list
+	return &deadLetterLists{sharedLists: newSharedLists[*delivery.BlockedKeys]()}
 }
 
 // errSilentStore ends a list that makes no progress.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -61,7 +60,7 @@ type dispatch struct {
 
 func (d *dispatch) planFunction(ctx context.Context) error {
 	r := d.runner
-	listed, err := r.leaseLists.listNow(ctx, func() ([]*lease.Lease, *leaseList, error) { return r.listToDispatch(ctx) })
+	listed, err := r.listLeases(ctx, r.listToDispatch)
 	if err != nil {
 		return err
 	}
@@ -101,9 +100,9 @@ func (d *dispatch) planFunction(ctx context.Context) error {
 }
 
 // listToDispatch prepares the leases and lists them.
-func (r *functionRunner) listToDispatch(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
+func (r *functionRunner) listToDispatch(ctx context.Context) (listedLeases, error) {
 	if err := r.prepareAlone(ctx); err != nil {
-		return nil, nil, err
+		return listedLeases{}, err
 	}
 	if err := r.leases.AuditIfDue(ctx); err != nil {
 		r.log.Warn("audit failed", slog.Any("error", err))
@@ -122,12 +121,12 @@ func (r *functionRunner) prepareAlone(ctx context.Context) error {
 }
 
 // listToDrain lists the leases for drains of single ranges. Audits are left to the timer.
-func (r *functionRunner) listToDrain(ctx context.Context) ([]*lease.Lease, *leaseList, error) {
+func (r *functionRunner) listToDrain(ctx context.Context) (listedLeases, error) {
 	if err := r.prepareAlone(ctx); err != nil {
-		return nil, nil, err
+		return listedLeases{}, err
 	}
 	leases, err := r.listCandidates(ctx)
-	return leases, r.listOf(leases), err
+	return listedLeases{leases, r.listOf(leases)}, err
 }
 
 // dispatchRange reports whether a message is to be sent for the range of a free lease,
@@ -229,7 +228,7 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 // nothing, it removes the mark, which would keep the next message back.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
-	listed, err := r.leaseLists.listNow(ctx, func() ([]*lease.Lease, *leaseList, error) { return r.listToDrain(ctx) })
+	listed, err := r.listLeases(ctx, r.listToDrain)
 	if err != nil {
 		return err
 	}
@@ -253,42 +252,15 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 // errOwnRange means that another goroutine of this host works on a range.
 var errOwnRange = errors.New("this host works on it")
 
-// leaseLists are the lists of a function's leases. Calls share them, so that messages
-// that arrive together cost one list or two. Only the holder of the token uses the
-// methods of [lease.Set] that want one goroutine.
-type leaseLists struct {
-	begun  atomic.Int64  // number of lists that have begun
-	turn   chan struct{} // holds a token while a call lists
-	newest sharedLeases  // for the holder of the token
-}
-
-// sharedLeases is one list, or the error that ended it. It does not change.
-type sharedLeases struct {
-	number int64
+// listedLeases are the free leases of a function, and the list of all leases that has them.
+type listedLeases struct {
 	leases []*lease.Lease
 	list   *leaseList
-	err    error
 }
 
-func newLeaseLists() *leaseLists { return &leaseLists{turn: make(chan struct{}, 1)} }
-
-// listNow returns a list that began after the call. If another call is listing, it waits
-// for the end, and then lists unless another one has done so meanwhile.
-func (l *leaseLists) listNow(ctx context.Context, read func() ([]*lease.Lease, *leaseList, error)) (sharedLeases, error) {
-	lastBegun := l.begun.Load()
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return sharedLeases{}, context.Cause(ctx)
-	}
-	if l.newest.number > lastBegun {
-		return l.newest, l.newest.err
-	}
-	list := sharedLeases{number: l.begun.Add(1)}
-	list.leases, list.list, list.err = read()
-	if list.err == nil || ctx.Err() == nil { // the end of one call is no failure of the others
-		l.newest = list
-	}
-	return list, list.err
+// listLeases returns a list that began after the call. Calls share them, and only the one
+// that lists uses the methods of [lease.Set] that want one goroutine.
+func (r *functionRunner) listLeases(ctx context.Context, read func(context.Context) (listedLeases, error)) (listedLeases, error) {
+	list := r.leaseLists.listAfter(ctx, r.leaseLists.begun.Load(), func() (listedLeases, error) { return read(ctx) })
+	return list.content, list.err
 }

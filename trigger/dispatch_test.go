@@ -49,25 +49,25 @@ func TestDispatchSendsOneMessageForEachRangeWithWork(t *testing.T) {
 		if tokens, s := dispatched(t, a); len(tokens) != 0 || s.Ranges != 4 || s.Idle != 4 {
 			t.Errorf("before the first change: %v, %+v", tokens, s)
 		}
-		before := w.countRequests()
+		oldCounts := w.countRequests()
 		w.writeMany("doc", 100)
 		tokens, s := dispatched(t, a)
 		if fmt.Sprint(tokens) != "[0 1 2 3]" || s.Behind != 4 || s.Lag != 100 {
 			t.Errorf("messages %v, %+v", tokens, s)
 		}
-		if got := w.countRequests().minus(before); got.writes != 4 || got.feed != 4 {
+		if got := w.countRequests().minus(oldCounts); got.writes != 4 || got.feed != 4 {
 			t.Errorf("four messages cost %+v", got)
 		}
 		now := w.leases.Client().Now().Unix()
 		for token, l := range w.leaseDocuments() {
-			at, _, _ := strings.Cut(l.properties[dispatchedProperty], " ")
-			if seconds, err := strconv.ParseInt(at, 10, 64); err != nil || now-seconds > 1 || l.owner != "" {
+			position, _, _ := strings.Cut(l.properties[dispatchedProperty], " ")
+			if seconds, err := strconv.ParseInt(position, 10, 64); err != nil || now-seconds > 1 || l.owner != "" {
 				t.Errorf("lease %s: mark %q at %d, owner %q", token, l.properties[dispatchedProperty], now, l.owner)
 			}
 		}
 		for _, h := range []*Host{a, b} {
-			if again, s := dispatched(t, h); len(again) != 0 || s.Behind != 4 {
-				t.Errorf("messages while the first are on their way: %v, %+v", again, s)
+			if repeated, s := dispatched(t, h); len(repeated) != 0 || s.Behind != 4 {
+				t.Errorf("messages while the first are on their way: %v, %+v", repeated, s)
 			}
 		}
 		for _, token := range tokens {

@@ -63,7 +63,7 @@ func TestDrainWritesNothingForIdleRange(t *testing.T) {
 		h := w.host("a", w.recorder("a"))
 		_, err := h.Drain(t.Context())
 		must(t, err)
-		before := w.countRequests()
+		oldCounts := w.countRequests()
 		for range 10 {
 			time.Sleep(10 * time.Second)
 			summary, err := h.Drain(t.Context())
@@ -72,7 +72,7 @@ func TestDrainWritesNothingForIdleRange(t *testing.T) {
 				t.Errorf("idle drain: %+v", summary)
 			}
 		}
-		got := w.countRequests().minus(before)
+		got := w.countRequests().minus(oldCounts)
 		if got.writes != 0 || got.feed != 40 {
 			t.Errorf("ten idle drains of four ranges made %d lease writes and %d feed reads", got.writes, got.feed)
 		}

@@ -187,9 +187,9 @@ func ExampleReplay() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	down := true
+	isDown := true
 	handler := trigger.Documents(func(_ context.Context, results []result) error {
-		if down {
+		if isDown {
 			return trigger.Skip(errors.New("the sink is down"))
 		}
 		for _, r := range results {
@@ -203,7 +203,7 @@ func ExampleReplay() {
 	summary := games.drain(function)
 	fmt.Println(summary.DeadLetters, "dead letters")
 
-	down = false
+	isDown = false
 	done, err := trigger.Replay(context.Background(), store, function.DeadLetterSource(), handler, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -20,7 +20,7 @@ func TestParseFilter(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is %q: %v", text, got, err)
 		}
-		if again, err := ParseFilter(got.String()); len(got) > 0 && (err != nil || !slices.Equal(again, got)) {
+		if reparsed, err := ParseFilter(got.String()); len(got) > 0 && (err != nil || !slices.Equal(reparsed, got)) {
 			t.Errorf("%s is printed as %s: %v", text, got, err)
 		}
 	}

@@ -56,8 +56,8 @@ func TestControlKnowsTheSourceOfItsFunction(t *testing.T) {
 				t.Errorf("%d leases were created, and the list has %d", n, len(list(c)))
 			}
 		}
-		if at := list(fromBeginning)[0].Continuation; at != "" {
-			t.Errorf("from the beginning is at %s", at)
+		if position := list(fromBeginning)[0].Continuation; position != "" {
+			t.Errorf("from the beginning is at %s", position)
 		}
 		if list(fromNow)[0].Continuation == "" {
 			t.Error("now is the beginning")
@@ -144,7 +144,7 @@ func TestOperatorIsNamedInTakenLease(t *testing.T) {
 // Force does not wait for the handler call of a Halley owner, only until the owner has
 // noticed.
 func TestForcedSeekDoesNotWaitForTheRunningCall(t *testing.T) {
-	for force, most := range map[bool]time.Duration{false: 100 * time.Second, true: 40 * time.Second} {
+	for force, limit := range map[bool]time.Duration{false: 100 * time.Second, true: 40 * time.Second} {
 		inWorld(t, 1, func(t *testing.T, w *world) {
 			stop := w.startHost(w.host("a", withDelay(90*time.Second, w.recorder("a")), withoutLogger))
 			w.write("doc", "doc")
@@ -153,7 +153,7 @@ func TestForcedSeekDoesNotWaitForTheRunningCall(t *testing.T) {
 			began := time.Now()
 			plan, err := c.PlanSeek(t.Context(), FromNow())
 			w.apply(c, plan, err)
-			if took := time.Since(began); took > most || !force && took < 60*time.Second {
+			if took := time.Since(began); took > limit || !force && took < 60*time.Second {
 				t.Errorf("force %v: the seek took %v", force, took)
 			}
 			stop()
@@ -164,15 +164,15 @@ func TestForcedSeekDoesNotWaitForTheRunningCall(t *testing.T) {
 // The target of a seek is a start or a token, and a start is one of three.
 func TestStartsAndSeeksAreParsed(t *testing.T) {
 	const noon = "2026-01-31T12:00:00Z"
-	at, err := time.Parse(time.RFC3339, noon)
+	moment, err := time.Parse(time.RFC3339, noon)
 	must(t, err)
-	for text, want := range map[string]Start{"": FromNow(), "now": FromNow(), "Beginning": FromBeginning(), noon: FromTime(at)} {
+	for text, want := range map[string]Start{"": FromNow(), "now": FromNow(), "Beginning": FromBeginning(), noon: FromTime(moment)} {
 		if got, err := ParseStart(text); err != nil || got != want || text != "" && got.String() != strings.ToLower(text) && got.String() != text {
 			t.Errorf("start %q is %v: %v", text, got, err)
 		}
 	}
 	for text, want := range map[string]Start{
-		"now": FromNow(), "beginning": FromBeginning(), noon: FromTime(at), "1526": FromContinuation(`"1526"`), `"1526"`: FromContinuation(`"1526"`),
+		"now": FromNow(), "beginning": FromBeginning(), noon: FromTime(moment), "1526": FromContinuation(`"1526"`), `"1526"`: FromContinuation(`"1526"`),
 	} {
 		if got, err := leases.ParseSeek(text); err != nil || got != want {
 			t.Errorf("seek to %q is %v: %v", text, got, err)
@@ -199,7 +199,7 @@ func TestExportOfAnotherContainerIsRefused(t *testing.T) {
 		w.writeMany("doc", 5)
 		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
 		must(t, err)
-		before := w.leaseDocuments()["0"].continuation
+		oldPosition := w.leaseDocuments()["0"].continuation
 		c := w.control(nil)
 		export, err := c.Export(t.Context())
 		must(t, err)
@@ -212,8 +212,8 @@ func TestExportOfAnotherContainerIsRefused(t *testing.T) {
 		if err := c.Apply(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "resource id") {
 			t.Errorf("the plan is applied: %v", err)
 		}
-		if now := w.leaseDocuments()["0"].continuation; now != before {
-			t.Errorf("the lease is at %s, not at %s", now, before)
+		if now := w.leaseDocuments()["0"].continuation; now != oldPosition {
+			t.Errorf("the lease is at %s, not at %s", now, oldPosition)
 		}
 	})
 }
@@ -246,12 +246,12 @@ func (*unlistedStore) Query(context.Context, DeadLetterQuery) (DeadLetterPage, e
 // The error of a replay names the function and the container.
 func TestFailedReplayNamesItsSource(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		of := Function{FeedSource: FeedSource{Name: "orders", Container: w.items}}.DeadLetterSource()
-		if of.Function != "orders" || of.Account == "" || strings.Contains(of.Account, ":") || of.Database != "db" || of.Container != "items" {
-			t.Errorf("source %+v", of)
+		source := Function{FeedSource: FeedSource{Name: "orders", Container: w.items}}.DeadLetterSource()
+		if source.Function != "orders" || source.Account == "" || strings.Contains(source.Account, ":") || source.Database != "db" || source.Container != "items" {
+			t.Errorf("source %+v", source)
 		}
-		_, err := Replay(t.Context(), &unlistedStore{}, of, w.recorder("a"), nil)
-		if want := `replay function "orders" on ` + of.Account + `/db/items: no such table`; err == nil || err.Error() != want {
+		_, err := Replay(t.Context(), &unlistedStore{}, source, w.recorder("a"), nil)
+		if want := `replay function "orders" on ` + source.Account + `/db/items: no such table`; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	})

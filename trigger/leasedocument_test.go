@@ -17,6 +17,7 @@ import (
 // Names of lease properties, as they are stored.
 const (
 	epochProperty        = "halley.epoch"
+	retriesProperty      = "halley.retries"
 	incarnationProperty  = "halley.incarnation"
 	uncleanExitsProperty = "halley.deaths"
 	handoverProperty     = "halley.handover"
@@ -100,10 +101,10 @@ func (l *leaseDocument) clone() *leaseDocument {
 }
 
 // requestHandover requests the lease from its owner for another host.
-func (w *world) requestHandover(l *leaseDocument, by string) {
+func (w *world) requestHandover(l *leaseDocument, requester string) {
 	w.t.Helper()
 	next := l.clone()
-	next.properties[handoverProperty] = by
+	next.properties[handoverProperty] = requester
 	next.properties["halley.handover.since"] = strconv.FormatInt(w.leases.Client().Now().Unix(), 10)
 	next.properties["halley.handover.written"] = fmt.Sprint(int64(l.body["_ts"].(float64)))
 	w.replaceLease(next)

@@ -128,7 +128,7 @@ const spread = 64 * time.Microsecond
 // nothing is spent, and spend returns the cause.
 func (b *limiter) spend(ctx context.Context, cost float64, c limitCaller) (spent float64, err error) {
 	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
-	if err := backoff.Sleep(ctx, backoff.Wait(1, spread, spread, c.token, c.lane)); err != nil {
+	if err := backoff.Sleep(ctx, backoff.Spread(spread, c.token, c.lane)); err != nil {
 		return 0, err
 	}
 	reserved, wait, isNews := b.reserve(cost)

@@ -20,15 +20,15 @@ func testCaller(lane int) limitCaller {
 
 // spendAll spends costs one after the other and returns when each may be spent, in
 // seconds from the start.
-func spendAll(t *testing.T, b *limiter, costs ...float64) (at []float64) {
+func spendAll(t *testing.T, b *limiter, costs ...float64) (times []float64) {
 	began := time.Now()
 	for _, cost := range costs {
 		if _, err := b.spend(t.Context(), cost, testCaller(0)); err != nil {
 			t.Fatal(err)
 		}
-		at = append(at, math.Round(time.Since(began).Seconds()*100)/100)
+		times = append(times, math.Round(time.Since(began).Seconds()*100)/100)
 	}
-	return at
+	return times
 }
 
 func TestLimiterPaysForWhatIsLargerThanTheBucketAfterwards(t *testing.T) {
@@ -94,8 +94,8 @@ func TestLimiterReturnsWhatIsNotSpent(t *testing.T) {
 		if _, err := b.spend(ctx, 1000, testCaller(1)); !errors.Is(err, errHandedOver) || time.Since(began) != time.Second/2 {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if at := spendAll(t, b, 1); at[0] != 0.5 {
-			t.Errorf("the next caller waits %v s, want 0.5", at[0])
+		if times := spendAll(t, b, 1); times[0] != 0.5 {
+			t.Errorf("the next caller waits %v s, want 0.5", times[0])
 		}
 	})
 }

@@ -38,14 +38,14 @@ func (a *endlessAccount) Do(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/docs") || req.Header.Get("A-IM") == "" {
 		return a.Transporter.Do(req)
 	}
-	at, _ := strconv.Atoi(strings.Trim(req.Header.Get("If-None-Match"), `"`))
+	position, _ := strconv.Atoi(strings.Trim(req.Header.Get("If-None-Match"), `"`))
 	items, _ := strconv.Atoi(req.Header.Get("x-ms-max-item-count"))
-	items = min(items, a.changes-at)
-	lsn := strconv.Itoa(at + items)
+	items = min(items, a.changes-position)
+	lsn := strconv.Itoa(position + items)
 	parts := []io.Reader{strings.NewReader(`{"_rid":"GWMAAN8ZQ5E=","Documents":[`)}
 	length := int64(len(`{"_rid":"GWMAAN8ZQ5E=","Documents":[` + `]}`))
 	for i := range items {
-		head := fmt.Sprintf(`{"_lsn":%d,`, at+i+1)
+		head := fmt.Sprintf(`{"_lsn":%d,`, position+i+1)
 		if i > 0 {
 			head = "," + head
 		}

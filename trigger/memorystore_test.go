@@ -57,10 +57,10 @@ func (s *memoryStore) Delete(_ context.Context, d DeadLetter) error {
 	return nil
 }
 
-func (s *memoryStore) Holds(_ context.Context, of DeadLetterSource, key string) (bool, error) {
+func (s *memoryStore) Holds(_ context.Context, source DeadLetterSource, key string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.deadLetters, func(o DeadLetter) bool { return o.Source() == of && o.Key == key && !o.IsPostponed() }), nil
+	return slices.ContainsFunc(s.deadLetters, func(o DeadLetter) bool { return o.Source() == source && o.Key == key && !o.IsPostponed() }), nil
 }
 
 // documentIDs returns the ids of the dead-lettered documents, oldest first.
@@ -75,10 +75,10 @@ func (s *memoryStore) documentIDs() []string {
 }
 
 // withStore sets the dead letter store of a function.
-func withStore(s *memoryStore, more ...func(*Function)) func(*Function, *Options) {
+func withStore(s *memoryStore, extra ...func(*Function)) func(*Function, *Options) {
 	return func(f *Function, _ *Options) {
 		f.DeadLetters = s
-		for _, m := range more {
+		for _, m := range extra {
 			m(f)
 		}
 	}
@@ -104,8 +104,8 @@ type damagedStore struct {
 	key string
 }
 
-func (s *damagedStore) Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error) {
-	holds, err := s.memoryStore.Holds(ctx, of, key)
+func (s *damagedStore) Holds(ctx context.Context, source DeadLetterSource, key string) (bool, error) {
+	holds, err := s.memoryStore.Holds(ctx, source, key)
 	return holds || key == s.key, err
 }
 
@@ -142,11 +142,11 @@ func (s *laggingStore) Put(ctx context.Context, d DeadLetter) error {
 	return s.memoryStore.Put(ctx, d)
 }
 
-func (s *laggingStore) Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error) {
+func (s *laggingStore) Holds(ctx context.Context, source DeadLetterSource, key string) (bool, error) {
 	if time.Since(s.lastPut) < 20*time.Millisecond { // a replica that is 20 ms behind
 		return false, nil
 	}
-	return s.memoryStore.Holds(ctx, of, key)
+	return s.memoryStore.Holds(ctx, source, key)
 }
 
 // slowStore answers Holds only after the trust in a lease has ended.
@@ -186,10 +186,10 @@ func (s *countingStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLette
 
 // withLetters adds dead letters, each with a key of its own.
 func (s *countingStore) withLetters(w *world, n int) *countingStore {
-	of := w.source()
+	source := w.source()
 	for i := range n {
 		s.deadLetters = append(s.deadLetters, DeadLetter{
-			Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint("letter ", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container,
+			Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint("letter ", i), Function: source.Function, Account: source.Account, Database: source.Database, Container: source.Container,
 			Key: fmt.Sprintf(`["gone %d"]`, i), LSN: 1, Time: time.Now(),
 		})
 	}

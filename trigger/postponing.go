@@ -120,15 +120,15 @@ func parseReadAhead(property, token string, epoch int64, continuation string) (r
 		return r
 	}
 	former, epochErr := strconv.ParseInt(fields[1], 10, 64)
-	until, untilErr := strconv.ParseInt(fields[2], 10, 64)
+	end, endErr := strconv.ParseInt(fields[2], 10, 64)
 	changes, err := strconv.ParseInt(fields[3], 10, 64)
 	if fields[0] != token {
 		former++ // the epoch of the new lease, which its first owner has raised by one more
 	}
-	if errors.Join(epochErr, untilErr, err) != nil || former+1 != epoch {
+	if errors.Join(epochErr, endErr, err) != nil || former+1 != epoch {
 		return r
 	}
-	return delivery.ReadAhead{IsKnown: true, Changes: changes, Until: time.UnixMicro(until + 1)}
+	return delivery.ReadAhead{IsKnown: true, Changes: changes, Until: time.UnixMicro(end + 1)}
 }
 
 // parsePostponed reads the property of a lease.

@@ -16,14 +16,14 @@ func TestIdleHostPollsAtPollDelay(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		stop := w.startHost(w.host("a", w.recorder("a")))
 		time.Sleep(time.Minute)
-		before := w.countRequests()
+		oldCounts := w.countRequests()
 		time.Sleep(10 * time.Minute)
-		got := w.countRequests().minus(before)
-		if most := 4 * (10*60/5 + 1); got.feed > most {
-			t.Errorf("%d feed reads, at most %d", got.feed, most)
+		got := w.countRequests().minus(oldCounts)
+		if limit := 4 * (10*60/5 + 1); got.feed > limit {
+			t.Errorf("%d feed reads, at most %d", got.feed, limit)
 		}
-		if most := 4 * (10*60/17 + 1); got.writes > most {
-			t.Errorf("%d lease writes, at most %d", got.writes, most)
+		if limit := 4 * (10*60/17 + 1); got.writes > limit {
+			t.Errorf("%d lease writes, at most %d", got.writes, limit)
 		}
 		stop()
 		synctest.Wait()
@@ -46,14 +46,14 @@ func TestPollsAreSpreadOverPollDelay(t *testing.T) {
 			slots[wait*pollSlots/period]++
 		}
 		for slot, polls := range slots {
-			if most := 3 * ranges / pollSlots; polls > most {
-				t.Errorf("%d polls in slot %d, at most %d", polls, slot, most)
+			if limit := 3 * ranges / pollSlots; polls > limit {
+				t.Errorf("%d polls in slot %d, at most %d", polls, slot, limit)
 			}
 		}
 		first := host.untilPoll("7", period)
 		time.Sleep(first)
-		if again := host.untilPoll("7", period); again != period {
-			t.Errorf("next poll after %v", again)
+		if repeated := host.untilPoll("7", period); repeated != period {
+			t.Errorf("next poll after %v", repeated)
 		}
 	})
 }
@@ -78,15 +78,15 @@ func TestReadAheadStaysWithinBudget(t *testing.T) {
 			return record(ctx, b)
 		}, func(f *Function, o *Options) { f.MaxItemsPerInvocation, o.ReadAhead = 2, limit })
 		stop := w.startHost(h)
-		most := int64(0)
+		peak := int64(0)
 		for w.deliveryCount() < len(w.written) {
 			time.Sleep(100 * time.Millisecond)
-			most = max(most, h.host.pageBudget.UsedBytes())
+			peak = max(peak, h.host.pageBudget.UsedBytes())
 		}
 		stop()
 		w.checkComplete(0)
-		if most > limit+4*page || most < limit/2 {
-			t.Errorf("%d bytes read ahead, want most of %d, and at most one page of each range more", most, limit)
+		if peak > limit+4*page || peak < limit/2 {
+			t.Errorf("%d bytes read ahead, want most of %d, and at most one page of each range more", peak, limit)
 		}
 		if used := h.host.pageBudget.UsedBytes(); used != 0 {
 			t.Errorf("%d bytes are never released", used)

@@ -33,9 +33,9 @@ func (r *twoRegions) Do(req *http.Request) (*http.Response, error) {
 			r.newWrite.Add(1)
 		}
 	}
-	here := req.Clone(req.Context())
-	here.URL.Host, here.Host = base.Host, base.Host
-	resp, err := r.w.account.Do(here)
+	redirected := req.Clone(req.Context())
+	redirected.URL.Host, redirected.Host = base.Host, base.Host
+	resp, err := r.w.account.Do(redirected)
 	if err != nil || req.URL.Path != "/" {
 		return resp, err
 	}
@@ -48,8 +48,8 @@ func (r *twoRegions) Do(req *http.Request) (*http.Response, error) {
 	for _, name := range names {
 		locations = append(locations, fmt.Sprintf(`{"name":%q,"databaseAccountEndpoint":"%s://%s.%s/"}`, name, base.Scheme, name, base.Host))
 	}
-	both := strings.Join(locations, ",")
-	body := []byte(`{"id":"games","writableLocations":[` + both + `],"readableLocations":[` + both + `],"enableMultipleWriteLocations":true}`)
+	allLocations := strings.Join(locations, ",")
+	body := []byte(`{"id":"games","writableLocations":[` + allLocations + `],"readableLocations":[` + allLocations + `],"enableMultipleWriteLocations":true}`)
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	resp.Header.Del("Content-Length")
 	return resp, nil
@@ -69,8 +69,8 @@ func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 		stop := w.startHost(h)
 		w.writeMany("before", 10)
 		time.Sleep(time.Minute)
-		if at := account.written.Load(); at == nil || !strings.HasPrefix(*at, "first") {
-			t.Errorf("leases are written in %v", at)
+		if address := account.written.Load(); address == nil || !strings.HasPrefix(*address, "first") {
+			t.Errorf("leases are written in %v", address)
 		}
 		account.swapped.Store(true)
 		time.Sleep(6 * time.Minute) // until the account is read again

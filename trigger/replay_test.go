@@ -26,7 +26,7 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 		{ReplayOptions{Wanted: func(d DeadLetter) bool { return d.LSN > 15 }}, Replayed{Handled: 5}, 5 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store, of := &memoryStore{}, DeadLetterSource{Function: "f", Container: "c"}
+			store, source := &memoryStore{}, DeadLetterSource{Function: "f", Container: "c"}
 			for i := range 20 {
 				d := DeadLetter{Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i%4), LSN: int64(i + 1)}
 				must(t, store.Put(t.Context(), d))
@@ -37,7 +37,7 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 			var failed []string
 			test.options.Failed = func(d DeadLetter, err error) { failed = append(failed, d.ID) }
 			began := time.Now()
-			got, err := Replay(t.Context(), store, of, func(_ context.Context, b Batch) error {
+			got, err := Replay(t.Context(), store, source, func(_ context.Context, b Batch) error {
 				time.Sleep(time.Second)
 				mu.Lock()
 				defer mu.Unlock()
@@ -57,7 +57,7 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 					t.Errorf("key %s: %v", key, lsns)
 				}
 			}
-			if left := store.documentIDs(); !slices.Contains(left, "other") {
+			if remaining := store.documentIDs(); !slices.Contains(remaining, "other") {
 				t.Error("the dead letter of another container was replayed")
 			}
 		})
@@ -66,13 +66,13 @@ func TestReplayInParallelKeepsOrderOfKeys(t *testing.T) {
 
 // A damaged dead letter hides no other from a replay, which tells of it at its end.
 func TestReplayPassesDamagedDeadLetters(t *testing.T) {
-	store, of := &damagedStore{}, DeadLetterSource{Function: "f", Container: "c"}
+	store, source := &damagedStore{}, DeadLetterSource{Function: "f", Container: "c"}
 	for i := range 2 * pageLimit {
 		must(t, store.Put(t.Context(), DeadLetter{
 			Version: DeadLetterVersion, Kind: RecordDead, ID: fmt.Sprint(i), Function: "f", Container: "c", Key: fmt.Sprintf(`["k%d"]`, i),
 		}))
 	}
-	done, err := Replay(t.Context(), store, of, func(context.Context, Batch) error { return nil }, nil)
+	done, err := Replay(t.Context(), store, source, func(context.Context, Batch) error { return nil }, nil)
 	if done != (Replayed{Handled: 2 * pageLimit}) || !errors.Is(err, ErrDamaged) || strings.Count(err.Error(), "blob x") != 1 {
 		t.Errorf("replay %+v: %v", done, err)
 	}

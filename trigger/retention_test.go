@@ -64,13 +64,13 @@ func TestPositionOlderThanRetention(t *testing.T) {
 		if len(lags) != 1 || !strings.Contains(lags[0].Problem, "1h0m0s") {
 			t.Errorf("the lag says %+v", lags)
 		}
-		before := w.leaseDocuments()["0"].continuation
+		oldContinuation := w.leaseDocuments()["0"].continuation
 		summary, err := w.host("a", w.recorder("a"), allVersions, withoutLogger).Drain(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "retention") {
 			t.Errorf("drain of a range that cannot be read: %v", err)
 		}
-		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != before {
-			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, before)
+		if summary.Behind != 1 || w.leaseDocuments()["0"].continuation != oldContinuation {
+			t.Errorf("%+v, lease at %s after %s", summary, w.leaseDocuments()["0"].continuation, oldContinuation)
 		}
 	})
 }

@@ -34,8 +34,8 @@ type functionRunner struct {
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 
 	deadLetterLists  *deadLetterLists
-	leaseLists       *leaseLists // of Dispatch and DrainRange
-	toldNoPostponing atomic.Bool // the log has told that RetryAfter needs a store
+	leaseLists       *sharedLists[listedLeases] // of Dispatch and DrainRange
+	toldNoPostponing atomic.Bool                // the log has told that RetryAfter needs a store
 
 	refusals      accountRefusals
 	endIfHopeless func() // ends the host if no function has hope; nil if it does not run
@@ -61,7 +61,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
-		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newLeaseLists(),
+		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
 		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),

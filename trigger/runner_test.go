@@ -77,7 +77,7 @@ func TestRecreatedContainerEndsRun(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- h.Run(t.Context()) }()
 		time.Sleep(30 * time.Second)
-		before := w.leaseDocuments()["0"].continuation
+		oldContinuation := w.leaseDocuments()["0"].continuation
 		w.recreateContainer("items", "/player")
 		w.writeMany("other", 10) // positions of the old container must not be taken for the new one's
 		if err := <-done; err == nil || cosmos.Classify(err) != cosmos.OutcomeContainerGone {
@@ -86,7 +86,7 @@ func TestRecreatedContainerEndsRun(t *testing.T) {
 		if w.deliveryCount() != 10 {
 			t.Errorf("%d delivered, want the 10 of the old container", w.deliveryCount())
 		}
-		if before == "" {
+		if oldContinuation == "" {
 			t.Error("no checkpoint")
 		}
 	})

@@ -62,8 +62,8 @@ func (h *versionHistory) handler() Handler {
 	})
 }
 
-func describeVersion(id string, operation cosmos.Operation, before, after string) string {
-	return fmt.Sprintf("%s: %s %s→%s", id, operation, before, after)
+func describeVersion(id string, operation cosmos.Operation, oldImage, newImage string) string {
+	return fmt.Sprintf("%s: %s %s→%s", id, operation, oldImage, newImage)
 }
 
 func versionText(d *document) string {
@@ -82,14 +82,14 @@ func (h *versionHistory) put(w *world, id string, ttl int) {
 	if ttl != 0 {
 		doc["ttl"] = ttl
 	}
-	operation, before := cosmos.OperationCreate, "-"
+	operation, oldImage := cosmos.OperationCreate, "-"
 	if _, err := w.items.Read(w.t.Context(), id, cosmos.NewPartitionKey(id)); err == nil {
-		operation, before = cosmos.OperationReplace, fmt.Sprint(version-1)
+		operation, oldImage = cosmos.OperationReplace, fmt.Sprint(version-1)
 	}
 	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(id), doc)
 	must(w.t, err)
 	w.written[id] = version
-	h.done = append(h.done, describeVersion(id, operation, before, fmt.Sprint(version)))
+	h.done = append(h.done, describeVersion(id, operation, oldImage, fmt.Sprint(version)))
 	if ttl > 0 {
 		h.done = append(h.done, describeVersion(id, cosmos.OperationExpire, fmt.Sprint(version), "-"))
 	}
@@ -108,15 +108,15 @@ func (h *versionHistory) checkComplete(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of := func(lines []string) map[string][]string {
-		by := map[string][]string{}
+	linesByID := func(lines []string) map[string][]string {
+		grouped := map[string][]string{}
 		for _, l := range lines {
-			id, rest, _ := strings.Cut(l, ": ")
-			by[id] = append(by[id], rest)
+			id, description, _ := strings.Cut(l, ": ")
+			grouped[id] = append(grouped[id], description)
 		}
-		return by
+		return grouped
 	}
-	seen, done := of(h.seen), of(h.done)
+	seen, done := linesByID(h.seen), linesByID(h.done)
 	for id := range done {
 		if !slices.Equal(seen[id], done[id]) {
 			t.Errorf("%s: saw  %v\n\twant %v", id, seen[id], done[id])
@@ -318,9 +318,9 @@ func TestDocumentsRefuseDeletes(t *testing.T) {
 }
 
 func TestDeadLetteredDeletesReplay(t *testing.T) {
-	for _, without := range []bool{false, true} {
-		t.Run(fmt.Sprint("without previous images ", without), func(t *testing.T) {
-			inVersionsWorld(t, 1, &emulator.Options{WithoutPrevious: without}, func(t *testing.T, w *world) {
+	for _, withoutPrevious := range []bool{false, true} {
+		t.Run(fmt.Sprint("without previous images ", withoutPrevious), func(t *testing.T) {
+			inVersionsWorld(t, 1, &emulator.Options{WithoutPrevious: withoutPrevious}, func(t *testing.T, w *world) {
 				store, h := &memoryStore{}, &versionHistory{}
 				fail := func(_ context.Context, b Batch) error { return errPoison }
 				block := func(f *Function) { f.MaxAttempts, f.BlockKeys, f.Lanes = 1, true, 3 }
@@ -339,7 +339,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 				}
 				for _, d := range store.deadLetters {
 					id := strings.Trim(d.Key, `[]"`)
-					if id != d.DocumentID || (d.Operation == cosmos.OperationDelete || d.Operation == cosmos.OperationExpire) != (d.Document == nil) || without && d.Previous != nil {
+					if id != d.DocumentID || (d.Operation == cosmos.OperationDelete || d.Operation == cosmos.OperationExpire) != (d.Document == nil) || withoutPrevious && d.Previous != nil {
 						t.Errorf("dead letter %+v", d)
 					}
 				}
@@ -348,7 +348,7 @@ func TestDeadLetteredDeletesReplay(t *testing.T) {
 				if done != (Replayed{Handled: 6}) || len(store.deadLetters) != 0 {
 					t.Errorf("replay %+v", done)
 				}
-				if without {
+				if withoutPrevious {
 					for i, l := range h.done {
 						head, images, _ := strings.Cut(l, "→")
 						h.done[i] = head[:strings.LastIndexByte(head, ' ')] + " -→" + images

@@ -169,21 +169,21 @@ func TestManyRangesShareListOfDeadLetters(t *testing.T) {
 				return nil, nil, false
 			}}, owner, w.recorder(owner), blockKeysIn(store), withoutLogger)
 		}
-		check := func(when string, most int64) {
+		check := func(moment string, limit int64) {
 			t.Helper()
 			lists, loads := store.lists.Swap(0), store.loads.Swap(0)
-			t.Logf("%s: %d lists, %d dead letters loaded", when, lists, loads)
-			if lists < 1 || lists > most || loads != lists*letters {
-				t.Errorf("%s: %d lists and %d dead letters loaded, want at most %d lists", when, lists, loads, most)
+			t.Logf("%s: %d lists, %d dead letters loaded", moment, lists, loads)
+			if lists < 1 || lists > limit || loads != lists*letters {
+				t.Errorf("%s: %d lists and %d dead letters loaded, want at most %d lists", moment, lists, loads, limit)
 			}
 		}
-		start := func(owner, when string, most int64) (stop func()) {
+		start := func(owner, moment string, limit int64) (stop func()) {
 			stop = w.startHost(host(owner))
 			time.Sleep(2 * time.Minute)
 			if held := w.leasesByOwner()[owner]; held != ranges {
 				t.Fatalf("%s holds %d of %d leases", owner, held, ranges)
 			}
-			check(when, most)
+			check(moment, limit)
 			return stop
 		}
 		start("a", "cold start", 1)()

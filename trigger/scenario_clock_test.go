@@ -20,12 +20,12 @@ func TestOneWrongDateTakesNoLease(t *testing.T) {
 			return resp, err, true
 		}}, "b", w.recorder("b")))
 		time.Sleep(5 * time.Minute)
-		before := w.eventCount(EventAcquired)
+		oldCount := w.eventCount(EventAcquired)
 		for range 20 {
 			wrong.Store(1)
 			time.Sleep(14*time.Second + 300*time.Millisecond)
 		}
-		if n := w.eventCount(EventAcquired) - before; n > 0 {
+		if n := w.eventCount(EventAcquired) - oldCount; n > 0 {
 			t.Errorf("%d leases changed their owner", n)
 		}
 		stopA()

@@ -19,16 +19,16 @@ func TestRotatedKeyEndsRun(t *testing.T) {
 	for name, path := range map[string]string{
 		"both accounts": "", "monitored account": "/colls/items", "lease account": "/colls/leases", "feed reads": "/colls/items/docs$",
 	} {
-		for _, after := range []time.Duration{30 * time.Second, 43 * time.Second, 10 * time.Minute} {
-			t.Run(name+" after "+after.String(), func(t *testing.T) {
+		for _, delay := range []time.Duration{30 * time.Second, 43 * time.Second, 10 * time.Minute} {
+			t.Run(name+" after "+delay.String(), func(t *testing.T) {
 				inWorld(t, 4, func(t *testing.T, w *world) {
 					w.writeMany("doc", 40)
 					h := w.host("a", w.recorder("a"), withoutLogger)
 					done := make(chan error, 1)
-					ctx, cancel := context.WithTimeout(t.Context(), after+5*time.Minute)
+					ctx, cancel := context.WithTimeout(t.Context(), delay+5*time.Minute)
 					defer cancel()
 					go func() { done <- h.Run(ctx) }()
-					time.Sleep(after)
+					time.Sleep(delay)
 					rotated := time.Now()
 					w.account.Inject(emulator.Fault{Path: path, Status: http.StatusUnauthorized})
 					time.Sleep(20 * time.Second)

@@ -86,8 +86,8 @@ func TestDropDeadLettersDropsChanges(t *testing.T) {
 // After a merge, a later version of a document may have the LSN of a dead letter.
 func TestLaterVersionWithSameLSNIsDeadLettered(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		via := &shiftedLSNs{w: w}
-		client := w.clientOn(via)
+		shifted := &shiftedLSNs{w: w}
+		client := w.clientOn(shifted)
 		store := &memoryStore{}
 		drain := func() {
 			h := w.host("a", failOnPoison(w.recorder("a")), withStore(store), func(f *Function, _ *Options) { f.Container = client.Container("db", "items") })
@@ -97,7 +97,7 @@ func TestLaterVersionWithSameLSNIsDeadLettered(t *testing.T) {
 		w.write("k", "poison")
 		drain()
 		w.write("k", "poison") // version 2
-		via.offset = 1         // like a merge: version 2 gets the LSN of version 1
+		shifted.offset = 1     // like a merge: version 2 gets the LSN of version 1
 		drain()
 		if len(store.deadLetters) != 2 {
 			t.Errorf("version 2 is neither handled nor in the store, %d dead letters", len(store.deadLetters))

@@ -43,13 +43,13 @@ func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
 				time.Sleep(2*time.Minute + 3*time.Second)
 				w.writeMany("before", 80)
 				time.Sleep(time.Minute)
-				before := w.leaseDocuments()
+				oldLeases := w.leaseDocuments()
 				w.deleteLeases(marker)
 				w.writeMany("meanwhile", 80)
 				time.Sleep(26 * time.Second)
-				after := w.leaseDocuments()
-				for token, l := range before {
-					switch got := after[token]; {
+				newLeases := w.leaseDocuments()
+				for token, l := range oldLeases {
+					switch got := newLeases[token]; {
 					case got == nil:
 						t.Errorf("lease %s is not back", token)
 					case got.continuation == "" || got.epoch() <= l.epoch():

@@ -80,26 +80,26 @@ func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 
 				resp, err := w.leases.Read(t.Context(), doc["id"].(string), cosmos.NewPartitionKey(key))
 				must(t, err)
-				var after map[string]any
-				must(t, json.Unmarshal(resp.Body, &after))
-				if after["Owner"] != nil || after["ContinuationToken"] == continuation || !strings.HasPrefix(after["ContinuationToken"].(string), `"`) {
-					t.Errorf("released as %v", after)
+				var newFields map[string]any
+				must(t, json.Unmarshal(resp.Body, &newFields))
+				if newFields["Owner"] != nil || newFields["ContinuationToken"] == continuation || !strings.HasPrefix(newFields["ContinuationToken"].(string), `"`) {
+					t.Errorf("released as %v", newFields)
 				}
-				properties := after["properties"].(map[string]any)
+				properties := newFields["properties"].(map[string]any)
 				if properties["own"] != "kept" || properties[epochProperty] != "1" {
 					t.Errorf("properties %v", properties)
 				}
-				if at, err := time.Parse("2006-01-02T15:04:05.0000000Z", after["timestamp"].(string)); err != nil || time.Since(at).Abs() > 2*time.Second {
-					t.Errorf("timestamp %v", after["timestamp"])
+				if timestamp, err := time.Parse("2006-01-02T15:04:05.0000000Z", newFields["timestamp"].(string)); err != nil || time.Since(timestamp).Abs() > 2*time.Second {
+					t.Errorf("timestamp %v", newFields["timestamp"])
 				}
 				for _, p := range append([]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}, "Owner", "ContinuationToken", "timestamp", "properties", "FeedRange") {
-					delete(after, p)
+					delete(newFields, p)
 					delete(doc, p)
 				}
-				var before map[string]any
+				var oldFields map[string]any
 				raw, _ := json.Marshal(doc)
-				must(t, json.Unmarshal(raw, &before))
-				if diff := cmp.Diff(before, after); diff != "" {
+				must(t, json.Unmarshal(raw, &oldFields))
+				if diff := cmp.Diff(oldFields, newFields); diff != "" {
 					t.Errorf("other changes: %s", diff)
 				}
 			})
@@ -116,15 +116,15 @@ func TestJavaLeasesAreRefusedByName(t *testing.T) {
 		}
 		_, err := w.leases.Create(t.Context(), cosmos.NewPartitionKey(id), doc)
 		must(t, err)
-		before, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
+		oldDocument, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
 		must(t, err)
 		err = w.host("a", w.recorder("a")).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "Java") || !strings.Contains(err.Error(), "prefix") {
 			t.Errorf("run ended with %v", err)
 		}
-		after, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
+		newDocument, err := w.leases.Read(t.Context(), id, cosmos.NewPartitionKey(id))
 		must(t, err)
-		if before.ETag != after.ETag {
+		if oldDocument.ETag != newDocument.ETag {
 			t.Error("the lease was written")
 		}
 	})

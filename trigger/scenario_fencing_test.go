@@ -27,13 +27,13 @@ func TestNoDeliveryBeginsOnUntrustedLease(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				var mu sync.Mutex
-				var left, last time.Time // when the newest write left; when the newest delivery began
+				var lastWrite, last time.Time // when the newest write left; when the newest delivery began
 				cut := false
 				w.onRequest = func(r *http.Request) {
 					mu.Lock()
 					defer mu.Unlock()
 					if r.Method == http.MethodPut && !cut {
-						left = time.Now()
+						lastWrite = time.Now()
 					}
 				}
 				record := w.recorder("a")
@@ -58,10 +58,10 @@ func TestNoDeliveryBeginsOnUntrustedLease(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				mu.Lock()
-				after := last.Sub(left)
+				gap := last.Sub(lastWrite)
 				mu.Unlock()
-				if after >= 54*time.Second || after < 40*time.Second {
-					t.Errorf("the last delivery began %v after the last write left, want just under 54s", after)
+				if gap >= 54*time.Second || gap < 40*time.Second {
+					t.Errorf("the last delivery began %v after the last write left, want just under 54s", gap)
 				}
 				remove()
 				time.Sleep(time.Minute)

@@ -62,10 +62,10 @@ func TestFilteredChangesMoveTheCheckpoint(t *testing.T) {
 		if filtered != s.Filtered {
 			t.Errorf("events count %d filtered changes, the summary %d", filtered, s.Filtered)
 		}
-		before := w.countRequests()
+		oldCounts := w.countRequests()
 		s, err = h.Drain(t.Context())
 		must(t, err)
-		if wrote := w.countRequests().minus(before).writes; s.Idle != 1 || wrote != 0 {
+		if wrote := w.countRequests().minus(oldCounts).writes; s.Idle != 1 || wrote != 0 {
 			t.Errorf("the next drain: %+v, %d lease writes", s, wrote)
 		}
 	})
@@ -81,12 +81,12 @@ func TestFilteredPagesCostNoLeaseWrites(t *testing.T) {
 					f.MaxItemsPerInvocation, f.Checkpoint.Manual, o.FeedPollDelay = 5, manual, 100*time.Millisecond
 				}))
 				time.Sleep(20 * time.Second)
-				before := w.countRequests()
+				oldCounts := w.countRequests()
 				for range 100 {
 					w.writeUnwanted(5)
 					time.Sleep(time.Second)
 				}
-				if wrote := w.countRequests().minus(before).writes; wrote > 10 { // the lease is renewed every 17 s
+				if wrote := w.countRequests().minus(oldCounts).writes; wrote > 10 { // the lease is renewed every 17 s
 					t.Errorf("%d lease writes for 100 pages of filtered changes", wrote)
 				}
 				time.Sleep(18 * time.Second)

@@ -140,9 +140,9 @@ func TestDotNetOwnerMakesFinishedChangesVoid(t *testing.T) {
 			w.apply(c, plan, err)
 			checkBound(t, written()[0], true)
 
-			l, away := w.leaseDocuments()["0"], w.newestContinuation()
+			l, newest := w.leaseDocuments()["0"], w.newestContinuation()
 			home := l.continuation
-			for n, position := range []string{home, away, home} {
+			for n, position := range []string{home, newest, home} {
 				l.continuation, l.owner = position, "dotnet"
 				if n == 2 && !dies {
 					l.owner = ""
@@ -207,10 +207,10 @@ func TestSetPositionRemovesFinishedChanges(t *testing.T) {
 			drainedWorld(t, func(t *testing.T, w *world) {
 				c := w.control(nil)
 				position := lsnOf(t, w.leaseDocuments()["0"].continuation)
-				at := func(lsn int64) string { return fmt.Sprintf("%q", fmt.Sprint(lsn)) }
-				w.markFinished("0", func(_ *finished.Value, l *leaseDocument) { l.continuation = at(position + test.move) })
+				token := func(lsn int64) string { return fmt.Sprintf("%q", fmt.Sprint(lsn)) }
+				w.markFinished("0", func(_ *finished.Value, l *leaseDocument) { l.continuation = token(position + test.move) })
 				former := w.leaseDocuments()["0"]
-				plan, err := c.PlanSeek(t.Context(), FromContinuation(at(position+test.seek)), "0")
+				plan, err := c.PlanSeek(t.Context(), FromContinuation(token(position+test.seek)), "0")
 				must(t, err)
 				s := plan.Steps[0]
 				if s.Nothing || s.Repeated != test.repeated || (s.Reason != "") != test.stays || !s.Known {
@@ -219,11 +219,11 @@ func TestSetPositionRemovesFinishedChanges(t *testing.T) {
 				w.apply(c, plan, nil)
 				now := w.leaseDocuments()["0"]
 				checkBound(t, now, false)
-				if now.continuation != at(position+test.seek) || now.epoch() != former.epoch()+1 {
+				if now.continuation != token(position+test.seek) || now.epoch() != former.epoch()+1 {
 					t.Errorf("position %s, epoch %d after %d", now.continuation, now.epoch(), former.epoch())
 				}
-				if again, err := c.PlanSeek(t.Context(), FromContinuation(now.continuation), "0"); err != nil || !again.Steps[0].Nothing || again.Steps[0].Reason != "" {
-					t.Errorf("the second plan is %+v: %v", again, err)
+				if replanned, err := c.PlanSeek(t.Context(), FromContinuation(now.continuation), "0"); err != nil || !replanned.Steps[0].Nothing || replanned.Steps[0].Reason != "" {
+					t.Errorf("the second plan is %+v: %v", replanned, err)
 				}
 			})
 		})

@@ -63,7 +63,7 @@ func TestTickPeeksBehindFinishedChanges(t *testing.T) {
 						test.change(v, l)
 					}
 				})
-				at := map[string]string{"behind": w.newestContinuation(), "position": l.continuation}
+				marks := map[string]string{"behind": w.newestContinuation(), "position": l.continuation}
 				if test.news {
 					w.write("news", "news")
 				}
@@ -78,11 +78,11 @@ func TestTickPeeksBehindFinishedChanges(t *testing.T) {
 					t.Errorf("%+v: ten transactions wait", s)
 				}
 				first := read()[0]
-				if test.peeks != "" && first != at[test.peeks] || test.peeks == "" && first != at["position"] {
-					t.Errorf("the feed is first read at %s of %v, want %q", first, at, test.peeks)
+				if test.peeks != "" && first != marks[test.peeks] || test.peeks == "" && first != marks["position"] {
+					t.Errorf("the feed is first read at %s of %v, want %q", first, marks, test.peeks)
 				}
-				if test.peeks == "behind" && !test.isIdle && read()[1] != at["position"] {
-					t.Errorf("the owner reads at %s, and the lease is at %s", read()[1], at["position"])
+				if test.peeks == "behind" && !test.isIdle && read()[1] != marks["position"] {
+					t.Errorf("the owner reads at %s, and the lease is at %s", read()[1], marks["position"])
 				}
 				if got := w.deliveredIDs(); test.news && !slices.Contains(got, "news") {
 					t.Errorf("delivered %v", got)
@@ -103,7 +103,7 @@ func TestDispatchPeeksBehindFinishedChanges(t *testing.T) {
 						test.change(v, l)
 					}
 				})
-				at := map[string]string{"behind": w.newestContinuation(), "position": l.continuation}
+				marks := map[string]string{"behind": w.newestContinuation(), "position": l.continuation}
 				if test.news {
 					w.write("news", "news")
 				}
@@ -114,8 +114,8 @@ func TestDispatchPeeksBehindFinishedChanges(t *testing.T) {
 					t.Errorf("messages for %v, %+v, cost %+v", tokens, s, cost)
 				}
 				switch positions := read(); {
-				case test.peeks == "" && len(positions) > 0, test.peeks != "" && !slices.Equal(positions, []string{at[test.peeks]}):
-					t.Errorf("the feed is read at %v of %v, want %q", positions, at, test.peeks)
+				case test.peeks == "" && len(positions) > 0, test.peeks != "" && !slices.Equal(positions, []string{marks[test.peeks]}):
+					t.Errorf("the feed is read at %v of %v, want %q", positions, marks, test.peeks)
 				}
 				want := map[bool]int64{false: 10, true: 11}[test.news]
 				if test.peeks != "" && s.Lag != want {

@@ -75,7 +75,7 @@ func (s *flushes) calls() int {
 
 // drainRest drains what is left with another sink, and returns the changes that were
 // delivered again.
-func (w *world) drainRest() (again int) {
+func (w *world) drainRest() (repeats int) {
 	w.t.Helper()
 	handled := w.changesIn(EventDelivered)
 	_, err := w.host("next", w.recorder("next"), manualCheckpoints).Drain(w.t.Context())
@@ -134,8 +134,8 @@ func TestFlushIsCalledBeforeTheEnd(t *testing.T) {
 					plan, err := c.PlanResume(t.Context())
 					w.apply(c, plan, err)
 				}
-				if again := w.drainRest(); again > 0 || len(s.flushed) != 20 {
-					t.Errorf("%d flushed, %d delivered again", len(s.flushed), again)
+				if repeats := w.drainRest(); repeats > 0 || len(s.flushed) != 20 {
+					t.Errorf("%d flushed, %d delivered again", len(s.flushed), repeats)
 				}
 			})
 		})
@@ -156,18 +156,18 @@ func TestDrainFlushesRangesWithChanges(t *testing.T) {
 		h := w.host("a", s.handle, s.use)
 		for i := range 3 {
 			w.write("player", "doc")
-			before := writes.Load()
+			oldWrites := writes.Load()
 			_, err := h.Drain(t.Context())
 			must(t, err)
 			if got := s.calls(); got != i+1 {
 				t.Errorf("%d calls of Flush after %d drains of a range with changes", got, i+1)
 			}
-			if n := writes.Load() - before; i > 0 && n != 2 {
+			if n := writes.Load() - oldWrites; i > 0 && n != 2 {
 				t.Errorf("%d lease writes for a drain of one range, want the acquisition and the release", n)
 			}
 		}
-		if again := w.drainRest(); again > 0 {
-			t.Errorf("%d delivered again", again)
+		if repeats := w.drainRest(); repeats > 0 {
+			t.Errorf("%d delivered again", repeats)
 		}
 	})
 }
@@ -196,8 +196,8 @@ func TestFlushIsCalledBeforeASplit(t *testing.T) {
 		if n := w.changesIn(EventDelivered); n != 40 || s.calls() != 3 {
 			t.Errorf("%d of 40 changes delivered, %d calls of Flush for 3 ranges", n, s.calls())
 		}
-		if again := w.drainRest(); again > 0 {
-			t.Errorf("%d delivered again", again)
+		if repeats := w.drainRest(); repeats > 0 {
+			t.Errorf("%d delivered again", repeats)
 		}
 	})
 }
@@ -241,8 +241,8 @@ func TestFailedFlushIsToldAndLosesNothing(t *testing.T) {
 				if kinds, _ := w.stallsOf("0"); len(kinds) > 0 || w.changesIn(EventDelivered) != 40 {
 					t.Errorf("after a good flush: stalls %v, %d delivered", kinds, w.changesIn(EventDelivered))
 				}
-				if again := w.drainRest(); again > 0 || len(s.flushed) != 20 {
-					t.Errorf("%d flushed, %d delivered again", len(s.flushed), again)
+				if repeats := w.drainRest(); repeats > 0 || len(s.flushed) != 20 {
+					t.Errorf("%d flushed, %d delivered again", len(s.flushed), repeats)
 				}
 			})
 		})
@@ -301,8 +301,8 @@ func TestStopEndsFlush(t *testing.T) {
 					t.Errorf("closed %v, lease %+v", s.closed, w.leaseDocuments()["0"])
 				}
 				failed := w.eventsOf(EventFlushed)[0].Err != nil
-				if again := w.drainRest(); again != map[bool]int{true: 20}[failed] || failed == s.flushed["doc0"] {
-					t.Errorf("Flush failed: %v; flushed: %v; %d delivered again", failed, s.flushed["doc0"], again)
+				if repeats := w.drainRest(); repeats != map[bool]int{true: 20}[failed] || failed == s.flushed["doc0"] {
+					t.Errorf("Flush failed: %v; flushed: %v; %d delivered again", failed, s.flushed["doc0"], repeats)
 				}
 			})
 		})
@@ -322,8 +322,8 @@ func TestFlushFollowsALateCall(t *testing.T) {
 		if took := w.stopTime(h, 20*time.Second); took > 9*time.Second {
 			t.Errorf("Run returned %v after the stop", took)
 		}
-		if again := w.drainRest(); again > 0 || len(s.flushed) != 20 {
-			t.Errorf("%d flushed, %d delivered again", len(s.flushed), again)
+		if repeats := w.drainRest(); repeats > 0 || len(s.flushed) != 20 {
+			t.Errorf("%d flushed, %d delivered again", len(s.flushed), repeats)
 		}
 	})
 }
@@ -344,8 +344,8 @@ func TestHungFlushIsLeftBehind(t *testing.T) {
 		if got := w.eventsOf(EventReleased); len(got) != 1 || got[0].Reason != ClosedStuck || len(s.closed) > 0 {
 			t.Errorf("released %+v, Closed with %v", got, s.closed)
 		}
-		if again := w.drainRest(); again != 20 {
-			t.Errorf("%d delivered again", again)
+		if repeats := w.drainRest(); repeats != 20 {
+			t.Errorf("%d delivered again", repeats)
 		}
 	})
 }
@@ -394,8 +394,8 @@ func TestLongFlushKeepsTheLease(t *testing.T) {
 		}
 		stopA()
 		stopB()
-		if again := w.drainRest(); again > 0 || w.changesIn(EventDelivered) != 40 {
-			t.Errorf("%d delivered, %d again", w.changesIn(EventDelivered), again)
+		if repeats := w.drainRest(); repeats > 0 || w.changesIn(EventDelivered) != 40 {
+			t.Errorf("%d delivered, %d again", w.changesIn(EventDelivered), repeats)
 		}
 	})
 }

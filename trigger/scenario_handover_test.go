@@ -34,7 +34,7 @@ func TestBusyOwnerKeepsItsLease(t *testing.T) {
 			if l.owner != "a" {
 				t.Errorf("lease %s is %q's while a's call runs", token, l.owner)
 			}
-			if by := l.properties[handoverProperty]; by == "b" && !strings.HasSuffix(l.properties["halley.busy"], " b") {
+			if requester := l.properties[handoverProperty]; requester == "b" && !strings.HasSuffix(l.properties["halley.busy"], " b") {
 				t.Errorf("lease %s is requested and not answered: %v", token, l.properties)
 			}
 		}
@@ -118,9 +118,9 @@ func TestIdleFleetReadsNoLeaseDocuments(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		before := reads.Load()
+		oldReads := reads.Load()
 		time.Sleep(10 * time.Minute)
-		if n := reads.Load() - before; n > 0 {
+		if n := reads.Load() - oldReads; n > 0 {
 			t.Errorf("%d reads of lease documents in ten idle minutes", n)
 		}
 		stop()

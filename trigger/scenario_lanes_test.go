@@ -16,12 +16,12 @@ import (
 func TestLanesKeepOrderOfKeys(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		var mu sync.Mutex
-		running, most := 0, 0
+		running, peak := 0, 0
 		record := w.recorder("a")
 		slow := func(ctx context.Context, b Batch) error {
 			mu.Lock()
 			running++
-			most = max(most, running)
+			peak = max(peak, running)
 			mu.Unlock()
 			err := backoff.Sleep(ctx, 10*time.Second)
 			mu.Lock()
@@ -40,8 +40,8 @@ func TestLanesKeepOrderOfKeys(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		w.checkComplete(0)
-		if most < 3 || most > 4 {
-			t.Errorf("%d calls at a time on four lanes", most)
+		if peak < 3 || peak > 4 {
+			t.Errorf("%d calls at a time on four lanes", peak)
 		}
 		if l := w.leaseDocuments()["0"]; l.continuation != w.newestContinuation() {
 			t.Errorf("checkpoint %s, newest %s", l.continuation, w.newestContinuation())
@@ -108,11 +108,11 @@ func TestBatchLimits(t *testing.T) {
 func TestBatchWindow(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		var sizes []int
-		var at []time.Duration
+		var times []time.Duration
 		began := time.Now()
 		stop := w.startHost(w.host("a", func(_ context.Context, b Batch) error {
 			sizes = append(sizes, len(b.Changes))
-			at = append(at, time.Since(began).Round(time.Second))
+			times = append(times, time.Since(began).Round(time.Second))
 			return nil
 		}, func(f *Function, _ *Options) { f.BatchWindow, f.FeedPollDelay = 20*time.Second, time.Second }))
 		for i := range 10 {
@@ -122,7 +122,7 @@ func TestBatchWindow(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		if slices.Max(sizes) < 3 || len(sizes) > 4 {
-			t.Errorf("batches of %v at %v", sizes, at)
+			t.Errorf("batches of %v at %v", sizes, times)
 		}
 	})
 }

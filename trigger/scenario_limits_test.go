@@ -168,8 +168,8 @@ func TestDrainKeepsTheRate(t *testing.T) {
 			}},
 		} {
 			h := w.host("a", w.recorder("a"), limited.set)
-			before, drains, told := w.deliveryCount(), 0, false
-			for began := time.Now(); w.deliveryCount() < before+100 && time.Since(began) < time.Hour; drains++ {
+			oldCount, drains, told := w.deliveryCount(), 0, false
+			for began := time.Now(); w.deliveryCount() < oldCount+100 && time.Since(began) < time.Hour; drains++ {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				started := time.Now()
 				summary, err := h.Drain(ctx)
@@ -223,21 +223,21 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 		began := time.Now()
 		stop := w.startHost(h)
 		time.Sleep(70 * time.Second)
-		check := func(when string, reads int) {
+		check := func(moment string, reads int) {
 			transport.mu.Lock()
 			defer transport.mu.Unlock()
-			most := limit*(time.Since(began).Seconds()+1) + 4*40 // a page of each range may be paid afterwards
-			if transport.units > most || transport.reads < reads {
-				t.Errorf("%s: %d reads cost %g units in %v, at most %g are allowed", when, transport.reads, transport.units, time.Since(began), most)
+			bound := limit*(time.Since(began).Seconds()+1) + 4*40 // a page of each range may be paid afterwards
+			if transport.units > bound || transport.reads < reads {
+				t.Errorf("%s: %d reads cost %g units in %v, at most %g are allowed", moment, transport.reads, transport.units, time.Since(began), bound)
 			}
 		}
 		check("with changes", 10)
 		if kinds, problems := limitsOf(h); !slices.Equal(kinds, []stall.Kind{stall.ReadsLimited}) || !strings.Contains(problems, "held back by READ_REQUEST_UNITS for") {
 			t.Errorf("the status names %v: %s", kinds, problems)
 		}
-		at := time.Now()
-		if _, l := w.stallsOf("0"); time.Since(at) != 0 {
-			t.Errorf("the lag was read after %v: %+v", time.Since(at), l)
+		start := time.Now()
+		if _, l := w.stallsOf("0"); time.Since(start) != 0 {
+			t.Errorf("the lag was read after %v: %+v", time.Since(start), l)
 		}
 		for w.deliveryCount() < 400 && time.Since(began) < time.Hour {
 			time.Sleep(time.Second)
@@ -251,10 +251,10 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 		if transport.units > limit*70 {
 			t.Errorf("idle ranges cost %g units in a minute", transport.units)
 		}
-		at = time.Now()
+		start = time.Now()
 		stop()
-		if time.Since(at) > time.Second {
-			t.Errorf("the stop took %v", time.Since(at))
+		if time.Since(start) > time.Second {
+			t.Errorf("the stop took %v", time.Since(start))
 		}
 		w.checkComplete(0)
 		if n := w.eventCount(EventStalled) + w.eventCount(EventReleased); n != 4 {
@@ -277,9 +277,9 @@ func TestPollsBeginAtTheShortestWait(t *testing.T) {
 			time.Sleep(21 * time.Second)
 			w.write("one", "one")
 			transport.mu.Lock()
-			before := w.deliveryCount()
+			oldCount := w.deliveryCount()
 			transport.mu.Unlock()
-			for w.deliveryCount() == before {
+			for w.deliveryCount() == oldCount {
 				time.Sleep(time.Millisecond)
 			}
 			transport.mu.Lock()

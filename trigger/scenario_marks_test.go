@@ -69,10 +69,10 @@ func TestKillBehindPoisonRepeatsLittle(t *testing.T) {
 			network := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
 				return nil, errors.New("killed"), killed.Load()
 			}}
-			before := w.deliveryCount()
+			oldCount := w.deliveryCount()
 			stop := w.startHost(w.hostOn(network, fmt.Sprint("a", i), failOnPoison(record), unending, withoutLogger))
 			time.Sleep(2 * time.Minute)
-			if n := w.deliveryCount() - before; n < 1500 || n > 1500+200 {
+			if n := w.deliveryCount() - oldCount; n < 1500 || n > 1500+200 {
 				t.Errorf("host %d has handled %d changes, 1500 are new", i, n)
 			}
 			killed.Store(i < 3)

@@ -66,9 +66,9 @@ func TestOtherHostTakesRangesWhoseReadsHang(t *testing.T) {
 // wait for the change and never read again.
 func TestRangeIsReadAgainWhileAChangeIsRetried(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		var down atomic.Bool
+		var isDown atomic.Bool
 		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
-			return nil, errors.New("connection reset"), isFeedRead(r) && down.Load()
+			return nil, errors.New("connection reset"), isFeedRead(r) && isDown.Load()
 		}}
 		handle := w.recorder("a")
 		stop := w.startHost(w.hostOn(network, "a", func(ctx context.Context, b Batch) error {
@@ -80,9 +80,9 @@ func TestRangeIsReadAgainWhileAChangeIsRetried(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.write("p0", "poison")
 		time.Sleep(time.Minute)
-		down.Store(true)
+		isDown.Store(true)
 		time.Sleep(10 * time.Minute)
-		down.Store(false)
+		isDown.Store(false)
 		w.write("p1", "fine")
 		time.Sleep(2 * time.Minute)
 		if !slices.Contains(w.deliveredIDs(), "fine") {
@@ -101,10 +101,10 @@ func TestOneLostRenewalLosesNoLease(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		before := w.eventCount(EventAcquired)
+		oldCount := w.eventCount(EventAcquired)
 		lose.Store(true)
 		time.Sleep(5 * time.Minute)
-		if n := w.eventCount(EventAcquired) - before; n > 0 {
+		if n := w.eventCount(EventAcquired) - oldCount; n > 0 {
 			t.Errorf("one lost renewal: %d acquisitions", n)
 		}
 		stop()

@@ -47,11 +47,11 @@ func TestPausedRangeWaitsAndContinuesWithoutRepeats(t *testing.T) {
 		plan, err := c.PlanPause(t.Context(), "sink is being moved")
 		w.apply(c, plan, err)
 		time.Sleep(30 * time.Second) // the owner renews
-		before := w.deliveryCount()
+		oldCount := w.deliveryCount()
 		w.writeMany("second", 20)
 		time.Sleep(5 * time.Minute)
-		if n := w.deliveryCount(); n != before {
-			t.Errorf("%d changes delivered while paused", n-before)
+		if n := w.deliveryCount(); n != oldCount {
+			t.Errorf("%d changes delivered while paused", n-oldCount)
 		}
 		for _, r := range h.Status().Functions[0].Ranges {
 			if !r.Paused || !strings.Contains(r.Problem, "paused by an operator") || !strings.Contains(r.Problem, "sink is being moved") {
@@ -163,16 +163,16 @@ func TestPauseOutlivesARestoredPosition(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.writeMany("doc", 5)
 		time.Sleep(time.Minute)
-		before := w.leaseDocuments()["0"]
+		oldLease := w.leaseDocuments()["0"]
 		w.deleteLeases(false)
-		fresh := before.clone()
+		fresh := oldLease.clone()
 		fresh.owner, fresh.continuation = "", ""
-		fresh.properties = map[string]string{epochProperty: before.properties[epochProperty], pausedProperty: "946684800 meanwhile"}
+		fresh.properties = map[string]string{epochProperty: oldLease.properties[epochProperty], pausedProperty: "946684800 meanwhile"}
 		w.createLease(fresh)
 		time.Sleep(2 * time.Minute)
-		after := w.leaseDocuments()["0"]
-		if after.continuation != before.continuation || after.owner != "" || after.properties[pausedProperty] != "946684800 meanwhile" {
-			t.Errorf("position %s, owner %q, properties %v; want position %s, paused", after.continuation, after.owner, after.properties, before.continuation)
+		newLease := w.leaseDocuments()["0"]
+		if newLease.continuation != oldLease.continuation || newLease.owner != "" || newLease.properties[pausedProperty] != "946684800 meanwhile" {
+			t.Errorf("position %s, owner %q, properties %v; want position %s, paused", newLease.continuation, newLease.owner, newLease.properties, oldLease.continuation)
 		}
 		stop()
 	})
@@ -213,7 +213,7 @@ func TestSeekBackwardsRepeats(t *testing.T) {
 				if n := w.deliveryCount(); n != 20 {
 					t.Fatalf("%d delivered, want 20", n)
 				}
-				before := w.leaseDocuments()
+				oldLeases := w.leaseDocuments()
 				c := w.control(&leases.ControlOptions{Force: force})
 				plan, err := c.PlanSeek(t.Context(), FromBeginning())
 				w.apply(c, plan, err)
@@ -223,8 +223,8 @@ func TestSeekBackwardsRepeats(t *testing.T) {
 					}
 				}
 				for token, l := range w.leaseDocuments() {
-					if l.epoch() <= before[token].epoch() {
-						t.Errorf("lease %s has epoch %d after %d", token, l.epoch(), before[token].epoch())
+					if l.epoch() <= oldLeases[token].epoch() {
+						t.Errorf("lease %s has epoch %d after %d", token, l.epoch(), oldLeases[token].epoch())
 					}
 				}
 				time.Sleep(time.Minute)
@@ -272,13 +272,13 @@ func TestSeekToATime(t *testing.T) {
 		h := w.host("a", w.recorder("a"))
 		w.writeMany("early", 5)
 		time.Sleep(time.Hour)
-		at := time.Now()
+		seekTime := time.Now()
 		time.Sleep(time.Hour)
 		w.writeMany("late", 4)
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		c := w.control(nil)
-		plan, err := c.PlanSeek(t.Context(), FromTime(at))
+		plan, err := c.PlanSeek(t.Context(), FromTime(seekTime))
 		w.apply(c, plan, err)
 		_, err = h.Drain(t.Context())
 		must(t, err)
@@ -430,10 +430,10 @@ func TestImportRestoresPositions(t *testing.T) {
 		if len(plan.Steps) != 3 || plan.Steps[2].Action != leases.ActionCreate {
 			t.Errorf("plan %+v", plan)
 		}
-		before := w.deliveryCount()
+		oldCount := w.deliveryCount()
 		_, err = h.Drain(t.Context())
 		must(t, err)
-		if n := w.deliveryCount() - before; n != 10 {
+		if n := w.deliveryCount() - oldCount; n != 10 {
 			t.Errorf("%d delivered again, want the second 10", n)
 		}
 		w.checkNoGaps()

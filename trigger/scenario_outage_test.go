@@ -48,10 +48,10 @@ func TestOutageOfAnHourWithManyKeys(t *testing.T) {
 				if test.set != nil {
 					change = append(change, withStore(store, test.set))
 				}
-				var well atomic.Bool
+				var isHealthy atomic.Bool
 				record := w.recorder("a")
 				h := w.host("a", func(ctx context.Context, b Batch) error {
-					if !well.Load() {
+					if !isHealthy.Load() {
 						return errors.New("sink is down")
 					}
 					return record(ctx, b)
@@ -62,7 +62,7 @@ func TestOutageOfAnHourWithManyKeys(t *testing.T) {
 					held = max(held, h.Status().ReadAheadBytes)
 				}
 				letters := len(store.documentIDs())
-				well.Store(true)
+				isHealthy.Store(true)
 				time.Sleep(retryMax + 10*time.Second + test.pause)
 				delivered := w.deliveredDocuments()
 				stop()

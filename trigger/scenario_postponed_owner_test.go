@@ -62,11 +62,11 @@ func TestNextOwnerDeliversPostponedChangeBehindAnyLoad(t *testing.T) {
 				end()
 				<-written
 				stop()
-				at := p.times("later")
-				if len(at) != 2 {
-					t.Fatalf("delivered at %v", at)
+				times := p.times("later")
+				if len(times) != 2 {
+					t.Fatalf("delivered at %v", times)
 				}
-				if late := at[1].Sub(at[0]) - 2*time.Second; late < 0 || late > promptly {
+				if late := times[1].Sub(times[0]) - 2*time.Second; late < 0 || late > promptly {
 					t.Errorf("delivered %s after it was due", late)
 				}
 			})
@@ -145,8 +145,8 @@ func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
 				} else if late := times[1].Sub(times[0]); order[0] == "k0" && late > promptly {
 					t.Errorf("the postponed change came %s after the earlier one of its key", late)
 				}
-				if left := store.documentIDs(); len(left) != 0 {
-					t.Errorf("still in the store: %v", left)
+				if remaining := store.documentIDs(); len(remaining) != 0 {
+					t.Errorf("still in the store: %v", remaining)
 				}
 			})
 		})
@@ -192,16 +192,16 @@ func TestNextOwnerDeliversOldLettersBeforeItHasReadTheNewOnes(t *testing.T) {
 		stop = w.startHost(w.host("b", withDelay(500*time.Millisecond, handle), change, nearby, withoutLogger))
 		time.Sleep(2 * time.Minute)
 		stop()
-		at := p.times("k0")
-		if len(at) != 2 || at[1].Sub(at[0]) > 30*time.Second+promptly {
-			t.Errorf("k0 was delivered at %v", at)
+		times := p.times("k0")
+		if len(times) != 2 || times[1].Sub(times[0]) > 30*time.Second+promptly {
+			t.Errorf("k0 was delivered at %v", times)
 		}
 		ids := slices.DeleteFunc(strings.Fields(p.order()), func(id string) bool { return len(id) != 2 })
 		if got, want := strings.Join(ids, " "), "k0 k0 kq k1"; got != want {
 			t.Errorf("order %s, want %s", got, want)
 		}
-		if left := store.documentIDs(); len(left) != 0 {
-			t.Errorf("still in the store: %v", left)
+		if remaining := store.documentIDs(); len(remaining) != 0 {
+			t.Errorf("still in the store: %v", remaining)
 		}
 	})
 }
@@ -220,8 +220,8 @@ func TestNextOwnerDeliversPostponedChangeWhileFeedIsThrottled(t *testing.T) {
 		time.Sleep(time.Minute)
 		remove()
 		stop()
-		if at := p.times("later"); len(at) != 2 || at[1].Sub(at[0]) > 2*time.Second+promptly {
-			t.Errorf("delivered at %v", at)
+		if times := p.times("later"); len(times) != 2 || times[1].Sub(times[0]) > 2*time.Second+promptly {
+			t.Errorf("delivered at %v", times)
 		}
 	})
 }

@@ -80,15 +80,15 @@ func (p *patience) order() string {
 }
 
 // times returns when a document was delivered.
-func (p *patience) times(id string) (at []time.Time) {
+func (p *patience) times(id string) (times []time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.seen {
 		if c.id == id {
-			at = append(at, c.at)
+			times = append(times, c.at)
 		}
 	}
-	return at
+	return times
 }
 
 // A change is postponed: its position is saved, later changes of its key follow it when it
@@ -134,11 +134,11 @@ func TestPostponedChangeIsRedeliveredWhenDue(t *testing.T) {
 				if got := store.documentIDs(); len(got) != 0 {
 					t.Errorf("still in the store: %v", got)
 				}
-				at := p.times("later")
-				if len(at) != 3 {
-					t.Fatalf("delivered at %v", at)
+				times := p.times("later")
+				if len(times) != 3 {
+					t.Fatalf("delivered at %v", times)
 				}
-				if wait := at[1].Sub(at[0]); wait < time.Minute || wait > time.Minute+2*time.Second {
+				if wait := times[1].Sub(times[0]); wait < time.Minute || wait > time.Minute+2*time.Second {
 					t.Errorf("redelivered after %s, want a minute", wait)
 				}
 				w.checkComplete(0)
@@ -244,7 +244,7 @@ func TestPostponedChangesPassToTheNextOwner(t *testing.T) {
 // What its feed shows again keeps its place: an earlier change of the key comes first, the
 // postponed one is not put a second time, and later ones follow it.
 func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
-	for name, again := range map[string]string{"the earlier change is handled": "", "the earlier change is postponed, too": "k0"} {
+	for name, postponedID := range map[string]string{"the earlier change is handled": "", "the earlier change is postponed, too": "k0"} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				store := &memoryStore{}
@@ -261,7 +261,7 @@ func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
 				}
 				w.write("k", "k3")
 				q := newPatience(w, "b", func(id string, n int) time.Duration {
-					if id == again && n == 1 {
+					if id == postponedID && n == 1 {
 						return 20 * time.Second
 					}
 					return 0
@@ -269,7 +269,7 @@ func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
 				stop = w.startHost(w.host("b", q.handle, withStore(store, single)))
 				time.Sleep(2 * time.Minute)
 				stop()
-				want := strings.TrimSpace(again + " k0 k1 k2 k3")
+				want := strings.TrimSpace(postponedID + " k0 k1 k2 k3")
 				if got := q.order(); got != want {
 					t.Errorf("second owner: %s, want %s", got, want)
 				}
@@ -333,8 +333,8 @@ func TestPostponedChangeIsGivenUpAfterItsAttempts(t *testing.T) {
 				w.write("k", "next")
 				time.Sleep(2 * time.Minute)
 				stop()
-				if at := p.times("never"); len(at) != 3 {
-					t.Errorf("%d calls, want 3", len(at))
+				if times := p.times("never"); len(times) != 3 {
+					t.Errorf("%d calls, want 3", len(times))
 				}
 				want, handled := "[never]", 1
 				if block {
@@ -412,8 +412,8 @@ func TestOperatorTakesPostponedChange(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		stop()
-		if at := p.times("later"); len(at) != 1 || len(store.documentIDs()) != 0 {
-			t.Errorf("%d calls of the host, in the store %v", len(at), store.documentIDs())
+		if times := p.times("later"); len(times) != 1 || len(store.documentIDs()) != 0 {
+			t.Errorf("%d calls of the host, in the store %v", len(times), store.documentIDs())
 		}
 		w.checkComplete(0)
 	})
@@ -431,8 +431,8 @@ func TestRetryAfterWithoutStoreIsPlainFailure(t *testing.T) {
 				stop := w.startHost(w.host("a", p.handle, func(f *Function, o *Options) { f.DeadLetters, o.Logger = store, logger }))
 				time.Sleep(time.Minute)
 				stop()
-				if at := p.times("later"); len(at) != 2 || at[1].Sub(at[0]) > 5*time.Second {
-					t.Errorf("calls at %v", at)
+				if times := p.times("later"); len(times) != 2 || times[1].Sub(times[0]) > 5*time.Second {
+					t.Errorf("calls at %v", times)
 				}
 				told := logged.Filter(func(e logLine) bool {
 					return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "HALLEY_DEAD_LETTERS")

@@ -53,15 +53,15 @@ func TestNewerOfTwoLettersOfOneChangeHolds(t *testing.T) {
 		stop = w.startHost(w.host("b", p.handle, change))
 		time.Sleep(5 * time.Minute)
 		stop()
-		at := p.times("later")
-		if len(at) != 3 || at[2].Sub(at[1]) < 3*time.Minute || at[2].Sub(at[1]) > 3*time.Minute+promptly {
-			t.Errorf("delivered at %v", at)
+		times := p.times("later")
+		if len(times) != 3 || times[2].Sub(times[1]) < 3*time.Minute || times[2].Sub(times[1]) > 3*time.Minute+promptly {
+			t.Errorf("delivered at %v", times)
 		}
 		if last := p.seen[2]; last.id != "later" || last.attempt != 3 {
 			t.Errorf("the third delivery is %+v, want attempt 3", last)
 		}
-		if left := store.documentIDs(); len(left) != 0 {
-			t.Errorf("still in the store: %v", left)
+		if remaining := store.documentIDs(); len(remaining) != 0 {
+			t.Errorf("still in the store: %v", remaining)
 		}
 	})
 }
@@ -115,8 +115,8 @@ func TestLettersOfOneChangeThatStandApartAreOne(t *testing.T) {
 				if got := p.order(); got != test.want {
 					t.Errorf("delivered %s, want %s", got, test.want)
 				}
-				if left := store.documentIDs(); len(left) != 0 {
-					t.Errorf("still in the store: %v", left)
+				if remaining := store.documentIDs(); len(remaining) != 0 {
+					t.Errorf("still in the store: %v", remaining)
 				}
 			})
 		})
@@ -179,16 +179,16 @@ func TestPostponedVersionsAreReadBackWhole(t *testing.T) {
 		h.put(w, "doc", 0)
 		h.remove(w, "doc")
 		h.put(w, "other", 0)
-		var first, again []string
+		var first, second []string
 		drain(record(&first, time.Minute))
 		time.Sleep(62 * time.Second)
 		for range 5 {
-			drain(record(&again, 0))
+			drain(record(&second, 0))
 		}
 		slices.Sort(first)
-		slices.Sort(again)
-		if len(first) != 4 || !slices.Equal(first, again) {
-			t.Errorf("the first owner got\n%s\nthe next one\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
+		slices.Sort(second)
+		if len(first) != 4 || !slices.Equal(first, second) {
+			t.Errorf("the first owner got\n%s\nthe next one\n%s", strings.Join(first, "\n"), strings.Join(second, "\n"))
 		}
 	})
 }
@@ -201,10 +201,10 @@ func TestDrainAfterSplitLeavesPostponedChildrenAlone(t *testing.T) {
 		p := newPatience(w, "a", postponeOnce("later", 90*time.Second))
 		drain := func() (acquired int) {
 			t.Helper()
-			before := w.eventCount(EventAcquired)
+			oldCount := w.eventCount(EventAcquired)
 			_, err := w.host("a", p.handle, withStore(store)).Drain(t.Context())
 			must(t, err)
-			return w.eventCount(EventAcquired) - before
+			return w.eventCount(EventAcquired) - oldCount
 		}
 		w.write("k", "later")
 		drain()

@@ -21,21 +21,21 @@ type replicaBehind struct {
 }
 
 func (b *replicaBehind) Do(r *http.Request) (*http.Response, error) {
-	at := b.at.Load()
-	if !isFeedRead(r) || at == 0 || b.reads.Add(1)%2 != 0 {
+	served := b.at.Load()
+	if !isFeedRead(r) || served == 0 || b.reads.Add(1)%2 != 0 {
 		return b.w.account.Do(r)
 	}
 	answer := &http.Response{StatusCode: http.StatusNotModified, Header: http.Header{}, Request: r, Body: http.NoBody}
 	_, session, _ := strings.Cut(r.Header.Get("x-ms-session-token"), "#")
-	if lsn, _ := strconv.ParseInt(session, 10, 64); lsn > at {
+	if lsn, _ := strconv.ParseInt(session, 10, 64); lsn > served {
 		b.refused.Add(1)
 		answer.StatusCode = http.StatusNotFound
 		answer.Header.Set("x-ms-substatus", "1002")
 		return answer, nil
 	}
 	b.stale.Add(1)
-	answer.Header.Set("Etag", fmt.Sprintf(`"%d"`, at))
-	answer.Header.Set("x-ms-session-token", fmt.Sprintf("%s:-1#%d", r.Header.Get("x-ms-documentdb-partitionkeyrangeid"), at))
+	answer.Header.Set("Etag", fmt.Sprintf(`"%d"`, served))
+	answer.Header.Set("x-ms-session-token", fmt.Sprintf("%s:-1#%d", r.Header.Get("x-ms-documentdb-partitionkeyrangeid"), served))
 	return answer, nil
 }
 

@@ -23,7 +23,7 @@ func readsOf(t *testing.T, functions ...Function) (feedReads int, got []map[stri
 			functions[i].Name = fmt.Sprintf("f%d", i)
 			functions[i].Handler = w.collector(got[i])
 		}
-		before := w.countRequests()
+		oldCounts := w.countRequests()
 		stop := w.startHost(w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...))
 		for round := range 30 {
 			w.writeMany(fmt.Sprintf("doc%d-", round), 20*(round%4))
@@ -32,7 +32,7 @@ func readsOf(t *testing.T, functions ...Function) (feedReads int, got []map[stri
 			time.Sleep(10 * time.Second)
 		}
 		stop()
-		feedReads = w.countRequests().minus(before).feed
+		feedReads = w.countRequests().minus(oldCounts).feed
 	})
 	return feedReads, got
 }
@@ -124,11 +124,11 @@ func drainsOf(t *testing.T, functions ...Function) (feedReads, changes int) {
 }
 
 func TestDrainsOfFunctionsOnOneContainerReadItOnce(t *testing.T) {
-	alone, once := drainsOf(t, Function{})
+	alone, shared := drainsOf(t, Function{})
 	reads, twice := drainsOf(t, Function{}, Function{})
 	t.Logf("%d feed reads, one function needs %d", reads, alone)
-	if reads > alone+alone/10 || twice != 2*once {
-		t.Errorf("%d feed reads, and %d with one function; %d changes, and %d", reads, alone, twice, once)
+	if reads > alone+alone/10 || twice != 2*shared {
+		t.Errorf("%d feed reads, and %d with one function; %d changes, and %d", reads, alone, twice, shared)
 	}
 }
 
@@ -196,8 +196,8 @@ func TestSharedReadsKeepTheLimitOfTheirSender(t *testing.T) {
 				transport.mu.Unlock()
 				time.Sleep(2 * time.Minute)
 				transport.mu.Lock()
-				if most := test.most*121 + 8; transport.units > most || transport.units < limit*100 {
-					t.Errorf("%d reads cost %g units in two minutes, at most %g are allowed", transport.reads, transport.units, most)
+				if bound := test.most*121 + 8; transport.units > bound || transport.units < limit*100 {
+					t.Errorf("%d reads cost %g units in two minutes, at most %g are allowed", transport.reads, transport.units, bound)
 				}
 				transport.mu.Unlock()
 				w.writeMany("doc", 40)

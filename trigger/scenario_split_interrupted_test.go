@@ -29,10 +29,10 @@ func (w *world) acquireWorker(owner, token string) *rangeWorker {
 
 // createFirstChild creates only the first of the leases that follow a worker's lease.
 // It returns its token.
-func (w *world) createFirstChild(of *rangeWorker) string {
+func (w *world) createFirstChild(parent *rangeWorker) string {
 	w.t.Helper()
-	must(w.t, of.leases.RefreshRanges(w.t.Context()))
-	children, err := of.leases.Children(of.held.Lease())
+	must(w.t, parent.leases.RefreshRanges(w.t.Context()))
+	children, err := parent.leases.Children(parent.held.Lease())
 	must(w.t, err)
 	c := children[0]
 	l := newLeaseDocument(w.leasePrefix(), c.Token(), c.Span().Min, c.Span().Max)
@@ -167,20 +167,20 @@ func TestSplitDoesNotCreateRetiredChildrenAgain(t *testing.T) {
 		must(t, err)
 		time.Sleep(time.Minute)
 		for _, token := range halves {
-			of := w.acquireWorker("b", token)
-			createChildren(t, of)
-			of.held.Retire(t.Context())
+			parent := w.acquireWorker("b", token)
+			createChildren(t, parent)
+			parent.held.Retire(t.Context())
 		}
 		ranges, err := w.items.Ranges(t.Context())
 		must(t, err)
 		_, err = w.account.Split("db", "items", ranges[0].ID)
 		must(t, err)
 		time.Sleep(time.Minute)
-		before := w.leaseDocuments()
+		oldLeases := w.leaseDocuments()
 		createChildren(t, w.acquireWorker("c", "0"))
 		for token := range w.leaseDocuments() {
-			if before[token] == nil {
-				t.Errorf("lease %s is created although %d others cover its keys", token, len(before))
+			if oldLeases[token] == nil {
+				t.Errorf("lease %s is created although %d others cover its keys", token, len(oldLeases))
 			}
 		}
 	})

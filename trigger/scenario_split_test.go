@@ -104,16 +104,16 @@ func TestIdleHalfOfMergedRangeKeepsUp(t *testing.T) {
 		_, err := w.account.Merge("db", "items", "0", "1")
 		must(t, err)
 		time.Sleep(time.Minute)
-		before := map[string]string{}
+		oldPositions := map[string]string{}
 		for token, l := range w.leaseDocuments() {
-			before[token] = l.continuation
+			oldPositions[token] = l.continuation
 		}
 		for range 20 { // one key, so one half
 			w.write("busy", "busy")
 			time.Sleep(10 * time.Second)
 		}
 		for token, l := range w.leaseDocuments() {
-			if lsnOf(t, l.continuation) <= lsnOf(t, before[token]) {
+			if lsnOf(t, l.continuation) <= lsnOf(t, oldPositions[token]) {
 				t.Errorf("lease %s is still at %s", token, l.continuation)
 			}
 		}

@@ -16,12 +16,12 @@ import (
 )
 
 // stopTime stops a host after the given time and returns how long Run took to end.
-func (w *world) stopTime(h *Host, after time.Duration) time.Duration {
+func (w *world) stopTime(h *Host, delay time.Duration) time.Duration {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	time.Sleep(after)
+	time.Sleep(delay)
 	stopped := time.Now()
 	cancel()
 	if err := <-done; err != nil {

@@ -48,9 +48,9 @@ func (s *stuckStore) Delete(ctx context.Context, d DeadLetter) error {
 	return s.memoryStore.Delete(ctx, d)
 }
 
-func (s *stuckStore) Holds(ctx context.Context, of DeadLetterSource, key string) (bool, error) {
+func (s *stuckStore) Holds(ctx context.Context, source DeadLetterSource, key string) (bool, error) {
 	s.enter("holds")
-	return s.memoryStore.Holds(ctx, of, key)
+	return s.memoryStore.Holds(ctx, source, key)
 }
 
 func (s *stuckStore) Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error) {

@@ -40,8 +40,8 @@ func TestRefusedLeaseWritesKeepTheLeases(t *testing.T) {
 			if n := w.eventCount(EventAcquired) - acquired; n > 0 {
 				t.Errorf("%d: %d new acquisitions", status, n)
 			}
-			for message, most := range map[string]int{"lease writes refused": 1, "lease writes accepted": 1, "lease write failed": 0} {
-				if n := logged.FilterMessageSnippet(message).Len(); n > most || most == 1 && n == 0 {
+			for message, limit := range map[string]int{"lease writes refused": 1, "lease writes accepted": 1, "lease write failed": 0} {
+				if n := logged.FilterMessageSnippet(message).Len(); n > limit || limit == 1 && n == 0 {
 					t.Errorf("%d: %q logged %d times", status, message, n)
 				}
 			}
@@ -88,8 +88,8 @@ func TestRenewalsGoBeforeCheckpoints(t *testing.T) {
 			w.write("other", "b")
 			time.Sleep(time.Second)
 			mu.Lock()
-			for path, at := range written {
-				if age := time.Since(at); age > 30*time.Second {
+			for path, writeTime := range written {
+				if age := time.Since(writeTime); age > 30*time.Second {
 					t.Errorf("%s was not written for %v", path, age)
 				}
 			}

@@ -49,10 +49,10 @@ func TestUnreadableLeaseIsAProblem(t *testing.T) {
 			_, err := h.Drain(t.Context())
 			must(t, err)
 			w.editLease("0", func(d map[string]any) { setLeaseProperty(d, "halley.epoch", "5") }) // it was acquired
-			whole := map[string]any{}
+			document := map[string]any{}
 			w.editLease("0", func(d map[string]any) {
-				maps.Copy(whole, d)
-				whole["properties"] = maps.Clone(d["properties"].(map[string]any))
+				maps.Copy(document, d)
+				document["properties"] = maps.Clone(d["properties"].(map[string]any))
 				edit(d)
 			})
 			h = w.host("b", w.recorder("b"), func(_ *Function, o *Options) { o.Logger = logger })
@@ -76,7 +76,7 @@ func TestUnreadableLeaseIsAProblem(t *testing.T) {
 				}
 				w.editLease("0", func(d map[string]any) {
 					clear(d)
-					maps.Copy(d, whole)
+					maps.Copy(d, document)
 				})
 				time.Sleep(90 * time.Second)
 				if problem := w.unreadableProblem(h); problem != nil {
@@ -133,15 +133,15 @@ func TestHeldLeaseThatBecomesUnreadableIsAProblem(t *testing.T) {
 		h := w.host("a", w.recorder("a"), withoutLogger)
 		stop := w.startHost(h)
 		time.Sleep(time.Minute)
-		var whole map[string]any
-		w.editLease("0", func(d map[string]any) { whole = maps.Clone(d); d["version"] = "0" })
+		var document map[string]any
+		w.editLease("0", func(d map[string]any) { document = maps.Clone(d); d["version"] = "0" })
 		time.Sleep(2 * time.Minute)
 		w.writeMany("doc", 5)
 		time.Sleep(time.Minute)
 		if r := w.unreadableProblem(h); r == nil || r.Range != "0" || w.deliveryCount() > 0 {
 			t.Errorf("%d delivered, problem %+v", w.deliveryCount(), r)
 		}
-		w.editLease("0", func(d map[string]any) { maps.Copy(d, whole) })
+		w.editLease("0", func(d map[string]any) { maps.Copy(d, document) })
 		time.Sleep(90 * time.Second)
 		if r := w.unreadableProblem(h); r != nil {
 			t.Errorf("after the repair %+v", r)

@@ -137,11 +137,11 @@ func TestHandledChangesOfFailedCallsAreCounted(t *testing.T) {
 			}, withStore(&memoryStore{}))
 			summary, err := h.Drain(t.Context())
 			must(t, err)
-			again := map[string]int{"failed": 1, "failed from": 1}[name]
-			if summary.Changes != 5+again || summary.Retries != 1 || summary.Batches != again {
+			repeats := map[string]int{"failed": 1, "failed from": 1}[name]
+			if summary.Changes != 5+repeats || summary.Retries != 1 || summary.Batches != repeats {
 				t.Errorf("%s: summary %+v", name, summary)
 			}
-			if again == 1 && status != 5 {
+			if repeats == 1 && status != 5 {
 				t.Errorf("%s: %d changes in status before the retry, want 5", name, status)
 			}
 			handled := 0

@@ -257,10 +257,10 @@ func (r *settingRun) withLetters(f *Function, _ *Options) { f.DeadLetters = r.st
 func (r *settingRun) letterCount() float64 { return float64(len(r.store.all())) }
 
 // upsertInto stores a document that is a logical partition key of its own.
-func (r *settingRun) upsertInto(container *cosmos.Container, id string, more map[string]any) {
+func (r *settingRun) upsertInto(container *cosmos.Container, id string, properties map[string]any) {
 	r.t.Helper()
 	doc := map[string]any{"id": id, "player": id}
-	maps.Copy(doc, more)
+	maps.Copy(doc, properties)
 	_, err := container.Upsert(r.t.Context(), cosmos.NewPartitionKey(id), doc)
 	must(r.t, err)
 }

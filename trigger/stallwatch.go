@@ -77,16 +77,16 @@ func (s *rangeStats) clearStall(lane int) {
 }
 
 // arm starts the watch if it is not running. mu is held.
-func (s *rangeStats) arm(after time.Duration) {
+func (s *rangeStats) arm(delay time.Duration) {
 	if s.watchIsArmed || s.isClosed {
 		return
 	}
 	s.watchIsArmed = true
 	if s.watch == nil {
-		s.watch = time.AfterFunc(after, s.checkWatch)
+		s.watch = time.AfterFunc(delay, s.checkWatch)
 		return
 	}
-	s.watch.Reset(after)
+	s.watch.Reset(delay)
 }
 
 // checkWatch reports a stall that has lasted too long, or waits until the oldest has.

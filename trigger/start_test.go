@@ -55,9 +55,9 @@ func TestStartFromTime(t *testing.T) {
 func TestFromNowDeliversChangesWrittenDuringBootstrap(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.writeMany("old", 20)
-		var once atomic.Bool // every range has its position by then
+		var hasWritten atomic.Bool // every range has its position by then
 		w.onRequest = func(r *http.Request) {
-			if isLeaseCreate(r) && strings.Contains(r.Header.Get("X-Ms-Documentdb-Partitionkey"), ".info") && once.CompareAndSwap(false, true) {
+			if isLeaseCreate(r) && strings.Contains(r.Header.Get("X-Ms-Documentdb-Partitionkey"), ".info") && hasWritten.CompareAndSwap(false, true) {
 				w.written = map[string]int{}
 				w.writeMany("new", 20)
 				_, err := w.account.Merge("db", "items", "0", "1")

@@ -48,10 +48,10 @@ func (c countingTransport) Do(r *http.Request) (*http.Response, error) {
 		strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && r.Header.Get("Content-Type") == "application/json":
 		c.w.sent.writes++
 	}
-	before := c.w.onRequest
+	onRequest := c.w.onRequest
 	c.w.mu.Unlock()
-	if before != nil {
-		before(r)
+	if onRequest != nil {
+		onRequest(r)
 	}
 	return c.w.account.Do(r)
 }

@@ -233,11 +233,11 @@ func fateOf(number int64, parts []errorPart) (fate changeFate) {
 }
 
 // with returns the fate after a further error on the change.
-func (f changeFate) with(after time.Duration) changeFate {
-	if f.failed && (f.after == 0 || after == 0) {
+func (f changeFate) with(delay time.Duration) changeFate {
+	if f.failed && (f.after == 0 || delay == 0) {
 		return changeFate{failed: true}
 	}
-	return changeFate{true, max(f.after, after)}
+	return changeFate{true, max(f.after, delay)}
 }
 
 // errorPart is an error that is not joined from others.
@@ -273,31 +273,31 @@ func (e *failedError) knows(numbers []int64) bool {
 	return found >= len(e.failedChanges)
 }
 
-// errorParts returns the parts of an error that postpones its changes if after is above
+// errorParts returns the parts of an error that postpones its changes if delay is above
 // 0. A panic does not tell about the changes after it.
-func errorParts(err error, after time.Duration) (parts []errorPart) {
+func errorParts(err error, delay time.Duration) (parts []errorPart) {
 	switch e := err.(type) {
 	case *failedError:
-		if after == 0 {
-			after = delayOf(e.err)
+		if delay == 0 {
+			delay = delayOf(e.err)
 		}
-		return []errorPart{{e, after}}
+		return []errorPart{{e, delay}}
 	case *postponedError:
-		if after == 0 {
-			after = e.after
+		if delay == 0 {
+			delay = e.after
 		}
-		return errorParts(e.err, after)
+		return errorParts(e.err, delay)
 	case *PanicError:
 		return []errorPart{{}}
 	case interface{ Unwrap() error }:
-		return errorParts(e.Unwrap(), after)
+		return errorParts(e.Unwrap(), delay)
 	case interface{ Unwrap() []error }:
 		for _, joined := range e.Unwrap() {
-			parts = append(parts, errorParts(joined, after)...)
+			parts = append(parts, errorParts(joined, delay)...)
 		}
 	}
 	if parts == nil {
-		parts = []errorPart{{after: after}}
+		parts = []errorPart{{after: delay}}
 	}
 	return parts
 }

@@ -16,10 +16,6 @@ import (
 	"halley/trigger/stall"
 )
 
-// retriesProperty is the lease property with the failure history of a range, see
-// delivery.RetryState.
-const retriesProperty = "halley.retries"
-
 // rangeWorker works on one leased range: it joins the lease, the feed and the delivery.
 // It lives from the acquisition of the lease to its release. The goroutine that
 // calls workRange delivers; it starts one that reads and one that writes the lease, and
@@ -87,7 +83,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		r.noteAnswer(useLeases, err)
 	}
 	w.noteAnswer = r.noteAnswer
-	held.SetProperty(retriesProperty, w.rangeDelivery.RetryProperty)
+	held.SetProperty(lease.RetriesProperty, w.rangeDelivery.RetryProperty)
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
@@ -105,7 +101,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 			HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
 		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes, FirstOrder: l.Epoch() << ordersOfEpoch,
-		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(retriesProperty),
+		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(lease.RetriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		LeavesRetention: w.leavesRetention, Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}

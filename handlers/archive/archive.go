@@ -70,6 +70,21 @@ var containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
 
 // validate returns an error that begins with the name of the setting.
 func (s Settings) validate() error {
+	if err := s.validateStore(); err != nil {
+		return err
+	}
+	switch {
+	case s.Format != Parquet && s.Format != JSONLines:
+		return fmt.Errorf("FORMAT is %q; write %s or %s", s.Format, Parquet, JSONLines)
+	case s.Partition != Hourly && s.Partition != Daily:
+		return fmt.Errorf("PARTITION is %q; write %s or %s", s.Partition, Hourly, Daily)
+	case s.Prefix != "" && !strings.HasSuffix(s.Prefix, "/") || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, ".."):
+		return fmt.Errorf("PREFIX is %q; write a path such as archive/orders/, with a slash at its end alone", s.Prefix)
+	}
+	return nil
+}
+
+func (s Settings) validateStore() error {
 	switch {
 	case s.Directory == "" && s.BlobContainer == "":
 		return errors.New("BLOB_CONTAINER is empty; name the blob container of the archive, or a directory in DIRECTORY")
@@ -81,12 +96,6 @@ func (s Settings) validate() error {
 		return errors.New("CONNECTION_STRING or ACCOUNT_URL must be set, and not both")
 	case s.AccountURL != "" && (!strings.HasPrefix(s.AccountURL, "https://") || strings.ContainsAny(s.AccountURL, "?@#")):
 		return errors.New("ACCOUNT_URL is not a URL such as https://ACCOUNT.blob.core.windows.net, without a signature")
-	case s.Format != Parquet && s.Format != JSONLines:
-		return fmt.Errorf("FORMAT is %q; write %s or %s", s.Format, Parquet, JSONLines)
-	case s.Partition != Hourly && s.Partition != Daily:
-		return fmt.Errorf("PARTITION is %q; write %s or %s", s.Partition, Hourly, Daily)
-	case s.Prefix != "" && !strings.HasSuffix(s.Prefix, "/") || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, ".."):
-		return fmt.Errorf("PREFIX is %q; write a path such as archive/orders/, with a slash at its end alone", s.Prefix)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ func Read(ctx context.Context, store Store, prefix string) iter.Seq2[Record, err
 			if err == nil && !strings.HasSuffix(name, Parquet.extension()) && !strings.HasSuffix(name, JSONLines.extension()) {
 				continue // not ours
 			}
-			if at := folderOf(name); at != folder {
-				folder = at
+			if blobFolder := folderOf(name); blobFolder != folder {
+				folder = blobFolder
 				clear(seen)
 			}
 			var records []Record

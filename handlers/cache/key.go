@@ -25,9 +25,9 @@ type keyPart struct {
 // id of the document, and {key} for the values of its partition key, separated by slashes.
 // Documents need different keys: an id alone is unique only within a partition key.
 func ParseKey(template string) (k Key, err error) {
-	rest, variable := template, false
-	for rest != "" {
-		text, after, opens := strings.Cut(rest, "{")
+	remainder, variable := template, false
+	for remainder != "" {
+		text, suffix, opens := strings.Cut(remainder, "{")
 		if strings.Contains(text, "}") {
 			return k, fmt.Errorf("%q has a } without a {", template)
 		}
@@ -37,7 +37,7 @@ func ParseKey(template string) (k Key, err error) {
 		if !opens {
 			break
 		}
-		name, after, closes := strings.Cut(after, "}")
+		name, suffix, closes := strings.Cut(suffix, "}")
 		if !closes {
 			return k, fmt.Errorf("%q has a { without a }", template)
 		}
@@ -45,7 +45,7 @@ func ParseKey(template string) (k Key, err error) {
 		if err != nil {
 			return k, err
 		}
-		k.parts, rest, variable = append(k.parts, part), after, true
+		k.parts, remainder, variable = append(k.parts, part), suffix, true
 	}
 	if !variable {
 		return k, errors.New("it has no property: write a text such as product:{/category}:{id}")

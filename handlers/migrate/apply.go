@@ -82,7 +82,7 @@ func idsOf(pending []*wanted) (ids []string) {
 
 // advance makes the writes that are due, those of several documents at a time, and
 // returns the documents to look at again.
-func (m *Migration) advance(ctx context.Context, pending []*wanted, copies map[string][]*targetCopy, paths keyPaths, v *verdicts) (again []*wanted) {
+func (m *Migration) advance(ctx context.Context, pending []*wanted, copies map[string][]*targetCopy, paths keyPaths, v *verdicts) (unfinished []*wanted) {
 	outcomes := make([]outcome, len(pending))
 	slots := make(chan struct{}, m.options.Parallel)
 	var working sync.WaitGroup
@@ -101,10 +101,10 @@ func (m *Migration) advance(ctx context.Context, pending []*wanted, copies map[s
 		case o.err != nil:
 			v.fail(w.change, o.err)
 		case o.again:
-			again = append(again, w)
+			unfinished = append(unfinished, w)
 		}
 	}
-	return again
+	return unfinished
 }
 
 // outcome is the end of one look at a document. The zero value is: done.

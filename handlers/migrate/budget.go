@@ -65,8 +65,8 @@ func (b *budget) settle(charge float64, throttled bool, pause time.Duration) {
 	b.spent += charge
 	if throttled {
 		b.waited++
-		if until := time.Now().Add(max(pause, smallestPause)); until.After(b.until) {
-			b.until = until
+		if pauseEnd := time.Now().Add(max(pause, smallestPause)); pauseEnd.After(b.until) {
+			b.until = pauseEnd
 		}
 	}
 }

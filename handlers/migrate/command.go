@@ -86,11 +86,11 @@ nothing. The exit code is 1 if the containers differ.
 Clients may write meanwhile: a difference counts if it lasts as long as --settle.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			of, err := l.open(cmd)
+			opened, err := l.open(cmd)
 			if err != nil {
 				return err
 			}
-			v, err := of.migration.Verify(cmd.Context(), of.source.Container, &l.options)
+			v, err := opened.migration.Verify(cmd.Context(), opened.source.Container, &l.options)
 			if err != nil {
 				return err
 			}
@@ -120,11 +120,11 @@ func (l *lookup) reportCommand() *cobra.Command {
 behind, and says how to switch. The exit code is 1 if the target is not ready.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			of, err := l.open(cmd)
+			opened, err := l.open(cmd)
 			if err != nil {
 				return err
 			}
-			r, err := of.migration.Report(cmd.Context(), of.source, of.leases, &l.options)
+			r, err := opened.migration.Report(cmd.Context(), opened.source, opened.leases, &l.options)
 			if err != nil {
 				return err
 			}

@@ -28,17 +28,17 @@ func (c *targetCopy) own(source string) bool { return c.guard != nil && c.guard.
 const idsPerQuery = 100
 
 // findCopies reads all documents of the target with some ids, in all partitions: copies,
-// tombstones and documents of others. With whole it also reads their content.
-func (m *Migration) findCopies(ctx context.Context, ids []string, whole bool) (map[string][]*targetCopy, error) {
+// tombstones and documents of others. If withContent is set, it also reads their content.
+func (m *Migration) findCopies(ctx context.Context, ids []string, withContent bool) (map[string][]*targetCopy, error) {
 	paths, err := m.targetPaths(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := map[string][]*targetCopy{}
 	for begin := 0; begin < len(ids); begin += idsPerQuery {
-		q := m.copiesQuery(ids[begin:min(begin+idsPerQuery, len(ids))], paths, whole)
+		q := m.copiesQuery(ids[begin:min(begin+idsPerQuery, len(ids))], paths, withContent)
 		err := m.queryAll(ctx, m.target, q, func(row json.RawMessage) error {
-			c, err := m.parseCopy(row, paths, whole)
+			c, err := m.parseCopy(row, paths, withContent)
 			if err != nil {
 				return err
 			}
@@ -53,10 +53,10 @@ func (m *Migration) findCopies(ctx context.Context, ids []string, whole bool) (m
 }
 
 // copiesQuery selects documents by their ids.
-func (m *Migration) copiesQuery(ids []string, paths keyPaths, whole bool) cosmos.Query {
+func (m *Migration) copiesQuery(ids []string, paths keyPaths, withContent bool) cosmos.Query {
 	var text strings.Builder
 	text.WriteString("SELECT ")
-	if whole {
+	if withContent {
 		text.WriteString("*")
 	} else {
 		text.WriteString(`c.id, c._etag, c[` + strconv.Quote(m.options.GuardProperty) + `] AS guard`)
@@ -96,7 +96,7 @@ func selector(path []string) string {
 }
 
 // parseCopy reads a row of copiesQuery, or a whole document of the target.
-func (m *Migration) parseCopy(row json.RawMessage, paths keyPaths, whole bool) (*targetCopy, error) {
+func (m *Migration) parseCopy(row json.RawMessage, paths keyPaths, withContent bool) (*targetCopy, error) {
 	var fields properties
 	if err := json.Unmarshal(row, &fields); err != nil {
 		return nil, fmt.Errorf("row of the target: %w", err)
@@ -110,7 +110,7 @@ func (m *Migration) parseCopy(row json.RawMessage, paths keyPaths, whole bool) (
 	}
 	rawGuard := fields["guard"]
 	var err error
-	if whole {
+	if withContent {
 		c.document, rawGuard = row, fields[m.options.GuardProperty]
 		c.key, err = paths.keyOf(fields)
 	} else {

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 
 	"halley/handlers/position"
 	"halley/trigger"
@@ -44,71 +45,81 @@ type action struct {
 // copy is written first and the old ones are buried then, so that a document that moves
 // to another partition key is never missing.
 func decide(w *wanted, copies []*targetCopy) ([]action, error) {
-	var here *targetCopy // at the key that the change asks for
-	var own []*targetCopy
-	newest := position.Position{}
+	placed, sourceCopies, newest := survey(w, copies)
+	switch {
+	case newest.Compare(w.at) > 0: // the change is stale
+		return bury(sourceCopies, newest, func(c *targetCopy) bool { return c.guard.Compare(newest) == 0 }), nil
+	case w.content == nil:
+		return decideDelete(w, sourceCopies), nil
+	case placed != nil && !placed.own(w.source):
+		return nil, refuse(w, placed)
+	}
+	return append(writeAt(w, placed), bury(sourceCopies, w.at, func(c *targetCopy) bool { return c == placed })...), nil
+}
+
+// survey returns the document at the key that the change asks for, the copies and
+// tombstones of its source, and the newest position among these.
+func survey(w *wanted, copies []*targetCopy) (placed *targetCopy, sourceCopies []*targetCopy, newest position.Position) {
 	for _, c := range copies {
 		if w.content != nil && c.key.text == w.key.text {
-			here = c
+			placed = c
 		}
 		if c.own(w.source) {
-			own = append(own, c)
+			sourceCopies = append(sourceCopies, c)
 			if c.guard.Compare(newest) > 0 {
 				newest = c.guard.Position
 			}
 		}
 	}
-	stale := newest.Compare(w.at) > 0
-	if here != nil && !here.own(w.source) && !stale {
-		return nil, refuse(w, here)
-	}
-	var actions []action
-	if w.content != nil && !stale {
-		actions = writeAt(w, here)
-	}
-	winner := w.at
-	if stale {
-		winner = newest
-	}
-	atRest := false // some tombstone holds the winner's position, or will
-	for _, c := range own {
-		keep := !stale && w.content != nil && c == here || stale && c.guard.Compare(winner) == 0
-		if !c.guard.Deleted && !keep {
+	return placed, sourceCopies, newest
+}
+
+// bury turns the live copies into tombstones with the winner's position, except those to
+// keep.
+func bury(sourceCopies []*targetCopy, winner position.Position, keep func(*targetCopy) bool) (actions []action) {
+	for _, c := range sourceCopies {
+		if !c.guard.Deleted && !keep(c) {
 			actions = append(actions, action{kind: buryCopy, on: c, at: winner})
 		}
-		atRest = atRest || c.guard.Compare(winner) == 0 || !c.guard.Deleted
 	}
-	if w.content == nil && !stale && !atRest {
-		actions = append(actions, buryNothing(own, winner))
+	return actions
+}
+
+// decideDelete buries all live copies. If there is none, and no tombstone holds the
+// position of the delete, it records the delete.
+func decideDelete(w *wanted, sourceCopies []*targetCopy) []action {
+	isRecorded := func(c *targetCopy) bool { return !c.guard.Deleted || c.guard.Compare(w.at) == 0 }
+	if !slices.ContainsFunc(sourceCopies, isRecorded) {
+		return []action{buryNothing(sourceCopies, w.at)}
 	}
-	return actions, nil
+	return bury(sourceCopies, w.at, func(*targetCopy) bool { return false })
 }
 
 // writeAt writes the copy at its key, unless this call has done so. A copy of the same
 // position is written again: a transaction may have written the document twice.
-func writeAt(w *wanted, here *targetCopy) []action {
+func writeAt(w *wanted, existing *targetCopy) []action {
 	switch {
-	case here == nil:
+	case existing == nil:
 		return []action{{kind: createCopy, at: w.at}}
-	case w.written && !here.guard.Deleted && here.guard.Compare(w.at) == 0:
+	case w.written && !existing.guard.Deleted && existing.guard.Compare(w.at) == 0:
 		return nil
 	}
-	return []action{{kind: replaceCopy, on: here, at: w.at}}
+	return []action{{kind: replaceCopy, on: existing, at: w.at}}
 }
 
 // buryNothing records the delete of a document without a live copy, so that an older
 // version that arrives later is refused.
-func buryNothing(tombstones []*targetCopy, at position.Position) action {
+func buryNothing(tombstones []*targetCopy, place position.Position) action {
 	if len(tombstones) > 0 {
-		return action{kind: buryCopy, on: tombstones[0], at: at}
+		return action{kind: buryCopy, on: tombstones[0], at: place}
 	}
-	return action{kind: createTomb, at: at}
+	return action{kind: createTomb, at: place}
 }
 
 // refuse returns the reason why a document of the target is not replaced.
-func refuse(w *wanted, by *targetCopy) error {
-	if by.guard == nil {
-		return fmt.Errorf("document %q exists in the target at key %s and was not written by the migration: delete it, or keep it and discard this change", w.id, by.key.text)
+func refuse(w *wanted, existing *targetCopy) error {
+	if existing.guard == nil {
+		return fmt.Errorf("document %q exists in the target at key %s and was not written by the migration: delete it, or keep it and discard this change", w.id, existing.key.text)
 	}
-	return fmt.Errorf("document %q exists in the target at key %s as the copy of another document, with key %s in the source: two documents of one id get the same key, so let the transform choose another key", w.id, by.key.text, by.guard.Key)
+	return fmt.Errorf("document %q exists in the target at key %s as the copy of another document, with key %s in the source: two documents of one id get the same key, so let the transform choose another key", w.id, existing.key.text, existing.guard.Key)
 }

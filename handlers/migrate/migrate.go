@@ -195,8 +195,8 @@ func (m *Migration) targetPaths(ctx context.Context) (keyPaths, error) {
 
 // probe tries whether the target exists, and whether tombstones expire there.
 func (m *Migration) probe(prefix string) handlers.Probe {
-	what := "target container " + m.target.Database() + "/" + m.target.Name()
-	return handlers.Probe{What: what, Try: func(ctx context.Context) error {
+	name := "target container " + m.target.Database() + "/" + m.target.Name()
+	return handlers.Probe{What: name, Try: func(ctx context.Context) error {
 		properties, err := m.target.Properties(ctx)
 		if err != nil {
 			return fmt.Errorf("%w: create it, or correct %sTARGET_CONTAINER_NAME", err, prefix)

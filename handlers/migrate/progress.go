@@ -72,8 +72,8 @@ func (p *progress) stale() {
 func (p *progress) tell(b trigger.Batch) {
 	now, all := time.Now(), p.read()
 	p.mu.Lock()
-	since, then := now.Sub(p.last), p.then
-	due := since >= progressInterval
+	elapsed, previous := now.Sub(p.last), p.then
+	due := elapsed >= progressInterval
 	if due {
 		p.last, p.then = now, all
 	}
@@ -83,8 +83,8 @@ func (p *progress) tell(b trigger.Batch) {
 	}
 	p.log.Info("migration progress",
 		zap.Int64("copied", all.Copied), zap.Int64("buried", all.Buried), zap.Int64("stale", all.Stale),
-		zap.Float64("copiesPerSecond", float64(all.Copied-then.Copied)/since.Seconds()),
-		zap.Float64("requestUnitsPerSecond", (all.RequestUnits-then.RequestUnits)/since.Seconds()),
+		zap.Float64("copiesPerSecond", float64(all.Copied-previous.Copied)/elapsed.Seconds()),
+		zap.Float64("requestUnitsPerSecond", (all.RequestUnits-previous.RequestUnits)/elapsed.Seconds()),
 		zap.Float64("requestUnits", all.RequestUnits), zap.Int("throttled", all.Throttled),
 		zap.String("range", b.Range.ID), zap.Duration("behind", now.Sub(b.Changes[len(b.Changes)-1].Time).Round(time.Second)))
 }

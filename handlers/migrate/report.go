@@ -102,8 +102,8 @@ func writeEqual(line func(name, format string, args ...any), v *Verification) {
 	for _, d := range v.Differences[:min(len(v.Differences), 20)] {
 		line("", "%v", d)
 	}
-	if more := len(v.Differences) - 20; more > 0 {
-		line("", "and %d more: see them with --json", more)
+	if omitted := len(v.Differences) - 20; omitted > 0 {
+		line("", "and %d more: see them with --json", omitted)
 	}
 }
 

@@ -208,11 +208,11 @@ func (v *verifier) checkTarget(ctx context.Context, page []json.RawMessage) erro
 
 // sourceDocuments reads the documents of the source with some ids: their keys, as k0 and
 // so on, or all of them.
-func (v *verifier) sourceDocuments(ctx context.Context, ids []string, whole bool) (documents []properties, err error) {
+func (v *verifier) sourceDocuments(ctx context.Context, ids []string, withContent bool) (documents []properties, err error) {
 	for begin := 0; begin < len(ids); begin += idsPerQuery {
 		var text strings.Builder
 		text.WriteString("SELECT ")
-		if whole {
+		if withContent {
 			text.WriteString("*")
 		} else {
 			text.WriteString("c.id")

@@ -85,7 +85,7 @@ func (r Rules) checkURL(u *url.URL) error {
 	host := strings.ToLower(u.Hostname())
 	ip, err := netip.ParseAddr(host)
 	literal := err == nil
-	local := r.Private && (host == "localhost" || literal && isLocal(ip))
+	local := r.allowsLocal(host, ip)
 	switch {
 	case host == "":
 		return refuse("it has no host")
@@ -105,6 +105,12 @@ func (r Rules) checkURL(u *url.URL) error {
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrRefused}, args...)...)
+}
+
+// allowsLocal reports whether the host is this machine or its network, and allowed. ip is
+// not valid if the host is a name.
+func (r Rules) allowsLocal(host string, ip netip.Addr) bool {
+	return r.Private && (host == "localhost" || ip.IsValid() && isLocal(ip))
 }
 
 func (r Rules) allowsHost(host string) bool {

@@ -49,13 +49,13 @@ func (p *Pauses) check(target string) *StatusError {
 	if !ok {
 		return nil
 	}
-	left := time.Until(paused.end)
-	if left <= 0 {
+	remaining := time.Until(paused.end)
+	if remaining <= 0 {
 		delete(p.until, target)
 		return nil
 	}
 	refusal := paused.refusal
-	refusal.RetryAfter = left
+	refusal.RetryAfter = remaining
 	return &refusal
 }
 

@@ -55,8 +55,8 @@ func RetryAfter(h http.Header) time.Duration {
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return min(time.Duration(max(seconds, 0)), 1<<31) * time.Second
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(time.Until(at), 0).Round(time.Second)
+	if retryTime, err := http.ParseTime(value); err == nil {
+		return max(time.Until(retryTime), 0).Round(time.Second)
 	}
 	return 0
 }

@@ -45,7 +45,7 @@ type boards struct {
 
 func (b *boards) key(name, kind string) string { return b.prefix + "{" + name + "}:" + kind }
 
-func (b *boards) due(name, by string) string { return b.key(name, "due:"+by) }
+func (b *boards) due(name, player string) string { return b.key(name, "due:"+player) }
 
 func (b *boards) toldKey(o overtaking) string {
 	return b.key(o.Game, "told:"+o.By+":"+digest(o.entry))
@@ -68,7 +68,7 @@ var recordScript = redis.NewScript(recordSource)
 // record raises the board of a game to results, in their order, and returns the
 // due notifications about scores of their players, oldest first. If a result is
 // tooOld, it counts on the board, but causes no notification.
-func (b *boards) record(ctx context.Context, name string, results []game.Result, tooOld func(at int64) bool) ([]overtaking, error) {
+func (b *boards) record(ctx context.Context, name string, results []game.Result, tooOld func(seconds int64) bool) ([]overtaking, error) {
 	keys := []string{b.key(name, "best")}
 	args := []any{b.top, b.keep.Milliseconds()}
 	for _, r := range results {
@@ -84,7 +84,7 @@ func (b *boards) record(ctx context.Context, name string, results []game.Result,
 
 // notifyTime returns the script's time argument of a result, "" if the result
 // must not cause a notification.
-func notifyTime(r game.Result, tooOld func(at int64) bool) string {
+func notifyTime(r game.Result, tooOld func(seconds int64) bool) string {
 	if tooOld(r.Timestamp) {
 		return ""
 	}

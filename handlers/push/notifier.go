@@ -39,11 +39,11 @@ func (n *Notifier) Handle(ctx context.Context, results []game.Result) error {
 	defer cancel()
 	var due []overtaking
 	for name, played := range byGame(results) {
-		more, err := n.boards.record(ctx, name, played, n.tooOld)
+		overtakings, err := n.boards.record(ctx, name, played, n.tooOld)
 		if err != nil {
 			return err
 		}
-		due = append(due, more...)
+		due = append(due, overtakings...)
 	}
 	return n.notifyAll(ctx, due, budget)
 }
@@ -66,9 +66,9 @@ func (n *Notifier) budget(ctx context.Context) (context.Context, callBudget, con
 	if !ok {
 		return ctx, b, func() {}
 	}
-	left := time.Until(deadline)
-	b.send, b.player = min(b.send, left/4), min(b.player, left/2)
-	ctx, cancel := context.WithTimeout(ctx, left-left/10)
+	remaining := time.Until(deadline)
+	b.send, b.player = min(b.send, remaining/4), min(b.player, remaining/2)
+	ctx, cancel := context.WithTimeout(ctx, remaining-remaining/10)
 	return ctx, b, cancel
 }
 
@@ -82,8 +82,8 @@ func byGame(results []game.Result) map[string][]game.Result {
 
 // tooOld reports whether a time in seconds since 1970 is more than MAX_AGE ago; 0
 // stands for now.
-func (n *Notifier) tooOld(at int64) bool {
-	return at != 0 && time.Since(time.Unix(at, 0)) > n.maxAge
+func (n *Notifier) tooOld(seconds int64) bool {
+	return seconds != 0 && time.Since(time.Unix(seconds, 0)) > n.maxAge
 }
 
 // parallel is the number of players that are notified at a time.

@@ -73,26 +73,26 @@ func splitCommand(command string) ([]string, error) {
 func (p *commandPool) String() string { return p.program }
 
 func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
-	var at *place
+	var slot *place
 	select {
-	case at = <-p.places:
-		defer func() { p.places <- at }()
+	case slot = <-p.places:
+		defer func() { p.places <- slot }()
 	case <-ctx.Done():
 		return answer{}, fmt.Errorf("wait for a process: %w", context.Cause(ctx))
 	}
-	if err := p.start(ctx, at); err != nil {
+	if err := p.start(ctx, slot); err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := answerWithin(ctx, p.timeout)
 	defer cancel()
-	a, err := at.process.call(ctx, c)
+	a, err := slot.process.call(ctx, c)
 	if err != nil {
-		at.process.kill()
-		<-at.process.exited
-		at.fail()
+		slot.process.kill()
+		<-slot.process.exited
+		slot.fail()
 		return answer{}, err
 	}
-	at.failures = 0
+	slot.failures = 0
 	return a, nil
 }
 
@@ -103,30 +103,30 @@ const (
 )
 
 // fail notes that the process is gone.
-func (at *place) fail() {
-	at.process = nil
-	at.notBefore = time.Now().Add(min(minBackoff<<min(at.failures, 10), maxBackoff))
-	at.failures++
+func (slot *place) fail() {
+	slot.process = nil
+	slot.notBefore = time.Now().Add(min(minBackoff<<min(slot.failures, 10), maxBackoff))
+	slot.failures++
 }
 
 // start makes sure that a process runs. One that has exited between two calls is replaced.
-func (p *commandPool) start(ctx context.Context, at *place) error {
-	if at.process != nil && at.process.hasExited() {
-		p.log.Warn("command exited without a call", zap.String("program", p.program), zap.Error(at.process.exit()))
-		at.fail()
+func (p *commandPool) start(ctx context.Context, slot *place) error {
+	if slot.process != nil && slot.process.hasExited() {
+		p.log.Warn("command exited without a call", zap.String("program", p.program), zap.Error(slot.process.exit()))
+		slot.fail()
 	}
-	if at.process != nil {
+	if slot.process != nil {
 		return nil
 	}
-	if err := sleep(ctx, time.Until(at.notBefore)); err != nil {
+	if err := sleep(ctx, time.Until(slot.notBefore)); err != nil {
 		return fmt.Errorf("start it again: %w", err)
 	}
 	started, err := startProcess(p.program, p.args, p.log)
 	if err != nil {
-		at.fail()
+		slot.fail()
 		return fmt.Errorf("start it: %w", err)
 	}
-	at.process = started
+	slot.process = started
 	return nil
 }
 
@@ -134,9 +134,9 @@ func (p *commandPool) start(ctx context.Context, at *place) error {
 func (p *commandPool) close() error {
 	var ends sync.WaitGroup
 	for range cap(p.places) {
-		at := <-p.places
-		if at.process != nil {
-			ends.Go(func() { at.process.end(p.grace) })
+		slot := <-p.places
+		if slot.process != nil {
+			ends.Go(func() { slot.process.end(p.grace) })
 		}
 	}
 	ends.Wait()

@@ -161,8 +161,8 @@ func retryAfter(h http.Header) time.Duration {
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return min(time.Duration(max(seconds, 0)), maxPause/time.Second) * time.Second
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(time.Until(at), 0), maxPause).Round(time.Millisecond)
+	if retryTime, err := http.ParseTime(value); err == nil {
+		return min(max(time.Until(retryTime), 0), maxPause).Round(time.Millisecond)
 	}
 	return 0
 }
@@ -170,8 +170,8 @@ func retryAfter(h http.Header) time.Duration {
 func (e *endpoint) pause(d time.Duration) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	if until := time.Now().Add(d); until.After(e.notBefore) {
-		e.notBefore = until
+	if pauseEnd := time.Now().Add(d); pauseEnd.After(e.notBefore) {
+		e.notBefore = pauseEnd
 	}
 }
 

@@ -166,13 +166,13 @@ type lineWriter struct {
 func (w *lineWriter) Write(text []byte) (int, error) {
 	written := len(text)
 	for {
-		part, rest, ended := bytes.Cut(text, []byte("\n"))
+		part, remainder, ended := bytes.Cut(text, []byte("\n"))
 		w.rest = append(w.rest, part[:min(len(part), max(w.most+1-len(w.rest), 0))]...)
 		if !ended {
 			return written, nil
 		}
 		w.line(bytes.TrimSuffix(w.rest, []byte("\r")))
 		w.rest = nil
-		text = rest
+		text = remainder
 	}
 }

@@ -137,15 +137,15 @@ func judgeResults(b trigger.Batch, results []result) error {
 	statuses := make([]string, len(b.Changes))
 	var parts []error
 	for i, r := range results {
-		at, err := r.change(b)
+		index, err := r.change(b)
 		if err != nil {
 			return malformed("result %d %w", i, err)
 		}
-		if statuses[at] != "" {
-			return malformed("result %d is the second one for change %d", i, at)
+		if statuses[index] != "" {
+			return malformed("result %d is the second one for change %d", i, index)
 		}
-		statuses[at] = r.Status
-		failed := trigger.Failed(fmt.Errorf("the function failed on document %q: %s", b.Changes[at].ID(), shorten(r.Error)), b.Changes[at])
+		statuses[index] = r.Status
+		failed := trigger.Failed(fmt.Errorf("the function failed on document %q: %s", b.Changes[index].ID(), shorten(r.Error)), b.Changes[index])
 		switch r.Status {
 		case statusOK:
 		case statusRetry:

@@ -61,7 +61,7 @@ func show(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // takeFlag removes a flag from arguments, as "--name value" or "--name=value", and
 // returns its last value.
-func takeFlag(args []string, name string) (value string, rest []string) {
+func takeFlag(args []string, name string) (value string, remainder []string) {
 	for i := 0; i < len(args); i++ {
 		switch given, ok := strings.CutPrefix(args[i], name+"="); {
 		case ok:
@@ -70,10 +70,10 @@ func takeFlag(args []string, name string) (value string, rest []string) {
 			i++
 			value = args[i]
 		default:
-			rest = append(rest, args[i])
+			remainder = append(remainder, args[i])
 		}
 	}
-	return value, rest
+	return value, remainder
 }
 
 // choose returns the rows of a list of names, and by default those that need no server.

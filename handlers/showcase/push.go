@@ -138,11 +138,11 @@ func subscribeAll(ctx context.Context, run *app.DevRun, handler string, subscrib
 			continue
 		}
 		in := app.Container{PartitionKey: []string{"/player"}}
-		switch own := f.Settings.(type) {
+		switch settings := f.Settings.(type) {
 		case *push.Settings:
-			in.Database, in.Name = cmp.Or(own.SubscriptionsDatabaseName, f.Database), own.SubscriptionsContainerName
+			in.Database, in.Name = cmp.Or(settings.SubscriptionsDatabaseName, f.Database), settings.SubscriptionsContainerName
 		case *fcm.Settings:
-			in.Database, in.Name = cmp.Or(own.SubscriptionsDatabaseName, f.Database), own.SubscriptionsContainerName
+			in.Database, in.Name = cmp.Or(settings.SubscriptionsDatabaseName, f.Database), settings.SubscriptionsContainerName
 		}
 		if err := run.Create(ctx, in); err != nil {
 			return err

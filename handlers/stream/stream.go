@@ -124,18 +124,18 @@ func isDelete(c trigger.Change) bool {
 
 // envelope joins the parts. Documents are JSON already.
 func (e Encoder) envelope(c trigger.Change, source []byte, now int64) []byte {
-	before, after := c.Previous, c.Document
+	oldDocument, newDocument := c.Previous, c.Document
 	if isDelete(c) {
-		if before == nil {
-			before = c.Document // of a soft delete
+		if oldDocument == nil {
+			oldDocument = c.Document // of a soft delete
 		}
-		after = nil
+		newDocument = nil
 	}
-	value := make([]byte, 0, len(before)+len(after)+len(source)+80)
+	value := make([]byte, 0, len(oldDocument)+len(newDocument)+len(source)+80)
 	value = append(value, `{"before":`...)
-	value = appendDocument(value, before)
+	value = appendDocument(value, oldDocument)
 	value = append(value, `,"after":`...)
-	value = appendDocument(value, after)
+	value = appendDocument(value, newDocument)
 	value = append(value, `,"source":`...)
 	value = append(value, source...)
 	return fmt.Appendf(value, `,"op":%q,"ts_ms":%d}`, e.op(c), now)

@@ -210,10 +210,10 @@ func storable(raw json.RawMessage) error {
 }
 
 // lowSurrogate reports whether the escape of the second half of a surrogate pair follows.
-func lowSurrogate(rest json.RawMessage) bool {
-	if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
+func lowSurrogate(text json.RawMessage) bool {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return false
 	}
-	unit, err := strconv.ParseUint(string(rest[2:6]), 16, 16)
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
 	return err == nil && unit >= 0xDC00 && unit <= 0xDFFF
 }

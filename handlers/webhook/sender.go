@@ -66,10 +66,10 @@ func (w *sender) handle(ctx context.Context, b trigger.Batch) error {
 	keys.SetLimit(w.parallel)
 	byKey := groupByKey(b.Changes)
 	results := make([]keyResult, len(byKey))
-	var down atomic.Bool // the receiver takes nothing at the moment
+	var unreachable atomic.Bool // the receiver takes nothing at the moment
 	for i, changes := range byKey {
 		keys.Go(func() error {
-			results[i] = w.postKey(ctx, b, changes, &down)
+			results[i] = w.postKey(ctx, b, changes, &unreachable)
 			return nil
 		})
 	}
@@ -94,9 +94,9 @@ func groupByKey(changes []trigger.Change) (groups [][]trigger.Change) {
 }
 
 // postKey posts changes until one fails or the receiver is down.
-func (w *sender) postKey(ctx context.Context, b trigger.Batch, changes []trigger.Change, down *atomic.Bool) keyResult {
+func (w *sender) postKey(ctx context.Context, b trigger.Batch, changes []trigger.Change, unreachable *atomic.Bool) keyResult {
 	for i, c := range changes {
-		if down.Load() {
+		if unreachable.Load() {
 			return keyResult{unsent: changes[i:]}
 		}
 		err := w.post(ctx, b, c)
@@ -104,7 +104,7 @@ func (w *sender) postKey(ctx context.Context, b trigger.Batch, changes []trigger
 			continue
 		}
 		if isDown(err) {
-			down.Store(true)
+			unreachable.Store(true)
 		}
 		return keyResult{changes[i:], err}
 	}

@@ -1,16 +1,19 @@
 // Command structure checks the structure and the language of the code.
 //
-//	go run ./scripts/structure [-only types|names|comments] [-list] [packages...]
+//	go run ./scripts/structure [-only types|names|locals|comments] [-list] [packages...]
 //
 // It exits with 1 if a check fails. The checks of types and names read the
-// non-test files of the given packages, by default the runtime; the check of
-// comments reads all non-test Go files of the repository.
+// non-test files of the given packages, by default the runtime; the checks of
+// locals and comments read non-test Go files of the repository.
 //
 // types: named types that depend on each other in a circle cannot be
 // understood one at a time. Only a pair of types in one file may do so.
 //
 // names: at most 45 % of the declared names may be a single word, except for
 // the nouns of the glossary.
+//
+// locals: locals, parameters and results are nouns or usual abbreviations. At most 5 of
+// 1,000 may be a function word such as of, at or rest.
 //
 // comments: each word that makes comments hard to read has a limit per 1,000
 // words, and conditions have to be written as "if" or "when".
@@ -39,7 +42,16 @@ func runtimePatterns(root string) []string {
 	return patterns
 }
 
-var checkNames = []string{"types", "names", "comments"}
+var checkNames = []string{"types", "names", "locals", "comments"}
+
+// repositoryChecks are the checks of all files of the repository.
+var repositoryChecks = []struct {
+	name  string
+	check func(p printer, list bool) (passed bool, err error)
+}{
+	{"locals", checkLocals},
+	{"comments", checkComments},
+}
 
 func main() {
 	err := run(".", os.Args[1:], os.Stdout)
@@ -60,8 +72,8 @@ func main() {
 func run(dir string, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("structure", flag.ContinueOnError)
 	flags.SetOutput(out)
-	only := flags.String("only", "", "one `check`: types, names or comments")
-	list := flags.Bool("list", false, "print the single-word names and the figures of each package")
+	only := flags.String("only", "", "one `check`: types, names, locals or comments")
+	list := flags.Bool("list", false, "print the single-word names, the function words and the figures of each package")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -92,8 +104,11 @@ func run(dir string, args []string, out io.Writer) error {
 			passed = checkIdentifiers(p, pkgs, *list) && passed
 		}
 	}
-	if selected("comments") {
-		ok, err := checkComments(p, *list)
+	for _, c := range repositoryChecks {
+		if !selected(c.name) {
+			continue
+		}
+		ok, err := c.check(p, *list)
 		if err != nil {
 			return err
 		}

@@ -130,12 +130,14 @@ func TestWordsOfComments(t *testing.T) {
 	}
 }
 
-func TestCommentsOfARepository(t *testing.T) {
-	dir := t.TempDir()
+// newRepository returns a git repository, and a function that writes a file in it.
+func newRepository(t *testing.T) (dir string, write func(name, text string)) {
+	t.Helper()
+	dir = t.TempDir()
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
-	write := func(name, text string) {
+	return dir, func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -145,6 +147,10 @@ func TestCommentsOfARepository(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestCommentsOfARepository(t *testing.T) {
+	dir, write := newRepository(t)
 	write("good/good.go", "// Package good is fine if read, when needed.\npackage good\n")
 	write("bad/bad_test.go", "package bad // what what\n")
 	write("bad/testdata/bad.go", "package bad // what what\n")
@@ -165,6 +171,52 @@ func TestCommentsOfARepository(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" || !failed {
 		t.Errorf("failed: %v, output (-want +got):\n%s", failed, diff)
+	}
+}
+
+const locals = `package p
+
+func f(of int, n, by string) (rest error, _ bool) {
+	at, ok := n, true
+	for before := range of {
+		var whole, end, _ = before, at, by
+		switch own := any(whole).(type) {
+		default:
+			_ = func(yield func(until int)) { at = end }
+			_ = own
+		}
+	}
+	at, ok = "", !ok
+	return nil, ok
+}
+
+type t struct{ of, at int }
+
+func (t) over() {}
+`
+
+func TestLocalsOfARepository(t *testing.T) {
+	dir, write := newRepository(t)
+	nouns := "package p\n\nfunc f(" + strings.TrimSuffix(strings.Repeat("name, ", 1599), ", ") + " int) {}\n"
+	write("handlers/nouns.go", nouns)
+	write("trigger/p/p_test.go", locals)
+	write("function/p.go", locals)
+	if got, failed := check(t, dir, "-only", "locals"); failed || !strings.Contains(got[0], "0 of 1599 ") {
+		t.Errorf("nouns fail: %q", got)
+	}
+	write("trigger/p/p.go", locals)
+	want := []string{
+		"trigger/p/p.go:3: of", "trigger/p/p.go:3: by", "trigger/p/p.go:3: rest", "trigger/p/p.go:4: at",
+		"trigger/p/p.go:5: before", "trigger/p/p.go:6: whole", "trigger/p/p.go:7: own", "trigger/p/p.go:9: until",
+		"locals: 8 of 1611 locals and parameters in trigger and handlers are function words: 5.0 per 1,000, at most 5",
+	}
+	got, failed := check(t, dir, "-only", "locals", "-list")
+	if diff := cmp.Diff(want, got); diff != "" || failed {
+		t.Errorf("failed: %v, output (-want +got):\n%s", failed, diff)
+	}
+	write("trigger/p/p.go", strings.Replace(locals, "ok :=", "there :=", 1))
+	if got, failed := check(t, dir, "-only", "locals"); !failed || !slices.Contains(got, "trigger/p/p.go:4: there") {
+		t.Errorf("9 of 1,611 pass: %q", got)
 	}
 }
 

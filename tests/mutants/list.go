@@ -178,7 +178,7 @@ var splits = []mutant{
 
 var bootstraps = []mutant{
 	{"marker-first", "when the marker exists, leases cover every key", []edit{
-		{"trigger/internal/lease/bootstrap.go", "\tlock, err := c.takeLock(ctx)", "\tif _, err := c.store.createStamp(ctx, c.store.markerID(), nil); err != nil {\n\t\treturn err\n\t}\n\tlock, err := c.takeLock(ctx)"},
+		{"trigger/internal/lease/bootstrap.go", "\tlock, err := c.takeLock(ctx)", "\tif _, err := c.store.createStamp(ctx, stamp{ID: c.store.markerID()}); err != nil {\n\t\treturn err\n\t}\n\tlock, err := c.takeLock(ctx)"},
 	}},
 	{"bootstrap-outlasts-its-lock", "two bootstraps do not create leases together", []edit{
 		{"trigger/internal/lease/bootstrap.go", "taken.Add(lockTTL-lockMargin)", "taken.Add(time.Hour)"},
@@ -321,7 +321,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/retrystate.go", "clear(t.announced)", "_ = t.announced"},
 	}},
 	{"attempts-forgotten", "attempts of one owner count for the next one", []edit{
-		{"trigger/worker.go", "SavedRetries: l.Property(retriesProperty),", `SavedRetries: "",`},
+		{"trigger/worker.go", "SavedRetries: l.Property(lease.RetriesProperty),", `SavedRetries: "",`},
 	}},
 	{"interrupted-is-a-failure", "a call that was interrupted by its owner's end is not an attempt", []edit{
 		{"trigger/internal/delivery/lane.go", "if v.Outcome != Hung && context.Cause(held) != nil {", "if false {"},
@@ -333,7 +333,7 @@ var delivery = []mutant{
 		{"trigger/deadletterlists.go", "keys.AddChange(delivery.BlockedChange{", "_ = (delivery.BlockedChange{"},
 	}},
 	{"blocked-keys-loaded-once", "a host that acquires a range knows the keys that its former owner has blocked", []edit{
-		{"trigger/deadletterlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
+		{"trigger/sharedlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
 	}},
 	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
 		{"trigger/acquiring.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
@@ -348,11 +348,11 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
-		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(by, most); ok {", "items, bytes := most, int64(0); items > 0 {"},
-		{"trigger/internal/feed/budget.go", "case more <= 0:", "case more != 0:"},
+		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(reserved, maxItems); ok {", "items, bytes := maxItems, int64(0); items > 0 {"},
+		{"trigger/internal/feed/budget.go", "case extra <= 0:", "case extra != 0:"},
 	}},
 	{"memory-of-others", "ranges that keep their pages do not stop the others", []edit{
-		{"trigger/internal/feed/budget.go", "case by.pages == 0:\n\t\treturn 1, each, true", "case by.pages == 0 && left >= each:\n\t\treturn 1, each, true"},
+		{"trigger/internal/feed/budget.go", "case reserved.pages == 0:\n\t\treturn 1, each, true", "case reserved.pages == 0 && freeBytes >= each:\n\t\treturn 1, each, true"},
 	}},
 	{"shared-bytes-reused-early", "the bytes of a page that functions share are used again when all have released it", []edit{
 		{"trigger/cosmos/buffer.go", "b.shares.Add(-1) >= 0", "b.shares.Add(-1) > 0"},
@@ -416,7 +416,7 @@ var protocol = []mutant{
 		{"trigger/cosmos/session.go", "switch parent, found := s.byRange[id]; {", "switch parent, found := s.byRange[r.ID+id]; {"},
 	}},
 	{"one-date-believed", "one wrong Date header does not move the service's clock", []edit{
-		{"trigger/cosmos/clock.go", "case ahead.Abs() <= maxLead:", "case ahead >= -maxLead:"},
+		{"trigger/cosmos/clock.go", "case lead.Abs() <= maxLead:", "case lead >= -maxLead:"},
 	}},
 	{"charge-of-reads-not-paid", "feed reads cost no more request units than their function may spend", []edit{
 		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},

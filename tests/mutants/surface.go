@@ -200,7 +200,7 @@ var surfaceCalls = []mutant{
 		{"trigger/verdict.go", "for _, joined := range e.Unwrap() {", "for _, joined := range e.Unwrap()[:1] {"},
 	}},
 	{"wrapped-error-names-none", "an error that is wrapped means the same", []edit{
-		{"trigger/verdict.go", "return errorParts(e.Unwrap(), after)", "return []errorPart{{after: after}}"},
+		{"trigger/verdict.go", "return errorParts(e.Unwrap(), delay)", "return []errorPart{{after: delay}}"},
 	}},
 	{"reads-not-shared", "functions on one container share their reads", []edit{
 		{"trigger/sharedreads.go", "if len(readers) > 1 {", "if len(readers) > 1000 {"},

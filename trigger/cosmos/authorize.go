@@ -58,7 +58,7 @@ func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 }
 
 // dateAndSign returns the date of a request and its Authorization header.
-func (p *keyPolicy) dateAndSign(of signedLink) (date, signature string) {
+func (p *keyPolicy) dateAndSign(link signedLink) (date, signature string) {
 	// Use the service's time: the service rejects a date that is off by more
 	// than 15 minutes.
 	now := p.now().UTC()
@@ -67,10 +67,10 @@ func (p *keyPolicy) dateAndSign(of signedLink) (date, signature string) {
 	if p.signatures == nil || p.second != now.Unix() || len(p.signatures) >= maxSignatures {
 		p.second, p.date, p.signatures = now.Unix(), now.Format(http.TimeFormat), map[signedLink]string{}
 	}
-	signature, known := p.signatures[of]
+	signature, known := p.signatures[link]
 	if !known {
-		signature = url.QueryEscape("type=master&ver=1.0&sig=" + p.sign(stringToSign(of.method, of.kind, of.parent, p.date)))
-		p.signatures[of] = signature
+		signature = url.QueryEscape("type=master&ver=1.0&sig=" + p.sign(stringToSign(link.method, link.kind, link.parent, p.date)))
+		p.signatures[link] = signature
 	}
 	return p.date, signature
 }

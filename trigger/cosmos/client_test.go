@@ -172,11 +172,11 @@ func TestClockFollowsDateHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		service := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-		shows := func(at time.Time) { c.observe(reply(200, "", "Date", at.Format(http.TimeFormat))) }
-		want := func(at time.Time) {
+		shows := func(date time.Time) { c.observe(reply(200, "", "Date", date.Format(http.TimeFormat))) }
+		want := func(date time.Time) {
 			t.Helper()
-			if got := c.now(); !got.Equal(at) {
-				t.Errorf("clock shows %v, want %v", got, at)
+			if got := c.now(); !got.Equal(date) {
+				t.Errorf("clock shows %v, want %v", got, date)
 			}
 		}
 		want(time.Now())

@@ -68,16 +68,16 @@ func (c *clock) observe(resp *http.Response) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	local := time.Now()
-	ahead := date.Sub(c.estimate(local))
+	lead := date.Sub(c.estimate(local))
 	switch {
 	case c.at.IsZero():
 		c.adopt(date, local, 0)
-	case ahead.Abs() <= maxLead:
+	case lead.Abs() <= maxLead:
 		c.agree()
-		if ahead > 0 {
+		if lead > 0 {
 			c.adopt(date, local, c.agreed)
 		}
-	case ahead < 0 && c.agreed < neededAnswers:
+	case lead < 0 && c.agreed < neededAnswers:
 		// The first answers of all were ahead. An early time only delays a takeover;
 		// a late one takes leases from live owners.
 		c.adopt(date, local, 0)

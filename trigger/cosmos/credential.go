@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger/redact"
 )
 
 // Credential authenticates the requests of a [Client]. It prints as [redacted]
@@ -21,8 +23,6 @@ type Credential struct {
 	sign  func(text string) (signature string)
 	token func() azcore.TokenCredential
 }
-
-const redacted = "[redacted]"
 
 // KeyCredential returns a credential from a primary or secondary key of the
 // account, in base64 as the portal shows it. Errors never contain the key.
@@ -51,16 +51,16 @@ func TokenCredential(c azcore.TokenCredential) Credential {
 func (c Credential) isZero() bool { return c.sign == nil && c.token == nil }
 
 // Format prints [redacted] under every verb.
-func (Credential) Format(s fmt.State, _ rune) { io.WriteString(s, redacted) }
+func (Credential) Format(s fmt.State, _ rune) { io.WriteString(s, redact.Mark) }
 
 // String returns [redacted].
-func (Credential) String() string { return redacted }
+func (Credential) String() string { return redact.Mark }
 
 // MarshalText returns [redacted], which also covers encoding/json and zap.
-func (Credential) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (Credential) MarshalText() ([]byte, error) { return []byte(redact.Mark), nil }
 
 // LogValue returns [redacted], for log/slog.
-func (Credential) LogValue() slog.Value { return slog.StringValue(redacted) }
+func (Credential) LogValue() slog.Value { return slog.StringValue(redact.Mark) }
 
 var errConnectionString = errors.New("connection string must be AccountEndpoint=https://…;AccountKey=…; as on the account's Keys page")
 

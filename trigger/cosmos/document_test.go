@@ -19,7 +19,7 @@ func TestDocumentRequests(t *testing.T) {
 	}
 	ctx := context.Background()
 	body := map[string]string{"Content-Type": "application/json", "Prefer": "return=minimal", "x-ms-documentdb-partitionkey": `["a"]`}
-	with := func(m map[string]string, pairs ...string) map[string]string {
+	extended := func(m map[string]string, pairs ...string) map[string]string {
 		got := map[string]string{}
 		for k, v := range m {
 			got[k] = v
@@ -38,19 +38,19 @@ func TestDocumentRequests(t *testing.T) {
 		body    string
 	}{
 		"create": {func(c *Container) (Response, error) { return c.Create(ctx, onePK, score{"x"}) },
-			"POST", "", with(body, "Content-Length", "10"), `{"id":"x"}`},
+			"POST", "", extended(body, "Content-Length", "10"), `{"id":"x"}`},
 		"create raw": {func(c *Container) (Response, error) {
 			return c.Create(ctx, onePK, json.RawMessage(`{ "id":"x","n":1.0 }`))
-		}, "POST", "", with(body, "Content-Length", "20"), `{ "id":"x","n":1.0 }`},
+		}, "POST", "", extended(body, "Content-Length", "20"), `{ "id":"x","n":1.0 }`},
 		"upsert": {func(c *Container) (Response, error) { return c.Upsert(ctx, onePK, []byte(`{"id":"x"}`)) },
-			"POST", "", with(body, "Content-Length", "10", "x-ms-documentdb-is-upsert", "true"), `{"id":"x"}`},
+			"POST", "", extended(body, "Content-Length", "10", "x-ms-documentdb-is-upsert", "true"), `{"id":"x"}`},
 		"replace": {func(c *Container) (Response, error) { return c.Replace(ctx, "x", onePK, score{"x"}, `"e1"`) },
-			"PUT", "x", with(body, "Content-Length", "10", "If-Match", `"e1"`), `{"id":"x"}`},
+			"PUT", "x", extended(body, "Content-Length", "10", "If-Match", `"e1"`), `{"id":"x"}`},
 		"replace any": {func(c *Container) (Response, error) { return c.Replace(ctx, "x", onePK, score{"x"}, "") },
-			"PUT", "x", with(body, "Content-Length", "10"), `{"id":"x"}`},
+			"PUT", "x", extended(body, "Content-Length", "10"), `{"id":"x"}`},
 		"read":       {func(c *Container) (Response, error) { return c.Read(ctx, "x", onePK) }, "GET", "x", pkOnly, ""},
-		"delete":     {func(c *Container) (Response, error) { return c.Delete(ctx, "x", onePK, `"e1"`) }, "DELETE", "x", with(pkOnly, "If-Match", `"e1"`, "Prefer", "return=minimal"), ""},
-		"delete any": {func(c *Container) (Response, error) { return c.Delete(ctx, "x", onePK, "") }, "DELETE", "x", with(pkOnly, "Prefer", "return=minimal"), ""},
+		"delete":     {func(c *Container) (Response, error) { return c.Delete(ctx, "x", onePK, `"e1"`) }, "DELETE", "x", extended(pkOnly, "If-Match", `"e1"`, "Prefer", "return=minimal"), ""},
+		"delete any": {func(c *Container) (Response, error) { return c.Delete(ctx, "x", onePK, "") }, "DELETE", "x", extended(pkOnly, "Prefer", "return=minimal"), ""},
 		"odd id":     {func(c *Container) (Response, error) { return c.Read(ctx, "a b%c..ä&=+;:@", onePK) }, "GET", "a%20b%25c..%C3%A4&=+%3B:@", pkOnly, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,15 +202,15 @@ func TestFeedReadCarriesSessionToken(t *testing.T) {
 	if written.SessionToken == "" {
 		t.Fatal("the write has no session token")
 	}
-	behind := 0
+	behindCount := 0
 	account.Inject(emulator.Fault{Resource: "docs", Count: 1, Status: 404, SubStatus: 1002, Match: func(r *http.Request) bool {
 		if r.Header.Get("x-ms-session-token") == written.SessionToken {
-			behind++ // the replica has not reached the session
+			behindCount++ // the replica has not reached the session
 		}
-		return behind > 0
+		return behindCount > 0
 	}})
 	page := must[*cosmos.Page](t)(c.ReadFeed(ctx, cosmos.FeedRequest{Range: ranges[0], SessionToken: written.SessionToken}))
-	if behind != 1 || len(page.Items) != 1 || page.SessionToken != written.SessionToken {
+	if behindCount != 1 || len(page.Items) != 1 || page.SessionToken != written.SessionToken {
 		t.Errorf("%d changes, token %q after %q", len(page.Items), page.SessionToken, written.SessionToken)
 	}
 }
@@ -238,12 +238,12 @@ func TestFeedThroughSplitAndMerge(t *testing.T) {
 	c, account := newContainer(t, nil)
 	parent := must[[]cosmos.Range](t)(c.Ranges(ctx))[0]
 	write(t, c, 0, 20)
-	_, at := readAll(t, c, cosmos.FeedRequest{Range: parent})
+	_, continuation := readAll(t, c, cosmos.FeedRequest{Range: parent})
 	write(t, c, 20, 40)
 	if _, err := account.Split("db", "c", parent.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.ReadFeed(ctx, cosmos.FeedRequest{Range: parent, Continuation: at})
+	_, err := c.ReadFeed(ctx, cosmos.FeedRequest{Range: parent, Continuation: continuation})
 	wantStatus(t, err, 410, 1002)
 
 	children := must[[]cosmos.Range](t)(c.Ranges(ctx))
@@ -253,7 +253,7 @@ func TestFeedThroughSplitAndMerge(t *testing.T) {
 	var got []string
 	var continuations []string
 	for _, child := range children {
-		ids, end := readAll(t, c, cosmos.FeedRequest{Range: child, Continuation: at})
+		ids, end := readAll(t, c, cosmos.FeedRequest{Range: child, Continuation: continuation})
 		got, continuations = append(got, ids...), append(continuations, end)
 	}
 	want := idsBetween(20, 40)

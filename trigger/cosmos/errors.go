@@ -110,9 +110,9 @@ func (e *Error) scope() string {
 }
 
 // between returns the text between two others, or "".
-func between(text, before, after string) string {
-	_, text, _ = strings.Cut(text, before)
-	text, _, found := strings.Cut(text, after)
+func between(text, opening, closing string) string {
+	_, text, _ = strings.Cut(text, opening)
+	text, _, found := strings.Cut(text, closing)
 	if !found {
 		return ""
 	}

@@ -265,9 +265,9 @@ func TestStart(t *testing.T) {
 		if start.String() != text {
 			t.Errorf("%s is %q", text, start)
 		}
-		at, ok := start.Time()
-		if ok != (start != Start{} && start != StartNow) || ok && !at.Equal(moment.Truncate(time.Second)) {
-			t.Errorf("%s: time %v, %v", start, at, ok)
+		startTime, ok := start.Time()
+		if ok != (start != Start{} && start != StartNow) || ok && !startTime.Equal(moment.Truncate(time.Second)) {
+			t.Errorf("%s: time %v, %v", start, startTime, ok)
 		}
 	}
 	if StartAt(moment) != StartAt(moment.In(time.FixedZone("CET", 3600))) {
@@ -282,12 +282,12 @@ func TestStart(t *testing.T) {
 // requests do not wait for them.
 func TestFeedReadsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var underWay, most atomic.Int64
+		var underWay, peak atomic.Int64
 		s := &service{t: t, answer: func(_ int, req *http.Request) (*http.Response, error) {
 			if req.Header.Get("A-IM") == "" {
 				return reply(200, `{"id":"a"}`, "Etag", `"1"`), nil
 			}
-			most.Store(max(most.Load(), underWay.Add(1)))
+			peak.Store(max(peak.Load(), underWay.Add(1)))
 			time.Sleep(time.Second)
 			underWay.Add(-1)
 			return reply(304, "", "Etag", `"1"`), nil
@@ -312,8 +312,8 @@ func TestFeedReadsUnderWayAreBounded(t *testing.T) {
 			t.Errorf("read that waits for its turn: %v", err)
 		}
 		reading.Wait()
-		if most.Load() != maxFeedReads || time.Since(began) != 3*time.Second {
-			t.Errorf("%d reads at a time, %v for all", most.Load(), time.Since(began))
+		if peak.Load() != maxFeedReads || time.Since(began) != 3*time.Second {
+			t.Errorf("%d reads at a time, %v for all", peak.Load(), time.Since(began))
 		}
 	})
 }
@@ -330,15 +330,15 @@ func TestAnswerThatIsNotAdmittedIsDiscarded(t *testing.T) {
 				return resp
 			})
 			c := s.container()
-			most := len(body) / 2
-			request := FeedRequest{Range: wholeRange, Admit: func(bytes int) bool { return bytes <= most }}
+			limit := len(body) / 2
+			request := FeedRequest{Range: wholeRange, Admit: func(bytes int) bool { return bytes <= limit }}
 			if _, err := c.ReadFeed(t.Context(), request); !errors.Is(err, ErrNotAdmitted) {
 				t.Errorf("error %v", err)
 			}
-			if read > most || len(s.requests) != 1 {
+			if read > limit || len(s.requests) != 1 {
 				t.Errorf("%d of %d bytes read in %d requests", read, len(body), len(s.requests))
 			}
-			most = 3 * len(body)
+			limit = 3 * len(body)
 			page, err := c.ReadFeed(t.Context(), request)
 			if err != nil || len(page.Items) != 100 || page.Size() < len(body) {
 				t.Errorf("page %+v: %v", page, err)

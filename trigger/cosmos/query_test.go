@@ -57,9 +57,9 @@ func TestQueryOfOneKey(t *testing.T) {
 }
 
 func TestQueryStopsEarly(t *testing.T) {
-	more := ok(emptyPage, "x-ms-continuation", "more")
+	partialPage := ok(emptyPage, "x-ms-continuation", "more")
 	t.Run("when the caller stops", func(t *testing.T) {
-		s := newService(t, more)
+		s := newService(t, partialPage)
 		for range s.container().Query(t.Context(), Query{Text: "SELECT 1"}) {
 			break
 		}
@@ -74,8 +74,8 @@ func TestQueryStopsEarly(t *testing.T) {
 	}{
 		"refused":      {Query{Text: "SELECT 1"}, status(400, "x-ms-substatus", "1004"), "remove ORDER BY and aggregates"},
 		"not a page":   {Query{Text: "SELECT 1"}, ok("[]"), "query dbs/Games/colls/High Scores: answer is not a page of documents"},
-		"no key":       {Query{Text: "SELECT 1", PartitionKey: &PartitionKey{}}, more, "no partition key"},
-		"no parameter": {Query{Text: "SELECT 1", Parameters: []Parameter{{"@f", func() {}}}}, more, "parameters: json"},
+		"no key":       {Query{Text: "SELECT 1", PartitionKey: &PartitionKey{}}, partialPage, "no partition key"},
+		"no parameter": {Query{Text: "SELECT 1", Parameters: []Parameter{{"@f", func() {}}}}, partialPage, "parameters: json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, test.answer)
@@ -144,7 +144,7 @@ func TestProperties(t *testing.T) {
 	if _, err := c.Properties(t.Context()); err != nil || len(s.requests) != 4 {
 		t.Errorf("%d requests after Forget, %v", len(s.requests), err)
 	}
-	if again := c.Client().Container("Games", "High Scores"); again != c || again.Name() != "High Scores" || again.Database() != "Games" {
+	if reopened := c.Client().Container("Games", "High Scores"); reopened != c || reopened.Name() != "High Scores" || reopened.Database() != "Games" {
 		t.Error("another container of the same name")
 	}
 	s = newService(t, ok(`{"id":"x"}`))

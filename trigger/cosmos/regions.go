@@ -141,7 +141,7 @@ func (r *regions) refresh(ctx context.Context) error {
 // readInitially reads the account if it is not known yet. One request reads it;
 // all others wait for that request and share its failure.
 func (r *regions) readInitially(ctx context.Context) error {
-	before, _ := r.failure()
+	oldCount, _ := r.failure()
 	select {
 	case r.lock <- struct{}{}:
 		defer func() { <-r.lock }()
@@ -151,7 +151,7 @@ func (r *regions) readInitially(ctx context.Context) error {
 	if known, _ := r.state(); known {
 		return nil
 	}
-	if count, err := r.failure(); count != before {
+	if count, err := r.failure(); count != oldCount {
 		return err
 	}
 	err := r.read(ctx)

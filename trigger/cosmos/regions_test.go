@@ -170,8 +170,8 @@ func TestPinnedContainerUsesFirstWriteRegion(t *testing.T) {
 			location := func(name, endpoint string) string {
 				return fmt.Sprintf(`{"name":%q,"databaseAccountEndpoint":%q}`, name, endpoint)
 			}
-			both := location("first", first) + "," + location("second", second)
-			return reply(200, `{"id":"games","writableLocations":[`+both+`],"readableLocations":[`+both+`],"enableMultipleWriteLocations":true}`), nil
+			locations := location("first", first) + "," + location("second", second)
+			return reply(200, `{"id":"games","writableLocations":[`+locations+`],"readableLocations":[`+locations+`],"enableMultipleWriteLocations":true}`), nil
 		}
 		c := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
 		other := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
@@ -185,15 +185,15 @@ func TestPinnedContainerUsesFirstWriteRegion(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantHosts(t, s, "westus", "westus", "westus", "northeurope")
-		before := c.WriteRegion()
+		oldRegion := c.WriteRegion()
 		first, second = north, west
 		time.Sleep(accountAge)
 		if err := writeOne(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		wantHosts(t, s, "westus", "westus", "westus", "northeurope", "northeurope")
-		if now := c.WriteRegion(); now == before || now != "games-northeurope.documents.azure.com:443" {
-			t.Errorf("write region %q after %q", now, before)
+		if now := c.WriteRegion(); now == oldRegion || now != "games-northeurope.documents.azure.com:443" {
+			t.Errorf("write region %q after %q", now, oldRegion)
 		}
 	})
 }

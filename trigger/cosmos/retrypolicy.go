@@ -38,10 +38,10 @@ func WithoutThrottleRetries(ctx context.Context) context.Context {
 
 type retriesUntilKey struct{}
 
-// WithRetriesUntil returns a context whose calls are not sent again once until has
+// WithRetriesUntil returns a context whose calls are not sent again once bound has
 // ended. A request that is under way continues until ctx ends.
-func WithRetriesUntil(ctx, until context.Context) context.Context {
-	return context.WithValue(ctx, retriesUntilKey{}, until)
+func WithRetriesUntil(ctx, bound context.Context) context.Context {
+	return context.WithValue(ctx, retriesUntilKey{}, bound)
 }
 
 // retryPolicy sends an operation to a region, reads the answer, and retries if
@@ -261,17 +261,17 @@ func (p *retryPolicy) backoff(retries int) time.Duration {
 // sleepBeforeRetry waits for d, or returns an error as soon as ctx, or the context
 // that bounds its retries, ends.
 func sleepBeforeRetry(ctx context.Context, d time.Duration) error {
-	until, bounded := ctx.Value(retriesUntilKey{}).(context.Context)
+	bound, bounded := ctx.Value(retriesUntilKey{}).(context.Context)
 	if !bounded {
 		return sleep(ctx, d)
 	}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(until, cancel)()
+	defer context.AfterFunc(bound, cancel)()
 	if err := sleep(waiting, d); err != nil {
 		return err
 	}
-	return until.Err()
+	return bound.Err()
 }
 
 // sleep waits for d, or returns the error of ctx as soon as it ends.

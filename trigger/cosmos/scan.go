@@ -127,7 +127,7 @@ func Property(document []byte, name string) []byte {
 	}
 	var found []byte
 	for s.next() != '}' {
-		at, err := s.name()
+		property, err := s.name()
 		if err != nil || s.expect(':') != nil {
 			return nil
 		}
@@ -136,7 +136,7 @@ func Property(document []byte, name string) []byte {
 		if s.value(1, nil) != nil {
 			return nil
 		}
-		if string(at) == name {
+		if string(property) == name {
 			found = s.b[from:s.i:s.i]
 		}
 		if s.next() != '}' && s.expect(',') != nil {

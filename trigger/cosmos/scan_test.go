@@ -287,9 +287,9 @@ func BenchmarkPage(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		into := make([]byte, len(body))
+		buffer := make([]byte, len(body))
 		run("copy", func() {
-			if _, err := io.ReadFull(bytes.NewReader(body), into); err != nil {
+			if _, err := io.ReadFull(bytes.NewReader(body), buffer); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -48,8 +48,8 @@ func (s *sessions) observe(resp *http.Response) {
 func (s *sessions) token(r Range) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own, found := s.byRange[r.ID]; found {
-		return r.ID + ":" + own.text
+	if token, found := s.byRange[r.ID]; found {
+		return r.ID + ":" + token.text
 	}
 	var inherited sessionToken
 	for _, id := range r.Parents {
@@ -97,8 +97,8 @@ type sessionToken struct {
 // parseSessionToken parses {version}#{lsn}[#{region}={lsn}…]:
 // azure-cosmos-dotnet-v3 VectorSessionToken.
 func parseSessionToken(text string) (t sessionToken, err error) {
-	version, rest, _ := strings.Cut(text, "#")
-	lsn, regions, _ := strings.Cut(rest, "#")
+	version, remainder, _ := strings.Cut(text, "#")
+	lsn, regions, _ := strings.Cut(remainder, "#")
 	t.text = text
 	if t.version, err = strconv.ParseInt(version, 10, 64); err != nil {
 		return t, err
@@ -127,25 +127,25 @@ func (t sessionToken) merge(later sessionToken) sessionToken {
 	if t.version > later.version {
 		older, newer = later, t
 	}
-	both := sessionToken{version: newer.version, lsn: newer.lsn, regions: map[string]int64{}}
+	merged := sessionToken{version: newer.version, lsn: newer.lsn, regions: map[string]int64{}}
 	if older.version == newer.version {
-		both.lsn = max(older.lsn, newer.lsn)
+		merged.lsn = max(older.lsn, newer.lsn)
 	}
-	both.text = fmt.Sprintf("%d#%d", both.version, both.lsn)
+	merged.text = fmt.Sprintf("%d#%d", merged.version, merged.lsn)
 	for _, region := range slices.Sorted(maps.Keys(newer.regions)) {
-		both.regions[region] = max(older.regions[region], newer.regions[region])
-		both.text += fmt.Sprintf("#%s=%d", region, both.regions[region])
+		merged.regions[region] = max(older.regions[region], newer.regions[region])
+		merged.text += fmt.Sprintf("#%s=%d", region, merged.regions[region])
 	}
-	return both
+	return merged
 }
 
 // isAhead reports whether a token of the same version is not behind another one.
-func (t sessionToken) isAhead(of sessionToken) bool {
-	if t.version != of.version || t.lsn < of.lsn {
+func (t sessionToken) isAhead(other sessionToken) bool {
+	if t.version != other.version || t.lsn < other.lsn {
 		return false
 	}
 	for region, lsn := range t.regions {
-		if lsn < of.regions[region] {
+		if lsn < other.regions[region] {
 			return false
 		}
 	}
@@ -157,16 +157,27 @@ func (t sessionToken) isAhead(of sessionToken) bool {
 // be several tokens, separated by commas.
 func sessionLSN(token, rangeID string) int64 {
 	for part := range strings.SplitSeq(token, ",") {
-		id, rest, ok := strings.Cut(part, ":")
+		id, value, ok := strings.Cut(part, ":")
 		if !ok || strings.TrimSpace(id) != rangeID && strings.Contains(token, ",") {
 			continue
 		}
-		lsn, after, versioned := strings.Cut(rest, "#")
+		lsn, vector, versioned := strings.Cut(value, "#")
 		if versioned {
-			lsn, _, _ = strings.Cut(after, "#")
+			lsn, _, _ = strings.Cut(vector, "#")
 		}
 		n, _ := strconv.ParseInt(lsn, 10, 64)
 		return n
 	}
 	return 0
+}
+
+// ContinuationLSN returns the LSN that a continuation names, with or without its quotes.
+// If it names none, ok is false, and lsn is 0: the tokens of merged ranges, for example,
+// need not be LSNs.
+func ContinuationLSN(continuation string) (lsn int64, ok bool) {
+	lsn, err := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return lsn, true
 }

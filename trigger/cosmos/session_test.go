@@ -17,12 +17,12 @@ func TestSessionTokensMerge(t *testing.T) {
 		{"2#5#3=3", "1#100#3=99", "2#5#3=99"},
 		{"1#10", "2#20#3=19", "2#20#3=19"},
 	} {
-		before, err := parseSessionToken(test.before)
-		after, afterErr := parseSessionToken(test.after)
+		oldToken, err := parseSessionToken(test.before)
+		newToken, afterErr := parseSessionToken(test.after)
 		if err != nil || afterErr != nil {
 			t.Fatal(err, afterErr)
 		}
-		if got := before.merge(after).text; got != test.want {
+		if got := oldToken.merge(newToken).text; got != test.want {
 			t.Errorf("%s and %s: %s, want %s", test.before, test.after, got, test.want)
 		}
 	}

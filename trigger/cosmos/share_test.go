@@ -30,8 +30,8 @@ func TestSharedBufferIsReusedAfterTheLastRelease(t *testing.T) {
 	if len(pool.free) != 1 {
 		t.Fatalf("%d buffers are reused after the last release", len(pool.free))
 	}
-	again := sharedPage(pool)
-	again.Release()
+	reused := sharedPage(pool)
+	reused.Release()
 	if len(pool.free) != 1 || cap(pool.free[0].bytes) == 0 {
 		t.Error("a buffer that was shared once is not used again")
 	}

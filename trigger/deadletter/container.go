@@ -169,8 +169,8 @@ func (s *Container) delete(ctx context.Context, key cosmos.PartitionKey, id stri
 
 // read reads a main document; nil if it does not exist. The result may be older
 // than the current state.
-func (s *Container) read(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) (*storedDocument, error) {
-	resp, err := s.container.Read(ctx, id, k.partitionKey(of.Function, id))
+func (s *Container) read(ctx context.Context, k keys, source trigger.DeadLetterSource, id string) (*storedDocument, error) {
+	resp, err := s.container.Read(ctx, id, k.partitionKey(source.Function, id))
 	if cosmos.IsDocumentNotFound(err) {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func (s *Container) read(ctx context.Context, k keys, of trigger.DeadLetterSourc
 	if err := decodeDocument(resp.Body, &doc); err != nil {
 		return nil, &DamageError{Where: "document " + id, Err: err}
 	}
-	if doc.Kind != kindDeadLetter || documentID(of, doc.DeadLetterID) != id || doc.Source() != of {
+	if doc.Kind != kindDeadLetter || documentID(source, doc.DeadLetterID) != id || doc.Source() != source {
 		return nil, &DamageError{Where: "document " + id, Err: errors.New("its kind, source or dead letter ID has been changed")}
 	}
 	return &storedDocument{doc, resp.Body, resp.ETag}, nil

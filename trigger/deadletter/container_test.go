@@ -233,7 +233,7 @@ func TestRetryAfterAnySingleFaultSucceeds(t *testing.T) {
 						remove = account.Inject(fault)
 						firstDelete := s.Delete(t.Context(), d)
 						remove()
-						if left := list(t, s, "f"); firstDelete == nil && len(left) != 0 {
+						if letters := list(t, s, "f"); firstDelete == nil && len(letters) != 0 {
 							t.Errorf("%s is there though deleted", d.ID)
 						}
 						must(t, s.Delete(t.Context(), d))

@@ -25,9 +25,9 @@ func TestDamagedPartsAreReported(t *testing.T) {
 		inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
 			d := fourParts()
 			must(t, s.Put(t.Context(), d))
-			after := letter("f", "after")
-			after.Time = d.Time.Add(time.Hour)
-			must(t, s.Put(t.Context(), after))
+			laterLetter := letter("f", "after")
+			laterLetter.Time = d.Time.Add(time.Hour)
+			must(t, s.Put(t.Context(), laterLetter))
 			k, err := s.keys(t.Context())
 			must(t, err)
 			list, parts, err := s.divided(d, k)
@@ -167,10 +167,10 @@ func TestPutFailsIfConflictingDocumentWasDeleted(t *testing.T) {
 // only if it was deleted.
 func TestListReportsUnreadableDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, account *emulator.Account, s *Container) {
-		d, after := fourParts(), letter("f", "after")
-		after.Time = d.Time.Add(time.Hour)
+		d, laterLetter := fourParts(), letter("f", "after")
+		laterLetter.Time = d.Time.Add(time.Hour)
 		must(t, s.Put(t.Context(), d))
-		must(t, s.Put(t.Context(), after))
+		must(t, s.Put(t.Context(), laterLetter))
 		letter, part := documentID(of("f"), d.ID)+"$", documentID(of("f"), d.ID)+":.*:0$"
 		for name, unreadable := range map[string][]emulator.Fault{
 			"letter":               {{Path: letter, Status: http.StatusNotFound}},

@@ -58,8 +58,8 @@ func (t *sortable) UnmarshalJSON(b []byte) (err error) {
 // documentID returns the id of the main document of a dead letter. It contains
 // neither ".." nor "_", which every lease id and every prefix of lease ids
 // contains, so queries for leases never find it.
-func documentID(of trigger.DeadLetterSource, letter string) string {
-	return "dead-letter:" + record.Digest(of.Function, of.Account, of.Database, of.Container, letter)
+func documentID(source trigger.DeadLetterSource, letter string) string {
+	return "dead-letter:" + record.Digest(source.Function, source.Account, source.Database, source.Container, letter)
 }
 
 func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {

@@ -49,11 +49,11 @@ func (k keys) selection(q trigger.DeadLetterQuery, from *record.Position) cosmos
 	if q.Kind == other {
 		other = trigger.RecordPostponed
 	}
-	where := func(property, condition, name string, value any) {
+	addCondition := func(property, condition, name string, value any) {
 		selected.Text += ` AND (NOT IS_STRING(c["` + property + `"]) OR ` + condition + `)`
 		selected.Parameters = append(selected.Parameters, cosmos.Parameter{Name: name, Value: value})
 	}
-	where("record", `c.record != @other`, "@other", other)
+	addCondition("record", `c.record != @other`, "@other", other)
 	for _, text := range []struct{ property, condition, name, value string }{
 		{"letter", `c.letter = @letter`, "@letter", q.ID},
 		{"range", `c["range"] = @range`, "@range", q.Range},
@@ -61,7 +61,7 @@ func (k keys) selection(q trigger.DeadLetterQuery, from *record.Position) cosmos
 		{"error", `CONTAINS(c.error, @error)`, "@error", q.ErrorContains},
 	} {
 		if text.value != "" {
-			where(text.property, text.condition, text.name, text.value)
+			addCondition(text.property, text.condition, text.name, text.value)
 		}
 	}
 	times := []struct {
@@ -80,7 +80,7 @@ func (k keys) selection(q trigger.DeadLetterQuery, from *record.Position) cosmos
 	}
 	for _, bound := range times {
 		if !bound.value.IsZero() {
-			where("time", bound.condition, bound.name, sortable{bound.value})
+			addCondition("time", bound.condition, bound.name, sortable{bound.value})
 		}
 	}
 	return selected
@@ -124,24 +124,24 @@ func rowPosition(raw json.RawMessage) (record.Position, error) {
 }
 
 // query returns a query of the dead letters of a source.
-func (k keys) query(columns string, of trigger.DeadLetterSource) cosmos.Query {
+func (k keys) query(columns string, source trigger.DeadLetterSource) cosmos.Query {
 	return cosmos.Query{
 		Text: `SELECT ` + columns + ` FROM c WHERE c.kind = @kind AND c["function"] = @function` +
 			` AND c["account"] = @account AND c["database"] = @database AND c["container"] = @container`,
-		Parameters: []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: of.Function},
-			{Name: "@account", Value: of.Account}, {Name: "@database", Value: of.Database}, {Name: "@container", Value: of.Container}},
-		PartitionKey: k.queryScope(of.Function),
+		Parameters: []cosmos.Parameter{{Name: "@kind", Value: kindDeadLetter}, {Name: "@function", Value: source.Function},
+			{Name: "@account", Value: source.Account}, {Name: "@database", Value: source.Database}, {Name: "@container", Value: source.Container}},
+		PartitionKey: k.queryScope(source.Function),
 	}
 }
 
 // load reads a dead letter with its parts.
-func (s *Container) load(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) (d trigger.DeadLetter, found bool, err error) {
-	doc, err := s.read(ctx, k, of, id)
+func (s *Container) load(ctx context.Context, k keys, source trigger.DeadLetterSource, id string) (d trigger.DeadLetter, found bool, err error) {
+	doc, err := s.read(ctx, k, source, id)
 	if err != nil {
 		return trigger.DeadLetter{}, false, err
 	}
 	if doc == nil {
-		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
+		return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, source, id)
 	}
 	d = doc.deadLetter()
 	if doc.Parts == nil {
@@ -149,12 +149,12 @@ func (s *Container) load(ctx context.Context, k keys, of trigger.DeadLetterSourc
 	}
 	r, damage := s.joinParts(ctx, k, doc.deadLetterDocument)
 	if isDamage(damage) { // or another host is deleting it
-		doc, err := s.read(ctx, k, of, id)
+		doc, err := s.read(ctx, k, source, id)
 		if err != nil {
 			return trigger.DeadLetter{}, false, err
 		}
 		if doc == nil {
-			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, of, id)
+			return trigger.DeadLetter{}, false, s.confirmDeleted(ctx, k, source, id)
 		}
 	}
 	d.Document, d.Previous = json.RawMessage(r.Document), json.RawMessage(r.Previous)
@@ -166,8 +166,8 @@ func (s *Container) load(ctx context.Context, k keys, of trigger.DeadLetterSourc
 // deleted. Otherwise the read is outdated or the document has a partition key
 // that does not belong to its id; the error is damage, because nothing can read
 // it now.
-func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadLetterSource, id string) error {
-	shown, err := s.anyMatch(ctx, k, of, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
+func (s *Container) confirmDeleted(ctx context.Context, k keys, source trigger.DeadLetterSource, id string) error {
+	shown, err := s.anyMatch(ctx, k, source, ` AND c.id = @id`, cosmos.Parameter{Name: "@id", Value: id})
 	if err != nil || !shown {
 		return err
 	}
@@ -177,10 +177,10 @@ func (s *Container) confirmDeleted(ctx context.Context, k keys, of trigger.DeadL
 // Holds queries one dead letter with the key. A damaged dead letter counts for
 // the key that its document has now: if the key was edited, it does not count
 // for its original key any more.
-func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
+func (s *Container) Holds(ctx context.Context, source trigger.DeadLetterSource, key string) (holds bool, err error) {
 	k, err := s.keys(ctx)
 	if err == nil {
-		holds, err = s.anyMatch(ctx, k, of, ` AND c["key"] = @key AND (NOT IS_STRING(c.record) OR c.record != "postponed")`, cosmos.Parameter{Name: "@key", Value: key})
+		holds, err = s.anyMatch(ctx, k, source, ` AND c["key"] = @key AND (NOT IS_STRING(c.record) OR c.record != "postponed")`, cosmos.Parameter{Name: "@key", Value: key})
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for dead letters of key %s: %w", key, err)
@@ -190,8 +190,8 @@ func (s *Container) Holds(ctx context.Context, of trigger.DeadLetterSource, key 
 
 // anyMatch reports whether a query finds a dead letter of the source that
 // meets a further condition.
-func (s *Container) anyMatch(ctx context.Context, k keys, of trigger.DeadLetterSource, condition string, p cosmos.Parameter) (bool, error) {
-	q := k.query(`c.id`, of)
+func (s *Container) anyMatch(ctx context.Context, k keys, source trigger.DeadLetterSource, condition string, p cosmos.Parameter) (bool, error) {
+	q := k.query(`c.id`, source)
 	q.Text, q.Parameters, q.MaxItems = q.Text+condition, append(q.Parameters, p), 1
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {

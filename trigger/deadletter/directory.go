@@ -126,8 +126,8 @@ func (d *Directory) Delete(ctx context.Context, l trigger.DeadLetter) error {
 // Holds looks up the key in memory, after reading the frames that other
 // processes have appended. The keys in a damaged part of a file are unknown and
 // do not count.
-func (d *Directory) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (holds bool, err error) {
-	err = d.journal(of).withLock(ctx, func(j *journal) error {
+func (d *Directory) Holds(ctx context.Context, source trigger.DeadLetterSource, key string) (holds bool, err error) {
+	err = d.journal(source).withLock(ctx, func(j *journal) error {
 		holds = j.keys[record.Digest(key)] > 0
 		return nil
 	})
@@ -165,13 +165,13 @@ func (d *Directory) Query(ctx context.Context, q trigger.DeadLetterQuery) (page 
 	return page, nil
 }
 
-func (d *Directory) journal(of trigger.DeadLetterSource) *journal {
+func (d *Directory) journal(source trigger.DeadLetterSource) *journal {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name := record.SourceName(of)
+	name := record.SourceName(source)
 	j := d.journals[name]
 	if j == nil {
-		j = newJournal(filepath.Join(d.path, name+".letters"), of, d.options.Report)
+		j = newJournal(filepath.Join(d.path, name+".letters"), source, d.options.Report)
 		d.journals[name] = j
 	}
 	return j

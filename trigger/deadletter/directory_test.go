@@ -104,35 +104,35 @@ func TestIncompleteFramesAreSkipped(t *testing.T) {
 	path := t.TempDir()
 	s := newDirectory(t, path, nil)
 	must(t, s.Put(t.Context(), letter("f", "a")))
-	before := read(t, fileOf(path))
+	oldFile := read(t, fileOf(path))
 	must(t, s.Put(t.Context(), letter("f", "b")))
 	put := read(t, fileOf(path))
 	must(t, s.Delete(t.Context(), letter("f", "a")))
 	deleted := read(t, fileOf(path))
-	edges := []int{len(before) - 1, len(before), len(put) - 1, len(put), len(deleted) - 1, len(deleted)}
-	for at := len(before) - 20; at <= len(deleted); at++ {
+	edges := []int{len(oldFile) - 1, len(oldFile), len(put) - 1, len(put), len(deleted) - 1, len(deleted)}
+	for length := len(oldFile) - 20; length <= len(deleted); length++ {
 		torn := t.TempDir()
-		must(t, os.WriteFile(fileOf(torn), deleted[:at], 0o600))
+		must(t, os.WriteFile(fileOf(torn), deleted[:length], 0o600))
 		s := newDirectory(t, torn, nil)
 		var want []string
-		if at >= len(before)-1 && at < len(deleted)-1 {
+		if length >= len(oldFile)-1 && length < len(deleted)-1 {
 			want = append(want, "a")
 		}
-		if at >= len(put)-1 {
+		if length >= len(put)-1 {
 			want = append(want, "b")
 		}
 		intact, damaged := survey(t, s)
-		if fmt.Sprint(intact) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, at) {
-			t.Fatalf("torn at %d: dead letters %v, want %v; %d damaged", at, intact, want, damaged)
+		if fmt.Sprint(intact) != fmt.Sprint(want) || (damaged == 0) != slices.Contains(edges, length) {
+			t.Fatalf("torn at %d: dead letters %v, want %v; %d damaged", length, intact, want, damaged)
 		}
 		must(t, s.Put(t.Context(), letter("f", "b")))
 		must(t, s.Put(t.Context(), letter("f", "c")))
 		if !slices.Contains(want, "b") {
 			want = append(want, "b")
 		}
-		again, _ := survey(t, newDirectory(t, torn, nil))
-		if fmt.Sprint(again) != fmt.Sprint(append(want, "c")) {
-			t.Fatalf("torn at %d, then b and c: dead letters %v", at, again)
+		reread, _ := survey(t, newDirectory(t, torn, nil))
+		if fmt.Sprint(reread) != fmt.Sprint(append(want, "c")) {
+			t.Fatalf("torn at %d, then b and c: dead letters %v", length, reread)
 		}
 	}
 }
@@ -193,10 +193,10 @@ func TestCompactionKeepsRecordsOfALaterVersion(t *testing.T) {
 	var reports []error
 	s := newDirectory(t, path, &DirectoryOptions{CompactBytes: 1, Report: func(err error) { reports = append(reports, err) }})
 	must(t, s.Put(t.Context(), letter("f", "a")))
-	before := len(read(t, fileOf(path)))
+	oldSize := len(read(t, fileOf(path)))
 	must(t, s.Delete(t.Context(), letter("f", "a")))
-	if now := len(read(t, fileOf(path))); now >= before {
-		t.Errorf("the file of %d bytes has %d, and was not compacted", before, now)
+	if now := len(read(t, fileOf(path))); now >= oldSize {
+		t.Errorf("the file of %d bytes has %d, and was not compacted", oldSize, now)
 	}
 	if intact, damaged := survey(t, newDirectory(t, path, nil)); len(intact) != 0 || damaged != 1 {
 		t.Errorf("dead letters %v, %d damaged", intact, damaged)

@@ -43,9 +43,9 @@ func appendFrame(dst []byte, kind byte, payload []byte) ([]byte, error) {
 	if len(payload) > maxFrame {
 		return dst, fmt.Errorf("the dead letter has %d bytes; the limit of a file is %d", len(payload), maxFrame)
 	}
-	at := len(dst)
+	start := len(dst)
 	dst = fmt.Appendf(dst, "%c %08x ", kind, len(payload))
-	sum := crc32.Update(crc32.Checksum(dst[at:], castagnoli()), castagnoli(), payload)
+	sum := crc32.Update(crc32.Checksum(dst[start:], castagnoli()), castagnoli(), payload)
 	dst = fmt.Appendf(dst, "%08x ", sum)
 	return append(append(dst, payload...), '\n'), nil
 }
@@ -54,21 +54,21 @@ var errNoFrame = errors.New("not a complete frame")
 
 // readFrame reads the frame at an offset of a file of the given size. It
 // returns errNoFrame if there is none; any other error is an error of the file.
-func readFrame(file io.ReaderAt, at, size int64) (frame, error) {
+func readFrame(file io.ReaderAt, offset, size int64) (frame, error) {
 	var head [frameHead]byte
-	if size-at < int64(len(head)) {
+	if size-offset < int64(len(head)) {
 		return frame{}, errNoFrame
 	}
-	if err := readFull(file, head[:], at); err != nil {
+	if err := readFull(file, head[:], offset); err != nil {
 		return frame{}, err
 	}
 	kind, length, sum, ok := parseHead(head[:])
-	end := at + int64(frameHead) + length
+	end := offset + int64(frameHead) + length
 	if !ok || end > size {
 		return frame{}, errNoFrame
 	}
-	f := frame{kind: kind, payload: make([]byte, length), at: at, end: end}
-	if err := readFull(file, f.payload, at+int64(frameHead)); err != nil {
+	f := frame{kind: kind, payload: make([]byte, length), at: offset, end: end}
+	if err := readFull(file, f.payload, offset+int64(frameHead)); err != nil {
 		return frame{}, err
 	}
 	if crc32.Update(crc32.Checksum(head[:len("L 0000004f ")], castagnoli()), castagnoli(), f.payload) != sum {
@@ -99,25 +99,25 @@ func lowerHex(b []byte) bool {
 
 // skip returns the offset at which to look for the next frame after damage:
 // after the next end of line, or the end of the file.
-func skip(file io.ReaderAt, at, size int64) (int64, error) {
+func skip(file io.ReaderAt, offset, size int64) (int64, error) {
 	var b [4096]byte
-	for at < size {
-		chunk := b[:min(int64(len(b)), size-at)]
-		if err := readFull(file, chunk, at); err != nil {
+	for offset < size {
+		chunk := b[:min(int64(len(b)), size-offset)]
+		if err := readFull(file, chunk, offset); err != nil {
 			return 0, err
 		}
 		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
-			return at + int64(i) + 1, nil
+			return offset + int64(i) + 1, nil
 		}
-		at += int64(len(chunk))
+		offset += int64(len(chunk))
 	}
 	return size, nil
 }
 
 // readFull fills b. If the file has become shorter, it returns an error.
-func readFull(file io.ReaderAt, b []byte, at int64) error {
-	if n, err := file.ReadAt(b, at); n < len(b) {
-		return fmt.Errorf("read %d bytes at %d: %w", len(b), at, err)
+func readFull(file io.ReaderAt, b []byte, offset int64) error {
+	if n, err := file.ReadAt(b, offset); n < len(b) {
+		return fmt.Errorf("read %d bytes at %d: %w", len(b), offset, err)
 	}
 	return nil
 }
@@ -127,25 +127,25 @@ type span struct{ at, end int64 }
 
 // scanFrames calls onFrame for each frame from offset at, and onDamage for each
 // part between frames. An empty line is neither.
-func scanFrames(file io.ReaderAt, at, size int64, onFrame func(frame), onDamage func(span)) error {
-	for at < size {
-		f, err := readFrame(file, at, size)
+func scanFrames(file io.ReaderAt, offset, size int64, onFrame func(frame), onDamage func(span)) error {
+	for offset < size {
+		f, err := readFrame(file, offset, size)
 		if err == nil {
 			onFrame(f)
-			at = f.end
+			offset = f.end
 			continue
 		}
 		if !errors.Is(err, errNoFrame) {
 			return err
 		}
-		next, err := skip(file, at, size)
+		next, err := skip(file, offset, size)
 		if err != nil {
 			return err
 		}
-		if next-at > 1 || next == size {
-			onDamage(span{at, next})
+		if next-offset > 1 || next == size {
+			onDamage(span{offset, next})
 		}
-		at = next
+		offset = next
 	}
 	return nil
 }

@@ -33,9 +33,9 @@ func scanned(t testing.TB, file []byte) (ids []string, damaged int) {
 			t.Fatalf("frame %d to %d after %d", f.at, f.end, covered)
 		}
 		covered = f.end
-		again, err := appendFrame(nil, f.kind, f.payload)
+		rewritten, err := appendFrame(nil, f.kind, f.payload)
 		must(t, err)
-		if n := len(again) - 1; string(file[f.at:f.at+int64(n)]) != string(again[:n]) || f.end-f.at > int64(n+1) {
+		if n := len(rewritten) - 1; string(file[f.at:f.at+int64(n)]) != string(rewritten[:n]) || f.end-f.at > int64(n+1) {
 			t.Fatalf("frame at %d is not as it would be written", f.at)
 		}
 		if f.kind != frameDeadLetter {
@@ -104,17 +104,17 @@ func TestFlippedBitDamagesOneFrame(t *testing.T) {
 // is not, with or without later appends.
 func TestTornTailKeepsOtherFrames(t *testing.T) {
 	file := frames(t, "a", "b")
-	more := frames(t, "c")[len(frames(t)):]
-	for at := len(frames(t, "a")) + 1; at < len(file)-1; at++ {
-		for _, tail := range [][]byte{nil, make([]byte, len(file)-at), []byte("\xff\xff")} {
-			torn := append(bytes.Clone(file[:at]), tail...)
+	suffix := frames(t, "c")[len(frames(t)):]
+	for offset := len(frames(t, "a")) + 1; offset < len(file)-1; offset++ {
+		for _, tail := range [][]byte{nil, make([]byte, len(file)-offset), []byte("\xff\xff")} {
+			torn := append(bytes.Clone(file[:offset]), tail...)
 			ids, damaged := scanned(t, torn)
 			if fmt.Sprint(ids) != "[a]" || damaged != 1 {
-				t.Fatalf("torn at %d: dead letters %v, %d damaged", at, ids, damaged)
+				t.Fatalf("torn at %d: dead letters %v, %d damaged", offset, ids, damaged)
 			}
-			ids, damaged = scanned(t, append(append(torn, '\n'), more...))
+			ids, damaged = scanned(t, append(append(torn, '\n'), suffix...))
 			if fmt.Sprint(ids) != "[a c]" || damaged != 1 {
-				t.Fatalf("torn at %d and appended to: dead letters %v, %d damaged", at, ids, damaged)
+				t.Fatalf("torn at %d and appended to: dead letters %v, %d damaged", offset, ids, damaged)
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("L ffffffff 00000000 {}\nD 00000000 00000000 \n"))
 	f.Add([]byte("L 00000010 00000000 short"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		before, _ := scanned(t, file)
-		after, _ := scanned(t, append(append(bytes.Clone(file), '\n'), frames(t, "appended")...))
-		if len(after) != len(before)+1 || after[len(before)] != "appended" {
-			t.Fatalf("letters %q, then with one more %q", before, after)
+		oldFrames, _ := scanned(t, file)
+		newFrames, _ := scanned(t, append(append(bytes.Clone(file), '\n'), frames(t, "appended")...))
+		if len(newFrames) != len(oldFrames)+1 || newFrames[len(oldFrames)] != "appended" {
+			t.Fatalf("letters %q, then with one more %q", oldFrames, newFrames)
 		}
 	})
 }

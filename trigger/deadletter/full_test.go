@@ -32,20 +32,20 @@ func fillDisk(t *testing.T, path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	s := newDirectory(t, path, nil)
 	must(t, s.Put(t.Context(), letter("f", "a")))
-	before := read(t, fileOf(path))
+	oldFile := read(t, fileOf(path))
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	room := limit
-	for more := range 250 {
-		limit.Cur = uint64(len(before) + more)
+	for extra := range 250 {
+		limit.Cur = uint64(len(oldFile) + extra)
 		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 		err := s.Put(t.Context(), letter("f", "b"))
 		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room))
 		if err == nil {
-			t.Fatalf("stored with room for %d bytes", more)
+			t.Fatalf("stored with room for %d bytes", extra)
 		}
-		if !bytes.Equal(read(t, fileOf(path)), before) {
-			t.Fatalf("with room for %d bytes the file has changed", more)
+		if !bytes.Equal(read(t, fileOf(path)), oldFile) {
+			t.Fatalf("with room for %d bytes the file has changed", extra)
 		}
 	}
 	must(t, s.Put(t.Context(), letter("f", "b")))

@@ -54,8 +54,8 @@ func (e entry) isSelected(q trigger.DeadLetterQuery, key string) bool {
 		!e.Time.Before(q.After) && (q.Before.IsZero() || e.Time.Before(q.Before))
 }
 
-func newJournal(path string, of trigger.DeadLetterSource, report func(error)) *journal {
-	j := &journal{path: path, source: of, report: report, lock: make(chan struct{}, 1)}
+func newJournal(path string, source trigger.DeadLetterSource, report func(error)) *journal {
+	j := &journal{path: path, source: source, report: report, lock: make(chan struct{}, 1)}
 	j.reset()
 	j.lock <- struct{}{}
 	return j

@@ -16,7 +16,7 @@ type Kind struct {
 	// CheckName returns an error that says how the store's name is written, or nil.
 	CheckName func(store string) error
 	// Open returns the store without I/O.
-	Open func(store string, at Connection) (trigger.DeadLetters, error)
+	Open func(store string, connection Connection) (trigger.DeadLetters, error)
 }
 
 // Connection names the account of a store.

@@ -37,7 +37,7 @@ type partDocument struct {
 	Gzip         []byte `json:"gzip"`
 }
 
-func partID(of, digest string, i int) string { return fmt.Sprintf("%s:%s:%d", of, digest, i) }
+func partID(id, digest string, i int) string { return fmt.Sprintf("%s:%s:%d", id, digest, i) }
 
 // images are the fields that may be too large for one document.
 type images struct {

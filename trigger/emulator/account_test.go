@@ -161,12 +161,12 @@ func FuzzDraft(f *testing.F) {
 			return
 		}
 		stored := string(d.finish("rid", "path/", `"tag"`, 7))
-		again, err := parseDraft([]byte(stored), hashV2)
+		reparsed, err := parseDraft([]byte(stored), hashV2)
 		if err != nil {
 			t.Fatalf("%q was stored as %q: %v", body, stored, err)
 		}
-		if string(again.open) != string(d.open) || again.id != d.id || again.key.String() != d.key.String() {
-			t.Errorf("%q was stored as %q and read as %+v", body, stored, again)
+		if string(reparsed.open) != string(d.open) || reparsed.id != d.id || reparsed.key.String() != d.key.String() {
+			t.Errorf("%q was stored as %q and read as %+v", body, stored, reparsed)
 		}
 	})
 }

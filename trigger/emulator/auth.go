@@ -28,12 +28,12 @@ func (c *call) authorize() error {
 	if strings.ContainsRune(authorization, '%') {
 		authorization, _ = url.QueryUnescape(authorization) // if it fails, the type is unknown
 	}
-	kind, rest, _ := strings.Cut(authorization, "&ver=1.0&sig=")
+	kind, credential, _ := strings.Cut(authorization, "&ver=1.0&sig=")
 	switch kind {
 	case "type=master":
-		return c.checkSignature(rest)
+		return c.checkSignature(credential)
 	case "type=aad":
-		principal, err := checkToken(rest, c.now)
+		principal, err := checkToken(credential, c.now)
 		if err != nil {
 			return err
 		}

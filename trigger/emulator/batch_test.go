@@ -148,12 +148,12 @@ func bulkLSNs(t *testing.T, seed uint64, requests int) (steps []string) {
 	c, _ := newItems(t, 1, &Options{BulkSeed: seed})
 	for range requests {
 		token := c.feed("304", "If-None-Match", "*").header.Get("etag")
-		before, _ := strconv.Atoi(strings.Trim(token, `"`))
+		oldLSN, _ := strconv.Atoi(strings.Trim(token, `"`))
 		c.bulk("207", "0", "True", bulkOperation("Read", "none", "a"), bulkOperation("Upsert", "x", "a"), bulkOperation("Create", "x", "a"),
 			bulkOperation("Upsert", "x", "b"), bulkOperation("Upsert", "x", "c"))
 		step := ""
 		for _, d := range c.feed("200", "If-None-Match", token).documents(t) {
-			step += fmt.Sprint(d["pk"], int(d["_lsn"].(float64))-before)
+			step += fmt.Sprint(d["pk"], int(d["_lsn"].(float64))-oldLSN)
 		}
 		steps = append(steps, step)
 	}
@@ -177,7 +177,7 @@ func TestBulkSharesLSNsByDice(t *testing.T) {
 	if len(counts) > 0 {
 		t.Errorf("further LSNs: %v", counts)
 	}
-	if again := bulkLSNs(t, 7, 60); !slices.Equal(again, steps) {
+	if repeated := bulkLSNs(t, 7, 60); !slices.Equal(repeated, steps) {
 		t.Error("the same seed gives other LSNs")
 	}
 	if other := bulkLSNs(t, 8, 60); slices.Equal(other, steps) {
@@ -193,11 +193,11 @@ func TestBulk(t *testing.T) {
 		inRange[session[:1]] = k
 	}
 	bulk, op := c.bulk, bulkOperation
-	here, there := inRange["0"], inRange["1"]
-	if got := bulk("200", "0", "True", op("Create", "a", here), op("Delete", "old", here)); !slices.Equal(got, []int{201, 204}) {
+	firstRange, secondRange := inRange["0"], inRange["1"]
+	if got := bulk("200", "0", "True", op("Create", "a", firstRange), op("Delete", "old", firstRange)); !slices.Equal(got, []int{201, 204}) {
 		t.Errorf("bulk: %v", got)
 	}
-	mixed := []string{op("Create", "a", here), op("Create", "b", there), op("Create", "c", here), `{"operationType":"Read","id":"a"}`}
+	mixed := []string{op("Create", "a", firstRange), op("Create", "b", secondRange), op("Create", "c", firstRange), `{"operationType":"Read","id":"a"}`}
 	if got := bulk("207", "0", "True", mixed...); !slices.Equal(got, []int{409, 410, 201, 400}) {
 		t.Errorf("bulk that goes on: %v", got)
 	}

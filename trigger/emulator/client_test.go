@@ -129,7 +129,7 @@ func pk(key string) []string {
 	return []string{"x-ms-documentdb-partitionkey", string(quoted)}
 }
 
-func with(h []string, more ...string) []string { return append(append([]string{}, h...), more...) }
+func with(h []string, extra ...string) []string { return append(append([]string{}, h...), extra...) }
 
 func doc(id, key string) string { return fmt.Sprintf(`{"id":%q,"pk":%q}`, id, key) }
 

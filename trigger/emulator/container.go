@@ -365,8 +365,8 @@ func (o *container) locate(key string) *partition {
 
 // partition finds a range by its id, for a request that names it.
 func (o *container) partition(id string) (*partition, error) {
-	if _, after, ok := strings.Cut(id, ","); ok {
-		id = after // "{container rid},{range id}", as .NET sends it
+	if _, rangeID, ok := strings.Cut(id, ","); ok {
+		id = rangeID // "{container rid},{range id}", as .NET sends it
 	}
 	if o.reshaping.concerns(id) {
 		return nil, completingSplit(id)

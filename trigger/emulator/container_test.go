@@ -216,31 +216,31 @@ func TestExpiry(t *testing.T) {
 		for id, ttl := range map[string]string{"default": "", "short": `,"ttl":10`, "never": `,"ttl":-1`, "null": `,"ttl":null`} {
 			c.upsert(fmt.Sprintf(`{"id":%q,"pk":"k"%s}`, id, ttl), "k")
 		}
-		left := func() []string {
+		remainingIDs := func() []string {
 			ids := c.send("GET", items, "", feedHeader...).ids(t)
 			slices.Sort(ids)
 			return ids
 		}
-		before := c.feed("304", "If-None-Match", "*").header.Get("etag")
+		oldToken := c.feed("304", "If-None-Match", "*").header.Get("etag")
 		time.Sleep(9 * time.Second)
 		c.expect("200", "GET", items+"/short", "", pk("k")...)
 		time.Sleep(time.Second)
 		c.expect("404/0", "GET", items+"/short", "", pk("k")...)
-		c.feed("304", "If-None-Match", before)
+		c.feed("304", "If-None-Match", oldToken)
 		c.create("short", "k") // with the container's default
 		time.Sleep(50 * time.Second)
-		if got := left(); !slices.Equal(got, []string{"never", "short"}) {
+		if got := remainingIDs(); !slices.Equal(got, []string{"never", "short"}) {
 			t.Errorf("after a minute there are %v", got)
 		}
 		c.expect("200", "PUT", "/dbs/db/colls/c", fmt.Sprintf(definition, 3600))
 		time.Sleep(time.Minute)
-		if got := left(); !slices.Equal(got, []string{"never", "short"}) {
+		if got := remainingIDs(); !slices.Equal(got, []string{"never", "short"}) {
 			t.Errorf("with a longer default there are %v", got)
 		}
 		c.expect("200", "PUT", "/dbs/db/colls/c", fmt.Sprintf(definition, -1))
 		c.upsert(`{"id":"own","pk":"k","ttl":5}`, "k")
 		time.Sleep(24 * time.Hour)
-		if got := left(); !slices.Equal(got, []string{"never", "short"}) {
+		if got := remainingIDs(); !slices.Equal(got, []string{"never", "short"}) {
 			t.Errorf("without a default there are %v", got)
 		}
 		if got := a.State().Databases[0].Containers[0].Items; got != 2 {
@@ -257,15 +257,15 @@ func TestAdvanceSkipsTime(t *testing.T) {
 	c.upsert(`{"id":"a","pk":"k"}`, "k")
 	served := httptest.NewServer(a)
 	defer served.Close()
-	over := &client{t: t, do: served.Client().Do, endpoint: served.URL}
-	before := time.Now()
+	httpClient := &client{t: t, do: served.Client().Do, endpoint: served.URL}
+	start := time.Now()
 	a.Advance(30 * time.Second)
 	a.Advance(31 * time.Second)
-	for _, c := range []*client{c, over} {
+	for _, c := range []*client{c, httpClient} {
 		gone := c.expect("404/0", "GET", items+"/a", "", pk("k")...)
 		date, err := http.ParseTime(gone.header.Get("Date"))
-		if ahead := date.Sub(before); err != nil || len(gone.header["Date"]) != 1 || ahead < time.Minute {
-			t.Errorf("the answer's Date is %v ahead (%v)", ahead, err)
+		if lead := date.Sub(start); err != nil || len(gone.header["Date"]) != 1 || lead < time.Minute {
+			t.Errorf("the answer's Date is %v ahead (%v)", lead, err)
 		}
 	}
 	defer func() {

@@ -155,14 +155,14 @@ func BenchmarkMemory(b *testing.B) {
 			var perDocument, stored float64
 			for b.Loop() {
 				c, a := newItems(b, 1, nil)
-				before := liveBytes()
+				oldBytes := liveBytes()
 				bytes := 0
 				for i := range documents {
 					id := fmt.Sprint("item", i)
 					answer := c.expect("201", "POST", items, fmt.Sprintf(`{"id":%q,"pk":%q,"text":%q}`, id, id, strings.Repeat("x", size)), pk(id)...)
 					bytes += len(answer.body)
 				}
-				perDocument, stored = (liveBytes()-before)/documents, float64(bytes)/documents
+				perDocument, stored = (liveBytes()-oldBytes)/documents, float64(bytes)/documents
 				runtime.KeepAlive(a)
 			}
 			b.ReportMetric(perDocument, "B/document")

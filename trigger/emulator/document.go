@@ -27,7 +27,7 @@ const maxNesting = 128
 
 // nesting is how many objects and arrays of a JSON text lie in each other.
 func nesting(b []byte) int {
-	open, most, quoted := 0, 0, false
+	open, deepest, quoted := 0, 0, false
 	for i := 0; i < len(b); i++ {
 		switch {
 		case quoted && b[i] == '\\':
@@ -37,12 +37,12 @@ func nesting(b []byte) int {
 		case quoted:
 		case b[i] == '{' || b[i] == '[':
 			open++
-			most = max(most, open)
+			deepest = max(deepest, open)
 		case b[i] == '}' || b[i] == ']':
 			open--
 		}
 	}
-	return most
+	return deepest
 }
 
 // checkNesting fails in the words of the service, as

@@ -109,9 +109,9 @@ func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		write(w, r)
 		return
 	}
-	whole := len(r.body)
-	r.body = r.body[:fault.keep(whole)]
-	w.Header().Set("Content-Length", strconv.Itoa(whole))
+	fullLength := len(r.body)
+	r.body = r.body[:fault.keep(fullLength)]
+	w.Header().Set("Content-Length", strconv.Itoa(fullLength))
 	write(w, r)
 	_ = http.NewResponseController(w).Flush() // the abort below is the point
 	panic(http.ErrAbortHandler)

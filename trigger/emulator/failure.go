@@ -47,16 +47,16 @@ func badRequest(format string, args ...any) *failure {
 // some drivers learn whether the item, the container or the database is missing.
 var resourceTypes = map[string]string{"database": "Database", "container": "Collection", "item": "Document", "offer": "Offer"}
 
-func notFound(what, name string) *failure {
-	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist. ResourceType: %s", what, name, resourceTypes[what])
+func notFound(resource, name string) *failure {
+	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist. ResourceType: %s", resource, name, resourceTypes[resource])
 }
 
-func ownerMissing(what, name string) *failure {
-	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", what, name, resourceTypes[what])
+func ownerMissing(resource, name string) *failure {
+	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", resource, name, resourceTypes[resource])
 }
 
-func conflict(what, name string) *failure {
-	return fail(http.StatusConflict, 0, "Resource with specified id or name already exists: %s %q.", what, name)
+func conflict(resource, name string) *failure {
+	return fail(http.StatusConflict, 0, "Resource with specified id or name already exists: %s %q.", resource, name)
 }
 
 func preconditionFailed() *failure {

@@ -125,12 +125,16 @@ func (f Fault) checkValues() error {
 		return fmt.Errorf("fault drop is %q; give %q or %q", f.Drop, DropBefore, DropAfter)
 	case f.Probability < 0 || f.Probability > 1:
 		return fmt.Errorf("fault probability is %v; give 0 to 1", f.Probability)
-	case f.Nth < 0 || f.Count < 0 || f.Truncate < 0 || f.Delay < 0 || f.RetryAfter < 0:
+	case min(f.Nth, f.Count, f.Truncate) < 0 || min(f.Delay, f.RetryAfter) < 0:
 		return fmt.Errorf("fault nth, count, truncate, delay and retryAfter cannot be negative")
-	case f.Status == 0 && f.Delay == 0 && f.Drop == "" && f.Truncate == 0:
+	case !f.hasEffect():
 		return fmt.Errorf("fault does nothing; give status, delay, drop or truncate")
 	}
 	return nil
+}
+
+func (f Fault) hasEffect() bool {
+	return f.Status != 0 || f.Delay != 0 || f.Drop != "" || f.Truncate != 0
 }
 
 func (s *faults) add(f Fault) (string, error) {
@@ -150,9 +154,9 @@ func (s *faults) add(f Fault) (string, error) {
 func (s *faults) remove(id string) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := len(s.active)
+	oldCount := len(s.active)
 	s.active = slices.DeleteFunc(s.active, func(f *activeFault) bool { return id == "" || f.id == id })
-	return before - len(s.active)
+	return oldCount - len(s.active)
 }
 
 // match returns the fault that acts on this call, nil if none does.
@@ -209,7 +213,7 @@ func (f *Fault) delay() time.Duration {
 	return f.Delay
 }
 
-func (f *Fault) drops(when Drop) bool { return f != nil && f.Drop == when }
+func (f *Fault) drops(moment Drop) bool { return f != nil && f.Drop == moment }
 
 func (f *Fault) answer() *response {
 	if f == nil || f.Status == 0 {

@@ -45,7 +45,7 @@ func TestFaultSelects(t *testing.T) {
 				t.Error("the request that does not match was answered by the fault")
 			}
 			remove()
-			if after := tt.hits(); after.status == 449 {
+			if next := tt.hits(); next.status == 449 {
 				t.Error("the fault acts after its removal")
 			}
 		})
@@ -84,15 +84,15 @@ func TestFaultDrops(t *testing.T) {
 	served := httptest.NewServer(a)
 	defer served.Close()
 	outside := &client{t: t, do: served.Client().Do, endpoint: served.URL}
-	for _, over := range []*client{c, outside} {
+	for _, sender := range []*client{c, outside} {
 		for drop, applied := range map[Drop]string{DropBefore: "404", DropAfter: "204"} {
 			a.Inject(Fault{Method: "POST", Drop: drop, Count: 1})
-			if got, err := over.try("POST", items, doc("x", "k"), pk("k")...); err == nil {
+			if got, err := sender.try("POST", items, doc("x", "k"), pk("k")...); err == nil {
 				t.Errorf("drop %s: answered %d", drop, got.status)
-			} else if over == c && !errors.Is(err, syscall.ECONNRESET) {
+			} else if sender == c && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("drop %s in process: %v", drop, err)
 			}
-			over.expect(applied, "DELETE", items+"/x", "", pk("k")...)
+			sender.expect(applied, "DELETE", items+"/x", "", pk("k")...)
 		}
 	}
 }
@@ -103,10 +103,10 @@ func TestFaultTruncates(t *testing.T) {
 	served := httptest.NewServer(a)
 	defer served.Close()
 	outside := &client{t: t, do: served.Client().Do, endpoint: served.URL}
-	for _, over := range []*client{c, outside} {
+	for _, sender := range []*client{c, outside} {
 		for keep, want := range map[int]int{10: 10, 1 << 20: len(c.expect("200", "GET", items+"/a", "", pk("k")...).body) / 2} {
 			a.Inject(Fault{Truncate: keep, Count: 1})
-			got, err := over.try("GET", items+"/a", "", pk("k")...)
+			got, err := sender.try("GET", items+"/a", "", pk("k")...)
 			if !errors.Is(err, io.ErrUnexpectedEOF) || len(got.body) != want {
 				t.Errorf("truncated to %d: %d bytes, %v; want %d", keep, len(got.body), err, want)
 			}

@@ -107,11 +107,11 @@ func find(features []feature, name string) *feature {
 }
 
 // unsupported is the answer to a request for a feature that the account does not have.
-func unsupported(what, note string) *failure {
+func unsupported(feature, note string) *failure {
 	if note != "" {
 		note = ": " + note
 	}
-	return fail(http.StatusBadRequest, 0, "%s is not supported by the Halley emulator%s. See docs/emulator.md.", what, note)
+	return fail(http.StatusBadRequest, 0, "%s is not supported by the Halley emulator%s. See docs/emulator.md.", feature, note)
 }
 
 // checkProperties fails if a container's definition has a property that the account

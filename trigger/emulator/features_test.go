@@ -183,8 +183,8 @@ func TestFeaturesAreInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, _ := strings.Cut(string(text), begin)
-	_, tail, ok := strings.Cut(rest, end)
+	head, remainder, _ := strings.Cut(string(text), begin)
+	_, tail, ok := strings.Cut(remainder, end)
 	if !ok {
 		t.Fatalf("%s lacks the marks of the table", file)
 	}

@@ -156,14 +156,14 @@ func TestFeedParts(t *testing.T) {
 	}
 	total := 0
 	for _, r := range c.ranges() {
-		whole := c.feed("200", rangeID(r.ID)...).ids(t)
-		total += len(whole)
-		middle := hashV2.Hash(keyOf(t, strings.TrimPrefix(whole[len(whole)/2], "id-")))
+		fullFeed := c.feed("200", rangeID(r.ID)...).ids(t)
+		total += len(fullFeed)
+		middle := hashV2.Hash(keyOf(t, strings.TrimPrefix(fullFeed[len(fullFeed)/2], "id-")))
 		for _, kind := range [][]string{nil, {"x-ms-read-key-type", "EffectivePartitionKeyRange"}, {"x-ms-read-key-type", "EffectivePartitionKey"}} {
 			low := c.feed("200", with(rangeID(r.ID), append(kind, "x-ms-start-epk", r.MinInclusive, "x-ms-end-epk", middle)...)...).ids(t)
 			high := c.feed("200", with(rangeID(r.ID), append(kind, "x-ms-start-epk", middle, "x-ms-end-epk", r.MaxExclusive)...)...).ids(t)
-			if got := slices.Concat(low, high); len(got) != len(whole) || len(low) == 0 || len(high) == 0 {
-				t.Errorf("range %s: %d below and %d above %s, of %d", r.ID, len(low), len(high), middle, len(whole))
+			if got := slices.Concat(low, high); len(got) != len(fullFeed) || len(low) == 0 || len(high) == 0 {
+				t.Errorf("range %s: %d below and %d above %s, of %d", r.ID, len(low), len(high), middle, len(fullFeed))
 			}
 		}
 	}

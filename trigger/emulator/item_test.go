@@ -95,9 +95,9 @@ func TestSystemProperties(t *testing.T) {
 	if _, ok := d["_lsn"]; ok {
 		t.Error("_lsn is shown outside the feed")
 	}
-	again := c.expect("200", "PUT", items+"/a", a.body, pk("k")...).decode(t)
-	if again["_rid"] != rid || again["_etag"] == d["_etag"] {
-		t.Errorf("a replace made _rid %v of %v and _etag %v of %v", again["_rid"], rid, again["_etag"], d["_etag"])
+	replaced := c.expect("200", "PUT", items+"/a", a.body, pk("k")...).decode(t)
+	if replaced["_rid"] != rid || replaced["_etag"] == d["_etag"] {
+		t.Errorf("a replace made _rid %v of %v and _etag %v of %v", replaced["_rid"], rid, replaced["_etag"], d["_etag"])
 	}
 }
 

@@ -179,8 +179,8 @@ func TestDefinitionsAreBounded(t *testing.T) {
 	paths := func(n int, path string) string {
 		return strings.TrimSuffix(strings.Repeat(`{"path":"`+path+`"},`, n), ",")
 	}
-	define := func(key, rest string) string {
-		return `{"id":"c","partitionKey":{"paths":["` + key + `"],"kind":"Hash","version":2}` + rest + `}`
+	define := func(key, properties string) string {
+		return `{"id":"c","partitionKey":{"paths":["` + key + `"],"kind":"Hash","version":2}` + properties + `}`
 	}
 	for body, want := range map[string]string{
 		define("/"+strings.Repeat("x", 1024), ""):                                                          "at most 1024",
@@ -219,13 +219,13 @@ func TestLongPartitionKeyValuesAreRefused(t *testing.T) {
 func TestOperationsAreNotReadPastTheLimit(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	c.create("a", "k")
-	many := "[" + strings.TrimSuffix(strings.Repeat("{},", 600_000), ",") + "]"
+	manyObjects := "[" + strings.TrimSuffix(strings.Repeat("{},", 600_000), ",") + "]"
 	for name, send := range map[string]func(){
 		"batch": func() {
-			c.expect("400", "POST", items, many, with(pk("k"), "x-ms-cosmos-is-batch-request", "True")...)
+			c.expect("400", "POST", items, manyObjects, with(pk("k"), "x-ms-cosmos-is-batch-request", "True")...)
 		},
-		"patch":           func() { c.expect("400", "PATCH", items+"/a", many, pk("k")...) },
-		"patch in object": func() { c.expect("400", "PATCH", items+"/a", `{"operations":`+many+`}`, pk("k")...) },
+		"patch":           func() { c.expect("400", "PATCH", items+"/a", manyObjects, pk("k")...) },
+		"patch in object": func() { c.expect("400", "PATCH", items+"/a", `{"operations":`+manyObjects+`}`, pk("k")...) },
 	} {
 		if made := allocated(send); made > 64<<20 {
 			t.Errorf("%s: %d MB", name, made>>20)
@@ -234,11 +234,11 @@ func TestOperationsAreNotReadPastTheLimit(t *testing.T) {
 }
 
 func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var oldStats, newStats runtime.MemStats
+	runtime.ReadMemStats(&oldStats)
 	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
+	runtime.ReadMemStats(&newStats)
+	return newStats.TotalAlloc - oldStats.TotalAlloc
 }
 
 // TestUnknownResourceIDIsFoundQuickly reads items by resource ids of which one

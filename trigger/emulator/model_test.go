@@ -43,10 +43,10 @@ func (m *model) want(name string, present, absent int) int {
 	return absent
 }
 
-func (m *model) check(what, name string, got answer, want int) {
-	m.note("%s %s: %d", what, name, got.status)
+func (m *model) check(operation, name string, got answer, want int) {
+	m.note("%s %s: %d", operation, name, got.status)
 	if got.status != want {
-		m.t.Fatalf("%s %s: %d, want %d; %s", what, name, got.status, want, got.body)
+		m.t.Fatalf("%s %s: %d, want %d; %s", operation, name, got.status, want, got.body)
 	}
 	if want == 200 || want == 201 {
 		m.etags[name] = got.header.Get("etag")

@@ -173,11 +173,11 @@ func (c *call) onOffer(fn func(*offer) error) (*response, error) {
 		if o.RID != c.target.id {
 			return true
 		}
-		before := o.ETag
+		oldETag := o.ETag
 		if err = fn(o); err == nil {
 			r = reply(http.StatusOK, o.body()).etag(o.ETag).charge(1)
 		}
-		if o.ETag != before {
+		if o.ETag != oldETag {
 			a.ticket = save()
 		}
 		return false

@@ -127,8 +127,8 @@ func (c *pageCheck) content(id uint64, b []byte, bucket string, least []byte) er
 		return c.damaged(id, "it has no room for its %d elements", count)
 	}
 	for i := range count {
-		at := pageHeader + i*element
-		key, value, err := c.element(id, b, at, flags)
+		offset := pageHeader + i*element
+		key, value, err := c.element(id, b, offset, flags)
 		if err != nil {
 			return err
 		}
@@ -138,8 +138,8 @@ func (c *pageCheck) content(id uint64, b []byte, bucket string, least []byte) er
 		least = key
 		switch {
 		case flags == branchPage:
-			err = c.page(binary.NativeEndian.Uint64(b[at+8:]), bucket, key)
-		case binary.NativeEndian.Uint32(b[at:])&bucketElement != 0:
+			err = c.page(binary.NativeEndian.Uint64(b[offset+8:]), bucket, key)
+		case binary.NativeEndian.Uint32(b[offset:])&bucketElement != 0:
 			err = c.bucket(id, value, string(key))
 		case c.found != nil:
 			err = c.found(bucket, key, value)
@@ -153,13 +153,13 @@ func (c *pageCheck) content(id uint64, b []byte, bucket string, least []byte) er
 
 // element returns the key of the element at an offset, and the value if it is one of a
 // leaf.
-func (c *pageCheck) element(id uint64, b []byte, at int, flags uint16) (key, value []byte, err error) {
-	e := b[at:]
+func (c *pageCheck) element(id uint64, b []byte, offset int, flags uint16) (key, value []byte, err error) {
+	e := b[offset:]
 	position, keySize, valueSize := binary.NativeEndian.Uint32(e), binary.NativeEndian.Uint32(e[4:]), uint32(0)
 	if flags == leafPage {
 		position, keySize, valueSize = binary.NativeEndian.Uint32(e[4:]), binary.NativeEndian.Uint32(e[8:]), binary.NativeEndian.Uint32(e[12:])
 	}
-	begin := uint64(at) + uint64(position)
+	begin := uint64(offset) + uint64(position)
 	if begin+uint64(keySize)+uint64(valueSize) > uint64(len(b)) {
 		return nil, nil, c.damaged(id, "an element does not lie within it")
 	}

@@ -57,8 +57,8 @@ func (c *call) checkSession(p *partition) error {
 		return nil
 	}
 	for token := range strings.SplitSeq(header, ",") {
-		id, at, _ := strings.Cut(strings.TrimSpace(token), ":")
-		version, lsn, err := parseSession(at)
+		id, session, _ := strings.Cut(strings.TrimSpace(token), ":")
+		version, lsn, err := parseSession(session)
 		if err != nil {
 			return badRequest("The session token %q is not valid: %v.", header, err)
 		}

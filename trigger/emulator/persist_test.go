@@ -66,17 +66,17 @@ func TestRestartKeepsEverything(t *testing.T) {
 	c.expect("201", "POST", "/dbs/db/colls", `{"id":"y","partitionKey":{"paths":["/pk"]}}`)
 	c.expect("204", "DELETE", "/dbs/db/colls/y", "")
 
-	before := picture(c)
+	oldPicture := picture(c)
 	c, _ = reopen(t, a, opts)
-	if after := picture(c); !reflect.DeepEqual(before, after) {
-		for i := range before {
-			if before[i] != after[i] {
-				t.Errorf("before: %s\n after: %s", before[i], after[i])
+	if newPicture := picture(c); !reflect.DeepEqual(oldPicture, newPicture) {
+		for i := range oldPicture {
+			if oldPicture[i] != newPicture[i] {
+				t.Errorf("before: %s\n after: %s", oldPicture[i], newPicture[i])
 			}
 		}
 	}
 	fresh := c.create("fresh", "k")
-	for _, old := range before {
+	for _, old := range oldPicture {
 		if strings.Contains(old, strings.Trim(fresh.header.Get("etag"), `"`)) {
 			t.Errorf("etag %s was given before the restart", fresh.header.Get("etag"))
 		}
@@ -191,7 +191,7 @@ func TestCrashWriter(t *testing.T) {
 	}
 	c, a := newItems(t, 2, &Options{Data: dir})
 	var mu sync.Mutex
-	tell := func(format string, args ...any) {
+	printLine := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Printf(format+"\n", args...)
@@ -202,7 +202,7 @@ func TestCrashWriter(t *testing.T) {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("%d-%d", w, i)
 				got := c.send("POST", items, doc(id, id), pk(id)...)
-				tell("wrote %s %s", id, got.header.Get("etag"))
+				printLine("wrote %s %s", id, got.header.Get("etag"))
 			}
 		})
 	}
@@ -210,13 +210,13 @@ func TestCrashWriter(t *testing.T) {
 		for n := 0; ; n++ {
 			for _, r := range c.ranges() {
 				got := c.send("GET", items, "", with(feedHeader, "x-ms-documentdb-partitionkeyrangeid", r.ID, "If-None-Match", "*")...)
-				tell("ended %s %s", r.ID, got.header.Get("etag"))
+				printLine("ended %s %s", r.ID, got.header.Get("etag"))
 			}
 			if n == 20 {
 				if _, err := a.Split("db", "c", "0"); err != nil {
 					t.Error(err)
 				}
-				tell("split 0 .")
+				printLine("split 0 .")
 			}
 		}
 	})
@@ -238,9 +238,9 @@ func TestKilledWriterLosesNoAcknowledgedWrite(t *testing.T) {
 	wrote, ended, split := map[string]string{}, map[string]int{}, false
 	lines := bufio.NewScanner(out)
 	for killed := false; lines.Scan(); {
-		var what, name, value string
-		if n, _ := fmt.Sscan(lines.Text(), &what, &name, &value); n == 3 {
-			switch what {
+		var kind, name, value string
+		if n, _ := fmt.Sscan(lines.Text(), &kind, &name, &value); n == 3 {
+			switch kind {
 			case "wrote":
 				wrote[name] = value
 			case "ended":

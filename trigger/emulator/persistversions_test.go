@@ -34,16 +34,16 @@ func TestVersionsSurviveRestart(t *testing.T) {
 		}
 		return append(all, fmt.Sprint(a.State().Databases[0].Containers[0]))
 	}
-	before := read()
+	oldVersions := read()
 	c, a = reopen(t, a, opts)
-	if after := read(); !slices.Equal(before, after) {
-		t.Errorf("before %v\n after %v", before, after)
+	if newVersions := read(); !slices.Equal(oldVersions, newVersions) {
+		t.Errorf("before %v\n after %v", oldVersions, newVersions)
 	}
 	c.create("more", "k")
-	before = read()
+	oldVersions = read()
 	c, a = reopen(t, a, opts)
-	if after := read(); !slices.Equal(before, after) {
-		t.Errorf("after a write: before %v\n after %v", before, after)
+	if newVersions := read(); !slices.Equal(oldVersions, newVersions) {
+		t.Errorf("after a write: before %v\n after %v", oldVersions, newVersions)
 	}
 }
 
@@ -78,12 +78,12 @@ func TestTrimmedAndExpiredOverRestart(t *testing.T) {
 		c, a = reopen(t, a, opts)
 		c.versions("400", "*")
 		c.expect("200", "PUT", "/dbs/db/colls/c", versionsDefinition)
-		again := c.end("0")
+		repeated := c.end("0")
 		c.create("logged", "k")
 		c.expect("200", "PUT", "/dbs/db/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
 		c.expect("200", "PUT", "/dbs/db/colls/c", versionsDefinition)
 		c, a = reopen(t, a, opts)
-		c.versions("400", again)
+		c.versions("400", repeated)
 		if s := a.State().Databases[0].Containers[0].Ranges[0]; s.Versions != 0 {
 			t.Errorf("%d versions outlived their policy", s.Versions)
 		}

@@ -43,14 +43,8 @@ func (d *containerDefinition) parseIndexing(properties map[string]json.RawMessag
 	if err := json.Unmarshal(raw, &policy); err != nil {
 		return badRequest("The indexingPolicy cannot be read: %v.", err)
 	}
-	mode := strings.ToLower(policy.Mode)
-	switch {
-	case mode == "lazy":
-		return unsupported("The indexingMode lazy", "use consistent")
-	case mode != "" && mode != "consistent" && mode != "none":
-		return badRequest("The indexingMode must be consistent or none, not %q.", policy.Mode)
-	case policy.Automatic != nil && !*policy.Automatic && mode != "none":
-		return unsupported("An indexingPolicy whose automatic is false", "every item is found by queries: use true")
+	if err := checkIndexingMode(policy.Mode, policy.Automatic == nil || *policy.Automatic); err != nil {
+		return err
 	}
 	for _, p := range policy.Included {
 		path, ok := strings.CutSuffix(p.Path, "/?")
@@ -65,6 +59,19 @@ func (d *containerDefinition) parseIndexing(properties map[string]json.RawMessag
 			return badRequest("A path in includedPaths of the indexingPolicy is not valid: %v.", err)
 		}
 		d.query.Indexed = append(d.query.Indexed, names)
+	}
+	return nil
+}
+
+func checkIndexingMode(name string, automatic bool) error {
+	mode := strings.ToLower(name)
+	switch {
+	case mode == "lazy":
+		return unsupported("The indexingMode lazy", "use consistent")
+	case mode != "" && mode != "consistent" && mode != "none":
+		return badRequest("The indexingMode must be consistent or none, not %q.", name)
+	case !automatic && mode != "none":
+		return unsupported("An indexingPolicy whose automatic is false", "every item is found by queries: use true")
 	}
 	return nil
 }

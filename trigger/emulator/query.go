@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -20,7 +21,7 @@ type queryText struct {
 
 // parseQuery reads the body of a query request over a container, or over other
 // resources if its definition is the zero value.
-func parseQuery(body []byte, over sql.Container) (queryText, error) {
+func parseQuery(body []byte, definition sql.Container) (queryText, error) {
 	var posted struct {
 		Query      string
 		Parameters []struct {
@@ -39,7 +40,7 @@ func parseQuery(body []byte, over sql.Container) (queryText, error) {
 		q.parameters[p.Name] = p.Value
 	}
 	var err error
-	q.Query, err = over.Parse(posted.Query)
+	q.Query, err = definition.Parse(posted.Query)
 	return q, queryFailure(err)
 }
 
@@ -195,7 +196,6 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	if err != nil {
 		return results{}, queryFailure(err)
 	}
-	documents, position := s.documents(), sql.Position{Count: from.Count}
 	properties := q.Properties()
 	rangeID := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
 	if properties.Streams || properties.Ordered {
@@ -207,15 +207,9 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	if from.Count > 0 && from.Range != rangeID {
 		return results{}, badRequest("The continuation is one of partition key range %q, which has split or merged, or of another query: run the query again.", from.Range)
 	}
-	switch {
-	case properties.Streams:
-		if position.Value, err = s.begin(from); err != nil {
-			return results{}, err
-		}
-	case properties.Ordered:
-		var all [][]byte
-		all, position = s.resume(from)
-		documents = slices.Values(all)
+	documents, position, err := s.input(properties, from)
+	if err != nil {
+		return results{}, err
 	}
 	var found results
 	for r, err := range q.Stream(documents, q.parameters, s.call.env(), position) {
@@ -238,6 +232,22 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		}
 	}
 	return found, s.err
+}
+
+// input returns the documents for a query that continues at a bookmark, and the position
+// of the bookmark among them.
+func (s *scan) input(properties sql.Properties, from bookmark) (iter.Seq[[]byte], sql.Position, error) {
+	position := sql.Position{Count: from.Count}
+	switch {
+	case properties.Streams:
+		var err error
+		position.Value, err = s.begin(from)
+		return s.documents(), position, err
+	case properties.Ordered:
+		all, position := s.resume(from)
+		return slices.Values(all), position, nil
+	}
+	return s.documents(), position, nil
 }
 
 // queryBodies answers a query over resources other than items.

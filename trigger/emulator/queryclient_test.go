@@ -10,7 +10,7 @@ import (
 
 // planned runs a query as SDKs do: by a plan, range by range. It puts the results
 // together by the plan's own words. between is called between any two pages.
-func (c *client) planned(query string, limit int, between func()) []any {
+func (c *client) planned(query string, limit int, betweenPages func()) []any {
 	c.t.Helper()
 	var plan struct {
 		QueryInfo struct {
@@ -32,7 +32,7 @@ func (c *client) planned(query string, limit int, between func()) []any {
 	if info.RewrittenQuery != "" {
 		text = strings.ReplaceAll(info.RewrittenQuery, "{documentdb-formattableorderbyquery-filter}", "true")
 	}
-	results := c.everyRange(text, limit, between)
+	results := c.everyRange(text, limit, betweenPages)
 	if len(info.OrderBy) > 0 {
 		results = mergeOrdered(results, info.OrderBy)
 	}
@@ -71,7 +71,7 @@ type part struct{ id, min, max, continuation string }
 
 // everyRange reads all pages of all ranges. When a range has split or merged, it
 // continues in those that took its place.
-func (c *client) everyRange(text string, limit int, between func()) []any {
+func (c *client) everyRange(text string, limit int, betweenPages func()) []any {
 	c.t.Helper()
 	results, parts := []any{}, []part{}
 	for _, r := range c.ranges() {
@@ -98,7 +98,7 @@ func (c *client) everyRange(text string, limit int, between func()) []any {
 			if p.continuation = a.header.Get("x-ms-continuation"); p.continuation == "" {
 				break
 			}
-			between()
+			betweenPages()
 		}
 	}
 	return results

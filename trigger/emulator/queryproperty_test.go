@@ -114,7 +114,7 @@ func (p *property) generate() generated {
 			met = append(met, d)
 		}
 	}
-	where, a, b := " WHERE "+condition.text, pickOf(p, terms), pickOf(p, terms)
+	clause, a, b := " WHERE "+condition.text, pickOf(p, terms), pickOf(p, terms)
 	valuesOf := func(t term) (values []any) {
 		for _, d := range met {
 			if v, ok := t.value(d); ok {
@@ -137,24 +137,24 @@ func (p *property) generate() generated {
 	}
 	switch p.random.Intn(9) {
 	case 0:
-		return generated{"SELECT c.id, " + a.text + " AS a, " + b.text + " AS b FROM c" + where, rows(met), false}
+		return generated{"SELECT c.id, " + a.text + " AS a, " + b.text + " AS b FROM c" + clause, rows(met), false}
 	case 1:
-		return generated{"SELECT VALUE v FROM (SELECT VALUE " + a.text + " FROM c" + where + ") AS v", valuesOf(a), false}
+		return generated{"SELECT VALUE v FROM (SELECT VALUE " + a.text + " FROM c" + clause + ") AS v", valuesOf(a), false}
 	case 2:
-		return generated{"SELECT DISTINCT VALUE " + a.text + " FROM c" + where, distinctOf(valuesOf(a)), false}
+		return generated{"SELECT DISTINCT VALUE " + a.text + " FROM c" + clause, distinctOf(valuesOf(a)), false}
 	case 3:
-		return p.joined(met, where)
+		return p.joined(met, clause)
 	case 4, 5:
-		return p.sorted(met, where, a, rows)
+		return p.sorted(met, clause, a, rows)
 	case 6:
-		return p.aggregated(valuesOf(a), a.text, where)
+		return p.aggregated(valuesOf(a), a.text, clause)
 	case 7:
-		return p.counted(valuesOf(a), a.text, where)
+		return p.counted(valuesOf(a), a.text, clause)
 	}
-	return p.grouped(met, where, a, b)
+	return p.grouped(met, clause, a, b)
 }
 
-func (p *property) joined(met []map[string]any, where string) generated {
+func (p *property) joined(met []map[string]any, clause string) generated {
 	var pairs []any
 	for _, d := range met {
 		list, _ := d["t"].([]any)
@@ -162,17 +162,17 @@ func (p *property) joined(met []map[string]any, where string) generated {
 			pairs = append(pairs, map[string]any{"id": d["id"], "t": t})
 		}
 	}
-	return generated{"SELECT c.id, t FROM c JOIN t IN c.t" + where, pairs, false}
+	return generated{"SELECT c.id, t FROM c JOIN t IN c.t" + clause, pairs, false}
 }
 
-func (p *property) sorted(met []map[string]any, where string, a term, rows func([]map[string]any) []any) generated {
-	down := p.random.Intn(2) == 0
+func (p *property) sorted(met []map[string]any, clause string, a term, rows func([]map[string]any) []any) generated {
+	descending := p.random.Intn(2) == 0
 	list := slices.Clone(met)
 	slices.SortFunc(list, func(x, y map[string]any) int {
 		u, okU := a.value(x)
 		v, okV := a.value(y)
 		n := cmp.Or(rankOf(okU)-rankOf(okV), compareAny(u, v))
-		if down {
+		if descending {
 			n = -n
 		}
 		if n == 0 {
@@ -181,21 +181,21 @@ func (p *property) sorted(met []map[string]any, where string, a term, rows func(
 		return n
 	})
 	window := ""
-	if from, most := p.random.Intn(6), p.random.Intn(9); p.random.Intn(3) == 0 {
-		window = fmt.Sprintf(" OFFSET %d LIMIT %d", from, most)
-		list = list[min(from, len(list)):min(from+most, len(list))]
+	if from, limit := p.random.Intn(6), p.random.Intn(9); p.random.Intn(3) == 0 {
+		window = fmt.Sprintf(" OFFSET %d LIMIT %d", from, limit)
+		list = list[min(from, len(list)):min(from+limit, len(list))]
 	}
 	var ids []any
 	for _, row := range rows(list) {
 		ids = append(ids, row.(map[string]any)["id"])
 	}
-	direction := map[bool]string{true: " DESC", false: ""}[down]
-	return generated{"SELECT VALUE c.id FROM c" + where + " ORDER BY " + a.text + direction + ", c.id" + window, ids, true}
+	direction := map[bool]string{true: " DESC", false: ""}[descending]
+	return generated{"SELECT VALUE c.id FROM c" + clause + " ORDER BY " + a.text + direction + ", c.id" + window, ids, true}
 }
 
-func (p *property) aggregated(values []any, text, where string) generated {
+func (p *property) aggregated(values []any, text, clause string) generated {
 	function := pickOf(p, []string{"COUNT", "SUM", "AVG", "MIN", "MAX", "COUNTIF", "MAKESET"})
-	return generated{"SELECT VALUE " + function + "(" + text + ") FROM c" + where, aggregateOf(function, values), false}
+	return generated{"SELECT VALUE " + function + "(" + text + ") FROM c" + clause, aggregateOf(function, values), false}
 }
 
 // aggregateOf has no result if the aggregate is undefined.
@@ -226,15 +226,15 @@ func aggregateOf(function string, values []any) []any {
 	return []any{}
 }
 
-func (p *property) counted(values []any, text, where string) generated {
+func (p *property) counted(values []any, text, clause string) generated {
 	count := float64(len(distinctOf(values)))
 	if p.random.Intn(2) == 0 {
-		return generated{"SELECT COUNT(DISTINCT " + text + ") AS n FROM c" + where, []any{map[string]any{"n": count}}, false}
+		return generated{"SELECT COUNT(DISTINCT " + text + ") AS n FROM c" + clause, []any{map[string]any{"n": count}}, false}
 	}
-	return generated{"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE " + text + " FROM c" + where + ")", []any{count}, false}
+	return generated{"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE " + text + " FROM c" + clause + ")", []any{count}, false}
 }
 
-func (p *property) grouped(met []map[string]any, where string, key, of term) generated {
+func (p *property) grouped(met []map[string]any, clause string, key, operand term) generated {
 	function := pickOf(p, []string{"COUNT", "SUM", "AVG", "MIN", "MAX", "COUNTIF"})
 	values, rows := map[string][]any{}, map[string]map[string]any{}
 	for _, d := range met {
@@ -245,7 +245,7 @@ func (p *property) grouped(met []map[string]any, where string, key, of term) gen
 		}
 		group := string(encode(row))
 		rows[group] = row
-		if v, ok := of.value(d); ok {
+		if v, ok := operand.value(d); ok {
 			values[group] = append(values[group], v)
 		}
 	}
@@ -256,7 +256,7 @@ func (p *property) grouped(met []map[string]any, where string, key, of term) gen
 		}
 		want = append(want, row)
 	}
-	return generated{"SELECT " + key.text + " AS k, " + function + "(" + of.text + ") AS v FROM c" + where + " GROUP BY " + key.text, want, false}
+	return generated{"SELECT " + key.text + " AS k, " + function + "(" + operand.text + ") AS v FROM c" + clause + " GROUP BY " + key.text, want, false}
 }
 
 // texts are results as text, in order of text unless their own order counts.
@@ -287,7 +287,7 @@ func TestQueriesEqualANaiveEvaluation(t *testing.T) {
 				p.documents = append(p.documents, d)
 				c.expect("201", "POST", items, string(encode(d)), pk(d["pk"].(string))...)
 			}
-			between := func() {
+			betweenPages := func() {
 				if p.random.Intn(6) == 0 {
 					(&model{t: t, random: p.random, c: c, account: a}).reshape()
 				}
@@ -298,7 +298,7 @@ func TestQueriesEqualANaiveEvaluation(t *testing.T) {
 				if err := json.Unmarshal(encode(q.want), &want); err != nil {
 					t.Fatal(err)
 				}
-				got := c.planned(q.text, 1+p.random.Intn(9), between)
+				got := c.planned(q.text, 1+p.random.Intn(9), betweenPages)
 				if !slices.Equal(texts(got, q.inOrder), texts(want, q.inOrder)) {
 					t.Fatalf("%s gives\n%s, want\n%s", q.text, texts(got, q.inOrder), texts(want, q.inOrder))
 				}

@@ -88,7 +88,7 @@ func TestRangesIncrementally(t *testing.T) {
 	if !slices.Equal(ids, children) {
 		t.Errorf("since the split there are %v, want %v", ids, children)
 	}
-	if again := c.expect("200", "GET", path, "", incremental...); again.header.Get("etag") == first.header.Get("etag") {
+	if repeated := c.expect("200", "GET", path, "", incremental...); repeated.header.Get("etag") == first.header.Get("etag") {
 		t.Error("the etag survived the split")
 	}
 	if plain := c.expect("200", "GET", path, "", "If-None-Match", first.header.Get("etag")); plain.decode(t)["_count"].(float64) != 3 {

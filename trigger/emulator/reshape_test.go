@@ -26,17 +26,17 @@ func TestFeedContinuesOnChildrenAfterSplit(t *testing.T) {
 		c.upsert(doc("old-"+k, k), k)
 		c.create("new-"+k, k)
 	}
-	whole, after := map[string]int{}, map[string]int{}
+	fullCounts, laterCounts := map[string]int{}, map[string]int{}
 	for _, child := range children {
 		for _, id := range c.feed("200", rangeID(child)...).ids(t) {
-			whole[id]++
+			fullCounts[id]++
 		}
 		for _, id := range c.feed("200", with(rangeID(child), "If-None-Match", token)...).ids(t) {
-			after[id]++
+			laterCounts[id]++
 		}
 	}
-	if len(whole) != 40 || len(after) != 40 {
-		t.Errorf("children have %d of 40 items, %d of 40 changes since the split", len(whole), len(after))
+	if len(fullCounts) != 40 || len(laterCounts) != 40 {
+		t.Errorf("children have %d of 40 items, %d of 40 changes since the split", len(fullCounts), len(laterCounts))
 	}
 	if later := c.feed("304", with(rangeID(children[0]), "If-None-Match", "*")...).header.Get("etag"); lsnOf(later) <= lsnOf(token) {
 		t.Errorf("child ends at %s, its parent ended at %s", later, token)
@@ -262,22 +262,22 @@ func followFeed(c *client, stop <-chan struct{}) map[string]int {
 		idle := true
 		for i := 0; i < len(parts); i++ {
 			p := parts[i]
-			var over []pkrange
+			var overlapping []pkrange
 			for _, r := range c.ranges() {
 				if r.MinInclusive < p.max && p.min < r.MaxExclusive {
-					over = append(over, r)
+					overlapping = append(overlapping, r)
 				}
 			}
-			if len(over) > 1 { // the part was split: each piece continues from its token
+			if len(overlapping) > 1 { // the part was split: each piece continues from its token
 				parts = slices.Delete(parts, i, i+1)
-				for _, r := range over {
+				for _, r := range overlapping {
 					parts = append(parts, part{max(p.min, r.MinInclusive), min(p.max, r.MaxExclusive), p.token})
 				}
 				i--
 				idle = false
 				continue
 			}
-			a := c.send("GET", items, "", with(feedHeader, "x-ms-documentdb-partitionkeyrangeid", over[0].ID,
+			a := c.send("GET", items, "", with(feedHeader, "x-ms-documentdb-partitionkeyrangeid", overlapping[0].ID,
 				"If-None-Match", p.token, "x-ms-start-epk", p.min, "x-ms-end-epk", p.max, "x-ms-max-item-count", "7")...)
 			if a.status == 410 {
 				idle = false

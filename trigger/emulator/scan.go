@@ -75,11 +75,11 @@ func (s *scan) resume(from bookmark) ([][]byte, sql.Position) {
 
 // bookmark returns the position after a result; nil if the window of TOP or OFFSET
 // LIMIT ends there.
-func (s *scan) bookmark(after sql.Position, window sql.Limits) *bookmark {
-	if window.Limit >= 0 && after.Count >= window.Offset+window.Limit {
+func (s *scan) bookmark(position sql.Position, window sql.Limits) *bookmark {
+	if window.Limit >= 0 && position.Count >= window.Offset+window.Limit {
 		return nil
 	}
-	return &bookmark{Item: s.read[after.Document], Value: after.Value, Count: after.Count, Keys: after.Keys}
+	return &bookmark{Item: s.read[position.Document], Value: position.Value, Count: position.Count, Keys: position.Keys}
 }
 
 // documents yields the bodies after s.after. It sets s.err and stops if it cannot

@@ -231,20 +231,20 @@ func TestProxyStaysInUse(t *testing.T) {
 		r.Out.Host = r.In.Host
 	}})
 	defer proxy.Close()
-	for _, at := range []string{proxy.URL, strings.TrimSuffix(strings.Replace(endpoint, "127.0.0.1", "localhost", 1), "/"), strings.TrimSuffix(endpoint, "/")} {
-		if got := tellsEndpoint(t, at, ""); got != at+"/" {
-			t.Errorf("a client of %s is told %s", at, got)
+	for _, address := range []string{proxy.URL, strings.TrimSuffix(strings.Replace(endpoint, "127.0.0.1", "localhost", 1), "/"), strings.TrimSuffix(endpoint, "/")} {
+		if got := tellsEndpoint(t, address, ""); got != address+"/" {
+			t.Errorf("a client of %s is told %s", address, got)
 		}
 	}
 }
 
 // tellsEndpoint is the endpoint that the account tells a client, with a Host unless it
 // is "".
-func tellsEndpoint(t *testing.T, at, host string) string {
+func tellsEndpoint(t *testing.T, address, host string) string {
 	t.Helper()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	c := &client{t: t, endpoint: at, do: func(req *http.Request) (*http.Response, error) {
+	c := &client{t: t, endpoint: address, do: func(req *http.Request) (*http.Response, error) {
 		req.Host = host
 		return (&http.Client{Transport: transport}).Do(req)
 	}}

@@ -231,11 +231,11 @@ func (s *store) recommit(ticket uint64) error {
 		s.mu.Unlock()
 		return nil
 	}
-	before := s.durable
+	oldDurable := s.durable
 	s.commit() // unlocks
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.durable == before {
+	if s.durable == oldDurable {
 		return s.failure
 	}
 	return nil

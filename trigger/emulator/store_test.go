@@ -183,8 +183,8 @@ func TestTruncatedDataAreNotAnEmptyAccount(t *testing.T) {
 		if _, err := CheckData(dir); err == nil {
 			t.Errorf("%d bytes pass the check", length)
 		}
-		if left, err := os.ReadFile(file); err != nil || len(left) != length {
-			t.Errorf("%d bytes became %d, %v", length, len(left), err)
+		if contents, err := os.ReadFile(file); err != nil || len(contents) != length {
+			t.Errorf("%d bytes became %d, %v", length, len(contents), err)
 		}
 	}
 }

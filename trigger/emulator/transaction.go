@@ -79,17 +79,17 @@ func (t *transaction) byRID(id string) *document {
 
 func (o *container) itemRID(i *item) string { return memberRID(o.ridBytes, typeItem, i.seq) }
 
-// stage records that id becomes after, nil if it is deleted.
-func (t *transaction) stage(id string, after *document) {
-	before := t.get(id)
+// stage records that id becomes newVersion, nil if it is deleted.
+func (t *transaction) stage(id string, newVersion *document) {
+	oldVersion := t.get(id)
 	ch, ok := t.staged[id]
 	if !ok {
-		ch = &change{before: before}
+		ch = &change{before: oldVersion}
 		t.staged[id] = ch
 		t.order = append(t.order, ch)
 	}
-	ch.after = after
-	t.note(before, after)
+	ch.after = newVersion
+	t.note(oldVersion, newVersion)
 }
 
 // put stages a draft as the next version of i, or as a new item if i is nil. It fails
@@ -210,14 +210,14 @@ func (t *transaction) commit() {
 
 // apply moves an item from one version to the next within p.
 func (ch *change) apply(o *container, p *partition) {
-	if before := ch.before; before != nil {
-		before.superseded = true
-		o.releaseUnique(before)
+	if oldVersion := ch.before; oldVersion != nil {
+		oldVersion.superseded = true
+		o.releaseUnique(oldVersion)
 		p.log.discard()
-		if ch.after == nil || ch.after.item != before.item {
-			before.item.current = nil
+		if ch.after == nil || ch.after.item != oldVersion.item {
+			oldVersion.item.current = nil
 			p.items.discard()
-			delete(o.items, before.item.name())
+			delete(o.items, oldVersion.item.name())
 		}
 	}
 	if ch.after != nil {

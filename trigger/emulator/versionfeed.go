@@ -101,18 +101,18 @@ func (o *container) keyObject(i *item) map[string]any {
 	var values []json.RawMessage
 	_ = json.Unmarshal([]byte(i.key()), &values) // the account has written it
 	object := map[string]any{}
-	for at, names := range o.keyDefinition.Segments() {
-		if string(values[at]) == "{}" {
+	for index, names := range o.keyDefinition.Segments() {
+		if string(values[index]) == "{}" {
 			continue // undefined
 		}
 		inner := object
 		for _, name := range names[:len(names)-1] {
-			if _, there := inner[name].(map[string]any); !there {
+			if _, exists := inner[name].(map[string]any); !exists {
 				inner[name] = map[string]any{}
 			}
 			inner = inner[name].(map[string]any)
 		}
-		inner[names[len(names)-1]] = values[at]
+		inner[names[len(names)-1]] = values[index]
 	}
 	return object
 }

@@ -37,9 +37,9 @@ func (l *versionLog) after(lsn int64) []*version {
 
 // trim removes and returns the versions older than a time. All versions of one
 // transaction have one time, so they are removed together.
-func (l *versionLog) trim(before int64) []*version {
+func (l *versionLog) trim(oldestKept int64) []*version {
 	n := 0
-	for n < len(l.kept) && l.kept[n].time < before {
+	for n < len(l.kept) && l.kept[n].time < oldestKept {
 		n++
 	}
 	old := slices.Clone(l.kept[:n])
@@ -101,9 +101,9 @@ func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	if absent(raw) {
 		return 0, nil
 	}
-	const most = int64(maxRetention / time.Minute)
-	if err := json.Unmarshal(raw, &policy); err != nil || policy.Minutes < 0 || policy.Minutes > most {
-		return 0, badRequest("changeFeedPolicy must be {\"retentionDuration\": minutes} with 1 to %d minutes, or 0 for none, not %s.", most, raw)
+	const limit = int64(maxRetention / time.Minute)
+	if err := json.Unmarshal(raw, &policy); err != nil || policy.Minutes < 0 || policy.Minutes > limit {
+		return 0, badRequest("changeFeedPolicy must be {\"retentionDuration\": minutes} with 1 to %d minutes, or 0 for none, not %s.", limit, raw)
 	}
 	return time.Duration(policy.Minutes) * time.Minute, nil
 }

@@ -47,9 +47,9 @@ type modelReader struct {
 	next            int
 }
 
-func (m *versionsModel) log(operation string, i *modelItem, before, after any, at int64) {
+func (m *versionsModel) log(operation string, i *modelItem, oldImage, newImage any, seconds int64) {
 	m.events = append(m.events, event{
-		hashV2.Hash(keyOf(m.t, i.key)), fmt.Sprint(operation, " ", i.key, "/", i.id, " ", before, "→", after, " at ", at), at,
+		hashV2.Hash(keyOf(m.t, i.key)), fmt.Sprint(operation, " ", i.key, "/", i.id, " ", oldImage, "→", newImage, " at ", seconds), seconds,
 	})
 }
 
@@ -75,16 +75,16 @@ func (m *versionsModel) pass(d time.Duration) {
 // put notes a write and returns the document to send.
 func (m *versionsModel) put(key, id string, n int) string {
 	i, ok := m.items[key+"/"+id]
-	operation, before := "replace", any(nil)
+	operation, oldImage := "replace", any(nil)
 	if ok {
-		before = i.n
+		oldImage = i.n
 	} else {
 		operation, i = "create", &modelItem{key: key, id: id}
 		m.items[key+"/"+id] = i
 	}
 	m.writes++
 	i.n, i.written, i.ends = n, m.writes, 0
-	m.log(operation, i, before, n, time.Now().Unix())
+	m.log(operation, i, oldImage, n, time.Now().Unix())
 	ttl := m.random.Intn(200)
 	if ttl == 0 || m.random.Intn(3) > 0 {
 		return numbered(id, key, n, "")
@@ -102,14 +102,14 @@ func (m *versionsModel) remove(key, id string) {
 // step does one random thing.
 func (m *versionsModel) step(n int) {
 	key, id := fmt.Sprint("key", m.random.Intn(8)), fmt.Sprint("id", m.random.Intn(3))
-	_, there := m.items[key+"/"+id]
+	_, exists := m.items[key+"/"+id]
 	switch choice := m.random.Intn(100); {
 	case choice < 45:
-		want := map[bool]string{true: "200", false: "201"}[there]
+		want := map[bool]string{true: "200", false: "201"}[exists]
 		m.c.expect(want, "POST", items, m.put(key, id, n), with(pk(key), "x-ms-documentdb-is-upsert", "true")...)
 	case choice < 50:
 		m.c.expect("412", "POST", items, numbered(id, key, n, ""), with(pk(key), "x-ms-documentdb-is-upsert", "true", "If-Match", m.stale(key, id))...)
-	case choice < 65 && there:
+	case choice < 65 && exists:
 		m.remove(key, id)
 		m.c.expect("204", "DELETE", items+"/"+id, "", pk(key)...)
 	case choice < 75:

@@ -26,22 +26,22 @@ func TestVersionsOverSplits(t *testing.T) {
 	for _, k := range keys(12) {
 		c.create("new-"+k, k)
 	}
-	whole, after := map[string]int{}, 0
+	fullCounts, laterCount := map[string]int{}, 0
 	for _, id := range append(grandchildren, children[0]) {
 		last := int64(0)
 		for _, s := range c.versions("200", token, rangeID(id)...).seen(t) {
-			whole[s.String()]++
+			fullCounts[s.String()]++
 			if s.Metadata.LSN <= last {
 				t.Errorf("range %s: LSN %d after %d", id, s.Metadata.LSN, last)
 			}
 			last = s.Metadata.LSN
 		}
-		after += len(c.versions("200", middle, rangeID(id)...).seen(t))
+		laterCount += len(c.versions("200", middle, rangeID(id)...).seen(t))
 	}
-	if len(whole) != 36 || after != 12 {
-		t.Errorf("%d versions since the beginning, %d since the split: %v", len(whole), after, whole)
+	if len(fullCounts) != 36 || laterCount != 12 {
+		t.Errorf("%d versions since the beginning, %d since the split: %v", len(fullCounts), laterCount, fullCounts)
 	}
-	for s, n := range whole {
+	for s, n := range fullCounts {
 		if n != 1 {
 			t.Errorf("%s came %d times", s, n)
 		}
@@ -61,7 +61,7 @@ func follow(c *client, followers []follower, take func(seen)) []follower {
 				continue
 			}
 			part := follower{max(f.min, r.MinInclusive), min(f.max, r.MaxExclusive), f.token}
-			for more := true; more; {
+			for hasNext := true; hasNext; {
 				got := c.send("GET", items, "", with(versionsHeader, "If-None-Match", part.token, "x-ms-max-item-count", "3",
 					"x-ms-documentdb-partitionkeyrangeid", r.ID, "x-ms-start-epk", part.min, "x-ms-end-epk", part.max)...)
 				if got.status == 410 {
@@ -73,7 +73,7 @@ func follow(c *client, followers []follower, take func(seen)) []follower {
 				for _, s := range got.seen(c.t) {
 					take(s)
 				}
-				part.token, more = got.header.Get("etag"), got.status == 200
+				part.token, hasNext = got.header.Get("etag"), got.status == 200
 			}
 			next = append(next, part)
 		}

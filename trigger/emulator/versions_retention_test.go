@@ -34,8 +34,8 @@ func TestExpiriesAreVersions(t *testing.T) {
 				t.Errorf("%v at second %d, LSN %d", all[i], m.CRTS-began, m.LSN)
 			}
 		}
-		if again := c.versions("200", token).seen(t); len(again) != 11 {
-			t.Errorf("a second reader has %v", lines(again))
+		if repeated := c.versions("200", token).seen(t); len(repeated) != 11 {
+			t.Errorf("a second reader has %v", lines(repeated))
 		}
 		c.create("late", "k")
 		late := c.end("0")

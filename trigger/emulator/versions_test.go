@@ -81,8 +81,8 @@ func lines(all []seen) []string {
 	return list
 }
 
-func numbered(id, key string, n int, more string) string {
-	return fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d%s}`, id, key, n, more)
+func numbered(id, key string, n int, extra string) string {
+	return fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d%s}`, id, key, n, extra)
 }
 
 func TestChangeFeedPolicy(t *testing.T) {
@@ -170,9 +170,9 @@ func TestVersionsRefuse(t *testing.T) {
 }
 
 func TestEnvelopes(t *testing.T) {
-	for _, without := range []bool{false, true} {
+	for _, withoutPrevious := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _ := newVersions(t, &Options{WithoutPrevious: without})
+			c, _ := newVersions(t, &Options{WithoutPrevious: withoutPrevious})
 			began := time.Now().Unix()
 			token := c.end("0")
 			c.create("a", "k")
@@ -194,21 +194,21 @@ func TestEnvelopes(t *testing.T) {
 				"create a <nil>→<nil>", "replace a <nil>→2", "replace a 2→3", "replace a 3→4", "delete a 4→<nil>",
 				"create a <nil>→5", "expire a 5→<nil>",
 			}
-			if without {
+			if withoutPrevious {
 				want = []string{
 					"create a <nil>→<nil>", "replace a <nil>→2", "replace a <nil>→3", "replace a <nil>→4", "delete a <nil>→<nil>",
 					"create a <nil>→5", "expire a <nil>→<nil>",
 				}
 			}
 			if !slices.Equal(lines(all), want) {
-				t.Fatalf("without previous %v:\n%v, want\n%v", without, lines(all), want)
+				t.Fatalf("without previous %v:\n%v, want\n%v", withoutPrevious, lines(all), want)
 			}
 			for i, second := range []int64{0, 1, 2, 2, 3, 3, 10} {
 				m := all[i].Metadata
 				if m.LSN != int64(i+2) || m.CRTS != began+second {
 					t.Errorf("%v: LSN %d at second %d", all[i], m.LSN, m.CRTS-began)
 				}
-				if before := map[string]int64{"create": 0, "replace": int64(i + 1), "delete": int64(i + 1)}[m.OperationType]; m.PreviousImageLSN != before {
+				if oldLSN := map[string]int64{"create": 0, "replace": int64(i + 1), "delete": int64(i + 1)}[m.OperationType]; m.PreviousImageLSN != oldLSN {
 					t.Errorf("%v: previous image LSN %d", all[i], m.PreviousImageLSN)
 				}
 				if isDelete := m.OperationType == "delete"; isDelete != (m.ID == "a") || isDelete != (m.PartitionKey["pk"] == "k") || isDelete != (len(all[i].Current) == 0) {

@@ -129,7 +129,7 @@ type OwnerKind string
 const (
 	OwnerFree   OwnerKind = "free"   // no owner, or one that has not written the lease in time
 	OwnerHalley OwnerKind = "halley" // stops at pauses and answers requests
-	OwnerOther  OwnerKind = "other"  // a .NET host, or a Halley host of an older release
+	OwnerOther  OwnerKind = "other"  // a .NET host
 )
 
 func ownerKind(l *lease.Lease, now time.Time) OwnerKind {

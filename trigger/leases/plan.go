@@ -174,23 +174,18 @@ func (s *Step) moveTo(position string) {
 	if position == s.From && !s.Nothing {
 		s.Reason = "the changes behind the position count as unfinished again"
 	}
-	from, fromErr := parseLSN(s.From)
-	to, toErr := parseLSN(position)
-	s.Known = fromErr == nil && toErr == nil
+	from, hasFrom := cosmos.ContinuationLSN(s.From)
+	to, hasTo := cosmos.ContinuationLSN(position)
+	s.Known = hasFrom && hasTo
 	if s.Known {
 		s.Repeated, s.Skipped = max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)
 	}
 }
 
-// parseLSN reads a continuation that names an LSN.
-func parseLSN(continuation string) (int64, error) {
-	return strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-}
-
 // ParseSeek parses the target of a seek: "now", "beginning", a time in RFC 3339, or a
 // continuation, which is an LSN with or without its quotes.
 func ParseSeek(s string) (Start, error) {
-	if _, err := parseLSN(s); err == nil {
+	if _, ok := cosmos.ContinuationLSN(s); ok {
 		return Start{Kind: feed.StartContinuation, Continuation: strconv.Quote(strings.Trim(s, `"`))}, nil
 	}
 	start, err := feed.ParseStart(s)

@@ -33,17 +33,17 @@ func Text(s string) string {
 	}
 	var out strings.Builder
 	for {
-		at := strings.Index(s, "://")
-		if at < 0 {
+		marker := strings.Index(s, "://")
+		if marker < 0 {
 			out.WriteString(s)
 			break
 		}
-		begin := schemeStart(s[:at])
-		rest := s[at+len("://"):]
-		end := urlEnd(s[:begin], rest)
-		out.WriteString(s[:at+len("://")])
-		out.WriteString(cleanURL(s[begin:at], rest[:end]))
-		s = rest[end:]
+		begin := schemeStart(s[:marker])
+		remainder := s[marker+len("://"):]
+		end := urlEnd(s[:begin], remainder)
+		out.WriteString(s[:marker+len("://")])
+		out.WriteString(cleanURL(s[begin:marker], remainder[:end]))
+		s = remainder[end:]
 	}
 	text := sasToken().ReplaceAllString(out.String(), "sig="+Mark)
 	text = secretValue().ReplaceAllString(text, "${1}"+Mark)
@@ -69,22 +69,22 @@ var (
 	invalidPort = onFirstUse(`(invalid port \\*")[^"\\]*`)
 )
 
-// schemeStart returns the index in before at which the scheme of a URL begins.
-func schemeStart(before string) int {
-	return strings.LastIndexFunc(before, func(r rune) bool {
+// schemeStart returns the index in prefix at which the scheme of a URL begins.
+func schemeStart(prefix string) int {
+	return strings.LastIndexFunc(prefix, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+.-", r))
 	}) + 1
 }
 
-// urlEnd returns the length of a URL at the beginning of rest. A URL in quotes
+// urlEnd returns the length of a URL at the beginning of text. A URL in quotes
 // ends at the next quote that is escaped as often as the first one, so that a
 // malformed URL may contain spaces and other quotes. Any other URL ends at white
 // space, a double quote or an angle bracket.
-func urlEnd(before, rest string) int {
-	line, _, _ := strings.Cut(rest, "\n")
-	if before != "" && strings.ContainsRune("\"'`", rune(before[len(before)-1])) {
-		quote := before[len(before)-1]
-		depth := backslashes(before[:len(before)-1])
+func urlEnd(prefix, text string) int {
+	line, _, _ := strings.Cut(text, "\n")
+	if prefix != "" && strings.ContainsRune("\"'`", rune(prefix[len(prefix)-1])) {
+		quote := prefix[len(prefix)-1]
+		depth := backslashes(prefix[:len(prefix)-1])
 		for i := range len(line) {
 			// Backslashes of the URL itself are doubled as often as the quote is
 			// escaped, so they come in multiples of twice depth+1.
@@ -103,21 +103,21 @@ func urlEnd(before, rest string) int {
 func backslashes(s string) int { return len(s) - len(strings.TrimRight(s, `\`)) }
 
 // cleanURL returns the part of a URL after "://" without its secrets.
-func cleanURL(scheme, rest string) string {
-	shown, query, hidden := cutAny(rest, "?#")
+func cleanURL(scheme, address string) string {
+	shown, query, hidden := cutAny(address, "?#")
 	tail := ""
 	if hidden {
-		if after, ok := strings.CutPrefix(query, Mark); ok && strings.Trim(after, closing) == "" {
-			return rest // clean already
+		if suffix, ok := strings.CutPrefix(query, Mark); ok && strings.Trim(suffix, closing) == "" {
+			return address // clean already
 		}
-		tail = "?" + Mark + rest[len(strings.TrimRight(rest, closing)):]
+		tail = "?" + Mark + address[len(strings.TrimRight(address, closing)):]
 	}
 	web := strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
-	if at := strings.LastIndexByte(rest, '@'); at >= len(shown) && !web {
+	if i := strings.LastIndexByte(address, '@'); i >= len(shown) && !web {
 		return Mark // a password with a question mark
 	}
-	if at := strings.LastIndexByte(shown, '@'); at >= 0 {
-		return Mark + "@" + shown[at+1:] + tail
+	if i := strings.LastIndexByte(shown, '@'); i >= 0 {
+		return Mark + "@" + shown[i+1:] + tail
 	}
 	if !plainAuthority(shown) {
 		return Mark + tail
@@ -130,7 +130,7 @@ func cleanURL(scheme, rest string) string {
 const closing = `.,:;)]}!'`
 
 // cutAny cuts s at the first of chars.
-func cutAny(s, chars string) (before, after string, found bool) {
+func cutAny(s, chars string) (head, tail string, found bool) {
 	if i := strings.IndexAny(s, chars); i >= 0 {
 		return s[:i], s[i+1:], true
 	}
@@ -141,11 +141,11 @@ func cutAny(s, chars string) (before, after string, found bool) {
 // as well: https://{account}.documents.azure.com:443/.
 var authority = onFirstUse(`^(?:[^\s:/\\]*|\[[0-9A-Fa-f:.%\w]*\])(?::(?:\d{0,5}|\D{0,2}$))?$`)
 
-// plainAuthority reports whether the authority of a URL, which begins rest, is a
+// plainAuthority reports whether the authority of a URL, which begins address, is a
 // host with an optional port. In any other authority, a part after the colon
 // may be a password.
-func plainAuthority(rest string) bool {
-	host, _, _ := cutAny(rest, "/")
+func plainAuthority(address string) bool {
+	host, _, _ := cutAny(address, "/")
 	return authority().MatchString(host) || authority().MatchString(strings.TrimRight(host, closing))
 }
 

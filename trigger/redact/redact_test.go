@@ -64,8 +64,8 @@ func TestTextRemovesSecrets(t *testing.T) {
 		if got != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", in, got, want)
 		}
-		if again := Text(got); again != got {
-			t.Errorf("%s\nbecame %s\nthen   %s", in, got, again)
+		if repeated := Text(got); repeated != got {
+			t.Errorf("%s\nbecame %s\nthen   %s", in, got, repeated)
 		}
 	}
 }
@@ -134,15 +134,15 @@ func FuzzTextKeepsJSON(f *testing.F) {
 	f.Add(`://x\\\`)
 	f.Add(`sig="x" AccountKey=\"`)
 	f.Fuzz(func(t *testing.T, s string) {
-		if once := Text(s); Text(once) != once {
-			t.Errorf("%q became %q, then %q", s, once, Text(once))
+		if cleaned := Text(s); Text(cleaned) != cleaned {
+			t.Errorf("%q became %q, then %q", s, cleaned, Text(cleaned))
 		}
 		line, err := json.Marshal(map[string]string{"error": s, "next": "x"})
 		if err != nil {
 			t.Skip()
 		}
-		var back map[string]string
-		if err := json.Unmarshal([]byte(Text(string(line))), &back); err != nil || back["next"] != "x" {
+		var decoded map[string]string
+		if err := json.Unmarshal([]byte(Text(string(line))), &decoded); err != nil || decoded["next"] != "x" {
 			t.Errorf("%s became %s: %v", line, Text(string(line)), err)
 		}
 	})

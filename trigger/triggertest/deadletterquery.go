@@ -37,13 +37,13 @@ func (s letterStore) testOrder(t *testing.T) {
 		break
 	}
 	q.Limit = 3
-	var left []string
+	var deleted []string
 	for d, err := range trigger.AllDeadLetters(t.Context(), s, q) {
 		mustLetter(t, err)
 		mustLetter(t, s.Delete(t.Context(), d))
-		left = append(left, d.ID)
+		deleted = append(deleted, d.ID)
 	}
-	sameLetters(t, left, want)
+	sameLetters(t, deleted, want)
 	s.reopened(t).checkIDs(t, deadOf("order"))
 }
 

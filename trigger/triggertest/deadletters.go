@@ -137,12 +137,12 @@ func idsOf(letters []trigger.DeadLetter) (ids []string) {
 }
 
 // checkHolds fails the test if Holds answers otherwise.
-func (s letterStore) checkHolds(t *testing.T, of trigger.DeadLetterSource, key string, want bool) {
+func (s letterStore) checkHolds(t *testing.T, source trigger.DeadLetterSource, key string, want bool) {
 	t.Helper()
-	got, err := s.Holds(t.Context(), of, key)
+	got, err := s.Holds(t.Context(), source, key)
 	mustLetter(t, err)
 	if got != want {
-		t.Errorf("%v holds %q: %v, want %v", of, key, got, want)
+		t.Errorf("%v holds %q: %v, want %v", source, key, got, want)
 	}
 }
 
@@ -173,20 +173,20 @@ func (s letterStore) testKinds(t *testing.T) {
 	dead, first, other := sampleLetter("late", "dead"), postponedLetter("late", "first"), postponedLetter("late", "other")
 	other.Key, other.Time = `["other"]`, letterTime.Add(1)
 	first.Time = letterTime.Add(2)
-	behind := first
-	behind.ID, behind.Blocked, behind.Postponed, behind.Since, behind.Time = "behind", true, 0, time.Time{}, letterTime.Add(3)
-	s.put(t, behind, dead, first, other)
-	again := s.reopened(t)
+	follower := first
+	follower.ID, follower.Blocked, follower.Postponed, follower.Since, follower.Time = "behind", true, 0, time.Time{}, letterTime.Add(3)
+	s.put(t, follower, dead, first, other)
+	reopened := s.reopened(t)
 	postponed := deadOf("late")
 	postponed.Kind = trigger.RecordPostponed
-	again.checkIDs(t, deadOf("late"), "dead")
-	sameLetters(t, again.found(t, postponed), []trigger.DeadLetter{other, first, behind})
-	again.checkHolds(t, dead.Source(), dead.Key, true)
-	again.checkHolds(t, dead.Source(), other.Key, false)
+	reopened.checkIDs(t, deadOf("late"), "dead")
+	sameLetters(t, reopened.found(t, postponed), []trigger.DeadLetter{other, first, follower})
+	reopened.checkHolds(t, dead.Source(), dead.Key, true)
+	reopened.checkHolds(t, dead.Source(), other.Key, false)
 	mustLetter(t, s.Delete(t.Context(), dead))
-	again.checkHolds(t, dead.Source(), dead.Key, false)
+	reopened.checkHolds(t, dead.Source(), dead.Key, false)
 	mustLetter(t, s.Delete(t.Context(), first))
-	again.checkIDs(t, postponed, "other", "behind")
+	reopened.checkIDs(t, postponed, "other", "behind")
 	for _, kind := range []trigger.RecordKind{"", "others"} {
 		if _, err := s.Query(t.Context(), trigger.DeadLetterQuery{Source: dead.Source(), Kind: kind}); err == nil {
 			t.Errorf("a query of the kind %q is answered", kind)
@@ -223,11 +223,11 @@ func (s letterStore) testScopes(t *testing.T) {
 // deletes the dead letters of another.
 func (s letterStore) testContainers(t *testing.T) {
 	var all []trigger.DeadLetter
-	for i, at := range [][3]string{
+	for i, names := range [][3]string{
 		{"games", "db", "results"}, {"games", "db", "others"}, {"games", "other", "results"}, {"others", "db", "results"}, {"games", "dbr", "esults"}, {"", "", ""},
 	} {
 		d := sampleLetter("containers", "same id")
-		d.Account, d.Database, d.Container = at[0], at[1], at[2]
+		d.Account, d.Database, d.Container = names[0], names[1], names[2]
 		d.Key = fmt.Sprintf(`["%d"]`, i)
 		s.put(t, d)
 		all = append(all, d)
@@ -238,13 +238,13 @@ func (s letterStore) testContainers(t *testing.T) {
 				s.checkHolds(t, d.Source(), o.Key, d.Key == o.Key)
 			}
 		}
-		for place, left := range all {
-			found := s.found(t, trigger.DeadLetterQuery{Source: left.Source(), Kind: trigger.RecordDead})
+		for place, letter := range all {
+			found := s.found(t, trigger.DeadLetterQuery{Source: letter.Source(), Kind: trigger.RecordDead})
 			switch {
 			case len(found) == 1 != (place >= i):
-				t.Errorf("%v has %d letters after %d deletes", left.Source(), len(found), i)
+				t.Errorf("%v has %d letters after %d deletes", letter.Source(), len(found), i)
 			case len(found) == 1:
-				sameLetters(t, found[0], left)
+				sameLetters(t, found[0], letter)
 			}
 		}
 		mustLetter(t, s.Delete(t.Context(), d))

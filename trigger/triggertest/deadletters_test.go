@@ -59,8 +59,8 @@ func (s *ownStore) Delete(ctx context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
-func (s *ownStore) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
-	q := trigger.DeadLetterQuery{Source: of, Kind: trigger.RecordDead, Limit: 1}
+func (s *ownStore) Holds(ctx context.Context, source trigger.DeadLetterSource, key string) (bool, error) {
+	q := trigger.DeadLetterQuery{Source: source, Kind: trigger.RecordDead, Limit: 1}
 	if key == "" {
 		return false, ctx.Err()
 	}

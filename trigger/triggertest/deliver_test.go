@@ -57,9 +57,9 @@ func TestDeliverDescribesFirstDelivery(t *testing.T) {
 		b.Checkpoint()
 		return ctx.Err()
 	}
-	with := Upsert(`{"id":"b"}`)
-	with.LSN = 40
-	if v := Deliver(t, keep, Upsert(`{"id":"a"}`), with); !v.Checkpoint || len(v.Handled) != 2 {
+	second := Upsert(`{"id":"b"}`)
+	second.LSN = 40
+	if v := Deliver(t, keep, Upsert(`{"id":"a"}`), second); !v.Checkpoint || len(v.Handled) != 2 {
 		t.Errorf("verdict is %+v", v)
 	}
 	if got.Attempt != 1 || got.Epoch != 1 || got.Changes[0].LSN != 1 || got.Changes[1].LSN != 40 || got.Changes[0].Time.IsZero() || got.Range.ID == "" {
@@ -67,7 +67,7 @@ func TestDeliverDescribesFirstDelivery(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if v := (Call{Attempt: 3, Epoch: 7, Context: ended}).Deliver(t, keep, with); !errors.Is(v.Err, context.Canceled) || got.Attempt != 3 || got.Epoch != 7 {
+	if v := (Call{Attempt: 3, Epoch: 7, Context: ended}).Deliver(t, keep, second); !errors.Is(v.Err, context.Canceled) || got.Attempt != 3 || got.Epoch != 7 {
 		t.Errorf("verdict is %v on %+v", v, got)
 	}
 }

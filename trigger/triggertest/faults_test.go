@@ -117,8 +117,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			if _, err := fmt.Sscanf(found, "seed %d: ", seedFlag); err != nil {
 				t.Fatal(err)
 			}
-			if again := failuresOf(t, func(t testing.TB) { Converges(t, s) }); again != found {
-				t.Errorf("repeated: %s, want %s", again, found)
+			if repeated := failuresOf(t, func(t testing.TB) { Converges(t, s) }); repeated != found {
+				t.Errorf("repeated: %s, want %s", repeated, found)
 			}
 		})
 	}

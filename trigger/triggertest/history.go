@@ -71,11 +71,11 @@ func (s Scenario) removal(random *rand.Rand, next step) step {
 }
 
 // documentOf calls Document and checks that it keeps to id and key.
-func (s Scenario) documentOf(t testing.TB, random *rand.Rand, of step) json.RawMessage {
+func (s Scenario) documentOf(t testing.TB, random *rand.Rand, write step) json.RawMessage {
 	t.Helper()
-	raw := rawJSON(s.Document(random, of.id, of.key))
-	if idOf(raw) != of.id || keyOf(raw, keyPath(s.PartitionKey)).String() != cosmos.NewPartitionKey(of.key).String() {
-		t.Fatalf("triggertest: Scenario.Document returned %s for id %q and partition key %q: set both in the document, the key at %s (Scenario.PartitionKey)", raw, of.id, of.key, s.PartitionKey)
+	raw := rawJSON(s.Document(random, write.id, write.key))
+	if idOf(raw) != write.id || keyOf(raw, keyPath(s.PartitionKey)).String() != cosmos.NewPartitionKey(write.key).String() {
+		t.Fatalf("triggertest: Scenario.Document returned %s for id %q and partition key %q: set both in the document, the key at %s (Scenario.PartitionKey)", raw, write.id, write.key, s.PartitionKey)
 	}
 	return raw
 }

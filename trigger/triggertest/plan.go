@@ -141,13 +141,13 @@ func (s Scenario) mayMeet(kind troubleKind) bool {
 
 // simpler returns plans with less trouble: none, or one kind at one time.
 func (p plan) simpler() (plans []plan) {
-	without := plan{ranges: p.ranges, episodes: slices.Clone(p.episodes)}
-	for i := range without.episodes {
-		without.episodes[i].kind, without.episodes[i].restart = quiet, false
+	quietPlan := plan{ranges: p.ranges, episodes: slices.Clone(p.episodes)}
+	for i := range quietPlan.episodes {
+		quietPlan.episodes[i].kind, quietPlan.episodes[i].restart = quiet, false
 	}
-	plans = append(plans, without)
+	plans = append(plans, quietPlan)
 	for i, e := range p.episodes {
-		one := plan{ranges: p.ranges, episodes: slices.Clone(without.episodes)}
+		one := plan{ranges: p.ranges, episodes: slices.Clone(quietPlan.episodes)}
 		one.episodes[i] = e
 		plans = append(plans, one)
 	}

@@ -143,8 +143,8 @@ func (s Scenario) check(t testing.TB, seed uint64, empty any) (failure string) {
 			continue
 		}
 		for _, simpler := range p.simpler() { // perhaps less trouble suffices
-			if again, less := s.compare(t, history, simpler, plain); again != "" {
-				failure, met = again, less
+			if simplerFailure, simplerMet := s.compare(t, history, simpler, plain); simplerFailure != "" {
+				failure, met = simplerFailure, simplerMet
 				break
 			}
 		}

@@ -37,10 +37,10 @@ func (s *memoryStore) Delete(_ context.Context, d trigger.DeadLetter) error {
 	return nil
 }
 
-func (s *memoryStore) Holds(_ context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
+func (s *memoryStore) Holds(_ context.Context, source trigger.DeadLetterSource, key string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.deadLetters, func(d trigger.DeadLetter) bool { return d.Source() == of && d.Key == key && !d.IsPostponed() }), nil
+	return slices.ContainsFunc(s.deadLetters, func(d trigger.DeadLetter) bool { return d.Source() == source && d.Key == key && !d.IsPostponed() }), nil
 }
 
 // all returns the records of both kinds, in the order of their places.

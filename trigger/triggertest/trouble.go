@@ -63,26 +63,26 @@ func (r *run) holdsPoisoned(b trigger.Batch) bool {
 
 // part is the number of changes of a batch that the handler gets before the trouble:
 // often all of them. A late delivery needs one that is late.
-func (e episode) part(of int) int {
-	most := of
+func (e episode) part(size int) int {
+	limit := size
 	if e.kind == deliversLate {
-		most--
+		limit--
 	}
-	return min(int(math.Round(e.share*float64(of))), most)
+	return min(int(math.Round(e.share*float64(size))), limit)
 }
 
-func (e episode) describe(done, of int) string {
+func (e episode) describe(done, size int) string {
 	in := fmt.Sprintf("the call with document %s", e.target)
-	after := fmt.Sprintf("after %d of %d changes of %s", done, of, in)
+	position := fmt.Sprintf("after %d of %d changes of %s", done, size, in)
 	switch e.kind {
 	case diesInCall:
-		return "is killed " + after + ", and the range's position before this drain holds"
+		return "is killed " + position + ", and the range's position before this drain holds"
 	case deliversLate:
-		return fmt.Sprintf("pauses %s, and delivers the others in the old epoch %s", after, e.moment)
+		return fmt.Sprintf("pauses %s, and delivers the others in the old epoch %s", position, e.moment)
 	case failsHalfway:
-		return "fails " + after
+		return "fails " + position
 	case failsForever:
-		return "fails " + after + ", and on this document until dead letters are replayed at the end"
+		return "fails " + position + ", and on this document until dead letters are replayed at the end"
 	case losesContext:
 		return "makes " + in + " with a context that has ended"
 	case splitsRange:

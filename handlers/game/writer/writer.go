@@ -56,13 +56,13 @@ func (w *Writer) Run(ctx context.Context) {
 }
 
 // lane writes its share, one at a time, so that writes of one document never overlap.
-func (w *Writer) lane(ctx context.Context, lane, of int) {
+func (w *Writer) lane(ctx context.Context, lane, lanes int) {
 	began := time.Now()
-	interval := time.Duration(of) * time.Second / time.Duration(w.Rate)
-	random := rand.New(rand.NewPCG(uint64(lane), uint64(of)))
+	interval := time.Duration(lanes) * time.Second / time.Duration(w.Rate)
+	random := rand.New(rand.NewPCG(uint64(lane), uint64(lanes)))
 	var written []result
 	for n := 0; ; n++ {
-		due := began.Add(time.Duration(n)*interval + time.Duration(lane)*interval/time.Duration(of))
+		due := began.Add(time.Duration(n)*interval + time.Duration(lane)*interval/time.Duration(lanes))
 		select {
 		case <-ctx.Done():
 			return

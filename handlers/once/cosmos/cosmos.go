@@ -181,11 +181,11 @@ func (t *attempt) try(ctx context.Context, b trigger.Batch, effect Effect) error
 	if err != nil {
 		return err
 	}
-	before := make(map[once.Document]once.Position, len(read))
+	stored := make(map[once.Document]once.Position, len(read))
 	for document, p := range read {
-		before[document] = p.position()
+		stored[document] = p.position()
 	}
-	fresh, moved := once.Fresh(b, before)
+	fresh, moved := once.Fresh(b, stored)
 	if len(fresh) == 0 {
 		return nil
 	}

@@ -121,11 +121,11 @@ func (s *Store) try(ctx context.Context, b trigger.Batch, effect Effect) (applie
 	if err != nil {
 		return false, err
 	}
-	before := make(map[once.Document]once.Position, len(rows))
+	stored := make(map[once.Document]once.Position, len(rows))
 	for document, row := range rows {
-		before[document] = row.Position
+		stored[document] = row.Position
 	}
-	fresh, moved := once.Fresh(b, before)
+	fresh, moved := once.Fresh(b, stored)
 	if len(fresh) == 0 {
 		return true, nil
 	}

@@ -25,12 +25,12 @@ func decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
 	if len(body) < header+tagSize+1 {
 		return nil, fmt.Errorf("message of %d bytes is too short", len(body))
 	}
-	salt, rest := body[:saltSize], body[saltSize:]
-	recordSize, keySize := binary.BigEndian.Uint32(rest), rest[4]
+	salt, content := body[:saltSize], body[saltSize:]
+	recordSize, keySize := binary.BigEndian.Uint32(content), content[4]
 	if keySize != pointSize {
 		return nil, fmt.Errorf("key of the message has %d bytes, not %d", keySize, pointSize)
 	}
-	sender, record := rest[5:5+pointSize], rest[5+pointSize:]
+	sender, record := content[5:5+pointSize], content[5+pointSize:]
 	if uint64(len(record)) > uint64(recordSize) {
 		return nil, errors.New("message has more than one record (RFC 8291 section 4)")
 	}

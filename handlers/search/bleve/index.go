@@ -179,11 +179,11 @@ func (x *Index) write(to blevesearch.Index, b trigger.Batch) (refused []error, e
 			refused = append(refused, trigger.Failed(err, c))
 			continue
 		}
-		name, at := search.DocumentKey(c), position.Of(b, c)
-		if before, ok := stored[name]; ok && before.Compare(at) > 0 {
+		name, place := search.DocumentKey(c), position.Of(b, c)
+		if indexed, ok := stored[name]; ok && indexed.Compare(place) > 0 {
 			continue
 		}
-		stored[name] = at
+		stored[name] = place
 		if err := batch.Index(name, entry); err != nil {
 			return nil, err
 		}
@@ -196,13 +196,13 @@ func (x *Index) write(to blevesearch.Index, b trigger.Batch) (refused []error, e
 
 // entryOf returns the entry of a change. An error means that the document can never be
 // indexed.
-func (x *Index) entryOf(c trigger.Change, at position.Position) (map[string]any, error) {
-	place, err := json.Marshal(at)
+func (x *Index) entryOf(c trigger.Change, changePosition position.Position) (map[string]any, error) {
+	place, err := json.Marshal(changePosition)
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]any{"position": string(place), "key": string(c.PartitionKey()), "id": c.ID(), "state": deleted}
-	entry := map[string]any{entryField: own}
+	system := map[string]any{"position": string(place), "key": string(c.PartitionKey()), "id": c.ID(), "state": deleted}
+	entry := map[string]any{entryField: system}
 	if search.Deleted(c) {
 		return entry, nil
 	}
@@ -218,14 +218,14 @@ func (x *Index) entryOf(c trigger.Change, at position.Position) (map[string]any,
 	if err := json.Unmarshal(source, &words); err != nil {
 		return nil, err
 	}
-	own["state"], own["source"] = live, string(source)
+	system["state"], system["source"] = live, string(source)
 	maps.Copy(entry, words)
 	return entry, nil
 }
 
 // positionsOf reads the positions that the index has for the documents of changes.
-func positionsOf(of blevesearch.Index, changes []trigger.Change) (found map[string]position.Position, err error) {
-	low, err := of.Advanced()
+func positionsOf(documents blevesearch.Index, changes []trigger.Change) (found map[string]position.Position, err error) {
+	low, err := documents.Advanced()
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +245,11 @@ func positionsOf(of blevesearch.Index, changes []trigger.Change) (found map[stri
 			continue
 		}
 		text := storedField(document, positionField)
-		var at position.Position
-		if err := json.Unmarshal([]byte(text), &at); err != nil {
+		var stored position.Position
+		if err := json.Unmarshal([]byte(text), &stored); err != nil {
 			return nil, fmt.Errorf("position of entry %s: %w", name, err)
 		}
-		found[name] = at
+		found[name] = stored
 	}
 	return found, nil
 }

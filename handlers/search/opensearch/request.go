@@ -67,8 +67,8 @@ func failure(resp *http.Response, body []byte) error {
 	if json.Unmarshal(body, &answer) == nil && answer.Error != nil {
 		text += fmt.Sprintf(": %s: %.300s", answer.Error.Type, answer.Error.Reason)
 	}
-	if after := resp.Header.Get("Retry-After"); after != "" {
-		text += ", retry after " + after + " s"
+	if delay := resp.Header.Get("Retry-After"); delay != "" {
+		text += ", retry after " + delay + " s"
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:

@@ -190,9 +190,9 @@ func (p *producer) probe(ctx context.Context, prefix string) error {
 		return fmt.Errorf("%w: start the brokers, or correct %sBROKERS and the settings of TLS and SASL", err, prefix)
 	}
 	request := kmsg.NewPtrMetadataRequest()
-	of := kmsg.NewMetadataRequestTopic()
-	of.Topic = &p.topic
-	request.Topics = append(request.Topics, of)
+	topicRequest := kmsg.NewMetadataRequestTopic()
+	topicRequest.Topic = &p.topic
+	request.Topics = append(request.Topics, topicRequest)
 	response, err := request.RequestWith(ctx, p.client)
 	if err != nil {
 		return fmt.Errorf("ask for topic %s: %w", p.topic, err)

@@ -99,11 +99,11 @@ func (p *publisher) publishAll(ctx context.Context, js jetstream.JetStream, mess
 // publishKey publishes the messages of one key, until one fails for another reason than
 // its size.
 func (p *publisher) publishKey(ctx context.Context, js jetstream.JetStream, messages []stream.Message, indexes []int, failures []error) {
-	for at, i := range indexes {
+	for n, i := range indexes {
 		err := p.publish(ctx, js, messages[i])
 		failures[i] = err
 		if err != nil && !errors.Is(err, stream.ErrTooLarge) {
-			for _, later := range indexes[at+1:] {
+			for _, later := range indexes[n+1:] {
 				failures[later] = err
 			}
 			return

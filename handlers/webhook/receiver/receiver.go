@@ -186,8 +186,8 @@ func (r *Receiver) receive(request Request, m Message) *Answer {
 }
 
 // isOlder reports whether a change is older than another of the same document.
-func (c Change) isOlder(than Change) bool {
-	return c.Epoch < than.Epoch || c.Epoch == than.Epoch && c.LSN < than.LSN
+func (c Change) isOlder(other Change) bool {
+	return c.Epoch < other.Epoch || c.Epoch == other.Epoch && c.LSN < other.LSN
 }
 
 // tolerance is how far the time of a message may be from now.

@@ -88,16 +88,16 @@ const (
 	metaLSN   = "halleylsn"
 )
 
-func (s *Blob) sourcePrefix(of trigger.DeadLetterSource) string {
-	return s.prefix + record.SourceName(of) + "/"
+func (s *Blob) sourcePrefix(source trigger.DeadLetterSource) string {
+	return s.prefix + record.SourceName(source) + "/"
 }
 
-func (s *Blob) keyPrefix(of trigger.DeadLetterSource, key string) string {
-	return s.sourcePrefix(of) + record.Digest(key) + "/"
+func (s *Blob) keyPrefix(source trigger.DeadLetterSource, key string) string {
+	return s.sourcePrefix(source) + record.Digest(key) + "/"
 }
 
-func (s *Blob) blobName(of trigger.DeadLetterSource, key, id string) string {
-	return s.keyPrefix(of, key) + record.Digest(id) + ".json"
+func (s *Blob) blobName(source trigger.DeadLetterSource, key, id string) string {
+	return s.keyPrefix(source, key) + record.Digest(id) + ".json"
 }
 
 // Put uploads the dead letter unless its blob exists.
@@ -163,9 +163,9 @@ func isGone(err error) bool {
 
 // Holds lists blobs of the key, until one is not postponed. A damaged dead letter counts,
 // because the key is part of its name.
-func (s *Blob) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
-	q := trigger.DeadLetterQuery{Source: of, Kind: trigger.RecordDead}
-	for _, err := range s.positions(ctx, s.keyPrefix(of, key), q) {
+func (s *Blob) Holds(ctx context.Context, source trigger.DeadLetterSource, key string) (bool, error) {
+	q := trigger.DeadLetterQuery{Source: source, Kind: trigger.RecordDead}
+	for _, err := range s.positions(ctx, s.keyPrefix(source, key), q) {
 		if err != nil {
 			return false, redact.Error(fmt.Errorf("look for dead letters of key %s: %w", key, err))
 		}
@@ -229,7 +229,7 @@ func blobPosition(item *container.BlobItem, q trigger.DeadLetterQuery) (p record
 			values[strings.ToLower(name)] = *value
 		}
 	}
-	at, timeErr := time.Parse(record.TimeLayout, values[metaTime])
+	recordTime, timeErr := time.Parse(record.TimeLayout, values[metaTime])
 	order, orderErr := strconv.ParseInt(values[metaOrder], 10, 64)
 	lsn, lsnErr := strconv.ParseInt(values[metaLSN], 10, 64)
 	token, tokenErr := url.QueryUnescape(strings.TrimPrefix(values[metaRange], "r"))
@@ -238,8 +238,8 @@ func blobPosition(item *container.BlobItem, q trigger.DeadLetterQuery) (p record
 	if errors.Join(timeErr, orderErr, lsnErr, tokenErr) != nil || kind != trigger.RecordDead && kind != trigger.RecordPostponed {
 		return record.Position{At: *item.Name}, isID
 	}
-	p = record.Position{Time: at, Order: order, Token: token, LSN: lsn, At: *item.Name}
-	return p, isID && kind == q.Kind && (q.Range == "" || q.Range == token) && !at.Before(q.After) && (q.Before.IsZero() || at.Before(q.Before))
+	p = record.Position{Time: recordTime, Order: order, Token: token, LSN: lsn, At: *item.Name}
+	return p, isID && kind == q.Kind && (q.Range == "" || q.Range == token) && !recordTime.Before(q.After) && (q.Before.IsZero() || recordTime.Before(q.Before))
 }
 
 // read reads the dead letter in a blob; found is false if the blob does not

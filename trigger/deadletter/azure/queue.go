@@ -146,8 +146,8 @@ func (q *Queue) Open(ctx context.Context, text []byte) (d trigger.DeadLetter, fo
 	if r.ID == "" {
 		return d, false, errors.New("open message of a dead letter: it has no id")
 	}
-	of := trigger.DeadLetterSource{Function: r.Function, Account: r.Account, Database: r.Database, Container: r.Container}
-	d, found, err = q.blobs.read(ctx, q.blobs.blobName(of, r.Key, r.ID))
+	source := trigger.DeadLetterSource{Function: r.Function, Account: r.Account, Database: r.Database, Container: r.Container}
+	d, found, err = q.blobs.read(ctx, q.blobs.blobName(source, r.Key, r.ID))
 	if err != nil {
 		return d, false, redact.Error(fmt.Errorf("open message of dead letter %q: %w", r.ID, err))
 	}
@@ -166,6 +166,6 @@ func (q *Queue) Delete(ctx context.Context, d trigger.DeadLetter) error {
 }
 
 // Holds reports whether the Blob has a dead letter with the key.
-func (q *Queue) Holds(ctx context.Context, of trigger.DeadLetterSource, key string) (bool, error) {
-	return q.blobs.Holds(ctx, of, key)
+func (q *Queue) Holds(ctx context.Context, source trigger.DeadLetterSource, key string) (bool, error) {
+	return q.blobs.Holds(ctx, source, key)
 }

@@ -106,16 +106,16 @@ func (d Definition) check() error {
 // is empty or a quotation mark is not closed.
 func SplitPath(path string) ([]string, error) {
 	var segments []string
-	for rest := path; rest != ""; {
-		after, ok := strings.CutPrefix(rest, "/")
+	for unparsed := path; unparsed != ""; {
+		suffix, ok := strings.CutPrefix(unparsed, "/")
 		if !ok {
 			return nil, fmt.Errorf("path %q: each property begins with a slash", path)
 		}
-		name, remainder, err := cutSegment(after)
+		name, remainder, err := cutSegment(suffix)
 		if err != nil {
 			return nil, fmt.Errorf("path %q: %w", path, err)
 		}
-		segments, rest = append(segments, name), remainder
+		segments, unparsed = append(segments, name), remainder
 	}
 	if len(segments) == 0 {
 		return nil, fmt.Errorf("path %q names no property", path)
@@ -124,16 +124,16 @@ func SplitPath(path string) ([]string, error) {
 }
 
 // cutSegment takes the property name at the start of s, which follows a slash.
-func cutSegment(s string) (name, rest string, err error) {
+func cutSegment(s string) (name, remainder string, err error) {
 	if s == "" || s[0] == '/' {
 		return "", "", fmt.Errorf("a property name is empty")
 	}
 	if quote := s[0]; quote == '"' || quote == '\'' {
-		name, rest, ok := strings.Cut(s[1:], string(quote))
+		name, remainder, ok := strings.Cut(s[1:], string(quote))
 		if !ok {
 			return "", "", fmt.Errorf("a quotation mark is not closed")
 		}
-		return name, rest, nil
+		return name, remainder, nil
 	}
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		return s[:i], s[i:], nil

@@ -27,8 +27,8 @@ func FuzzHash(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseKey(key.String()); err != nil || !equal(key, again) {
-			t.Fatalf("%s prints as %s, which reads as %v, %v", header, key, again, err)
+		if reparsed, err := ParseKey(key.String()); err != nil || !equal(key, reparsed) {
+			t.Fatalf("%s prints as %s, which reads as %v, %v", header, key, reparsed, err)
 		}
 		values := decodeKey(t, header)
 		if len(key) == 0 {
@@ -170,14 +170,14 @@ func plainOrdered(v any) []byte {
 		} else {
 			u ^= 1 << 63
 		}
-		out, rest := []byte{5, byte(u >> 56)}, u<<8
-		groups := max(1, (64-bits.TrailingZeros64(rest)+6)/7) // without the zeros at the end
+		out, remainder := []byte{5, byte(u >> 56)}, u<<8
+		groups := max(1, (64-bits.TrailingZeros64(remainder)+6)/7) // without the zeros at the end
 		for i := range groups {
-			more := byte(1)
+			flag := byte(1)
 			if i == groups-1 {
-				more = 0
+				flag = 0
 			}
-			out = append(out, byte(rest<<(7*i)>>57)<<1|more)
+			out = append(out, byte(remainder<<(7*i)>>57)<<1|flag)
 		}
 		return out
 	case string:
@@ -198,12 +198,12 @@ func plainOrdered(v any) []byte {
 func murmur32(data []byte) uint32 {
 	const c1, c2 = 0xcc9e2d51, 0x1b873593
 	scramble := func(k uint32) uint32 { return bits.RotateLeft32(k*c1, 15) * c2 }
-	h, rest := uint32(0), data
-	for ; len(rest) >= 4; rest = rest[4:] {
-		h = bits.RotateLeft32(h^scramble(binary.LittleEndian.Uint32(rest)), 13)*5 + 0xe6546b64
+	h, remainder := uint32(0), data
+	for ; len(remainder) >= 4; remainder = remainder[4:] {
+		h = bits.RotateLeft32(h^scramble(binary.LittleEndian.Uint32(remainder)), 13)*5 + 0xe6546b64
 	}
 	tail := [4]byte{}
-	copy(tail[:], rest)
+	copy(tail[:], remainder)
 	h ^= scramble(binary.LittleEndian.Uint32(tail[:]))
 	h ^= uint32(len(data))
 	h = (h ^ h>>16) * 0x85ebca6b
@@ -221,15 +221,15 @@ func murmur128(data []byte) (uint64, uint64) {
 		k = (k ^ k>>33) * 0xc4ceb9fe1a85ec53
 		return k ^ k>>33
 	}
-	h1, h2, rest := uint64(0), uint64(0), data
-	for ; len(rest) >= 16; rest = rest[16:] {
-		h1 ^= one(binary.LittleEndian.Uint64(rest))
+	h1, h2, remainder := uint64(0), uint64(0), data
+	for ; len(remainder) >= 16; remainder = remainder[16:] {
+		h1 ^= one(binary.LittleEndian.Uint64(remainder))
 		h1 = (bits.RotateLeft64(h1, 27)+h2)*5 + 0x52dce729
-		h2 ^= two(binary.LittleEndian.Uint64(rest[8:]))
+		h2 ^= two(binary.LittleEndian.Uint64(remainder[8:]))
 		h2 = (bits.RotateLeft64(h2, 31)+h1)*5 + 0x38495ab5
 	}
 	tail := [16]byte{}
-	copy(tail[:], rest)
+	copy(tail[:], remainder)
 	h2 ^= two(binary.LittleEndian.Uint64(tail[8:]))
 	h1 ^= one(binary.LittleEndian.Uint64(tail[:]))
 	h1 ^= uint64(len(data))

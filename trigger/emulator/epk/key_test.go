@@ -52,8 +52,8 @@ func TestKeyStringIsCanonical(t *testing.T) {
 		if got := vectorKey(t, header).String(); got != want {
 			t.Errorf("key %s prints as %s, want %s", header, got, want)
 		}
-		if again := vectorKey(t, want).String(); again != want {
-			t.Errorf("key %s prints as %s", want, again)
+		if text := vectorKey(t, want).String(); text != want {
+			t.Errorf("key %s prints as %s", want, text)
 		}
 	}
 }

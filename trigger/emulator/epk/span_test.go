@@ -176,15 +176,15 @@ func TestSpanHoldsEveryKeyBelow(t *testing.T) {
 		if !Contains(min, max, below) {
 			t.Errorf("[%s, %s) lacks %s", min, max, below)
 		}
-		if beside := multi.Hash(Key{Number(float64(i)), String("tenant")}); Contains(min, max, beside) {
-			t.Errorf("[%s, %s) holds %s", min, max, beside)
+		if neighbor := multi.Hash(Key{Number(float64(i)), String("tenant")}); Contains(min, max, neighbor) {
+			t.Errorf("[%s, %s) holds %s", min, max, neighbor)
 		}
 	}
 	if min, max := multi.Span(nil); min != Min || max != Max {
 		t.Errorf("the empty key spans [%s, %s)", min, max)
 	}
-	whole := hash1.Hash(Key{True})
-	if min, max := hash1.Span(Key{True}); !Contains(min, max, whole) || Contains(min, max, hash1.Hash(Key{False})) {
+	fullHash := hash1.Hash(Key{True})
+	if min, max := hash1.Span(Key{True}); !Contains(min, max, fullHash) || Contains(min, max, hash1.Hash(Key{False})) {
 		t.Errorf("[%s, %s) is not the span of one key", min, max)
 	}
 }

@@ -158,11 +158,11 @@ func (n *node) parent(path []string) (*node, string, error) {
 		if i == len(path)-1 {
 			return n, segment, nil
 		}
-		at := n.find(segment)
-		if at < 0 {
+		index := n.find(segment)
+		if index < 0 {
 			return nil, "", fmt.Errorf("no path found beyond %q; parents are not created", pointer(path[:i+1]))
 		}
-		n = n.members[at].value
+		n = n.members[index].value
 	}
 	return nil, "", fmt.Errorf("the path is empty")
 }
@@ -185,19 +185,19 @@ const (
 )
 
 // put writes value at path. It fails if the parent does not exist.
-func (n *node) put(path []string, value json.RawMessage, how mode) error {
+func (n *node) put(path []string, value json.RawMessage, putMode mode) error {
 	parent, name, err := n.parent(path)
 	if err != nil {
 		return err
 	}
-	at := parent.find(name)
+	index := parent.find(name)
 	m := member{name: name, value: &node{raw: value}}
 	switch {
-	case at >= 0 && parent.array && how == insert:
-		parent.members = slices.Insert(parent.members, at, m)
-	case at >= 0:
-		parent.members[at] = m
-	case how == existing:
+	case index >= 0 && parent.array && putMode == insert:
+		parent.members = slices.Insert(parent.members, index, m)
+	case index >= 0:
+		parent.members[index] = m
+	case putMode == existing:
 		return fmt.Errorf("there is nothing to replace")
 	case parent.array && name != "-" && name != strconv.Itoa(len(parent.members)):
 		return fmt.Errorf("%q is not an index of an array of %d elements", name, len(parent.members))
@@ -213,26 +213,26 @@ func (n *node) remove(path []string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := parent.find(name)
-	if at < 0 {
+	index := parent.find(name)
+	if index < 0 {
 		return nil, fmt.Errorf("there is nothing to remove")
 	}
-	removed := parent.members[at].value
-	parent.members = slices.Delete(parent.members, at, at+1)
+	removed := parent.members[index].value
+	parent.members = slices.Delete(parent.members, index, index+1)
 	return removed, nil
 }
 
-// increment adds to the number at path, or writes by there if there is none.
-func (n *node) increment(path []string, by json.RawMessage) error {
+// increment adds to the number at path, or writes addend there if there is none.
+func (n *node) increment(path []string, addend json.RawMessage) error {
 	parent, name, err := n.parent(path)
 	if err != nil {
 		return err
 	}
-	at := parent.find(name)
-	if at < 0 {
-		return n.put(path, by, overwrite)
+	index := parent.find(name)
+	if index < 0 {
+		return n.put(path, addend, overwrite)
 	}
-	sum, err := add(parent.members[at].value.append(nil), by)
+	sum, err := add(parent.members[index].value.append(nil), addend)
 	if err != nil {
 		return err
 	}

@@ -23,27 +23,22 @@ func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 		return 0, false
 	}
 	if a.distinct {
-		key := string(r.canonical(nil, v))
-		if a.seen[key] {
+		if bytes = a.remember(string(r.canonical(nil, v))); bytes == 0 {
 			return 0, false
 		}
-		if a.seen == nil {
-			a.seen = make(map[string]bool)
-		}
-		a.seen[key] = true
-		bytes, kept = entryBytes+len(key), true
+		kept = true
 	}
 	switch a.function {
 	case "COUNTIF":
 		a.count += rank(v.isTrue())
 		return bytes, kept
 	case "MAKELIST", "MAKESET":
-		before := len(a.list)
-		if !r.fits(before + v.size()) {
+		oldSize := len(a.list)
+		if !r.fits(oldSize + v.size()) {
 			return bytes, true
 		}
-		a.list = v.append(append(a.list, "[,"[min(before, 1)]))
-		return bytes + len(a.list) - before, true
+		a.list = v.append(append(a.list, "[,"[min(oldSize, 1)]))
+		return bytes + len(a.list) - oldSize, true
 	}
 	a.count++
 	switch a.function {
@@ -56,6 +51,18 @@ func (a *accumulator) add(r *run, v value) (bytes int, kept bool) {
 		kept = a.choose(v, v.primitive() && r.compare(v, a.best) > 0) || kept
 	}
 	return bytes, kept
+}
+
+// remember returns how many bytes it keeps of the key of a value, 0 if the value is not new.
+func (a *accumulator) remember(key string) (bytes int) {
+	if a.seen[key] {
+		return 0
+	}
+	if a.seen == nil {
+		a.seen = make(map[string]bool)
+	}
+	a.seen[key] = true
+	return entryBytes + len(key)
 }
 
 func (a *accumulator) choose(v value, better bool) (kept bool) {

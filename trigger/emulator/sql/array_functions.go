@@ -29,8 +29,8 @@ var arrayFunctions = map[string]*function{
 }
 
 // ofArrays is a function of arrays only.
-func ofArrays(least, most int, f func(r *run, a []value) value) *function {
-	return ofRun(least, most, func(r *run, a []value) value {
+func ofArrays(minArgs, maxArgs int, f func(r *run, a []value) value) *function {
+	return ofRun(minArgs, maxArgs, func(r *run, a []value) value {
 		if !all(kindArray, a) {
 			return undefined
 		}

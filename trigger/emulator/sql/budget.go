@@ -86,12 +86,12 @@ func (r *run) room() bool {
 }
 
 // hold counts bytes that a statement keeps until its end, and with them the values
-// made for the row at hand, of which it may keep any part. whole says that the
+// made for the row at hand, of which it may keep any part. outermost says that the
 // statement reads the documents; a subquery ends within one row. hold returns false
 // if the run must stop.
-func (r *run) hold(bytes int, whole bool) bool {
+func (r *run) hold(bytes int, outermost bool) bool {
 	bytes += r.made
-	if !whole {
+	if !outermost {
 		r.kept += bytes
 		return r.room() && r.spend(bytes)
 	}

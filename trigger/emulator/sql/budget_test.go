@@ -19,8 +19,8 @@ const (
 )
 
 // nested is f(f(…f(inner)…)), depth times.
-func nested(depth int, before, inner, after string) string {
-	return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
+func nested(depth int, opening, inner, closing string) string {
+	return strings.Repeat(opening, depth) + inner + strings.Repeat(closing, depth)
 }
 
 // largeDocument has large values of every type, in about a megabyte.
@@ -101,13 +101,13 @@ func TestCostlyQueriesAreBounded(t *testing.T) {
 func runBounded(t *testing.T, text string, documents []string, work int64) error {
 	t.Helper()
 	stop := make(chan struct{})
-	most := make(chan uint64)
-	go watchHeap(stop, most)
-	before, began := heapBytes(), time.Now()
+	peak := make(chan uint64)
+	go watchHeap(stop, peak)
+	oldBytes, began := heapBytes(), time.Now()
 	_, err := answersTo(text, documents, work)
 	took := time.Since(began)
 	close(stop)
-	if grown := int64(<-most) - int64(before); grown > mostMemory {
+	if grown := int64(<-peak) - int64(oldBytes); grown > mostMemory {
 		t.Errorf("%.200s: the heap grew by %d MB, %v", text, grown>>20, err)
 	}
 	if took > mostTime {
@@ -128,7 +128,7 @@ func answersTo(text string, documents []string, work int64) (n int, err error) {
 }
 
 // watchHeap sends the greatest size of the heap when stop is closed.
-func watchHeap(stop <-chan struct{}, most chan<- uint64) {
+func watchHeap(stop <-chan struct{}, peak chan<- uint64) {
 	greatest := heapBytes()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -137,7 +137,7 @@ func watchHeap(stop <-chan struct{}, most chan<- uint64) {
 		case <-tick.C:
 			greatest = max(greatest, heapBytes())
 		case <-stop:
-			most <- max(greatest, heapBytes())
+			peak <- max(greatest, heapBytes())
 			return
 		}
 	}

@@ -46,17 +46,17 @@ func ParseComputed(name, text string) (Computed, error) {
 }
 
 // checkComputed fails if an expression depends on more than a document.
-func checkComputed(e expr, at span) error {
+func checkComputed(e expr, querySpan span) error {
 	switch e := e.(type) {
 	case *subquery:
-		return at.errorf(codeSelect, "The query of a computed property cannot contain subqueries.")
+		return querySpan.errorf(codeSelect, "The query of a computed property cannot contain subqueries.")
 	case *call:
 		if changing[e.name] || spatialFunctions[e.name] != nil {
 			return e.span.errorf(codeFunction, "The function %s is not allowed in the query of a computed property.", e.name)
 		}
 	}
 	for _, x := range e.operands() {
-		if err := checkComputed(x, at); err != nil {
+		if err := checkComputed(x, querySpan); err != nil {
 			return err
 		}
 	}

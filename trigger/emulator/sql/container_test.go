@@ -110,13 +110,13 @@ func TestOrderKeepsUndefinedIfTheIndexNamesThePath(t *testing.T) {
 			continue
 		}
 		var paged []json.RawMessage
-		for at := (Position{}); ; {
+		for position := (Position{}); ; {
 			n := len(paged)
-			for r, err := range q.Stream(sequence(documents), nil, testEnv, at) {
+			for r, err := range q.Stream(sequence(documents), nil, testEnv, position) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				paged, at = append(paged, r.Value), r.After
+				paged, position = append(paged, r.Value), r.After
 				break
 			}
 			if len(paged) == n {

@@ -13,7 +13,7 @@ type distinctCount struct {
 //	SELECT COUNT(DISTINCT x) FROM c
 func (s *statement) distinctCount() *distinctCount {
 	count, alias := s.onlyAggregate()
-	if count == nil || count.name != "COUNT" || s.groupBy != nil || s.distinct || s.top != nil || s.limit != nil {
+	if count == nil || count.name != "COUNT" || s.groupBy != nil || s.distinct || s.isCut() {
 		return nil
 	}
 	info := DistinctCount{Alias: alias}
@@ -23,13 +23,24 @@ func (s *statement) distinctCount() *distinctCount {
 		inner.distinct, inner.value = true, count.arguments[0]
 		return &distinctCount{&inner, info}
 	}
-	if l, constant := count.arguments[0].(*literal); !constant || !l.value.defined() || len(s.from) != 1 || s.where != nil {
+	inner := s.countedQuery(count)
+	if inner == nil || !inner.distinct || inner.grouped() || inner.isCut() || inner.orderBy != nil {
 		return nil
 	}
-	if inner := s.from[0].query; inner != nil && inner.distinct && !inner.grouped() && inner.top == nil && inner.limit == nil && inner.orderBy == nil {
-		return &distinctCount{inner, info}
+	return &distinctCount{inner, info}
+}
+
+// isCut reports whether TOP or OFFSET LIMIT takes only a part of the results.
+func (s *statement) isCut() bool { return s.top != nil || s.limit != nil }
+
+// countedQuery returns the subquery all of whose results are counted, as COUNT(1) does,
+// nil if there is none.
+func (s *statement) countedQuery(count *call) *statement {
+	l, constant := count.arguments[0].(*literal)
+	if !constant || !l.value.defined() || len(s.from) != 1 || s.where != nil {
+		return nil
 	}
-	return nil
+	return s.from[0].query
 }
 
 // onlyAggregate returns the aggregate that s selects and its property, nil if s selects

@@ -90,20 +90,20 @@ func (e *parameter) eval(r *row) value { return r.run.parameters[e.slot] }
 func (e *name) eval(r *row) value { return r.slots[e.slot] }
 
 func (e *property) eval(r *row) value {
-	of := e.of.eval(r)
+	parent := e.of.eval(r)
 	if e.computed != nil {
-		return e.computed.evaluate(r.run, of)
+		return e.computed.evaluate(r.run, parent)
 	}
-	return r.run.property(of, e.name)
+	return r.run.property(parent, e.name)
 }
 
 func (e *index) eval(r *row) value {
-	of, by := e.of.eval(r), e.by.eval(r)
-	if by.kind == kindString {
-		return r.run.property(of, by.text)
+	parent, key := e.of.eval(r), e.by.eval(r)
+	if key.kind == kindString {
+		return r.run.property(parent, key.text)
 	}
-	if i, ok := by.integer(); ok {
-		return r.run.element(of, i)
+	if i, ok := key.integer(); ok {
+		return r.run.element(parent, i)
 	}
 	return undefined
 }
@@ -249,10 +249,10 @@ func (a *arrayBuilder) add(v value) bool {
 	if !a.run.fits(len(a.raw) + v.size()) {
 		return false
 	}
-	before := len(a.raw)
+	oldLength := len(a.raw)
 	a.raw = append(a.raw, "[,"[min(len(a.raw), 1)])
 	a.raw = v.append(a.raw)
-	a.run.kept += len(a.raw) - before
+	a.run.kept += len(a.raw) - oldLength
 	return a.run.room()
 }
 

@@ -88,9 +88,9 @@ func (s *statement) rows(outer *row, documents iter.Seq[value], visit func(*row)
 		if !r.run.spend(rowWork) || !met {
 			return r.run.err == nil
 		}
-		more := visit(r) && r.run.err == nil
+		wantsMore := visit(r) && r.run.err == nil
 		r.run.made = made
-		return more
+		return wantsMore
 	})
 }
 
@@ -123,15 +123,15 @@ func (src *source) values(r *row, documents iter.Seq[value]) iter.Seq[value] {
 				v, path = src.computed.evaluate(r.run, v), path[1:]
 			}
 			for _, step := range path {
-				if by := step.(*literal).value; by.kind == kindString {
-					v = r.run.property(v, by.text)
+				if key := step.(*literal).value; key.kind == kindString {
+					v = r.run.property(v, key.text)
 				} else {
-					v = r.run.element(v, int64(by.number))
+					v = r.run.element(v, int64(key.number))
 				}
 			}
-			more := src.bind(r.run, v, yield)
+			wantsMore := src.bind(r.run, v, yield)
 			r.run.made = made
-			if !more {
+			if !wantsMore {
 				return
 			}
 		}
@@ -313,9 +313,9 @@ func (s *statement) newGroup(slots []value) *group {
 }
 
 // add returns false if the run must stop.
-func (g *group) add(s *statement, r *row, whole bool) bool {
+func (g *group) add(s *statement, r *row, outermost bool) bool {
 	for i, c := range s.aggregates {
-		if bytes, kept := g.accumulators[i].add(r.run, c.arguments[0].eval(r)); kept && !r.run.hold(bytes, whole) {
+		if bytes, kept := g.accumulators[i].add(r.run, c.arguments[0].eval(r)); kept && !r.run.hold(bytes, outermost) {
 			return false
 		}
 	}
@@ -331,13 +331,13 @@ func (g *group) project(s *statement, run *run) value {
 }
 
 // distinct drops results that equal an earlier one.
-func distinct(r *run, results iter.Seq[value], whole bool) iter.Seq[value] {
+func distinct(r *run, results iter.Seq[value], outermost bool) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		seen := make(map[string]bool)
 		for v := range results {
 			if key := string(r.canonical(nil, v)); !seen[key] {
 				seen[key] = true
-				if !r.hold(entryBytes+len(key), whole) || !yield(v) {
+				if !r.hold(entryBytes+len(key), outermost) || !yield(v) {
 					return
 				}
 			}

@@ -52,14 +52,14 @@ func aggregateCalls() map[string]*function {
 }
 
 // arity says how many arguments a function takes.
-func arity(least, most int) string {
+func arity(minArgs, maxArgs int) string {
 	switch {
-	case most < 0:
-		return fmt.Sprintf("at least %d argument(s)", least)
-	case least == most:
-		return fmt.Sprintf("%d argument(s)", least)
+	case maxArgs < 0:
+		return fmt.Sprintf("at least %d argument(s)", minArgs)
+	case minArgs == maxArgs:
+		return fmt.Sprintf("%d argument(s)", minArgs)
 	}
-	return fmt.Sprintf("%d to %d arguments", least, most)
+	return fmt.Sprintf("%d to %d arguments", minArgs, maxArgs)
 }
 
 // of1 is a function of one argument of any type.
@@ -73,14 +73,14 @@ func test1(f func(value) bool) *function {
 }
 
 // ofAny is a function that checks the types of its arguments itself.
-func ofAny(least, most int, f func(a []value) value) *function {
-	return &function{least, most, false, func(_ *run, a []value) value { return f(a) }}
+func ofAny(minArgs, maxArgs int, f func(a []value) value) *function {
+	return &function{minArgs, maxArgs, false, func(_ *run, a []value) value { return f(a) }}
 }
 
 // ofRun is a function that counts its own work or bytes: it may take longer, or make
 // more, than its arguments are long.
-func ofRun(least, most int, f func(r *run, a []value) value) *function {
-	return &function{least, most, false, f}
+func ofRun(minArgs, maxArgs int, f func(r *run, a []value) value) *function {
+	return &function{minArgs, maxArgs, false, f}
 }
 
 // all reports whether every value is of kind k.

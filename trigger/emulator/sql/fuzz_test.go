@@ -28,9 +28,9 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := Parse(q.String())
-		if err != nil || again.String() != q.String() {
-			t.Fatalf("%q prints as %q, which prints as %v, %v", text, q, again, err)
+		reparsed, err := Parse(q.String())
+		if err != nil || reparsed.String() != q.String() {
+			t.Fatalf("%q prints as %q, which prints as %v, %v", text, q, reparsed, err)
 		}
 		q.Properties()
 		results, err := q.Run(sequence([]string{exprDocument, `{"id":"2"}`}), nil, testEnv)

@@ -19,12 +19,12 @@ func query(text string, documents []string, parameters ...string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	again, err := Parse(q.String())
-	if err != nil || again.String() != q.String() {
-		return nil, fmt.Errorf("%s prints as %s, which prints as %v, %w", text, q, again, err)
+	reparsed, err := Parse(q.String())
+	if err != nil || reparsed.String() != q.String() {
+		return nil, fmt.Errorf("%s prints as %s, which prints as %v, %w", text, q, reparsed, err)
 	}
 	first, err := answers(q, documents, parameters)
-	second, _ := answers(again, documents, parameters)
+	second, _ := answers(reparsed, documents, parameters)
 	if !slices.Equal(first, second) {
 		return nil, fmt.Errorf("%s answers %s, its canonical form %s answers %s", text, first, q, second)
 	}

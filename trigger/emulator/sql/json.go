@@ -117,19 +117,19 @@ func lookup(object []byte, name string) (raw []byte, passed int) {
 
 // depth is how many arrays and objects of a JSON text lie in each other.
 func depth(b []byte) int {
-	open, most := 0, 0
+	open, deepest := 0, 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
 			i = skipString(b, i) - 1
 		case '{', '[':
 			open++
-			most = max(most, open)
+			deepest = max(deepest, open)
 		case '}', ']':
 			open--
 		}
 	}
-	return most
+	return deepest
 }
 
 // sameName reports whether a quoted JSON string says name.

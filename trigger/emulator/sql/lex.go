@@ -83,8 +83,8 @@ func (l *lexer) next() (token, *Error) {
 		}
 	}
 	_, size := utf8.DecodeRuneInString(l.text[start:])
-	at := span{start, start + size}
-	return token{}, at.errorf(codeSyntax, "Syntax error, invalid character %q.", l.text[start:start+size])
+	character := span{start, start + size}
+	return token{}, character.errorf(codeSyntax, "Syntax error, invalid character %q.", l.text[start:start+size])
 }
 
 func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
@@ -98,15 +98,15 @@ func (l *lexer) token(kind tokenKind, start int) token {
 // skipBlank passes over space and comments.
 func (l *lexer) skipBlank() *Error {
 	for l.at < len(l.text) {
-		rest := l.text[l.at:]
+		remainder := l.text[l.at:]
 		switch {
-		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
+		case strings.IndexByte(" \t\r\n", remainder[0]) >= 0:
 			l.at++
-		case strings.HasPrefix(rest, "--"):
-			line, _, _ := strings.Cut(rest, "\n")
+		case strings.HasPrefix(remainder, "--"):
+			line, _, _ := strings.Cut(remainder, "\n")
 			l.at += len(line)
-		case strings.HasPrefix(rest, "/*"):
-			end := strings.Index(rest, "*/")
+		case strings.HasPrefix(remainder, "/*"):
+			end := strings.Index(remainder, "*/")
 			if end < 0 {
 				return span{l.at, len(l.text)}.errorf(codeSyntax, "Syntax error, the comment is not closed.")
 			}

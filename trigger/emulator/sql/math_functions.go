@@ -61,8 +61,8 @@ func ofNumber(f func(float64) float64) *function {
 	})
 }
 
-func ofNumbers(least, most int, f func([]float64) float64) *function {
-	return ofAny(least, most, func(a []value) value {
+func ofNumbers(minArgs, maxArgs int, f func([]float64) float64) *function {
+	return ofAny(minArgs, maxArgs, func(a []value) value {
 		if !all(kindNumber, a) {
 			return undefined
 		}

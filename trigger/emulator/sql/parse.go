@@ -200,13 +200,13 @@ func (p *parser) selection(s *statement) {
 func (p *parser) item() item {
 	i := item{span: p.token.span}
 	i.expr = p.expression()
-	as := p.keyword("AS")
+	hasAS := p.keyword("AS")
 	switch {
 	case p.token.kind == tokenName:
 		i.alias = p.advance().text
 	case p.token.kind == tokenString && p.token.value.text != "":
 		i.alias = p.advance().value.text
-	case as:
+	case hasAS:
 		panic(p.fail())
 	}
 	i.span.end = p.end
@@ -269,7 +269,7 @@ func (p *parser) source() source {
 		if t := p.token; strings.EqualFold(t.text, "LET") && p.ahead.kind == tokenName {
 			panic(t.errorf(codeFunction, "LET is not supported by the Halley emulator."))
 		}
-		if as := p.keyword("AS"); as || p.token.kind == tokenName {
+		if hasAS := p.keyword("AS"); hasAS || p.token.kind == tokenName {
 			s.alias, s.named = p.needName().text, true
 		}
 	}

@@ -158,12 +158,12 @@ func (p *parser) postfix() expr {
 	}
 }
 
-// indexed returns of[by], as a property if by is a constant string.
-func indexed(of, by expr) expr {
-	if l, ok := by.(*literal); ok && l.value.kind == kindString {
-		return &property{of: of, name: l.value.text}
+// indexed returns parent[key], as a property if key is a constant string.
+func indexed(parent, key expr) expr {
+	if l, ok := key.(*literal); ok && l.value.kind == kindString {
+		return &property{of: parent, name: l.value.text}
 	}
-	return &index{of, by}
+	return &index{parent, key}
 }
 
 func (p *parser) primary() expr {
@@ -250,7 +250,7 @@ func (p *parser) arrayLiteral() expr {
 
 func (p *parser) objectLiteral() expr {
 	o, taken := &objectLiteral{}, make(map[string]bool)
-	for more := !p.isSymbol("}"); more; more = p.symbol(",") {
+	for hasNext := !p.isSymbol("}"); hasNext; hasNext = p.symbol(",") {
 		t := p.token
 		if t.kind != tokenName && t.kind != tokenString {
 			panic(p.fail())
@@ -285,15 +285,15 @@ func (p *parser) call(t token) expr {
 	p.needSymbol(")")
 	c.aggregate = aggregates[c.name]
 	c.function = functions[c.name]
-	least, most := 1, 1
+	minArgs, maxArgs := 1, 1
 	switch {
 	case c.function != nil:
-		least, most = c.function.least, c.function.most
+		minArgs, maxArgs = c.function.least, c.function.most
 	case !c.aggregate:
 		panic(t.errorf(codeFunction, "'%s' is not a recognized built-in function name.", t.text))
 	}
-	if n := len(c.arguments); n < least || most >= 0 && n > most {
-		panic(t.errorf(codeArguments, "The %s function requires %s, not %d.", c.name, arity(least, most), n))
+	if n := len(c.arguments); n < minArgs || maxArgs >= 0 && n > maxArgs {
+		panic(t.errorf(codeArguments, "The %s function requires %s, not %d.", c.name, arity(minArgs, maxArgs), n))
 	}
 	return p.node(c)
 }

@@ -102,9 +102,9 @@ func TestErrorText(t *testing.T) {
 	if want := "Syntax error, incorrect syntax near 'FORM'. (at position 9)"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	whole := &Error{Message: "The query is not valid UTF-8."}
-	if whole.Error() != whole.Message {
-		t.Errorf("got %s", whole)
+	invalidText := &Error{Message: "The query is not valid UTF-8."}
+	if invalidText.Error() != invalidText.Message {
+		t.Errorf("got %s", invalidText)
 	}
 }
 

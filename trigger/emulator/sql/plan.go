@@ -201,14 +201,14 @@ func partial(s *statement, e expr) (part expr, operator *string) {
 		panic(c.span.errorf(codeSelect, "COUNT(DISTINCT …) together with groups or other results is not run over several partitions. Send a partition key."))
 	}
 	name := aggregateOperators[c.name]
-	of := func(function string) expr { return &call{name: function, arguments: c.arguments} }
+	aggregate := func(function string) expr { return &call{name: function, arguments: c.arguments} }
 	switch c.name {
 	case "AVG":
-		return object("item", object("sum", of("SUM"), "count", of("COUNT"))), &name
+		return object("item", object("sum", aggregate("SUM"), "count", aggregate("COUNT"))), &name
 	case "MIN":
-		return object("item", e, "item2", object("min", e, "count", of("COUNT"))), &name
+		return object("item", e, "item2", object("min", e, "count", aggregate("COUNT"))), &name
 	case "MAX":
-		return object("item", e, "item2", object("max", e, "count", of("COUNT"))), &name
+		return object("item", e, "item2", object("max", e, "count", aggregate("COUNT"))), &name
 	}
 	return object("item", e), &name
 }

@@ -105,8 +105,8 @@ func (q *Query) Properties() Properties {
 
 func (q *Query) streams() bool {
 	s := q.statement
-	whole := s.grouped() || s.orderBy != nil || s.distinct
-	return !whole && s.byDocument()
+	combinesDocuments := s.grouped() || s.orderBy != nil || s.distinct
+	return !combinesDocuments && s.byDocument()
 }
 
 // byDocument reports whether each document by itself gives rows of the FROM clause: its
@@ -223,30 +223,22 @@ func (q *Query) Stream(documents iter.Seq[[]byte], parameters map[string]json.Ra
 
 // streamOrdered streams the results after from, if the query is Ordered.
 func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Position, skip, end int, yield func(Result, error) bool) {
-	s, last, err := q.statement, place{document: -1}, error(nil)
-	if from.Keys != nil {
-		if last, err = from.place(len(s.orderBy)); err != nil {
-			yield(Result{}, err)
-			return
-		}
+	last, err := q.lastPlace(from)
+	if err != nil {
+		yield(Result{}, err)
+		return
 	}
 	if from.Count >= end {
 		return
 	}
+	places, err := q.places(run, documents, last)
+	if err != nil {
+		yield(Result{}, err)
+		return
+	}
 	count := from.Count
-	places := s.ordered(&row{run: run, slots: make([]value, q.width)}, new(cursor).read(run, documents))
-	if run.err != nil {
-		yield(Result{}, run.err)
-		return
-	}
-	if from.Keys != nil && slices.ContainsFunc(places, func(p place) bool {
-		return p.document == last.document && p.row == last.row && s.compareKeys(run, p.keys, last.keys) != 0
-	}) {
-		yield(Result{}, errOtherPosition())
-		return
-	}
 	for _, p := range places {
-		if from.Keys != nil && s.compare(run, p, last) <= 0 {
+		if last != nil && q.statement.compare(run, p, *last) <= 0 {
 			continue
 		}
 		count++
@@ -261,6 +253,31 @@ func (q *Query) streamOrdered(run *run, documents iter.Seq[[]byte], from Positio
 			return
 		}
 	}
+}
+
+// lastPlace returns the place of the last result before a position, nil at the beginning.
+func (q *Query) lastPlace(from Position) (*place, error) {
+	if from.Keys == nil {
+		return nil, nil
+	}
+	last, err := from.place(len(q.statement.orderBy))
+	return &last, err
+}
+
+// places returns the places of all results, in their order. It fails if last, unless nil,
+// has other keys than its document.
+func (q *Query) places(run *run, documents iter.Seq[[]byte], last *place) ([]place, error) {
+	s := q.statement
+	places := s.ordered(&row{run: run, slots: make([]value, q.width)}, new(cursor).read(run, documents))
+	if run.err != nil {
+		return nil, run.err
+	}
+	if last != nil && slices.ContainsFunc(places, func(p place) bool {
+		return p.document == last.document && p.row == last.row && s.compareKeys(run, p.keys, last.keys) != 0
+	}) {
+		return nil, errOtherPosition()
+	}
+	return places, nil
 }
 
 func (p place) position(count int) Position {
@@ -354,7 +371,7 @@ func ParseCondition(text string) (c *Condition, err error) {
 // Match reports whether a document meets the condition. It returns an [*Error] if
 // the condition cannot be applied to the document.
 func (c *Condition) Match(document []byte, env Env) (bool, error) {
-	only := func(yield func([]byte) bool) { yield(document) }
-	results, err := c.query.Run(only, nil, env)
+	documents := func(yield func([]byte) bool) { yield(document) }
+	results, err := c.query.Run(documents, nil, env)
 	return len(results) > 0, err
 }

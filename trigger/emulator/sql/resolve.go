@@ -25,17 +25,17 @@ type binding struct {
 
 // statement resolves s. Its sources see outer's aliases and the ones before
 // them; the first source of the whole query is the container.
-func (r *resolver) statement(s *statement, outer []binding, whole bool) {
+func (r *resolver) statement(s *statement, outer []binding, outermost bool) {
 	scope := slices.Clip(outer)
 	for i := range s.from {
 		src := &s.from[i]
-		r.source(src, scope, whole && i == 0)
+		r.source(src, scope, outermost && i == 0)
 		if src.alias != "" && slices.ContainsFunc(scope[len(outer):], func(b binding) bool { return b.alias == src.alias }) {
 			panic(src.span.errorf(codeSelect, "The input alias '%s' is specified more than once in the FROM clause.", src.alias))
 		}
 		src.slot = r.width
 		r.width++
-		if whole && i == 0 && src.query == nil && !src.iterate && len(src.path) == 0 {
+		if outermost && i == 0 && src.query == nil && !src.iterate && len(src.path) == 0 {
 			r.documents = src.slot
 		}
 		scope = append(scope, binding{src.alias, src.slot})
@@ -57,16 +57,16 @@ func (r *resolver) statement(s *statement, outer []binding, whole bool) {
 // container is the slot of a path that begins at the documents themselves.
 const container = -1
 
-func (r *resolver) source(src *source, scope []binding, whole bool) {
+func (r *resolver) source(src *source, scope []binding, outermost bool) {
 	switch {
 	case src.query != nil:
-		r.statement(src.query, scope, whole)
-	case whole:
+		r.statement(src.query, scope, outermost)
+	case outermost:
 		src.root.slot = container
 	default:
 		r.name(src.root, scope)
 	}
-	if len(src.path) > 0 && (whole || src.root.slot == r.documents) {
+	if len(src.path) > 0 && (outermost || src.root.slot == r.documents) {
 		src.computed = r.container.definition(src.path[0].(*literal).value.text)
 	}
 	for _, step := range src.path {
@@ -110,7 +110,7 @@ func (r *resolver) expr(e expr, scope []binding, clause string) {
 func (r *resolver) define(e expr) {
 	switch e := e.(type) {
 	case *property:
-		if of, ok := e.of.(*name); ok && of.slot == r.documents {
+		if parent, ok := e.of.(*name); ok && parent.slot == r.documents {
 			e.computed = r.container.definition(e.name)
 		}
 	case *call:
@@ -246,7 +246,7 @@ func (g *groupCheck) count(e expr) int {
 	return n
 }
 
-func (g *groupCheck) check(e expr, at span) {
+func (g *groupCheck) check(e expr, itemSpan span) {
 	if g.counts[g.nodes[e]] && g.keys[printed(e)] {
 		return
 	}
@@ -256,9 +256,9 @@ func (g *groupCheck) check(e expr, at span) {
 			return
 		}
 	case *name, *property, *index, *subquery:
-		panic(at.errorf(codeSelect, "'%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", printed(e)))
+		panic(itemSpan.errorf(codeSelect, "'%s' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause.", printed(e)))
 	}
 	for _, x := range e.operands() {
-		g.check(x, at)
+		g.check(x, itemSpan)
 	}
 }

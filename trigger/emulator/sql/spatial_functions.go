@@ -134,9 +134,9 @@ func area(ring []point) float64 {
 	return -sum / 2
 }
 
-// turned brings an angle into (-whole/2, whole/2].
-func turned(angle, whole float64) float64 {
-	return angle - whole*math.Ceil(angle/whole-0.5)
+// turned brings an angle into (-fullTurn/2, fullTurn/2].
+func turned(angle, fullTurn float64) float64 {
+	return angle - fullTurn*math.Ceil(angle/fullTurn-0.5)
 }
 
 // encloses adds up the angles under which p sees the sides of the ring: a full turn if

@@ -19,12 +19,12 @@ func pages(t *testing.T, text string, documents []string, size int) []string {
 	var all []string
 	var from Position
 	for {
-		rest := documents
+		remainder := documents
 		if q.Properties().Streams {
-			rest = documents[min(from.Document, len(documents)):]
+			remainder = documents[min(from.Document, len(documents)):]
 		}
 		page := 0
-		for r, err := range q.Stream(sequence(rest), nil, testEnv, from) {
+		for r, err := range q.Stream(sequence(remainder), nil, testEnv, from) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,11 +149,11 @@ func TestPositions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, err := json.Marshal(r.After)
+			position, err := json.Marshal(r.After)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, fmt.Sprintf("%s %s", r.Value, after))
+			got = append(got, fmt.Sprintf("%s %s", r.Value, position))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s\ngot  %s\nwant %s", query, got, want)
@@ -164,7 +164,7 @@ func TestPositions(t *testing.T) {
 // TestOrderedStreamResumesAfterItsDocumentIsGone deletes the document of the last
 // result before the next page is read: no result is skipped or repeated.
 func TestOrderedStreamResumesAfterItsDocumentIsGone(t *testing.T) {
-	before := []string{`{"id":"a","n":1}`, `{"id":"b","n":1}`, `{"id":"c","n":1}`, `{"id":"d","n":2}`}
+	oldDocuments := []string{`{"id":"a","n":1}`, `{"id":"b","n":1}`, `{"id":"c","n":1}`, `{"id":"d","n":2}`}
 	for _, c := range []struct {
 		query string
 		gone  int
@@ -180,7 +180,7 @@ func TestOrderedStreamResumesAfterItsDocumentIsGone(t *testing.T) {
 	} {
 		q := mustParse(t, c.query)
 		var from Position
-		for r, err := range q.Stream(sequence(before), nil, testEnv, Position{}) {
+		for r, err := range q.Stream(sequence(oldDocuments), nil, testEnv, Position{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,9 +190,9 @@ func TestOrderedStreamResumesAfterItsDocumentIsGone(t *testing.T) {
 			}
 		}
 		from.Value = -1 // the first document after one that is gone
-		after := slices.Delete(slices.Clone(before), c.gone, c.gone+1)
+		newDocuments := slices.Delete(slices.Clone(oldDocuments), c.gone, c.gone+1)
 		var got []string
-		for r, err := range q.Stream(sequence(after), nil, testEnv, from) {
+		for r, err := range q.Stream(sequence(newDocuments), nil, testEnv, from) {
 			if err != nil {
 				t.Fatal(err)
 			}

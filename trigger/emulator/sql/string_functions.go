@@ -99,11 +99,11 @@ func indexOf(a []value) value {
 		skipped = clamp(n, utf8.RuneCountInString(start))
 		start = slice(start, skipped, len(start))
 	}
-	at := strings.Index(start, a[1].text)
-	if at < 0 {
+	match := strings.Index(start, a[1].text)
+	if match < 0 {
 		return integer(-1)
 	}
-	return integer(skipped + utf8.RuneCountInString(start[:at]))
+	return integer(skipped + utf8.RuneCountInString(start[:match]))
 }
 
 // lastIndexOf returns the position of the last match that ends at or before a position,
@@ -120,34 +120,34 @@ func lastIndexOf(a []value) value {
 		}
 		searched = slice(searched, 0, clamp(n, len(searched))+rank(n >= 0))
 	}
-	at := strings.LastIndex(searched, a[1].text)
-	if at < 0 {
+	match := strings.LastIndex(searched, a[1].text)
+	if match < 0 {
 		return integer(-1)
 	}
-	return integer(utf8.RuneCountInString(searched[:at]))
+	return integer(utf8.RuneCountInString(searched[:match]))
 }
 
 // cutting is a function that returns the text after or before a delimiter, undefined
 // if the text does not have it.
-func cutting(find func(s, part string) int, after bool) *function {
+func cutting(find func(s, part string) int, wantsSuffix bool) *function {
 	return ofAny(2, 2, func(a []value) value {
 		if !all(kindString, a) {
 			return undefined
 		}
 		s, delimiter := a[0].text, a[1].text
-		at := find(s, delimiter)
+		match := find(s, delimiter)
 		switch {
-		case at < 0:
+		case match < 0:
 			return undefined
-		case after:
-			return text(s[at+len(delimiter):])
+		case wantsSuffix:
+			return text(s[match+len(delimiter):])
 		}
-		return text(s[:at])
+		return text(s[:match])
 	})
 }
 
-// clamp brings n into [0, most].
-func clamp(n int64, most int) int { return int(min(max(n, 0), int64(most))) }
+// clamp brings n into [0, limit].
+func clamp(n int64, limit int) int { return int(min(max(n, 0), int64(limit))) }
 
 // slice returns count characters of s from number start on, or fewer if s ends.
 func slice(s string, start, count int) string {
@@ -231,15 +231,15 @@ func stringJoin(r *run, a []value) value {
 		return undefined
 	}
 	var b strings.Builder
-	between := ""
+	separator := ""
 	for raw := range elements(a[0].raw) {
 		item := parseValue(raw)
-		if item.kind != kindString || !r.fits(b.Len()+len(between)+len(item.text)) {
+		if item.kind != kindString || !r.fits(b.Len()+len(separator)+len(item.text)) {
 			return undefined
 		}
-		b.WriteString(between)
+		b.WriteString(separator)
 		b.WriteString(item.text)
-		between = a[1].text
+		separator = a[1].text
 	}
 	return text(b.String())
 }

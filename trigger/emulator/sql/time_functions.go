@@ -116,8 +116,8 @@ func unit(v value) string {
 func dateTimeAdd(a []value) value {
 	n, okN := a[1].integer()
 	t, okT := parseTime(a[2])
-	const most = 1 << 40 // no sum of so many units overflows
-	if !okN || !okT || n > most || n < -most {
+	const limit = 1 << 40 // no sum of so many units overflows
+	if !okN || !okT || n > limit || n < -limit {
 		return undefined
 	}
 	switch u := unit(a[0]); {
@@ -204,11 +204,11 @@ func dateTimeDiff(a []value) value {
 	return undefined
 }
 
-func floorDiv(n, by int64) int64 {
+func floorDiv(n, divisor int64) int64 {
 	if n < 0 {
-		n -= by - 1
+		n -= divisor - 1
 	}
-	return n / by
+	return n / divisor
 }
 
 // dateTimePart is DateTimePart(part, time).

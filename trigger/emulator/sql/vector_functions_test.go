@@ -36,11 +36,11 @@ func TestVectorsAreOrderedFromTheMostSimilar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.Parse(q.String())
+		reparsed, err := c.Parse(q.String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range []*Query{q, again} {
+		for _, q := range []*Query{q, reparsed} {
 			if got, err := q.Run(sequence(vectors), nil, testEnv); listed(got) != want || err != nil {
 				t.Errorf("%s: %s, %v; want %s", q, listed(got), err, want)
 			}

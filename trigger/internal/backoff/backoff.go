@@ -1,5 +1,5 @@
 // Package backoff computes the waits between attempts of an operation that
-// failed for the moment.
+// failed for the moment, and spreads actors that would act in one moment.
 package backoff
 
 import (
@@ -24,6 +24,15 @@ func Wait(n int, first, limit time.Duration, key ...any) time.Duration {
 	if n < 30 && first < limit>>(n-1) { // shifting first to the left could overflow
 		ceiling = first << (n - 1)
 	}
+	return jitter(ceiling, n, key)
+}
+
+// Spread returns a time between half of limit and limit, a hash of the key: actors with
+// different keys that would act in one moment get an order, and a simulated run can be
+// repeated.
+func Spread(limit time.Duration, key ...any) time.Duration { return jitter(limit, 1, key) }
+
+func jitter(ceiling time.Duration, n int, key []any) time.Duration {
 	h := fnv.New32a()
 	fmt.Fprint(h, n, key)
 	share := float64(h.Sum32()) / math.MaxUint32

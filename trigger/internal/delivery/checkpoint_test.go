@@ -28,12 +28,12 @@ func TestCheckpointSchedule(t *testing.T) {
 		s := checkpointSchedule{setting: test.setting, savedAt: start}
 		var got []string
 		for step := range strings.FieldsSeq(test.progress) {
-			var at time.Duration
+			var moment time.Duration
 			var seq int64
-			if _, err := fmt.Sscanf(step, "%d:%d", &at, &seq); err != nil {
+			if _, err := fmt.Sscanf(step, "%d:%d", &moment, &seq); err != nil {
 				t.Fatal(err)
 			}
-			due := s.nextSave(seq, start.Add(at*time.Millisecond))
+			due := s.nextSave(seq, start.Add(moment*time.Millisecond))
 			if due.IsZero() {
 				got = append(got, "-")
 				continue

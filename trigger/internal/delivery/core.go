@@ -238,8 +238,8 @@ func (s *laneShared) mayDeliver(ctx context.Context) error {
 
 // abandon gives everything back that is not finished, when the worker ends.
 func (s *laneShared) abandon() {
-	pages, ahead := s.progress.abandonPages()
-	s.leftAhead.Store(ahead)
+	pages, readAhead := s.progress.abandonPages()
+	s.leftAhead.Store(readAhead)
 	s.releasePages(pages)
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }

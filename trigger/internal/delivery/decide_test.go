@@ -16,7 +16,7 @@ func TestDecide(t *testing.T) {
 	policy := Policy{
 		GiveUpPolicy: GiveUpPolicy{MaxAttempts: 3, BreakerLimit: 2, BreakerPause: 5 * time.Minute}, RetryPolicy: RetryPolicy{RetryMin: time.Second, RetryMax: time.Minute}, DeadLetters: true, HungAfter: 10 * time.Second,
 	}
-	with := func(change func(*Policy)) Policy {
+	policyWith := func(change func(*Policy)) Policy {
 		p := policy
 		change(&p)
 		return p
@@ -39,17 +39,17 @@ func TestDecide(t *testing.T) {
 		{"a suspect is delivered in isolation", crashed(0), Verdict{}, LaneState{}, policy, "isolate"},
 		{"a suspect with few crashes still is", crashed(4), Verdict{}, LaneState{}, policy, "isolate"},
 		{"a crasher is given up without a call", crashed(5), Verdict{}, LaneState{}, policy, "give up: it may crash the process"},
-		{"however many attempts it has", crashed(5), Verdict{}, LaneState{}, with(func(p *Policy) { p.MaxAttempts = 100 }), "give up: it may crash the process"},
-		{"with unlimited attempts and age it is delivered again", crashed(99), Verdict{}, LaneState{}, with(func(p *Policy) { p.MaxAttempts = -1 }), "isolate"},
+		{"however many attempts it has", crashed(5), Verdict{}, LaneState{}, policyWith(func(p *Policy) { p.MaxAttempts = 100 }), "give up: it may crash the process"},
+		{"with unlimited attempts and age it is delivered again", crashed(99), Verdict{}, LaneState{}, policyWith(func(p *Policy) { p.MaxAttempts = -1 }), "isolate"},
 		{"an old crasher is given up by its age", crashed(5), Verdict{}, LaneState{},
-			with(func(p *Policy) { p.MaxAttempts, p.RetryMaxAge = -1, time.Minute }), "give up: it may crash the process"},
-		{"without a store a crasher is delivered again", crashed(50), Verdict{}, LaneState{}, with(func(p *Policy) { p.DeadLetters = false }), "isolate"},
+			policyWith(func(p *Policy) { p.MaxAttempts, p.RetryMaxAge = -1, time.Minute }), "give up: it may crash the process"},
+		{"without a store a crasher is delivered again", crashed(50), Verdict{}, LaneState{}, policyWith(func(p *Policy) { p.DeadLetters = false }), "isolate"},
 		{"a change that hung too often is given up without a call", Group{Size: 1, Retry: RetryState{Attempts: 3, Hung: true}}, Verdict{}, LaneState{},
 			policy, "give up: handler has not returned"},
 		{"a change that hung once is delivered again", Group{Size: 1, Retry: RetryState{Attempts: 1, Hung: true}}, Verdict{}, LaneState{}, policy, "deliver"},
 
 		{"a failed group is halved, which uses up no attempt", Group{Size: 4, Retry: RetryState{Attempts: 2}}, failed, LaneState{}, policy, "split after 1s"},
-		{"without bisection it is delivered again", Group{Size: 4}, failed, LaneState{}, with(func(p *Policy) { p.NoBisection = true }), "deliver after 1s, attempt 1"},
+		{"without bisection it is delivered again", Group{Size: 4}, failed, LaneState{}, policyWith(func(p *Policy) { p.NoBisection = true }), "deliver after 1s, attempt 1"},
 		{"a single change is delivered again", alone, failed, LaneState{}, policy, "deliver after 1s, attempt 1"},
 		{"the wait doubles with each failure in a row", alone, failed, LaneState{Failures: 3}, policy, "deliver after 8s, attempt 1"},
 		{"up to its bound", alone, failed, LaneState{Failures: 30}, policy, "deliver after 1m0s, attempt 1"},
@@ -61,13 +61,13 @@ func TestDecide(t *testing.T) {
 		{"the last attempt is followed by a dead letter", tried(2), failed, LaneState{}, policy, "give up, attempt 3: sink is down"},
 		{"a call after the last attempt is not an attempt", tried(3), failed, LaneState{}, policy, "give up, attempt 3: sink is down"},
 		{"so is the last moment of its age", tried(1), failed, LaneState{},
-			with(func(p *Policy) { p.MaxAttempts, p.RetryMaxAge = -1, time.Minute }), "give up, attempt 2: sink is down"},
-		{"unlimited attempts never end", tried(99), failed, LaneState{}, with(func(p *Policy) { p.MaxAttempts = -1 }), "deliver after 1s, attempt 100"},
-		{"without a store the range waits and says so", tried(2), failed, LaneState{}, with(func(p *Policy) { p.DeadLetters = false }),
+			policyWith(func(p *Policy) { p.MaxAttempts, p.RetryMaxAge = -1, time.Minute }), "give up, attempt 2: sink is down"},
+		{"unlimited attempts never end", tried(99), failed, LaneState{}, policyWith(func(p *Policy) { p.MaxAttempts = -1 }), "deliver after 1s, attempt 100"},
+		{"without a store the range waits and says so", tried(2), failed, LaneState{}, policyWith(func(p *Policy) { p.DeadLetters = false }),
 			"deliver after 1s, attempt 3: no dead letter store"},
 		{"if everything fails, the range pauses", tried(2), failed, LaneState{GivenUp: 2, GaveUpAt: now}, policy, "deliver after 5m0s, attempt 3: everything fails"},
 		{"and then gives one up", tried(3), failed, LaneState{GivenUp: 2, GaveUpAt: now.Add(-5 * time.Minute)}, policy, "give up, attempt 3: sink is down"},
-		{"a breaker without a limit never pauses", tried(2), failed, LaneState{GivenUp: 99}, with(func(p *Policy) { p.BreakerLimit = -1 }), "give up, attempt 3: sink is down"},
+		{"a breaker without a limit never pauses", tried(2), failed, LaneState{GivenUp: 99}, policyWith(func(p *Policy) { p.BreakerLimit = -1 }), "give up, attempt 3: sink is down"},
 		{"a failure clears crashes: the call returned", crashed(4), failed, LaneState{}, policy, "deliver after 1s, attempt 1"},
 
 		{"the handler gives a group up", Group{Size: 4}, Verdict{Outcome: GivenUp, Err: bad}, LaneState{}, policy, "give up, attempt 1: sink is down"},

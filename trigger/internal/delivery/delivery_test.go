@@ -134,7 +134,7 @@ func (r *testRange) begin(items []*Item) {
 	r.calls++
 	for _, c := range items {
 		key := keyText(c)
-		if other, there := r.inCall[key]; there && !slices.ContainsFunc(items, func(o *Item) bool { return o.Seq == other }) {
+		if other, isInCall := r.inCall[key]; isInCall && !slices.ContainsFunc(items, func(o *Item) bool { return o.Seq == other }) {
 			r.t.Errorf("change %d of %s starts while %d is in another call", c.Seq, key, other)
 		}
 		if r.finished[c.Seq] != "" {
@@ -146,22 +146,22 @@ func (r *testRange) begin(items []*Item) {
 		}
 	}
 	for i, c := range items {
-		before := r.lastKey[keyText(c)]
+		oldSeq := r.lastKey[keyText(c)]
 		for _, o := range items[:i] {
 			if keyText(o) == keyText(c) {
-				before = o.Seq
+				oldSeq = o.Seq
 			}
 		}
-		if want := previousOfKey(c); want != before {
-			r.t.Errorf("change %d of %s starts after %d, want after %d", c.Seq, keyText(c), before, want)
+		if want := previousOfKey(c); want != oldSeq {
+			r.t.Errorf("change %d of %s starts after %d, want after %d", c.Seq, keyText(c), oldSeq, want)
 		}
 	}
 }
 
-func (r *testRange) finish(c *Item, how string) {
+func (r *testRange) finish(c *Item, outcome string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.finished[c.Seq] = how
+	r.finished[c.Seq] = outcome
 	r.lastKey[keyText(c)] = c.Seq
 }
 
@@ -284,8 +284,8 @@ func TestOrderPerKeyUnderFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.complete(len(keys))
-				for seq, how := range r.finished {
-					if how == "dead" && !isPoison[seq] && flaky < 0.01 && !r.config.NoBisection {
+				for seq, outcome := range r.finished {
+					if outcome == "dead" && !isPoison[seq] && flaky < 0.01 && !r.config.NoBisection {
 						t.Errorf("change %d is dead-lettered, and not poison", seq)
 					}
 				}
@@ -321,9 +321,9 @@ func TestPoisonDelaysOnlyItsKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.complete(500)
-		for seq, at := range r.started {
-			if keys[seq-1] != "poison" && at.Sub(began) > 2*time.Second {
-				t.Errorf("change %d starts %v after the begin", seq, at.Sub(began))
+		for seq, startTime := range r.started {
+			if keys[seq-1] != "poison" && startTime.Sub(began) > 2*time.Second {
+				t.Errorf("change %d starts %v after the begin", seq, startTime.Sub(began))
 			}
 		}
 		if len(r.dead) != 1 || r.deadIDs[0] != "251" || r.dead[0].Attempts != 10 {

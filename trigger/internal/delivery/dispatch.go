@@ -23,8 +23,8 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 		return err
 	}
 	if len(d.lanes) == 1 { // it takes no page during a call
-		return d.lanes[0].deliverAll(ctx, held, func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error) {
-			open, err = d.dispatchNext(ctx, pages, over)
+		return d.lanes[0].deliverAll(ctx, held, func(ctx context.Context, timeout <-chan time.Time) (items []*Item, open bool, err error) {
+			open, err = d.dispatchNext(ctx, pages, timeout)
 			return d.inboxes[0].takeAll(), open, err
 		})
 	}
@@ -77,10 +77,10 @@ func (d *Delivery) leaveAsideChanges(ctx context.Context) error {
 
 // dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
 // to the inboxes of their lanes. Its results are those of an itemSource.
-func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, over <-chan time.Time) (open bool, err error) {
+func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, timeout <-chan time.Time) (open bool, err error) {
 	var page *feed.Page
 	for page == nil {
-		allowed, end := pages, over
+		allowed, end := pages, timeout
 		mayRead := d.mayRead()
 		if mayRead && d.paused.Load() && len(d.lanes) > 1 {
 			_ = backoff.Sleep(ctx, time.Microsecond) // lanes first use what they have, so that a simulated run repeats
@@ -93,7 +93,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ov
 		}
 		page, open, err = receiveNext(ctx, allowed, d.changed, end)
 		switch {
-		case err != nil && over == nil && errors.Is(err, errTimeOver):
+		case err != nil && timeout == nil && errors.Is(err, errTimeOver):
 			d.stallLanes(ctx)
 		case !open:
 			return false, err
@@ -146,11 +146,11 @@ func (d *Delivery) laneOf(c *Item) int {
 const settleTime = time.Millisecond
 
 // settled returns a channel that receives after a time, until the next call.
-func (d *Delivery) settled(after time.Duration) <-chan time.Time {
+func (d *Delivery) settled(wait time.Duration) <-chan time.Time {
 	if d.settling == nil {
-		d.settling = time.NewTimer(after)
+		d.settling = time.NewTimer(wait)
 	} else {
-		d.settling.Reset(after)
+		d.settling.Reset(wait)
 	}
 	return d.settling.C
 }
@@ -187,8 +187,8 @@ func (s *laneShared) rest() {
 }
 
 // itemSource receives changes for a lane, or none if reading has stalled. It returns
-// open = false when no more come, errTimeOver when over fires, and the cause when ctx ends.
-type itemSource func(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error)
+// open = false when no more come, errTimeOver when timeout fires, and the cause when ctx ends.
+type itemSource func(ctx context.Context, timeout <-chan time.Time) (items []*Item, open bool, err error)
 
 // inbox holds the changes that have come in for a lane, as one value. It has no bound of
 // its own: the dispatcher stops reading at the limits of the range, and a lane that is busy
@@ -214,8 +214,8 @@ func (b inbox) takeAll() (items []*Item) {
 }
 
 // receive is the itemSource of a lane with a goroutine of its own.
-func (b inbox) receive(ctx context.Context, over <-chan time.Time) (items []*Item, open bool, err error) {
-	items, open, err = receiveNext(ctx, b, nil, over)
+func (b inbox) receive(ctx context.Context, timeout <-chan time.Time) (items []*Item, open bool, err error) {
+	items, open, err = receiveNext(ctx, b, nil, timeout)
 	if err != nil && ctx.Err() == nil { // changes that come in at this moment are before its end
 		if items = b.takeAll(); len(items) > 0 {
 			return items, true, nil
@@ -226,7 +226,7 @@ func (b inbox) receive(ctx context.Context, over <-chan time.Time) (items []*Ite
 
 // receiveNext does what an itemSource does with a channel, and returns a zero value when
 // changed fires. A value that is there already comes before the end of the time.
-func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan struct{}, over <-chan time.Time) (value T, open bool, err error) {
+func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan struct{}, timeout <-chan time.Time) (value T, open bool, err error) {
 	select {
 	case value, open = <-values:
 		return value, open, nil
@@ -237,7 +237,7 @@ func receiveNext[T any](ctx context.Context, values <-chan T, changed <-chan str
 		return value, open, nil
 	case <-changed:
 		return value, true, nil
-	case <-over:
+	case <-timeout:
 		return value, false, errTimeOver
 	case <-ctx.Done():
 		return value, false, context.Cause(ctx)

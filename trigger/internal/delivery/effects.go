@@ -62,34 +62,34 @@ func effectsOf(g *group, v Verdict, s callState) []effect {
 	if len(handled) > 0 && v.Outcome == Failed {
 		s.sink, s.lane = &sinkHealth{hasSucceeded: true}, LaneState{}
 	}
-	left := &group{items: failed, keys: g.keys, retry: g.retry, later: g.later}
+	remainder := &group{items: failed, keys: g.keys, retry: g.retry, later: g.later}
 	if v.Outcome == Failed && len(v.Postponed) > 0 {
-		effects = append(effects, postponed(left, v, len(handled) == 0, s)...)
+		effects = append(effects, postponed(remainder, v, len(handled) == 0, s)...)
 	}
-	if len(left.items) == 0 {
-		return append(effects, endOf(left)...)
+	if len(remainder.items) == 0 {
+		return append(effects, endOf(remainder)...)
 	}
-	return append(effects, failure(g, left, v, s)...)
+	return append(effects, failure(g, remainder, v, s)...)
 }
 
 // failure returns the effects on the changes of a group that are left.
-func failure(g, left *group, v Verdict, s callState) (effects []effect) {
+func failure(g, remainder *group, v Verdict, s callState) (effects []effect) {
 	if v.Outcome == Failed || v.Outcome == Halved {
-		left.keys = orderKeys(left.items)
-		if len(left.items) < len(g.items) { // the others are a new group
-			left.retry = g.retry.forPart()
+		remainder.keys = orderKeys(remainder.items)
+		if len(remainder.items) < len(g.items) { // the others are a new group
+			remainder.retry = g.retry.forPart()
 		}
-		if freed := keysWithout(g.keys, left.keys); len(freed) > 0 && left.later == nil {
+		if freed := keysWithout(g.keys, remainder.keys); len(freed) > 0 && remainder.later == nil {
 			effects = append(effects, effect{kind: effectFree, keys: freed})
 		}
 	}
-	isKnown := s.sink.knowsFailing(left.retry)
-	s.lane.Succeeded, s.lane.Repeated = isKnown || s.sink.worksFor(left.keys), s.sink.repeats(left.keys)
-	a := Decide(left.policyView(), v, s.lane, s.policy, s.now)
+	isKnown := s.sink.knowsFailing(remainder.retry)
+	s.lane.Succeeded, s.lane.Repeated = isKnown || s.sink.worksFor(remainder.keys), s.sink.repeats(remainder.keys)
+	a := Decide(remainder.policyView(), v, s.lane, s.policy, s.now)
 	if v.Outcome == Failed && !isKnown {
-		effects = append(effects, effect{kind: effectFail, keys: left.keys, action: &a})
+		effects = append(effects, effect{kind: effectFail, keys: remainder.keys, action: &a})
 	}
-	return append(effects, decided(left, a, s.policy)...)
+	return append(effects, decided(remainder, a, s.policy)...)
 }
 
 // decided returns the effects of a decision about a group.

@@ -146,8 +146,8 @@ func TestRetryRecordIsDroppedBehindFilteredChanges(t *testing.T) {
 		if err := r.deliver(d, changes(3, filteredKey, filteredKey, filteredKey)); err != nil {
 			t.Fatal(err)
 		}
-		if left := d.RetryProperty(); left != "" || r.position != `"3"` {
-			t.Errorf("history %s at %s", left, r.position)
+		if property := d.RetryProperty(); property != "" || r.position != `"3"` {
+			t.Errorf("history %s at %s", property, r.position)
 		}
 	})
 }
@@ -163,11 +163,11 @@ func TestFilteredChangesCountATenthOfMaxAhead(t *testing.T) {
 		for range 1000 {
 			keys = append(keys, filteredKey)
 		}
-		ahead, pages, held := 0, 0, 0
+		readAhead, pages, held := 0, 0, 0
 		d := r.delivery()
 		r.handle = func(_ []*Item, attempt int) error {
 			if attempt == 3 {
-				ahead, pages, held = r.filtered, r.released, len(d.progress.openPages)
+				readAhead, pages, held = r.filtered, r.released, len(d.progress.openPages)
 				return nil
 			}
 			return errBad
@@ -176,8 +176,8 @@ func TestFilteredChangesCountATenthOfMaxAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.complete(len(keys))
-		if ahead < 190 || ahead >= 210 || pages < ahead/10 || held != 0 {
-			t.Errorf("%d filtered changes read during the retries, %d pages released, %d kept", ahead, pages, held)
+		if readAhead < 190 || readAhead >= 210 || pages < readAhead/10 || held != 0 {
+			t.Errorf("%d filtered changes read during the retries, %d pages released, %d kept", readAhead, pages, held)
 		}
 	})
 }

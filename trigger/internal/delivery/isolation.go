@@ -86,12 +86,12 @@ func (s *isolation) passed(seq int64) {
 // tryEnter requests the suspect slot for a call. If the group has entered, the caller must
 // call leave after the call; else it asks again at the returned time. A group that has waited
 // for slotWait enters without the slot: alone is then false.
-func (s *laneShared) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), again time.Time) {
+func (s *laneShared) tryEnter(lane int, g *group, now time.Time) (alone, entered bool, leave func(), retryTime time.Time) {
 	// Ranges and lanes that ask at one moment get an order, so that a simulated run repeats.
-	again = now.Add(backoff.Wait(1, slotRetry, slotRetry, s.config.JitterKey...) + time.Duration(lane)*time.Microsecond)
+	retryTime = now.Add(backoff.Spread(slotRetry, s.config.JitterKey...) + time.Duration(lane)*time.Microsecond)
 	if g.suspectSince.IsZero() {
 		g.suspectSince = now
-		return false, false, nil, again
+		return false, false, nil, retryTime
 	}
 	select {
 	case s.config.SuspectSlot <- struct{}{}:
@@ -99,7 +99,7 @@ func (s *laneShared) tryEnter(lane int, g *group, now time.Time) (alone, entered
 		hold := time.AfterFunc(slotHold, release)
 		return true, true, func() { hold.Stop(); release() }, now
 	default:
-		return false, now.Sub(g.suspectSince) >= slotWait, func() {}, again
+		return false, now.Sub(g.suspectSince) >= slotWait, func() {}, retryTime
 	}
 }
 

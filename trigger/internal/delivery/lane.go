@@ -29,10 +29,10 @@ type lane struct {
 }
 
 func newLane(shared *laneShared, index int) *lane {
-	over := make(chan time.Time)
-	close(over)
+	elapsed := make(chan time.Time)
+	close(elapsed)
 	return &lane{
-		laneShared: shared, laneIndex: index, alreadyOver: over,
+		laneShared: shared, laneIndex: index, alreadyOver: elapsed,
 		fresh: freshQueue{laneShared: shared},
 		keys:  laneKeys{laneShared: shared, laneIndex: index, storedSeq: firstStoredSeq},
 	}
@@ -114,16 +114,16 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 }
 
 // receive takes the next changes that come in.
-func (l *lane) receive(ctx context.Context, from itemSource, over <-chan time.Time) error {
+func (l *lane) receive(ctx context.Context, from itemSource, timeout <-chan time.Time) error {
 	if l.fresh.isClosed { // only time passes
 		select {
-		case <-over:
+		case <-timeout:
 			return errTimeOver
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	items, isOpen, err := from(ctx, over)
+	items, isOpen, err := from(ctx, timeout)
 	if err != nil {
 		return err
 	}
@@ -141,22 +141,22 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 		return err
 	}
 	l.noteRetryDue()
-	until := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
-	until = earlier(until, l.sink.nextFresh(ready))
+	wakeTime := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
+	wakeTime = earlier(wakeTime, l.sink.nextFresh(ready))
 	if leave := l.leaveAside.Load(); leave != nil && l.fresh.hasEnded() {
 		if !now.Before(*leave) {
 			return ErrLeftAside
 		}
-		until = earlier(until, *leave)
+		wakeTime = earlier(wakeTime, *leave)
 	}
-	var over <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(until.Sub(now))
+	var timeout <-chan time.Time
+	if !wakeTime.IsZero() {
+		timer := time.NewTimer(wakeTime.Sub(now))
 		defer timer.Stop()
-		over = timer.C
+		timeout = timer.C
 	}
 	l.rest()
-	err := l.receive(ctx, from, over)
+	err := l.receive(ctx, from, timeout)
 	l.lanesAtRest.Add(-1)
 	if errors.Is(err, errTimeOver) {
 		return nil
@@ -326,9 +326,9 @@ func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
 	alone, leave := false, func() {}
 	if a.Step == Isolate {
 		var entered bool
-		var again time.Time
-		if alone, entered, leave, again = l.tryEnter(l.laneIndex, g, time.Now()); !entered {
-			l.putAside(g, again)
+		var retryTime time.Time
+		if alone, entered, leave, retryTime = l.tryEnter(l.laneIndex, g, time.Now()); !entered {
+			l.putAside(g, retryTime)
 			return nil
 		}
 		defer leave()

@@ -173,15 +173,15 @@ func TestMarksAreFew(t *testing.T) {
 		kept, _, _, _ := p.setAside([]*Item{&items[0]})
 		return kept[0]
 	}
-	var aside []*Item
+	var waiting []*Item
 	for i := range finished.MaxMarks + 1 {
-		aside = append(aside, add(int64(i+2), i))
+		waiting = append(waiting, add(int64(i+2), i))
 		_, value := p.snapshot(0)
 		if v, ok := finished.Parse(value); !ok || len(v.Marks) != min(i+1, finished.MaxMarks) || v.Reached != int64(2+min(i, finished.MaxMarks-1)) {
 			t.Fatalf("with %d keys: %v, %d marks up to %d", i+1, ok, len(v.Marks), v.Reached)
 		}
 	}
-	p.finishItems(aside[5:6])
+	p.finishItems(waiting[5:6])
 	_, value := p.snapshot(0)
 	if v, ok := finished.Parse(value); !ok || len(v.Marks) != finished.MaxMarks || v.Reached != finished.MaxMarks+2 {
 		t.Errorf("after one key: %v, %d marks up to %d", ok, len(v.Marks), v.Reached)

@@ -246,7 +246,7 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 
 // abandonPages returns all pages whose bytes are still held, when the worker ends, and the
 // number of changes that were read behind A, undelivered ones too.
-func (p *progress) abandonPages() (pages []*feed.Page, ahead int64) {
+func (p *progress) abandonPages() (pages []*feed.Page, readAhead int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.openPages {

@@ -96,9 +96,9 @@ func checkMarks(t *testing.T, p *progress, saved string, unfinished []*Item) {
 
 // checkPosition wants no unfinished change at or before a position that is to
 // be saved, and no step back.
-func checkPosition(t *testing.T, end, saved string, unfinished []*Item, whole, merged bool) {
+func checkPosition(t *testing.T, end, saved string, unfinished []*Item, isWhole, merged bool) {
 	t.Helper()
-	if merged && !whole {
+	if merged && !isWhole {
 		t.Fatalf("%s is inside a page of a range that is not alone in its physical range", end)
 	}
 	var lsn, last int64

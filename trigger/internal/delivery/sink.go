@@ -45,7 +45,7 @@ func (s *sinkHealth) succeeded() { *s = sinkHealth{hasSucceeded: true} }
 // count of the sink after it.
 func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now time.Time, p Policy) {
 	s.failures, s.hasSucceeded = failures, false
-	s.failedKeys = slices.DeleteFunc(s.failedKeys, func(before map[uint64]bool) bool { return haveCommonKey(before, keys) })
+	s.failedKeys = slices.DeleteFunc(s.failedKeys, func(earlierKeys map[uint64]bool) bool { return haveCommonKey(earlierKeys, keys) })
 	s.failedKeys = append(s.failedKeys, maps.Clone(keys))
 	if s.allFailed == nil {
 		s.allFailed = map[uint64]bool{}
@@ -78,7 +78,7 @@ func (s *sinkHealth) isOutage() bool { return len(s.failedKeys) >= outageGroups 
 // accepted other changes since the previous failure, or the same keys have failed
 // before and there is no outage.
 func (s *sinkHealth) worksFor(keys map[uint64]bool) bool {
-	return s.hasSucceeded || !s.isOutage() && slices.ContainsFunc(s.failedKeys, func(before map[uint64]bool) bool { return maps.Equal(before, keys) })
+	return s.hasSucceeded || !s.isOutage() && slices.ContainsFunc(s.failedKeys, func(earlierKeys map[uint64]bool) bool { return maps.Equal(earlierKeys, keys) })
 }
 
 // mayCall returns the kinds of call that may be made now.

@@ -19,13 +19,13 @@ func TestKnownFailuresSayNothingAboutTheSink(t *testing.T) {
 	var s sinkHealth
 	failed := RetryState{Failures: 1}
 	fail := func(keys ...uint64) { s.failed(keysOf(keys...), true, 1, time.Now(), Policy{}) }
-	check := func(when string, known, part bool) {
+	check := func(moment string, known, part bool) {
 		t.Helper()
 		if got := s.knowsFailing(failed); got != known {
-			t.Errorf("%s: a group that has failed before is known as failing: %v", when, got)
+			t.Errorf("%s: a group that has failed before is known as failing: %v", moment, got)
 		}
 		if got := s.repeats(keysOf(2)); got != part {
-			t.Errorf("%s: a part of a group repeats its failure: %v", when, got)
+			t.Errorf("%s: a part of a group repeats its failure: %v", moment, got)
 		}
 	}
 	check("at the start", true, false)

@@ -64,16 +64,16 @@ func (b *Budget) Join(key ...any) *ReservedBytes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges++
-	return &ReservedBytes{turn: backoff.Wait(1, turnSpread, turnSpread, key...)}
+	return &ReservedBytes{turn: backoff.Spread(turnSpread, key...)}
 }
 
 // Leave takes the place of a range away. All its pages are released.
-func (b *Budget) Leave(by *ReservedBytes) {
+func (b *Budget) Leave(reserved *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ranges--
-	if by.onLeave != nil {
-		by.onLeave()
+	if reserved.onLeave != nil {
+		reserved.onLeave()
 	}
 }
 
@@ -98,16 +98,16 @@ func (r *Reading) age() time.Duration {
 	return time.Since(r.answeredAt)
 }
 
-// ReserveRead waits until a range may read a page, of most changes or fewer. A range
+// ReserveRead waits until a range may read a page, of maxItems changes or fewer. A range
 // without a page does not wait.
-func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (*Reading, error) {
+func (b *Budget) ReserveRead(ctx context.Context, reserved *ReservedBytes, maxItems int) (*Reading, error) {
 	for {
 		b.mu.Lock()
-		if items, bytes, ok := b.grant(by, most); ok {
-			b.addBytes(by, bytes)
-			by.pages++
+		if items, bytes, ok := b.grant(reserved, maxItems); ok {
+			b.addBytes(reserved, bytes)
+			reserved.pages++
 			b.mu.Unlock()
-			return &Reading{Items: items, budget: b, by: by, bytes: bytes}, nil
+			return &Reading{Items: items, budget: b, by: reserved, bytes: bytes}, nil
 		}
 		b.waiting = true
 		freed, began := b.freedSignal, time.Now()
@@ -117,7 +117,7 @@ func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (
 			if !time.Now().After(began) { // as if they had been released before
 				continue
 			}
-			if err := backoff.Sleep(ctx, by.turn); err != nil {
+			if err := backoff.Sleep(ctx, reserved.turn); err != nil {
 				return nil, err
 			}
 		case <-ctx.Done():
@@ -129,25 +129,25 @@ func (b *Budget) ReserveRead(ctx context.Context, by *ReservedBytes, most int) (
 // grant returns how many changes a range may read now, and the bytes to reserve for
 // them. The first half of the budget is for every range that comes. Of the rest each
 // range gets its share. The lock is held.
-func (b *Budget) grant(by *ReservedBytes, most int) (items int, bytes int64, ok bool) {
-	left := b.byteLimit - b.usedBytes
-	each := cmp.Or(by.itemBytes, b.itemBytes)
-	if left > 0 && (by.isIdle || each == 0) {
-		return most, 0, true // little is expected, or nothing is known: Admit decides
+func (b *Budget) grant(reserved *ReservedBytes, maxItems int) (items int, bytes int64, ok bool) {
+	freeBytes := b.byteLimit - b.usedBytes
+	each := cmp.Or(reserved.itemBytes, b.itemBytes)
+	if freeBytes > 0 && (reserved.isIdle || each == 0) {
+		return maxItems, 0, true // little is expected, or nothing is known: Admit decides
 	}
 	each = max(each, 1)
-	whole := each * int64(most)
-	share := b.byteLimit/int64(max(b.ranges, 1)) - by.bytes
-	if whole <= left && (b.usedBytes+whole <= b.byteLimit/2 || whole <= share) {
-		return most, whole, true
+	fullSize := each * int64(maxItems)
+	share := b.byteLimit/int64(max(b.ranges, 1)) - reserved.bytes
+	if fullSize <= freeBytes && (b.usedBytes+fullSize <= b.byteLimit/2 || fullSize <= share) {
+		return maxItems, fullSize, true
 	}
-	fitting := min(left, share) / each
+	fitting := min(freeBytes, share) / each
 	switch {
-	case fitting >= int64(most):
-		return most, whole, true
-	case fitting > 0 && (by.pages == 0 || 2*fitting >= int64(most)): // no reading ahead in crumbs
+	case fitting >= int64(maxItems):
+		return maxItems, fullSize, true
+	case fitting > 0 && (reserved.pages == 0 || 2*fitting >= int64(maxItems)): // no reading ahead in crumbs
 		return int(fitting), fitting * each, true
-	case by.pages == 0:
+	case reserved.pages == 0:
 		return 1, each, true
 	}
 	return 0, 0, false
@@ -161,13 +161,13 @@ func (r *Reading) Admit(bytes int) bool {
 	b := r.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	more := int64(bytes) - r.bytes
+	extra := int64(bytes) - r.bytes
 	switch {
-	case more <= 0:
+	case extra <= 0:
 		return true
-	case b.usedBytes+more <= b.byteLimit, r.Items == 1 && r.by.pages == 1:
-		r.bytes += more
-		b.addBytes(r.by, more)
+	case b.usedBytes+extra <= b.byteLimit, r.Items == 1 && r.by.pages == 1:
+		r.bytes += extra
+		b.addBytes(r.by, extra)
 		return true
 	}
 	r.learn(int64(bytes), r.Items)
@@ -204,16 +204,16 @@ func (r *Reading) Keep(p *Page) {
 }
 
 // addBytes adds bytes, or returns them if the number is negative. The lock is held.
-func (b *Budget) addBytes(by *ReservedBytes, bytes int64) {
+func (b *Budget) addBytes(reserved *ReservedBytes, bytes int64) {
 	b.usedBytes += bytes
-	by.bytes += bytes
+	reserved.bytes += bytes
 	b.makeRoom()
 }
 
 // reserve is addBytes after a page was read or released: ranges that wait may continue.
 // The lock is held.
-func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
-	b.addBytes(by, bytes)
+func (b *Budget) reserve(reserved *ReservedBytes, bytes int64) {
+	b.addBytes(reserved, bytes)
 	if b.waiting && bytes <= 0 { // 0: a page without bytes is released
 		b.waiting = false
 		close(b.freedSignal)
@@ -222,31 +222,31 @@ func (b *Budget) reserve(by *ReservedBytes, bytes int64) {
 }
 
 // ReleasePage returns the bytes of a page to the budget and releases the page.
-func (b *Budget) ReleasePage(p *Page, by *ReservedBytes) {
-	b.releaseBytes(p, by)
+func (b *Budget) ReleasePage(p *Page, reserved *ReservedBytes) {
+	b.releaseBytes(p, reserved)
 	p.Release()
 }
 
 // ForgetPage returns the bytes of a page to the budget, and leaves them to the garbage
 // collector: they belong to the handler that was called with them.
-func (b *Budget) ForgetPage(p *Page, by *ReservedBytes) {
-	b.releaseBytes(p, by)
+func (b *Budget) ForgetPage(p *Page, reserved *ReservedBytes) {
+	b.releaseBytes(p, reserved)
 	p.ReleaseItems()
 }
 
-func (b *Budget) releaseBytes(p *Page, by *ReservedBytes) {
+func (b *Budget) releaseBytes(p *Page, reserved *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	by.pages--
-	b.reserve(by, -pageSize(p))
+	reserved.pages--
+	b.reserve(reserved, -pageSize(p))
 }
 
 // ChargeBytes counts bytes of changes that outlive their pages, or returns them if
 // n is negative. It does not wait.
-func (b *Budget) ChargeBytes(n int, by *ReservedBytes) {
+func (b *Budget) ChargeBytes(n int, reserved *ReservedBytes) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reserve(by, int64(n))
+	b.reserve(reserved, int64(n))
 }
 
 func pageSize(p *Page) int64 { return int64(p.Size() + changeBytes*len(p.Items)) }

@@ -14,9 +14,9 @@ import (
 // pageOf returns a page of some changes that takes changeBytes for each.
 func pageOf(items int) *Page { return &Page{Items: make([]cosmos.Item, items)} }
 
-func reserve(t *testing.T, b *Budget, by *ReservedBytes, most int) *Reading {
+func reserve(t *testing.T, b *Budget, reserved *ReservedBytes, maxItems int) *Reading {
 	t.Helper()
-	r, err := b.ReserveRead(t.Context(), by, most)
+	r, err := b.ReserveRead(t.Context(), reserved, maxItems)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +76,9 @@ func TestAnswerThatDoesNotFitIsReadAgainInParts(t *testing.T) {
 		b := NewBudget(1000)
 		other := b.Join()
 		reserve(t, b, other, 10).Keep(pageOf(2)) // 800
-		by, asked := b.Join(), []int{}
+		reserved, asked := b.Join(), []int{}
 		for {
-			r := reserve(t, b, by, 100)
+			r := reserve(t, b, reserved, 100)
 			asked = append(asked, r.Items)
 			if r.Admit(50 * r.Items) {
 				break
@@ -88,8 +88,8 @@ func TestAnswerThatDoesNotFitIsReadAgainInParts(t *testing.T) {
 		if len(asked) > 2 || asked[len(asked)-1] != 1 && asked[len(asked)-1] != 4 {
 			t.Errorf("reads of %v changes of 50 bytes, with 200 left", asked)
 		}
-		if by.pages != 1 {
-			t.Errorf("%d pages", by.pages)
+		if reserved.pages != 1 {
+			t.Errorf("%d pages", reserved.pages)
 		}
 	})
 }
@@ -101,20 +101,20 @@ func TestBudgetHoldsForAnySequence(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	b := NewBudget(limit)
 	held := make([][]*Page, ranges)
-	by := make([]*ReservedBytes, ranges)
-	for i := range by {
-		by[i] = b.Join()
+	reservations := make([]*ReservedBytes, ranges)
+	for i := range reservations {
+		reservations[i] = b.Join()
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20_000 {
 		i := random.IntN(ranges)
 		if random.IntN(3) == 0 && len(held[i]) > 0 {
-			b.ReleasePage(held[i][0], by[i])
+			b.ReleasePage(held[i][0], reservations[i])
 			held[i] = held[i][1:]
 			continue
 		}
-		r, err := b.ReserveRead(done, by[i], 100) // waits for nothing
+		r, err := b.ReserveRead(done, reservations[i], 100) // waits for nothing
 		if err != nil {
 			if len(held[i]) == 0 {
 				t.Fatal("range without a page has to wait")
@@ -126,7 +126,7 @@ func TestBudgetHoldsForAnySequence(t *testing.T) {
 		case random.IntN(4) == 0:
 			page := &Page{NotModified: true}
 			r.Keep(page)
-			b.ReleasePage(page, by[i])
+			b.ReleasePage(page, reservations[i])
 		case random.IntN(4) == 0 || !r.Admit(items*changeBytes):
 			r.Cancel()
 		default:
@@ -134,15 +134,15 @@ func TestBudgetHoldsForAnySequence(t *testing.T) {
 			r.Keep(page)
 			held[i] = append(held[i], page)
 		}
-		if used, most := b.UsedBytes(), int64(limit+ranges*largest*changeBytes); used > most {
-			t.Fatalf("%d bytes used, at most %d", used, most)
+		if used, bound := b.UsedBytes(), int64(limit+ranges*largest*changeBytes); used > bound {
+			t.Fatalf("%d bytes used, at most %d", used, bound)
 		}
 	}
 	for i, pages := range held {
 		for _, page := range pages {
-			b.ReleasePage(page, by[i])
+			b.ReleasePage(page, reservations[i])
 		}
-		b.Leave(by[i])
+		b.Leave(reservations[i])
 	}
 	if b.UsedBytes() != 0 || b.ranges != 0 {
 		t.Errorf("%d bytes of %d ranges are never released", b.UsedBytes(), b.ranges)
@@ -160,11 +160,11 @@ func TestRangesThatWaitForOneReleaseTryInAnOrder(t *testing.T) {
 		began := time.Now()
 		waits := make(chan time.Duration, 2)
 		for _, name := range []string{"a", "b"} {
-			by := b.Join(name)
+			reserved := b.Join(name)
 			small := pageOf(1)
-			reserve(t, b, by, 1).Keep(small) // a range with a page waits
+			reserve(t, b, reserved, 1).Keep(small) // a range with a page waits
 			go func() {
-				reserve(t, b, by, 20)
+				reserve(t, b, reserved, 20)
 				waits <- time.Since(began)
 			}()
 		}

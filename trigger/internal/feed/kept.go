@@ -29,9 +29,9 @@ func (b *Budget) dropPage(k *keptPage) {
 	k.onDrop()
 }
 
-// dropOlder drops the pages that are kept for longer than that. The lock is held.
-func (b *Budget) dropOlder(than time.Duration) {
-	for len(b.kept) > 0 && time.Since(b.kept[0].since) > than {
+// dropOlder drops the pages that are older than age. The lock is held.
+func (b *Budget) dropOlder(age time.Duration) {
+	for len(b.kept) > 0 && time.Since(b.kept[0].since) > age {
 		b.dropPage(b.kept[0])
 	}
 }

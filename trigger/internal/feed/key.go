@@ -127,15 +127,15 @@ func valueAt(document []byte, path []string) any {
 // property names.
 func splitKeyPath(path string) []string {
 	var names []string
-	for rest := path; rest != ""; {
-		rest = strings.TrimPrefix(rest, "/")
+	for remainder := path; remainder != ""; {
+		remainder = strings.TrimPrefix(remainder, "/")
 		var name string
-		if quoted, ok := strings.CutPrefix(rest, `"`); ok {
-			name, rest, _ = strings.Cut(quoted, `"`)
-		} else if i := strings.IndexByte(rest, '/'); i >= 0 {
-			name, rest = rest[:i], rest[i:]
+		if quoted, ok := strings.CutPrefix(remainder, `"`); ok {
+			name, remainder, _ = strings.Cut(quoted, `"`)
+		} else if i := strings.IndexByte(remainder, '/'); i >= 0 {
+			name, remainder = remainder[:i], remainder[i:]
 		} else {
-			name, rest = rest, ""
+			name, remainder = remainder, ""
 		}
 		names = append(names, name)
 	}

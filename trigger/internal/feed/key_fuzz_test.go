@@ -37,16 +37,16 @@ func FuzzPartitionKey(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkFoundKey(t, doc, first)
-		if again := documentKey(respelled, paths); again != key {
-			t.Fatalf("%s has key %s, spelled as %s it has %s", doc, key, respelled, again)
+		if repeated := documentKey(respelled, paths); repeated != key {
+			t.Fatalf("%s has key %s, spelled as %s it has %s", doc, key, respelled, repeated)
 		}
 		for i, path := range paths {
-			want, there := lookUp(decoded, splitKeyPath(path))
+			want, exists := lookUp(decoded, splitKeyPath(path))
 			switch want.(type) {
 			case map[string]any, []any:
 				want = map[string]any{} // undefined
 			}
-			if there && !reflect.DeepEqual(values[i], want) {
+			if exists && !reflect.DeepEqual(values[i], want) {
 				t.Fatalf("%s at %q is %v, want %v", doc, path, values[i], want)
 			}
 			if number, _ := values[i].(float64); math.Signbit(number) && number == 0 {
@@ -78,8 +78,8 @@ func checkFoundKey(t *testing.T, document []byte, path string) {
 func lookUp(v any, names []string) (any, bool) {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
-		next, there := object[name]
-		if !there {
+		next, exists := object[name]
+		if !exists {
 			return nil, false
 		}
 		v = next

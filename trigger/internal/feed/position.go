@@ -2,7 +2,8 @@ package feed
 
 import (
 	"strconv"
-	"strings"
+
+	"halley/trigger/cosmos"
 )
 
 // NamesLSNs reports whether the page proves that continuations are LSNs: its own
@@ -43,16 +44,13 @@ func PositionBefore(page *Page, merged bool) (continuation string, named bool) {
 
 // LSNOf returns the LSN that a continuation names, 0 if it names none.
 func LSNOf(continuation string) int64 {
-	lsn, err := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	if err != nil {
-		return 0
-	}
+	lsn, _ := cosmos.ContinuationLSN(continuation)
 	return lsn
 }
 
 // IsLess compares continuations that are LSNs. It is false for all others.
-func IsLess(continuation, than string) bool {
-	a, aErr := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
-	b, bErr := strconv.ParseInt(strings.Trim(than, `"`), 10, 64)
-	return aErr == nil && bErr == nil && a < b
+func IsLess(continuation, other string) bool {
+	a, isLSN := cosmos.ContinuationLSN(continuation)
+	b, isOtherLSN := cosmos.ContinuationLSN(other)
+	return isLSN && isOtherLSN && a < b
 }

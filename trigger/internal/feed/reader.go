@@ -181,13 +181,13 @@ func (r *Reader) readPage(ctx context.Context, continuation string, reading *Rea
 			reading.Keep(page)
 		}
 	}()
-	at, err := r.Locate(ctx)
+	target, err := r.Locate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err = r.Source.ReadPage(limited, at, continuation, reading)
+	page, err = r.Source.ReadPage(limited, target, continuation, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 // one wait a little longer, each time for another time.
 func (r *Reader) sleep(ctx context.Context, d time.Duration) error {
 	if place := r.Source.Place; place > 0 {
-		d += backoff.Wait(1, functionSpread, functionSpread, place, time.Now().UnixNano())
+		d += backoff.Spread(functionSpread, place, time.Now().UnixNano())
 	}
 	return backoff.Sleep(ctx, d)
 }

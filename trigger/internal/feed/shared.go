@@ -172,29 +172,29 @@ func positionOf(r cosmos.FeedRequest) pagePosition {
 }
 
 // join notes where a range reads now. The lock is held.
-func (s *SharedReads) join(by *ReservedBytes, at pagePosition) *sharedReader {
-	reader := s.readers[at.part][by]
+func (s *SharedReads) join(reserved *ReservedBytes, position pagePosition) *sharedReader {
+	reader := s.readers[position.part][reserved]
 	if reader == nil {
-		if by.onLeave != nil {
-			by.onLeave() // it has read another part
+		if reserved.onLeave != nil {
+			reserved.onLeave() // it has read another part
 		}
 		reader = &sharedReader{}
 		if !s.draining { // answers from before it began to read are not for it
 			reader.request = s.requests
 		}
-		if s.readers[at.part] == nil {
-			s.readers[at.part] = map[*ReservedBytes]*sharedReader{}
+		if s.readers[position.part] == nil {
+			s.readers[position.part] = map[*ReservedBytes]*sharedReader{}
 		}
-		s.readers[at.part][by] = reader
-		by.onLeave = func() { s.leave(by, at.part) }
+		s.readers[position.part][reserved] = reader
+		reserved.onLeave = func() { s.leave(reserved, position.part) }
 	}
-	reader.continuation = at.continuation
+	reader.continuation = position.continuation
 	return reader
 }
 
 // leave takes a range away from those that read its part. The lock is held.
-func (s *SharedReads) leave(by *ReservedBytes, part feedPart) {
-	delete(s.readers[part], by)
+func (s *SharedReads) leave(reserved *ReservedBytes, part feedPart) {
+	delete(s.readers[part], reserved)
 	if len(s.readers[part]) == 0 {
 		delete(s.readers, part)
 	}
@@ -222,7 +222,7 @@ func (s *SharedReads) take(a *sharedAnswer, reader *sharedReader, reading *Readi
 
 // finish is told the outcome of a request. isOver says that the time of its reader is
 // over, which tells nothing about the service unless the error says that it throttles.
-func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, by *ReservedBytes) {
+func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool, reserved *ReservedBytes) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool
 		}
 		return
 	}
-	if a.wanted = s.countWanting(a, by); a.wanted == 0 || !advances(page, a.position.continuation) {
+	if a.wanted = s.countWanting(a, reserved); a.wanted == 0 || !advances(page, a.position.continuation) {
 		delete(s.answers, a.position)
 		return
 	}
@@ -245,13 +245,13 @@ func (s *SharedReads) finish(a *sharedAnswer, page *Page, err error, isOver bool
 
 // countWanting counts the functions that may want an answer that a reader has. The lock
 // is held.
-func (s *SharedReads) countWanting(a *sharedAnswer, by *ReservedBytes) (n int) {
+func (s *SharedReads) countWanting(a *sharedAnswer, reserved *ReservedBytes) (n int) {
 	if s.draining {
 		return s.functions - 1
 	}
-	for reserved, other := range s.readers[a.position.part] {
+	for member, other := range s.readers[a.position.part] {
 		isAhead := a.position.continuation == "" && other.continuation != "" || IsLess(a.position.continuation, other.continuation)
-		if reserved != by && !isAhead {
+		if member != reserved && !isAhead {
 			n++
 		}
 	}

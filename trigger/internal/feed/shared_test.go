@@ -101,10 +101,10 @@ func (a *account) expectReads(want int) {
 	a.reads = 0
 }
 
-func (a *account) write(by *cosmos.Container, ids ...string) {
+func (a *account) write(container *cosmos.Container, ids ...string) {
 	a.t.Helper()
 	for _, id := range ids {
-		_, err := by.Upsert(a.t.Context(), cosmos.NewPartitionKey(id), map[string]string{"id": id})
+		_, err := container.Upsert(a.t.Context(), cosmos.NewPartitionKey(id), map[string]string{"id": id})
 		must(a.t, err)
 	}
 }
@@ -192,11 +192,11 @@ func TestFunctionsShareThePagesOfOneRange(t *testing.T) {
 		a.write(a.writer, "a", "b", "c", "d", "e")
 		ends := map[int]string{}
 		for i, f := range readers { // one after the other
-			at := ""
+			position := ""
 			for _, ids := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}} {
-				at = f.expect(at, ids...).Continuation
+				position = f.expect(position, ids...).Continuation
 			}
-			ends[i] = at
+			ends[i] = position
 		}
 		a.expectReads(3)
 		if ends[0] != ends[1] || ends[1] != ends[2] || len(shared.budget.kept) != 0 {
@@ -212,11 +212,11 @@ func TestDrainsShareAnswersOfRangesThatOthersReachLater(t *testing.T) {
 	withAccount(t, func(t *testing.T, a *account) {
 		a.write(a.writer, "a")
 		readers, shared := a.readers(NewBudget(1<<20), 2, true)
-		at := readers[0].expect("", "a").Continuation
-		readers[0].expect(at)
+		position := readers[0].expect("", "a").Continuation
+		readers[0].expect(position)
 		readers[0].close()
 		readers[1].expect("", "a")
-		readers[1].expect(at)
+		readers[1].expect(position)
 		a.expectReads(2)
 		a.closeAll(shared, readers[1])
 	})
@@ -259,11 +259,11 @@ func TestAnswerWithoutChangesIsYoungerThanThePollDelay(t *testing.T) {
 }
 
 func TestAnswerWithoutChangesEndsWithANewerSession(t *testing.T) {
-	for name, show := range map[string]func(a *account, other *functionReader, at string){
+	for name, show := range map[string]func(a *account, other *functionReader, position string){
 		"own write": func(a *account, _ *functionReader, _ string) { a.write(a.container, "a") },
-		"read of others": func(a *account, other *functionReader, at string) {
+		"read of others": func(a *account, other *functionReader, position string) {
 			a.write(a.writer, "a")
-			other.expect(at, "a")
+			other.expect(position, "a")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,12 +271,12 @@ func TestAnswerWithoutChangesEndsWithANewerSession(t *testing.T) {
 				a.write(a.writer, "first")
 				readers, shared := a.readers(NewBudget(1<<20), 2, false)
 				other, others := a.readers(NewBudget(1<<20), 1, false)
-				at := readers[0].expect("", "first").Continuation
+				position := readers[0].expect("", "first").Continuation
 				readers[1].expect("", "first")
 				other[0].expect("", "first")
-				readers[0].expect(at)
-				show(a, other[0], at)
-				readers[1].expect(at, "a")
+				readers[0].expect(position)
+				show(a, other[0], position)
+				readers[1].expect(position, "a")
 				a.closeAll(others, other...)
 				a.closeAll(shared, readers...)
 			})
@@ -353,19 +353,19 @@ func TestRepeatedAnswerDoesNotComeFromMemory(t *testing.T) {
 		a.write(a.writer, "a")
 		readers, shared := a.readers(NewBudget(1<<20), 2, false)
 		readers[1].expect("", "a")
-		at := readers[0].expect("", "a").Continuation
+		position := readers[0].expect("", "a").Continuation
 		a.expectReads(2)
 		a.write(a.writer, "b")
 		a.setAnswer(func(r *http.Request) (*http.Response, error) {
 			resp, err := a.Account.Do(r)
 			if err == nil {
-				resp.Header.Set("Etag", at)
+				resp.Header.Set("Etag", position)
 			}
 			return resp, err
 		})
-		readers[0].expect(at, "b")
+		readers[0].expect(position, "b")
 		a.setAnswer(nil)
-		if page := readers[1].expect(at, "b"); page.Continuation == at {
+		if page := readers[1].expect(position, "b"); page.Continuation == position {
 			t.Error("an answer that its reader rejects is given to the other one")
 		}
 		a.expectReads(2)
@@ -382,11 +382,11 @@ func TestKeptPagesGiveWayToRangesThatRead(t *testing.T) {
 		b := NewBudget(limit)
 		readers, shared := a.readers(b, 2, false)
 		slow, fast := readers[0], readers[1]
-		at := slow.expect("", "00", "01").Continuation
+		position := slow.expect("", "00", "01").Continuation
 		for range 19 { // its pages wait for the slow one
-			page, _, err := fast.read(t.Context(), at)
+			page, _, err := fast.read(t.Context(), position)
 			must(t, err)
-			at = page.Continuation
+			position = page.Continuation
 			fast.budget.ReleasePage(page, fast.reserved)
 			fast.pages = nil
 		}
@@ -413,9 +413,9 @@ func TestKeptPagesAreDroppedAfterAMinute(t *testing.T) {
 		a.write(a.writer, "a")
 		b := NewBudget(1 << 20)
 		readers, shared := a.readers(b, 2, true)
-		at := readers[0].expect("", "a").Continuation
+		position := readers[0].expect("", "a").Continuation
 		time.Sleep(keptFor + time.Second)
-		readers[0].expect(at)
+		readers[0].expect(position)
 		readers[1].expect("", "a")
 		a.expectReads(3)
 		a.closeAll(shared, readers...)
@@ -426,10 +426,10 @@ func TestLaggingReaderKeepsNothingForOneThatIsAhead(t *testing.T) {
 	withAccount(t, func(t *testing.T, a *account) {
 		a.write(a.writer, "a", "b", "c", "d")
 		readers, shared := a.readers(NewBudget(1<<20), 2, false)
-		at := readers[0].expect("", "a", "b").Continuation
-		readers[0].expect(readers[0].expect(at, "c", "d").Continuation)
+		position := readers[0].expect("", "a", "b").Continuation
+		readers[0].expect(readers[0].expect(position, "c", "d").Continuation)
 		readers[1].expect("", "a", "b")
-		readers[1].expect(at, "c", "d")
+		readers[1].expect(position, "c", "d")
 		if len(shared.budget.kept) != 0 {
 			t.Errorf("%d answers are kept for a function that has read them", len(shared.budget.kept))
 		}

@@ -40,12 +40,12 @@ type Source struct {
 // The start time goes only with the first page, as in azure-cosmos-dotnet-v3: in
 // a merged range the service would otherwise leave out the changes between the
 // continuation and the start time.
-func (s *Source) ReadPage(ctx context.Context, at Target, continuation string, reading *Reading) (*Page, error) {
+func (s *Source) ReadPage(ctx context.Context, target Target, continuation string, reading *Reading) (*Page, error) {
 	if continuation == "" && s.Start.Kind == StartContinuation {
 		continuation = s.Start.Continuation
 	}
 	request := cosmos.FeedRequest{
-		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Continuation: continuation, MaxItems: s.MaxItems,
+		Mode: s.Mode, Range: target.Physical, Min: target.Min, Max: target.Max, Continuation: continuation, MaxItems: s.MaxItems,
 		ResourceID: s.ResourceID, KeyProperty: s.KeyProperty,
 	}
 	if reading != nil {
@@ -62,7 +62,7 @@ func (s *Source) ReadPage(ctx context.Context, at Target, continuation string, r
 
 // ResolveStart returns the continuation with which a new lease on the range begins.
 // It is "" for the beginning and for a time, which only the first read resolves.
-func (s *Source) ResolveStart(ctx context.Context, start Start, at Target) (string, error) {
+func (s *Source) ResolveStart(ctx context.Context, start Start, target Target) (string, error) {
 	switch start.Kind {
 	case StartContinuation:
 		return start.Continuation, nil
@@ -70,7 +70,7 @@ func (s *Source) ResolveStart(ctx context.Context, start Start, at Target) (stri
 		return "", nil
 	}
 	page, err := s.Container.ReadFeed(ctx, cosmos.FeedRequest{
-		Mode: s.Mode, Range: at.Physical, Min: at.Min, Max: at.Max, Start: cosmos.StartNow, MaxItems: 1,
+		Mode: s.Mode, Range: target.Physical, Min: target.Min, Max: target.Max, Start: cosmos.StartNow, MaxItems: 1,
 	})
 	if err != nil {
 		return "", err

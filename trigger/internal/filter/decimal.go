@@ -15,33 +15,33 @@ const maxExponent = 1 << 40
 
 // parseDecimal parses a JSON number. The decimalNumber refers to the bytes.
 func parseDecimal(raw []byte) (d decimalNumber, ok bool) {
-	rest := raw
-	if len(rest) > 0 && rest[0] == '-' {
-		d.negative, rest = true, rest[1:]
+	remainder := raw
+	if len(remainder) > 0 && remainder[0] == '-' {
+		d.negative, remainder = true, remainder[1:]
 	}
-	whole := countDigits(rest)
-	if whole == 0 || whole > 1 && rest[0] == '0' {
+	integerDigits := countDigits(remainder)
+	if integerDigits == 0 || integerDigits > 1 && remainder[0] == '0' {
 		return d, false
 	}
-	mantissa := rest[:whole]
-	if rest = rest[whole:]; len(rest) > 0 && rest[0] == '.' {
-		n := countDigits(rest[1:])
+	mantissa := remainder[:integerDigits]
+	if remainder = remainder[integerDigits:]; len(remainder) > 0 && remainder[0] == '.' {
+		n := countDigits(remainder[1:])
 		if n == 0 {
 			return d, false
 		}
-		mantissa, rest = mantissa[:whole+1+n], rest[1+n:]
+		mantissa, remainder = mantissa[:integerDigits+1+n], remainder[1+n:]
 	}
-	exponent, ok := parseExponent(rest)
+	exponent, ok := parseExponent(remainder)
 	if !ok {
 		return d, false
 	}
-	d.setDigits(mantissa, whole, exponent)
+	d.setDigits(mantissa, integerDigits, exponent)
 	return d, true
 }
 
 // setDigits takes the significant digits of a mantissa with that many digits before its
 // point.
-func (d *decimalNumber) setDigits(mantissa []byte, whole int, exponent int64) {
+func (d *decimalNumber) setDigits(mantissa []byte, integerDigits int, exponent int64) {
 	first := 0
 	for first < len(mantissa) && (mantissa[first] == '0' || mantissa[first] == '.') {
 		first++
@@ -54,8 +54,8 @@ func (d *decimalNumber) setDigits(mantissa []byte, whole int, exponent int64) {
 		*d = decimalNumber{}
 		return
 	}
-	d.digits, d.exponent = mantissa[first:end], exponent+int64(whole-first)
-	if first > whole { // the point is not a digit
+	d.digits, d.exponent = mantissa[first:end], exponent+int64(integerDigits-first)
+	if first > integerDigits { // the point is not a digit
 		d.exponent++
 	}
 }

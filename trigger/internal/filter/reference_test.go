@@ -32,7 +32,7 @@ func decodeJSON(text []byte) (v any) {
 
 func matchesPattern(pattern, object map[string]any) bool {
 	for name, wanted := range pattern {
-		found, there := object[name]
+		found, exists := object[name]
 		switch wanted := wanted.(type) {
 		case map[string]any:
 			if !matchesInner(wanted, found) {
@@ -46,7 +46,7 @@ func matchesPattern(pattern, object map[string]any) bool {
 				continue
 			}
 			var values []any
-			if there {
+			if exists {
 				values = valuesIn(found)
 			}
 			if !slices.ContainsFunc(wanted, func(rule any) bool { return matchesRule(rule, values) }) {
@@ -216,8 +216,8 @@ func compareNumbers(n, m json.Number) int {
 // integerOf returns i and x with n = i·10^x.
 func integerOf(n json.Number) (i *big.Int, x int) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(n.String()), "e")
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	i, _ = new(big.Int).SetString(whole+fraction, 10)
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	i, _ = new(big.Int).SetString(integer+fraction, 10)
 	x, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
 	if exponent != "" && err != nil || x > maxExponent || x < -maxExponent {
 		x = maxExponent

@@ -27,8 +27,8 @@ func (r *valueRule) matchesText(v scalarValue) bool {
 		_, ok := cutPrefix(v.rawBytes, r.text, sameRune)
 		return ok
 	case hasSuffix:
-		rest, ok := lastRunes(v.rawBytes, utf8.RuneCountInString(r.text))
-		return ok && sameText(rest, r.text, sameRune)
+		tail, ok := lastRunes(v.rawBytes, utf8.RuneCountInString(r.text))
+		return ok && sameText(tail, r.text, sameRune)
 	}
 	return sameText(v.rawBytes, r.text, foldedRune)
 }
@@ -36,12 +36,12 @@ func (r *valueRule) matchesText(v scalarValue) bool {
 // sameText reports whether a string of a document, without its quotes, is decoded to the
 // text.
 func sameText(raw []byte, text string, same func(a, b rune) bool) bool {
-	rest, ok := cutPrefix(raw, text, same)
-	return ok && len(rest) == 0
+	remainder, ok := cutPrefix(raw, text, same)
+	return ok && len(remainder) == 0
 }
 
 // cutPrefix returns the rest of a string after the text, and whether it begins with it.
-func cutPrefix(raw []byte, text string, same func(a, b rune) bool) (rest []byte, ok bool) {
+func cutPrefix(raw []byte, text string, same func(a, b rune) bool) (remainder []byte, ok bool) {
 	for _, want := range text {
 		if len(raw) == 0 {
 			return raw, false

@@ -186,11 +186,11 @@ func (w *balanceWorld) balance(host string) {
 
 // isBalanced reports whether all leases are held, by equal shares.
 func (w *balanceWorld) isBalanced() bool {
-	fewest, most, held := len(w.views), 0, 0
+	fewest, highest, held := len(w.views), 0, 0
 	for _, n := range w.live {
-		fewest, most, held = min(fewest, n), max(most, n), held+n
+		fewest, highest, held = min(fewest, n), max(highest, n), held+n
 	}
-	return held == len(w.views) && most-fewest <= 1
+	return held == len(w.views) && highest-fewest <= 1
 }
 
 // settle runs until the hosts are balanced and no event of the scenario is left, and
@@ -233,9 +233,9 @@ func BenchmarkBalance(b *testing.B) {
 			const hosts, between, absence = 50, 30 * time.Second, 5 * time.Second
 			w := newBalanceWorld(plan, leases, hosts)
 			for i := range hosts {
-				at := time.Duration(i) * between
-				w.after(at, func() { w.stop(fmt.Sprint("host", i)) })
-				w.after(at+absence, func() { w.start(fmt.Sprint("successor", i)) })
+				start := time.Duration(i) * between
+				w.after(start, func() { w.stop(fmt.Sprint("host", i)) })
+				w.after(start+absence, func() { w.start(fmt.Sprint("successor", i)) })
 			}
 			return w, w.settle(b, (hosts-1)*between+absence), leases
 		},

@@ -84,7 +84,7 @@ func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, deadline
 	if err := c.fillGaps(ctx, time.Time{}, nil); err != nil {
 		return err
 	}
-	if _, err := c.store.createStamp(ctx, c.store.markerID(), nil); err != nil {
+	if _, err := c.store.createStamp(ctx, stamp{ID: c.store.markerID()}); err != nil {
 		return err
 	}
 	if err := c.store.deleteStamp(ctx, c.store.lockID(), lock); err != nil {
@@ -97,7 +97,7 @@ func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, deadline
 // it. A lock that is older than its TTL is removed for the next attempt.
 func (c *leaseCreator) takeLock(ctx context.Context) (azcore.ETag, error) {
 	id := c.store.lockID()
-	etag, err := c.store.createStamp(ctx, id, map[string]any{"ttl": int(lockTTL / time.Second)})
+	etag, err := c.store.createStamp(ctx, stamp{ID: id, TTL: int(lockTTL / time.Second)})
 	if etag != "" || err != nil {
 		return etag, err
 	}

@@ -31,23 +31,23 @@ func TestMarkLastsTenMinutes(t *testing.T) {
 
 // A mark hides its own write from the life of the lease, but no later write.
 func TestMarkKeepsTimeOfOwnersWrite(t *testing.T) {
-	at := time.Unix(1_800_000_000, 0)
-	before := at.Add(-2 * time.Minute)
+	moment := time.Unix(1_800_000_000, 0)
+	earlier := moment.Add(-2 * time.Minute)
 	for _, test := range []struct {
 		name    string
 		owner   string
 		stored  time.Time // _ts
 		written bool      // the time before the mark counts
 	}{
-		{"the mark is the last write", "host a", at, true},
-		{"the mark arrived late", "host a", at.Add(5 * time.Second), true},
-		{"the owner has written since", "host a", at.Add(11 * time.Second), false},
-		{"another owner has written since", "b", at.Add(2 * time.Second), false},
-		{"released since", "", at.Add(2 * time.Second), false},
+		{"the mark is the last write", "host a", moment, true},
+		{"the mark arrived late", "host a", moment.Add(5 * time.Second), true},
+		{"the owner has written since", "host a", moment.Add(11 * time.Second), false},
+		{"another owner has written since", "b", moment.Add(2 * time.Second), false},
+		{"released since", "", moment.Add(2 * time.Second), false},
 	} {
-		l := &Lease{owner: test.owner, written: test.stored, properties: map[string]string{dispatchedProperty: dispatchMark{at, before, "host a"}.String()}}
+		l := &Lease{owner: test.owner, written: test.stored, properties: map[string]string{dispatchedProperty: dispatchMark{moment, earlier, "host a"}.String()}}
 		got, marked := writtenBeforeMark(l)
-		if marked != test.written || marked && !got.Equal(before) {
+		if marked != test.written || marked && !got.Equal(earlier) {
 			t.Errorf("%s: %v, %v", test.name, got, marked)
 		}
 	}

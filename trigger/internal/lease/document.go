@@ -54,8 +54,6 @@ const (
 	splittingProperty    = "halley.splitting"   // set once the owner begins to create the leases that follow
 	retiringProperty     = "halley.retiring"    // set by an owner that has acquired the lease only to retire it
 	uncleanExitsProperty = "halley.deaths"      // consecutive owners that neither released the lease nor made progress, decimal
-
-	formerRetriesProperty = "halley.trouble" // replaced by RetriesProperty; removed at the next write
 )
 
 // Modes as lease documents name them. A document without a mode is in the first.

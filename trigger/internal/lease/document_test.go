@@ -30,35 +30,35 @@ func TestWriteKeepsUnknownProperties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var before, after map[string]any
-			if err := errors.Join(json.Unmarshal(raw, &before), json.Unmarshal(doc, &after)); err != nil {
+			var oldFields, newFields map[string]any
+			if err := errors.Join(json.Unmarshal(raw, &oldFields), json.Unmarshal(doc, &newFields)); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range systemProperties {
-				delete(before, p)
+				delete(oldFields, p)
 			}
 			for p := range changed {
-				delete(before, p)
+				delete(oldFields, p)
 			}
-			for p, want := range before {
-				if diff := cmp.Diff(want, after[p]); diff != "" {
+			for p, want := range oldFields {
+				if diff := cmp.Diff(want, newFields[p]); diff != "" {
 					t.Errorf("property %s changed: %s", p, diff)
 				}
-				delete(after, p)
+				delete(newFields, p)
 			}
-			for p := range after {
+			for p := range newFields {
 				if !changed[p] {
 					t.Errorf("property %s added", p)
 				}
 			}
-			if got := after["timestamp"]; got != "2026-02-03T04:05:06.0000007Z" {
+			if got := newFields["timestamp"]; got != "2026-02-03T04:05:06.0000007Z" {
 				t.Errorf("timestamp %v", got)
 			}
-			if got := after["FeedRange"]; cmp.Diff(map[string]any{"Range": map[string]any{"min": held.span.Min, "max": held.span.Max}}, got) != "" {
+			if got := newFields["FeedRange"]; cmp.Diff(map[string]any{"Range": map[string]any{"min": held.span.Min, "max": held.span.Max}}, got) != "" {
 				t.Errorf("FeedRange %v", got)
 			}
-			if team := l.properties["team"]; team != "" && after["properties"].(map[string]any)["team"] != team {
-				t.Errorf("properties %v lost team", after["properties"])
+			if team := l.properties["team"]; team != "" && newFields["properties"].(map[string]any)["team"] != team {
+				t.Errorf("properties %v lost team", newFields["properties"])
 			}
 		})
 	}

@@ -3,9 +3,10 @@ package lease
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 // onePerToken chooses one of several documents with the same token, in the order
@@ -44,9 +45,9 @@ func needsRequest(l *Lease, incarnation string, now time.Time, expiration time.D
 // compareContinuations orders tokens by their positions: an empty token first,
 // then by LSN if both are LSNs, else as text.
 func compareContinuations(a, b string) int {
-	x, errX := strconv.ParseInt(strings.Trim(a, `"`), 10, 64)
-	y, errY := strconv.ParseInt(strings.Trim(b, `"`), 10, 64)
-	if a == "" || b == "" || errX != nil || errY != nil {
+	x, isLSN := cosmos.ContinuationLSN(a)
+	y, isOtherLSN := cosmos.ContinuationLSN(b)
+	if !isLSN || !isOtherLSN {
 		return strings.Compare(a, b)
 	}
 	return cmp.Compare(x, y)

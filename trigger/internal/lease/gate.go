@@ -104,7 +104,7 @@ func (g *writeGate) mayCheckpoint(token string) (ok bool, retryAt time.Time, ope
 	}
 	now := time.Now()
 	// Writers that wait for one probe get an order, so that a simulated run repeats.
-	turn := backoff.Wait(1, probeSpread, probeSpread, token)
+	turn := backoff.Spread(probeSpread, token)
 	if now.Before(g.probeAt) {
 		return false, g.probeAt.Add(turn), g.openSignal
 	}

@@ -19,19 +19,19 @@ func TestWritersThatWaitForOneProbeAreApart(t *testing.T) {
 		turns := map[time.Time]string{}
 		for i := range 20 {
 			token := fmt.Sprint(i)
-			may, again, _ := g.mayCheckpoint(token)
-			if wait := time.Until(again); may || wait < minProbePeriod || wait > minProbePeriod+probeSpread {
-				t.Errorf("lease %s may be written: %v, and is told to wait for %s", token, may, wait)
+			allowed, retryTime, _ := g.mayCheckpoint(token)
+			if wait := time.Until(retryTime); allowed || wait < minProbePeriod || wait > minProbePeriod+probeSpread {
+				t.Errorf("lease %s may be written: %v, and is told to wait for %s", token, allowed, wait)
 			}
-			if other, taken := turns[again]; taken {
+			if other, taken := turns[retryTime]; taken {
 				t.Errorf("leases %s and %s ask at one moment", token, other)
 			}
-			turns[again] = token
+			turns[retryTime] = token
 		}
 		time.Sleep(minProbePeriod + probeSpread)
 		probes := 0
 		for i := range 20 {
-			if may, _, _ := g.mayCheckpoint(fmt.Sprint(i)); may {
+			if allowed, _, _ := g.mayCheckpoint(fmt.Sprint(i)); allowed {
 				probes++
 			}
 		}

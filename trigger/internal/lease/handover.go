@@ -24,8 +24,7 @@ import (
 //     stops renewing; or A crashes. In the last two cases the lease expires, and
 //     any host may take it.
 //
-// A .NET owner knows no requests, and neither does a Halley owner of an older
-// halley.protocol know "busy": from both, one lease is taken in each round, as
+// A .NET owner knows no requests: one lease is taken from it in each round, as
 // .NET hosts do among each other.
 const (
 	handoverProperty      = "halley.handover"       // owner name of the requester
@@ -39,13 +38,10 @@ const (
 	protocolProperty = "halley.protocol" // what the owner understands, see protocolVersion
 )
 
-// protocolVersion is written at each acquisition. Version 1 answers handover
-// requests with halley.busy, and version 2 stops at a pause. Without the property a host of a newer release would
-// wait for an answer that an older owner never gives.
+// protocolVersion is written at each acquisition. An owner of this version answers handover
+// requests with halley.busy and stops at a pause. A host expects neither of an owner without
+// the property.
 const protocolVersion = 2
-
-// busyProtocol is the first protocolVersion whose owners answer requests.
-const busyProtocol = 1
 
 // requestDuration bounds the time from the moment when a requester reads the
 // clock to the service's time of the write.
@@ -90,10 +86,10 @@ func (l *Lease) busyUntil(requester string) time.Time {
 }
 
 // answersRequests reports whether the owner is a Halley host that answers handover
-// requests.
+// requests and stops at pauses.
 func (l *Lease) answersRequests() bool {
 	version, _ := strconv.Atoi(l.properties[protocolProperty]) // 0 if there is none
-	return version >= busyProtocol && l.OwnedByHalley()
+	return version >= protocolVersion && l.OwnedByHalley()
 }
 
 // handoverRequest returns the host that has a pending request for the lease, or

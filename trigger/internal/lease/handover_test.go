@@ -8,18 +8,18 @@ import (
 
 func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	requested := func(owner string, written, since time.Duration, more ...string) *Lease {
+	requested := func(owner string, written, since time.Duration, extra ...string) *Lease {
 		l := &Lease{owner: owner, written: now.Add(-written), properties: map[string]string{
 			handoverProperty: "b", handoverSinceProperty: strconv.FormatInt(now.Add(-since).Unix(), 10),
-			incarnationProperty: "a/1", protocolProperty: "1",
+			incarnationProperty: "a/1", protocolProperty: "2",
 		}}
-		for i := 0; i < len(more); i += 2 {
-			l.properties[more[i]] = more[i+1]
+		for i := 0; i < len(extra); i += 2 {
+			l.properties[extra[i]] = extra[i+1]
 		}
 		return l
 	}
-	busy := func(end time.Duration, by string) []string {
-		return []string{busyProperty, strconv.FormatInt(now.Add(end).Unix(), 10) + " " + by}
+	busy := func(end time.Duration, requester string) []string {
+		return []string{busyProperty, strconv.FormatInt(now.Add(end).Unix(), 10) + " " + requester}
 	}
 	tests := []struct {
 		name  string
@@ -39,16 +39,16 @@ func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
 		{"the owner has no protocol", requested("a", time.Second, 2*time.Second, protocolProperty, ""), ""},
 	}
 	for _, test := range tests {
-		if by := handoverRequest(test.lease, now, time.Minute); by != test.by {
-			t.Errorf("%s: requested by %q, want %q", test.name, by, test.by)
+		if requester := handoverRequest(test.lease, now, time.Minute); requester != test.by {
+			t.Errorf("%s: requested by %q, want %q", test.name, requester, test.by)
 		}
 	}
 }
 
-func TestOwnerOfOlderProtocolIsTreatedAsDotNet(t *testing.T) {
+func TestOwnerWithoutProtocolIsTreatedAsDotNet(t *testing.T) {
 	now := time.Now()
 	l := &Lease{token: "0", owner: "a", written: now, properties: map[string]string{incarnationProperty: "a/1"}}
-	for version, want := range map[string]bool{"": false, "0": false, "x": false, "1": true, "2": true} {
+	for version, want := range map[string]bool{"": false, "0": false, "x": false, "2": true, "3": true} {
 		l.properties[protocolProperty] = version
 		if v := viewOf(l, now, time.Minute, time.Second); v.Halley != want {
 			t.Errorf("protocol %q: Halley %v", version, v.Halley)

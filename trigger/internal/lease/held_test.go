@@ -131,10 +131,10 @@ func TestSplitDoesNotRestartChildrenThatEnded(t *testing.T) {
 			held.Retire(t.Context())
 		}
 		b.split(merged)
-		before := b.leases(s)
+		oldLeases := b.leases(s)
 		b.createChildren(b.acquire(s, "0"))
 		for token := range b.leases(s) {
-			if before[token] == nil {
+			if oldLeases[token] == nil {
 				t.Errorf("lease %s created for keys that other leases cover", token)
 			}
 		}

@@ -67,7 +67,6 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 			return nil, fmt.Errorf("property %s is %q: an acquisition would make it negative; set it to the highest epoch of the other leases", epochProperty, e)
 		}
 	}
-	delete(l.properties, formerRetriesProperty)
 	l.written = time.Unix(fields.seconds, 0)
 	if lastWrite, requested := writtenBeforeRequest(l); requested {
 		l.written = lastWrite

@@ -44,14 +44,14 @@ func FuzzLease(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is valid and cannot be written: %v", raw, err)
 		}
-		again, err := parseLease(doc, fixturePrefix)
+		reparsed, err := parseLease(doc, fixturePrefix)
 		if err != nil {
 			t.Fatalf("%s was written and is invalid: %v", doc, err)
 		}
-		if again.ownership() != (ownership{"halley-1", "me", 7}) || again.continuation != held.continuation ||
-			again.token != l.token || again.byKeys != l.byKeys || again.span != l.span || again.mode != l.mode ||
-			!maps.Equal(again.properties, held.properties) {
-			t.Fatalf("%q: wrote %+v, read %+v", raw, held, again)
+		if reparsed.ownership() != (ownership{"halley-1", "me", 7}) || reparsed.continuation != held.continuation ||
+			reparsed.token != l.token || reparsed.byKeys != l.byKeys || reparsed.span != l.span || reparsed.mode != l.mode ||
+			!maps.Equal(reparsed.properties, held.properties) {
+			t.Fatalf("%q: wrote %+v, read %+v", raw, held, reparsed)
 		}
 		if diff := cmp.Diff(undecided(t, raw), undecided(t, doc)); diff != "" {
 			t.Fatalf("%q: another processor's property changed: %s", raw, diff)
@@ -94,8 +94,8 @@ func FuzzContinuation(f *testing.F) {
 				t.Fatalf("%q is Java's and the lease is valid", a)
 			}
 		}
-		if forth, back := compareContinuations(a, b), compareContinuations(b, a); forth != -back {
-			t.Fatalf("%q, %q compare as %d and as %d", a, b, forth, back)
+		if forth, reverse := compareContinuations(a, b), compareContinuations(b, a); forth != -reverse {
+			t.Fatalf("%q, %q compare as %d and as %d", a, b, forth, reverse)
 		}
 		if compareContinuations(a, a) != 0 {
 			t.Fatalf("%q differs from itself", a)

@@ -98,17 +98,3 @@ func TestParseRejectsJavaLeases(t *testing.T) {
 		t.Errorf("continuation in Base64 JSON: got %v", err)
 	}
 }
-
-func TestParseDropsFormerRetriesProperty(t *testing.T) {
-	l, err := parseLease([]byte(`{"id":"`+fixturePrefix+`..0","LeaseToken":"0","properties":{"halley.trouble":"[]","halley.retries":"x"}}`), fixturePrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := l.document(timestampJSON(time.Unix(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(doc), "halley.trouble") || l.Property(RetriesProperty) != "x" {
-		t.Errorf("written as %s", doc)
-	}
-}

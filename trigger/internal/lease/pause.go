@@ -26,9 +26,6 @@ import (
 // paused, whatever its properties say.
 const pausedProperty = "halley.paused" // since when (service's clock, Unix seconds), space, reason
 
-// pauseProtocol is the first protocolVersion whose owners stop at a pause.
-const pauseProtocol = 2
-
 // Pause says that an operator has paused a range, and why.
 type Pause struct {
 	Reason string
@@ -53,10 +50,9 @@ func (l *Lease) PauseIgnored() bool {
 }
 
 // StopsAtPauses reports whether the lease can be paused: it is free, or its owner is a
-// Halley host that knows pauses.
+// Halley host.
 func (l *Lease) StopsAtPauses(now time.Time, expiration time.Duration) bool {
-	version, _ := strconv.Atoi(l.properties[protocolProperty]) // 0 if there is none
-	return l.Free(now, expiration) || l.OwnedByHalley() && version >= pauseProtocol
+	return l.Free(now, expiration) || l.answersRequests()
 }
 
 // setPause pauses a lease for which StopsAtPauses holds. A .NET owner that it still names has

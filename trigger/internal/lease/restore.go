@@ -181,7 +181,7 @@ func (s *Set) restoreMarker(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Log.Error("marker document of the leases was deleted; creating it again", slog.Time("since", s.since))
-	_, err = s.store.createStamp(ctx, s.store.markerID(), map[string]any{sinceProperty: s.since.Unix()})
+	_, err = s.store.createStamp(ctx, stamp{ID: s.store.markerID(), Since: s.since.Unix()})
 	return err
 }
 

@@ -28,12 +28,12 @@ func TestPrepareCreatesEachLeaseOnce(t *testing.T) {
 		}
 		held := b.acquire(s, "0")
 		time.Sleep(time.Hour)
-		again := b.prepared("b")
-		if !again.Since().Equal(s.Since()) || b.leases(again)["0"].Epoch() != held.Epoch() {
-			t.Errorf("since %v and %v", s.Since(), again.Since())
+		secondSet := b.prepared("b")
+		if !secondSet.Since().Equal(s.Since()) || b.leases(secondSet)["0"].Epoch() != held.Epoch() {
+			t.Errorf("since %v and %v", s.Since(), secondSet.Since())
 		}
-		if !strings.HasPrefix(again.IDPrefix(), "test") || slices.Compare(again.Monitored().PartitionKey.Paths, []string{"/key"}) != 0 {
-			t.Errorf("prefix %q, monitored %+v", again.IDPrefix(), again.Monitored())
+		if !strings.HasPrefix(secondSet.IDPrefix(), "test") || slices.Compare(secondSet.Monitored().PartitionKey.Paths, []string{"/key"}) != 0 {
+			t.Errorf("prefix %q, monitored %+v", secondSet.IDPrefix(), secondSet.Monitored())
 		}
 		b.checkCoverage(s)
 	})
@@ -41,13 +41,13 @@ func TestPrepareCreatesEachLeaseOnce(t *testing.T) {
 
 func TestPrepareResetsOnce(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
-		before := b.prepared("a").Since()
+		oldTime := b.prepared("a").Since()
 		time.Sleep(time.Minute)
 		s := b.set("a", func(c *Config) { c.Reset = true })
 		must(t, s.Prepare(t.Context()))
 		since := s.Since()
-		if !since.After(before) {
-			t.Errorf("created %v, and again %v", before, since)
+		if !since.After(oldTime) {
+			t.Errorf("created %v, and again %v", oldTime, since)
 		}
 		time.Sleep(time.Minute)
 		must(t, s.Prepare(t.Context()))
@@ -278,7 +278,7 @@ func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 	}
 	for _, test := range tests {
 		l := &Lease{owner: test.owner, written: now.Add(-test.age), properties: map[string]string{
-			incarnationProperty: test.incarnation, protocolProperty: "1",
+			incarnationProperty: test.incarnation, protocolProperty: "2",
 		}}
 		if test.requested {
 			l = withHandoverRequest(l, "c", now)
@@ -308,8 +308,8 @@ func TestInspectWritesNothing(t *testing.T) {
 		if !i.Created || !i.Since.Equal(s.Since()) || len(i.Leases) != 1 || len(i.Gaps) != 1 || i.Gaps[0].Token() != "1" {
 			t.Errorf("inspected %+v", i)
 		}
-		if at, err := inspecting.Locate(t.Context(), i.Leases[0]); err != nil || at.Physical.ID != "0" {
-			t.Errorf("located %+v, %v", at, err)
+		if part, err := inspecting.Locate(t.Context(), i.Leases[0]); err != nil || part.Physical.ID != "0" {
+			t.Errorf("located %+v, %v", part, err)
 		}
 	})
 }
@@ -355,9 +355,9 @@ func TestCandidatesRequestDuplicates(t *testing.T) {
 		list, _, err := s.store.listLeases(t.Context())
 		must(t, err)
 		for _, l := range list {
-			by := handoverRequest(l, s.Now(), time.Minute)
-			if duplicate := l.Epoch() == 1; len(list) != 2 || (by == "a") != duplicate {
-				t.Errorf("%d leases, epoch %d requested by %q", len(list), l.Epoch(), by)
+			requester := handoverRequest(l, s.Now(), time.Minute)
+			if duplicate := l.Epoch() == 1; len(list) != 2 || (requester == "a") != duplicate {
+				t.Errorf("%d leases, epoch %d requested by %q", len(list), l.Epoch(), requester)
 			}
 		}
 	})

@@ -66,9 +66,9 @@ func TestLocateFindsRangeOrChildren(t *testing.T) {
 // one owner or the changes of one range.
 func TestChildrenInheritProperties(t *testing.T) {
 	for name, parent := range map[string]*Lease{"range": newDocument("p", "0", Span{"", "20"}, false), "keys": newKeysLease(Span{"", "20"}, "p")} {
-		own := []string{incarnationProperty, RetriesProperty, uncleanExitsProperty, splittingProperty, retiringProperty}
+		ownProperties := []string{incarnationProperty, RetriesProperty, uncleanExitsProperty, splittingProperty, retiringProperty}
 		passed := []string{pausedProperty, "halley.postponed", "halley.readAhead", "halley.status", "of another library"}
-		for _, p := range slices.Concat(own, passed) {
+		for _, p := range slices.Concat(ownProperties, passed) {
 			parent.properties[p] = "value of " + p
 		}
 		parent.properties[epochProperty] = "6"
@@ -76,7 +76,7 @@ func TestChildrenInheritProperties(t *testing.T) {
 		if child.Epoch() != 7 {
 			t.Errorf("%s: epoch %d", name, child.Epoch())
 		}
-		for _, p := range own {
+		for _, p := range ownProperties {
 			if child.properties[p] != "" {
 				t.Errorf("%s: the child has %s", name, p)
 			}
@@ -92,7 +92,7 @@ func TestChildrenInheritProperties(t *testing.T) {
 func TestMissingChildrenFillUncoveredKeys(t *testing.T) {
 	parent := newKeysLease(Span{"", "20"}, "p")
 	halves := []*Lease{newChildOver(parent, Span{"", "10"}, "p"), newChildOver(parent, Span{"10", "20"}, "p")}
-	whole := []*Lease{newChildOver(parent, Span{"", "20"}, "p")}
+	children := []*Lease{newChildOver(parent, Span{"", "20"}, "p")}
 	tests := []struct {
 		name     string
 		children []*Lease
@@ -103,7 +103,7 @@ func TestMissingChildrenFillUncoveredKeys(t *testing.T) {
 		{"one exists", halves, []Span{{"", "10"}}, "10-20"},
 		{"all exist", halves, []Span{{"", "10"}, {"10", "20"}}, ""},
 		{"a part of one exists", halves, []Span{{"", "08"}}, "08-10 10-20"},
-		{"whole again", whole, []Span{{"08", "10"}}, "-08 10-20"},
+		{"whole again", children, []Span{{"08", "10"}}, "-08 10-20"},
 	}
 	for _, test := range tests {
 		var tokens []string
@@ -117,15 +117,15 @@ func TestMissingChildrenFillUncoveredKeys(t *testing.T) {
 }
 
 func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
-	at := func(epoch int64, s Span) *Lease {
+	leaseOf := func(epoch int64, s Span) *Lease {
 		l := newKeysLease(s, "p")
 		setEpoch([]*Lease{l}, epoch)
 		return l
 	}
-	dead := at(6, Span{"10", "20"})
+	dead := leaseOf(6, Span{"10", "20"})
 	dead.properties[tombstoneProperty] = "1"
-	parent := at(5, Span{"", "20"})
-	parting := at(6, Span{"", "FF"})
+	parent := leaseOf(5, Span{"", "20"})
+	parting := leaseOf(6, Span{"", "FF"})
 	parting.properties[splittingProperty] = "1"
 	tests := []struct {
 		name   string
@@ -133,11 +133,11 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 		want   bool
 	}{
 		{"alone", nil, false},
-		{"both children", []*Lease{at(6, Span{"", "10"}), at(6, Span{"10", "20"})}, true},
-		{"one child", []*Lease{at(6, Span{"", "10"})}, false},
-		{"an older lease", []*Lease{at(6, Span{"", "10"}), at(5, Span{"10", "20"})}, false},
-		{"a tombstone", []*Lease{at(6, Span{"", "10"}), dead}, false},
-		{"one lease over more keys", []*Lease{at(6, Span{"", "FF"})}, true},
+		{"both children", []*Lease{leaseOf(6, Span{"", "10"}), leaseOf(6, Span{"10", "20"})}, true},
+		{"one child", []*Lease{leaseOf(6, Span{"", "10"})}, false},
+		{"an older lease", []*Lease{leaseOf(6, Span{"", "10"}), leaseOf(5, Span{"10", "20"})}, false},
+		{"a tombstone", []*Lease{leaseOf(6, Span{"", "10"}), dead}, false},
+		{"one lease over more keys", []*Lease{leaseOf(6, Span{"", "FF"})}, true},
 		{"a lease over more keys that is being split", []*Lease{parting}, false},
 	}
 	for _, test := range tests {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -292,8 +291,14 @@ func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Durati
 func (s *leaseStore) markerID() string { return s.idPrefix + ".info" }
 func (s *leaseStore) lockID() string   { return s.idPrefix + ".lock" }
 
-// sinceProperty of a marker that was restored is the time of the first one, Unix seconds.
-const sinceProperty = "halley.since"
+// stamp is the stored form of a stamp.
+type stamp struct {
+	ID           string `json:"id"`
+	PartitionKey string `json:"partitionKey,omitzero"` // if the container has that key
+	TTL          int    `json:"ttl,omitzero"`          // of a lock, seconds
+	TS           int64  `json:"_ts,omitzero"`          // set by the service
+	Since        int64  `json:"halley.since,omitzero"` // of a marker that was restored: the time of the first one, Unix seconds
+}
 
 // readStamp reads a stamp: when it was first written and its etag, "" if there is none.
 func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
@@ -304,25 +309,19 @@ func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Tim
 	if err != nil {
 		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
 	}
-	var doc struct {
-		TS    int64 `json:"_ts"`
-		Since int64 `json:"halley.since"` // sinceProperty
-	}
+	var doc stamp
 	if err := json.Unmarshal(resp.Body, &doc); err != nil {
 		return time.Time{}, "", false, fmt.Errorf("read %q: %w", id, err)
 	}
 	return time.Unix(cmp.Or(doc.Since, doc.TS), 0), resp.ETag, true, nil
 }
 
-// createStamp creates a stamp with further properties and returns its etag, ""
-// if the document exists already.
-func (s *leaseStore) createStamp(ctx context.Context, id string, fields map[string]any) (azcore.ETag, error) {
-	doc := map[string]any{"id": id}
+// createStamp creates a stamp and returns its etag, "" if the document exists already.
+func (s *leaseStore) createStamp(ctx context.Context, doc stamp) (azcore.ETag, error) {
 	if s.keyedBy == "partitionKey" {
-		doc["partitionKey"] = id
+		doc.PartitionKey = doc.ID
 	}
-	maps.Copy(doc, fields)
-	return s.createDocument(ctx, id, doc)
+	return s.createDocument(ctx, doc.ID, doc)
 }
 
 // deleteStamp deletes a stamp, under its etag unless that is "".

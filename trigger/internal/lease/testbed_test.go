@@ -29,28 +29,28 @@ type testbed struct {
 
 func (b *testbed) Do(r *http.Request) (*http.Response, error) {
 	b.mu.Lock()
-	before, after := b.before, b.after
+	onRequest, onResponse := b.before, b.after
 	b.mu.Unlock()
-	if before != nil {
-		before(r)
+	if onRequest != nil {
+		onRequest(r)
 	}
 	resp, err := b.account.Do(r)
-	if err == nil && after != nil {
-		after(resp)
+	if err == nil && onResponse != nil {
+		onResponse(resp)
 	}
 	return resp, err
 }
 
-func (b *testbed) setBefore(before func(*http.Request)) {
+func (b *testbed) setBefore(onRequest func(*http.Request)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.before = before
+	b.before = onRequest
 }
 
-func (b *testbed) setAfter(after func(*http.Response)) {
+func (b *testbed) setAfter(onResponse func(*http.Response)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.after = after
+	b.after = onResponse
 }
 
 func withTestbed(t *testing.T, ranges int, test func(t *testing.T, b *testbed)) {

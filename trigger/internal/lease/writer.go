@@ -78,7 +78,7 @@ func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration
 // firstRenewal is the time from the acquisition of a lease to its first renewal: the
 // leases that a host acquires in one moment are not renewed in one moment ever after.
 func firstRenewal(token string, interval time.Duration) time.Duration {
-	return backoff.Wait(1, interval, interval, token)
+	return backoff.Spread(interval, token)
 }
 
 // Lease returns the lease as it was acquired.

@@ -162,12 +162,12 @@ func TestOwnerNoticesHandoverRequestAndKeepsIt(t *testing.T) {
 		stop()
 		must(t, held.Release(t.Context()))
 		l := b.leases(s)["0"]
-		if by := handoverRequest(l, s.Now(), time.Minute); by != "b" || l.owner != "" {
-			t.Errorf("released for %q: %+v", by, l)
+		if requester := handoverRequest(l, s.Now(), time.Minute); requester != "b" || l.owner != "" {
+			t.Errorf("released for %q: %+v", requester, l)
 		}
-		again := b.acquire(other, "0")
-		if again.Lease().properties[handoverProperty] != "" || again.Epoch() != held.Epoch()+1 {
-			t.Errorf("acquired %+v", again.Lease())
+		reacquired := b.acquire(other, "0")
+		if reacquired.Lease().properties[handoverProperty] != "" || reacquired.Epoch() != held.Epoch()+1 {
+			t.Errorf("acquired %+v", reacquired.Lease())
 		}
 	})
 }

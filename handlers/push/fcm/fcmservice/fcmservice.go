@@ -175,10 +175,10 @@ func (s *Service) checkAssertion(form url.Values, now time.Time) error {
 		Iss, Scope, Aud string
 		Iat, Exp        int64
 	}
-	for i, into := range []any{&header, &claims} {
+	for i, target := range []any{&header, &claims} {
 		text, err := base64.RawURLEncoding.DecodeString(parts[i])
 		if err == nil {
-			err = json.Unmarshal(text, into)
+			err = json.Unmarshal(text, target)
 		}
 		if err != nil {
 			return fmt.Errorf("part %d of the assertion: %w", i+1, err)

@@ -148,7 +148,7 @@ func Digest(parts ...string) string {
 
 // SourceName returns a digest of a source, preceded by the characters of its
 // function's name that every file system allows, so that an operator can recognise it.
-func SourceName(of trigger.DeadLetterSource) string {
+func SourceName(source trigger.DeadLetterSource) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
@@ -157,9 +157,9 @@ func SourceName(of trigger.DeadLetterSource) string {
 			return r - 'A' + 'a'
 		}
 		return '-'
-	}, of.Function)
+	}, source.Function)
 	if len(plain) > 40 {
 		plain = plain[:40]
 	}
-	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+Digest(of.Function, of.Account, of.Database, of.Container), "-")
+	return strings.TrimPrefix(strings.Trim(plain, "-")+"-"+Digest(source.Function, source.Account, source.Database, source.Container), "-")
 }

@@ -26,8 +26,8 @@ type Position struct {
 }
 
 // PositionOf returns the position of a record.
-func PositionOf(d trigger.DeadLetter, at string) Position {
-	return Position{Time: d.Time.UTC(), Order: d.Order, Token: d.Range, LSN: d.LSN, At: at}
+func PositionOf(d trigger.DeadLetter, name string) Position {
+	return Position{Time: d.Time.UTC(), Order: d.Order, Token: d.Range, LSN: d.LSN, At: name}
 }
 
 // TimeLayout is a layout whose text sorts by time.

@@ -83,8 +83,8 @@ func TestPagesOfAWindowTakeOneScan(t *testing.T) {
 				if got, _ := s.pages(t, q); !slices.Equal(got, want) {
 					t.Errorf("%d in windows of %d: %v", n, window, got)
 				}
-				if most := max(1, (n+window-1)/window); s.scans > most {
-					t.Errorf("%d in windows of %d and pages of %d took %d scans, want at most %d", n, window, limit, s.scans, most)
+				if maxScans := max(1, (n+window-1)/window); s.scans > maxScans {
+					t.Errorf("%d in windows of %d and pages of %d took %d scans, want at most %d", n, window, limit, s.scans, maxScans)
 				}
 				q.NewestFirst = true
 				slices.Reverse(want)
@@ -139,19 +139,19 @@ func TestKeptWindowsAreBounded(t *testing.T) {
 		if len(s.search.kept) != maxKept {
 			t.Errorf("%d windows are kept", len(s.search.kept))
 		}
-		before := s.scans
+		oldScans := s.scans
 		q.Cursor = cursors[2*maxKept-1]
 		_, err := s.page(q)
 		sample.Must(t, err)
-		if s.scans != before {
+		if s.scans != oldScans {
 			t.Error("the newest window was not kept")
 		}
 		time.Sleep(keptFor + 1)
 		q.Cursor = cursors[2*maxKept-2]
 		page, err := s.page(q)
 		sample.Must(t, err)
-		if s.scans != before+1 || len(page.Records) != 3 {
-			t.Errorf("%d scans for a page of %d records after a minute", s.scans-before, len(page.Records))
+		if s.scans != oldScans+1 || len(page.Records) != 3 {
+			t.Errorf("%d scans for a page of %d records after a minute", s.scans-oldScans, len(page.Records))
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 // listCall is a range that wants a list.
 type listCall struct {
-	got  deadLetterList
+	got  sharedList[*delivery.BlockedKeys]
 	done chan struct{}
 }
 
@@ -27,7 +27,7 @@ func (c *listCall) hasReturned() bool {
 
 // listRig is a store whose lists end when the test says so.
 type listRig struct {
-	lists *deadLetterLists
+	lists *sharedLists[*delivery.BlockedKeys]
 	read  atomic.Int64 // lists that have begun
 	end   chan error
 }
@@ -54,7 +54,7 @@ func (r *listRig) want(ctx context.Context) *listCall {
 
 func inListRig(t *testing.T, test func(t *testing.T, r *listRig)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &listRig{lists: newDeadLetterLists(), end: make(chan error)})
+		test(t, &listRig{lists: newSharedLists[*delivery.BlockedKeys](), end: make(chan error)})
 	})
 }
 
@@ -75,7 +75,7 @@ func TestWaitingRangesShareNextList(t *testing.T) {
 		r.end <- nil
 		synctest.Wait()
 		for _, c := range later {
-			if !c.hasReturned() || c.got.keys == first.got.keys || c.got.keys != later[0].got.keys {
+			if !c.hasReturned() || c.got.content == first.got.content || c.got.content != later[0].got.content {
 				t.Errorf("returned %v with %+v", c.hasReturned(), c.got)
 			}
 		}
@@ -98,11 +98,11 @@ func TestWaitingRangesShareFailedList(t *testing.T) {
 				t.Errorf("returned %v with %+v", c.hasReturned(), c.got)
 			}
 		}
-		again := r.want(t.Context())
+		nextCall := r.want(t.Context())
 		r.end <- nil
 		synctest.Wait()
-		if !again.hasReturned() || again.got.err != nil || r.read.Load() != 3 {
-			t.Errorf("again %+v, %d lists", again.got, r.read.Load())
+		if !nextCall.hasReturned() || nextCall.got.err != nil || r.read.Load() != 3 {
+			t.Errorf("again %+v, %d lists", nextCall.got, r.read.Load())
 		}
 	})
 }
@@ -113,11 +113,11 @@ func TestLostRangeDoesNotEndListOfOthers(t *testing.T) {
 	inListRig(t, func(t *testing.T, r *listRig) {
 		ctx, lose := context.WithCancel(t.Context())
 		waiting, leave := context.WithCancel(t.Context())
-		lost, left, stays := r.want(ctx), r.want(waiting), r.want(t.Context())
+		lost, canceled, stays := r.want(ctx), r.want(waiting), r.want(t.Context())
 		leave()
 		synctest.Wait()
-		if !left.hasReturned() || left.got.err == nil {
-			t.Errorf("the range that left has %+v", left.got)
+		if !canceled.hasReturned() || canceled.got.err == nil {
+			t.Errorf("the range that left has %+v", canceled.got)
 		}
 		lose()
 		synctest.Wait()
