@@ -422,7 +422,7 @@ var protocol = []mutant{
 		{"trigger/limiter.go", "b.tokens += reserved - charge", "_ = reserved"},
 	}},
 	{"retries-not-paid", "retries count against the rate", []edit{
-		{"trigger/internal/delivery/effects.go", "left := &group{items: failed, keys: g.keys,", "left := &group{isPaid: g.isPaid, items: failed, keys: g.keys,"},
+		{"trigger/internal/delivery/effects.go", "&group{items: failed, keys: g.keys,", "&group{isPaid: g.isPaid, items: failed, keys: g.keys,"},
 	}},
 	{"limit-taken-for-a-stall", "a range that waits for a limit of its function is not reported as stalled", []edit{
 		{"trigger/stallwatch.go", "if s.isHeldBack(lane) {", "if _ = lane; s.isClosed {"},
