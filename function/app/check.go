@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/text"
 )
 
 // checkTime limits the probes of one function.
@@ -109,19 +111,19 @@ func (r *report) err() error {
 // line prints one outcome. If the error joins several, each gets a line.
 func (r *report) line(what string, err error) {
 	if err == nil {
-		fmt.Fprintf(r.out, "ok    %s\n", printableLine(what))
+		fmt.Fprintf(r.out, "ok    %s\n", text.Line(what))
 		return
 	}
 	r.failed++
-	for text := range strings.SplitSeq(errorText(err), "\n") {
-		fmt.Fprintf(r.out, "FAIL  %s: %s\n", printableLine(what), text)
+	for line := range strings.SplitSeq(text.OfError(err), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", text.Line(what), line)
 	}
 }
 
 func (r *report) settings(values []value) {
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	for _, v := range values {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(printableLine(v.Value)), v.Source)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(text.Line(v.Value)), v.Source)
 	}
 	_ = t.Flush()
 	fmt.Fprintln(r.out)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -87,7 +88,7 @@ func showCommand(pick *selection) *cobra.Command {
 				return err
 			}
 			if pick.json {
-				return json.NewEncoder(terminalSafe{cmd.OutOrStdout()}).Encode(printable(found[0].DeadLetter))
+				return json.NewEncoder(text.SafeWriter(cmd.OutOrStdout())).Encode(printable(found[0].DeadLetter))
 			}
 			return printDeadLetter(cmd.OutOrStdout(), found[0])
 		},

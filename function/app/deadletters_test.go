@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -399,13 +400,13 @@ func TestDeadLettersPrintSafely(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), `"document":"{\"half"`) || !strings.Contains(string(raw), `"previous":{"whole":1}`) {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if got := cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
+	if got := text.Cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
 		t.Errorf("cell %q", got)
 	}
-	if got := printableText("a\x1b[31mred\tb\nsecond\r"); got != "a?[31mred\tb\nsecond?" {
+	if got := text.Printable("a\x1b[31mred\tb\nsecond\r"); got != "a?[31mred\tb\nsecond?" {
 		t.Errorf("text %q", got)
 	}
-	if got := cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
+	if got := text.Cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
 		t.Errorf("cell of 100 runes: %q", got)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"halley/function/app/internal/text"
 )
 
 // printHeader prints the account, the page if there is one, the hosts, the functions,
@@ -24,7 +26,7 @@ func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener)
 		in += ", as " + defaultAddr + " is taken"
 	}
 	line := func(name, value string) {
-		show.say(fit(fmt.Sprintf("%-10s %s", name, printableLine(value)), show.columns()))
+		show.say(fit(fmt.Sprintf("%-10s %s", name, text.Line(value)), show.columns()))
 	}
 	line("account", w.account.Endpoint()+" "+in+"; connection string:")
 	show.say(w.account.ConnectionString()) // whole, to be copied

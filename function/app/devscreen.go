@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/term"
+
+	"halley/function/app/internal/text"
 )
 
 // screen shows a development run: lines that stay and, on a terminal, one live line
@@ -31,7 +33,7 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) *screen {
-	s := &screen{out: out, live: isTerminal(out), columns: func() int { return defaultColumns }}
+	s := &screen{out: out, live: text.IsTerminal(out), columns: func() int { return defaultColumns }}
 	if f, ok := out.(*os.File); ok && s.live {
 		s.columns = func() int {
 			if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -116,7 +118,7 @@ func (p *screen) takeStdout() (restore func(), err error) {
 		for {
 			line, err := lines.ReadString('\n')
 			if line = strings.TrimSuffix(line, "\n"); line != "" {
-				p.say(printableLine(line))
+				p.say(text.Line(line))
 			}
 			if err != nil {
 				return
@@ -179,7 +181,7 @@ func (s devState) line(columns int) string {
 	}
 	leases := ""
 	if s.Counted {
-		leases = "  " + plural(s.Leases, "lease")
+		leases = "  " + text.Count(s.Leases, "lease")
 	}
 	for _, line := range []string{head + each.String() + leases, head + each.String()} {
 		if textWidth(line) <= columns {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"halley/function/app/internal/text"
 	"halley/trigger/cosmos"
 )
 
@@ -121,10 +122,10 @@ func (s *seedFile) follow(ctx context.Context, report func(string)) {
 			return err
 		})
 		if err != nil {
-			report(errorText(err))
+			report(text.OfError(err))
 		}
 		if written > 0 {
-			report(fmt.Sprintf("%s of %s written", plural(written, "document"), s.path))
+			report(fmt.Sprintf("%s of %s written", text.Count(written, "document"), s.path))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -226,12 +227,12 @@ func (s *session) reshape(ctx context.Context) {
 	container := s.world.run.Monitored()[0]
 	ranges, err := container.Ranges(ctx)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	children, err := s.world.account.Split(container.Database(), container.Name(), ranges[0].ID)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	show.say(fmt.Sprintf("a range was split into %s and %s", children[0], children[1]))
@@ -240,7 +241,7 @@ func (s *session) reshape(ctx context.Context) {
 	}
 	child, err := s.world.account.Merge(container.Database(), container.Name(), children...)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	show.say(fmt.Sprintf("ranges %s and %s were merged into %s", children[0], children[1], child))

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"halley/function/app/internal/text"
 )
 
 // watch runs the handlers in another process, and replaces it when a Go file of the
@@ -64,7 +66,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener
 			break
 		}
 		if err != nil {
-			show.say(errorText(err))
+			show.say(text.OfError(err))
 			continue
 		}
 		if running != nil {
@@ -72,7 +74,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener
 			show.say("running the new build")
 		}
 		if running, err = startChild(program, args, env, show); err != nil {
-			show.say(errorText(err))
+			show.say(text.OfError(err))
 		}
 	}
 	if running != nil {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -113,7 +114,7 @@ func (f *fanout) run(ctx context.Context, work func(context.Context) (trigger.Su
 // droppedMessage answers a message that no retry can help.
 func droppedMessage(log *zap.Logger, err error) invocationResult {
 	log.Error("message dropped: delivering it again cannot help", zap.Error(err))
-	return invocationResult{Logs: []string{"message dropped: " + errorText(err)}}
+	return invocationResult{Logs: []string{"message dropped: " + text.OfError(err)}}
 }
 
 // leftoverMessage answers a message in another mode, in which all ranges are processed

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"halley/handlers"
 	"io"
 	"mime"
 	"net/http"
@@ -16,6 +15,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/text"
+	"halley/handlers"
 )
 
 const (
@@ -85,10 +87,10 @@ func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, result)
 	case errors.As(err, &refused):
 		log.Warn("request refused", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, refused.status, problem{errorText(err)})
+		answer(w, refused.status, problem{text.OfError(err)})
 	default:
 		log.Error("invocation failed", zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, http.StatusInternalServerError, problem{errorText(err)})
+		answer(w, http.StatusInternalServerError, problem{text.OfError(err)})
 	}
 }
 
@@ -213,7 +215,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer is not JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	data = escapeControls(data)
+	data = text.EscapeControls(data)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 	w.WriteHeader(status)
 	_, _ = w.Write(data)

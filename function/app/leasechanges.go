@@ -12,9 +12,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"halley/trigger/leases"
-
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/text"
+	"halley/trigger/leases"
 )
 
 // planLeases plans a change of the leases of one function.
@@ -191,11 +192,11 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 		}
 	}
 	err = p.carryOut(ctx, opened, &result)
-	if err == nil && !p.yes && !p.dryRun && !isTerminal(out) && result.changes() > 0 {
+	if err == nil && !p.yes && !p.dryRun && !text.IsTerminal(out) && result.changes() > 0 {
 		err = errors.New("nothing was done: carry out the plan with --yes")
 	}
 	if p.json {
-		return errors.Join(err, json.NewEncoder(terminalSafe{out}).Encode(result))
+		return errors.Join(err, json.NewEncoder(text.SafeWriter(out)).Encode(result))
 	}
 	switch {
 	case err != nil:
@@ -270,7 +271,7 @@ func printPlans(out io.Writer, plans []leases.Plan) error {
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tACTION\tFROM\tTO\tEFFECT")
 	for _, p := range plans {
 		for _, s := range p.Steps {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Function, cell(s.Range), free(s.Owner), s.Action, cell(s.From), cell(s.To), printableLine(effect(s)))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Function, text.Cell(s.Range), free(s.Owner), s.Action, text.Cell(s.From), text.Cell(s.To), text.Line(effect(s)))
 		}
 	}
 	return t.Flush()

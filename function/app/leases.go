@@ -10,9 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"halley/trigger/leases"
-
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/text"
+	"halley/trigger/leases"
 )
 
 func (o Options) leasesCommand() *cobra.Command {
@@ -110,7 +111,7 @@ shows how far each range is behind.`,
 				all = append(all, list...)
 			}
 			if p.json {
-				return json.NewEncoder(terminalSafe{cmd.OutOrStdout()}).Encode(all)
+				return json.NewEncoder(text.SafeWriter(cmd.OutOrStdout())).Encode(all)
 			}
 			return printLeases(cmd.OutOrStdout(), all, time.Now())
 		},
@@ -123,9 +124,9 @@ func printLeases(out io.Writer, all []leases.Info, now time.Time) error {
 	for _, l := range all {
 		paused := ""
 		if l.Paused {
-			paused = ago(l.PausedSince, now) + ": " + cell(l.Reason)
+			paused = ago(l.PausedSince, now) + ": " + text.Cell(l.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, cell(l.Range), free(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), cell(l.Continuation), paused)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), free(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), text.Cell(l.Continuation), paused)
 	}
 	return t.Flush()
 }
@@ -164,13 +165,13 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 		all = append(all, verified{f.function, findings})
 	}
 	if p.json {
-		if err := json.NewEncoder(terminalSafe{out}).Encode(all); err != nil {
+		if err := json.NewEncoder(text.SafeWriter(out)).Encode(all); err != nil {
 			return err
 		}
 	} else {
 		for _, v := range all {
 			for _, finding := range v.Findings {
-				fmt.Fprintf(out, "%s: %s\n", v.Function, printableLine(finding.String()))
+				fmt.Fprintf(out, "%s: %s\n", v.Function, text.Line(finding.String()))
 			}
 			if len(v.Findings) == 0 {
 				fmt.Fprintf(out, "%s: the leases cover every key once, and no document is damaged\n", v.Function)
@@ -239,7 +240,7 @@ func exportLeases(ctx context.Context, opened []functionLeases, out io.Writer) e
 		}
 		all = append(all, e)
 	}
-	encoder := json.NewEncoder(terminalSafe{out})
+	encoder := json.NewEncoder(text.SafeWriter(out))
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(all)
 }

@@ -4,10 +4,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/mattn/go-isatty"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"halley/function/app/internal/text"
 	"halley/trigger/redact"
 )
 
@@ -16,18 +16,12 @@ import (
 // watcher of signals uses it as well.
 func newLogger(level logLevel) *zap.Logger { return processLogger(jsonLogger(os.Stdout, level)) }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
-}
-
 // newRunLogger logs to stdout like newLogger, in the format of the settings.
 func newRunLogger(s appSettings) *zap.Logger { return processLogger(logger(os.Stdout, s)) }
 
 // logger writes to w in the format of the settings.
 func logger(w io.Writer, s appSettings) *zap.Logger {
-	if s.LogFormat == formatText || s.LogFormat == formatAuto && isTerminal(w) {
+	if s.LogFormat == formatText || s.LogFormat == formatAuto && text.IsTerminal(w) {
 		return textLogger(w, s.LogLevel)
 	}
 	return jsonLogger(w, s.LogLevel)
@@ -63,6 +57,6 @@ func loggerTo(w io.Writer, level logLevel, encoder zapcore.Encoder) *zap.Logger 
 	if err != nil {
 		least = zapcore.InfoLevel
 	}
-	out := zapcore.Lock(zapcore.AddSync(redact.Writer(terminalSafe{w})))
+	out := zapcore.Lock(zapcore.AddSync(redact.Writer(text.SafeWriter(w))))
 	return zap.New(zapcore.NewCore(encoder, out, least), zap.ErrorOutput(out))
 }

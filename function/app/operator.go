@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/leases"
 )
@@ -170,7 +171,7 @@ func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 		return nil, errors.Join(fmt.Errorf("no dead letter is selected by %s", r.Select), failed)
 	}
 	if failed != nil {
-		b.notes = []string{"not all dead letters can be read: " + errorText(failed)}
+		b.notes = []string{"not all dead letters can be read: " + text.OfError(failed)}
 	}
 	return b, nil
 }
@@ -188,14 +189,6 @@ func (b *boundLetters) moved(ctx context.Context) error {
 	return err
 }
 
-// counted is a number of things in words.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
-}
-
 func (o *operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
 	b, err := o.bind(ctx, r)
 	if err != nil {
@@ -203,7 +196,7 @@ func (o *operator) planReplay(ctx context.Context, r page.Request) (page.Plan, e
 	}
 	return page.Plan{
 		Effects: []string{
-			fmt.Sprintf("The handler of %s is called with %s, selected by %s: those of one key one by one, the oldest first.", b.function, counted(len(b.ids), "dead letter"), r.Select),
+			fmt.Sprintf("The handler of %s is called with %s, selected by %s: those of one key one by one, the oldest first.", b.function, text.Count(len(b.ids), "dead letter"), r.Select),
 			"Each one that it handles is removed. If one fails, it and the later ones of its key stay.",
 		},
 		Warnings: append(b.notes, "the handler may get changes that are older than changes it has handled, unless the function blocks keys"),
@@ -223,7 +216,7 @@ func (b *boundLetters) replay(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s handled", counted(done.Handled, "dead letter"))
+	text := fmt.Sprintf("%s handled", text.Count(done.Handled, "dead letter"))
 	if done.Failed+done.Waiting == 0 {
 		return text, nil
 	}
@@ -236,14 +229,14 @@ func (o *operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, 
 		return page.Plan{}, err
 	}
 	plan := page.Plan{
-		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", counted(len(b.ids), "dead letter"), b.function, r.Select)},
+		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", text.Count(len(b.ids), "dead letter"), b.function, r.Select)},
 		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: b.moved,
 		Do: func(ctx context.Context) (string, error) {
 			deleted, err := deleteDeadLetters(ctx, b.letters(ctx))
 			if err != nil {
-				return "", fmt.Errorf("%s deleted: %w", counted(deleted, "dead letter"), err)
+				return "", fmt.Errorf("%s deleted: %w", text.Count(deleted, "dead letter"), err)
 			}
-			return counted(deleted, "dead letter") + " deleted", nil
+			return text.Count(deleted, "dead letter") + " deleted", nil
 		},
 	}
 	if !o.settings.App.PageHideDocuments {
@@ -298,7 +291,7 @@ func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Pl
 		if err := of.Apply(ctx, made); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s of %s is done: %s", r.Action, of.function, counted(plan.Count, "range")), nil
+		return fmt.Sprintf("%s of %s is done: %s", r.Action, of.function, text.Count(plan.Count, "range")), nil
 	}
 	return plan, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/handlers"
 	"halley/trigger/deadletter"
 )
@@ -115,7 +116,7 @@ func (o Options) Main() {
 func (o Options) Run(ctx context.Context, args []string) int {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, errorText(err))
+		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
 		return 1
 	}
 	port, hosted := functionsPort()
@@ -127,7 +128,7 @@ func (o Options) Run(ctx context.Context, args []string) int {
 		return o.serveFunctions(ctx, port)
 	}
 	if err := o.rootCommand(args).ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, errorText(err))
+		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
 		return 1
 	}
 	return 0

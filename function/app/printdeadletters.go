@@ -1,20 +1,16 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
@@ -22,7 +18,7 @@ import (
 // printLines prints each dead letter as a whole, a line each. If one cannot be
 // read, the rest is still printed and its error is returned.
 func printLines(out io.Writer, found iter.Seq2[storedLetter, error]) error {
-	lines := json.NewEncoder(terminalSafe{out})
+	lines := json.NewEncoder(text.SafeWriter(out))
 	var failed error
 	for l, err := range found {
 		if err == nil {
@@ -56,8 +52,8 @@ func printTable(out io.Writer, found iter.Seq2[storedLetter, error]) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", printableLine(l.ID), l.Time.UTC().Format(time.RFC3339), l.in.function, cell(l.Range), l.LSN,
-			cell(l.Key), cell(l.DocumentID), attempts(l.DeadLetter), cell(redact.Text(l.Error)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", text.Line(l.ID), l.Time.UTC().Format(time.RFC3339), l.in.function, text.Cell(l.Range), l.LSN,
+			text.Cell(l.Key), text.Cell(l.DocumentID), attempts(l.DeadLetter), text.Cell(redact.Text(l.Error)))
 	}
 	return errors.Join(t.Flush(), failed)
 }
@@ -73,72 +69,6 @@ func attempts(d trigger.DeadLetter) string {
 	return strconv.Itoa(d.Attempts)
 }
 
-// cell shortens text to fit a table: its first line, printable, 80 characters at
-// most.
-func cell(s string) string {
-	const most = 80
-	s, _, _ = strings.Cut(s, "\n")
-	if runes := []rune(printableLine(s)); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return printableLine(s)
-}
-
-// printableLine puts text on one line.
-func printableLine(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printableText(s))
-}
-
-// errorText is the text of an error for people: without the secrets of URLs, and
-// printable.
-func errorText(err error) string { return printableText(redact.Text(err.Error())) }
-
-// printableText returns s with a question mark in place of each character that
-// could control a terminal or reorder its text: C0 and C1 controls, bidirectional
-// controls and other format characters. Line breaks and tabs stay.
-func printableText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// terminalSafe passes JSON to a writer with the characters escaped that could
-// control a terminal or reorder its text. The values stay the same. A Write must
-// hold whole characters.
-type terminalSafe struct{ out io.Writer }
-
-// Write returns the length of b if out takes all of its text.
-func (t terminalSafe) Write(b []byte) (int, error) {
-	if _, err := t.out.Write(escapeControls(b)); err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
-
-// escapeControls writes DEL, C1 and format characters of JSON as \uXXXX; they
-// stand in strings only. JSON already escapes C0 controls. Bytes that are not
-// UTF-8 become U+FFFD.
-func escapeControls(encoded []byte) []byte {
-	unsafe := func(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
-	if utf8.Valid(encoded) && bytes.IndexFunc(encoded, unsafe) < 0 {
-		return encoded
-	}
-	var safe bytes.Buffer
-	for _, r := range string(encoded) {
-		if !unsafe(r) {
-			safe.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&safe, `\u%04x`, unit)
-		}
-	}
-	return safe.Bytes()
-}
-
 // printDeadLetter prints all fields of a dead letter as text.
 func printDeadLetter(out io.Writer, l storedLetter) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -147,7 +77,7 @@ func printDeadLetter(out io.Writer, l storedLetter) error {
 		{"range", l.Range}, {"epoch", strconv.FormatInt(l.Epoch, 10)}, {"lsn", strconv.FormatInt(l.LSN, 10)},
 		{"key", l.Key}, {"operation", string(l.Operation)}, {"document id", l.DocumentID}, {"written", l.Written.UTC().Format(time.RFC3339)},
 	} {
-		fmt.Fprintf(t, "%s:\t%s\n", row[0], cell(row[1]))
+		fmt.Fprintf(t, "%s:\t%s\n", row[0], text.Cell(row[1]))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -158,7 +88,7 @@ func printDeadLetter(out io.Writer, l storedLetter) error {
 		if part.text == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "\n%s:\n%s\n", part.name, printableText(part.text)); err != nil {
+		if _, err := fmt.Fprintf(out, "\n%s:\n%s\n", part.name, text.Printable(part.text)); err != nil {
 			return err
 		}
 	}

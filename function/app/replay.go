@@ -15,6 +15,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
@@ -259,12 +260,12 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 			continue
 		}
 		for _, failure := range r.Failures {
-			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, printableLine(failure.ID), printableLine(failure.Error))
+			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, text.Line(failure.ID), text.Line(failure.Error))
 		}
 		fmt.Fprintf(out, "%s: %d handled, %d failed again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
 	}
 	if asJSON {
-		if err := json.NewEncoder(terminalSafe{out}).Encode(results); err != nil {
+		if err := json.NewEncoder(text.SafeWriter(out)).Encode(results); err != nil {
 			return err
 		}
 	}

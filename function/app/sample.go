@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -57,7 +58,7 @@ func (r *report) sample(f functionSettings, documents []sampleLine) {
 	if filter == "" {
 		filter = "none, so that all changes pass"
 	}
-	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.setting("FILTER"), printableLine(filter))
+	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.setting("FILTER"), text.Line(filter))
 	passed := 0
 	for _, d := range documents {
 		where := fmt.Sprintf("%s: line %d", f.Name, d.number)
@@ -70,7 +71,7 @@ func (r *report) sample(f functionSettings, documents []sampleLine) {
 			verdict = "passes"
 			passed++
 		}
-		fmt.Fprintf(r.out, "%-8s  line %d  %s\n", verdict, d.number, cell(string(d.document)))
+		fmt.Fprintf(r.out, "%-8s  line %d  %s\n", verdict, d.number, text.Cell(string(d.document)))
 	}
 	fmt.Fprintf(r.out, "%s: %d of %d documents pass\n\n", f.Name, passed, len(documents))
 }

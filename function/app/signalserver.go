@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -103,13 +104,13 @@ func (a *App) unready(now time.Time) (problems []string) {
 		for _, f := range status.Functions {
 			switch {
 			case f.Problem != "":
-				problems = append(problems, fmt.Sprintf("function %s: %s", f.Name, errorText(errors.New(f.Problem))))
+				problems = append(problems, fmt.Sprintf("function %s: %s", f.Name, text.OfError(errors.New(f.Problem))))
 			case f.Leases == trigger.LeaseCounts{}:
 				problems = append(problems, fmt.Sprintf("function %s: the leases have not been read yet", f.Name))
 			}
 			for _, r := range f.Ranges {
 				if s, stalled := a.stalledFor(f.Name, r, now); stalled {
-					problems = append(problems, fmt.Sprintf("function %s, range %s: %s", f.Name, r.Range, errorText(errors.New(s.Describe(now)))))
+					problems = append(problems, fmt.Sprintf("function %s, range %s: %s", f.Name, r.Range, text.OfError(errors.New(s.Describe(now)))))
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -208,10 +209,10 @@ func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLa
 
 func (o statusOptions) print(out io.Writer, r lagReport) error {
 	if o.json {
-		return json.NewEncoder(terminalSafe{out}).Encode(r)
+		return json.NewEncoder(text.SafeWriter(out)).Encode(r)
 	}
 	if o.watch {
-		if isTerminal(out) {
+		if text.IsTerminal(out) {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
 		fmt.Fprintln(out, r.Time.Format(time.RFC3339))
@@ -224,7 +225,7 @@ func postponedText(l trigger.Lag, now time.Time) string {
 	if l.Postponed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s postponed by the handler, next due in %s", counted(l.Postponed, "key"), max(l.NextDue.Sub(now), 0).Round(time.Second))
+	return fmt.Sprintf("%s postponed by the handler, next due in %s", text.Count(l.Postponed, "key"), max(l.NextDue.Sub(now), 0).Round(time.Second))
 }
 
 // print writes the report as a table.
@@ -234,10 +235,10 @@ func (r lagReport) print(out io.Writer) error {
 	for _, f := range r.Functions {
 		for _, l := range f.Leases {
 			row := lagTotal{l.Changes, l.Exact, l.Known, l.Seconds}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, cell(l.Range), free(l.Owner), row.behind(), row.age(),
-				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, cell(l.Continuation), printableLine(cmp.Or(l.Problem, postponedText(l, r.Time))))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, text.Cell(l.Range), free(l.Owner), row.behind(), row.age(),
+				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, postponedText(l, r.Time))))
 		}
-		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.total(), f.age(), printableLine(f.Problem))
+		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.total(), f.age(), text.Line(f.Problem))
 	}
 	if len(r.Functions) > 1 {
 		fmt.Fprintf(t, "all\ttotal\t\t%s\t%s\t\t\t\t\t\n", r.total(), r.age())
@@ -284,5 +285,5 @@ func free(owner string) string {
 	if owner == "" {
 		return "(free)"
 	}
-	return cell(owner)
+	return text.Cell(owner)
 }

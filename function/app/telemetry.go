@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -47,6 +48,6 @@ func (a *App) sendTelemetry(ctx context.Context, step string, send func(context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryTime)
 	defer cancel()
 	if err := send(ctx); err != nil {
-		a.log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", errorText(err)))
+		a.log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", text.OfError(err)))
 	}
 }

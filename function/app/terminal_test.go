@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/leases"
@@ -63,7 +64,7 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		"dev": func(out *bytes.Buffer) {
 			_ = devSummary{Ranges: []position{{Range: hostile, Host: hostile, Continuation: hostile}}}.print(out)
 		},
-		"error": func(out *bytes.Buffer) { fmt.Fprint(out, errorText(errors.New(hostile))) },
+		"error": func(out *bytes.Buffer) { fmt.Fprint(out, text.OfError(errors.New(hostile))) },
 		"log": func(out *bytes.Buffer) {
 			jsonLogger(out, "info").Info(hostile, zap.String("owner", hostile), zap.Error(errors.New(hostile)), zap.Any("id", hostile))
 		},
@@ -76,14 +77,14 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 
 // TestEscapedJSONHoldsTheSameValues: what is escaped is still the same text.
 func TestEscapedJSONHoldsTheSameValues(t *testing.T) {
-	text := strings.ToValidUTF8(hostile, "\uFFFD") + "\U000e0001" // a tag, beyond 16 bits
+	wanted := strings.ToValidUTF8(hostile, "\uFFFD") + "\U000e0001" // a tag, beyond 16 bits
 	var out bytes.Buffer
-	if err := json.NewEncoder(terminalSafe{&out}).Encode(text); err != nil {
+	if err := json.NewEncoder(text.SafeWriter(&out)).Encode(wanted); err != nil {
 		t.Fatal(err)
 	}
 	var back string
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != text {
-		t.Errorf("%q became %q: %v", text, back, err)
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != wanted {
+		t.Errorf("%q became %q: %v", wanted, back, err)
 	}
 	checkTerminal(t, "JSON", out.String())
 }
