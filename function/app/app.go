@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
 	"halley/function/app/internal/metrics"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -23,10 +24,10 @@ import (
 // App holds the enabled functions and their hosts. Functions share a host if
 // they keep their leases in the same container and want the same options.
 type App struct {
-	settings *settings
+	settings *settings.Settings
 	options  appOptions
 	log      *zap.Logger
-	accounts accounts
+	accounts account.Clients
 	groups   []group
 	opened   map[string]trigger.Function // by the name in the handlers' list
 	hosts    []*trigger.Host
@@ -42,7 +43,7 @@ type App struct {
 // group holds the functions of one host.
 type group struct {
 	leases    *cosmos.Container
-	at        place
+	at        settings.Place
 	regions   string
 	options   trigger.Options
 	functions []trigger.Function
@@ -56,15 +57,16 @@ type appOptions struct {
 	transport policy.Transporter      // of requests to Cosmos DB; nil is the network
 	wrap      func(*trigger.Function) // changes an opened function; may be nil
 	observe   func(trigger.Event)     // sees the events of all hosts; may be nil
+	telemetry Telemetry               // of the app, or nil
 }
 
 // openApp opens the handlers and makes the hosts; it makes no request. Close the
 // app after use.
-func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logger) (*App, error) {
-	a := &App{settings: s, options: options, log: log, accounts: newAccounts(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
+func openApp(ctx context.Context, s *settings.Settings, options appOptions, log *zap.Logger) (*App, error) {
+	a := &App{settings: s, options: options, log: log, accounts: account.NewClients(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
-	a.accounts.eachAttempt = []policy.Policy{a.metrics.CountRequests()}
-	if err := a.startTelemetry(ctx, s.telemetry); err != nil {
+	a.accounts.EachAttempt = []policy.Policy{a.metrics.CountRequests()}
+	if err := a.startTelemetry(ctx, options.telemetry); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	for _, f := range s.Functions {
@@ -79,16 +81,16 @@ func openApp(ctx context.Context, s *settings, options appOptions, log *zap.Logg
 }
 
 // open opens one handler and puts its function into its group.
-func (a *App) open(ctx context.Context, f functionSettings) error {
-	at, err := a.accounts.open(f)
+func (a *App) open(ctx context.Context, f settings.Function) error {
+	at, err := a.accounts.Open(f)
 	if err != nil {
 		return err
 	}
-	fn := f.function(at.monitored)
-	if fn.DeadLetters, err = a.accounts.openDeadLetters(f, a.log); err != nil {
+	fn := f.TriggerFunction(at.Monitored)
+	if fn.DeadLetters, err = a.accounts.OpenDeadLetters(f, a.log); err != nil {
 		return err
 	}
-	env := a.accounts.env(f, at.monitored, a.log)
+	env := a.accounts.Env(f, at.Monitored, a.log)
 	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
 	handler, closer, err := f.Open(ctx, env, f.Own)
 	if err != nil {
@@ -104,7 +106,7 @@ func (a *App) open(ctx context.Context, f functionSettings) error {
 	}
 	a.opened[f.Name] = fn
 	a.metrics.AddFunction(f.Name)
-	g := a.groupOf(f, at.leases)
+	g := a.groupOf(f, at.Leases)
 	g.functions = append(g.functions, fn)
 	return nil
 }
@@ -118,8 +120,8 @@ func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
 	}
 }
 
-func (a *App) groupOf(f functionSettings, leases *cosmos.Container) *group {
-	g := group{leases: leases, at: f.leases(), regions: f.PreferredLocations.String(), options: f.options(&a.settings.App)}
+func (a *App) groupOf(f settings.Function, leases *cosmos.Container) *group {
+	g := group{leases: leases, at: f.LeasePlace(), regions: f.PreferredLocations.String(), options: f.HostOptions(&a.settings.App)}
 	for i, other := range a.groups {
 		if other.at == g.at && other.regions == g.regions && reflect.DeepEqual(other.options, g.options) {
 			return &a.groups[i]
@@ -271,71 +273,4 @@ func describe(f trigger.FunctionStatus) string {
 		}
 	}
 	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition, lag %d transactions and %.0f s%s", f.Name, len(f.Ranges), changes, behind, seconds, b.String())
-}
-
-// containers are the monitored container and the lease container of a function.
-type containers struct{ monitored, leases *cosmos.Container }
-
-func (a accounts) open(f functionSettings) (at containers, err error) {
-	monitored, err := a.client(f, f.Connection)
-	if err != nil {
-		return at, fmt.Errorf("%s: %w", f.setting("CONNECTION"), err)
-	}
-	leases, err := a.client(f, f.LeaseConnection)
-	if err != nil {
-		return at, fmt.Errorf("%s: %w", f.setting("LEASE_CONNECTION"), err)
-	}
-	return containers{
-		monitored: monitored.Container(f.DatabaseName, f.ContainerName),
-		leases:    leases.Container(f.LeaseDatabaseName, f.LeaseContainerName),
-	}, nil
-}
-
-// env is the environment of a function's handler.
-func (a accounts) env(f functionSettings, monitored *cosmos.Container, log *zap.Logger) handlers.Env {
-	return handlers.Env{
-		Logger: log, Container: monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName,
-		Account: func(name string) (*cosmos.Client, error) { return a.client(f, connectionName(name)) },
-	}
-}
-
-// accounts shares the clients of an app, by connection and regions. The zero
-// value shares none.
-type accounts struct {
-	transport policy.Transporter // nil is the network
-	retry     policy.RetryOptions
-	clients   map[string]*cosmos.Client
-	reached   map[*cosmos.Client]error // of accounts that a command has tried
-
-	eachAttempt []policy.Policy // for each attempt of a request
-}
-
-func newAccounts(transport policy.Transporter) accounts {
-	return accounts{transport: transport, clients: map[string]*cosmos.Client{}}
-}
-
-// commandAccounts are the accounts of a command that an operator runs.
-func commandAccounts() accounts {
-	return accounts{retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
-}
-
-// client returns the client of one of the function's connections.
-func (a accounts) client(f functionSettings, name connectionName) (*cosmos.Client, error) {
-	regions := f.PreferredLocations
-	key := string(name) + "\n" + regions.String()
-	if client, ok := a.clients[key]; ok {
-		return client, nil
-	}
-	c, err := f.connections.Resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.transport, Retry: a.retry, PerRetryPolicies: a.eachAttempt}})
-	if err != nil {
-		return nil, fmt.Errorf("connection %s: %w", name, err)
-	}
-	if a.clients != nil {
-		a.clients[key] = client
-	}
-	return client, nil
 }

@@ -27,7 +27,7 @@ func TestFunctionsShareAHost(t *testing.T) {
 		"HALLEY_PUSH_VAPID_SUBJECT", "mailto:dev@example.com",
 	)
 	for name, test := range map[string]struct {
-		setting, value string
+		setting, Value string
 		hosts          int
 	}{
 		"alike":           {"HALLEY_LOG_LEVEL", "info", 1},
@@ -36,7 +36,7 @@ func TestFunctionsShareAHost(t *testing.T) {
 		"other leases":    {"HALLEY_PUSH_LEASE_CONTAINER_NAME", "leases2", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := map[string]string{test.setting: test.value}
+			env := map[string]string{test.setting: test.Value}
 			for k, v := range both {
 				env[k] = v
 			}
@@ -81,13 +81,13 @@ func TestAppRunsUntilItsContextEnds(t *testing.T) {
 
 func TestAppRefusesWhatCannotOpen(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	for name, test := range map[string]struct{ setting, value, says string }{
+	for name, test := range map[string]struct{ setting, Value, says string }{
 		"connection":       {"HALLEY_CONNECTION", "Nowhere", "HALLEY_CONNECTION"},
 		"lease connection": {"HALLEY_LEASE_CONNECTION", "Nowhere", "HALLEY_LEASE_CONNECTION"},
 		"handler":          {"HALLEY_LEADERBOARD_REDIS_URL", "", "HALLEY_LEADERBOARD_REDIS_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := load(t, account.env(test.setting, test.value))
+			s, err := loadTestApp(t, account.env(test.setting, test.Value))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/settings"
 )
 
 // exitHosted is the exit code of a process that the Functions host started. If a
@@ -38,15 +40,15 @@ func (o Options) serveFunctions(ctx context.Context, port string) int {
 		return 1
 	}
 	defer listener.Close()
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err == nil {
-		err = errors.Join(s.durable("the Functions host"), s.packagedForFanout(appRoot()))
+		err = errors.Join(s.Durable("the Functions host"), packagedForFanout(s, appRoot()))
 	}
 	if err != nil {
 		log.Error("settings refused", zap.Error(err))
 		return 1
 	}
-	s.warnOfDisks("the Functions host", log)
+	s.WarnOfDisks("the Functions host", log)
 	return exitCode(o.serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
 }
 
@@ -74,12 +76,12 @@ func listen(port string) (net.Listener, error) {
 // serveApp opens the app, which makes no request yet, and answers the host until
 // ctx ends and everything has stopped. It returns errReplace if another process is
 // needed. The resources of the handlers then stay open for calls that still run.
-func (o Options) serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
+func (o Options) serveApp(ctx context.Context, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
 		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
 	}
-	options := appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}
+	options := appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3), telemetry: o.Telemetry}
 	shown := newOperatorPage(s)
 	if s.App.PageToken != "" {
 		shown.observe(&options)
@@ -126,10 +128,10 @@ func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Durat
 // called if the app needs another process.
 func (a *App) functions(ctx context.Context, limit time.Duration, replace func()) (functions map[string]function, wait func()) {
 	switch a.settings.App.Mode {
-	case modeFanout:
+	case settings.ModeFanout:
 		f := &fanout{limit: limit, dispatch: a.Dispatch, drain: a.DrainRange, logMetrics: a.logMetrics}
 		return map[string]function{functionName: f.tick, drainFunction: a.replacing(f.process, replace)}, f.running.Wait
-	case modeTimer:
+	case settings.ModeTimer:
 		d := &drainer{limit: limit, drain: a.Drain, logMetrics: a.logMetrics}
 		return withLeftovers(a.replacing(withoutOutputs(d.tick), replace)), d.wait
 	}

@@ -47,7 +47,7 @@ func (l *lines) checkJSON(t *testing.T) {
 // its error.
 func hosted(t *testing.T, env map[string]string) (url string, stop func() error, logged *lines) {
 	t.Helper()
-	s, err := load(t, env)
+	s, err := loadTestApp(t, env)
 	if err != nil {
 		t.Fatal(err)
 	}

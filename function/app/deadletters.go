@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 )
@@ -109,21 +110,21 @@ func (p *selection) openStores(ctx context.Context) ([]functionStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := commandAccounts()
+	clients := account.CommandClients()
 	var stores []functionStore
 	for _, f := range s.Functions {
-		store, err := clients.openDeadLetters(f, zap.NewNop())
+		store, err := clients.OpenDeadLetters(f, zap.NewNop())
 		if err != nil {
 			return nil, err
 		}
-		at, err := clients.open(f)
-		if err == nil && f.DeadLetters.row().inCosmos {
-			err = clients.reach(ctx, f)
+		at, err := clients.Open(f)
+		if err == nil && f.DeadLetters.Row().InCosmos {
+			err = clients.Reach(ctx, f)
 		}
 		if err != nil {
 			return nil, err
 		}
-		stores = append(stores, functionStore{f.Name, f.function(at.monitored).DeadLetterSource(), store})
+		stores = append(stores, functionStore{f.Name, f.TriggerFunction(at.Monitored).DeadLetterSource(), store})
 	}
 	return stores, nil
 }
@@ -131,47 +132,24 @@ func (p *selection) openStores(ctx context.Context) ([]functionStore, error) {
 // loadKeeping reads the settings of the enabled functions that keep dead letters,
 // or of the named function. A directory that does not exist is an error, because
 // opening it as a store would create it.
-func (p *selection) loadKeeping() (*settings, error) {
-	s, err := loadSettings(p.of)
+func (p *selection) loadKeeping() (*settings.Settings, error) {
+	s, err := settings.Load(p.of.source())
 	if err == nil {
-		err = s.only(p.function)
+		err = s.Only(p.function)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.Functions = slices.DeleteFunc(s.Functions, func(f functionSettings) bool { return !f.DeadLetters.row().keeps })
+	s.Functions = slices.DeleteFunc(s.Functions, func(f settings.Function) bool { return !f.DeadLetters.Row().Keeps })
 	if len(s.Functions) == 0 {
 		return nil, errors.New("no enabled function keeps dead letters: set HALLEY_DEAD_LETTERS=container")
 	}
 	for _, f := range s.Functions {
-		if err := f.checkDirectory(); err != nil {
+		if err := f.CheckDirectory(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
-}
-
-// checkDirectory refuses a directory of dead letters that no host has created.
-func (f *functionSettings) checkDirectory() error {
-	if !f.DeadLetters.row().onDisk {
-		return nil
-	}
-	if _, err := os.Stat(f.DeadLetters.name); err != nil {
-		return fmt.Errorf("%s=%s: %w: the functions' hosts create it when they start; correct the path", f.setting("DEAD_LETTERS"), f.DeadLetters, err)
-	}
-	return nil
-}
-
-// only drops the other functions; "" keeps all.
-func (s *settings) only(function string) error {
-	if function == "" {
-		return nil
-	}
-	s.Functions = slices.DeleteFunc(s.Functions, func(f functionSettings) bool { return f.Name != function })
-	if len(s.Functions) == 0 {
-		return fmt.Errorf("--function %s: not an enabled function, choose from %s", function, s.App.Functions)
-	}
-	return nil
 }
 
 // selection holds the flags that select dead letters.

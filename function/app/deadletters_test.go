@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -217,7 +218,7 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 
 func TestListAndShow(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 5))
 	out, err := runCommandLine(t, "deadletters", "list")
 	if err != nil {
@@ -250,7 +251,7 @@ func TestListAndShow(t *testing.T) {
 // TestDiscardNeedsConfirmation: nothing is deleted without a clear word.
 func TestDiscardNeedsConfirmation(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
 	for _, refused := range []struct {
 		args []string
@@ -293,7 +294,7 @@ func TestConfirmationAnswers(t *testing.T) {
 func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	for _, store := range []string{"none", "drop"} {
-		cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
+		apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
 		if _, err := runCommandLine(t, "deadletters", "list"); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS") {
 			t.Errorf("%s: error %v", store, err)
 		}
@@ -304,7 +305,7 @@ func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 // for a replay, which does not treat it as empty.
 func TestCommandsReportFailingStore(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
 	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
 		if out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...); err == nil {
 			t.Errorf("%v passes: %s", args, out)
@@ -316,7 +317,7 @@ func TestCommandsReportFailingStore(t *testing.T) {
 func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	path := filepath.Join(t.TempDir(), "leters")
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
 	for _, args := range [][]string{{"list"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
 		out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...)
 		if err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS=directory:"+path) {
@@ -333,7 +334,7 @@ func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 func TestDamagedDeadLettersAreReported(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	dir := t.TempDir()
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
 	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "cid", 5), scored("d", "dan", 5))
 	damage(t, dir)
 	for _, step := range []struct{ args, says string }{
@@ -369,7 +370,7 @@ func damage(t *testing.T, dir string) {
 // calls, and a panic is a failure.
 func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
 	stores, err := (&selection{of: testApp()}).openStores(t.Context())
 	if err != nil {

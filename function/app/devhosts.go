@@ -84,7 +84,7 @@ func (s *session) addHost(ctx context.Context, log *zap.Logger) (*devHost, error
 	h := &devHost{link: &hostLink{account: s.world.account}, level: zap.NewAtomicLevelAt(log.Level())}
 	observe := s.at.of(own.App.Owner)
 	a, err := openApp(ctx, &own, appOptions{
-		grace: time.Duration(own.App.StopGrace), transport: h.link,
+		grace: time.Duration(own.App.StopGrace), transport: h.link, telemetry: s.world.app.Telemetry,
 		wrap: func(fn *trigger.Function) { s.observeFunction(own.App.Owner, fn) },
 		observe: func(e trigger.Event) {
 			observe(e)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 )
 
@@ -135,8 +136,8 @@ func (p *screen) takeStdout() (restore func(), err error) {
 
 // devLogger logs to the screen: text on a terminal and JSON elsewhere, unless the
 // settings say otherwise.
-func devLogger(p *screen, s appSettings) *zap.Logger {
-	if s.LogFormat == formatText || s.LogFormat == formatAuto && p.live {
+func devLogger(p *screen, s settings.App) *zap.Logger {
+	if s.LogFormat == settings.FormatText || s.LogFormat == settings.FormatAuto && p.live {
 		return textLogger(p, s.LogLevel)
 	}
 	return jsonLogger(p, s.LogLevel)

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -33,7 +34,7 @@ type session struct {
 	books   *ledger
 	at      *positions
 	poison  *poison
-	lags    accounts // to look at the lag with, as the command status does
+	lags    account.Clients // to look at the lag with, as the command status does
 	log     *zap.Logger
 	began   time.Time
 	looked  time.Time // at seen; only the goroutine of the live line uses both
@@ -53,7 +54,7 @@ type session struct {
 func newSession(o devOptions, world *devWorld, show *screen) *session {
 	s := &session{
 		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
-		poison: &poison{oneIn: o.Poison}, lags: newAccounts(world.account), began: time.Now(),
+		poison: &poison{oneIn: o.Poison}, lags: account.NewClients(world.account), began: time.Now(),
 		recorder: &page.Recorder{},
 	}
 	s.books.loose = world.services.Load == nil
@@ -78,7 +79,7 @@ func (s *session) open(ctx context.Context, log *zap.Logger) error {
 func (s *session) observeFunction(host string, fn *trigger.Function) {
 	i := slices.Index(s.world.settings.App.Functions, fn.Name)
 	fn.Handler = s.recorder.Watch(host, fn.MaxAttempts, s.books.watch(i, s.poison.into(fn.Handler)))
-	if s.world.settings.Functions[i].DeadLetters.row().keeps {
+	if s.world.settings.Functions[i].DeadLetters.Row().Keeps {
 		fn.DeadLetters = s.recorder.WatchDeadLetters(notedDeadLetters{fn.DeadLetters, s.books, i})
 	}
 }

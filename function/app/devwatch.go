@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 )
 
@@ -45,9 +46,9 @@ func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, erro
 // rebuild keeps one process of the app running until ctx ends. The first is this
 // program; each further one is built from the source.
 func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener) {
-	format := formatJSON
+	format := settings.FormatJSON
 	if s.show.live {
-		format = formatText
+		format = settings.FormatText
 	}
 	show, env := s.show, s.world.childEnv(format)
 	args := []string{"run", "--" + watchedFlag}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -15,7 +16,7 @@ import (
 // document, error and position, and dev reads it.
 func TestExportedDeadLettersAreReadAgain(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("r1", "ada", 9), poisonous("r2", "grace"))
 	file := filepath.Join(t.TempDir(), "letters.jsonl")
 	if out, err := runCommandLine(t, "deadletters", "export", "--output", file); err != nil || out != "" {

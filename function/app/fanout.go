@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 )
@@ -173,8 +174,8 @@ func (a *App) DrainRange(ctx context.Context, task trigger.RangeTask) (trigger.S
 
 // packagedForFanout refuses the mode fanout in a package whose functions do not know it:
 // leases would be marked, and no message sent. It accepts a directory without host.json.
-func (s *settings) packagedForFanout(dir string) error {
-	if s.App.Mode != modeFanout || !exists(filepath.Join(dir, "host.json")) || exists(filepath.Join(dir, drainFunction, "function.json")) {
+func packagedForFanout(s *settings.Settings, dir string) error {
+	if s.App.Mode != settings.ModeFanout || !exists(filepath.Join(dir, "host.json")) || exists(filepath.Join(dir, drainFunction, "function.json")) {
 		return nil
 	}
 	return errNotPackaged

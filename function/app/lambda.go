@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
@@ -35,11 +36,11 @@ type lambdaResult struct {
 // serve, for example when settings are refused before the first invocation.
 func (o Options) serveLambda(ctx context.Context) int {
 	log := newLogger("info")
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err == nil {
-		err = s.durable("AWS Lambda")
+		err = s.Durable("AWS Lambda")
 	}
-	if err == nil && s.App.Mode != modeTimer {
+	if err == nil && s.App.Mode != settings.ModeTimer {
 		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, where each invocation drains all ranges: remove it")
 	}
 	if err != nil {
@@ -47,8 +48,8 @@ func (o Options) serveLambda(ctx context.Context) int {
 		return 1
 	}
 	log = newLogger(s.App.LogLevel)
-	s.warnOfDisks("AWS Lambda", log)
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	s.WarnOfDisks("AWS Lambda", log)
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace), telemetry: o.Telemetry}, log)
 	if err != nil {
 		log.Error("could not open the functions", zap.Error(err))
 		return 1

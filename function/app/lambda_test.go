@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -18,7 +19,7 @@ import (
 // openTestApp opens the app that env sets up.
 func openTestApp(t *testing.T, env map[string]string) *App {
 	t.Helper()
-	s, err := load(t, env)
+	s, err := loadTestApp(t, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestLambdaDrainsOnce(t *testing.T) {
 
 // lambdaOf is a Lambda function whose drain is do.
 func lambdaOf(do func(context.Context) (trigger.Summary, error)) *lambdaFunction {
-	a := &App{settings: &settings{}}
+	a := &App{settings: &settings.Settings{}}
 	f := newLambdaFunction(a, zap.NewNop())
 	f.drainer.drain = do
 	return f

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger/leases"
 )
@@ -61,9 +63,9 @@ type functionLeases struct {
 
 // open returns the controls of the selected functions. It opens no handler.
 func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
-	s, err := loadSettings(p.of)
+	s, err := settings.Load(p.of.source())
 	if err == nil {
-		err = s.only(p.function)
+		err = s.Only(p.function)
 	}
 	if err != nil {
 		return nil, err
@@ -71,17 +73,17 @@ func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
 	if len(p.ranges) > 0 && len(s.Functions) > 1 {
 		return nil, errors.New("--range needs --function: the ranges of a function have their own tokens")
 	}
-	clients := commandAccounts()
+	clients := account.CommandClients()
 	var opened []functionLeases
 	for _, f := range s.Functions {
-		at, err := clients.open(f)
+		at, err := clients.Open(f)
 		if err == nil {
-			err = clients.reach(ctx, f)
+			err = clients.Reach(ctx, f)
 		}
 		if err != nil {
 			return nil, err
 		}
-		control, err := leases.NewControl(at.leases, f.leaseSource(at.monitored), &leases.ControlOptions{Force: p.force})
+		control, err := leases.NewControl(at.Leases, f.LeaseSource(at.Monitored), &leases.ControlOptions{Force: p.force})
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func (o *operator) searchDeadLetters(ctx context.Context, kind trigger.RecordKin
 	defer cancel()
 	s := letterSearch{wanted: wanted, visit: visit}
 	for _, f := range o.settings.Functions {
-		if !f.DeadLetters.row().keeps || wanted.Function != "" && wanted.Function != f.Name {
+		if !f.DeadLetters.Row().Keeps || wanted.Function != "" && wanted.Function != f.Name {
 			continue
 		}
 		store, _, err := o.store(f.Name)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/page"
 	"halley/trigger"
 )
@@ -46,11 +47,11 @@ type letterAnswer struct {
 // A filter of the page finds dead letters that are older than those that the page lists, and
 // the answer says how many records were read for it and whether the search has stopped.
 func TestFilterOfThePageSearchesTheStore(t *testing.T) {
-	s, err := load(t, complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_DEAD_LETTERS", "container"))
+	s, err := loadTestApp(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_DEAD_LETTERS", "container"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fn := s.Functions[0].function(nil)
+	fn := s.Functions[0].TriggerFunction(nil)
 	source := fn.DeadLetterSource()
 	var store listedStore
 	began := time.Unix(1_790_000_000, 0)

@@ -9,6 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -81,21 +83,21 @@ func (a *App) tellUnreachable(ctx context.Context) {
 	var asking sync.WaitGroup
 	asked := map[*cosmos.Client]bool{}
 	for _, f := range a.settings.Functions {
-		at, err := a.accounts.open(f)
+		at, err := a.accounts.Open(f)
 		if err != nil {
 			return // it was opened before
 		}
-		for client, name := range map[*cosmos.Client]connectionName{at.leases.Client(): f.LeaseConnection, at.monitored.Client(): f.Connection} {
+		for client, name := range map[*cosmos.Client]settings.ConnectionName{at.Leases.Client(): f.LeaseConnection, at.Monitored.Client(): f.Connection} {
 			if asked[client] {
 				continue
 			}
 			asked[client] = true
 			asking.Go(func() {
-				notice := time.AfterFunc(reachNotice, func() {
+				notice := time.AfterFunc(account.ReachNotice, func() {
 					a.log.Warn("waiting for an account", zap.Stringer("connection", name), zap.String("endpoint", client.Endpoint()))
 				})
 				defer notice.Stop()
-				if _, err := reachAccount(ctx, client, name, io.Discard); err != nil && ctx.Err() == nil {
+				if _, err := account.Reach(ctx, client, name, io.Discard); err != nil && ctx.Err() == nil {
 					a.log.Error("account does not answer; trying again", zap.Error(err))
 				}
 			})

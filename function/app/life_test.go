@@ -16,7 +16,7 @@ import (
 // The log of a run at info tells its life, as text for people.
 func TestRunTellsItsLife(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	s, err := load(t, account.env())
+	s, err := loadTestApp(t, account.env())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger/redact"
 )
@@ -14,14 +15,16 @@ import (
 // newLogger logs JSON lines to stdout and redirects Go's log package there as well:
 // if a line went to stderr, the Functions host would report it as an error. The
 // watcher of signals uses it as well.
-func newLogger(level logLevel) *zap.Logger { return processLogger(jsonLogger(os.Stdout, level)) }
+func newLogger(level settings.LogLevel) *zap.Logger {
+	return processLogger(jsonLogger(os.Stdout, level))
+}
 
 // newRunLogger logs to stdout like newLogger, in the format of the settings.
-func newRunLogger(s appSettings) *zap.Logger { return processLogger(logger(os.Stdout, s)) }
+func newRunLogger(s settings.App) *zap.Logger { return processLogger(logger(os.Stdout, s)) }
 
 // logger writes to w in the format of the settings.
-func logger(w io.Writer, s appSettings) *zap.Logger {
-	if s.LogFormat == formatText || s.LogFormat == formatAuto && text.IsTerminal(w) {
+func logger(w io.Writer, s settings.App) *zap.Logger {
+	if s.LogFormat == settings.FormatText || s.LogFormat == settings.FormatAuto && text.IsTerminal(w) {
 		return textLogger(w, s.LogLevel)
 	}
 	return jsonLogger(w, s.LogLevel)
@@ -35,7 +38,7 @@ func processLogger(log *zap.Logger) *zap.Logger {
 
 // jsonLogger writes one JSON object per line to w, without the secrets of URLs and
 // without characters that control a terminal.
-func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
+func jsonLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
 	config.MessageKey = "message"
@@ -43,7 +46,7 @@ func jsonLogger(w io.Writer, level logLevel) *zap.Logger {
 }
 
 // textLogger writes one line for people to w: time, level, message and the fields.
-func textLogger(w io.Writer, level logLevel) *zap.Logger {
+func textLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
 	config := zap.NewDevelopmentEncoderConfig()
 	config.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 	config.EncodeLevel = zapcore.CapitalLevelEncoder
@@ -52,7 +55,7 @@ func textLogger(w io.Writer, level logLevel) *zap.Logger {
 	return loggerTo(w, level, zapcore.NewConsoleEncoder(config))
 }
 
-func loggerTo(w io.Writer, level logLevel, encoder zapcore.Encoder) *zap.Logger {
+func loggerTo(w io.Writer, level settings.LogLevel, encoder zapcore.Encoder) *zap.Logger {
 	least, err := zapcore.ParseLevel(string(level))
 	if err != nil {
 		least = zapcore.InfoLevel

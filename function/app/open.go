@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
@@ -13,10 +14,10 @@ import (
 // Close.
 func Open(ctx context.Context, o Options) (*App, error) {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	if err := o.source().Validate(); err != nil {
 		return nil, err
 	}
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +25,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	if log == nil {
 		log = logger(o.Stdout, s.App)
 	}
-	return openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	return openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace), telemetry: o.Telemetry}, log)
 }
 
 // Status describes the hosts of the app: one for all functions that have their leases

@@ -13,7 +13,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/leases"
@@ -22,19 +24,19 @@ import (
 // operator does for the viewers of the page what the commands status, deadletters and
 // leases do on a terminal. Its methods may be called by any goroutine.
 type operator struct {
-	settings *settings
-	accounts accounts                                        // whose clients are all there
+	settings *settings.Settings
+	accounts account.Clients                                 // whose clients are all there
 	opened   func(function string) (trigger.Function, error) // with its handler and its store
 	log      *zap.Logger
 }
 
 // newOperator returns an operator with clients of its own, so that its requests neither
 // count in the metrics of the hosts nor wait as long.
-func newOperator(s *settings, transport policy.Transporter, opened func(string) (trigger.Function, error)) (*operator, error) {
-	o := &operator{settings: s, accounts: commandAccounts(), opened: opened, log: zap.NewNop()}
-	o.accounts.transport = transport
+func newOperator(s *settings.Settings, transport policy.Transporter, opened func(string) (trigger.Function, error)) (*operator, error) {
+	o := &operator{settings: s, accounts: account.CommandClients(), opened: opened, log: zap.NewNop()}
+	o.accounts.Transport = transport
 	for _, f := range s.Functions {
-		if _, err := o.accounts.open(f); err != nil {
+		if _, err := o.accounts.Open(f); err != nil {
 			return nil, err
 		}
 	}
@@ -63,10 +65,10 @@ func (o *operator) actions() []page.Action {
 }
 
 // function returns the settings of an enabled function.
-func (o *operator) function(name string) (functionSettings, error) {
-	i := slices.IndexFunc(o.settings.Functions, func(f functionSettings) bool { return f.Name == name })
+func (o *operator) function(name string) (settings.Function, error) {
+	i := slices.IndexFunc(o.settings.Functions, func(f settings.Function) bool { return f.Name == name })
 	if i < 0 {
-		return functionSettings{}, fmt.Errorf("no function %q is enabled: name one of %s", name, o.settings.App.Functions)
+		return settings.Function{}, fmt.Errorf("no function %q is enabled: name one of %s", name, o.settings.App.Functions)
 	}
 	return o.settings.Functions[i], nil
 }
@@ -84,7 +86,7 @@ func (o *operator) store(name string) (functionStore, trigger.Function, error) {
 // it returns false. An error is about one of them or about a store.
 func (o *operator) find(ctx context.Context, pick *selection, wanted page.Selection, visit func(storedLetter, error) bool) {
 	for _, f := range o.settings.Functions {
-		if !f.DeadLetters.row().keeps || wanted.Function != "" && wanted.Function != f.Name {
+		if !f.DeadLetters.Row().Keeps || wanted.Function != "" && wanted.Function != f.Name {
 			continue
 		}
 		store, _, err := o.store(f.Name)
@@ -251,11 +253,11 @@ func (o *operator) leases(name string, force bool) (of functionLeases, err error
 	if err != nil {
 		return of, err
 	}
-	at, err := o.accounts.open(f)
+	at, err := o.accounts.Open(f)
 	if err != nil {
 		return of, err
 	}
-	control, err := leases.NewControl(at.leases, f.leaseSource(at.monitored), &leases.ControlOptions{Force: force})
+	control, err := leases.NewControl(at.Leases, f.LeaseSource(at.Monitored), &leases.ControlOptions{Force: force})
 	return functionLeases{name, control}, err
 }
 

@@ -9,15 +9,13 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 )
 
 // defaultPageAddr is the address of the page if none is given.
 const defaultPageAddr = "127.0.0.1:8082"
-
-// minPageToken is the number of characters that a token has at least.
-const minPageToken = 16
 
 // pageListener is the place of the page before the page itself is there.
 type pageListener struct {
@@ -45,11 +43,11 @@ func (l *pageListener) address() string {
 
 // listenForOperators listens at the address of run --page; "" is nowhere, and returns nil.
 // Beyond loopback, the settings must have a token.
-func listenForOperators(addr string, s *settings) (*pageListener, error) {
+func listenForOperators(addr string, s *settings.Settings) (*pageListener, error) {
 	if addr == "" {
 		return nil, nil
 	}
-	if err := s.App.checkPageToken(); err != nil {
+	if err := s.App.CheckPageToken(); err != nil {
 		return nil, err
 	}
 	l := &pageListener{token: cmp.Or(s.App.PageToken.Reveal(), page.NewToken()), given: s.App.PageToken != "", private: !handlers.IsLoopback(addr)}
@@ -63,21 +61,13 @@ func listenForOperators(addr string, s *settings) (*pageListener, error) {
 	return l, nil
 }
 
-// checkPageToken refuses a token that could be guessed.
-func (a *appSettings) checkPageToken() error {
-	if n := len(a.PageToken.Reveal()); n > 0 && n < minPageToken {
-		return fmt.Errorf("HALLEY_PAGE_TOKEN has %d characters: give it %d or more, such as those of openssl rand -hex 16", n, minPageToken)
-	}
-	return nil
-}
-
 // operatorPage is the page of a host in production.
 type operatorPage struct {
-	settings *settings
+	settings *settings.Settings
 	recorder *page.Recorder
 }
 
-func newOperatorPage(s *settings) *operatorPage {
+func newOperatorPage(s *settings.Settings) *operatorPage {
 	return &operatorPage{s, &page.Recorder{FailuresOnly: true}}
 }
 
@@ -86,7 +76,7 @@ func (p *operatorPage) observe(options *appOptions) {
 	options.wrap = func(fn *trigger.Function) {
 		fn.Handler = p.recorder.Watch("", fn.MaxAttempts, fn.Handler)
 		for _, f := range p.settings.Functions {
-			if f.Name == fn.Name && f.DeadLetters.row().keeps {
+			if f.Name == fn.Name && f.DeadLetters.Row().Keeps {
 				fn.DeadLetters = p.recorder.WatchDeadLetters(fn.DeadLetters)
 			}
 		}
@@ -117,7 +107,7 @@ func (p *operatorPage) openWrapped(name string, a *App) (*page.Page, error) {
 	if p.settings.App.PageToken == "" {
 		return nil, nil
 	}
-	if err := p.settings.App.checkPageToken(); err != nil {
+	if err := p.settings.App.CheckPageToken(); err != nil {
 		return nil, err
 	}
 	return p.open(name, a, page.Options{Token: p.settings.App.PageToken.Reveal(), Private: true, Polled: true})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/leases"
@@ -33,7 +34,7 @@ func TestPageBeyondLoopbackNeedsToken(t *testing.T) {
 		"no address":                 {"8082", token, "write an address such as 127.0.0.1:8082", false, ""},
 		"not asked for, short token": {"", "secret", "", false, ""},
 	} {
-		l, err := listenForOperators(test.address, &settings{App: appSettings{PageToken: handlers.Secret(test.token)}})
+		l, err := listenForOperators(test.address, &settings.Settings{App: settings.App{PageToken: handlers.Secret(test.token)}})
 		if (err == nil) != (test.says == "") || err != nil && (!strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -87,7 +88,7 @@ func TestMovedLeasesAreNoticed(t *testing.T) {
 func TestWrappedRequestsReachThePage(t *testing.T) {
 	p, err := page.New(page.Options{
 		App: "shop", Token: "0123456789abcdef", Recorder: &page.Recorder{}, Private: true, Polled: true,
-		Source: page.Source{Look: func(context.Context) page.State { return page.State{} }, DeadLetters: (&operator{settings: &settings{}}).deadLetters},
+		Source: page.Source{Look: func(context.Context) page.State { return page.State{} }, DeadLetters: (&operator{settings: &settings.Settings{}}).deadLetters},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestEffectsNameEachRange(t *testing.T) {
 // TestDeadLettersOfUnopenedFunctionsAreErrors: if no host of dev runs, the page says so.
 func TestDeadLettersOfUnopenedFunctionsAreErrors(t *testing.T) {
 	o := &operator{
-		settings: &settings{Functions: []functionSettings{newFunctionSettings(pageApp().Handlers[0])}},
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(pageApp().Handlers[0])}},
 		opened:   func(string) (trigger.Function, error) { return trigger.Function{}, errors.New("no host runs") },
 	}
 	var problems []error

@@ -3,16 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/handlers"
 	"halley/trigger/deadletter"
@@ -115,7 +113,7 @@ func (o Options) Main() {
 // host did, a custom handler. Otherwise it prints its help.
 func (o Options) Run(ctx context.Context, args []string) int {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	if err := o.source().Validate(); err != nil {
 		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
 		return 1
 	}
@@ -191,55 +189,7 @@ func nameOf(info *debug.BuildInfo) string {
 	return path.Base(path.Dir(info.Path))
 }
 
-var functionNameRule = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-
-// validate refuses lists of handlers and stores that cannot work.
-func (o Options) validate() error {
-	var errs []error
-	if len(o.Handlers) == 0 {
-		errs = append(errs, errors.New("the app has no handler: pass app.Main at least one handlers.New(…)"))
-	}
-	global := globalKeys()
-	var seen []string
-	for _, e := range o.Handlers {
-		switch {
-		case !functionNameRule.MatchString(e.Name):
-			errs = append(errs, fmt.Errorf("handler name %q: write lower-case letters and digits, and begin with a letter", e.Name))
-			continue
-		case slices.Contains(seen, e.Name):
-			errs = append(errs, fmt.Errorf("two handlers are called %q: rename one", e.Name))
-		}
-		seen = append(seen, e.Name)
-		errs = append(errs, checkSettings(e, global))
-	}
-	return errors.Join(append(errs, checkStores(o.stores()))...)
-}
-
-// checkSettings refuses a handler one of whose variables is also another setting.
-func checkSettings(e handlers.Entry, global []string) error {
-	if e.Settings() == nil {
-		return fmt.Errorf("handler %s has no Open function: make its entry with handlers.New", e.Name)
-	}
-	if t := reflect.TypeOf(e.Settings()).Elem(); t.Kind() != reflect.Struct {
-		return fmt.Errorf("handler %s: its settings are a %v: Open takes a struct", e.Name, t)
-	}
-	own := ownPrefix(e)
-	common := slices.Concat(keys(own, &feedSettings{}), keys(own, &deliverySettings{}))
-	var errs []error
-	for _, key := range common {
-		if slices.Contains(global, key) {
-			errs = append(errs, fmt.Errorf("handler name %q: its setting %s is also a setting of the app: rename the handler", e.Name, key))
-		}
-	}
-	for _, key := range keys(own, e.Settings()) {
-		if slices.Contains(global, key) || slices.Contains(common, key) {
-			errs = append(errs, fmt.Errorf("handler %s: its setting %s is also a setting of Halley: rename the field", e.Name, key))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// globalKeys lists the variables that apply to all functions.
-func globalKeys() []string {
-	return slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
+// source is the app whose settings are read.
+func (o Options) source() settings.Source {
+	return settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
 }

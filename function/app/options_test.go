@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/apptest"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/deadletter"
@@ -50,7 +51,7 @@ func TestVersion(t *testing.T) {
 
 // TestRunRefusesSettings: the error of a command names the setting.
 func TestRunRefusesSettings(t *testing.T) {
-	cleanEnv(t, complete("HALLEY_MODE", "sometimes"))
+	apptest.CleanEnv(t, apptest.Complete("HALLEY_MODE", "sometimes"))
 	err := testApp().rootCommand([]string{"run"}).ExecuteContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "HALLEY_MODE") {
 		t.Errorf("error %v", err)
@@ -131,7 +132,7 @@ func TestDefaultNameIsThatOfThePackage(t *testing.T) {
 func TestOpenedAppDrainsAndRuns(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 5)
-	cleanEnv(t, account.env("HALLEY_OWNER", "here"))
+	apptest.CleanEnv(t, account.env("HALLEY_OWNER", "here"))
 	var logged lines
 	o := testApp()
 	o.Logger = jsonLogger(&logged, "info")

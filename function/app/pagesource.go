@@ -7,7 +7,9 @@ import (
 	"sort"
 	"time"
 
+	"halley/function/app/internal/account"
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -22,8 +24,8 @@ type pageHost struct {
 // pageSource tells the page of the hosts of this process, and of the leases of all hosts.
 // Its method look is called by one goroutine at a time.
 type pageSource struct {
-	settings *settings
-	accounts accounts // its own, for looks at the lag as the command status takes them
+	settings *settings.Settings
+	accounts account.Clients // its own, for looks at the lag as the command status takes them
 	hosts    func() []pageHost
 	saved    func() map[rangeKey]string // newer continuations than those in lags; may be nil
 	lagEvery time.Duration
@@ -84,7 +86,7 @@ func (d *pageSource) look(ctx context.Context) page.State {
 	for _, f := range d.settings.Functions {
 		v.Functions = append(v.Functions, page.Function{
 			Name: f.Name, Container: f.DatabaseName + "/" + f.ContainerName, DeadLetters: f.DeadLetters.String(),
-			Keeps: f.DeadLetters.row().keeps, Problem: v.problems[f.Name],
+			Keeps: f.DeadLetters.Row().Keeps, Problem: v.problems[f.Name],
 		})
 	}
 	// (slices.SortFunc would be compiled for this type: 15 kB.)
@@ -99,7 +101,7 @@ func (d *pageSource) look(ctx context.Context) page.State {
 func (d *pageSource) lookAtLags(ctx context.Context) (lags []functionLag) {
 	ctx, cancel := context.WithTimeout(ctx, pageLagTime)
 	defer cancel()
-	clear(d.accounts.reached) // tried again at each look
+	d.accounts.ForgetReached() // tried again at each look
 	for _, f := range d.settings.Functions {
 		lags = append(lags, lagOf(ctx, f, d.accounts))
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -31,7 +32,7 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		{Function: "orders", Range: "8", Owner: "host-c", Known: true, Stalls: append(limited[:1:1], silent...), Problem: "held back by RATE; owner silent"},
 	}}, {Name: "other", Problem: "the leases cannot be read"}}
 	d := &pageSource{
-		settings: &settings{Functions: []functionSettings{newFunctionSettings(pageApp().Handlers[0])}},
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(pageApp().Handlers[0])}},
 		hosts: func() []pageHost {
 			return []pageHost{{name: "host-a", status: []trigger.Status{status}}, {name: "host-x", killed: true}}
 		},

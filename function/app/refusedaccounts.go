@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
@@ -14,8 +15,8 @@ func (a *App) nameConnections(err error) error {
 	refused := refusedAccounts(err)
 	var names []string
 	for _, f := range a.settings.Functions {
-		for _, name := range []connectionName{f.Connection, f.LeaseConnection} {
-			client, openErr := a.accounts.client(f, name)
+		for _, name := range []settings.ConnectionName{f.Connection, f.LeaseConnection} {
+			client, openErr := a.accounts.Client(f, name)
 			if openErr == nil && slices.Contains(refused, client.Endpoint()) {
 				names = append(names, fmt.Sprintf("%s (%s)", name, client.Endpoint()))
 			}

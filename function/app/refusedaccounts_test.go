@@ -31,7 +31,7 @@ func TestRunNamesRefusedConnection(t *testing.T) {
 		}
 		(&testAccount{Account: account, client: client}).create(t, testResults, "/player", 1)
 		(&testAccount{Account: account, client: client}).create(t, testLeases, "/id", 1)
-		s, err := load(t, map[string]string{
+		s, err := loadTestApp(t, map[string]string{
 			"Games": account.ConnectionString(), "Other": "AccountEndpoint=https://other.example/;AccountKey=" + someKey,
 			"HALLEY_FUNCTIONS": "leaderboard", "HALLEY_CONNECTION": "Games", "HALLEY_DATABASE_NAME": testDatabase, "HALLEY_CONTAINER_NAME": testResults,
 			"HALLEY_LEADERBOARD_REDIS_URL": "redis://localhost:1",

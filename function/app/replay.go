@@ -187,7 +187,7 @@ func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, ou
 	if err != nil {
 		return err
 	}
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, jsonLogger(p.of.Stderr, s.App.LogLevel))
+	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace), telemetry: p.of.Telemetry}, jsonLogger(p.of.Stderr, s.App.LogLevel))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -92,7 +93,7 @@ func newRightsWorld(t *testing.T, rights []right) *rightsWorld {
 	env := w.env("HALLEY_DEAD_LETTERS", "container:dead", "HALLEY_MAX_ATTEMPTS", "2", "HALLEY_RETRY_MIN", "1ms", "HALLEY_RETRY_MAX", "2ms",
 		"CosmosDB__accountEndpoint", server.URL+"/")
 	delete(env, "CosmosDB")
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
 	return w
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/settings"
 )
 
 func (o Options) runCommand() *cobra.Command {
@@ -61,7 +63,7 @@ func untilEOF(ctx context.Context, in io.Reader) context.Context {
 }
 
 // withAdvice adds the findings of the command check to the error of a failed run.
-func (o Options) withAdvice(s *settings, err error) error {
+func (o Options) withAdvice(s *settings.Settings, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
 	defer cancel()
 	var out strings.Builder
@@ -87,7 +89,7 @@ const adviceTime = 10 * time.Second
 // run is the continuous host: it runs the enabled functions until ctx ends. watched is for
 // dev --watch.
 func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 	}
 	defer at.close()
 	log := newRunLogger(s.App)
-	options := appOptions{grace: time.Duration(s.App.StopGrace)}
+	options := appOptions{grace: time.Duration(s.App.StopGrace), telemetry: o.Telemetry}
 	shown := newOperatorPage(s)
 	shown.recorder.FailuresOnly = !watched
 	if at != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 )
@@ -48,7 +49,7 @@ func readSample(path string) (lines []sampleLine, err error) {
 var errNoObject = errors.New("it is not a JSON object: write each document on one line")
 
 // sample prints for each document if it passes the filter of a function.
-func (r *report) sample(f functionSettings, documents []sampleLine) {
+func (r *report) sample(f settings.Function, documents []sampleLine) {
 	passes, err := trigger.Filter(f.Filter).Compile()
 	if err != nil { // the settings are valid
 		r.line(f.Name+": filter", err)
@@ -58,7 +59,7 @@ func (r *report) sample(f functionSettings, documents []sampleLine) {
 	if filter == "" {
 		filter = "none, so that all changes pass"
 	}
-	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.setting("FILTER"), text.Line(filter))
+	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.Variable("FILTER"), text.Line(filter))
 	passed := 0
 	for _, d := range documents {
 		where := fmt.Sprintf("%s: line %d", f.Name, d.number)

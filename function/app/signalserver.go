@@ -17,22 +17,6 @@ import (
 	"halley/trigger/stall"
 )
 
-// listenAddress is where a process serves its signals: a host, which may be empty for all
-// interfaces, and a port. "" is nowhere.
-type listenAddress string
-
-// Decode implements [envconfig.Decoder].
-func (a *listenAddress) Decode(s string) error {
-	if s == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(s); err != nil {
-		return errors.New("not an address: write a host and a port, such as 127.0.0.1:9464, or :9464 for all interfaces")
-	}
-	*a = listenAddress(s)
-	return nil
-}
-
 // withSignals calls run and serves signals meanwhile, if the settings have an address.
 func (a *App) withSignals(ctx context.Context, run func(context.Context) error) error {
 	address := string(a.settings.App.MetricsAddress)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 	"halley/trigger/stall"
@@ -48,8 +50,8 @@ func TestSignalsFollowTheRun(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
 	env["HALLEY_STALL_AFTER"], env["HALLEY_FEED_POLL_DELAY"] = "100ms", "100ms"
-	cleanEnv(t, env)
-	s, err := loadSettings(testApp())
+	apptest.CleanEnv(t, env)
+	s, err := settings.Load(testApp().source())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"halley/function/app/internal/settings"
 )
 
 // logged returns the lines that write logs as the runtime does, at a level of the settings.
-func logged(t *testing.T, level logLevel, write func(*slog.Logger)) (lines []map[string]any) {
+func logged(t *testing.T, level settings.LogLevel, write func(*slog.Logger)) (lines []map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
 	write(runtimeLogger(jsonLogger(&out, level)))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/stall"
@@ -125,16 +127,16 @@ func (o statusOptions) run(ctx context.Context, of Options, out io.Writer) error
 	if o.every <= 0 {
 		return fmt.Errorf("--every %v: must be above 0", o.every)
 	}
-	s, err := loadSettings(of)
+	s, err := settings.Load(of.source())
 	if err == nil {
-		err = s.only(o.function)
+		err = s.Only(o.function)
 	}
 	if err != nil {
 		return err
 	}
-	clients, last := commandAccounts(), error(nil)
+	clients, last := account.CommandClients(), error(nil)
 	for {
-		clear(clients.reached) // tried again at each look
+		clients.ForgetReached() // tried again at each look
 		report, err := look(ctx, s, clients)
 		if ctx.Err() != nil {
 			return last // the look was cut off
@@ -150,7 +152,7 @@ func (o statusOptions) run(ctx context.Context, of Options, out io.Writer) error
 
 // look estimates the lag of all functions. It returns an error if the lag is not
 // known completely, or if a range is stalled for longer than its function allows.
-func look(ctx context.Context, s *settings, clients accounts) (lagReport, error) {
+func look(ctx context.Context, s *settings.Settings, clients account.Clients) (lagReport, error) {
 	r := lagReport{Time: time.Now().UTC(), lagTotal: nothingBehind}
 	unknown, stalled := 0, 0
 	for _, f := range s.Functions {
@@ -184,15 +186,15 @@ func (l *functionLag) isStalled(lease trigger.Lag, now time.Time) bool {
 	return slices.ContainsFunc(lease.Stalls, func(s stall.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
 }
 
-func lagOf(ctx context.Context, f functionSettings, clients accounts) functionLag {
+func lagOf(ctx context.Context, f settings.Function, clients account.Clients) functionLag {
 	l := functionLag{Name: f.Name, Leases: []trigger.Lag{}, lagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
-	at, err := clients.open(f)
+	at, err := clients.Open(f)
 	if err == nil {
-		err = clients.reach(ctx, f)
+		err = clients.Reach(ctx, f)
 	}
 	if err == nil {
 		var leases []trigger.Lag
-		leases, err = trigger.EstimateLag(ctx, at.leases, f.function(at.monitored).FeedSource)
+		leases, err = trigger.EstimateLag(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
 		l.Leases = append(l.Leases, leases...)
 	}
 	switch {

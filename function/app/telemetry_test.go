@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -16,7 +18,7 @@ import (
 func TestTelemetryFollowsTheApp(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 4)
-	cleanEnv(t, account.env())
+	apptest.CleanEnv(t, account.env())
 	var steps []string
 	o := testApp()
 	o.Telemetry = func(_ context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error) {
@@ -32,7 +34,7 @@ func TestTelemetryFollowsTheApp(t *testing.T) {
 			Stop:  func(context.Context) error { steps = append(steps, "stop"); return nil },
 		}, nil
 	}
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		t.Fatal(err)
 	}

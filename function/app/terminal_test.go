@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -59,8 +60,10 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		"plan": func(out *bytes.Buffer) {
 			_ = printPlans(out, []leases.Plan{{Steps: []leases.Step{{Range: hostile, Owner: hostile, From: hostile, To: hostile, Refused: hostile}}}})
 		},
-		"check":    func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
-		"settings": func(out *bytes.Buffer) { (&report{out: out}).settings([]value{{"N", hostile, "default"}}) },
+		"check": func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
+		"settings": func(out *bytes.Buffer) {
+			(&report{out: out}).settings([]settings.Value{{Name: "N", Value: hostile, Source: "default"}})
+		},
 		"dev": func(out *bytes.Buffer) {
 			_ = devSummary{Ranges: []position{{Range: hostile, Host: hostile, Continuation: hostile}}}.print(out)
 		},

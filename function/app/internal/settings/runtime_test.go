@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger"
 )
 
@@ -42,8 +43,8 @@ var onlySettings = map[string]string{
 
 func TestFieldsAndSettingsHaveTheSameNames(t *testing.T) {
 	settings, fields := map[string]bool{}, map[string]bool{}
-	var f functionSettings
-	for _, spec := range f.specs(&appSettings{}) {
+	var f Function
+	for _, spec := range f.specs(&App{}) {
 		for field := range reflect.ValueOf(spec).Elem().Fields() {
 			settings[field.Name] = true
 		}
@@ -75,8 +76,8 @@ func TestFieldsAndSettingsHaveTheSameNames(t *testing.T) {
 // and finds it in its field.
 func TestEverySettingReachesTheRuntime(t *testing.T) {
 	for name := range runtimeSettings(t) {
-		var f functionSettings
-		var app appSettings
+		var f Function
+		var app App
 		for _, spec := range f.specs(&app) {
 			v := reflect.ValueOf(spec).Elem()
 			setting, ok := v.Type().FieldByName(name)
@@ -85,12 +86,12 @@ func TestEverySettingReachesTheRuntime(t *testing.T) {
 			}
 			fill(t, v.FieldByIndex(setting.Index))
 		}
-		if err := f.DeadLetters.resolve(testApp().stores()); f.DeadLetters.kind != "" && err != nil {
+		if err := f.DeadLetters.resolve(storeKinds(storageKinds())); f.DeadLetters.Kind != "" && err != nil {
 			t.Fatal(err)
 		}
-		fn, o := f.function(nil), f.options(&app)
-		untouched := functionSettings{}
-		if reflect.DeepEqual(fn, untouched.function(nil)) && reflect.DeepEqual(o, untouched.options(&appSettings{})) {
+		fn, o := f.TriggerFunction(nil), f.HostOptions(&app)
+		untouched := Function{}
+		if reflect.DeepEqual(fn, untouched.TriggerFunction(nil)) && reflect.DeepEqual(o, untouched.HostOptions(&App{})) {
 			t.Errorf("setting %s changes neither trigger.Function nor trigger.Options", name)
 		}
 	}
@@ -101,8 +102,8 @@ func runtimeSettings(t *testing.T) map[string]bool {
 	t.Helper()
 	elsewhere := slices.Collect(maps.Keys(onlySettings))
 	reach := map[string]bool{"LeaseContainerPrefix": true, "CheckpointEvery": true, "CheckpointInterval": true, "CheckpointManual": true}
-	var f functionSettings
-	for _, spec := range f.specs(&appSettings{}) {
+	var f Function
+	for _, spec := range f.specs(&App{}) {
 		for field := range reflect.ValueOf(spec).Elem().Fields() {
 			if !slices.Contains(elsewhere, field.Name) {
 				reach[field.Name] = true
@@ -126,32 +127,32 @@ func fill(t *testing.T, v reflect.Value) {
 
 func TestZeroIsNotTakenForADefault(t *testing.T) {
 	for _, name := range []string{"HALLEY_FEED_POLL_DELAY", "HALLEY_RETRY_MAX", "HALLEY_PUSH_STUCK_GRACE", "HALLEY_STOP_GRACE"} {
-		if _, err := load(t, complete(name, "0s")); err == nil || !strings.Contains(err.Error(), name+"=0s: must be above 0") {
+		if _, err := load(t, apptest.Complete(name, "0s")); err == nil || !strings.Contains(err.Error(), name+"=0s: must be above 0") {
 			t.Errorf("%s=0s: error %v", name, err)
 		}
 	}
-	if _, err := load(t, complete("HALLEY_BATCH_WINDOW", "0s", "HALLEY_RETRY_MAX", "")); err != nil {
+	if _, err := load(t, apptest.Complete("HALLEY_BATCH_WINDOW", "0s", "HALLEY_RETRY_MAX", "")); err != nil {
 		t.Errorf("values that stand for themselves: %v", err)
 	}
 }
 
 func TestAppSettingIsRefusedOnce(t *testing.T) {
-	_, err := load(t, complete("HALLEY_LEASE_RENEW_INTERVAL", "30s", "HALLEY_STOP_GRACE", "-1s"))
+	_, err := load(t, apptest.Complete("HALLEY_LEASE_RENEW_INTERVAL", "30s", "HALLEY_STOP_GRACE", "-1s"))
 	if err == nil || strings.Count(err.Error(), "HALLEY_LEASE_RENEW_INTERVAL=") != 1 || strings.Count(err.Error(), "HALLEY_STOP_GRACE=") != 1 {
 		t.Errorf("error %v", err)
 	}
-	if len(testApp().Handlers) < 2 {
+	if len(apptest.Handlers()) < 2 {
 		t.Error("one handler shows nothing")
 	}
 }
 
 func TestDefaultsFollowOtherSettings(t *testing.T) {
-	s, err := load(t, complete("HALLEY_MAX_ITEMS_PER_INVOCATION", "7", "HALLEY_RETRY_MIN", "1m", "HALLEY_PUSH_DEAD_LETTERS", "none"))
+	s, err := load(t, apptest.Complete("HALLEY_MAX_ITEMS_PER_INVOCATION", "7", "HALLEY_RETRY_MIN", "1m", "HALLEY_PUSH_DEAD_LETTERS", "none"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := function1(t, s, "push")
-	if f.BatchItems != 7 || f.RetryMax != f.RetryMin || f.MaxAttempts != unlimited || s.App.MaxStuck != 16 {
+	if f.BatchItems != 7 || f.RetryMax != f.RetryMin || f.MaxAttempts != Unlimited || s.App.MaxStuck != 16 {
 		t.Errorf("batches of %d, retries until %v, %v attempts, %d stuck", f.BatchItems, f.RetryMax, f.MaxAttempts, s.App.MaxStuck)
 	}
 }

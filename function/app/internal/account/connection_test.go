@@ -1,4 +1,4 @@
-package connection
+package account
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -40,7 +41,7 @@ func TestKeyOfEmulators(t *testing.T) {
 func TestResolveConnection(t *testing.T) {
 	for name, test := range map[string]struct {
 		env            map[string]string
-		connection     Name
+		connection     settings.ConnectionName
 		endpoint, kind string
 	}{
 		"connection string": {map[string]string{"CosmosDB": "AccountEndpoint=https://games.documents.azure.com:443/;AccountKey=" + someKey + ";"},
@@ -60,7 +61,7 @@ func TestResolveConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			c, err := Defaults{}.Resolve(test.connection)
+			c, err := Resolve(settings.ConnectionDefaults{}, test.connection)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +78,7 @@ func TestResolveConnection(t *testing.T) {
 func TestConnectionsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		env        map[string]string
-		connection Name
+		connection settings.ConnectionName
 		says       []string
 	}{
 		"not set":           {nil, "CosmosDB", []string{"CosmosDB is not set", "CosmosDB__accountEndpoint", "emulator"}},
@@ -91,7 +92,7 @@ func TestConnectionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectionEnv(t, test.env)
-			_, err := Defaults{}.Resolve(test.connection)
+			_, err := Resolve(settings.ConnectionDefaults{}, test.connection)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -110,12 +111,12 @@ func TestConnectionsAreRefused(t *testing.T) {
 // TestMisplacedConnectionString: a connection string in the place of its name is
 // printed nowhere.
 func TestMisplacedConnectionString(t *testing.T) {
-	for name, want := range map[Name]string{
+	for name, want := range map[settings.ConnectionName]string{
 		"CosmosDB": "CosmosDB",
 		"AccountEndpoint=https://a/;AccountKey=" + someKey + ";": "[redacted]",
 		"https://a/?sig=" + someKey:                              "[redacted]",
 	} {
-		v := struct{ Name Name }{name}
+		v := struct{ Name settings.ConnectionName }{name}
 		encoded, err := json.Marshal(v)
 		if err != nil || string(encoded) != `{"Name":"`+want+`"}` {
 			t.Errorf("JSON %s, %v", encoded, err)
@@ -138,7 +139,7 @@ func TestSelfSignedLoopback(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(account.ServeHTTP))
 	defer server.Close()
 	connectionEnv(t, map[string]string{"CosmosDB": "AccountEndpoint=" + server.URL + ";AccountKey=" + emulator.Key})
-	c, err := Defaults{}.Resolve("CosmosDB")
+	c, err := Resolve(settings.ConnectionDefaults{}, "CosmosDB")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package connection
+package account
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"halley/function/app/internal/settings"
 )
 
 // fixed is a credential with one token.
@@ -20,12 +22,12 @@ func (f fixed) GetToken(context.Context, policy.TokenRequestOptions) (azcore.Acc
 
 func TestUnnamedIdentityIsTheApps(t *testing.T) {
 	connectionEnv(t, map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com"})
-	c, err := Defaults{Unnamed: func() (azcore.TokenCredential, error) { return fixed("x"), nil }}.Resolve("CosmosDB")
+	c, err := Resolve(settings.ConnectionDefaults{Unnamed: func() (azcore.TokenCredential, error) { return fixed("x"), nil }}, "CosmosDB")
 	if err != nil || c.Kind != "the app's Entra ID credential" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	t.Setenv("CosmosDB__credential", "managedidentity")
-	if c, err := (Defaults{Unnamed: func() (azcore.TokenCredential, error) { return nil, os.ErrInvalid }}).Resolve("CosmosDB"); err != nil || c.Kind != "system-assigned managed identity" {
+	if c, err := Resolve(settings.ConnectionDefaults{Unnamed: func() (azcore.TokenCredential, error) { return nil, os.ErrInvalid }}, "CosmosDB"); err != nil || c.Kind != "system-assigned managed identity" {
 		t.Errorf("a named identity: %+v, %v", c, err)
 	}
 }
@@ -36,7 +38,7 @@ func TestUnlinkedCredentialsAreRefused(t *testing.T) {
 	for _, variable := range []string{"AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_TOKEN_CREDENTIALS"} {
 		t.Run(variable, func(t *testing.T) {
 			connectionEnv(t, map[string]string{"CosmosDB__accountEndpoint": "https://a.documents.azure.com", variable: "hunter2"})
-			_, err := Defaults{}.Resolve("CosmosDB")
+			_, err := Resolve(settings.ConnectionDefaults{}, "CosmosDB")
 			if err == nil || !strings.Contains(err.Error(), variable) || !strings.Contains(err.Error(), "app.Options") || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error %v", err)
 			}

@@ -1,8 +1,8 @@
-package app
+package settings
 
-// deliverySettings control batches, lanes, retries, dead letters and checkpoints. A
+// Delivery control batches, lanes, retries, dead letters and checkpoints. A
 // function may override each: HALLEY_<FUNCTION>_<NAME>.
-type deliverySettings struct {
+type Delivery struct {
 	HandlerTimeout        interval       `split_words:"true" desc:"deadline of one handler call"`
 	StuckGrace            interval       `split_words:"true" desc:"how long a handler may ignore its deadline before its range is given up"`
 	BatchItems            count          `split_words:"true" desc:"changes in a batch at most; MAX_ITEMS_PER_INVOCATION if not set"`
@@ -13,14 +13,14 @@ type deliverySettings struct {
 	RetryMin              interval       `split_words:"true" desc:"wait after the first failure; doubles with each further one in a row"`
 	RetryMax              interval       `split_words:"true" desc:"longest wait between two attempts"`
 	NoBisection           toggle         `split_words:"true" desc:"keep a failing batch together instead of halving it until the change that fails is alone"`
-	MaxAttempts           limit          `split_words:"true" desc:"failures of the same changes before they are dead-lettered, or unlimited; without a dead letter store unlimited"`
+	MaxAttempts           Limit          `split_words:"true" desc:"failures of the same changes before they are dead-lettered, or unlimited; without a dead letter store unlimited"`
 	RetryMaxAge           interval       `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
-	DeadLetters           storeSetting   `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
-	DeadLettersConnection connectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
+	DeadLetters           StoreSetting   `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
+	DeadLettersConnection ConnectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
 	Rate                  perSecond      `split_words:"true" desc:"changes a second that the handler gets on this host at most, retries included; 0 is no limit"`
 	MaxAhead              count          `split_words:"true" desc:"changes read, from the first unfinished one whose key does not wait for a retry, at which the reading of a range pauses; after a handover or a stop at most these are delivered again; ten filtered changes count as one"`
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key go to the store without an attempt, until a replay"`
-	BreakerLimit          limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses before each further one, or unlimited"`
+	BreakerLimit          Limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses before each further one, or unlimited"`
 	BreakerPause          interval       `split_words:"true" desc:"length of that pause"`
 	StallAfter            interval       `split_words:"true" desc:"how long a range may make no progress before the log and status say that it is stalled; five equal failures in a row count as well"`
 	CheckpointEvery       bound          `split_words:"true" desc:"save a position after that many changes, instead of by the interval, or with both whichever comes first"`

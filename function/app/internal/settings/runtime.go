@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"cmp"
@@ -29,8 +29,8 @@ const (
 )
 
 // specs are the structs whose fields are settings of the function or of the app.
-func (f *functionSettings) specs(app *appSettings) []any {
-	return []any{app, &f.feedSettings, &f.deliverySettings}
+func (f *Function) specs(app *App) []any {
+	return []any{app, &f.Feed, &f.Delivery}
 }
 
 // runtimeField returns the field of a trigger.Function or trigger.Options that
@@ -69,25 +69,25 @@ func fromRuntime(from any, specs ...any) {
 	}
 }
 
-// function returns the function that the settings describe, without its handler
+// TriggerFunction returns the function that the settings describe, without its handler
 // and with a placeholder for a store that keeps dead letters.
-func (f *functionSettings) function(monitored *cosmos.Container) trigger.Function {
-	fn := trigger.Function{FeedSource: trigger.FeedSource{Name: f.Name, LeasePrefix: f.LeaseContainerPrefix, Container: monitored}, DeadLetters: f.DeadLetters.row().placeholderStore}
+func (f *Function) TriggerFunction(monitored *cosmos.Container) trigger.Function {
+	fn := trigger.Function{FeedSource: trigger.FeedSource{Name: f.Name, LeasePrefix: f.LeaseContainerPrefix, Container: monitored}, DeadLetters: f.DeadLetters.Row().PlaceholderStore}
 	if fn.LeasePrefix == "" { // which the Functions trigger has by default
 		fn.LeasePrefix = trigger.NoLeasePrefix
 	}
-	toRuntime(&fn, &f.feedSettings, &f.deliverySettings)
+	toRuntime(&fn, &f.Feed, &f.Delivery)
 	return fn
 }
 
-// leaseSource returns the function as its leases see it.
-func (f *functionSettings) leaseSource(monitored *cosmos.Container) leases.Source {
-	return leases.Source(f.function(monitored).FeedSource)
+// LeaseSource returns the function as its leases see it.
+func (f *Function) LeaseSource(monitored *cosmos.Container) leases.Source {
+	return leases.Source(f.TriggerFunction(monitored).FeedSource)
 }
 
-// options returns the options of a host that runs the function. FeedPollDelay is
+// HostOptions returns the options of a host that runs the function. FeedPollDelay is
 // each function's own.
-func (f *functionSettings) options(app *appSettings) trigger.Options {
+func (f *Function) HostOptions(app *App) trigger.Options {
 	var o trigger.Options
 	toRuntime(&o, f.specs(app)...)
 	o.FeedPollDelay = 0
@@ -96,7 +96,7 @@ func (f *functionSettings) options(app *appSettings) trigger.Options {
 
 // fillDefaults replaces zero settings of the app by the defaults of the runtime,
 // and returns an error for each that was set to 0.
-func (a *appSettings) fillDefaults() []error {
+func (a *App) fillDefaults() []error {
 	before := *a
 	var o trigger.Options
 	toRuntime(&o, a)
@@ -106,13 +106,13 @@ func (a *appSettings) fillDefaults() []error {
 }
 
 // fillDefaults does the same with the settings of a function.
-func (f *functionSettings) fillDefaults(app *appSettings) []error {
-	feed, delivery := f.feedSettings, f.deliverySettings
-	o, fn := f.options(app).WithDefaults(), f.function(nil).WithDefaults()
+func (f *Function) fillDefaults(app *App) []error {
+	feed, delivery := f.Feed, f.Delivery
+	o, fn := f.HostOptions(app).WithDefaults(), f.TriggerFunction(nil).WithDefaults()
 	fn.FeedPollDelay = cmp.Or(fn.FeedPollDelay, o.FeedPollDelay)
-	fromRuntime(&o, &f.feedSettings, &f.deliverySettings)
-	fromRuntime(&fn, &f.feedSettings, &f.deliverySettings)
-	return append(zeros(&feed, &f.feedSettings, f.setting), zeros(&delivery, &f.deliverySettings, f.setting)...)
+	fromRuntime(&o, &f.Feed, &f.Delivery)
+	fromRuntime(&fn, &f.Feed, &f.Delivery)
+	return append(zeros(&feed, &f.Feed, f.Variable), zeros(&delivery, &f.Delivery, f.Variable)...)
 }
 
 // zeros refuses settings that a variable sets to 0 although a zero field stands
@@ -130,8 +130,8 @@ func zeros(before, after any, variable func(name string) string) (errs []error) 
 
 // problems words the runtime's objections to the function and its host with the
 // names of settings.
-func (f *functionSettings) problems(app *appSettings) (errs []error) {
-	for _, p := range append(f.function(nil).Validate(), f.options(app).Validate()...) {
+func (f *Function) problems(app *App) (errs []error) {
+	for _, p := range append(f.TriggerFunction(nil).Validate(), f.HostOptions(app).Validate()...) {
 		if p.Field == "Container" || p.Field == "Handler" {
 			continue // opened after the settings are read
 		}
@@ -151,7 +151,7 @@ func (f *functionSettings) problems(app *appSettings) (errs []error) {
 
 // lookup returns the name of the variable that sets a field of the runtime, and
 // the setting's value.
-func (f *functionSettings) lookup(app *appSettings, field string) (name string, value any, ok bool) {
+func (f *Function) lookup(app *App, field string) (name string, value any, ok bool) {
 	field = strings.ReplaceAll(field, ".", "")
 	if field == prefixField {
 		field = prefixSetting
@@ -159,7 +159,7 @@ func (f *functionSettings) lookup(app *appSettings, field string) (name string, 
 	for _, spec := range f.specs(app) {
 		v := reflect.ValueOf(spec).Elem()
 		if setting, ok := v.Type().FieldByName(field); ok {
-			return f.setting(envName(setting)), v.FieldByName(field).Interface(), true
+			return f.Variable(envName(setting)), v.FieldByName(field).Interface(), true
 		}
 	}
 	return "", nil, false
@@ -168,7 +168,7 @@ func (f *functionSettings) lookup(app *appSettings, field string) (name string, 
 var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Z][A-Za-z]+(?:\.[A-Z][a-z]+)?`) })
 
 // reword replaces names of fields in a reason by those of their settings.
-func (f *functionSettings) reword(app *appSettings, reason string) string {
+func (f *Function) reword(app *App, reason string) string {
 	return fieldName().ReplaceAllStringFunc(reason, func(field string) string {
 		name, _, ok := f.lookup(app, field)
 		switch {

@@ -1,8 +1,10 @@
-package app
+package settings
 
 import (
+	"errors"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -10,64 +12,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kelseyhightower/envconfig"
 
-	"halley/function/app/azurestorage"
-	"halley/handlers"
+	"halley/function/app/internal/apptest"
 	"halley/handlers/leaderboard"
-	"halley/handlers/push"
 	"halley/trigger"
+	"halley/trigger/deadletter"
 )
 
-// cleanEnv removes every setting that the test's own environment may hold, and
-// sets env.
-func cleanEnv(t *testing.T, env map[string]string) {
-	t.Helper()
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		upper := strings.ToUpper(name)
-		if strings.HasPrefix(upper, prefix+"_") || strings.HasPrefix(upper, "COSMOSDB") {
-			t.Setenv(name, "") // restores it afterwards
-			os.Unsetenv(name)
+var storageName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
+
+// storageKinds are kinds that an app links, with the rules of Azure Storage for names.
+func storageKinds() []deadletter.Kind {
+	check := func(name string) error {
+		if !storageName.MatchString(name) || len(name) > 63 {
+			return errors.New("not a name for Azure Storage")
 		}
+		return nil
 	}
-	for name, value := range env {
-		t.Setenv(name, value)
-	}
+	return []deadletter.Kind{{Name: "blob", Placeholder: "CONTAINER", CheckName: check}, {Name: "queue", Placeholder: "NAME", CheckName: check}}
 }
 
-// complete is the least environment that works.
-func complete(more ...string) map[string]string {
-	env := map[string]string{
-		"HALLEY_DATABASE_NAME":          "games",
-		"HALLEY_CONTAINER_NAME":         "results",
-		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://user:hunter2@127.0.0.1:6379/0",
-		"HALLEY_PUSH_VAPID_PRIVATE_KEY": "very-secret",
-	}
-	for i := 0; i+1 < len(more); i += 2 {
-		env[more[i]] = more[i+1]
-	}
-	return env
-}
-
-func load(t *testing.T, env map[string]string) (*settings, error) {
+func load(t *testing.T, env map[string]string) (*Settings, error) {
 	t.Helper()
-	cleanEnv(t, env)
-	return loadSettings(testApp())
+	apptest.CleanEnv(t, env)
+	return Load(Source{Handlers: apptest.Handlers(), Stores: storageKinds()})
 }
 
-// testApp has the handlers that Halley comes with, of which documents speak, and all
-// stores.
-func testApp() Options {
-	return Options{
-		Name: "halley",
-		Handlers: []handlers.Entry{
-			handlers.New("leaderboard", "keeps the best score per player and game in a Redis sorted set", leaderboard.Open),
-			handlers.New("push", "sends a Web Push notification to a player who is overtaken", push.Open),
-		},
-		DeadLetterStores: azurestorage.DeadLetterStores(),
-	}.withDefaults()
-}
-
-func function1(t *testing.T, s *settings, name string) functionSettings {
+func function1(t *testing.T, s *Settings, name string) Function {
 	t.Helper()
 	for _, f := range s.Functions {
 		if f.Name == name {
@@ -75,18 +45,18 @@ func function1(t *testing.T, s *settings, name string) functionSettings {
 		}
 	}
 	t.Fatalf("function %s is not enabled", name)
-	return functionSettings{}
+	return Function{}
 }
 
 func TestDefaults(t *testing.T) {
-	s, err := load(t, complete())
+	s, err := load(t, apptest.Complete())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.App.Mode != modeTimer || len(s.Functions) != len(testApp().Handlers) {
+	if s.App.Mode != ModeTimer || len(s.Functions) != len(apptest.Handlers()) {
 		t.Errorf("mode %s with %d functions, want timer with all", s.App.Mode, len(s.Functions))
 	}
-	want := feedSettings{
+	want := Feed{
 		Connection: "CosmosDB", DatabaseName: "games", ContainerName: "results",
 		LeaseConnection: "CosmosDB", LeaseDatabaseName: "games", LeaseContainerName: "leases", LeaseContainerPrefix: "push",
 		FeedPollDelay:           interval(5 * time.Second),
@@ -96,13 +66,13 @@ func TestDefaults(t *testing.T) {
 		LeaseRenewInterval:      interval(17 * time.Second),
 		MaxItemsPerInvocation:   100,
 	}
-	if diff := cmp.Diff(want, function1(t, s, "push").feedSettings, cmp.AllowUnexported(startFrom{}, trigger.Start{})); diff != "" {
+	if diff := cmp.Diff(want, function1(t, s, "push").Feed, cmp.AllowUnexported(startFrom{}, trigger.Start{})); diff != "" {
 		t.Errorf("push (-want +got):\n%s", diff)
 	}
 }
 
 func TestFunctionOverridesApp(t *testing.T) {
-	s, err := load(t, complete(
+	s, err := load(t, apptest.Complete(
 		"HALLEY_FUNCTIONS", "leaderboard",
 		"HALLEY_CONTAINER_NAME", "results",
 		"HALLEY_LEADERBOARD_CONTAINER_NAME", "scores",
@@ -175,7 +145,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"own setting":          {[]string{"HALLEY_PUSH_TOP", "many"}, []string{"HALLEY_PUSH_TOP", "many"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := load(t, complete(test.env...))
+			_, err := load(t, apptest.Complete(test.env...))
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -196,14 +166,14 @@ func TestRenamedSettingsNameTheirSuccessor(t *testing.T) {
 		{"HALLEY_BISECTION", "false", "HALLEY_BISECTION is now HALLEY_NO_BISECTION, with the opposite value"},
 		{"HALLEY_DEAD_LETTERS", "discard", "discard is now drop"},
 	} {
-		if _, err := load(t, complete(test[0], test[1])); err == nil || !strings.Contains(err.Error(), test[2]) {
+		if _, err := load(t, apptest.Complete(test[0], test[1])); err == nil || !strings.Contains(err.Error(), test[2]) {
 			t.Errorf("%s=%s: error %v, want %q", test[0], test[1], err, test[2])
 		}
 	}
 }
 
 func TestEverythingWrongAtOnce(t *testing.T) {
-	_, err := load(t, complete("HALLEY_DATABASE_NAME", "", "HALLEY_FEED_POLL_DELAY", "0", "HALLEY_STOP_GRACE", "-1s"))
+	_, err := load(t, apptest.Complete("HALLEY_DATABASE_NAME", "", "HALLEY_FEED_POLL_DELAY", "0", "HALLEY_STOP_GRACE", "-1s"))
 	for _, name := range []string{"HALLEY_DATABASE_NAME", "HALLEY_FEED_POLL_DELAY", "HALLEY_STOP_GRACE"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not reported beside the others: %v", name, err)
@@ -212,26 +182,26 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 }
 
 func TestSettingOfDisabledFunctionIsKnown(t *testing.T) {
-	if _, err := load(t, complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_PUSH_TOP", "5")); err != nil {
+	if _, err := load(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_PUSH_TOP", "5")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
-	s, err := load(t, complete("HALLEY_PUSH_FEED_POLL_DELAY", "2s"))
+	s, err := load(t, apptest.Complete("HALLEY_PUSH_FEED_POLL_DELAY", "2s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]value{}
+	got := map[string]Value{}
 	for _, v := range s.Values {
 		got[v.Name] = v
 		if strings.Contains(v.Value, "hunter2") || strings.Contains(v.Value, "very-secret") {
 			t.Errorf("%s shows a secret: %s", v.Name, v.Value)
 		}
 	}
-	for _, want := range []value{
+	for _, want := range []Value{
 		{"HALLEY_MODE", "timer", "default"},
-		{"HALLEY_FUNCTIONS", names(testApp().Handlers).String(), "default"},
+		{"HALLEY_FUNCTIONS", Names(apptest.Handlers()).String(), "default"},
 		{"HALLEY_PUSH_FEED_POLL_DELAY", "2s", "environment HALLEY_PUSH_FEED_POLL_DELAY"},
 		{"HALLEY_PUSH_DATABASE_NAME", "games", "environment HALLEY_DATABASE_NAME"},
 		{"HALLEY_PUSH_LEASE_CONTAINER_PREFIX", "push", "default"},
@@ -249,9 +219,9 @@ func TestValuesHaveSourcesAndNoSecrets(t *testing.T) {
 // reads it: the two spell alike, also for names such as VAPIDPublicKey.
 func TestKeysMatchEnvconfig(t *testing.T) {
 	specs := map[string]func() any{
-		"HALLEY_TEST":  func() any { return &feedSettings{} },
-		"HALLEY_TEST2": func() any { return &appSettings{} },
-		"HALLEY_TEST3": func() any { return &deliverySettings{} },
+		"HALLEY_TEST":  func() any { return &Feed{} },
+		"HALLEY_TEST2": func() any { return &App{} },
+		"HALLEY_TEST3": func() any { return &Delivery{} },
 	}
 	specs["HALLEY_TEST4"] = func() any {
 		return &struct {
@@ -260,14 +230,14 @@ func TestKeysMatchEnvconfig(t *testing.T) {
 			VAPIDKey  string `split_words:"true"`
 		}{}
 	}
-	for _, e := range testApp().Handlers {
+	for _, e := range apptest.Handlers() {
 		specs[ownPrefix(e)] = e.Settings
 	}
 	for prefix, make := range specs {
 		fields := reflect.TypeOf(make()).Elem()
-		for i, key := range keys(prefix, make()) {
+		for i, key := range Keys(prefix, make()) {
 			t.Run(key, func(t *testing.T) {
-				cleanEnv(t, map[string]string{key: settable(fields.Field(i).Type)})
+				apptest.CleanEnv(t, map[string]string{key: settable(fields.Field(i).Type)})
 				spec, plain := make(), make()
 				if err := envconfig.Process(prefix, spec); err != nil {
 					t.Fatal(err)
@@ -287,11 +257,11 @@ func TestKeysMatchEnvconfig(t *testing.T) {
 // settable is a value that is no type's default.
 func settable(t reflect.Type) string {
 	switch reflect.New(t).Interface().(type) {
-	case *mode:
+	case *Mode:
 		return "continuous"
-	case *logLevel:
+	case *LogLevel:
 		return "debug"
-	case *logFormat:
+	case *LogFormat:
 		return "text"
 	case *startFrom:
 		return "beginning"
@@ -301,11 +271,11 @@ func settable(t reflect.Type) string {
 		return "7s"
 	case *feedMode:
 		return "all-versions"
-	case *storeSetting:
+	case *StoreSetting:
 		return "drop"
 	case *bool, *toggle:
 		return "true"
-	case *count, *bound, *limit, *perSecond, *int:
+	case *count, *bound, *Limit, *perSecond, *int:
 		return "7"
 	}
 	return "x"
@@ -323,13 +293,13 @@ func TestHandlerSettingsDoNotCollide(t *testing.T) {
 			seen[name] = of
 		}
 	}
-	add("the app", keys(prefix, &appSettings{}))
-	add("every function", keys(prefix, &feedSettings{}))
-	add("every function's delivery", keys(prefix, &deliverySettings{}))
-	for _, e := range testApp().Handlers {
-		add(e.Name+"'s feed", keys(ownPrefix(e), &feedSettings{}))
-		add(e.Name+"'s delivery", keys(ownPrefix(e), &deliverySettings{}))
-		add(e.Name, keys(ownPrefix(e), e.Settings()))
+	add("the app", Keys(prefix, &App{}))
+	add("every function", Keys(prefix, &Feed{}))
+	add("every function's delivery", Keys(prefix, &Delivery{}))
+	for _, e := range apptest.Handlers() {
+		add(e.Name+"'s feed", Keys(ownPrefix(e), &Feed{}))
+		add(e.Name+"'s delivery", Keys(ownPrefix(e), &Delivery{}))
+		add(e.Name, Keys(ownPrefix(e), e.Settings()))
 	}
 }
 

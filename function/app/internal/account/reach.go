@@ -1,4 +1,4 @@
-package app
+package account
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger/cosmos"
 )
 
 const (
-	reachNotice = 700 * time.Millisecond // after it, a command names the account that it waits for
+	ReachNotice = 700 * time.Millisecond // after it, a command names the account that it waits for
 	reachTime   = 4 * time.Second        // after it, the account counts as unreachable
 )
 
@@ -21,12 +22,12 @@ const (
 // is waited out, and a lasting failure shows soon.
 var commandRetries = policy.RetryOptions{MaxRetries: 3}
 
-// reachAccount reads the account, so that a command fails soon if it is unreachable,
+// Reach reads the account, so that a command fails soon if it is unreachable,
 // and says what it waits for.
-func reachAccount(ctx context.Context, client *cosmos.Client, name connectionName, notes io.Writer) (cosmos.Account, error) {
+func Reach(ctx context.Context, client *cosmos.Client, name settings.ConnectionName, notes io.Writer) (cosmos.Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	notice := time.AfterFunc(reachNotice, func() { fmt.Fprintf(notes, "waiting for the account of %s at %s\n", name, client.Endpoint()) })
+	notice := time.AfterFunc(ReachNotice, func() { fmt.Fprintf(notes, "waiting for the account of %s at %s\n", name, client.Endpoint()) })
 	defer notice.Stop()
 	account, err := client.Account(ctx)
 	if err == nil {
@@ -41,19 +42,19 @@ func reachAccount(ctx context.Context, client *cosmos.Client, name connectionNam
 	return account, fmt.Errorf("account of %s not reachable: %w: check the endpoint %s, the network and the account's firewall", name, err, client.Endpoint())
 }
 
-// reach reads the accounts of a function, each once.
-func (a accounts) reach(ctx context.Context, f functionSettings) error {
-	at, err := a.open(f)
+// Reach reads the accounts of a function, each once.
+func (a Clients) Reach(ctx context.Context, f settings.Function) error {
+	at, err := a.Open(f)
 	if err != nil {
 		return err
 	}
 	for _, one := range []struct {
 		client *cosmos.Client
-		name   connectionName
-	}{{at.monitored.Client(), f.Connection}, {at.leases.Client(), f.LeaseConnection}} {
+		name   settings.ConnectionName
+	}{{at.Monitored.Client(), f.Connection}, {at.Leases.Client(), f.LeaseConnection}} {
 		err, known := a.reached[one.client]
 		if !known {
-			_, err = reachAccount(ctx, one.client, one.name, os.Stderr)
+			_, err = Reach(ctx, one.client, one.name, os.Stderr)
 			if a.reached != nil {
 				a.reached[one.client] = err
 			}
@@ -64,3 +65,6 @@ func (a accounts) reach(ctx context.Context, f functionSettings) error {
 	}
 	return nil
 }
+
+// ForgetReached has reach try the accounts again.
+func (a Clients) ForgetReached() { clear(a.reached) }

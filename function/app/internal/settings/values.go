@@ -1,15 +1,15 @@
-package app
+package settings
 
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.uber.org/zap/zapcore"
 
-	"halley/function/app/internal/connection"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -17,10 +17,9 @@ import (
 
 // Types of values that are used elsewhere as well.
 type (
-	interval       = handlers.Interval
-	count          = handlers.Count
-	toggle         = handlers.Toggle
-	connectionName = connection.Name
+	interval = handlers.Interval
+	count    = handlers.Count
+	toggle   = handlers.Toggle
 )
 
 // bound is a whole number; 0 is none.
@@ -55,15 +54,15 @@ func (r *perSecond) Decode(s string) error {
 	return nil
 }
 
-// limit is a positive whole number or "unlimited", which is -1 to the runtime.
-type limit int
+// Limit is a positive whole number or "unlimited", which is -1 to the runtime.
+type Limit int
 
-const unlimited limit = -1
+const Unlimited Limit = -1
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (l *limit) Decode(s string) error {
+func (l *Limit) Decode(s string) error {
 	if strings.EqualFold(s, "unlimited") {
-		*l = unlimited
+		*l = Unlimited
 		return nil
 	}
 	if (*count)(l).Decode(s) != nil {
@@ -72,8 +71,8 @@ func (l *limit) Decode(s string) error {
 	return nil
 }
 
-func (l limit) String() string {
-	if l == unlimited {
+func (l Limit) String() string {
+	if l == Unlimited {
 		return "unlimited"
 	}
 	return strconv.Itoa(int(l))
@@ -122,23 +121,23 @@ func (l list) String() string { return strings.Join(l, ",") }
 // redacted is printed instead of a value that may hold a secret.
 const redacted = "[redacted]"
 
-// mode selects the work of a timer invocation of the Functions host.
-type mode string
+// Mode selects the work of a timer invocation of the Functions host.
+type Mode string
 
 const (
-	modeTimer      mode = "timer"      // it drains
-	modeFanout     mode = "fanout"     // it answers with a queue message for each range with work
-	modeContinuous mode = "continuous" // the app runs all the time, and the invocation checks its health
+	ModeTimer      Mode = "timer"      // it drains
+	ModeFanout     Mode = "fanout"     // it answers with a queue message for each range with work
+	modeContinuous Mode = "continuous" // the app runs all the time, and the invocation checks its health
 )
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (m *mode) Decode(s string) error {
-	switch mode(s) {
-	case modeTimer, modeFanout, modeContinuous:
-		*m = mode(s)
+func (m *Mode) Decode(s string) error {
+	switch Mode(s) {
+	case ModeTimer, ModeFanout, modeContinuous:
+		*m = Mode(s)
 	case "":
 	default:
-		return fmt.Errorf("not a mode: write %s, %s or %s", modeTimer, modeFanout, modeContinuous)
+		return fmt.Errorf("not a mode: write %s, %s or %s", ModeTimer, ModeFanout, modeContinuous)
 	}
 	return nil
 }
@@ -184,35 +183,35 @@ func (f *filterSetting) Decode(s string) (err error) {
 
 func (f filterSetting) String() string { return trigger.Filter(f).String() }
 
-// logLevel is the lowest level that is logged.
-type logLevel string
+// LogLevel is the lowest level that is logged.
+type LogLevel string
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (l *logLevel) Decode(s string) error {
+func (l *LogLevel) Decode(s string) error {
 	if s == "" {
 		return nil
 	}
 	if _, err := zapcore.ParseLevel(s); err != nil {
 		return errors.New("not a level: write debug, info, warn or error")
 	}
-	*l = logLevel(s)
+	*l = LogLevel(s)
 	return nil
 }
 
-// logFormat selects how the log is written.
-type logFormat string
+// LogFormat selects how the log is written.
+type LogFormat string
 
 const (
-	formatAuto logFormat = "auto" // text on a terminal, JSON elsewhere
-	formatJSON logFormat = "json"
-	formatText logFormat = "text"
+	FormatAuto LogFormat = "auto" // text on a terminal, JSON elsewhere
+	FormatJSON LogFormat = "json"
+	FormatText LogFormat = "text"
 )
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
-func (f *logFormat) Decode(s string) error {
-	switch logFormat(s) {
-	case formatAuto, formatJSON, formatText:
-		*f = logFormat(s)
+func (f *LogFormat) Decode(s string) error {
+	switch LogFormat(s) {
+	case FormatAuto, FormatJSON, FormatText:
+		*f = LogFormat(s)
 	case "":
 	default:
 		return errors.New("not a format: write json, text or auto")
@@ -235,3 +234,19 @@ func (f *startFrom) Decode(s string) error {
 }
 
 func (f startFrom) String() string { return trigger.Start(f).String() }
+
+// listenAddress is where a process serves its signals: a host, which may be empty for all
+// interfaces, and a port. "" is nowhere.
+type listenAddress string
+
+// Decode implements [envconfig.Decoder].
+func (a *listenAddress) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(s); err != nil {
+		return errors.New("not an address: write a host and a port, such as 127.0.0.1:9464, or :9464 for all interfaces")
+	}
+	*a = listenAddress(s)
+	return nil
+}

@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"cmp"
@@ -13,36 +13,46 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
-	"halley/function/app/internal/connection"
 	"halley/handlers"
 )
+
+// Only drops the other functions; "" keeps all.
+func (s *Settings) Only(function string) error {
+	if function == "" {
+		return nil
+	}
+	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool { return f.Name != function })
+	if len(s.Functions) == 0 {
+		return fmt.Errorf("--function %s: not an enabled function, choose from %s", function, s.App.Functions)
+	}
+	return nil
+}
 
 // prefix begins the name of every setting. HALLEY_<NAME> applies to all functions,
 // HALLEY_<FUNCTION>_<NAME> to one.
 const prefix = "HALLEY"
 
-// settings is the environment, read once.
-type settings struct {
-	App       appSettings
-	Functions []functionSettings // the enabled ones, in the order of the handlers' list
-	Values    []value            // every effective setting, for the command check
+// Settings is the environment, read once.
+type Settings struct {
+	App       App
+	Functions []Function // the enabled ones, in the order of the handlers' list
+	Values    []Value    // every effective setting, for the command check
 
-	stores      []storeKind // the kinds that the app links
-	telemetry   Telemetry   // of the app, or nil
-	connections connection.Defaults
-	presets     map[string]string
-	zeros       []error // settings that are 0 although 0 stands for a default
+	stores   []storeKind // the kinds that the app links
+	defaults ConnectionDefaults
+	presets  map[string]string
+	zeros    []error // settings that are 0 although 0 stands for a default
 }
 
-// appSettings apply to the whole process: HALLEY_<NAME>.
-type appSettings struct {
+// App apply to the whole process: HALLEY_<NAME>.
+type App struct {
 	Functions list      `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
-	Mode      mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, fanout spreads ranges over instances through a queue, continuous works all the time"`
+	Mode      Mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, fanout spreads ranges over instances through a queue, continuous works all the time"`
 	Owner     string    `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
 	StopGrace interval  `split_words:"true" desc:"time that a running handler gets at a stop"`
 	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`
-	LogLevel  logLevel  `split_words:"true" desc:"debug, info, warn or error"`
-	LogFormat logFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
+	LogLevel  LogLevel  `split_words:"true" desc:"debug, info, warn or error"`
+	LogFormat LogFormat `split_words:"true" desc:"json, text, or auto: text on a terminal and json elsewhere"`
 
 	MetricsAddress listenAddress `split_words:"true" desc:"address on which run, and the continuous mode under the Functions host, serve /metrics, /healthz and /readyz, such as :9464; none if empty"`
 
@@ -50,15 +60,15 @@ type appSettings struct {
 	PageHideDocuments toggle          `split_words:"true" desc:"the operators' page neither shows nor sends documents"`
 }
 
-// feedSettings select the monitored container, the leases and their intervals. If
+// Feed select the monitored container, the leases and their intervals. If
 // the Cosmos DB extension for Azure Functions has a setting, its name in upper snake
 // case and its default are used. A function may override each:
 // HALLEY_<FUNCTION>_<NAME>.
-type feedSettings struct {
-	Connection              connectionName `split_words:"true" desc:"name of the connection of the monitored account"`
+type Feed struct {
+	Connection              ConnectionName `split_words:"true" desc:"name of the connection of the monitored account"`
 	DatabaseName            string         `split_words:"true" desc:"database of the monitored container; required"`
 	ContainerName           string         `split_words:"true" desc:"monitored container; required"`
-	LeaseConnection         connectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION if empty"`
+	LeaseConnection         ConnectionName `split_words:"true" desc:"name of the connection of the leases; CONNECTION if empty"`
 	LeaseDatabaseName       string         `split_words:"true" desc:"database of the leases; DATABASE_NAME if empty"`
 	LeaseContainerName      string         `split_words:"true" desc:"container of the leases, with partition key /id"`
 	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set, and / for none, as in a Cosmos DB trigger without a prefix"`
@@ -79,36 +89,36 @@ type feedSettings struct {
 	ResetLeases             toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of the command run, with no other host running"`
 }
 
-// functionSettings are the effective settings of one enabled function.
-type functionSettings struct {
+// Function are the effective settings of one enabled function.
+type Function struct {
 	handlers.Entry
-	feedSettings
-	deliverySettings
-	Own         any // the handler's own settings, as [handlers.Entry.Open] takes them
-	connections connection.Defaults
+	Feed
+	Delivery
+	Own                any // the handler's own settings, as [handlers.Entry.Open] takes them
+	ConnectionDefaults ConnectionDefaults
 }
 
-// value is one effective setting and its source.
-type value struct{ Name, Value, Source string }
+// Value is one effective setting and its source.
+type Value struct{ Name, Value, Source string }
 
-// loadSettings reads the environment for the functions of the app. Each error names
+// Load reads the environment for the functions of the app. Each error names
 // the setting and the fix.
-func loadSettings(of Options) (*settings, error) { return loadPreset(of, preset{}) }
+func Load(of Source) (*Settings, error) { return LoadPreset(of, Preset{}) }
 
-// preset are defaults of a development run. The environment overrides each.
-type preset struct {
-	settings map[string]string // by the names of variables
-	emulator string            // endpoint of the account that the connection "emulator" selects
+// Preset are defaults of a development run. The environment overrides each.
+type Preset struct {
+	Settings map[string]string // by the names of variables
+	Emulator string            // endpoint of the account that the connection "emulator" selects
 }
 
-// loadPreset reads the environment, and takes settings that it lacks from p.
-func loadPreset(of Options, p preset) (*settings, error) {
-	s := &settings{
-		App:    appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto},
-		stores: of.stores(), telemetry: of.Telemetry, presets: p.settings, connections: connection.Defaults{Emulator: p.emulator, Unnamed: of.Credential},
+// LoadPreset reads the environment, and takes settings that it lacks from p.
+func LoadPreset(of Source, p Preset) (*Settings, error) {
+	s := &Settings{
+		App:    App{Mode: ModeTimer, LogLevel: "info", LogFormat: FormatAuto},
+		stores: storeKinds(of.Stores), presets: p.Settings, defaults: ConnectionDefaults{Emulator: p.Emulator, Unnamed: of.Credential},
 	}
 	functions := of.Handlers
-	if err := refuseUnknown(functions); err != nil {
+	if err := refuseUnknown(of.Variables()); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.preset(prefix, &s.App), process(prefix, &s.App)); err != nil {
@@ -118,7 +128,7 @@ func loadPreset(of Options, p preset) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.App.Functions = names(enabled)
+	s.App.Functions = Names(enabled)
 	s.zeros = s.App.fillDefaults()
 	s.Values = append(s.Values, s.values(&s.App, prefix)...)
 	var errs []error
@@ -132,19 +142,19 @@ func loadPreset(of Options, p preset) (*settings, error) {
 }
 
 // addFunction reads one function: its own values override those of the app.
-func (s *settings) addFunction(entry handlers.Entry) error {
+func (s *Settings) addFunction(entry handlers.Entry) error {
 	own := ownPrefix(entry)
-	f := newFunctionSettings(entry)
-	f.connections = s.connections
+	f := NewFunction(entry)
+	f.ConnectionDefaults = s.defaults
 	for _, read := range []func(string, any) error{s.preset, process} {
 		for _, p := range []string{prefix, own} {
-			if err := errors.Join(read(p, &f.feedSettings), read(p, &f.deliverySettings)); err != nil {
+			if err := errors.Join(read(p, &f.Feed), read(p, &f.Delivery)); err != nil {
 				return err
 			}
 		}
 	}
 	if err := f.DeadLetters.resolve(s.stores); err != nil {
-		return fmt.Errorf("%s=%q: %w", f.setting("DEAD_LETTERS"), withoutSecret(f.DeadLetters.String()), err)
+		return fmt.Errorf("%s=%q: %w", f.Variable("DEAD_LETTERS"), withoutSecret(f.DeadLetters.String()), err)
 	}
 	var err error
 	if f.Own, err = entry.Load(); err == nil {
@@ -157,8 +167,8 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
 	s.zeros = append(s.zeros, f.fillDefaults(&s.App)...)
 	s.Functions = append(s.Functions, f)
-	s.Values = append(s.Values, s.values(&f.feedSettings, own, prefix)...)
-	s.Values = append(s.Values, s.values(&f.deliverySettings, own, prefix)...)
+	s.Values = append(s.Values, s.values(&f.Feed, own, prefix)...)
+	s.Values = append(s.Values, s.values(&f.Delivery, own, prefix)...)
 	s.Values = append(s.Values, s.values(f.Own, own)...)
 	return nil
 }
@@ -166,21 +176,21 @@ func (s *settings) addFunction(entry handlers.Entry) error {
 // ownPrefix begins the settings of one function, as HALLEY_LEADERBOARD.
 func ownPrefix(e handlers.Entry) string { return strings.TrimSuffix(e.Prefix(), "_") }
 
-// newFunctionSettings returns the defaults of settings that the runtime does not
+// NewFunction returns the defaults of settings that the runtime does not
 // know: connections, databases and kinds of stores.
-func newFunctionSettings(entry handlers.Entry) functionSettings {
-	f := functionSettings{Entry: entry}
+func NewFunction(entry handlers.Entry) Function {
+	f := Function{Entry: entry}
 	f.Connection = "CosmosDB"
 	f.LeaseContainerName = "leases"
 	f.LeaseContainerPrefix = entry.Name
 	container := containerKind()
-	f.DeadLetters = storeSetting{kind: container.kind, of: &container}
+	f.DeadLetters = StoreSetting{Kind: container.Name, row: &container}
 	f.DeadLettersConnection = "AzureWebJobsStorage"
 	return f
 }
 
 // preset sets the fields of spec that have a preset and no value in the environment.
-func (s *settings) preset(prefix string, spec any) error {
+func (s *Settings) preset(prefix string, spec any) error {
 	for setting, value := range reflect.ValueOf(spec).Elem().Fields() {
 		name := prefix + "_" + envName(setting)
 		text, ok := s.presets[name]
@@ -237,7 +247,7 @@ func enable(functions []handlers.Entry, wanted list) ([]handlers.Entry, error) {
 	if len(wanted) == 0 {
 		return functions, nil
 	}
-	all := names(functions)
+	all := Names(functions)
 	for i, name := range wanted {
 		if !slices.Contains(all, name) {
 			return nil, fmt.Errorf("HALLEY_FUNCTIONS names %q, which is not a function of this app: choose from %v", name, all)
@@ -249,7 +259,7 @@ func enable(functions []handlers.Entry, wanted list) ([]handlers.Entry, error) {
 	return slices.DeleteFunc(slices.Clone(functions), func(f handlers.Entry) bool { return !slices.Contains(wanted, f.Name) }), nil
 }
 
-func names(functions []handlers.Entry) list {
+func Names(functions []handlers.Entry) list {
 	var l list
 	for _, f := range functions {
 		l = append(l, f.Name)
@@ -257,14 +267,9 @@ func names(functions []handlers.Entry) list {
 	return l
 }
 
-// refuseUnknown reports variables that begin with HALLEY_ and are not settings, each
-// with the nearest name of a setting.
-func refuseUnknown(functions []handlers.Entry) error {
-	known := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
-	for _, f := range functions {
-		own := ownPrefix(f)
-		known = slices.Concat(known, keys(own, &feedSettings{}), keys(own, &deliverySettings{}), keys(own, f.Settings()))
-	}
+// refuseUnknown reports variables that begin with HALLEY_ and are not known settings,
+// each with the nearest name of a setting.
+func refuseUnknown(known []string) error {
 	var errs []error
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -333,8 +338,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// keys lists the variables of spec's fields.
-func keys(prefix string, spec any) []string {
+// Keys lists the variables of spec's fields.
+func Keys(prefix string, spec any) []string {
 	t := reflect.TypeOf(spec).Elem()
 	names := make([]string, t.NumField())
 	for i := range names {
@@ -345,12 +350,12 @@ func keys(prefix string, spec any) []string {
 
 // values lists spec's fields under the first prefix. If a variable is set under
 // several of the prefixes, the first is the source.
-func (s *settings) values(spec any, prefixes ...string) []value {
+func (s *Settings) values(spec any, prefixes ...string) []Value {
 	v := reflect.ValueOf(spec).Elem()
-	var out []value
+	var out []Value
 	for i := range v.NumField() {
 		name := envName(v.Type().Field(i))
-		out = append(out, value{
+		out = append(out, Value{
 			Name:   prefixes[0] + "_" + name,
 			Value:  fmt.Sprint(v.Field(i).Interface()),
 			Source: s.source(name, prefixes),
@@ -359,7 +364,7 @@ func (s *settings) values(spec any, prefixes ...string) []value {
 	return out
 }
 
-func (s *settings) source(name string, prefixes []string) string {
+func (s *Settings) source(name string, prefixes []string) string {
 	for _, p := range prefixes {
 		if _, ok := os.LookupEnv(p + "_" + name); ok {
 			return "environment " + p + "_" + name

@@ -1,6 +1,6 @@
-// Package connection resolves the names of connections in the environment, as Azure
-// Functions does.
-package connection
+// Package account resolves the names of connections in the environment, as Azure
+// Functions does, and makes clients of their accounts.
+package account
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger/cosmos"
 )
@@ -36,18 +37,12 @@ type Account struct {
 	credential cosmos.Credential
 }
 
-// Defaults stand for what the environment does not say.
-type Defaults struct {
-	Emulator string     // endpoint of the account that "emulator" selects; "" is EmulatorEndpoint
-	Unnamed  Credential // of connections with neither a key nor a named identity
-}
-
 // Resolve resolves the name of a connection as Azure Functions does. If the variable of
 // that name is set it is a connection string. If not, the endpoint is in
 // <name>__accountEndpoint, with an Entra ID identity (<name>__credential and
 // <name>__clientId, or d.Unnamed) or <name>__accountKey. Variables match in any case.
 // No error repeats a secret.
-func (d Defaults) Resolve(by Name) (Account, error) {
+func Resolve(d settings.ConnectionDefaults, by settings.ConnectionName) (Account, error) {
 	if by.Misplaced() {
 		return Account{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as CosmosDB and name that")
 	}
@@ -56,13 +51,13 @@ func (d Defaults) Resolve(by Name) (Account, error) {
 		if err := RefuseSecondForm(name, "accountEndpoint", "accountKey", "credential", "clientId"); err != nil {
 			return Account{}, err
 		}
-		return d.fromString(name, value)
+		return fromString(d, name, value)
 	}
 	if Variable(name+"__accountEndpoint") != "" {
 		return fromParts(name, d.Unnamed)
 	}
 	if name == Emulator {
-		return d.fromString(name, Emulator)
+		return fromString(d, name, Emulator)
 	}
 	return Account{}, fmt.Errorf("connection %s is not set: set %s to a connection string or to %q, or %s__accountEndpoint to the account's URL",
 		name, name, Emulator, name)
@@ -79,7 +74,7 @@ func RefuseSecondForm(name string, parts ...string) error {
 	return nil
 }
 
-func (d Defaults) fromString(name, value string) (Account, error) {
+func fromString(d settings.ConnectionDefaults, name, value string) (Account, error) {
 	if strings.EqualFold(value, Emulator) {
 		credential, err := cosmos.KeyCredential(emulatorKey)
 		return Account{cmp.Or(d.Emulator, EmulatorEndpoint), "local emulator", credential}, err

@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"cmp"
@@ -12,8 +12,19 @@ import (
 	"halley/trigger"
 )
 
+// minPageToken is the number of characters that a token has at least.
+const minPageToken = 16
+
+// CheckPageToken refuses a token that could be guessed.
+func (a *App) CheckPageToken() error {
+	if n := len(a.PageToken.Reveal()); n > 0 && n < minPageToken {
+		return fmt.Errorf("HALLEY_PAGE_TOKEN has %d characters: give it %d or more, such as those of openssl rand -hex 16", n, minPageToken)
+	}
+	return nil
+}
+
 // validate refuses settings that are well-formed and cannot work.
-func (s *settings) validate() error {
+func (s *Settings) validate() error {
 	errs := slices.Clone(s.zeros)
 	for _, f := range s.Functions {
 		errs = append(errs, f.complete())
@@ -36,9 +47,9 @@ func joinDistinct(errs []error) error {
 	})...)
 }
 
-// setting returns the variable that sets name for the function: its own variable if
+// Variable returns the variable that sets name for the function: its own variable if
 // it is set, and the app's if not.
-func (f *functionSettings) setting(name string) string {
+func (f *Function) Variable(name string) string {
 	own := ownPrefix(f.Entry)
 	if _, ok := os.LookupEnv(own + "_" + name); ok {
 		return own + "_" + name
@@ -47,12 +58,12 @@ func (f *functionSettings) setting(name string) string {
 }
 
 // complete refuses a function if a name is missing that has no default.
-func (f *functionSettings) complete() error {
+func (f *Function) complete() error {
 	var errs []error
 	required := func(name, value, what string) {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("%s is not set: name the %s (for this function alone: %s%s)",
-				f.setting(name), what, f.Prefix(), name))
+				f.Variable(name), what, f.Prefix(), name))
 		}
 	}
 	required("DATABASE_NAME", f.DatabaseName, "database of the monitored container")
@@ -62,57 +73,57 @@ func (f *functionSettings) complete() error {
 	return errors.Join(errs...)
 }
 
-// durable refuses settings that need a process which an operator starts once. A
+// Durable refuses settings that need a process which an operator starts once. A
 // hosting platform starts processes at any time, and each would reset the progress
 // of the others.
-func (s *settings) durable(host string) error {
+func (s *Settings) Durable(host string) error {
 	var errs []error
 	for _, f := range s.Functions {
 		if f.ResetLeases {
 			errs = append(errs, fmt.Errorf("%s=true cannot work under %s, which starts processes at any time: each would start from the beginning; remove it, and start the command run with it once",
-				f.setting("RESET_LEASES"), host))
+				f.Variable("RESET_LEASES"), host))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// warnOfDisks warns of dead letters on a disk that may be deleted with the instance,
+// WarnOfDisks warns of dead letters on a disk that may be deleted with the instance,
 // unless it is a mounted share.
-func (s *settings) warnOfDisks(host string, log *zap.Logger) {
+func (s *Settings) WarnOfDisks(host string, log *zap.Logger) {
 	for _, f := range s.Functions {
-		if f.DeadLetters.row().onDisk {
+		if f.DeadLetters.Row().OnDisk {
 			log.Warn("dead letters are on a disk of the instance: if it is not a mounted share, they are lost with it; set "+
-				f.setting("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.name))
+				f.Variable("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.Name))
 		}
 	}
 }
 
-// place identifies a container.
-type place struct {
-	connection          connectionName
-	database, container string
+// Place identifies a container.
+type Place struct {
+	Connection          ConnectionName
+	Database, Container string
 }
 
-func (f *functionSettings) monitors() place {
-	return place{f.Connection, f.DatabaseName, f.ContainerName}
+func (f *Function) MonitoredPlace() Place {
+	return Place{f.Connection, f.DatabaseName, f.ContainerName}
 }
 
-func (f *functionSettings) leases() place {
-	return place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
+func (f *Function) LeasePlace() Place {
+	return Place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
 }
 
 // separate refuses functions that would share leases, and a function that would
 // monitor its leases: each checkpoint would be a change.
-func (s *settings) separate() error {
+func (s *Settings) separate() error {
 	type leases struct{ monitored, at, prefix any }
 	taken := map[leases]string{}
 	var errs []error
 	for _, f := range s.Functions {
-		monitored := f.monitors()
-		at := f.leases()
+		monitored := f.MonitoredPlace()
+		at := f.LeasePlace()
 		if monitored == at && f.ContainerName != "" {
 			errs = append(errs, fmt.Errorf("%s=%s is also the monitored container of %s: keep leases in a container of their own",
-				f.setting("LEASE_CONTAINER_NAME"), f.LeaseContainerName, f.Name))
+				f.Variable("LEASE_CONTAINER_NAME"), f.LeaseContainerName, f.Name))
 		}
 		key := leases{monitored, at, cmp.Or(f.LeaseContainerPrefix, trigger.NoLeasePrefix)}
 		if other, ok := taken[key]; ok {
