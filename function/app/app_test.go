@@ -9,6 +9,7 @@ import (
 	webpush "github.com/SherClockHolmes/webpush-go"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -40,8 +41,8 @@ func TestFunctionsShareAHost(t *testing.T) {
 			for k, v := range both {
 				env[k] = v
 			}
-			if a := openTestApp(t, env); len(a.hosts) != test.hosts {
-				t.Errorf("%d hosts, want %d", len(a.hosts), test.hosts)
+			if a := openTestApp(t, env); len(a.Hosts) != test.hosts {
+				t.Errorf("%d hosts, want %d", len(a.Hosts), test.hosts)
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestAppRunsUntilItsContextEnds(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	lines, err := a.health()
+	lines, err := a.Health()
 	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], "leaderboard: 2 ranges") {
 		t.Errorf("health %q, %v", lines, err)
 	}
@@ -74,7 +75,7 @@ func TestAppRunsUntilItsContextEnds(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got := a.hosts[0].Owner(); got != "here" {
+	if got := a.Hosts[0].Owner(); got != "here" {
 		t.Errorf("owner %q", got)
 	}
 }
@@ -91,7 +92,7 @@ func TestAppRefusesWhatCannotOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := openApp(t.Context(), s, appOptions{grace: time.Second}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one that names %s", err, test.says)
 			}
 		})
@@ -109,8 +110,8 @@ func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := a.hosts
-	a.hosts = append([]*trigger.Host{broken}, good...)
+	good := a.Hosts
+	a.Hosts = append([]*trigger.Host{broken}, good...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
@@ -80,7 +81,7 @@ func TestHandlerThatBuffersIsFlushed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, jsonLogger(io.Discard, "error"))
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

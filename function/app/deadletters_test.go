@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -433,7 +434,7 @@ func TestFunctionDeadLettersIntoItsStore(t *testing.T) {
 	if err != nil || !strings.Contains(out, `["p3"]`) || !strings.Contains(out, "bad") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if line := summarize(s); !strings.Contains(line, "1 dead-lettered") {
+	if line := hosting.Summarize(s); !strings.Contains(line, "1 dead-lettered") {
 		t.Errorf("summary %q", line)
 	}
 }

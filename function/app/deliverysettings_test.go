@@ -5,11 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"halley/function/app/internal/account"
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 )
 
 func TestDirectoryOnInstanceDiskIsWarnedOf(t *testing.T) {
@@ -18,7 +15,7 @@ func TestDirectoryOnInstanceDiskIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	s.WarnOfDisks("AWS Lambda", jsonLogger(&logged, "info"))
+	s.WarnOfDisks("AWS Lambda", hosting.JSONLogger(&logged, "info"))
 	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "HALLEY_PUSH_DEAD_LETTERS=container") {
 		t.Errorf("log %q, want one line about push", got)
 	}
@@ -32,17 +29,5 @@ func TestSettingsOfTheHost(t *testing.T) {
 	f := s.Functions[0]
 	if f.MinLeases != 2 || f.MaxLeases != 3 || s.App.MaxStuck != 4 {
 		t.Errorf("%d to %d leases, %d stuck", f.MinLeases, f.MaxLeases, s.App.MaxStuck)
-	}
-	a := &App{settings: s, accounts: account.Clients{}}
-	a.groupOf(f, nil)
-	f.MaxLeases = 4
-	a.groupOf(f, nil)
-	want := []int{3, 4}
-	var got []int
-	for _, g := range a.groups {
-		got = append(got, g.options.MaxLeases)
-	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("functions with other bounds share a host (-want +got):\n%s", diff)
 	}
 }

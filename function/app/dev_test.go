@@ -106,10 +106,10 @@ func TestDevReadsSettings(t *testing.T) {
 		"HALLEY_WEEKLY_LEASE_ACQUIRE_INTERVAL": "500ms",
 	})
 	s := openSession(t, devOptions{Rate: 50, Hosts: 2})
-	if len(s.hosts) != 2 || len(s.hosts[0].hosts) != 2 || s.hosts[0].hosts[0].Owner() != "here-1" || len(s.world.run.Monitored()) != 2 {
+	if len(s.hosts) != 2 || len(s.hosts[0].Hosts) != 2 || s.hosts[0].Hosts[0].Owner() != "here-1" || len(s.world.run.Monitored()) != 2 {
 		t.Errorf("%d processes, %d containers written", len(s.hosts), len(s.world.run.Monitored()))
 	}
-	if f := s.hosts[0].opened["weekly"]; f.RetryMax != 5*time.Second || f.FeedPollDelay != 200*time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
+	if f := s.hosts[0].Opened["weekly"]; f.RetryMax != 5*time.Second || f.FeedPollDelay != 200*time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
 		t.Errorf("weekly reads %s/%s, retries until %v, polls every %v", f.Container.Database(), f.Container.Name(), f.RetryMax, f.FeedPollDelay)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -157,9 +157,9 @@ func TestDevRefusesAnotherAccount(t *testing.T) {
 func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
 	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
-	of := s.hosts[0].opened["leaderboard"].DeadLetterSource()
+	of := s.hosts[0].Opened["leaderboard"].DeadLetterSource()
 	old := trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
-	if err := s.hosts[0].opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
+	if err := s.hosts[0].Opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.replay(t.Context()); err != nil {

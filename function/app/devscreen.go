@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 )
@@ -138,9 +139,9 @@ func (p *screen) takeStdout() (restore func(), err error) {
 // settings say otherwise.
 func devLogger(p *screen, s settings.App) *zap.Logger {
 	if s.LogFormat == settings.FormatText || s.LogFormat == settings.FormatAuto && p.live {
-		return textLogger(p, s.LogLevel)
+		return hosting.TextLogger(p, s.LogLevel)
 	}
-	return jsonLogger(p, s.LogLevel)
+	return hosting.JSONLogger(p, s.LogLevel)
 }
 
 // devState holds the figures of the live line.
@@ -160,7 +161,7 @@ func (p *screen) follow(ctx context.Context, state func() devState) {
 		every = 250 * time.Millisecond
 	}
 	defer p.end()
-	for pause(ctx, every) {
+	for hosting.Pause(ctx, every) {
 		p.update(state().line(p.columns() - 1))
 	}
 }

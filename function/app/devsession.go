@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/account"
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -170,7 +171,7 @@ func (s *session) catchUp(ctx context.Context) []functionLag {
 		if now := fmt.Sprint(left, functions); now != before {
 			before, since = now, time.Now()
 		}
-		if left == 0 || time.Since(since) >= standstillTime || !pause(ctx, 50*time.Millisecond) {
+		if left == 0 || time.Since(since) >= standstillTime || !hosting.Pause(ctx, 50*time.Millisecond) {
 			return lags
 		}
 	}
@@ -222,7 +223,7 @@ func (s *session) state() devState {
 // the same time again.
 func (s *session) reshape(ctx context.Context) {
 	d, show := s.options.SplitAfter, s.show
-	if d == 0 || !pause(ctx, d) {
+	if d == 0 || !hosting.Pause(ctx, d) {
 		return
 	}
 	container := s.world.run.Monitored()[0]
@@ -237,7 +238,7 @@ func (s *session) reshape(ctx context.Context) {
 		return
 	}
 	show.say(fmt.Sprintf("a range was split into %s and %s", children[0], children[1]))
-	if !pause(ctx, d) {
+	if !hosting.Pause(ctx, d) {
 		return
 	}
 	child, err := s.world.account.Merge(container.Database(), container.Name(), children...)

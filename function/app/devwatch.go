@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 )
@@ -138,7 +139,7 @@ const watchEvery = 500 * time.Millisecond
 // has stayed the same for one look, or when ctx ends.
 func (g goSource) waitForChange(ctx context.Context, from string) string {
 	last := from
-	for pause(ctx, watchEvery) {
+	for hosting.Pause(ctx, watchEvery) {
 		now := g.state()
 		if now != from && now == last {
 			return now

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
@@ -216,16 +217,14 @@ func TestMessagesAreSentDespiteErrors(t *testing.T) {
 func TestStuckMessagesReplaceTheProcess(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 16)
-	a := openTestApp(t, account.env("HALLEY_MODE", "fanout", "HALLEY_MAX_STUCK", "1", "HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"))
 	release := make(chan struct{})
 	defer close(release)
-	a.groups[0].functions[0].Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
-	if err := a.makeHosts(time.Second); err != nil {
-		t.Fatal(err)
-	}
+	a := openTestAppWith(t, account.env("HALLEY_MODE", "fanout", "HALLEY_MAX_STUCK", "1", "HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"), hosting.Options{Grace: time.Second, Wrap: func(fn *trigger.Function) {
+		fn.Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
+	}})
 	var replaced atomic.Bool
-	functions, wait := a.functions(t.Context(), time.Minute, func() { replaced.Store(true) })
-	answer, err := functions[functionName](t.Context(), invocation{}, a.log)
+	functions, wait := functionsOf(t.Context(), a, time.Minute, func() { replaced.Store(true) })
+	answer, err := functions[functionName](t.Context(), invocation{}, a.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +234,7 @@ func TestStuckMessagesReplaceTheProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := functions[drainFunction](t.Context(), invocation{Data: map[string]json.RawMessage{"m": message}}, a.log); err != nil {
+		if _, err := functions[drainFunction](t.Context(), invocation{Data: map[string]json.RawMessage{"m": message}}, a.Log); err != nil {
 			t.Errorf("%s: %v", message, err)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/settings"
 	"halley/trigger"
@@ -131,17 +129,19 @@ func FuzzSettings(f *testing.F) {
 
 // takes returns an error if the runtime refuses the settings.
 func takes(s *settings.Settings, client *cosmos.Client) error {
-	a := &App{settings: s, log: zap.NewNop()}
 	for _, f := range s.Functions {
 		fn := f.TriggerFunction(client.Container(f.DatabaseName, f.ContainerName))
 		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
 		if f.DeadLetters.String() != "none" {
 			fn.DeadLetters = trigger.DropDeadLetters
 		}
-		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))
-		g.functions = append(g.functions, fn)
+		options := f.HostOptions(&s.App)
+		options.StopGrace = time.Duration(s.App.StopGrace)
+		if _, err := trigger.New(client.Container(f.LeaseDatabaseName, f.LeaseContainerName), []trigger.Function{fn}, &options); err != nil {
+			return err
+		}
 	}
-	return a.makeHosts(time.Duration(s.App.StopGrace))
+	return nil
 }
 
 // clean removes the settings of this process's own environment.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger/emulator"
 )
 
@@ -22,7 +23,7 @@ func TestRunTellsItsLife(t *testing.T) {
 	}
 	var out bytes.Buffer
 	show := newScreen(&out) // safe for concurrent use
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, textLogger(show, "info"))
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.TextLogger(show, "info"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestRunTellsItsLife(t *testing.T) {
 	account.write(t, 0, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- a.runTelling(ctx, 50*time.Millisecond) }()
+	go func() { done <- a.RunTelling(ctx, 50*time.Millisecond) }()
 	text := func() string {
 		show.mu.Lock()
 		defer show.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/settings"
 	"halley/handlers"
@@ -72,8 +73,8 @@ func newOperatorPage(s *settings.Settings) *operatorPage {
 }
 
 // observe has the app tell the page of its calls, dead letters and leases.
-func (p *operatorPage) observe(options *appOptions) {
-	options.wrap = func(fn *trigger.Function) {
+func (p *operatorPage) observe(options *hosting.Options) {
+	options.Wrap = func(fn *trigger.Function) {
 		fn.Handler = p.recorder.Watch("", fn.MaxAttempts, fn.Handler)
 		for _, f := range p.settings.Functions {
 			if f.Name == fn.Name && f.DeadLetters.Row().Keeps {
@@ -81,13 +82,13 @@ func (p *operatorPage) observe(options *appOptions) {
 			}
 		}
 	}
-	options.observe = func(e trigger.Event) { p.recorder.Observe("", e) }
+	options.Observe = func(e trigger.Event) { p.recorder.Observe("", e) }
 }
 
 // open returns the page of an app. Close it after use.
-func (p *operatorPage) open(name string, a *App, at page.Options) (*page.Page, error) {
-	o, err := newOperator(p.settings, a.options.transport, func(function string) (trigger.Function, error) {
-		fn, ok := a.opened[function]
+func (p *operatorPage) open(name string, a *hosting.App, at page.Options) (*page.Page, error) {
+	o, err := newOperator(p.settings, a.Options.Transport, func(function string) (trigger.Function, error) {
+		fn, ok := a.Opened[function]
 		if !ok {
 			return fn, fmt.Errorf("no function %q is enabled", function)
 		}
@@ -96,14 +97,14 @@ func (p *operatorPage) open(name string, a *App, at page.Options) (*page.Page, e
 	if err != nil {
 		return nil, err
 	}
-	o.log = a.log
-	at.App, at.Recorder, at.Actions, at.Log, at.Hidden = name, p.recorder, o.actions(), a.log, bool(p.settings.App.PageHideDocuments)
-	at.Source = o.source(&pageSource{hosts: a.pageHosts, lagEvery: pageLagEvery})
+	o.log = a.Log
+	at.App, at.Recorder, at.Actions, at.Log, at.Hidden = name, p.recorder, o.actions(), a.Log, bool(p.settings.App.PageHideDocuments)
+	at.Source = o.source(&pageSource{hosts: func() []pageHost { return pageHosts(a) }, lagEvery: pageLagEvery})
 	return page.New(at)
 }
 
 // openWrapped returns the page of an app under the Functions host, nil without a token.
-func (p *operatorPage) openWrapped(name string, a *App) (*page.Page, error) {
+func (p *operatorPage) openWrapped(name string, a *hosting.App) (*page.Page, error) {
 	if p.settings.App.PageToken == "" {
 		return nil, nil
 	}
@@ -114,7 +115,7 @@ func (p *operatorPage) openWrapped(name string, a *App) (*page.Page, error) {
 }
 
 // pageHosts are the hosts of the app, as the page shows them.
-func (a *App) pageHosts() (all []pageHost) {
+func pageHosts(a *hosting.App) (all []pageHost) {
 	byName := map[string]int{}
 	for _, status := range a.Status() {
 		i, ok := byName[status.Owner]
@@ -129,7 +130,7 @@ func (a *App) pageHosts() (all []pageHost) {
 }
 
 // serve serves the page while run runs.
-func (p *operatorPage) serve(ctx context.Context, name string, a *App, at *pageListener, run func(context.Context) error) error {
+func (p *operatorPage) serve(ctx context.Context, name string, a *hosting.App, at *pageListener, run func(context.Context) error) error {
 	shown, err := p.open(name, a, page.Options{Token: at.token, Private: at.private})
 	if err != nil {
 		at.close()
@@ -141,7 +142,7 @@ func (p *operatorPage) serve(ctx context.Context, name string, a *App, at *pageL
 	err = run(ctx)
 	end()
 	if failed := <-served; failed != nil {
-		a.log.Error("the page is not served any more", zap.Error(failed))
+		a.Log.Error("the page is not served any more", zap.Error(failed))
 	}
 	shown.Close()
 	return err

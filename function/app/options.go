@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/handlers"
@@ -92,11 +93,11 @@ func Main(entries ...handlers.Entry) { Options{Handlers: entries}.Main() }
 func (o Options) Main() {
 	args := os.Args[1:]
 	_, hosted := functionsPort()
-	ctx, stop := stopOnSignal(func(s os.Signal) int {
+	ctx, stop := hosting.StopOnSignal(func(s os.Signal) int {
 		if hosted && len(args) == 0 {
 			return exitHosted
 		}
-		return signalledCode(s)
+		return hosting.SignalledCode(s)
 	})
 	code := o.Run(ctx, args)
 	stop()

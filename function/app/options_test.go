@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/deadletter"
@@ -135,7 +136,7 @@ func TestOpenedAppDrainsAndRuns(t *testing.T) {
 	apptest.CleanEnv(t, account.env("HALLEY_OWNER", "here"))
 	var logged lines
 	o := testApp()
-	o.Logger = jsonLogger(&logged, "info")
+	o.Logger = hosting.JSONLogger(&logged, "info")
 	a, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/redact"
@@ -187,7 +188,7 @@ func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, ou
 	if err != nil {
 		return err
 	}
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace), telemetry: p.of.Telemetry}, jsonLogger(p.of.Stderr, s.App.LogLevel))
+	a, err := hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: p.of.Telemetry}, hosting.JSONLogger(p.of.Stderr, s.App.LogLevel))
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, ou
 		if bounds.limit > 0 && left.limit == 0 {
 			break
 		}
-		fn := a.opened[f.Name]
+		fn := a.Opened[f.Name]
 		r, err := p.replayOne(ctx, functionStore{f.Name, fn.DeadLetterSource(), fn.DeadLetters}, fn, left)
 		results, failed = append(results, r), errors.Join(failed, err)
 		left.limit = max(left.limit-r.Handled-r.Failed, 0)

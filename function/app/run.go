@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 )
 
@@ -98,22 +99,22 @@ func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 		return err
 	}
 	defer at.close()
-	log := newRunLogger(s.App)
-	options := appOptions{grace: time.Duration(s.App.StopGrace), telemetry: o.Telemetry}
+	log := hosting.NewRunLogger(s.App)
+	options := hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: o.Telemetry}
 	shown := newOperatorPage(s)
 	shown.recorder.FailuresOnly = !watched
 	if at != nil {
 		shown.observe(&options)
 	}
-	a, err := openApp(ctx, s, options, log)
+	a, err := hosting.Open(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	for _, h := range a.hosts {
+	for _, h := range a.Hosts {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", o.Version))
 	}
-	run := func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }
+	run := func(ctx context.Context) error { return a.RunTelling(ctx, hosting.ProgressEvery) }
 	if at != nil {
 		if !watched { // dev has printed it
 			fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
@@ -121,7 +122,7 @@ func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 		hosts := run
 		run = func(ctx context.Context) error { return shown.serve(ctx, o.Name, a, at, hosts) }
 	}
-	if err := a.withSignals(ctx, run); err != nil {
+	if err := a.WithProbes(ctx, run); err != nil {
 		return o.withAdvice(s, err)
 	}
 	log.Info("stopped in good order")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/account"
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -144,7 +145,7 @@ func (o statusOptions) run(ctx context.Context, of Options, out io.Writer) error
 		if err := o.print(out, report); err != nil {
 			return err
 		}
-		if last = err; !o.watch || !pause(ctx, o.every) {
+		if last = err; !o.watch || !hosting.Pause(ctx, o.every) {
 			return last
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -69,7 +70,7 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		},
 		"error": func(out *bytes.Buffer) { fmt.Fprint(out, text.OfError(errors.New(hostile))) },
 		"log": func(out *bytes.Buffer) {
-			jsonLogger(out, "info").Info(hostile, zap.String("owner", hostile), zap.Error(errors.New(hostile)), zap.Any("id", hostile))
+			hosting.JSONLogger(out, "info").Info(hostile, zap.String("owner", hostile), zap.Error(errors.New(hostile)), zap.Any("id", hostile))
 		},
 	} {
 		var out bytes.Buffer

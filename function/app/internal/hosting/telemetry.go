@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"context"
@@ -48,6 +48,6 @@ func (a *App) sendTelemetry(ctx context.Context, step string, send func(context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryTime)
 	defer cancel()
 	if err := send(ctx); err != nil {
-		a.log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", text.OfError(err)))
+		a.Log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", text.OfError(err)))
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 // of JSON, which Application Insights stores as a trace: a query reads the values with
 // parse_json(message).metrics, under the names of /metrics.
 
-// logMetrics logs the metrics of the process. summary is that of a drain, or nil.
-func (a *App) logMetrics(log *zap.Logger, summary *trigger.Summary) {
+// LogMetrics logs the metrics of the process. summary is that of a drain, or nil.
+func (a *App) LogMetrics(log *zap.Logger, summary *trigger.Summary) {
 	families, err := a.metrics.Gatherer().Gather()
 	if err != nil {
 		log.Warn("metrics not gathered", zap.Error(err))
@@ -62,8 +62,8 @@ func labelText(m *dto.Metric) string {
 	return "{" + strings.Join(pairs, ",") + "}"
 }
 
-// lagText is the lag of a drain in words.
-func lagText(s trigger.Summary) string {
+// LagText is the lag of a drain in words.
+func LagText(s trigger.Summary) string {
 	switch {
 	case s.LagUnknown == 0:
 		return fmt.Sprintf("lag: %d transactions, %.0f s", s.Lag, s.LagSeconds)

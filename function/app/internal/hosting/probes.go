@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"halley/trigger/stall"
 )
 
-// withSignals calls run and serves signals meanwhile, if the settings have an address.
-func (a *App) withSignals(ctx context.Context, run func(context.Context) error) error {
-	address := string(a.settings.App.MetricsAddress)
+// WithProbes calls run and serves signals meanwhile, if the settings have an address.
+func (a *App) WithProbes(ctx context.Context, run func(context.Context) error) error {
+	address := string(a.Settings.App.MetricsAddress)
 	if address == "" {
 		return run(ctx)
 	}
@@ -27,12 +27,12 @@ func (a *App) withSignals(ctx context.Context, run func(context.Context) error) 
 	if err != nil {
 		return fmt.Errorf("HALLEY_METRICS_ADDRESS=%s: %w", address, err)
 	}
-	a.log.Info("serving /metrics, /healthz and /readyz", zap.Stringer("address", listener.Addr()))
-	server := &http.Server{Handler: a.signals(), ReadTimeout: requestTimeout, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10}
+	a.Log.Info("serving /metrics, /healthz and /readyz", zap.Stringer("address", listener.Addr()))
+	server := &http.Server{Handler: a.Probes(), ReadTimeout: RequestTimeout, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("signals are not served any more", zap.Error(err))
+			a.Log.Error("signals are not served any more", zap.Error(err))
 		}
 	})
 	err = run(ctx)
@@ -41,19 +41,19 @@ func (a *App) withSignals(ctx context.Context, run func(context.Context) error) 
 	return err
 }
 
-// signals serves the metrics and the probes of the process. None of them shows a secret
+// Probes serves the metrics and the probes of the process. None of them shows a secret
 // or a document.
-func (a *App) signals() http.Handler {
+func (a *App) Probes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", a.serveMetrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, probeAnswer{OK: true}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { Answer(w, http.StatusOK, probeAnswer{OK: true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		problems := a.unready(time.Now())
 		status := http.StatusOK
 		if len(problems) > 0 {
 			status = http.StatusServiceUnavailable
 		}
-		answer(w, status, probeAnswer{OK: len(problems) == 0, Problems: problems})
+		Answer(w, status, probeAnswer{OK: len(problems) == 0, Problems: problems})
 	})
 	return mux
 }
@@ -63,7 +63,7 @@ func (a *App) signals() http.Handler {
 func (a *App) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	families, err := a.metrics.Gatherer().Gather()
 	if err != nil {
-		a.log.Warn("metrics not gathered", zap.Error(err))
+		a.Log.Warn("metrics not gathered", zap.Error(err))
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	for _, family := range families {
@@ -105,7 +105,7 @@ func (a *App) unready(now time.Time) (problems []string) {
 // stalledFor returns the stall that has lasted longer than its function allows.
 func (a *App) stalledFor(function string, r trigger.RangeStatus, now time.Time) (stall.Stall, bool) {
 	for _, s := range r.Stalls {
-		if s.Kind != stall.Paused && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.opened[function].WithDefaults().StallAfter {
+		if s.Kind != stall.Paused && !s.Kind.IsLimit() && now.Sub(s.Since) >= a.Opened[function].WithDefaults().StallAfter {
 			return s, true
 		}
 	}

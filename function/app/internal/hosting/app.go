@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"context"
@@ -24,20 +24,19 @@ import (
 // App holds the enabled functions and their hosts. Functions share a host if
 // they keep their leases in the same container and want the same options.
 type App struct {
-	settings *settings.Settings
-	options  appOptions
-	log      *zap.Logger
+	Settings *settings.Settings
+	Options  Options
+	Log      *zap.Logger
 	accounts account.Clients
 	groups   []group
-	opened   map[string]trigger.Function // by the name in the handlers' list
-	hosts    []*trigger.Host
+	Opened   map[string]trigger.Function // by the name in the handlers' list
+	Hosts    []*trigger.Host
 	closers  []func() error
 	life     *lifeLog
 	metrics  *metrics.Metrics
-	web      map[string]webFunction // HTTP functions under the Functions host
 
 	telemetry TelemetryHooks
-	leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
+	Leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
 // group holds the functions of one host.
@@ -49,24 +48,24 @@ type group struct {
 	functions []trigger.Function
 }
 
-// appOptions say how the app is wired. Commands and hosts of production
+// Options say how the app is wired. Commands and hosts of production
 // set the grace alone; the command dev sets the others to run on an embedded account
 // and to observe the same app.
-type appOptions struct {
-	grace     time.Duration           // for a running handler at a stop
-	transport policy.Transporter      // of requests to Cosmos DB; nil is the network
-	wrap      func(*trigger.Function) // changes an opened function; may be nil
-	observe   func(trigger.Event)     // sees the events of all hosts; may be nil
-	telemetry Telemetry               // of the app, or nil
+type Options struct {
+	Grace     time.Duration           // for a running handler at a stop
+	Transport policy.Transporter      // of requests to Cosmos DB; nil is the network
+	Wrap      func(*trigger.Function) // changes an opened function; may be nil
+	Observe   func(trigger.Event)     // sees the events of all hosts; may be nil
+	Telemetry Telemetry               // of the app, or nil
 }
 
-// openApp opens the handlers and makes the hosts; it makes no request. Close the
+// Open opens the handlers and makes the hosts; it makes no request. Close the
 // app after use.
-func openApp(ctx context.Context, s *settings.Settings, options appOptions, log *zap.Logger) (*App, error) {
-	a := &App{settings: s, options: options, log: log, accounts: account.NewClients(options.transport), opened: map[string]trigger.Function{}, life: newLifeLog(log)}
+func Open(ctx context.Context, s *settings.Settings, options Options, log *zap.Logger) (*App, error) {
+	a := &App{Settings: s, Options: options, Log: log, accounts: account.NewClients(options.Transport), Opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
 	a.accounts.EachAttempt = []policy.Policy{a.metrics.CountRequests()}
-	if err := a.startTelemetry(ctx, options.telemetry); err != nil {
+	if err := a.startTelemetry(ctx, options.Telemetry); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	for _, f := range s.Functions {
@@ -74,7 +73,7 @@ func openApp(ctx context.Context, s *settings.Settings, options appOptions, log 
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	if err := a.makeHosts(options.grace); err != nil {
+	if err := a.MakeHosts(options.Grace); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -87,10 +86,10 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 		return err
 	}
 	fn := f.TriggerFunction(at.Monitored)
-	if fn.DeadLetters, err = a.accounts.OpenDeadLetters(f, a.log); err != nil {
+	if fn.DeadLetters, err = a.accounts.OpenDeadLetters(f, a.Log); err != nil {
 		return err
 	}
-	env := a.accounts.Env(f, at.Monitored, a.log)
+	env := a.accounts.Env(f, at.Monitored, a.Log)
 	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
 	handler, closer, err := f.Open(ctx, env, f.Own)
 	if err != nil {
@@ -101,10 +100,10 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	if a.telemetry.Wrap != nil {
 		fn.Handler = a.telemetry.Wrap(f.Name, handler)
 	}
-	if a.options.wrap != nil {
-		a.options.wrap(&fn)
+	if a.Options.Wrap != nil {
+		a.Options.Wrap(&fn)
 	}
-	a.opened[f.Name] = fn
+	a.Opened[f.Name] = fn
 	a.metrics.AddFunction(f.Name)
 	g := a.groupOf(f, at.Leases)
 	g.functions = append(g.functions, fn)
@@ -121,7 +120,7 @@ func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
 }
 
 func (a *App) groupOf(f settings.Function, leases *cosmos.Container) *group {
-	g := group{leases: leases, at: f.LeasePlace(), regions: f.PreferredLocations.String(), options: f.HostOptions(&a.settings.App)}
+	g := group{leases: leases, at: f.LeasePlace(), regions: f.PreferredLocations.String(), options: f.HostOptions(&a.Settings.App)}
 	for i, other := range a.groups {
 		if other.at == g.at && other.regions == g.regions && reflect.DeepEqual(other.options, g.options) {
 			return &a.groups[i]
@@ -131,20 +130,20 @@ func (a *App) groupOf(f settings.Function, leases *cosmos.Container) *group {
 	return &a.groups[len(a.groups)-1]
 }
 
-// makeHosts replaces the hosts, none of which may be running.
-func (a *App) makeHosts(grace time.Duration) error {
-	a.hosts = nil
+// MakeHosts replaces the hosts, none of which may be running.
+func (a *App) MakeHosts(grace time.Duration) error {
+	a.Hosts = nil
 	for _, g := range a.groups {
 		o := g.options
-		o.StopGrace, o.Logger, o.Observers = grace, runtimeLogger(a.log), []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
-		if a.options.observe != nil {
-			o.Observers = append(o.Observers, a.options.observe)
+		o.StopGrace, o.Logger, o.Observers = grace, runtimeLogger(a.Log), []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
+		if a.Options.Observe != nil {
+			o.Observers = append(o.Observers, a.Options.Observe)
 		}
 		host, err := trigger.New(g.leases, g.functions, &o)
 		if err != nil {
 			return err
 		}
-		a.hosts = append(a.hosts, host)
+		a.Hosts = append(a.Hosts, host)
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func (a *App) makeHosts(grace time.Duration) error {
 // ends them.
 func (a *App) observe(e trigger.Event) {
 	if e.Kind == trigger.EventReleased && e.Reason == trigger.ClosedStuck {
-		a.leftover.Add(1)
+		a.Leftover.Add(1)
 	}
 }
 
@@ -183,12 +182,12 @@ func (a *App) Run(ctx context.Context) error {
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			if failing.Add(1) == int64(len(a.hosts)) {
+			if failing.Add(1) == int64(len(a.Hosts)) {
 				stop()
 				return err
 			}
-			a.log.Error("functions cannot continue; trying again later", zap.Error(err), zap.Duration("wait", retryHost))
-			if !pause(ctx, retryHost) {
+			a.Log.Error("functions cannot continue; trying again later", zap.Error(err), zap.Duration("wait", retryHost))
+			if !Pause(ctx, retryHost) {
 				return err
 			}
 			failing.Add(-1)
@@ -196,8 +195,8 @@ func (a *App) Run(ctx context.Context) error {
 	}))
 }
 
-// pause reports whether d passed before ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause reports whether d passed before ctx ended.
+func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -206,8 +205,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// runTelling runs all hosts like Run, and logs their starts and their progress.
-func (a *App) runTelling(ctx context.Context, every time.Duration) error {
+// RunTelling runs all hosts like Run, and logs their starts and their progress.
+func (a *App) RunTelling(ctx context.Context, every time.Duration) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a.started()
@@ -236,20 +235,20 @@ func (a *App) Drain(ctx context.Context) (trigger.Summary, error) {
 }
 
 func (a *App) each(do func(*trigger.Host) error) error {
-	errs := make([]error, len(a.hosts))
+	errs := make([]error, len(a.Hosts))
 	var running sync.WaitGroup
-	for i, h := range a.hosts {
+	for i, h := range a.Hosts {
 		running.Go(func() { errs[i] = do(h) })
 	}
 	running.Wait()
 	return errors.Join(errs...)
 }
 
-// health describes the state of each function. It returns an error if a function
+// Health describes the state of each function. It returns an error if a function
 // makes no progress at all.
-func (a *App) health() (lines []string, err error) {
+func (a *App) Health() (lines []string, err error) {
 	var problems []error
-	for _, h := range a.hosts {
+	for _, h := range a.Hosts {
 		for _, f := range h.Status().Functions {
 			if f.Problem != "" {
 				problems = append(problems, fmt.Errorf("function %q makes no progress: %s", f.Name, f.Problem))
@@ -273,4 +272,14 @@ func describe(f trigger.FunctionStatus) string {
 		}
 	}
 	return fmt.Sprintf("%s: %d ranges here, %d changes since their acquisition, lag %d transactions and %.0f s%s", f.Name, len(f.Ranges), changes, behind, seconds, b.String())
+}
+
+// Status describes the hosts of the app: one for all functions that have their leases
+// in the same container and the same intervals.
+func (a *App) Status() []trigger.Status {
+	all := make([]trigger.Status, len(a.Hosts))
+	for i, h := range a.Hosts {
+		all[i] = h.Status()
+	}
+	return all
 }

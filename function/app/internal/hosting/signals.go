@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 // the process.
 const repeatedSignal = time.Second
 
-// stopOnSignal returns a context that ends at the first SIGTERM or SIGINT. A later
+// StopOnSignal returns a context that ends at the first SIGTERM or SIGINT. A later
 // signal ends the process at once, with the exit code that codeOf returns.
-func stopOnSignal(codeOf func(os.Signal) int) (ctx context.Context, stop func()) {
+func StopOnSignal(codeOf func(os.Signal) int) (ctx context.Context, stop func()) {
 	received := make(chan os.Signal, 4)
 	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,8 +46,8 @@ func watchSignals(received <-chan os.Signal, stop func(), exit func(os.Signal)) 
 	}
 }
 
-// signalledCode is the exit code of a process that a further signal ended.
-func signalledCode(s os.Signal) int {
+// SignalledCode is the exit code of a process that a further signal ended.
+func SignalledCode(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return 128 + int(n) // as shells report it
 	}

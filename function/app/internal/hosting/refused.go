@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 func (a *App) nameConnections(err error) error {
 	refused := refusedAccounts(err)
 	var names []string
-	for _, f := range a.settings.Functions {
+	for _, f := range a.Settings.Functions {
 		for _, name := range []settings.ConnectionName{f.Connection, f.LeaseConnection} {
 			client, openErr := a.accounts.Client(f, name)
 			if openErr == nil && slices.Contains(refused, client.Endpoint()) {

@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 func logged(t *testing.T, level settings.LogLevel, write func(*slog.Logger)) (lines []map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
-	write(runtimeLogger(jsonLogger(&out, level)))
+	write(runtimeLogger(JSONLogger(&out, level)))
 	for line := range strings.Lines(out.String()) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {

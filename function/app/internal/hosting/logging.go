@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"io"
@@ -12,22 +12,22 @@ import (
 	"halley/trigger/redact"
 )
 
-// newLogger logs JSON lines to stdout and redirects Go's log package there as well:
+// NewLogger logs JSON lines to stdout and redirects Go's log package there as well:
 // if a line went to stderr, the Functions host would report it as an error. The
 // watcher of signals uses it as well.
-func newLogger(level settings.LogLevel) *zap.Logger {
-	return processLogger(jsonLogger(os.Stdout, level))
+func NewLogger(level settings.LogLevel) *zap.Logger {
+	return processLogger(JSONLogger(os.Stdout, level))
 }
 
-// newRunLogger logs to stdout like newLogger, in the format of the settings.
-func newRunLogger(s settings.App) *zap.Logger { return processLogger(logger(os.Stdout, s)) }
+// NewRunLogger logs to stdout like NewLogger, in the format of the settings.
+func NewRunLogger(s settings.App) *zap.Logger { return processLogger(LoggerTo(os.Stdout, s)) }
 
-// logger writes to w in the format of the settings.
-func logger(w io.Writer, s settings.App) *zap.Logger {
+// LoggerTo writes to w in the format of the settings.
+func LoggerTo(w io.Writer, s settings.App) *zap.Logger {
 	if s.LogFormat == settings.FormatText || s.LogFormat == settings.FormatAuto && text.IsTerminal(w) {
-		return textLogger(w, s.LogLevel)
+		return TextLogger(w, s.LogLevel)
 	}
-	return jsonLogger(w, s.LogLevel)
+	return JSONLogger(w, s.LogLevel)
 }
 
 func processLogger(log *zap.Logger) *zap.Logger {
@@ -36,17 +36,17 @@ func processLogger(log *zap.Logger) *zap.Logger {
 	return log
 }
 
-// jsonLogger writes one JSON object per line to w, without the secrets of URLs and
+// JSONLogger writes one JSON object per line to w, without the secrets of URLs and
 // without characters that control a terminal.
-func jsonLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
+func JSONLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.TimeKey, config.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
 	config.MessageKey = "message"
 	return loggerTo(w, level, zapcore.NewJSONEncoder(config))
 }
 
-// textLogger writes one line for people to w: time, level, message and the fields.
-func textLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
+// TextLogger writes one line for people to w: time, level, message and the fields.
+func TextLogger(w io.Writer, level settings.LogLevel) *zap.Logger {
 	config := zap.NewDevelopmentEncoderConfig()
 	config.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 	config.EncodeLevel = zapcore.CapitalLevelEncoder

@@ -1,4 +1,4 @@
-package app
+package hosting
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// progressEvery is the time between two lines about a function's progress.
-const progressEvery = time.Minute
+// ProgressEvery is the time between two lines about a function's progress.
+const ProgressEvery = time.Minute
 
 // lifeLog tells in the log what the functions of a process do: what they read when they
 // start, and their progress. mu guards the counts.
@@ -64,12 +64,12 @@ func (l *lifeLog) take(function string) trigger.Summary {
 
 // started tells what each function reads, and where it keeps its leases.
 func (a *App) started() {
-	for _, f := range a.settings.Functions {
+	for _, f := range a.Settings.Functions {
 		account := ""
-		if endpoint, err := url.Parse(a.opened[f.Name].Container.Client().Endpoint()); err == nil {
+		if endpoint, err := url.Parse(a.Opened[f.Name].Container.Client().Endpoint()); err == nil {
 			account = endpoint.Host
 		}
-		a.log.Info("function started", zap.String("function", f.Name), zap.String("account", account),
+		a.Log.Info("function started", zap.String("function", f.Name), zap.String("account", account),
 			zap.String("container", f.DatabaseName+"/"+f.ContainerName), zap.Stringer("mode", f.ChangeFeedMode),
 			zap.String("leases", f.LeaseDatabaseName+"/"+f.LeaseContainerName), zap.String("prefix", f.LeaseContainerPrefix),
 			zap.Stringer("start", f.StartFrom), zap.Stringer("deadLetters", f.DeadLetters), zap.Stringer("filter", f.Filter))
@@ -82,7 +82,7 @@ func (a *App) started() {
 func (a *App) tellUnreachable(ctx context.Context) {
 	var asking sync.WaitGroup
 	asked := map[*cosmos.Client]bool{}
-	for _, f := range a.settings.Functions {
+	for _, f := range a.Settings.Functions {
 		at, err := a.accounts.Open(f)
 		if err != nil {
 			return // it was opened before
@@ -94,11 +94,11 @@ func (a *App) tellUnreachable(ctx context.Context) {
 			asked[client] = true
 			asking.Go(func() {
 				notice := time.AfterFunc(account.ReachNotice, func() {
-					a.log.Warn("waiting for an account", zap.Stringer("connection", name), zap.String("endpoint", client.Endpoint()))
+					a.Log.Warn("waiting for an account", zap.Stringer("connection", name), zap.String("endpoint", client.Endpoint()))
 				})
 				defer notice.Stop()
 				if _, err := account.Reach(ctx, client, name, io.Discard); err != nil && ctx.Err() == nil {
-					a.log.Error("account does not answer; trying again", zap.Error(err))
+					a.Log.Error("account does not answer; trying again", zap.Error(err))
 				}
 			})
 		}
@@ -108,8 +108,8 @@ func (a *App) tellUnreachable(ctx context.Context) {
 
 // tellProgress logs a line for each function in each interval, until ctx ends.
 func (a *App) tellProgress(ctx context.Context, every time.Duration) {
-	for pause(ctx, every) {
-		for _, h := range a.hosts {
+	for Pause(ctx, every) {
+		for _, h := range a.Hosts {
 			for _, f := range h.Status().Functions {
 				a.life.tell(f, every)
 			}
