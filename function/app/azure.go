@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/settings"
 )
 
@@ -33,7 +34,7 @@ func functionsPort() (port string, hosted bool) {
 
 // serveFunctions is the custom handler: it serves the Functions host until a
 // signal. If settings are refused, it logs the reason and returns 1.
-func (o Options) serveFunctions(ctx context.Context, port string) int {
+func serveFunctions(ctx context.Context, o hosting.Program, port string) int {
 	log := hosting.NewLogger("info")
 	listener, err := listen(port)
 	if err != nil {
@@ -41,7 +42,7 @@ func (o Options) serveFunctions(ctx context.Context, port string) int {
 		return 1
 	}
 	defer listener.Close()
-	s, err := settings.Load(o.source())
+	s, err := settings.Load(o.Source)
 	if err == nil {
 		err = errors.Join(s.Durable("the Functions host"), packagedForFanout(s, appRoot()))
 	}
@@ -50,7 +51,7 @@ func (o Options) serveFunctions(ctx context.Context, port string) int {
 		return 1
 	}
 	s.WarnOfDisks("the Functions host", log)
-	return exitCode(o.serveApp(ctx, s, listener, hosting.NewLogger(s.App.LogLevel)), log)
+	return exitCode(serveApp(ctx, o, s, listener, hosting.NewLogger(s.App.LogLevel)), log)
 }
 
 // exitCode returns the exit code of a process that served the Functions host.
@@ -77,21 +78,21 @@ func listen(port string) (net.Listener, error) {
 // serveApp opens the app, which makes no request yet, and answers the host until
 // ctx ends and everything has stopped. It returns errReplace if another process is
 // needed. The resources of the handlers then stay open for calls that still run.
-func (o Options) serveApp(ctx context.Context, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
+func serveApp(ctx context.Context, o hosting.Program, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
 		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
 	}
 	options := hosting.Options{Grace: min(time.Duration(s.App.StopGrace), hosting.Margin(limit)/3), Telemetry: o.Telemetry}
-	shown := newOperatorPage(s)
+	shown := operatorpage.New(s)
 	if s.App.PageToken != "" {
-		shown.observe(&options)
+		shown.Observe(&options)
 	}
 	a, err := hosting.Open(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
-	status, err := shown.openWrapped(o.Name, a)
+	status, err := shown.OpenWrapped(o.Name, a)
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}

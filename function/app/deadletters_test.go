@@ -16,6 +16,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -43,7 +44,7 @@ func runCommandsOf(t *testing.T, app Options, args ...string) (stdout string, er
 // oldest first, with ids d0, d1, ….
 func putDeadLetters(t *testing.T, documents ...string) {
 	t.Helper()
-	stores, err := (&selection{of: testApp(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp(), function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func putDeadLetters(t *testing.T, documents ...string) {
 		if err := json.Unmarshal([]byte(document), &doc); err != nil {
 			t.Fatal(err)
 		}
-		of := stores[0].source
+		of := stores[0].Source
 		err := stores[0].Put(t.Context(), trigger.DeadLetter{
 			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,
 			ID: fmt.Sprint("d", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
@@ -116,11 +117,11 @@ func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	putDeadLetters(t, scored("a", "ada", 5))
-	stores, err := (&selection{of: testApp(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp(), function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d, err := range trigger.AllDeadLetters(t.Context(), stores[0], trigger.DeadLetterQuery{Source: stores[0].source, Kind: trigger.RecordDead}) {
+	for d, err := range trigger.AllDeadLetters(t.Context(), stores[0], trigger.DeadLetterQuery{Source: stores[0].Source, Kind: trigger.RecordDead}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,7 +374,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
-	stores, err := (&selection{of: testApp()}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp()}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +388,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 		}
 		return nil
 	}}
-	r, err := (&selection{}).replayOne(t.Context(), stores[0], f, replayBounds{parallel: 1})
+	r, err := (&operate.Selection{}).Replay(t.Context(), stores[0], f, operate.ReplayBounds{Parallel: 1})
 	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Failures) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -397,7 +398,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 }
 
 func TestDeadLettersPrintSafely(t *testing.T) {
-	d := printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
+	d := operate.Printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
 	raw, err := json.Marshal(d)
 	if err != nil || !strings.Contains(string(raw), `"document":"{\"half"`) || !strings.Contains(string(raw), `"previous":{"whole":1}`) {
 		t.Errorf("%s, %v", raw, err)

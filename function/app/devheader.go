@@ -7,12 +7,13 @@ import (
 	"strconv"
 	"strings"
 
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/text"
 )
 
 // printHeader prints the account, the page if there is one, the hosts, the functions,
 // and how to end the run.
-func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener) {
+func (w *devWorld) printHeader(show *screen, flags devOptions, at *operatorpage.Listener) {
 	ends := "Ctrl-C ends it"
 	if flags.For > 0 {
 		ends = fmt.Sprintf("ends after %v, or with Ctrl-C", flags.For)
@@ -31,7 +32,7 @@ func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener)
 	line("account", w.account.Endpoint()+" "+in+"; connection string:")
 	show.say(w.account.ConnectionString()) // whole, to be copied
 	if at != nil {
-		show.say(fmt.Sprintf("%-10s %s", "page", at.address())) // likewise
+		show.say(fmt.Sprintf("%-10s %s", "page", at.Address())) // likewise
 	}
 	owner := w.settings.App.Owner
 	switch {

@@ -362,7 +362,7 @@ func TestPageIsForLoopbackOnly(t *testing.T) {
 		if err != nil || (l != nil) != test.listens {
 			t.Errorf("%s: %v, error %v", name, l, err)
 		}
-		l.close()
+		l.Shut()
 	}
 }
 

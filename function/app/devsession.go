@@ -14,6 +14,7 @@ import (
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -39,7 +40,7 @@ type session struct {
 	log     *zap.Logger
 	began   time.Time
 	looked  time.Time // at seen; only the goroutine of the live line uses both
-	seen    []functionLag
+	seen    []operate.FunctionLag
 
 	recorder *page.Recorder
 	letters  letterRun
@@ -154,7 +155,7 @@ func (s *session) write(ctx, working context.Context) {
 
 // catchUp waits until the functions have handled all changes, as long as they make
 // progress, and returns the lag of each.
-func (s *session) catchUp(ctx context.Context) []functionLag {
+func (s *session) catchUp(ctx context.Context) []operate.FunctionLag {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
 	s.show.say("waiting for the handlers; Ctrl-C ends at once")
@@ -178,9 +179,9 @@ func (s *session) catchUp(ctx context.Context) []functionLag {
 }
 
 // look returns the lag of each function.
-func (s *session) look(ctx context.Context) (lags []functionLag) {
+func (s *session) look(ctx context.Context) (lags []operate.FunctionLag) {
 	for _, f := range s.world.settings.Functions {
-		lags = append(lags, lagOf(ctx, f, s.lags))
+		lags = append(lags, operate.EstimateLag(ctx, f, s.lags))
 	}
 	return lags
 }

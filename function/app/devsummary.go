@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/text"
 )
 
@@ -40,7 +41,7 @@ type devSummary struct {
 }
 
 // summary sums up the run, after the functions have caught up as far as lags say.
-func (s *session) summary(lags []functionLag) devSummary {
+func (s *session) summary(lags []operate.FunctionLag) devSummary {
 	sum := devSummary{
 		Seconds: time.Since(s.began).Seconds(), Hosts: s.options.Hosts,
 		Ranges: s.at.list(), Splits: s.at.splits, watched: s.options.Watch,

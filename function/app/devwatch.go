@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 )
@@ -27,7 +28,7 @@ import (
 // module changes, until ctx ends. The account, the load and the services stay in this
 // process. That process serves the page, if at is not nil: at its address and with its
 // token, so that a browser finds it again.
-func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, error) {
+func (s *session) watch(ctx context.Context, at *operatorpage.Listener) (devSummary, error) {
 	source, err := findSource(ctx)
 	if err != nil {
 		return devSummary{}, err
@@ -46,7 +47,7 @@ func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, erro
 
 // rebuild keeps one process of the app running until ctx ends. The first is this
 // program; each further one is built from the source.
-func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener) {
+func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage.Listener) {
 	format := settings.FormatJSON
 	if s.show.live {
 		format = settings.FormatText
@@ -54,8 +55,8 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener
 	show, env := s.show, s.world.childEnv(format)
 	args := []string{"run", "--" + watchedFlag}
 	if at != nil {
-		at.close()
-		args, env = append(args, "--page", at.Addr().String()), append(env, "HALLEY_PAGE_TOKEN="+at.token)
+		at.Shut()
+		args, env = append(args, "--page", at.Addr().String()), append(env, "HALLEY_PAGE_TOKEN="+at.Token)
 	}
 	program, err := os.Executable()
 	var running *child

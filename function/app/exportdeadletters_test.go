@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/operate"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -53,7 +54,7 @@ func TestExportedDeadLettersAreReadAgain(t *testing.T) {
 // TestDocumentThatIsNotJSONIsExported: it is a text in the file, and itself when it is
 // read again.
 func TestDocumentThatIsNotJSONIsExported(t *testing.T) {
-	line, err := json.Marshal(printable(trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, Function: "orders", Document: json.RawMessage("{broken")}))
+	line, err := json.Marshal(operate.Printable(trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, Function: "orders", Document: json.RawMessage("{broken")}))
 	if err != nil {
 		t.Fatal(err)
 	}

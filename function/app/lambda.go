@@ -35,9 +35,9 @@ type lambdaResult struct {
 
 // serveLambda is the Lambda function. It returns an exit code only if it cannot
 // serve, for example when settings are refused before the first invocation.
-func (o Options) serveLambda(ctx context.Context) int {
+func serveLambda(ctx context.Context, o hosting.Program) int {
 	log := hosting.NewLogger("info")
-	s, err := settings.Load(o.source())
+	s, err := settings.Load(o.Source)
 	if err == nil {
 		err = s.Durable("AWS Lambda")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/account"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger/leases"
@@ -55,14 +56,8 @@ type leaseSelection struct {
 	backup             string
 }
 
-// functionLeases is the control of the leases of one function.
-type functionLeases struct {
-	function string
-	*leases.Control
-}
-
 // open returns the controls of the selected functions. It opens no handler.
-func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
+func (p *leaseSelection) open(ctx context.Context) ([]operate.FunctionLeases, error) {
 	s, err := settings.Load(p.of.source())
 	if err == nil {
 		err = s.Only(p.function)
@@ -74,7 +69,7 @@ func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
 		return nil, errors.New("--range needs --function: the ranges of a function have their own tokens")
 	}
 	clients := account.CommandClients()
-	var opened []functionLeases
+	var opened []operate.FunctionLeases
 	for _, f := range s.Functions {
 		at, err := clients.Open(f)
 		if err == nil {
@@ -87,7 +82,7 @@ func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
 		if err != nil {
 			return nil, err
 		}
-		opened = append(opened, functionLeases{f.Name, control})
+		opened = append(opened, operate.FunctionLeases{Function: f.Name, Control: control})
 	}
 	return opened, nil
 }
@@ -108,7 +103,7 @@ shows how far each range is behind.`,
 			for _, f := range opened {
 				list, err := f.List(cmd.Context())
 				if err != nil {
-					return fmt.Errorf("%s: %w", f.function, err)
+					return fmt.Errorf("%s: %w", f.Function, err)
 				}
 				all = append(all, list...)
 			}
@@ -128,7 +123,7 @@ func printLeases(out io.Writer, all []leases.Info, now time.Time) error {
 		if l.Paused {
 			paused = ago(l.PausedSince, now) + ": " + text.Cell(l.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), free(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), text.Cell(l.Continuation), paused)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), operate.OwnerName(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), text.Cell(l.Continuation), paused)
 	}
 	return t.Flush()
 }
@@ -161,10 +156,10 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 	for _, f := range opened {
 		findings, err := f.Verify(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.function, err)
+			return fmt.Errorf("%s: %w", f.Function, err)
 		}
 		count += len(findings)
-		all = append(all, verified{f.function, findings})
+		all = append(all, verified{f.Function, findings})
 	}
 	if p.json {
 		if err := json.NewEncoder(text.SafeWriter(out)).Encode(all); err != nil {
@@ -206,9 +201,9 @@ app. A function that starts from now gets the changes written after init.`,
 			for _, f := range opened {
 				n, err := f.Init(cmd.Context())
 				if err != nil {
-					return fmt.Errorf("%s: %w", f.function, err)
+					return fmt.Errorf("%s: %w", f.Function, err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d leases exist\n", f.function, n)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d leases exist\n", f.Function, n)
 			}
 			return nil
 		},
@@ -227,24 +222,9 @@ are in it, and no secrets.`,
 			if err != nil {
 				return err
 			}
-			return exportLeases(cmd.Context(), opened, cmd.OutOrStdout())
+			return operate.ExportLeases(cmd.Context(), opened, cmd.OutOrStdout())
 		},
 	}
-}
-
-// exportLeases writes the leases of all functions as a JSON array.
-func exportLeases(ctx context.Context, opened []functionLeases, out io.Writer) error {
-	var all []leases.Export
-	for _, f := range opened {
-		e, err := f.Export(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.function, err)
-		}
-		all = append(all, e)
-	}
-	encoder := json.NewEncoder(text.SafeWriter(out))
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
 }
 
 // readExports reads a file of leases export, by function.

@@ -122,9 +122,9 @@ func (o Options) Run(ctx context.Context, args []string) int {
 	switch {
 	case len(args) > 0:
 	case os.Getenv("AWS_LAMBDA_RUNTIME_API") != "":
-		return o.serveLambda(ctx)
+		return serveLambda(ctx, o.program())
 	case hosted:
-		return o.serveFunctions(ctx, port)
+		return serveFunctions(ctx, o.program(), port)
 	}
 	if err := o.rootCommand(args).ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
@@ -188,6 +188,11 @@ func nameOf(info *debug.BuildInfo) string {
 		return base
 	}
 	return path.Base(path.Dir(info.Path))
+}
+
+// program is the app as its rooms need it. Its defaults are filled in.
+func (o Options) program() hosting.Program {
+	return hosting.Program{Name: o.Name, Version: o.Version, Source: o.source(), Telemetry: o.Telemetry, Stdout: o.Stdout, Stderr: o.Stderr}
 }
 
 // source is the app whose settings are read.

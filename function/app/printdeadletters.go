@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,40 +9,15 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
 
-// printLines prints each dead letter as a whole, a line each. If one cannot be
-// read, the rest is still printed and its error is returned.
-func printLines(out io.Writer, found iter.Seq2[storedLetter, error]) error {
-	lines := json.NewEncoder(text.SafeWriter(out))
-	var failed error
-	for l, err := range found {
-		if err == nil {
-			err = lines.Encode(printable(l.DeadLetter))
-		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
-}
-
-// printable returns the dead letter with its images as JSON: an image that is not
-// valid JSON becomes a string. The secrets of URLs in its error are removed.
-func printable(d trigger.DeadLetter) trigger.DeadLetter {
-	d.Error, d.Stack = redact.Text(d.Error), redact.Text(d.Stack)
-	for _, image := range []*json.RawMessage{&d.Document, &d.Previous, &d.DocumentKey} {
-		if *image != nil && !json.Valid(*image) {
-			*image, _ = json.Marshal(string(*image)) // a string encodes
-		}
-	}
-	return d
-}
-
 // printTable prints a line of columns for each dead letter, with the same errors
-// as printLines.
-func printTable(out io.Writer, found iter.Seq2[storedLetter, error]) error {
+// as PrintLines.
+func printTable(out io.Writer, found iter.Seq2[operate.StoredLetter, error]) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tGIVEN UP\tFUNCTION\tRANGE\tLSN\tKEY\tDOCUMENT\tATTEMPTS\tERROR")
 	var failed error
@@ -52,7 +26,7 @@ func printTable(out io.Writer, found iter.Seq2[storedLetter, error]) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", text.Line(l.ID), l.Time.UTC().Format(time.RFC3339), l.in.function, text.Cell(l.Range), l.LSN,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", text.Line(l.ID), l.Time.UTC().Format(time.RFC3339), l.Store.Function, text.Cell(l.Range), l.LSN,
 			text.Cell(l.Key), text.Cell(l.DocumentID), attempts(l.DeadLetter), text.Cell(redact.Text(l.Error)))
 	}
 	return errors.Join(t.Flush(), failed)
@@ -70,10 +44,10 @@ func attempts(d trigger.DeadLetter) string {
 }
 
 // printDeadLetter prints all fields of a dead letter as text.
-func printDeadLetter(out io.Writer, l storedLetter) error {
+func printDeadLetter(out io.Writer, l operate.StoredLetter) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
-		{"id", l.ID}, {"function", l.in.function}, {"given up", l.Time.UTC().Format(time.RFC3339Nano)}, {"attempts", attempts(l.DeadLetter)},
+		{"id", l.ID}, {"function", l.Store.Function}, {"given up", l.Time.UTC().Format(time.RFC3339Nano)}, {"attempts", attempts(l.DeadLetter)},
 		{"range", l.Range}, {"epoch", strconv.FormatInt(l.Epoch, 10)}, {"lsn", strconv.FormatInt(l.LSN, 10)},
 		{"key", l.Key}, {"operation", string(l.Operation)}, {"document id", l.DocumentID}, {"written", l.Written.UTC().Format(time.RFC3339)},
 	} {

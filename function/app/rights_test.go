@@ -261,12 +261,12 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // error, as two hosts do that give a change up: the second replaces the main document.
 func putSameLetterTwice(t *testing.T, app Options) (err error) {
 	t.Helper()
-	stores, err := (&selection{of: app, function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: app, function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	document := fmt.Appendf(nil, `{"id":"d","player":"p","noise":%q}`, noise(1_800_000))
-	of := stores[0].source
+	of := stores[0].Source
 	for _, cause := range []string{"redis is full", "redis is gone"} {
 		err = stores[0].Put(t.Context(), trigger.DeadLetter{
 			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/settings"
 )
 
@@ -94,17 +95,17 @@ func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 	if err != nil {
 		return err
 	}
-	at, err := listenForOperators(pageAddr, s)
+	at, err := operatorpage.Listen(pageAddr, s)
 	if err != nil {
 		return err
 	}
-	defer at.close()
+	defer at.Shut()
 	log := hosting.NewRunLogger(s.App)
 	options := hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: o.Telemetry}
-	shown := newOperatorPage(s)
-	shown.recorder.FailuresOnly = !watched
+	shown := operatorpage.New(s)
+	shown.Recorder.FailuresOnly = !watched
 	if at != nil {
-		shown.observe(&options)
+		shown.Observe(&options)
 	}
 	a, err := hosting.Open(ctx, s, options, log)
 	if err != nil {
@@ -117,10 +118,10 @@ func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
 	run := func(ctx context.Context) error { return a.RunTelling(ctx, hosting.ProgressEvery) }
 	if at != nil {
 		if !watched { // dev has printed it
-			fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
+			fmt.Fprintf(o.Stderr, "page: %s\n", at.Address())
 		}
 		hosts := run
-		run = func(ctx context.Context) error { return shown.serve(ctx, o.Name, a, at, hosts) }
+		run = func(ctx context.Context) error { return shown.Serve(ctx, o.Name, a, at, hosts) }
 	}
 	if err := a.WithProbes(ctx, run); err != nil {
 		return o.withAdvice(s, err)

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"halley/function/app/internal/apptest"
-	"halley/trigger"
+	"halley/function/app/internal/operate"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
-	"halley/trigger/stall"
 )
 
-func statusOf(t *testing.T, args ...string) (lagReport, error) {
+func statusOf(t *testing.T, args ...string) (operate.LagReport, error) {
 	t.Helper()
 	out, err := runCommandLine(t, append([]string{"status", "--json"}, args...)...)
-	var r lagReport
+	var r operate.LagReport
 	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil {
 		t.Fatalf("%v, %v: %q", err, jsonErr, out)
 	}
@@ -156,19 +155,5 @@ func TestStatusWatches(t *testing.T) {
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 3 {
 		t.Errorf("%d looks, want 3:\n%s", lines, out.String())
-	}
-}
-
-// Status takes a range that waits for a limit of its function for no stall.
-func TestStatusTakesNoLimitForStall(t *testing.T) {
-	now := time.Now()
-	l := functionLag{stallAfter: time.Minute}
-	for kind, stalled := range map[stall.Kind]bool{
-		stall.HandlerFails: true, stall.Paused: true, stall.RateLimited: false, stall.ReadsLimited: false,
-	} {
-		stalls := []stall.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
-		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled {
-			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
-		}
 	}
 }

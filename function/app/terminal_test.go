@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -43,14 +44,18 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 	document, _ := json.Marshal(map[string]string{"id": hostile})
 	d := trigger.DeadLetter{ID: hostile, Range: hostile, Key: hostile, DocumentID: hostile, Error: hostile, Stack: hostile,
 		Document: document, Previous: json.RawMessage(hostile), Operation: cosmos.Operation(hostile), Time: time.Now()}
-	found := func(yield func(storedLetter, error) bool) { yield(storedLetter{d, functionStore{function: "f"}}, nil) }
-	seen := lagReport{Functions: []functionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
+	found := func(yield func(operate.StoredLetter, error) bool) {
+		yield(operate.StoredLetter{DeadLetter: d, Store: operate.Store{Function: "f"}}, nil)
+	}
+	seen := operate.LagReport{Functions: []operate.FunctionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
 		{Range: hostile, Owner: hostile, Continuation: hostile, Problem: hostile}}}}}
-	results := []replayed{{Function: "f", Failures: []failedLetter{{hostile, hostile}}}}
+	results := []operate.Replayed{{Function: "f", Failures: []operate.FailedLetter{{ID: hostile, Error: hostile}}}}
 	for name, print := range map[string]func(out *bytes.Buffer){
-		"table":       func(out *bytes.Buffer) { _ = printTable(out, found) },
-		"lines":       func(out *bytes.Buffer) { _ = printLines(out, found) },
-		"dead letter": func(out *bytes.Buffer) { _ = printDeadLetter(out, storedLetter{d, functionStore{function: "f"}}) },
+		"table": func(out *bytes.Buffer) { _ = printTable(out, found) },
+		"lines": func(out *bytes.Buffer) { _ = operate.PrintLines(out, found) },
+		"dead letter": func(out *bytes.Buffer) {
+			_ = printDeadLetter(out, operate.StoredLetter{DeadLetter: d, Store: operate.Store{Function: "f"}})
+		},
 		"status":      func(out *bytes.Buffer) { _ = statusOptions{}.print(out, seen) },
 		"status JSON": func(out *bytes.Buffer) { _ = statusOptions{json: true}.print(out, seen) },
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -282,4 +283,13 @@ func (a *App) Status() []trigger.Status {
 		all[i] = h.Status()
 	}
 	return all
+}
+
+// Program is the app as the rooms above this one need it: what its users describe, with
+// the defaults filled in.
+type Program struct {
+	Name, Version  string
+	Source         settings.Source // of its settings
+	Telemetry      Telemetry       // nil is none
+	Stdout, Stderr io.Writer
 }

@@ -1,4 +1,4 @@
-package app
+package operatorpage
 
 import (
 	"cmp"
@@ -8,29 +8,30 @@ import (
 	"time"
 
 	"halley/function/app/internal/account"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
 
-// pageHost is a host of this process, as the page needs it.
-type pageHost struct {
-	name   string
-	killed bool // in a development run
-	status []trigger.Status
+// Host is a host of this process, as the page needs it.
+type Host struct {
+	Name   string
+	Killed bool // in a development run
+	Status []trigger.Status
 }
 
-// pageSource tells the page of the hosts of this process, and of the leases of all hosts.
+// Source tells the page of the hosts of this process, and of the leases of all hosts.
 // Its method look is called by one goroutine at a time.
-type pageSource struct {
+type Source struct {
 	settings *settings.Settings
 	accounts account.Clients // its own, for looks at the lag as the command status takes them
-	hosts    func() []pageHost
-	saved    func() map[rangeKey]string // newer continuations than those in lags; may be nil
-	lagEvery time.Duration
+	Hosts    func() []Host
+	Saved    func() map[RangeKey]string // newer continuations than those in lags; may be nil
+	LagEvery time.Duration
 
-	lags   []functionLag // of a moment ago
+	lags   []operate.FunctionLag // of a moment ago
 	lagsAt time.Time
 	live   int // hosts at that moment
 }
@@ -38,42 +39,42 @@ type pageSource struct {
 // Time between two looks at the leases. The hosts know the ranges that they hold; the
 // leases tell of the others.
 const (
-	devLagEvery  = 2 * time.Second // of the embedded account
+	DevLagEvery  = 2 * time.Second // of the embedded account
 	pageLagEvery = 5 * time.Second
 	pageLagTime  = 20 * time.Second // bounds a look
 )
 
-// rangeKey identifies a range of a function.
-type rangeKey struct{ function, token string }
+// RangeKey identifies a range of a function.
+type RangeKey struct{ Function, Range string }
 
 // pageView is one look at everything.
 type pageView struct {
 	page.State
-	held     map[rangeKey]page.Range // by hosts of this process
-	reported map[rangeKey]page.Range // by hosts of this process about ranges that they do not hold
+	held     map[RangeKey]page.Range // by hosts of this process
+	reported map[RangeKey]page.Range // by hosts of this process about ranges that they do not hold
 	own      map[string]bool         // names of the hosts of this process that run
 	problems map[string]string       // by function
 }
 
-func (d *pageSource) look(ctx context.Context) page.State {
-	hosts := d.hosts()
+func (d *Source) look(ctx context.Context) page.State {
+	hosts := d.Hosts()
 	live := 0
 	for _, h := range hosts {
-		if !h.killed {
+		if !h.Killed {
 			live++
 		}
 	}
-	if live != d.live || time.Since(d.lagsAt) >= d.lagEvery {
+	if live != d.live || time.Since(d.lagsAt) >= d.LagEvery {
 		d.lags, d.live = d.lookAtLags(ctx), live
 		d.lagsAt = time.Now()
 	}
-	v := pageView{held: map[rangeKey]page.Range{}, reported: map[rangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}}
+	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}}
 	for _, h := range hosts {
 		v.addHost(h)
 	}
 	v.addLeases(d.lags)
-	if d.saved != nil {
-		for key, continuation := range d.saved() {
+	if d.Saved != nil {
+		for key, continuation := range d.Saved() {
 			v.setPosition(key, continuation, time.Time{})
 		}
 	}
@@ -98,35 +99,35 @@ func (d *pageSource) look(ctx context.Context) page.State {
 }
 
 // lookAtLags estimates the lag of all functions.
-func (d *pageSource) lookAtLags(ctx context.Context) (lags []functionLag) {
+func (d *Source) lookAtLags(ctx context.Context) (lags []operate.FunctionLag) {
 	ctx, cancel := context.WithTimeout(ctx, pageLagTime)
 	defer cancel()
 	d.accounts.ForgetReached() // tried again at each look
 	for _, f := range d.settings.Functions {
-		lags = append(lags, lagOf(ctx, f, d.accounts))
+		lags = append(lags, operate.EstimateLag(ctx, f, d.accounts))
 	}
 	return lags
 }
 
-func (v *pageView) addHost(h pageHost) {
-	host := page.Host{Name: h.name, State: "running"}
-	if h.killed {
+func (v *pageView) addHost(h Host) {
+	host := page.Host{Name: h.Name, State: "running"}
+	if h.Killed {
 		host.State = "killed"
 		v.Hosts = append(v.Hosts, host)
 		return
 	}
-	v.own[h.name] = true
-	for _, part := range h.status {
+	v.own[h.Name] = true
+	for _, part := range h.Status {
 		for _, f := range part.Functions {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
 			for _, r := range f.Ranges {
-				key := rangeKey{f.Name, r.Range}
+				key := RangeKey{f.Name, r.Range}
 				if r.Paused || r.Cooldown {
 					v.reported[key] = heldRange(f.Name, "", r)
 					continue
 				}
 				host.Leases++
-				v.held[key] = heldRange(f.Name, h.name, r)
+				v.held[key] = heldRange(f.Name, h.Name, r)
 			}
 		}
 	}
@@ -135,13 +136,13 @@ func (v *pageView) addHost(h pageHost) {
 
 // addLeases adds what the leases tell of ranges that no host of this process holds, and of
 // their owners.
-func (v *pageView) addLeases(lags []functionLag) {
+func (v *pageView) addLeases(lags []operate.FunctionLag) {
 	for _, f := range lags {
 		if len(f.Leases) > 0 || !v.holds(f.Name) {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
 		}
 		for _, l := range f.Leases {
-			key := rangeKey{f.Name, l.Range}
+			key := RangeKey{f.Name, l.Range}
 			if _, ok := v.held[key]; ok {
 				v.setPosition(key, l.Continuation, l.Checkpointed)
 				continue
@@ -162,7 +163,7 @@ func (v *pageView) addLeases(lags []functionLag) {
 
 func (v *pageView) holds(function string) bool {
 	for key := range v.held {
-		if key.function == function {
+		if key.Function == function {
 			return true
 		}
 	}
@@ -170,7 +171,7 @@ func (v *pageView) holds(function string) bool {
 }
 
 // setPosition sets what is saved of a range that this process holds.
-func (v *pageView) setPosition(key rangeKey, continuation string, checkpointed time.Time) {
+func (v *pageView) setPosition(key RangeKey, continuation string, checkpointed time.Time) {
 	r, ok := v.held[key]
 	if !ok {
 		return

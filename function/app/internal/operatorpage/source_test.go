@@ -1,11 +1,13 @@
-package app
+package operatorpage
 
 import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/settings"
+	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -21,7 +23,7 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []stall.Stall{{Kind: stall.RateLimited}}},
 		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []stall.Stall{{Kind: stall.Paused}}},
 	}}}}
-	lags := []functionLag{{Name: "orders", Leases: []trigger.Lag{
+	lags := []operate.FunctionLag{{Name: "orders", Leases: []trigger.Lag{
 		{Function: "orders", Range: "0", Owner: "host-a", Continuation: `"8"`},
 		{Function: "orders", Range: "1", Owner: "host-a"}, // released since
 		{Function: "orders", Range: "2", Owner: "host-a", Stalls: silent, Problem: "owner silent"},
@@ -31,12 +33,12 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		{Function: "orders", Range: "7", Owner: "host-c", Known: true, Stalls: limited, Problem: "held back by RATE"},
 		{Function: "orders", Range: "8", Owner: "host-c", Known: true, Stalls: append(limited[:1:1], silent...), Problem: "held back by RATE; owner silent"},
 	}}, {Name: "other", Problem: "the leases cannot be read"}}
-	d := &pageSource{
-		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(pageApp().Handlers[0])}},
-		hosts: func() []pageHost {
-			return []pageHost{{name: "host-a", status: []trigger.Status{status}}, {name: "host-x", killed: true}}
+	d := &Source{
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(handlers.Entry{Name: "orders"})}},
+		Hosts: func() []Host {
+			return []Host{{Name: "host-a", Status: []trigger.Status{status}}, {Name: "host-x", Killed: true}}
 		},
-		lags: lags, lagsAt: time.Now(), live: 1, lagEvery: time.Hour,
+		lags: lags, lagsAt: time.Now(), live: 1, LagEvery: time.Hour,
 	}
 	state := d.look(t.Context())
 	rows := map[string]page.Range{}

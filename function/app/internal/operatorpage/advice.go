@@ -1,8 +1,6 @@
-package app
+package operatorpage
 
-import (
-	"halley/trigger/stall"
-)
+import "halley/trigger/stall"
 
 // stallCommands are the commands that help with a stall. The runtime does not know them.
 var stallCommands = map[stall.Kind]string{

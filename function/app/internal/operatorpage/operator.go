@@ -1,4 +1,4 @@
-package app
+package operatorpage
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/account"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
@@ -21,19 +22,19 @@ import (
 	"halley/trigger/leases"
 )
 
-// operator does for the viewers of the page what the commands status, deadletters and
+// Operator does for the viewers of the page what the commands status, deadletters and
 // leases do on a terminal. Its methods may be called by any goroutine.
-type operator struct {
+type Operator struct {
 	settings *settings.Settings
 	accounts account.Clients                                 // whose clients are all there
 	opened   func(function string) (trigger.Function, error) // with its handler and its store
-	log      *zap.Logger
+	Log      *zap.Logger
 }
 
-// newOperator returns an operator with clients of its own, so that its requests neither
+// NewOperator returns an operator with clients of its own, so that its requests neither
 // count in the metrics of the hosts nor wait as long.
-func newOperator(s *settings.Settings, transport policy.Transporter, opened func(string) (trigger.Function, error)) (*operator, error) {
-	o := &operator{settings: s, accounts: account.CommandClients(), opened: opened, log: zap.NewNop()}
+func NewOperator(s *settings.Settings, transport policy.Transporter, opened func(string) (trigger.Function, error)) (*Operator, error) {
+	o := &Operator{settings: s, accounts: account.CommandClients(), opened: opened, Log: zap.NewNop()}
 	o.accounts.Transport = transport
 	for _, f := range s.Functions {
 		if _, err := o.accounts.Open(f); err != nil {
@@ -43,17 +44,17 @@ func newOperator(s *settings.Settings, transport policy.Transporter, opened func
 	return o, nil
 }
 
-// source completes a source of the page.
-func (o *operator) source(p *pageSource) page.Source {
+// Source completes a source of the page.
+func (o *Operator) Source(p *Source) page.Source {
 	p.settings, p.accounts = o.settings, o.accounts
-	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, SearchDeadLetters: o.searchDeadLetters, FindDeadLetter: o.findDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, SearchDeadLetters: o.searchDeadLetters, FindDeadLetter: o.FindDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
 	for _, v := range o.settings.Values {
 		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
 	}
 	return shown
 }
 
-func (o *operator) actions() []page.Action {
+func (o *Operator) Actions() []page.Action {
 	return []page.Action{
 		{Name: "replay", Plan: o.planReplay},
 		{Name: "discard", Plan: o.planDiscard},
@@ -64,8 +65,8 @@ func (o *operator) actions() []page.Action {
 	}
 }
 
-// function returns the settings of an enabled function.
-func (o *operator) function(name string) (settings.Function, error) {
+// Function returns the settings of an enabled function.
+func (o *Operator) function(name string) (settings.Function, error) {
 	i := slices.IndexFunc(o.settings.Functions, func(f settings.Function) bool { return f.Name == name })
 	if i < 0 {
 		return settings.Function{}, fmt.Errorf("no function %q is enabled: name one of %s", name, o.settings.App.Functions)
@@ -74,29 +75,29 @@ func (o *operator) function(name string) (settings.Function, error) {
 }
 
 // store returns the store of a function's dead letters.
-func (o *operator) store(name string) (functionStore, trigger.Function, error) {
+func (o *Operator) store(name string) (operate.Store, trigger.Function, error) {
 	fn, err := o.opened(name)
 	if err != nil {
-		return functionStore{}, fn, err
+		return operate.Store{}, fn, err
 	}
-	return functionStore{name, fn.DeadLetterSource(), fn.DeadLetters}, fn, nil
+	return operate.Store{Function: name, Source: fn.DeadLetterSource(), DeadLetters: fn.DeadLetters}, fn, nil
 }
 
 // find calls visit with the selected dead letters of all functions that keep them, until
 // it returns false. An error is about one of them or about a store.
-func (o *operator) find(ctx context.Context, pick *selection, wanted page.Selection, visit func(storedLetter, error) bool) {
+func (o *Operator) find(ctx context.Context, pick *operate.Selection, wanted page.Selection, visit func(operate.StoredLetter, error) bool) {
 	for _, f := range o.settings.Functions {
 		if !f.DeadLetters.Row().Keeps || wanted.Function != "" && wanted.Function != f.Name {
 			continue
 		}
 		store, _, err := o.store(f.Name)
 		if err != nil {
-			if !visit(storedLetter{}, err) {
+			if !visit(operate.StoredLetter{}, err) {
 				return
 			}
 			continue
 		}
-		for l, err := range pick.find(ctx, []functionStore{store}) {
+		for l, err := range pick.Find(ctx, []operate.Store{store}) {
 			if (err != nil || wanted.Wants(l.DeadLetter)) && !visit(l, err) {
 				return
 			}
@@ -105,21 +106,21 @@ func (o *operator) find(ctx context.Context, pick *selection, wanted page.Select
 }
 
 // found iterates over what find finds.
-func (o *operator) found(ctx context.Context, pick *selection, wanted page.Selection) iter.Seq2[storedLetter, error] {
-	return func(yield func(storedLetter, error) bool) { o.find(ctx, pick, wanted, yield) }
+func (o *Operator) found(ctx context.Context, pick *operate.Selection, wanted page.Selection) iter.Seq2[operate.StoredLetter, error] {
+	return func(yield func(operate.StoredLetter, error) bool) { o.find(ctx, pick, wanted, yield) }
 }
 
 // deadLetters yields the newest records of one kind of each function that keeps them.
-func (o *operator) deadLetters(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
-	pick := &selection{newest: true, limit: limit, postponed: kind == trigger.RecordPostponed, dead: kind == trigger.RecordDead}
+func (o *Operator) deadLetters(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
+	pick := &operate.Selection{NewestFirst: true, Limit: limit, PostponedOnly: kind == trigger.RecordPostponed, DeadOnly: kind == trigger.RecordDead}
 	return func(yield func(trigger.DeadLetter, error) bool) {
-		o.find(ctx, pick, page.Selection{}, func(l storedLetter, err error) bool { return yield(l.DeadLetter, err) })
+		o.find(ctx, pick, page.Selection{}, func(l operate.StoredLetter, err error) bool { return yield(l.DeadLetter, err) })
 	}
 }
 
-func (o *operator) findDeadLetter(ctx context.Context, id string) (d trigger.DeadLetter, err error) {
+func (o *Operator) FindDeadLetter(ctx context.Context, id string) (d trigger.DeadLetter, err error) {
 	err = fmt.Errorf("no dead letter %s is stored", id)
-	o.find(ctx, &selection{ids: []string{id}}, page.Selection{}, func(l storedLetter, failed error) bool {
+	o.find(ctx, &operate.Selection{IDs: []string{id}}, page.Selection{}, func(l operate.StoredLetter, failed error) bool {
 		if failed == nil {
 			d, err = l.DeadLetter, nil
 		}
@@ -128,29 +129,29 @@ func (o *operator) findDeadLetter(ctx context.Context, id string) (d trigger.Dea
 	return d, err
 }
 
-func (o *operator) exportDeadLetters(ctx context.Context, out io.Writer, wanted page.Selection) error {
-	return printLines(out, o.found(ctx, &selection{}, wanted))
+func (o *Operator) exportDeadLetters(ctx context.Context, out io.Writer, wanted page.Selection) error {
+	return operate.PrintLines(out, o.found(ctx, &operate.Selection{}, wanted))
 }
 
-func (o *operator) exportLeases(ctx context.Context, out io.Writer, function string) error {
+func (o *Operator) exportLeases(ctx context.Context, out io.Writer, function string) error {
 	of, err := o.leases(function, false)
 	if err != nil {
 		return err
 	}
-	return exportLeases(ctx, []functionLeases{of}, out)
+	return operate.ExportLeases(ctx, []operate.FunctionLeases{of}, out)
 }
 
 // boundLetters are the dead letters of a plan: those that were there when it was made.
 type boundLetters struct {
-	*operator
+	*Operator
 	function string
 	ids      []string
 	notes    []string // about dead letters that cannot be read
 }
 
 // bind finds the dead letters of a request.
-func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, error) {
-	b := &boundLetters{operator: o, function: r.Select.Function}
+func (o *Operator) bind(ctx context.Context, r page.Request) (*boundLetters, error) {
+	b := &boundLetters{Operator: o, function: r.Select.Function}
 	if b.function == "" {
 		return nil, errors.New("name the function of the dead letters")
 	}
@@ -158,11 +159,11 @@ func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 		return nil, err
 	}
 	var failed error
-	pick := &selection{dead: true} // its function delivers a postponed change, unless the viewer names it
+	pick := &operate.Selection{DeadOnly: true} // its function delivers a postponed change, unless the viewer names it
 	if r.Select.Letter != "" {
-		pick.ids = []string{r.Select.Letter}
+		pick.IDs = []string{r.Select.Letter}
 	}
-	o.find(ctx, pick, r.Select, func(l storedLetter, err error) bool {
+	o.find(ctx, pick, r.Select, func(l operate.StoredLetter, err error) bool {
 		if err == nil {
 			b.ids = append(b.ids, l.ID)
 		}
@@ -178,20 +179,20 @@ func (o *operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 	return b, nil
 }
 
-func (b *boundLetters) letters(ctx context.Context) iter.Seq2[storedLetter, error] {
-	return b.found(ctx, &selection{ids: b.ids}, page.Selection{Function: b.function})
+func (b *boundLetters) letters(ctx context.Context) iter.Seq2[operate.StoredLetter, error] {
+	return b.found(ctx, &operate.Selection{IDs: b.ids}, page.Selection{Function: b.function})
 }
 
 // moved returns an error if a dead letter of the plan has left the store.
 func (b *boundLetters) moved(ctx context.Context) error {
-	n, err := countSelected(b.letters(ctx))
+	n, err := operate.CountSelected(b.letters(ctx))
 	if err == nil && n != len(b.ids) {
 		err = fmt.Errorf("%d of the %d dead letters have left the store since", len(b.ids)-n, len(b.ids))
 	}
 	return err
 }
 
-func (o *operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
+func (o *Operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
 	b, err := o.bind(ctx, r)
 	if err != nil {
 		return page.Plan{}, err
@@ -214,7 +215,7 @@ func (b *boundLetters) replay(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	done, err := (&selection{ids: b.ids}).replayOne(ctx, store, fn, replayBounds{parallel: replayParallel})
+	done, err := (&operate.Selection{IDs: b.ids}).Replay(ctx, store, fn, operate.ReplayBounds{Parallel: replayParallel})
 	if err != nil {
 		return "", err
 	}
@@ -225,7 +226,7 @@ func (b *boundLetters) replay(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s, %d failed again, %d wait behind these; the first error: %s", text, done.Failed, done.Waiting, done.Failures[0].Error)
 }
 
-func (o *operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, error) {
+func (o *Operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, error) {
 	b, err := o.bind(ctx, r)
 	if err != nil {
 		return page.Plan{}, err
@@ -234,7 +235,7 @@ func (o *operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, 
 		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", text.Count(len(b.ids), "dead letter"), b.function, r.Select)},
 		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: b.moved,
 		Do: func(ctx context.Context) (string, error) {
-			deleted, err := deleteDeadLetters(ctx, b.letters(ctx))
+			deleted, err := operate.DeleteDeadLetters(ctx, b.letters(ctx))
 			if err != nil {
 				return "", fmt.Errorf("%s deleted: %w", text.Count(deleted, "dead letter"), err)
 			}
@@ -248,7 +249,7 @@ func (o *operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, 
 }
 
 // leases returns the control of the leases of a function.
-func (o *operator) leases(name string, force bool) (of functionLeases, err error) {
+func (o *Operator) leases(name string, force bool) (of operate.FunctionLeases, err error) {
 	f, err := o.function(name)
 	if err != nil {
 		return of, err
@@ -258,42 +259,42 @@ func (o *operator) leases(name string, force bool) (of functionLeases, err error
 		return of, err
 	}
 	control, err := leases.NewControl(at.Leases, f.LeaseSource(at.Monitored), &leases.ControlOptions{Force: force})
-	return functionLeases{name, control}, err
+	return operate.FunctionLeases{Function: name, Control: control}, err
 }
 
 // planLeases plans a change of the leases of a function, of one range or of all.
-func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Plan, err error) {
+func (o *Operator) planLeases(ctx context.Context, r page.Request) (plan page.Plan, err error) {
 	of, err := o.leases(r.Select.Function, r.Args.Force)
 	if err != nil {
 		return plan, err
 	}
-	made, err := of.planAction(ctx, r)
+	made, err := planAction(ctx, of, r)
 	if err == nil {
 		err = made.Refused()
 	}
 	if err != nil {
 		return plan, err
 	}
-	if plan.Count = (leaseChange{Plans: []leases.Plan{made}}).changes(); plan.Count == 0 {
+	if plan.Count = operate.CountChanges([]leases.Plan{made}); plan.Count == 0 {
 		return plan, fmt.Errorf("nothing to do: %s", r.Select)
 	}
 	plan.Effects, plan.Warnings = leaseEffects(made), leaseWarnings(r)
-	plan.Export = page.Selection{Function: of.function}.Address("api/v1/leases.json")
+	plan.Export = page.Selection{Function: of.Function}.Address("api/v1/leases.json")
 	plan.Moved = func(ctx context.Context) error {
-		now, err := of.planAction(ctx, r)
+		now, err := planAction(ctx, of, r)
 		if err != nil {
 			return err
 		}
 		return movedSince(made, now)
 	}
 	plan.Do = func(ctx context.Context) (string, error) {
-		o.log.Info("leases before an operator action", zap.String("function", of.function), zap.Any("positions", positionsOf(made)))
+		o.Log.Info("leases before an operator action", zap.String("function", of.Function), zap.Any("positions", positionsOf(made)))
 		ctx, cancel := context.WithTimeout(ctx, operatorWait)
 		defer cancel()
 		if err := of.Apply(ctx, made); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s of %s is done: %s", r.Action, of.function, text.Count(plan.Count, "range")), nil
+		return fmt.Sprintf("%s of %s is done: %s", r.Action, of.Function, text.Count(plan.Count, "range")), nil
 	}
 	return plan, nil
 }
@@ -302,7 +303,7 @@ func (o *operator) planLeases(ctx context.Context, r page.Request) (plan page.Pl
 const operatorWait = 2 * time.Minute
 
 // planAction plans the action of a request of the page.
-func (f functionLeases) planAction(ctx context.Context, r page.Request) (leases.Plan, error) {
+func planAction(ctx context.Context, f operate.FunctionLeases, r page.Request) (leases.Plan, error) {
 	var ranges []string
 	if r.Select.Range != "" {
 		ranges = []string{r.Select.Range}
@@ -334,9 +335,9 @@ func leaseEffects(p leases.Plan) (lines []string) {
 		case len(lines) == maxEffects:
 			more++
 		case s.To != "":
-			lines = append(lines, fmt.Sprintf("Range %s, owner %s: %s from %s to %s: %s.", s.Range, free(s.Owner), s.Action, s.From, s.To, effect(s)))
+			lines = append(lines, fmt.Sprintf("Range %s, owner %s: %s from %s to %s: %s.", s.Range, operate.OwnerName(s.Owner), s.Action, s.From, s.To, operate.Effect(s)))
 		default:
-			lines = append(lines, fmt.Sprintf("Range %s, owner %s, at %s: %s.", s.Range, free(s.Owner), s.From, effect(s)))
+			lines = append(lines, fmt.Sprintf("Range %s, owner %s, at %s: %s.", s.Range, operate.OwnerName(s.Owner), s.From, operate.Effect(s)))
 		}
 	}
 	if more > 0 {
@@ -377,7 +378,7 @@ func movedSince(planned, now leases.Plan) error {
 		case was.Range != is.Range:
 			return fmt.Errorf("range %s has been replaced", was.Range)
 		case was.Owner != is.Owner:
-			return fmt.Errorf("range %s moved from owner %s to %s", was.Range, free(was.Owner), free(is.Owner))
+			return fmt.Errorf("range %s moved from owner %s to %s", was.Range, operate.OwnerName(was.Owner), operate.OwnerName(is.Owner))
 		case is.Refused != "":
 			return fmt.Errorf("range %s: %s", was.Range, is.Refused)
 		case was.Nothing != is.Nothing:

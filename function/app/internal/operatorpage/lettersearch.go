@@ -1,4 +1,4 @@
-package app
+package operatorpage
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
 	"halley/trigger"
 )
@@ -17,7 +18,7 @@ const (
 )
 
 // searchDeadLetters is SearchDeadLetters of [page.Source].
-func (o *operator) searchDeadLetters(ctx context.Context, kind trigger.RecordKind, wanted page.Selection, visit func(trigger.DeadLetter, error) bool) (searched int, stopped bool) {
+func (o *Operator) searchDeadLetters(ctx context.Context, kind trigger.RecordKind, wanted page.Selection, visit func(trigger.DeadLetter, error) bool) (searched int, stopped bool) {
 	bounded, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	s := letterSearch{wanted: wanted, visit: visit}
@@ -49,9 +50,9 @@ type letterSearch struct {
 
 // searchStore searches one store. The store itself selects the range, and a key that is
 // given whole.
-func (s *letterSearch) searchStore(ctx context.Context, store functionStore, kind trigger.RecordKind) error {
-	q := trigger.DeadLetterQuery{Source: store.source, Kind: kind, Range: s.wanted.Range, NewestFirst: true, Limit: lettersOfPage}
-	if isJSONArray(s.wanted.Key) {
+func (s *letterSearch) searchStore(ctx context.Context, store operate.Store, kind trigger.RecordKind) error {
+	q := trigger.DeadLetterQuery{Source: store.Source, Kind: kind, Range: s.wanted.Range, NewestFirst: true, Limit: operate.LettersOfPage}
+	if operate.IsJSONArray(s.wanted.Key) {
 		q.Key = s.wanted.Key
 	}
 	for {

@@ -1,4 +1,4 @@
-package app
+package operatorpage
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
@@ -47,7 +48,8 @@ type letterAnswer struct {
 // A filter of the page finds dead letters that are older than those that the page lists, and
 // the answer says how many records were read for it and whether the search has stopped.
 func TestFilterOfThePageSearchesTheStore(t *testing.T) {
-	s, err := loadTestApp(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_DEAD_LETTERS", "container"))
+	apptest.CleanEnv(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_DEAD_LETTERS", "container"))
+	s, err := settings.Load(settings.Source{Handlers: apptest.Handlers()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func TestFilterOfThePageSearchesTheStore(t *testing.T) {
 		})
 	}
 	opened := trigger.Function{FeedSource: fn.FeedSource, DeadLetters: store}
-	o := &operator{settings: s, opened: func(string) (trigger.Function, error) { return opened, nil }}
+	o := &Operator{settings: s, opened: func(string) (trigger.Function, error) { return opened, nil }}
 	ask := func(filter url.Values) (a letterAnswer) {
 		t.Helper()
 		p, err := page.New(page.Options{
