@@ -59,7 +59,9 @@ func hosted(t *testing.T, env map[string]string) (url string, stop func() error,
 	logged = &lines{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serveApp(ctx, testApp().program(), s, listener, hosting.JSONLogger(logged, s.App.LogLevel)) }()
+	go func() {
+		done <- serveApp(ctx, testApp().program(), s, listener, hosting.JSONLogger(logged, s.App.LogLevel))
+	}()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done

@@ -15,6 +15,8 @@ import (
 // Containers are the monitored container and the lease container of a function.
 type Containers struct{ Monitored, Leases *cosmos.Container }
 
+// Open returns the containers of a function. It makes no request. An error names the
+// setting of the connection.
 func (a Clients) Open(f settings.Function) (at Containers, err error) {
 	monitored, err := a.Client(f, f.Connection)
 	if err != nil {
@@ -49,6 +51,8 @@ type Clients struct {
 	EachAttempt []policy.Policy // for each attempt of a request
 }
 
+// NewClients returns shared clients whose requests go through transport; nil is the
+// network.
 func NewClients(transport policy.Transporter) Clients {
 	return Clients{Transport: transport, clients: map[string]*cosmos.Client{}}
 }

@@ -1,3 +1,5 @@
+// Package hosting opens the enabled functions, groups them into hosts, and runs or drains
+// them. It has their logs, their health and their signals.
 package hosting
 
 import (

@@ -112,6 +112,7 @@ func (r Drained) Note() string {
 	return ""
 }
 
+// Summarize is the summary of a drain in words.
 func Summarize(s trigger.Summary) string {
 	return fmt.Sprintf("%d ranges: %d idle, %d drained, %d held elsewhere, %d behind; %d changes in %d batches, %d retries, %d dead-lettered, %d filtered",
 		s.Ranges, s.Idle, s.Drained, s.Skipped, s.Behind, s.Changes, s.Batches, s.Retries, s.DeadLetters, s.Filtered)

@@ -1,3 +1,5 @@
+// Package operate has what operators do, for the commands and the page: lag, selections of
+// dead letters, replays, and copies and plans of leases. It knows no flag and no terminal.
 package operate
 
 import (
@@ -116,6 +118,7 @@ func (l *FunctionLag) isStalled(lease trigger.Lag, now time.Time) bool {
 	return slices.ContainsFunc(lease.Stalls, func(s stall.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
 }
 
+// EstimateLag estimates the lag of one function. Its Problem says why it could not.
 func EstimateLag(ctx context.Context, f settings.Function, clients account.Clients) FunctionLag {
 	l := FunctionLag{Name: f.Name, Leases: []trigger.Lag{}, LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
 	at, err := clients.Open(f)
@@ -159,6 +162,7 @@ func (t LagTotal) Total() string {
 	return t.Behind()
 }
 
+// Age is the age of the oldest change in seconds, ? if it is not known.
 func (t LagTotal) Age() string {
 	if !t.Known {
 		return "?"

@@ -77,6 +77,7 @@ func ExportLeases(ctx context.Context, opened []FunctionLeases, out io.Writer) e
 	return encoder.Encode(all)
 }
 
+// OwnerName is the owner of a lease in a table.
 func OwnerName(owner string) string {
 	if owner == "" {
 		return "(free)"

@@ -8,6 +8,7 @@ import (
 // Moment is a flag that holds a time, given as such or as a duration before now.
 type Moment struct{ time.Time }
 
+// Set implements the value of a flag.
 func (m *Moment) Set(s string) (err error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		m.Time = time.Now().Add(-d)
@@ -19,6 +20,7 @@ func (m *Moment) Set(s string) (err error) {
 	return nil
 }
 
+// Type implements the value of a flag.
 func (m *Moment) Type() string { return "time" }
 
 func (m *Moment) String() string {

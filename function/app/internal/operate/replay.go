@@ -16,6 +16,7 @@ type ReplayBounds struct {
 	Limit, Parallel int
 }
 
+// Check refuses bounds with which nothing could be replayed. Its errors name the flags.
 func (b ReplayBounds) Check() error {
 	if b.Limit < 0 {
 		return fmt.Errorf("--limit %d: must not be negative", b.Limit)

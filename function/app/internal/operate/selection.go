@@ -58,6 +58,7 @@ func (p *Selection) wants(d trigger.DeadLetter) bool {
 	return len(p.IDs) == 0 || slices.Contains(p.IDs, d.ID)
 }
 
+// IsJSONArray reports whether s is a partition key as dead letters have it.
 func IsJSONArray(s string) bool {
 	var array []json.RawMessage
 	return json.Unmarshal([]byte(s), &array) == nil

@@ -54,6 +54,7 @@ func (o *Operator) Source(p *Source) page.Source {
 	return shown
 }
 
+// Actions are the actions of the page.
 func (o *Operator) Actions() []page.Action {
 	return []page.Action{
 		{Name: "replay", Plan: o.planReplay},
@@ -118,6 +119,7 @@ func (o *Operator) deadLetters(ctx context.Context, kind trigger.RecordKind, lim
 	}
 }
 
+// FindDeadLetter returns the dead letter with an id, from any store of the app.
 func (o *Operator) FindDeadLetter(ctx context.Context, id string) (d trigger.DeadLetter, err error) {
 	err = fmt.Errorf("no dead letter %s is stored", id)
 	o.find(ctx, &operate.Selection{IDs: []string{id}}, page.Selection{}, func(l operate.StoredLetter, failed error) bool {

@@ -1,3 +1,5 @@
+// Package operatorpage joins the page with the hosts, the leases and the stores of an app:
+// what it shows, and the actions that it has.
 package operatorpage
 
 import (
@@ -68,6 +70,7 @@ type OperatorPage struct {
 	Recorder *page.Recorder
 }
 
+// New returns the page of a host that runs with these settings.
 func New(s *settings.Settings) *OperatorPage {
 	return &OperatorPage{s, &page.Recorder{FailuresOnly: true}}
 }

@@ -1,3 +1,6 @@
+// Package settings reads the environment into the settings of an app and of its functions,
+// and refuses those that cannot work. It knows kinds of dead letter stores and names of
+// connections, and opens neither.
 package settings
 
 import (
@@ -38,7 +41,7 @@ type Settings struct {
 	Functions []Function // the enabled ones, in the order of the handlers' list
 	Values    []Value    // every effective setting, for the command check
 
-	stores   []storeKind // the kinds that the app links
+	stores   []StoreKind // the kinds that the app links
 	defaults ConnectionDefaults
 	presets  map[string]string
 	zeros    []error // settings that are 0 although 0 stands for a default
@@ -259,6 +262,7 @@ func enable(functions []handlers.Entry, wanted list) ([]handlers.Entry, error) {
 	return slices.DeleteFunc(slices.Clone(functions), func(f handlers.Entry) bool { return !slices.Contains(wanted, f.Name) }), nil
 }
 
+// Names lists the names of functions.
 func Names(functions []handlers.Entry) list {
 	var l list
 	for _, f := range functions {

@@ -24,8 +24,8 @@ func (f *Function) CheckDirectory() error {
 	return nil
 }
 
-// storeKind is one kind of dead letter store, as HALLEY_DEAD_LETTERS names it.
-type storeKind struct {
+// StoreKind is one kind of dead letter store, as HALLEY_DEAD_LETTERS names it.
+type StoreKind struct {
 	Name string
 	// placeholder stands for the store's name in texts; "" if the kind has none.
 	placeholder string
@@ -47,28 +47,28 @@ type storeKind struct {
 }
 
 // storeKinds lists the kinds of an app that links some; a further one is a further row.
-func storeKinds(linked []deadletter.Kind) []storeKind {
-	rows := []storeKind{containerKind(), {
+func storeKinds(linked []deadletter.Kind) []StoreKind {
+	rows := []StoreKind{containerKind(), {
 		Name: "directory", placeholder: "PATH", checkName: checkPath,
 		Keeps: true, OnDisk: true, PlaceholderStore: unopened{},
 	}}
 	for _, k := range linked {
-		rows = append(rows, storeKind{
+		rows = append(rows, StoreKind{
 			Name: k.Name, placeholder: k.Placeholder, checkName: k.CheckName,
 			Keeps: true, connected: true, PlaceholderStore: unopened{}, Linked: &k,
 		})
 	}
-	return append(rows, storeKind{
+	return append(rows, StoreKind{
 		Name: "drop", Note: "a change that is given up is lost",
 		PlaceholderStore: trigger.DropDeadLetters,
-	}, storeKind{
+	}, StoreKind{
 		Name: "none", Note: "a change that fails blocks its range until it succeeds",
 	})
 }
 
 // containerKind is the row of the default.
-func containerKind() storeKind {
-	return storeKind{
+func containerKind() StoreKind {
+	return StoreKind{
 		Name: "container", placeholder: "NAME", optional: true, checkName: checkContainerName,
 		Keeps: true, InCosmos: true, PlaceholderStore: unopened{},
 	}
@@ -77,7 +77,7 @@ func containerKind() storeKind {
 var kindRule = regexp.MustCompile(`^[a-z]+$`)
 
 // checkStores refuses kinds that could not be selected.
-func checkStores(rows []storeKind) error {
+func checkStores(rows []StoreKind) error {
 	var errs []error
 	seen := map[string]bool{}
 	for _, row := range rows {
@@ -97,7 +97,7 @@ type unopened struct{ trigger.DeadLetters }
 type StoreSetting struct {
 	Kind, Name string
 	named      bool       // there is a colon
-	row        *storeKind // nil until the kind is found
+	row        *StoreKind // nil until the kind is found
 }
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default. The app
@@ -118,8 +118,8 @@ var linkable = map[string]string{
 }
 
 // resolve finds the setting's kind among those of the app, and checks its name.
-func (s *StoreSetting) resolve(rows []storeKind) error {
-	i := slices.IndexFunc(rows, func(row storeKind) bool { return row.Name == s.Kind })
+func (s *StoreSetting) resolve(rows []StoreKind) error {
+	i := slices.IndexFunc(rows, func(row StoreKind) bool { return row.Name == s.Kind })
 	if i < 0 {
 		switch at, ok := linkable[s.Kind]; {
 		case s.Kind == "discard": // until it was renamed
@@ -155,15 +155,15 @@ func (s StoreSetting) String() string {
 }
 
 // Row returns the setting's kind. A setting that is not resolved has none.
-func (s StoreSetting) Row() storeKind {
+func (s StoreSetting) Row() StoreKind {
 	if s.row == nil {
-		return storeKind{}
+		return StoreKind{}
 	}
 	return *s.row
 }
 
 // kindList lists how every kind is written.
-func kindList(rows []storeKind) string {
+func kindList(rows []StoreKind) string {
 	var forms []string
 	for _, row := range rows {
 		if row.placeholder == "" || row.optional {

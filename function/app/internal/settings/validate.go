@@ -104,10 +104,12 @@ type Place struct {
 	Database, Container string
 }
 
+// MonitoredPlace is the container whose changes the function handles.
 func (f *Function) MonitoredPlace() Place {
 	return Place{f.Connection, f.DatabaseName, f.ContainerName}
 }
 
+// LeasePlace is the container of its leases.
 func (f *Function) LeasePlace() Place {
 	return Place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
 }

@@ -57,6 +57,7 @@ func (r *perSecond) Decode(s string) error {
 // Limit is a positive whole number or "unlimited", which is -1 to the runtime.
 type Limit int
 
+// Unlimited is the limit without an end.
 const Unlimited Limit = -1
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
