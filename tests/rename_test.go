@@ -67,7 +67,7 @@ func TestRenamedModuleBuilds(t *testing.T) {
 	}
 	goTool(t, dir, nil, "build", "./...")
 	goTool(t, dir, nil, "vet", "./handlers/...", "./function/...", "./trigger/...")
-	goTool(t, dir, nil, "test", "./handlers", "./function/app/internal/connection")
+	goTool(t, dir, nil, "test", "./handlers", "./function/app/internal/account")
 	check := exec.Command(filepath.Join(dir, "scripts", "check"), "imports")
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("scripts/check imports: %v\n%s", err, out)

@@ -9,6 +9,7 @@ import (
 	webpush "github.com/SherClockHolmes/webpush-go"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -27,7 +28,7 @@ func TestFunctionsShareAHost(t *testing.T) {
 		"HALLEY_PUSH_VAPID_SUBJECT", "mailto:dev@example.com",
 	)
 	for name, test := range map[string]struct {
-		setting, value string
+		setting, Value string
 		hosts          int
 	}{
 		"alike":           {"HALLEY_LOG_LEVEL", "info", 1},
@@ -36,12 +37,12 @@ func TestFunctionsShareAHost(t *testing.T) {
 		"other leases":    {"HALLEY_PUSH_LEASE_CONTAINER_NAME", "leases2", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := map[string]string{test.setting: test.value}
+			env := map[string]string{test.setting: test.Value}
 			for k, v := range both {
 				env[k] = v
 			}
-			if a := openTestApp(t, env); len(a.hosts) != test.hosts {
-				t.Errorf("%d hosts, want %d", len(a.hosts), test.hosts)
+			if a := openTestApp(t, env); len(a.Hosts) != test.hosts {
+				t.Errorf("%d hosts, want %d", len(a.Hosts), test.hosts)
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestAppRunsUntilItsContextEnds(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	lines, err := a.health()
+	lines, err := a.Health()
 	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], "leaderboard: 2 ranges") {
 		t.Errorf("health %q, %v", lines, err)
 	}
@@ -74,24 +75,24 @@ func TestAppRunsUntilItsContextEnds(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got := a.hosts[0].Owner(); got != "here" {
+	if got := a.Hosts[0].Owner(); got != "here" {
 		t.Errorf("owner %q", got)
 	}
 }
 
 func TestAppRefusesWhatCannotOpen(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	for name, test := range map[string]struct{ setting, value, says string }{
+	for name, test := range map[string]struct{ setting, Value, says string }{
 		"connection":       {"HALLEY_CONNECTION", "Nowhere", "HALLEY_CONNECTION"},
 		"lease connection": {"HALLEY_LEASE_CONNECTION", "Nowhere", "HALLEY_LEASE_CONNECTION"},
 		"handler":          {"HALLEY_LEADERBOARD_REDIS_URL", "", "HALLEY_LEADERBOARD_REDIS_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := load(t, account.env(test.setting, test.value))
+			s, err := loadTestApp(t, account.env(test.setting, test.Value))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := openApp(t.Context(), s, appOptions{grace: time.Second}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one that names %s", err, test.says)
 			}
 		})
@@ -109,8 +110,8 @@ func TestFailingHostDoesNotEndTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := a.hosts
-	a.hosts = append([]*trigger.Host{broken}, good...)
+	good := a.Hosts
+	a.Hosts = append([]*trigger.Host{broken}, good...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
+	"halley/function/app/internal/settings"
 )
 
 // exitHosted is the exit code of a process that the Functions host started. If a
@@ -30,24 +34,24 @@ func functionsPort() (port string, hosted bool) {
 
 // serveFunctions is the custom handler: it serves the Functions host until a
 // signal. If settings are refused, it logs the reason and returns 1.
-func (o Options) serveFunctions(ctx context.Context, port string) int {
-	log := newLogger("info")
+func serveFunctions(ctx context.Context, o hosting.Program, port string) int {
+	log := hosting.NewLogger("info")
 	listener, err := listen(port)
 	if err != nil {
 		log.Error("could not serve the Functions host", zap.Error(err))
 		return 1
 	}
 	defer listener.Close()
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.Source)
 	if err == nil {
-		err = errors.Join(s.durable("the Functions host"), s.packagedForFanout(appRoot()))
+		err = errors.Join(s.Durable("the Functions host"), packagedForFanout(s, appRoot()))
 	}
 	if err != nil {
 		log.Error("settings refused", zap.Error(err))
 		return 1
 	}
-	s.warnOfDisks("the Functions host", log)
-	return exitCode(o.serveApp(ctx, s, listener, newLogger(s.App.LogLevel)), log)
+	s.WarnOfDisks("the Functions host", log)
+	return exitCode(serveApp(ctx, o, s, listener, hosting.NewLogger(s.App.LogLevel)), log)
 }
 
 // exitCode returns the exit code of a process that served the Functions host.
@@ -74,43 +78,42 @@ func listen(port string) (net.Listener, error) {
 // serveApp opens the app, which makes no request yet, and answers the host until
 // ctx ends and everything has stopped. It returns errReplace if another process is
 // needed. The resources of the handlers then stay open for calls that still run.
-func (o Options) serveApp(ctx context.Context, s *settings, listener net.Listener, log *zap.Logger) error {
+func serveApp(ctx context.Context, o hosting.Program, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
 		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))
 	}
-	options := appOptions{grace: min(time.Duration(s.App.StopGrace), margin(limit)/3)}
-	shown := newOperatorPage(s)
+	options := hosting.Options{Grace: min(time.Duration(s.App.StopGrace), hosting.Margin(limit)/3), Telemetry: o.Telemetry}
+	shown := operatorpage.New(s)
 	if s.App.PageToken != "" {
-		shown.observe(&options)
+		shown.Observe(&options)
 	}
-	a, err := openApp(ctx, s, options, log)
+	a, err := hosting.Open(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
-	status, err := shown.openWrapped(o.Name, a)
+	status, err := shown.OpenWrapped(o.Name, a)
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}
 	defer status.Close()
 	log.Info("custom handler started", zap.Stringer("address", listener.Addr()), zap.String("mode", string(s.App.Mode)),
 		zap.Duration("function_timeout", limit), zap.String("function_timeout_source", source), zap.String("version", o.Version))
-	a.web = map[string]webFunction{pageFunction: pageAnswers(status)}
-	err = a.serve(ctx, listener, limit)
+	err = serveHost(ctx, a, listener, limit, map[string]webFunction{pageFunction: pageAnswers(status)})
 	if !errors.Is(err, errReplace) {
 		err = errors.Join(err, a.Close())
 	}
 	return err
 }
 
-// serve answers the host until ctx ends, or until another process is needed, when
+// serveHost answers the host until ctx ends, or until another process is needed, when
 // it returns errReplace. If it returns another error, goroutines that it started
 // may still run.
-func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Duration) error {
+func serveHost(ctx context.Context, a *hosting.App, listener net.Listener, limit time.Duration, web map[string]webFunction) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	functions, wait := a.functions(ctx, limit, func() { stop(errReplace) })
-	err := serveHTTP(ctx, listener, &customHandler{functions: functions, web: a.web, log: a.log})
+	functions, wait := functionsOf(ctx, a, limit, func() { stop(errReplace) })
+	err := serveHTTP(ctx, listener, &customHandler{functions: functions, web: web, log: a.Log})
 	if err != nil {
 		return err // waiting could take for ever: a request was not answered in time
 	}
@@ -121,23 +124,23 @@ func (a *App) serve(ctx context.Context, listener net.Listener, limit time.Durat
 	return nil
 }
 
-// functions returns the functions that answer the timer and the queue in the app's mode.
+// functionsOf returns the functions that answer the timer and the queue in the app's mode.
 // Work in the background ends with ctx, and wait returns when it has ended. replace is
 // called if the app needs another process.
-func (a *App) functions(ctx context.Context, limit time.Duration, replace func()) (functions map[string]function, wait func()) {
-	switch a.settings.App.Mode {
-	case modeFanout:
-		f := &fanout{limit: limit, dispatch: a.Dispatch, drain: a.DrainRange, logMetrics: a.logMetrics}
-		return map[string]function{functionName: f.tick, drainFunction: a.replacing(f.process, replace)}, f.running.Wait
-	case modeTimer:
-		d := &drainer{limit: limit, drain: a.Drain, logMetrics: a.logMetrics}
-		return withLeftovers(a.replacing(withoutOutputs(d.tick), replace)), d.wait
+func functionsOf(ctx context.Context, a *hosting.App, limit time.Duration, replace func()) (functions map[string]function, wait func()) {
+	switch a.Settings.App.Mode {
+	case settings.ModeFanout:
+		f := &fanout{limit: limit, dispatch: a.Dispatch, drain: a.DrainRange, logMetrics: a.LogMetrics}
+		return map[string]function{functionName: f.tick, drainFunction: replacing(a, f.process, replace)}, f.running.Wait
+	case settings.ModeTimer:
+		d := &timer{Drainer: hosting.Drainer{Drain: a.Drain}, limit: limit, logMetrics: a.LogMetrics}
+		return withLeftovers(replacing(a, withoutOutputs(d.tick), replace)), d.Wait
 	}
-	leftover := func() bool { return a.leftover.Load() > 0 }
+	leftover := func() bool { return a.Leftover.Load() > 0 }
 	run := func(ctx context.Context) error {
-		return a.withSignals(ctx, func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) })
+		return a.WithProbes(ctx, func(ctx context.Context) error { return a.RunTelling(ctx, hosting.ProgressEvery) })
 	}
-	c := &continuous{run: run, health: a.health, logMetrics: a.logMetrics, log: a.log, leftover: leftover, replace: replace}
+	c := &continuous{run: run, health: a.Health, logMetrics: a.LogMetrics, log: a.Log, leftover: leftover, replace: replace}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -153,10 +156,10 @@ func withLeftovers(tick function) map[string]function {
 
 // replacing wraps call, which drains. If drains have left more than MaxStuck handler
 // calls behind, it calls replace.
-func (a *App) replacing(call function, replace func()) function {
+func replacing(a *hosting.App, call function, replace func()) function {
 	return func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error) {
 		defer func() {
-			if n := a.leftover.Load(); n > int64(a.settings.App.MaxStuck) {
+			if n := a.Leftover.Load(); n > int64(a.Settings.App.MaxStuck) {
 				log.Error("too many handler calls do not return; replacing the process", zap.Int64("stuck", n))
 				replace()
 			}
@@ -172,7 +175,7 @@ func (a *App) replacing(call function, replace func()) function {
 func serveHTTP(ctx context.Context, listener net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler:        h,
-		ReadTimeout:    requestTimeout,
+		ReadTimeout:    hosting.RequestTimeout,
 		IdleTimeout:    5 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 		// Without it, net/http answers OPTIONS * itself: 200 with an empty body.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger/emulator"
 )
 
@@ -47,7 +48,7 @@ func (l *lines) checkJSON(t *testing.T) {
 // its error.
 func hosted(t *testing.T, env map[string]string) (url string, stop func() error, logged *lines) {
 	t.Helper()
-	s, err := load(t, env)
+	s, err := loadTestApp(t, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,9 @@ func hosted(t *testing.T, env map[string]string) (url string, stop func() error,
 	logged = &lines{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- testApp().serveApp(ctx, s, listener, jsonLogger(logged, s.App.LogLevel)) }()
+	go func() {
+		done <- serveApp(ctx, testApp().program(), s, listener, hosting.JSONLogger(logged, s.App.LogLevel))
+	}()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
@@ -211,7 +211,7 @@ func asText(s string) (string, error) { return s, nil }
 
 // asConnection refuses a connection string in the place of the name of a setting.
 func asConnection(s string) (string, error) {
-	if name := connection.Name(s); name.Misplaced() {
+	if name := settings.ConnectionName(s); name.Misplaced() {
 		return "", fmt.Errorf("%v is not the name of an app setting", name)
 	}
 	return s, nil
@@ -292,9 +292,9 @@ func (t *translation) translateRetry(policy *retryPolicy, prefix string) error {
 	if policy == nil {
 		return nil
 	}
-	attempts := unlimited
+	attempts := settings.Unlimited
 	if policy.MaxRetryCount >= 0 {
-		attempts = limit(policy.MaxRetryCount + 1)
+		attempts = settings.Limit(policy.MaxRetryCount + 1)
 	}
 	t.settings = append(t.settings, [2]string{prefix + "MAX_ATTEMPTS", attempts.String()})
 	waits := [][2]string{{"RETRY_MIN", policy.MinimumInterval}, {"RETRY_MAX", policy.MaximumInterval}}

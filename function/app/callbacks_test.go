@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/emulator"
@@ -70,15 +73,15 @@ func TestHandlerThatBuffersIsFlushed(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
 	env["HALLEY_FUNCTIONS"] = "buffer"
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	sink := &bufferedSink{kept: map[string]int{}, flushErr: errors.New("sink is down")}
 	options := testApp()
 	options.Handlers = append(options.Handlers, handlers.New("buffer", "keeps changes", sink.open))
-	s, err := loadSettings(options)
+	s, err := settings.Load(options.source())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, jsonLogger(io.Discard, "error"))
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

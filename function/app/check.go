@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 )
 
 // checkTime limits the probes of one function.
@@ -51,18 +54,18 @@ Secrets are not printed.`,
 
 // check prints a report to out. Its error says only how many checks failed.
 func (o Options) check(ctx context.Context, out io.Writer) error {
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	return checkLoaded(ctx, s, err, out)
 }
 
 // checkLoaded reports on settings, or on the error of loading them.
-func checkLoaded(ctx context.Context, s *settings, err error, out io.Writer) error {
+func checkLoaded(ctx context.Context, s *settings.Settings, err error, out io.Writer) error {
 	r := &report{out: out}
 	if err == nil {
 		r.settings(s.Values)
 	}
 	r.line("settings", err)
-	var mode mode
+	var mode settings.Mode
 	if s != nil {
 		mode = s.App.Mode
 	}
@@ -77,7 +80,7 @@ func checkLoaded(ctx context.Context, s *settings, err error, out io.Writer) err
 
 // checkSample prints which documents of a file pass the filter of each function.
 func (o Options) checkSample(path string, out io.Writer) error {
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		return err
 	}
@@ -109,19 +112,19 @@ func (r *report) err() error {
 // line prints one outcome. If the error joins several, each gets a line.
 func (r *report) line(what string, err error) {
 	if err == nil {
-		fmt.Fprintf(r.out, "ok    %s\n", printableLine(what))
+		fmt.Fprintf(r.out, "ok    %s\n", text.Line(what))
 		return
 	}
 	r.failed++
-	for text := range strings.SplitSeq(errorText(err), "\n") {
-		fmt.Fprintf(r.out, "FAIL  %s: %s\n", printableLine(what), text)
+	for line := range strings.SplitSeq(text.OfError(err), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", text.Line(what), line)
 	}
 }
 
-func (r *report) settings(values []value) {
+func (r *report) settings(values []settings.Value) {
 	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	for _, v := range values {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(printableLine(v.Value)), v.Source)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(text.Line(v.Value)), v.Source)
 	}
 	_ = t.Flush()
 	fmt.Fprintln(r.out)
@@ -136,7 +139,7 @@ func quoteBlank(s string) string {
 
 // function probes the needs of one function, in an order in which each step builds
 // on the earlier ones. It stops when one fails.
-func (r *report) function(ctx context.Context, f functionSettings) {
+func (r *report) function(ctx context.Context, f settings.Function) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	p := probe{f: f}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -13,7 +14,7 @@ import (
 // runCheck runs halley check under env, outside of any Functions app.
 func runCheck(t *testing.T, env map[string]string) (string, error) {
 	t.Helper()
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
 	var out bytes.Buffer
 	err := testApp().check(t.Context(), &out)

@@ -14,6 +14,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -40,7 +44,7 @@ func runCommandsOf(t *testing.T, app Options, args ...string) (stdout string, er
 // oldest first, with ids d0, d1, ….
 func putDeadLetters(t *testing.T, documents ...string) {
 	t.Helper()
-	stores, err := (&selection{of: testApp(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp(), function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +53,7 @@ func putDeadLetters(t *testing.T, documents ...string) {
 		if err := json.Unmarshal([]byte(document), &doc); err != nil {
 			t.Fatal(err)
 		}
-		of := stores[0].source
+		of := stores[0].Source
 		err := stores[0].Put(t.Context(), trigger.DeadLetter{
 			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,
 			ID: fmt.Sprint("d", i), Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Range: fmt.Sprint(i % 2), LSN: int64(10 + i), Key: fmt.Sprintf("[%q]", doc.Player),
@@ -113,11 +117,11 @@ func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	putDeadLetters(t, scored("a", "ada", 5))
-	stores, err := (&selection{of: testApp(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp(), function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for d, err := range trigger.AllDeadLetters(t.Context(), stores[0], trigger.DeadLetterQuery{Source: stores[0].source, Kind: trigger.RecordDead}) {
+	for d, err := range trigger.AllDeadLetters(t.Context(), stores[0], trigger.DeadLetterQuery{Source: stores[0].Source, Kind: trigger.RecordDead}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +220,7 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 
 func TestListAndShow(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 5))
 	out, err := runCommandLine(t, "deadletters", "list")
 	if err != nil {
@@ -249,7 +253,7 @@ func TestListAndShow(t *testing.T) {
 // TestDiscardNeedsConfirmation: nothing is deleted without a clear word.
 func TestDiscardNeedsConfirmation(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "bob", 6))
 	for _, refused := range []struct {
 		args []string
@@ -292,7 +296,7 @@ func TestConfirmationAnswers(t *testing.T) {
 func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	for _, store := range []string{"none", "drop"} {
-		cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
+		apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", store))
 		if _, err := runCommandLine(t, "deadletters", "list"); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS") {
 			t.Errorf("%s: error %v", store, err)
 		}
@@ -303,7 +307,7 @@ func TestCommandsRefuseStoresThatKeepNothing(t *testing.T) {
 // for a replay, which does not treat it as empty.
 func TestCommandsReportFailingStore(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "container:missing"))
 	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
 		if out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...); err == nil {
 			t.Errorf("%v passes: %s", args, out)
@@ -315,7 +319,7 @@ func TestCommandsReportFailingStore(t *testing.T) {
 func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	path := filepath.Join(t.TempDir(), "leters")
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+path))
 	for _, args := range [][]string{{"list"}, {"show", "x"}, {"replay", "--yes"}, {"discard", "--all", "--yes"}} {
 		out, err := runCommandLine(t, append([]string{"deadletters"}, args...)...)
 		if err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS=directory:"+path) {
@@ -332,7 +336,7 @@ func TestMistypedDirectoryIsNotCreated(t *testing.T) {
 func TestDamagedDeadLettersAreReported(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
 	dir := t.TempDir()
-	cleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
+	apptest.CleanEnv(t, a.env("HALLEY_DEAD_LETTERS", "directory:"+dir))
 	putDeadLetters(t, scored("a", "ada", 5), scored("b", "bob", 5), scored("c", "cid", 5), scored("d", "dan", 5))
 	damage(t, dir)
 	for _, step := range []struct{ args, says string }{
@@ -368,9 +372,9 @@ func damage(t *testing.T, dir string) {
 // calls, and a panic is a failure.
 func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("a", "ada", 1), scored("b", "bob", 1), scored("c", "cid", 1))
-	stores, err := (&selection{of: testApp()}).openStores(t.Context())
+	stores, err := (&letterFlags{of: testApp()}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +388,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 		}
 		return nil
 	}}
-	r, err := (&selection{}).replayOne(t.Context(), stores[0], f, replayBounds{parallel: 1})
+	r, err := (&operate.Selection{}).Replay(t.Context(), stores[0], f, operate.ReplayBounds{Parallel: 1})
 	if err != nil || r.Handled != 1 || r.Failed != 2 || len(r.Failures) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -394,18 +398,18 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 }
 
 func TestDeadLettersPrintSafely(t *testing.T) {
-	d := printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
+	d := operate.Printable(trigger.DeadLetter{ID: "x", Document: []byte(`{"half`), Previous: []byte(`{"whole":1}`)})
 	raw, err := json.Marshal(d)
 	if err != nil || !strings.Contains(string(raw), `"document":"{\"half"`) || !strings.Contains(string(raw), `"previous":{"whole":1}`) {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if got := cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
+	if got := text.Cell("a\x1b[31mred\tb\nsecond"); got != "a?[31mred b" {
 		t.Errorf("cell %q", got)
 	}
-	if got := printableText("a\x1b[31mred\tb\nsecond\r"); got != "a?[31mred\tb\nsecond?" {
+	if got := text.Printable("a\x1b[31mred\tb\nsecond\r"); got != "a?[31mred\tb\nsecond?" {
 		t.Errorf("text %q", got)
 	}
-	if got := cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
+	if got := text.Cell(strings.Repeat("ä", 100)); got != strings.Repeat("ä", 80)+"…" {
 		t.Errorf("cell of 100 runes: %q", got)
 	}
 }
@@ -431,7 +435,7 @@ func TestFunctionDeadLettersIntoItsStore(t *testing.T) {
 	if err != nil || !strings.Contains(out, `["p3"]`) || !strings.Contains(out, "bad") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if line := summarize(s); !strings.Contains(line, "1 dead-lettered") {
+	if line := hosting.Summarize(s); !strings.Contains(line, "1 dead-lettered") {
 		t.Errorf("summary %q", line)
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/apptest"
 	"halley/trigger/deadletter"
 	"halley/trigger/deadletter/azure"
 )
@@ -22,20 +24,20 @@ func TestOpenDeadLetters(t *testing.T) {
 		"none":             func(v any) bool { return v == nil },
 		"drop":             func(v any) bool { return v != nil },
 	} {
-		s, err := load(t, complete("HALLEY_DEAD_LETTERS", value, "CosmosDB", "emulator"))
+		s, err := loadTestApp(t, apptest.Complete("HALLEY_DEAD_LETTERS", value, "CosmosDB", "emulator"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := accounts{}.openDeadLetters(s.Functions[0], zap.NewNop())
+		store, err := account.Clients{}.OpenDeadLetters(s.Functions[0], zap.NewNop())
 		if err != nil || !want(store) {
 			t.Errorf("%s: store %T, %v", value, store, err)
 		}
 	}
-	s, err := load(t, complete("HALLEY_DEAD_LETTERS", "blob:dead", "HALLEY_DEAD_LETTERS_CONNECTION", "Nowhere"))
+	s, err := loadTestApp(t, apptest.Complete("HALLEY_DEAD_LETTERS", "blob:dead", "HALLEY_DEAD_LETTERS_CONNECTION", "Nowhere"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (accounts{}).openDeadLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
+	if _, err := (account.Clients{}).OpenDeadLetters(s.Functions[0], zap.NewNop()); err == nil || !strings.Contains(err.Error(), "HALLEY_DEAD_LETTERS_CONNECTION=Nowhere") {
 		t.Errorf("error %v, want one that names the connection", err)
 	}
 }

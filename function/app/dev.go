@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/operatorpage"
 )
 
 const (
@@ -93,7 +95,7 @@ environment override all presets. A connection to another account is refused.`,
 	f.DurationVar(&flags.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
 	f.IntVar(&flags.Hosts, "hosts", 1, "hosts that share the leases")
 	f.IntVar(&flags.Poison, "poison", 0, "make one in so many documents poison for the handlers (default: none)")
-	f.StringVar(&flags.Page, "page", "", "loopback address of the page, or off (default: "+defaultPageAddr+" on a terminal, or a free port if that is taken)")
+	f.StringVar(&flags.Page, "page", "", "loopback address of the page, or off (default: "+operatorpage.DefaultAddr+" on a terminal, or a free port if that is taken)")
 	f.Lookup("page").NoOptDefVal = pageOn
 	f.StringVar(&flags.Letters, "dead-letters", "", "file of dead letters to call the handlers with, as deadletters export writes it")
 	f.BoolVar(&flags.JSON, "json", false, "print the summary as JSON on stdout, and progress on stderr")
@@ -169,7 +171,7 @@ func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (resul
 	if err != nil {
 		return result, err
 	}
-	defer at.close()
+	defer at.Shut()
 	world.printHeader(show, flags, at)
 	s := newSession(flags, world, show)
 	s.letters.waiting = letters

@@ -10,12 +10,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger"
 )
 
 func runDev(t *testing.T, o devOptions) (summary devSummary, stdout, stderr string) {
 	t.Helper()
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	var out, errs bytes.Buffer
 	o.JSON = true
 	if err := devApp().devMain(t.Context(), o, &out, &errs); err != nil {
@@ -94,7 +95,7 @@ func openSession(t *testing.T, o devOptions) *session {
 // group functions onto hosts as everywhere.
 func TestDevReadsSettings(t *testing.T) {
 	dead := t.TempDir()
-	cleanEnv(t, map[string]string{
+	apptest.CleanEnv(t, map[string]string{
 		"HALLEY_OWNER":                         "here",
 		"HALLEY_DATABASE_NAME":                 "games",
 		"HALLEY_WEEKLY_CONTAINER_NAME":         "scores",
@@ -105,10 +106,10 @@ func TestDevReadsSettings(t *testing.T) {
 		"HALLEY_WEEKLY_LEASE_ACQUIRE_INTERVAL": "500ms",
 	})
 	s := openSession(t, devOptions{Rate: 50, Hosts: 2})
-	if len(s.hosts) != 2 || len(s.hosts[0].hosts) != 2 || s.hosts[0].hosts[0].Owner() != "here-1" || len(s.world.run.Monitored()) != 2 {
+	if len(s.hosts) != 2 || len(s.hosts[0].Hosts) != 2 || s.hosts[0].Hosts[0].Owner() != "here-1" || len(s.world.run.Monitored()) != 2 {
 		t.Errorf("%d processes, %d containers written", len(s.hosts), len(s.world.run.Monitored()))
 	}
-	if f := s.hosts[0].opened["weekly"]; f.RetryMax != 5*time.Second || f.FeedPollDelay != 200*time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
+	if f := s.hosts[0].Opened["weekly"]; f.RetryMax != 5*time.Second || f.FeedPollDelay != 200*time.Millisecond || f.Container.Database() != "games" || f.Container.Name() != "scores" {
 		t.Errorf("weekly reads %s/%s, retries until %v, polls every %v", f.Container.Database(), f.Container.Name(), f.RetryMax, f.FeedPollDelay)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -120,7 +121,7 @@ func TestDevReadsSettings(t *testing.T) {
 
 // TestDevWithFilterLosesNothing: documents that a function does not get are not lost.
 func TestDevWithFilterLosesNothing(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_LEADERBOARD_FILTER": `{"score": [{"numeric": ["<", 20]}]}`})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_LEADERBOARD_FILTER": `{"score": [{"numeric": ["<", 20]}]}`})
 	s := openSession(t, devOptions{Rate: 200, Hosts: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -141,7 +142,7 @@ func TestDevWithFilterLosesNothing(t *testing.T) {
 }
 
 func TestDevRefusesAnotherAccount(t *testing.T) {
-	cleanEnv(t, map[string]string{
+	apptest.CleanEnv(t, map[string]string{
 		"HALLEY_LEASE_CONNECTION": "CosmosDB",
 		"CosmosDB":                "AccountEndpoint=https://games.example:443/;AccountKey=c2VjcmV0;",
 	})
@@ -154,11 +155,11 @@ func TestDevRefusesAnotherAccount(t *testing.T) {
 // TestDevReplaysDeadLettersOfEarlierRuns: if a run could not replay its dead
 // letters, the next one does.
 func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
-	of := s.hosts[0].opened["leaderboard"].DeadLetterSource()
+	of := s.hosts[0].Opened["leaderboard"].DeadLetterSource()
 	old := trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(scored("old", "ada", 1))}
-	if err := s.hosts[0].opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
+	if err := s.hosts[0].Opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.replay(t.Context()); err != nil {
@@ -187,7 +188,7 @@ func TestDevContinuesOnItsDirectory(t *testing.T) {
 }
 
 func TestDevEndsWithItsContext(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer
@@ -225,7 +226,7 @@ func TestDevRefusesFlags(t *testing.T) {
 			t.Errorf("%s: error %v", flag, err)
 		}
 	}
-	cleanEnv(t, map[string]string{"HALLEY_FUNCTION": "weekly"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTION": "weekly"})
 	if err := devApp().devMain(t.Context(), good, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HALLEY_FUNCTIONS") {
 		t.Errorf("an unknown setting: error %v", err)
 	}
@@ -253,7 +254,7 @@ func TestUnhandledChangesAreTheVerdict(t *testing.T) {
 
 // TestRunWithoutContainersFails: the hosts try again, and the verdict says why.
 func TestRunWithoutContainersFails(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
 	s := openSession(t, devOptions{Rate: 10, Hosts: 1})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"os"
 	"sync"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -26,7 +27,7 @@ type devWorld struct {
 	account  *emulator.Account
 	client   *cosmos.Client
 	services *DevServices
-	settings *settings
+	settings *settings.Settings
 	run      *DevRun
 	seeds    []*seedFile
 
@@ -121,19 +122,19 @@ func (w *devWorld) load(ctx context.Context, flags devOptions) (err error) {
 	return nil
 }
 
-// preset are the defaults of a development run: the embedded account, and intervals
+// Preset are the defaults of a development run: the embedded account, and intervals
 // that show transitions within seconds instead of minutes. The app's services
 // override each.
-func (w *devWorld) preset(poison bool) preset {
+func (w *devWorld) preset(poison bool) settings.Preset {
 	database, container := w.app.Name, w.app.Handlers[0].Name
 	if len(w.app.Containers) > 0 {
 		first := w.app.Containers[0]
 		database, container = cmp.Or(first.Database, database), first.Name
 	}
-	p := preset{emulator: w.account.Endpoint(), settings: map[string]string{
+	p := settings.Preset{Emulator: w.account.Endpoint(), Settings: map[string]string{
 		"HALLEY_OWNER":                     "dev",
 		"HALLEY_LOG_LEVEL":                 "warn",
-		"HALLEY_CONNECTION":                connection.Emulator,
+		"HALLEY_CONNECTION":                account.Emulator,
 		"HALLEY_DATABASE_NAME":             database,
 		"HALLEY_CONTAINER_NAME":            container,
 		"HALLEY_START_FROM":                "beginning",
@@ -144,30 +145,30 @@ func (w *devWorld) preset(poison bool) preset {
 		"HALLEY_RETRY_MAX":                 "1s",
 		"HALLEY_BREAKER_LIMIT":             "unlimited",
 	}}
-	maps.Copy(p.settings, w.services.Settings)
+	maps.Copy(p.Settings, w.services.Settings)
 	if poison {
-		p.settings["HALLEY_LOG_LEVEL"] = "fatal" // else every failure on a poison document would be a line
-		p.settings["HALLEY_RETRY_MIN"], p.settings["HALLEY_RETRY_MAX"] = "1ms", "20ms"
+		p.Settings["HALLEY_LOG_LEVEL"] = "fatal" // else every failure on a poison document would be a line
+		p.Settings["HALLEY_RETRY_MIN"], p.Settings["HALLEY_RETRY_MAX"] = "1ms", "20ms"
 	}
 	return p
 }
 
-// loadSettings reads the settings. A connection to another account is refused: its
+// Load reads the settings. A connection to another account is refused: its
 // requests would not go to this one.
-func (w *devWorld) loadSettings(poison bool) (*settings, error) {
-	loaded, err := loadPreset(w.app, w.preset(poison))
+func (w *devWorld) loadSettings(poison bool) (*settings.Settings, error) {
+	loaded, err := settings.LoadPreset(w.app.source(), w.preset(poison))
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range loaded.Functions {
-		for name, to := range map[string]connectionName{"CONNECTION": f.Connection, "LEASE_CONNECTION": f.LeaseConnection} {
-			c, err := f.connections.Resolve(to)
+		for name, to := range map[string]settings.ConnectionName{"CONNECTION": f.Connection, "LEASE_CONNECTION": f.LeaseConnection} {
+			c, err := account.Resolve(f.ConnectionDefaults, to)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", f.setting(name), err)
+				return nil, fmt.Errorf("%s: %w", f.Variable(name), err)
 			}
 			if c.Endpoint != w.account.Endpoint() {
 				return nil, fmt.Errorf("%s=%s is another account, %s: the command dev runs on its embedded account only, at %s; remove the setting, or use the command run",
-					f.setting(name), to, c.Endpoint, w.account.Endpoint())
+					f.Variable(name), to, c.Endpoint, w.account.Endpoint())
 			}
 		}
 	}
@@ -187,8 +188,8 @@ func (w *devWorld) createContainers(ctx context.Context) error {
 		needed = append(needed,
 			Container{Database: f.DatabaseName, Name: f.ContainerName},
 			Container{Database: f.LeaseDatabaseName, Name: f.LeaseContainerName})
-		if in, ok := f.deadLetterContainer(); ok {
-			needed = append(needed, Container{Database: in.database, Name: in.container})
+		if in, ok := f.DeadLetterContainer(); ok {
+			needed = append(needed, Container{Database: in.Database, Name: in.Container})
 		}
 	}
 	for _, c := range needed {
@@ -211,9 +212,9 @@ func (w *devWorld) expected() []Container {
 
 // childEnv is the environment of another process that runs the app in this world, with
 // this format of its log.
-func (w *devWorld) childEnv(format logFormat) []string {
+func (w *devWorld) childEnv(format settings.LogFormat) []string {
 	env := os.Environ()
-	presets := w.preset(false).settings
+	presets := w.preset(false).Settings
 	presets["HALLEY_LOG_FORMAT"] = string(format)
 	for name, value := range presets {
 		if os.Getenv(name) == "" {
@@ -221,7 +222,7 @@ func (w *devWorld) childEnv(format logFormat) []string {
 		}
 	}
 	for _, f := range w.settings.Functions {
-		for _, to := range []connectionName{f.Connection, f.LeaseConnection} {
+		for _, to := range []settings.ConnectionName{f.Connection, f.LeaseConnection} {
 			env = append(env, string(to)+"="+w.account.ConnectionString())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
 	"halley/handlers"
 	"halley/tests/long"
 	"halley/trigger"
@@ -80,7 +81,7 @@ func expect(t *testing.T, handled <-chan string, want ...string) {
 // client writes over the network, and the handler has the document, in the long form within
 // a second.
 func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	t.Chdir(t.TempDir())
 	handled := make(chan string, 10)
 	out := startDev(t, orders(handled), devOptions{Rate: 1, Hosts: 1})
@@ -112,7 +113,7 @@ func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
 // TestDevFollowsFiles: documents of files are written once, lines that are added while
 // dev runs are written, too, and a line that is wrong is named.
 func TestDevFollowsFiles(t *testing.T) {
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write := func(name, text string) {
@@ -183,7 +184,7 @@ func TestKeyOfDocuments(t *testing.T) {
 // TestPresetsHaveLowestPrecedence: check --dev shows what dev presets, and the
 // environment overrides it.
 func TestPresetsHaveLowestPrecedence(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_LEASE_RENEW_INTERVAL": "3s", "HALLEY_ORDERS_RETRY_MAX": "7s"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_LEASE_RENEW_INTERVAL": "3s", "HALLEY_ORDERS_RETRY_MAX": "7s"})
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
 	of := orders(make(chan string, 10))
@@ -211,7 +212,7 @@ func TestPresetsHaveLowestPrecedence(t *testing.T) {
 
 // TestDevListensElsewhereIfItsPortIsTaken: but not if the port was asked for.
 func TestDevListensElsewhereIfItsPortIsTaken(t *testing.T) {
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	t.Chdir(t.TempDir())
 	handled := make(chan string, 10)
 	first, err := openWorld(t.Context(), orders(handled), devOptions{})
@@ -235,7 +236,7 @@ func TestDevListensElsewhereIfItsPortIsTaken(t *testing.T) {
 
 // A change that fails in all its attempts is dead-lettered, and the verdict says so.
 func TestDevTellsOfDeadLetters(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "2"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "2"})
 	t.Chdir(t.TempDir())
 	of := orders(nil)
 	of.Handlers = []handlers.Entry{handlers.New("orders", "fails", func(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
@@ -264,7 +265,7 @@ func TestServicesPresetAllTypesOfSettings(t *testing.T) {
 		Delay   handlers.Interval `desc:"delay"`
 		Name    handlers.Secret   `desc:"name"`
 	}
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	opened := make(chan settings, 1)
 	shop := Options{
 		Name: "shop",

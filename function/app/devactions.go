@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/page"
 	"halley/trigger/cosmos"
 )
@@ -19,7 +20,7 @@ import (
 // devActions are the actions that the page of a development run has.
 type devActions struct {
 	*session
-	operator *operator
+	operator *operatorpage.Operator
 }
 
 func (a devActions) list() []page.Action {
@@ -40,7 +41,7 @@ func (a devActions) list() []page.Action {
 func (a devActions) planDelivery(ctx context.Context, r page.Request) (plan page.Plan, err error) {
 	id := r.Select.Change
 	if r.Select.Letter != "" {
-		letter, err := a.operator.findDeadLetter(ctx, r.Select.Letter)
+		letter, err := a.operator.FindDeadLetter(ctx, r.Select.Letter)
 		if err != nil {
 			return plan, err
 		}
@@ -89,7 +90,7 @@ func (a devActions) deliver(ctx context.Context, id string, edited json.RawMessa
 	if detail.Letter == "" {
 		return fmt.Sprintf("document %s was handled", detail.DocumentID), nil
 	}
-	letter, err := a.operator.findDeadLetter(ctx, detail.Letter)
+	letter, err := a.operator.FindDeadLetter(ctx, detail.Letter)
 	if err == nil {
 		err = fn.DeadLetters.Delete(ctx, letter)
 	}

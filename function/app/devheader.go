@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"halley/function/app/internal/operatorpage"
+	"halley/function/app/internal/text"
 )
 
 // printHeader prints the account, the page if there is one, the hosts, the functions,
 // and how to end the run.
-func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener) {
+func (w *devWorld) printHeader(show *screen, flags devOptions, at *operatorpage.Listener) {
 	ends := "Ctrl-C ends it"
 	if flags.For > 0 {
 		ends = fmt.Sprintf("ends after %v, or with Ctrl-C", flags.For)
@@ -24,12 +27,12 @@ func (w *devWorld) printHeader(show *screen, flags devOptions, at *pageListener)
 		in += ", as " + defaultAddr + " is taken"
 	}
 	line := func(name, value string) {
-		show.say(fit(fmt.Sprintf("%-10s %s", name, printableLine(value)), show.columns()))
+		show.say(fit(fmt.Sprintf("%-10s %s", name, text.Line(value)), show.columns()))
 	}
 	line("account", w.account.Endpoint()+" "+in+"; connection string:")
 	show.say(w.account.ConnectionString()) // whole, to be copied
 	if at != nil {
-		show.say(fmt.Sprintf("%-10s %s", "page", at.address())) // likewise
+		show.say(fmt.Sprintf("%-10s %s", "page", at.Address())) // likewise
 	}
 	owner := w.settings.App.Owner
 	switch {

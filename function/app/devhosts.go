@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -22,13 +23,13 @@ import (
 // devHost is one host of a development run: an app of its own, as a separate process
 // would have, with a link to the account that can be cut.
 type devHost struct {
-	*App
+	*hosting.App
 	link  *hostLink
 	level zap.AtomicLevel    // of its log
 	end   context.CancelFunc // of its run; nil before; the session guards it
 }
 
-func (h *devHost) owner() string { return h.settings.App.Owner }
+func (h *devHost) owner() string { return h.Settings.App.Owner }
 
 // isKilled reports whether the host was killed.
 func (h *devHost) isKilled() bool { return h.link.isCut.Load() }
@@ -83,10 +84,10 @@ func (s *session) addHost(ctx context.Context, log *zap.Logger) (*devHost, error
 	own.App.Owner += "-" + strconv.Itoa(number)
 	h := &devHost{link: &hostLink{account: s.world.account}, level: zap.NewAtomicLevelAt(log.Level())}
 	observe := s.at.of(own.App.Owner)
-	a, err := openApp(ctx, &own, appOptions{
-		grace: time.Duration(own.App.StopGrace), transport: h.link,
-		wrap: func(fn *trigger.Function) { s.observeFunction(own.App.Owner, fn) },
-		observe: func(e trigger.Event) {
+	a, err := hosting.Open(ctx, &own, hosting.Options{
+		Grace: time.Duration(own.App.StopGrace), Transport: h.link, Telemetry: s.world.app.Telemetry,
+		Wrap: func(fn *trigger.Function) { s.observeFunction(own.App.Owner, fn) },
+		Observe: func(e trigger.Event) {
 			observe(e)
 			s.recorder.Observe(own.App.Owner, e)
 		},
@@ -149,7 +150,7 @@ func (s *session) liveHosts() []*devHost {
 // opened returns a function of a host that was not killed.
 func (s *session) opened(name string) (trigger.Function, error) {
 	for _, h := range s.liveHosts() {
-		if fn, ok := h.opened[name]; ok {
+		if fn, ok := h.Opened[name]; ok {
 			return fn, nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -38,11 +39,11 @@ func (s *session) deliverLetters(ctx context.Context) {
 		if err := s.deliverLetter(ctx, letter, id); err != nil {
 			r.failed = append(r.failed, id)
 			s.show.say(fmt.Sprintf("dead letter %s, document %s of %s: failed again: %s",
-				printableLine(letter.ID), printableLine(letter.DocumentID), letter.Function, errorText(err)))
+				text.Line(letter.ID), text.Line(letter.DocumentID), letter.Function, text.OfError(err)))
 			continue
 		}
 		r.handled++
-		s.show.say(fmt.Sprintf("dead letter %s, document %s of %s: handled", printableLine(letter.ID), printableLine(letter.DocumentID), letter.Function))
+		s.show.say(fmt.Sprintf("dead letter %s, document %s of %s: handled", text.Line(letter.ID), text.Line(letter.DocumentID), letter.Function))
 	}
 }
 

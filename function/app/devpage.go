@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 
+	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/page"
 	"halley/handlers"
 )
@@ -22,7 +23,7 @@ const (
 
 // listenForPage listens at the address of --page; without one it does so on a terminal.
 // It returns nil if there is no page.
-func listenForPage(o devOptions, onTerminal bool) (*pageListener, error) {
+func listenForPage(o devOptions, onTerminal bool) (*operatorpage.Listener, error) {
 	addr := o.Page
 	switch {
 	case addr == pageOff, addr == "" && !onTerminal:
@@ -30,14 +31,14 @@ func listenForPage(o devOptions, onTerminal bool) (*pageListener, error) {
 	case addr == "", addr == pageOn:
 		addr = ""
 	}
-	listener, err := net.Listen("tcp", cmp.Or(addr, defaultPageAddr))
+	listener, err := net.Listen("tcp", cmp.Or(addr, operatorpage.DefaultAddr))
 	if err != nil && addr == "" {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--page: %w", err)
 	}
-	return &pageListener{Listener: listener, token: page.NewToken()}, nil
+	return &operatorpage.Listener{Listener: listener, Token: page.NewToken()}, nil
 }
 
 // checkPage refuses addresses that other machines can reach.
@@ -47,7 +48,7 @@ func (o devOptions) checkPage() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(o.Page); err != nil {
-		return fmt.Errorf("--page %s: write an address such as %s, or off: %w", o.Page, defaultPageAddr, err)
+		return fmt.Errorf("--page %s: write an address such as %s, or off: %w", o.Page, operatorpage.DefaultAddr, err)
 	}
 	if !handlers.IsLoopback(o.Page) {
 		return fmt.Errorf("--page %s can be reached by other machines, and the page shows documents: listen on 127.0.0.1", o.Page)
@@ -56,17 +57,17 @@ func (o devOptions) checkPage() error {
 }
 
 // servePage serves the page until stop is called.
-func (s *session) servePage(ctx context.Context, at *pageListener) (stop func() error, err error) {
+func (s *session) servePage(ctx context.Context, at *operatorpage.Listener) (stop func() error, err error) {
 	if at == nil {
 		return func() error { return nil }, nil
 	}
-	o, err := newOperator(s.world.settings, s.world.account, s.opened)
+	o, err := operatorpage.NewOperator(s.world.settings, s.world.account, s.opened)
 	if err != nil {
 		return nil, errors.Join(err, at.Close())
 	}
-	o.log = s.log
+	o.Log = s.log
 	actions := devActions{s, o}
-	shown := o.source(&pageSource{hosts: s.pageHosts, saved: s.at.saved, lagEvery: devLagEvery})
+	shown := o.Source(&operatorpage.Source{Hosts: s.pageHosts, Saved: s.at.saved, LagEvery: operatorpage.DevLagEvery})
 	look := shown.Look
 	shown.Look = func(ctx context.Context) page.State {
 		state := look(ctx)
@@ -74,7 +75,7 @@ func (s *session) servePage(ctx context.Context, at *pageListener) (stop func() 
 		return state
 	}
 	p, err := page.New(page.Options{
-		App: s.world.app.Name, Token: at.token, Recorder: s.recorder, Actions: slices.Concat(actions.list(), o.actions()), Log: s.log, Source: shown,
+		App: s.world.app.Name, Token: at.Token, Recorder: s.recorder, Actions: slices.Concat(actions.list(), o.Actions()), Log: s.log, Source: shown,
 	})
 	if err != nil {
 		return nil, errors.Join(err, at.Close())
@@ -91,11 +92,11 @@ func (s *session) servePage(ctx context.Context, at *pageListener) (stop func() 
 }
 
 // pageHosts are the hosts of the run, as the page shows them.
-func (s *session) pageHosts() (all []pageHost) {
+func (s *session) pageHosts() (all []operatorpage.Host) {
 	for _, h := range s.allHosts() {
-		host := pageHost{name: h.owner(), killed: h.isKilled()}
-		if !host.killed {
-			host.status = h.Status()
+		host := operatorpage.Host{Name: h.owner(), Killed: h.isKilled()}
+		if !host.Killed {
+			host.Status = h.Status()
 		}
 		all = append(all, host)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -49,7 +50,7 @@ type pageClient struct {
 // openPage runs dev with a page.
 func openPage(t *testing.T, hosts int) *pageClient {
 	t.Helper()
-	cleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "3", "HALLEY_RETRY_MIN": "10ms", "HALLEY_RETRY_MAX": "50ms"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "3", "HALLEY_RETRY_MIN": "10ms", "HALLEY_RETRY_MAX": "50ms"})
 	out := startDev(t, pageApp(), devOptions{Rate: 1, Hosts: hosts, Addr: "127.0.0.1:0", Page: "127.0.0.1:0", Seeds: []string{}})
 	c := &pageClient{t: t}
 	c.sees("dev prints its addresses", func() bool {
@@ -361,7 +362,7 @@ func TestPageIsForLoopbackOnly(t *testing.T) {
 		if err != nil || (l != nil) != test.listens {
 			t.Errorf("%s: %v, error %v", name, l, err)
 		}
-		l.close()
+		l.Shut()
 	}
 }
 
@@ -385,7 +386,7 @@ func TestDeadLettersRunInDev(t *testing.T) {
 		}
 	}
 	run := func() (string, error) {
-		cleanEnv(t, nil)
+		apptest.CleanEnv(t, nil)
 		var out lines
 		err := pageApp().devMain(t.Context(), devOptions{For: time.Second, Rate: 1, Hosts: 1, Addr: "127.0.0.1:0", Seeds: []string{}, Letters: file}, &out, &out)
 		return out.String(), err

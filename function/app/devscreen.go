@@ -16,6 +16,10 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/term"
+
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 )
 
 // screen shows a development run: lines that stay and, on a terminal, one live line
@@ -31,7 +35,7 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) *screen {
-	s := &screen{out: out, live: isTerminal(out), columns: func() int { return defaultColumns }}
+	s := &screen{out: out, live: text.IsTerminal(out), columns: func() int { return defaultColumns }}
 	if f, ok := out.(*os.File); ok && s.live {
 		s.columns = func() int {
 			if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -116,7 +120,7 @@ func (p *screen) takeStdout() (restore func(), err error) {
 		for {
 			line, err := lines.ReadString('\n')
 			if line = strings.TrimSuffix(line, "\n"); line != "" {
-				p.say(printableLine(line))
+				p.say(text.Line(line))
 			}
 			if err != nil {
 				return
@@ -133,11 +137,11 @@ func (p *screen) takeStdout() (restore func(), err error) {
 
 // devLogger logs to the screen: text on a terminal and JSON elsewhere, unless the
 // settings say otherwise.
-func devLogger(p *screen, s appSettings) *zap.Logger {
-	if s.LogFormat == formatText || s.LogFormat == formatAuto && p.live {
-		return textLogger(p, s.LogLevel)
+func devLogger(p *screen, s settings.App) *zap.Logger {
+	if s.LogFormat == settings.FormatText || s.LogFormat == settings.FormatAuto && p.live {
+		return hosting.TextLogger(p, s.LogLevel)
 	}
-	return jsonLogger(p, s.LogLevel)
+	return hosting.JSONLogger(p, s.LogLevel)
 }
 
 // devState holds the figures of the live line.
@@ -157,7 +161,7 @@ func (p *screen) follow(ctx context.Context, state func() devState) {
 		every = 250 * time.Millisecond
 	}
 	defer p.end()
-	for pause(ctx, every) {
+	for hosting.Pause(ctx, every) {
 		p.update(state().line(p.columns() - 1))
 	}
 }
@@ -179,7 +183,7 @@ func (s devState) line(columns int) string {
 	}
 	leases := ""
 	if s.Counted {
-		leases = "  " + plural(s.Leases, "lease")
+		leases = "  " + text.Count(s.Leases, "lease")
 	}
 	for _, line := range []string{head + each.String() + leases, head + each.String()} {
 		if textWidth(line) <= columns {

@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
@@ -136,7 +138,7 @@ func rendered(out string, columns int) (rows []string) {
 func TestDevOnTerminals(t *testing.T) {
 	for _, size := range []struct{ columns, rows int }{{80, 24}, {120, 40}} {
 		t.Run(fmt.Sprintf("%dx%d", size.columns, size.rows), func(t *testing.T) {
-			cleanEnv(t, nil)
+			apptest.CleanEnv(t, nil)
 			var out bytes.Buffer
 			o := devOptions{For: 1500 * time.Millisecond, Rate: 100, Hosts: 3, SplitAfter: 400 * time.Millisecond, Poison: 10}
 			sum, err := devApp().dev(t.Context(), o, terminalScreen(&out, size.columns))
@@ -172,8 +174,8 @@ func TestDevOnTerminals(t *testing.T) {
 // A terminal gets text, and a pipe JSON.
 func TestDevLogFollowsTheOutput(t *testing.T) {
 	var out bytes.Buffer
-	devLogger(terminalScreen(&out, 80), appSettings{LogLevel: "info", LogFormat: formatAuto}).Info("hello", zap.String("a", "b"))
-	devLogger(newScreen(&out), appSettings{LogLevel: "info", LogFormat: formatAuto}).Info("hello")
+	devLogger(terminalScreen(&out, 80), settings.App{LogLevel: "info", LogFormat: settings.FormatAuto}).Info("hello", zap.String("a", "b"))
+	devLogger(newScreen(&out), settings.App{LogLevel: "info", LogFormat: settings.FormatAuto}).Info("hello")
 	if text, encoded, _ := strings.Cut(out.String(), "\n"); !strings.Contains(text, "INFO  hello") || !strings.Contains(encoded, `"message":"hello"`) {
 		t.Errorf("logged\n%s", out.String())
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/text"
 	"halley/trigger/cosmos"
 )
 
@@ -103,7 +105,7 @@ const followEvery = 300 * time.Millisecond
 // follow writes lines that are added or changed until ctx ends. A line that cannot be
 // written is reported once.
 func (s *seedFile) follow(ctx context.Context, report func(string)) {
-	for pause(ctx, followEvery) {
+	for hosting.Pause(ctx, followEvery) {
 		state := s.fileState()
 		if state == s.state {
 			continue
@@ -121,10 +123,10 @@ func (s *seedFile) follow(ctx context.Context, report func(string)) {
 			return err
 		})
 		if err != nil {
-			report(errorText(err))
+			report(text.OfError(err))
 		}
 		if written > 0 {
-			report(fmt.Sprintf("%s of %s written", plural(written, "document"), s.path))
+			report(fmt.Sprintf("%s of %s written", text.Count(written, "document"), s.path))
 		}
 	}
 }

@@ -12,7 +12,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/page"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -32,11 +36,11 @@ type session struct {
 	books   *ledger
 	at      *positions
 	poison  *poison
-	lags    accounts // to look at the lag with, as the command status does
+	lags    account.Clients // to look at the lag with, as the command status does
 	log     *zap.Logger
 	began   time.Time
 	looked  time.Time // at seen; only the goroutine of the live line uses both
-	seen    []functionLag
+	seen    []operate.FunctionLag
 
 	recorder *page.Recorder
 	letters  letterRun
@@ -52,7 +56,7 @@ type session struct {
 func newSession(o devOptions, world *devWorld, show *screen) *session {
 	s := &session{
 		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
-		poison: &poison{oneIn: o.Poison}, lags: newAccounts(world.account), began: time.Now(),
+		poison: &poison{oneIn: o.Poison}, lags: account.NewClients(world.account), began: time.Now(),
 		recorder: &page.Recorder{},
 	}
 	s.books.loose = world.services.Load == nil
@@ -77,7 +81,7 @@ func (s *session) open(ctx context.Context, log *zap.Logger) error {
 func (s *session) observeFunction(host string, fn *trigger.Function) {
 	i := slices.Index(s.world.settings.App.Functions, fn.Name)
 	fn.Handler = s.recorder.Watch(host, fn.MaxAttempts, s.books.watch(i, s.poison.into(fn.Handler)))
-	if s.world.settings.Functions[i].DeadLetters.row().keeps {
+	if s.world.settings.Functions[i].DeadLetters.Row().Keeps {
 		fn.DeadLetters = s.recorder.WatchDeadLetters(notedDeadLetters{fn.DeadLetters, s.books, i})
 	}
 }
@@ -151,7 +155,7 @@ func (s *session) write(ctx, working context.Context) {
 
 // catchUp waits until the functions have handled all changes, as long as they make
 // progress, and returns the lag of each.
-func (s *session) catchUp(ctx context.Context) []functionLag {
+func (s *session) catchUp(ctx context.Context) []operate.FunctionLag {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
 	s.show.say("waiting for the handlers; Ctrl-C ends at once")
@@ -168,16 +172,16 @@ func (s *session) catchUp(ctx context.Context) []functionLag {
 		if now := fmt.Sprint(left, functions); now != before {
 			before, since = now, time.Now()
 		}
-		if left == 0 || time.Since(since) >= standstillTime || !pause(ctx, 50*time.Millisecond) {
+		if left == 0 || time.Since(since) >= standstillTime || !hosting.Pause(ctx, 50*time.Millisecond) {
 			return lags
 		}
 	}
 }
 
 // look returns the lag of each function.
-func (s *session) look(ctx context.Context) (lags []functionLag) {
+func (s *session) look(ctx context.Context) (lags []operate.FunctionLag) {
 	for _, f := range s.world.settings.Functions {
-		lags = append(lags, lagOf(ctx, f, s.lags))
+		lags = append(lags, operate.EstimateLag(ctx, f, s.lags))
 	}
 	return lags
 }
@@ -220,27 +224,27 @@ func (s *session) state() devState {
 // the same time again.
 func (s *session) reshape(ctx context.Context) {
 	d, show := s.options.SplitAfter, s.show
-	if d == 0 || !pause(ctx, d) {
+	if d == 0 || !hosting.Pause(ctx, d) {
 		return
 	}
 	container := s.world.run.Monitored()[0]
 	ranges, err := container.Ranges(ctx)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	children, err := s.world.account.Split(container.Database(), container.Name(), ranges[0].ID)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	show.say(fmt.Sprintf("a range was split into %s and %s", children[0], children[1]))
-	if !pause(ctx, d) {
+	if !hosting.Pause(ctx, d) {
 		return
 	}
 	child, err := s.world.account.Merge(container.Database(), container.Name(), children...)
 	if err != nil {
-		show.say(errorText(err))
+		show.say(text.OfError(err))
 		return
 	}
 	show.say(fmt.Sprintf("ranges %s and %s were merged into %s", children[0], children[1], child))

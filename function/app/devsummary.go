@@ -10,6 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/text"
 )
 
 // devSummary is the last output of the command dev.
@@ -38,7 +41,7 @@ type devSummary struct {
 }
 
 // summary sums up the run, after the functions have caught up as far as lags say.
-func (s *session) summary(lags []functionLag) devSummary {
+func (s *session) summary(lags []operate.FunctionLag) devSummary {
 	sum := devSummary{
 		Seconds: time.Since(s.began).Seconds(), Hosts: s.options.Hosts,
 		Ranges: s.at.list(), Splits: s.at.splits, watched: s.options.Watch,
@@ -118,37 +121,37 @@ func (s devSummary) printFunctions(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "function\thandled\tagain\tdead-lettered\tbehind\tlost\t")
 	for _, f := range s.Functions {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t\n", shorten(printableLine(f.Name), 20), f.Delivered, f.Redelivered, f.DeadLettered, f.Behind, f.Lost)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t\n", shorten(text.Line(f.Name), 20), f.Delivered, f.Redelivered, f.DeadLettered, f.Behind, f.Lost)
 	}
 	fmt.Fprintln(t)
 	return t.Flush()
 }
 
 // shortCell is text for a narrow column.
-func shortCell(text string) string { return shorten(printableLine(text), 14) }
+func shortCell(s string) string { return shorten(text.Line(s), 14) }
 
 // verdict lists sentences, the most important one last.
 func (s devSummary) verdict() []string {
-	facts := []string{fmt.Sprintf("%.1f s", s.Seconds), plural(s.Hosts, "host")}
+	facts := []string{fmt.Sprintf("%.1f s", s.Seconds), text.Count(s.Hosts, "host")}
 	if s.Written > 0 {
-		facts = append(facts, plural(s.Written, "document")+" written")
+		facts = append(facts, text.Count(s.Written, "document")+" written")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Figures)) {
 		facts = append(facts, fmt.Sprintf("%d %s", s.Figures[name], name))
 	}
 	if s.Splits > 0 {
-		facts = append(facts, plural(s.Splits, "lease")+" replaced by splits and merges")
+		facts = append(facts, text.Count(s.Splits, "lease")+" replaced by splits and merges")
 	}
 	said := []string{strings.Join(facts, ", ")}
 	if s.FailedWrites > 0 {
-		said = append(said, fmt.Sprintf("%s failed, the last with: %s", plural(s.FailedWrites, "write"), errorText(s.lastFailure)))
+		said = append(said, fmt.Sprintf("%s failed, the last with: %s", text.Count(s.FailedWrites, "write"), text.OfError(s.lastFailure)))
 	}
 	if s.Replayed > 0 || s.DeadLettersLeft > 0 {
 		said = append(said, fmt.Sprintf("%s dead-lettered; %s replayed at the end, %d left in the store",
-			plural(s.DeadLettered, "change"), plural(s.Replayed, "dead letter"), s.DeadLettersLeft))
+			text.Count(s.DeadLettered, "change"), text.Count(s.Replayed, "dead letter"), s.DeadLettersLeft))
 	}
 	if s.FileHandled > 0 {
-		said = append(said, plural(s.FileHandled, "dead letter")+" of the file handled")
+		said = append(said, text.Count(s.FileHandled, "dead letter")+" of the file handled")
 	}
 	if s.handled() && s.DeadLettered > s.Replayed {
 		return append(said, fmt.Sprintf("every change was handled, or dead-lettered after its last attempt (%d)", s.DeadLettered-s.Replayed))
@@ -157,32 +160,24 @@ func (s devSummary) verdict() []string {
 		return append(said, "every change was handled")
 	}
 	if s.FileFailed > 0 {
-		said = append(said, "NOT HANDLED: "+plural(s.FileFailed, "dead letter")+" of the file")
+		said = append(said, "NOT HANDLED: "+text.Count(s.FileFailed, "dead letter")+" of the file")
 	}
 	for _, f := range s.Functions {
 		var short []string
 		if f.Lost > 0 {
-			short = append(short, plural(f.Lost, "document")+" lost")
+			short = append(short, text.Count(f.Lost, "document")+" lost")
 		}
 		if f.Behind > 0 {
-			short = append(short, plural(int(f.Behind), "change")+" not handled yet")
+			short = append(short, text.Count(int(f.Behind), "change")+" not handled yet")
 		}
 		if f.Problem != "" {
-			short = append(short, printableLine(f.Problem))
+			short = append(short, text.Line(f.Problem))
 		}
 		if short != nil {
 			said = append(said, "NOT HANDLED: "+f.Name+": "+strings.Join(short, ", "))
 		}
 	}
 	return said
-}
-
-// plural counts things in words.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // wrap breaks text at spaces into lines of so many columns.

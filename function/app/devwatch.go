@@ -17,13 +17,18 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 )
 
 // watch runs the handlers in another process, and replaces it when a Go file of the
 // module changes, until ctx ends. The account, the load and the services stay in this
 // process. That process serves the page, if at is not nil: at its address and with its
 // token, so that a browser finds it again.
-func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, error) {
+func (s *session) watch(ctx context.Context, at *operatorpage.Listener) (devSummary, error) {
 	source, err := findSource(ctx)
 	if err != nil {
 		return devSummary{}, err
@@ -42,16 +47,16 @@ func (s *session) watch(ctx context.Context, at *pageListener) (devSummary, erro
 
 // rebuild keeps one process of the app running until ctx ends. The first is this
 // program; each further one is built from the source.
-func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener) {
-	format := formatJSON
+func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage.Listener) {
+	format := settings.FormatJSON
 	if s.show.live {
-		format = formatText
+		format = settings.FormatText
 	}
 	show, env := s.show, s.world.childEnv(format)
 	args := []string{"run", "--" + watchedFlag}
 	if at != nil {
-		at.close()
-		args, env = append(args, "--page", at.Addr().String()), append(env, "HALLEY_PAGE_TOKEN="+at.token)
+		at.Shut()
+		args, env = append(args, "--page", at.Addr().String()), append(env, "HALLEY_PAGE_TOKEN="+at.Token)
 	}
 	program, err := os.Executable()
 	var running *child
@@ -64,7 +69,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener
 			break
 		}
 		if err != nil {
-			show.say(errorText(err))
+			show.say(text.OfError(err))
 			continue
 		}
 		if running != nil {
@@ -72,7 +77,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *pageListener
 			show.say("running the new build")
 		}
 		if running, err = startChild(program, args, env, show); err != nil {
-			show.say(errorText(err))
+			show.say(text.OfError(err))
 		}
 	}
 	if running != nil {
@@ -135,7 +140,7 @@ const watchEvery = 500 * time.Millisecond
 // has stayed the same for one look, or when ctx ends.
 func (g goSource) waitForChange(ctx context.Context, from string) string {
 	last := from
-	for pause(ctx, watchEvery) {
+	for hosting.Pause(ctx, watchEvery) {
 		now := g.state()
 		if now != from && now == last {
 			return now

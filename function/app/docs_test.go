@@ -2,26 +2,17 @@ package app
 
 import (
 	"encoding/json"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"halley/handlers"
 	"halley/trigger/emulator"
 )
-
-var update = flag.Bool("update", false, "write the table of docs/settings.md again")
-
-const settingsPage = "../../docs/settings.md"
 
 // documents returns the README and the pages of docs, by path.
 func documents(t *testing.T) map[string]string {
@@ -59,89 +50,12 @@ func matches(t *testing.T, pattern string) (found [][]string, paths []string) {
 	return found, paths
 }
 
-// The tables of settings are those of the code.
-func TestDocumentedSettings(t *testing.T) {
-	text := documents(t)[settingsPage]
-	before, rest, begins := strings.Cut(text, "-update -->\n")
-	table, after, ends := strings.Cut(rest, "<!-- /settings -->")
-	if !begins || !ends {
-		t.Fatalf("%s has no marks around the settings", settingsPage)
-	}
-	want := settingsTables(t)
-	if *update {
-		if err := os.WriteFile(settingsPage, []byte(before+"-update -->\n"+want+"<!-- /settings -->"+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if table != want {
-		t.Errorf("%s does not have the settings of the code: go test ./function/app -run TestDocumentedSettings -update\ngot:\n%s\nwant:\n%s", settingsPage, table, want)
-	}
-}
-
-// settingsTables are all settings, of the handlers that Halley comes with, with
-// their defaults, as Markdown.
-func settingsTables(t *testing.T) string {
-	t.Helper()
-	cleanEnv(t, nil)
-	app := appSettings{Mode: modeTimer, LogLevel: "info", LogFormat: formatAuto}
-	f := newFunctionSettings(handlers.Entry{})
-	if errs := append(app.fillDefaults(), f.fillDefaults(&app)...); errs != nil {
-		t.Fatal(errs)
-	}
-	var b strings.Builder
-	section := func(title, prefix string, spec any) {
-		fmt.Fprintf(&b, "\n%s\n\n| Setting | Default | Meaning |\n| --- | --- | --- |\n", title)
-		v := reflect.ValueOf(spec).Elem()
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			description := field.Tag.Get("desc")
-			if description == "" {
-				t.Errorf("%s has no description", field.Name)
-			}
-			fmt.Fprintf(&b, "| `%s_%s` | %s | %s |\n", prefix, envName(field), defaultOf(field, v.Field(i)), strings.ReplaceAll(description, "|", `\|`))
-		}
-	}
-	section("The app:", prefix, &app)
-	section("What a function reads, and its leases:", prefix, &f.feedSettings)
-	section("Delivery:", prefix, &f.deliverySettings)
-	for _, e := range testApp().Handlers {
-		section("The handler "+e.Name+", which "+e.Summary+":", ownPrefix(e), e.Settings())
-	}
-	return b.String() + "\n"
-}
-
-// defaultOf shows a default; a handler's is in its tag.
-func defaultOf(field reflect.StructField, v reflect.Value) string {
-	s := fmt.Sprint(v.Interface())
-	if tag, ok := field.Tag.Lookup("default"); ok {
-		s = tag
-	}
-	switch {
-	case field.Type == reflect.TypeFor[time.Duration]() && s == "0s", s == "[]":
-		s = ""
-	}
-	if s == "" {
-		return ""
-	}
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	return "`" + s + "`"
-}
-
 // Every name of a setting in the documents is one.
 func TestDocumentsNameSettings(t *testing.T) {
-	known := []string{releaseKey} // a variable of a command
-	for _, spec := range []any{&appSettings{}, &feedSettings{}, &deliverySettings{}} {
-		known = append(known, keys(prefix, spec)...)
-	}
-	for _, e := range testApp().Handlers {
-		known = slices.Concat(known, keys(ownPrefix(e), e.Settings()), keys(ownPrefix(e), &feedSettings{}), keys(ownPrefix(e), &deliverySettings{}))
-	}
+	known := append(testApp().source().Variables(), releaseKey) // a variable of a command
 	names, paths := matches(t, "`((?:HALLEY)?_[A-Z_]+[A-Z])[`=]")
 	for i, match := range names {
-		name := prefix + strings.TrimPrefix(match[1], prefix)
+		name := "HALLEY" + strings.TrimPrefix(match[1], "HALLEY")
 		internal := strings.HasSuffix(paths[i], "CHANGELOG.md") || strings.HasPrefix(name, "HALLEY_TEST_") ||
 			strings.Contains(paths[i], "docs/handlers/") || strings.Contains(paths[i], "docs/examples/") // the showcase has them
 		if !internal && !slices.Contains(known, name) && !strings.HasPrefix(name, "HALLEY_GREET_") {

@@ -8,9 +8,11 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/operate"
 )
 
-func exportCommand(pick *selection) *cobra.Command {
+func exportCommand(pick *letterFlags) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "export [ID…]",
@@ -27,16 +29,16 @@ intact ones are still written.`,
 			if err != nil {
 				return err
 			}
-			found := pick.find(cmd.Context(), stores)
+			found := pick.Find(cmd.Context(), stores)
 			if len(ids) > 0 {
-				letters, err := pick.named(cmd.Context(), stores, ids)
+				letters, err := pick.Named(cmd.Context(), stores, ids)
 				if err != nil {
 					return err
 				}
 				found = whole(letters)
 			}
 			if output == "" {
-				return printLines(cmd.OutOrStdout(), found)
+				return operate.PrintLines(cmd.OutOrStdout(), found)
 			}
 			file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if errors.Is(err, fs.ErrExist) {
@@ -46,7 +48,7 @@ intact ones are still written.`,
 				return fmt.Errorf("--output: %w", err)
 			}
 			buffered := bufio.NewWriter(file)
-			return errors.Join(printLines(buffered, found), buffered.Flush(), file.Close())
+			return errors.Join(operate.PrintLines(buffered, found), buffered.Flush(), file.Close())
 		},
 	}
 	c.Flags().StringVar(&output, "output", "", "file to create (default: standard output)")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/operate"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -15,7 +17,7 @@ import (
 // document, error and position, and dev reads it.
 func TestExportedDeadLettersAreReadAgain(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, a.env())
+	apptest.CleanEnv(t, a.env())
 	putDeadLetters(t, scored("r1", "ada", 9), poisonous("r2", "grace"))
 	file := filepath.Join(t.TempDir(), "letters.jsonl")
 	if out, err := runCommandLine(t, "deadletters", "export", "--output", file); err != nil || out != "" {
@@ -52,7 +54,7 @@ func TestExportedDeadLettersAreReadAgain(t *testing.T) {
 // TestDocumentThatIsNotJSONIsExported: it is a text in the file, and itself when it is
 // read again.
 func TestDocumentThatIsNotJSONIsExported(t *testing.T) {
-	line, err := json.Marshal(printable(trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, Function: "orders", Document: json.RawMessage("{broken")}))
+	line, err := json.Marshal(operate.Printable(trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, Function: "orders", Document: json.RawMessage("{broken")}))
 	if err != nil {
 		t.Fatal(err)
 	}

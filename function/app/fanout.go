@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -47,16 +49,16 @@ func (f *fanout) tick(ctx context.Context, _ invocation, log *zap.Logger) (invoc
 		}
 		return s, err
 	})
-	if r.err != nil {
-		return invocationResult{}, fmt.Errorf("look for ranges with work: %w", r.err)
+	if r.Err != nil {
+		return invocationResult{}, fmt.Errorf("look for ranges with work: %w", r.Err)
 	}
-	s := r.summary
-	log.Info("timer invocation answered", zap.Int("messages", len(tasks)), zap.Reflect("summary", s), zap.String("note", r.note()))
+	s := r.Summary
+	log.Info("timer invocation answered", zap.Int("messages", len(tasks)), zap.Reflect("summary", s), zap.String("note", r.Note()))
 	if f.logMetrics != nil {
 		f.logMetrics(log, &s)
 	}
 	text := fmt.Sprintf("%d ranges: %d idle, %d held elsewhere, %d with work; %d messages", s.Ranges, s.Idle, s.Skipped, s.Behind, len(tasks))
-	answer := invocationResult{Outputs: map[string]any{}, Logs: []string{text, lagText(s)}}
+	answer := invocationResult{Outputs: map[string]any{}, Logs: []string{text, hosting.LagText(s)}}
 	if len(tasks) > 0 {
 		answer.Outputs[rangesOutput] = tasks // objects: the host would decode strings that are valid Base64
 	}
@@ -73,21 +75,21 @@ func (f *fanout) process(ctx context.Context, in invocation, log *zap.Logger) (i
 	}
 	log = log.With(zap.String("function", task.Function), zap.String("range", task.Range))
 	r := f.run(ctx, func(ctx context.Context) (trigger.Summary, error) { return f.drain(ctx, task) })
-	if errors.Is(r.err, trigger.ErrNoFunction) {
-		return droppedMessage(log, r.err), nil
+	if errors.Is(r.Err, trigger.ErrNoFunction) {
+		return droppedMessage(log, r.Err), nil
 	}
-	if r.err != nil {
-		return invocationResult{}, fmt.Errorf("drain range %q of function %q: %w", task.Range, task.Function, r.err)
+	if r.Err != nil {
+		return invocationResult{}, fmt.Errorf("drain range %q of function %q: %w", task.Range, task.Function, r.Err)
 	}
-	note := r.note()
-	switch s := r.summary; {
+	note := r.Note()
+	switch s := r.Summary; {
 	case s.Ranges == 0:
 		note = "no lease has this token: the range has split or merged since"
 	case s.Skipped > 0:
 		note = "nothing to do: the range is held, paused or cooling down after a failure"
 	}
-	fields := []zap.Field{zap.Reflect("summary", r.summary), zap.String("note", note)}
-	if err := r.failure(); err != nil {
+	fields := []zap.Field{zap.Reflect("summary", r.Summary), zap.String("note", note)}
+	if err := r.Failure(); err != nil {
 		log.Warn("message processed, and the range is still behind", append(fields, zap.Error(err))...)
 	} else {
 		log.Info("message processed", fields...)
@@ -95,7 +97,7 @@ func (f *fanout) process(ctx context.Context, in invocation, log *zap.Logger) (i
 	if f.logMetrics != nil {
 		f.logMetrics(log, nil) // the lag of one range is not that of the app
 	}
-	answer := invocationResult{Logs: []string{summarize(r.summary)}}
+	answer := invocationResult{Logs: []string{hosting.Summarize(r.Summary)}}
 	if note != "" {
 		answer.Logs = append(answer.Logs, note)
 	}
@@ -103,17 +105,17 @@ func (f *fanout) process(ctx context.Context, in invocation, log *zap.Logger) (i
 }
 
 // run does the work of one invocation within the time limit.
-func (f *fanout) run(ctx context.Context, work func(context.Context) (trigger.Summary, error)) drained {
-	d := &drainer{limit: f.limit, drain: work}
-	r := d.run(ctx, f.limit)
-	f.running.Go(d.wait)
+func (f *fanout) run(ctx context.Context, work func(context.Context) (trigger.Summary, error)) hosting.Drained {
+	d := &hosting.Drainer{Drain: work}
+	r := d.Run(ctx, f.limit)
+	f.running.Go(d.Wait)
 	return r
 }
 
 // droppedMessage answers a message that no retry can help.
 func droppedMessage(log *zap.Logger, err error) invocationResult {
 	log.Error("message dropped: delivering it again cannot help", zap.Error(err))
-	return invocationResult{Logs: []string{"message dropped: " + errorText(err)}}
+	return invocationResult{Logs: []string{"message dropped: " + text.OfError(err)}}
 }
 
 // leftoverMessage answers a message in another mode, in which all ranges are processed
@@ -138,42 +140,10 @@ func readTask(in invocation) (task trigger.RangeTask, err error) {
 	return task, errors.New("the invocation has no message")
 }
 
-// Dispatch returns the ranges of all functions that a message is to be sent for, see
-// [trigger.Host.Dispatch].
-func (a *App) Dispatch(ctx context.Context) ([]trigger.RangeTask, trigger.Summary, error) {
-	var mu sync.Mutex
-	var tasks []trigger.RangeTask
-	var total trigger.Summary
-	err := a.each(func(h *trigger.Host) error {
-		found, s, err := h.Dispatch(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		tasks = append(tasks, found...)
-		total.Add(s)
-		return err
-	})
-	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
-	return tasks, total, err
-}
-
-// DrainRange drains one range, see [trigger.Host.DrainRange]. It may be called by many
-// goroutines at once. [trigger.ErrNoFunction] means that the function is not enabled here.
-func (a *App) DrainRange(ctx context.Context, task trigger.RangeTask) (trigger.Summary, error) {
-	i := slices.IndexFunc(a.groups, func(g group) bool {
-		return slices.ContainsFunc(g.functions, func(f trigger.Function) bool { return f.Name == task.Function })
-	})
-	if i < 0 {
-		return trigger.Summary{}, fmt.Errorf("%w named %q is enabled in this app (HALLEY_FUNCTIONS), or the queue is that of another app", trigger.ErrNoFunction, task.Function)
-	}
-	s, err := a.hosts[i].DrainRange(ctx, task.Function, task.Range)
-	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
-	return s, err
-}
-
 // packagedForFanout refuses the mode fanout in a package whose functions do not know it:
 // leases would be marked, and no message sent. It accepts a directory without host.json.
-func (s *settings) packagedForFanout(dir string) error {
-	if s.App.Mode != modeFanout || !exists(filepath.Join(dir, "host.json")) || exists(filepath.Join(dir, drainFunction, "function.json")) {
+func packagedForFanout(s *settings.Settings, dir string) error {
+	if s.App.Mode != settings.ModeFanout || !exists(filepath.Join(dir, "host.json")) || exists(filepath.Join(dir, drainFunction, "function.json")) {
 		return nil
 	}
 	return errNotPackaged

@@ -16,6 +16,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -214,16 +217,14 @@ func TestMessagesAreSentDespiteErrors(t *testing.T) {
 func TestStuckMessagesReplaceTheProcess(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 16)
-	a := openTestApp(t, account.env("HALLEY_MODE", "fanout", "HALLEY_MAX_STUCK", "1", "HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"))
 	release := make(chan struct{})
 	defer close(release)
-	a.groups[0].functions[0].Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
-	if err := a.makeHosts(time.Second); err != nil {
-		t.Fatal(err)
-	}
+	a := openTestAppWith(t, account.env("HALLEY_MODE", "fanout", "HALLEY_MAX_STUCK", "1", "HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"), hosting.Options{Grace: time.Second, Wrap: func(fn *trigger.Function) {
+		fn.Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
+	}})
 	var replaced atomic.Bool
-	functions, wait := a.functions(t.Context(), time.Minute, func() { replaced.Store(true) })
-	answer, err := functions[functionName](t.Context(), invocation{}, a.log)
+	functions, wait := functionsOf(t.Context(), a, time.Minute, func() { replaced.Store(true) })
+	answer, err := functions[functionName](t.Context(), invocation{}, a.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestStuckMessagesReplaceTheProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := functions[drainFunction](t.Context(), invocation{Data: map[string]json.RawMessage{"m": message}}, a.log); err != nil {
+		if _, err := functions[drainFunction](t.Context(), invocation{Data: map[string]json.RawMessage{"m": message}}, a.Log); err != nil {
 			t.Errorf("%s: %v", message, err)
 		}
 	}
@@ -246,7 +247,7 @@ func TestStuckMessagesReplaceTheProcess(t *testing.T) {
 // The mode is refused at the start if the package has no function for the messages:
 // leases would be marked, and nothing would drain them.
 func TestFanoutNeedsItsPackage(t *testing.T) {
-	s := &settings{App: appSettings{Mode: modeFanout}}
+	s := &settings.Settings{App: settings.App{Mode: settings.ModeFanout}}
 	for name, test := range map[string]struct {
 		dir     string
 		refused bool
@@ -255,7 +256,7 @@ func TestFanoutNeedsItsPackage(t *testing.T) {
 		"the package":         {functionsApp(t, fanoutFiles()), false},
 		"no package":          {t.TempDir(), false},
 	} {
-		if err := s.packagedForFanout(test.dir); (err != nil) != test.refused {
+		if err := packagedForFanout(s, test.dir); (err != nil) != test.refused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -273,7 +274,7 @@ func fanoutFiles() map[string]string {
 }
 
 func TestPackagingWithQueue(t *testing.T) {
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	files := fanoutFiles()
 	change := func(file, old, now string) map[string]string {
 		changed := fanoutFiles()
@@ -289,29 +290,29 @@ func TestPackagingWithQueue(t *testing.T) {
 		return changed
 	}
 	for name, test := range map[string]struct {
-		mode  mode
+		Mode  settings.Mode
 		files map[string]string
 		says  string // "": all is well
 	}{
-		"good":                   {modeFanout, files, ""},
+		"good":                   {settings.ModeFanout, files, ""},
 		"settings refused":       {"", files, ""},
-		"default package":        {modeFanout, nil, "package --fanout"},
-		"default package, timer": {modeTimer, nil, ""},
-		"source tree":            {modeFanout, map[string]string{"halley": "-"}, ""},
-		"another mode":           {modeTimer, files, "set HALLEY_MODE=fanout"},
-		"no bundle":              {modeFanout, change("host.json", `"extensionBundle"`, `"bundle"`), "extensionBundle"},
-		"no output":              {modeFanout, map[string]string{"host.json": files["host.json"], "drain/function.json": files["drain/function.json"]}, "one queue output"},
-		"output of another name": {modeFanout, change("function/function.json", `"ranges"`, `"queue"`), "no queue output called ranges"},
-		"another queue":          {modeFanout, change("drain/function.json", "halley-ranges", "other"), "to which the timer writes"},
-		"another connection":     {modeFanout, change("drain/function.json", "AzureWebJobsStorage", "Other"), "to which the timer writes"},
-		"another trigger":        {modeFanout, change("drain/function.json", "queueTrigger", "blobTrigger"), "queueTrigger"},
-		"broken":                 {modeFanout, change("drain/function.json", "]", ""), "drain/function.json"},
-		"name from a setting":    {modeFanout, rename("%NO_SUCH_SETTING%"), "%NO_SUCH_SETTING%"},
+		"default package":        {settings.ModeFanout, nil, "package --fanout"},
+		"default package, timer": {settings.ModeTimer, nil, ""},
+		"source tree":            {settings.ModeFanout, map[string]string{"halley": "-"}, ""},
+		"another mode":           {settings.ModeTimer, files, "set HALLEY_MODE=fanout"},
+		"no bundle":              {settings.ModeFanout, change("host.json", `"extensionBundle"`, `"bundle"`), "extensionBundle"},
+		"no output":              {settings.ModeFanout, map[string]string{"host.json": files["host.json"], "drain/function.json": files["drain/function.json"]}, "one queue output"},
+		"output of another name": {settings.ModeFanout, change("function/function.json", `"ranges"`, `"queue"`), "no queue output called ranges"},
+		"another queue":          {settings.ModeFanout, change("drain/function.json", "halley-ranges", "other"), "to which the timer writes"},
+		"another connection":     {settings.ModeFanout, change("drain/function.json", "AzureWebJobsStorage", "Other"), "to which the timer writes"},
+		"another trigger":        {settings.ModeFanout, change("drain/function.json", "queueTrigger", "blobTrigger"), "queueTrigger"},
+		"broken":                 {settings.ModeFanout, change("drain/function.json", "]", ""), "drain/function.json"},
+		"name from a setting":    {settings.ModeFanout, rename("%NO_SUCH_SETTING%"), "%NO_SUCH_SETTING%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			r := &report{out: &out}
-			r.packaging(functionsApp(t, test.files), test.mode)
+			r.packaging(functionsApp(t, test.files), test.Mode)
 			if (r.failed > 0) != (test.says != "") || !strings.Contains(out.String(), test.says) {
 				t.Errorf("%d failed, want %q:\n%s", r.failed, test.says, out.String())
 			}

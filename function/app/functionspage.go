@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/page"
 )
 
@@ -37,9 +38,12 @@ type webAnswer struct {
 	body   bytes.Buffer
 }
 
-func (a *webAnswer) Header() http.Header         { return a.header }
+func (a *webAnswer) Header() http.Header { return a.header }
+
 func (a *webAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
-func (a *webAnswer) WriteHeader(status int)      { a.status = cmp.Or(a.status, status) }
+
+func (a *webAnswer) WriteHeader(status int) { a.status = cmp.Or(a.status, status) }
+
 func (a *webAnswer) outputs() map[string]any {
 	a.header.Del("Content-Length") // the Functions host sets its own
 	headers := map[string]string{}
@@ -60,7 +64,7 @@ func pageAnswers(p *page.Page) webFunction {
 		a := &webAnswer{header: http.Header{}}
 		switch {
 		case p == nil:
-			answer(a, http.StatusServiceUnavailable, problem{"the page needs a token: set HALLEY_PAGE_TOKEN"})
+			hosting.Answer(a, http.StatusServiceUnavailable, hosting.Problem{Error: "the page needs a token: set HALLEY_PAGE_TOKEN"})
 		case r.URL.Path == "":
 			a.header.Set("Location", path.Base(r.RequestURI)+"/"+strings.TrimSuffix("?"+r.URL.RawQuery, "?"))
 			a.status = http.StatusFound

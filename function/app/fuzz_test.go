@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -95,14 +95,14 @@ func FuzzSettings(f *testing.F) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(app+own, "\x00") || strings.ToUpper(name) != name {
 			return // the system takes no such variable
 		}
-		env := complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_"+name, app, "HALLEY_LEADERBOARD_"+name, own)
+		env := apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_"+name, app, "HALLEY_LEADERBOARD_"+name, own)
 		for variable, value := range env {
 			if err := os.Setenv(variable, value); err != nil {
 				t.Fatal(err)
 			}
 			defer os.Unsetenv(variable)
 		}
-		s, err := loadSettings(testApp())
+		s, err := settings.Load(testApp().source())
 		if err != nil {
 			if !strings.Contains(err.Error(), "HALLEY_") {
 				t.Fatalf("%s=%q and %q: %v names no setting", name, app, own, err)
@@ -128,25 +128,27 @@ func FuzzSettings(f *testing.F) {
 }
 
 // takes returns an error if the runtime refuses the settings.
-func takes(s *settings, client *cosmos.Client) error {
-	a := &App{settings: s, log: zap.NewNop()}
+func takes(s *settings.Settings, client *cosmos.Client) error {
 	for _, f := range s.Functions {
-		fn := f.function(client.Container(f.DatabaseName, f.ContainerName))
+		fn := f.TriggerFunction(client.Container(f.DatabaseName, f.ContainerName))
 		fn.Handler = func(context.Context, trigger.Batch) error { return nil }
-		if f.DeadLetters.kind != "none" {
+		if f.DeadLetters.String() != "none" {
 			fn.DeadLetters = trigger.DropDeadLetters
 		}
-		g := a.groupOf(f, client.Container(f.LeaseDatabaseName, f.LeaseContainerName))
-		g.functions = append(g.functions, fn)
+		options := f.HostOptions(&s.App)
+		options.StopGrace = time.Duration(s.App.StopGrace)
+		if _, err := trigger.New(client.Container(f.LeaseDatabaseName, f.LeaseContainerName), []trigger.Function{fn}, &options); err != nil {
+			return err
+		}
 	}
-	return a.makeHosts(time.Duration(s.App.StopGrace))
+	return nil
 }
 
 // clean removes the settings of this process's own environment.
 func clean(f *testing.F) {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(strings.ToUpper(name), prefix+"_") {
+		if strings.HasPrefix(strings.ToUpper(name), "HALLEY_") {
 			os.Unsetenv(name)
 			f.Cleanup(func() { os.Setenv(name, value) })
 		}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 )
 
@@ -49,11 +50,11 @@ func (o Options) importedFunction(name string) (handlers.Entry, error) {
 		return o.Handlers[0], nil
 	}
 	if name == "" {
-		return handlers.Entry{}, fmt.Errorf("name the function that takes over with --function: one of %v", names(o.Handlers))
+		return handlers.Entry{}, fmt.Errorf("name the function that takes over with --function: one of %v", settings.Names(o.Handlers))
 	}
 	i := slices.IndexFunc(o.Handlers, func(e handlers.Entry) bool { return e.Name == name })
 	if i < 0 {
-		return handlers.Entry{}, fmt.Errorf("--function %q is not a function of this app: choose from %v", name, names(o.Handlers))
+		return handlers.Entry{}, fmt.Errorf("--function %q is not a function of this app: choose from %v", name, settings.Names(o.Handlers))
 	}
 	return o.Handlers[i], nil
 }
@@ -68,7 +69,7 @@ func importBinding(file, prefix string, out, notes io.Writer) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	t, err := translateBinding(function, host, prefix, connection.Variable)
+	t, err := translateBinding(function, host, prefix, account.Variable)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/handlers"
 )
 
@@ -14,7 +15,7 @@ import (
 // into an app with these functions.
 func importTrigger(t *testing.T, property string, functions []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	file := filepath.Join(t.TempDir(), "function.json")
 	text := `{"bindings": [{"type": "cosmosDBTrigger", "databaseName": "shop", "containerName": ` + property + `}]}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

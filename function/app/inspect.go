@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 )
 
@@ -13,23 +15,23 @@ import (
 //	options.Commands = []*cobra.Command{migrate.Command(options.Inspect)}
 func (o Options) Inspect(ctx context.Context, function string) (handlers.Inspection, error) {
 	o = o.withDefaults()
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err == nil {
-		err = s.only(function)
+		err = s.Only(function)
 	}
 	if err != nil {
 		return handlers.Inspection{}, err
 	}
 	f := s.Functions[0]
-	clients := commandAccounts()
-	at, err := clients.open(f)
+	clients := account.CommandClients()
+	at, err := clients.Open(f)
 	if err == nil {
-		err = clients.reach(ctx, f)
+		err = clients.Reach(ctx, f)
 	}
 	if err != nil {
 		return handlers.Inspection{}, err
 	}
-	env, fn := clients.env(f, at.monitored, nil), f.function(at.monitored)
+	env, fn := clients.Env(f, at.Monitored, nil), f.TriggerFunction(at.Monitored)
 	env.Prefix, fn.DeadLetters = f.Prefix(), nil
-	return handlers.Inspection{Env: env, Settings: f.Own, Function: fn, Leases: at.leases}, nil
+	return handlers.Inspection{Env: env, Settings: f.Own, Function: fn, Leases: at.Leases}, nil
 }

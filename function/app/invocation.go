@@ -6,22 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"halley/handlers"
 	"io"
 	"mime"
 	"net/http"
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/text"
+	"halley/handlers"
 )
 
 const (
-	maxInvocation  = 1 << 20          // bytes of one invocation; a timer's has some hundred
-	requestTimeout = 10 * time.Second // until a whole request must have arrived
-	maxTraceField  = 128              // bytes of a header that goes into log fields
+	maxInvocation = 1 << 20 // bytes of one invocation; a timer's has some hundred
+	maxTraceField = 128     // bytes of a header that goes into log fields
 )
 
 // invocation is the body that the Functions host posts to call a function.
@@ -75,20 +76,20 @@ func (h *customHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if v := recover(); v != nil {
 			log.Error("invocation panicked", zap.String("panic", fmt.Sprint(v)), zap.ByteString("stack", debug.Stack()))
-			answer(w, http.StatusInternalServerError, problem{"the invocation panicked"})
+			hosting.Answer(w, http.StatusInternalServerError, hosting.Problem{Error: "the invocation panicked"})
 		}
 	}()
 	result, err := h.serve(w, r, log)
 	var refused *refusal
 	switch {
 	case err == nil:
-		answer(w, http.StatusOK, result)
+		hosting.Answer(w, http.StatusOK, result)
 	case errors.As(err, &refused):
 		log.Warn("request refused", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, refused.status, problem{errorText(err)})
+		hosting.Answer(w, refused.status, hosting.Problem{Error: text.OfError(err)})
 	default:
 		log.Error("invocation failed", zap.String("path", r.URL.Path), zap.Error(err))
-		answer(w, http.StatusInternalServerError, problem{errorText(err)})
+		hosting.Answer(w, http.StatusInternalServerError, hosting.Problem{Error: text.OfError(err)})
 	}
 }
 
@@ -165,7 +166,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.As(err, &tooLarge):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body is over %d bytes: an invocation of a timer has some hundred", maxInvocation)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "request did not arrive within %v", requestTimeout)
+		return nil, refuse(http.StatusRequestTimeout, "request did not arrive within %v", hosting.RequestTimeout)
 	}
 	return nil, refuse(http.StatusBadRequest, "read body: %v", err)
 }
@@ -198,23 +199,4 @@ func traceFields(r *http.Request) []zap.Field {
 		}
 	}
 	return fields
-}
-
-// problem is the body of an answer with another status than 2xx.
-type problem struct {
-	Error string `json:"error"`
-}
-
-// answer writes body as JSON with its content type. If the type were missing, Go
-// would detect text, which the host treats as a failure.
-func answer(w http.ResponseWriter, status int, body any) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer is not JSON"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	data = escapeControls(data)
-	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	w.WriteHeader(status)
-	_, _ = w.Write(data)
 }

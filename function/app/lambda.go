@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/redact"
 )
@@ -17,9 +19,9 @@ import (
 // lambdaFunction drains once per invocation and ignores the event: a schedule of
 // EventBridge is enough.
 type lambdaFunction struct {
-	app     *App
+	app     *hosting.App
 	log     *zap.Logger
-	drainer *drainer
+	drainer *hosting.Drainer
 
 	first sync.Once
 	err   error // of fit, in the first invocation
@@ -33,22 +35,22 @@ type lambdaResult struct {
 
 // serveLambda is the Lambda function. It returns an exit code only if it cannot
 // serve, for example when settings are refused before the first invocation.
-func (o Options) serveLambda(ctx context.Context) int {
-	log := newLogger("info")
-	s, err := loadSettings(o)
+func serveLambda(ctx context.Context, o hosting.Program) int {
+	log := hosting.NewLogger("info")
+	s, err := settings.Load(o.Source)
 	if err == nil {
-		err = s.durable("AWS Lambda")
+		err = s.Durable("AWS Lambda")
 	}
-	if err == nil && s.App.Mode != modeTimer {
+	if err == nil && s.App.Mode != settings.ModeTimer {
 		err = errors.New("HALLEY_MODE=" + string(s.App.Mode) + " cannot work under AWS Lambda, where each invocation drains all ranges: remove it")
 	}
 	if err != nil {
 		log.Error("settings refused", zap.Error(err))
 		return 1
 	}
-	log = newLogger(s.App.LogLevel)
-	s.warnOfDisks("AWS Lambda", log)
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, log)
+	log = hosting.NewLogger(s.App.LogLevel)
+	s.WarnOfDisks("AWS Lambda", log)
+	a, err := hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: o.Telemetry}, log)
 	if err != nil {
 		log.Error("could not open the functions", zap.Error(err))
 		return 1
@@ -58,8 +60,8 @@ func (o Options) serveLambda(ctx context.Context) int {
 	return 1
 }
 
-func newLambdaFunction(a *App, log *zap.Logger) *lambdaFunction {
-	return &lambdaFunction{app: a, log: log, drainer: &drainer{drain: a.Drain}}
+func newLambdaFunction(a *hosting.App, log *zap.Logger) *lambdaFunction {
+	return &lambdaFunction{app: a, log: log, drainer: &hosting.Drainer{Drain: a.Drain}}
 }
 
 // invoke drains until a margin before the invocation's deadline.
@@ -76,20 +78,20 @@ func (l *lambdaFunction) invoke(ctx context.Context) (lambdaResult, error) {
 	if c, ok := lambdacontext.FromContext(ctx); ok {
 		log = log.With(zap.String("invocation", c.AwsRequestID))
 	}
-	r := l.drainer.run(ctx, limit)
-	if err := r.failure(); err != nil {
+	r := l.drainer.Run(ctx, limit)
+	if err := r.Failure(); err != nil {
 		log.Error("invocation failed", zap.Error(err))
 		return lambdaResult{}, redact.Error(err)
 	}
-	log.Info("invocation answered", zap.Reflect("summary", r.summary), zap.String("note", r.note()))
-	return lambdaResult{r.summary, r.note()}, nil
+	log.Info("invocation answered", zap.Reflect("summary", r.Summary), zap.String("note", r.Note()))
+	return lambdaResult{r.Summary, r.Note()}, nil
 }
 
 // fit shortens the grace of running handlers if the function's timeout demands it.
 // Only an invocation knows that timeout.
 func (l *lambdaFunction) fit(limit time.Duration) error {
-	if grace := margin(limit) / 3; grace < time.Duration(l.app.settings.App.StopGrace) {
-		return l.app.makeHosts(grace)
+	if grace := hosting.Margin(limit) / 3; grace < time.Duration(l.app.Settings.App.StopGrace) {
+		return l.app.MakeHosts(grace)
 	}
 	return nil
 }

@@ -11,18 +11,25 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
 
 // openTestApp opens the app that env sets up.
-func openTestApp(t *testing.T, env map[string]string) *App {
+func openTestApp(t *testing.T, env map[string]string) *hosting.App {
 	t.Helper()
-	s, err := load(t, env)
+	return openTestAppWith(t, env, hosting.Options{Grace: time.Second})
+}
+
+func openTestAppWith(t *testing.T, env map[string]string, options hosting.Options) *hosting.App {
+	t.Helper()
+	s, err := loadTestApp(t, env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, zap.NewNop())
+	a, err := hosting.Open(t.Context(), s, options, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +66,9 @@ func TestLambdaDrainsOnce(t *testing.T) {
 
 // lambdaOf is a Lambda function whose drain is do.
 func lambdaOf(do func(context.Context) (trigger.Summary, error)) *lambdaFunction {
-	a := &App{settings: &settings{}}
+	a := &hosting.App{Settings: &settings.Settings{}}
 	f := newLambdaFunction(a, zap.NewNop())
-	f.drainer.drain = do
+	f.drainer.Drain = do
 	return f
 }
 
@@ -70,7 +77,7 @@ func TestLambdaEndsBeforeItsDeadline(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := lambdaOf(func(ctx context.Context) (trigger.Summary, error) {
 				<-ctx.Done()
-				time.Sleep(margin(timeout) / 2) // handlers and releases
+				time.Sleep(hosting.Margin(timeout) / 2) // handlers and releases
 				return trigger.Summary{Ranges: 1, Behind: 1, Changes: 5}, nil
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -122,12 +129,12 @@ func TestConcurrentInvocationsDrainOnce(t *testing.T) {
 func TestStopGraceFitsLambdaTimeout(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	f := newLambdaFunction(openTestApp(t, account.env("HALLEY_STOP_GRACE", "10s")), zap.NewNop())
-	before := f.app.hosts[0]
-	if err := f.fit(3 * time.Second); err != nil || f.app.hosts[0] == before {
+	before := f.app.Hosts[0]
+	if err := f.fit(3 * time.Second); err != nil || f.app.Hosts[0] == before {
 		t.Errorf("the hosts were not made anew: %v", err)
 	}
-	before = f.app.hosts[0]
-	if err := f.fit(15 * time.Minute); err != nil || f.app.hosts[0] != before {
+	before = f.app.Hosts[0]
+	if err := f.fit(15 * time.Minute); err != nil || f.app.Hosts[0] != before {
 		t.Errorf("the hosts were made anew without need: %v", err)
 	}
 }

@@ -8,17 +8,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"halley/trigger/leases"
-
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/text"
+	"halley/trigger/leases"
 )
 
 // planLeases plans a change of the leases of one function.
-type planLeases func(ctx context.Context, of functionLeases) (leases.Plan, error)
+type planLeases func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error)
 
 // addChangeFlags adds the flags that all commands that change leases have.
 func (p *leaseSelection) addChangeFlags(c *cobra.Command) {
@@ -58,7 +59,7 @@ The failure history of a range is removed; dead letters stay where they are.`,
 			if err != nil {
 				return fmt.Errorf("--to %w", err)
 			}
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
+			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
 				return of.PlanSeek(ctx, target, p.ranges...)
 			})
 		},
@@ -85,7 +86,7 @@ lease, and status, log and events say why.
 refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
+			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
 				return of.PlanPause(ctx, reason, p.ranges...)
 			})
 		},
@@ -104,7 +105,7 @@ func (p *leaseSelection) resumeCommand() *cobra.Command {
 		Long:  `Resume ends pauses. Hosts acquire the leases within an acquire interval.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
+			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
 				return of.PlanResume(ctx, p.ranges...)
 			})
 		},
@@ -124,7 +125,7 @@ leases are taken, for example from a host that is known to be dead, without wait
 for their expiration.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
+			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
 				return of.PlanRelease(ctx, p.ranges...)
 			})
 		},
@@ -149,10 +150,10 @@ merged, their leases are refused.`,
 			if err != nil {
 				return err
 			}
-			return p.change(cmd, func(ctx context.Context, of functionLeases) (leases.Plan, error) {
-				export, found := exports[of.function]
+			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
+				export, found := exports[of.Function]
 				if !found {
-					return leases.Plan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], of.function)
+					return leases.Plan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], of.Function)
 				}
 				return of.PlanImport(ctx, export)
 			})
@@ -181,7 +182,7 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 	for _, f := range opened {
 		made, err := plan(ctx, f)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.function, err)
+			return fmt.Errorf("%s: %w", f.Function, err)
 		}
 		result.Plans = append(result.Plans, made)
 	}
@@ -191,11 +192,11 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 		}
 	}
 	err = p.carryOut(ctx, opened, &result)
-	if err == nil && !p.yes && !p.dryRun && !isTerminal(out) && result.changes() > 0 {
+	if err == nil && !p.yes && !p.dryRun && !text.IsTerminal(out) && operate.CountChanges(result.Plans) > 0 {
 		err = errors.New("nothing was done: carry out the plan with --yes")
 	}
 	if p.json {
-		return errors.Join(err, json.NewEncoder(terminalSafe{out}).Encode(result))
+		return errors.Join(err, json.NewEncoder(text.SafeWriter(out)).Encode(result))
 	}
 	switch {
 	case err != nil:
@@ -205,7 +206,7 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 		return err
 	case result.Applied:
 		fmt.Fprintf(out, "done; the leases as they were are in %s\n", result.Backup)
-	case result.changes() == 0:
+	case operate.CountChanges(result.Plans) == 0:
 		fmt.Fprintln(out, "nothing to do")
 	default:
 		fmt.Fprintln(out, "nothing was done: repeat the command with --yes to carry out the plan")
@@ -214,7 +215,7 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 }
 
 // carryOut applies the plans with --yes, after it has written the backup.
-func (p *leaseSelection) carryOut(ctx context.Context, opened []functionLeases, result *leaseChange) error {
+func (p *leaseSelection) carryOut(ctx context.Context, opened []operate.FunctionLeases, result *leaseChange) error {
 	var refused []error
 	for _, plan := range result.Plans {
 		if err := plan.Refused(); err != nil {
@@ -224,7 +225,7 @@ func (p *leaseSelection) carryOut(ctx context.Context, opened []functionLeases, 
 	if err := errors.Join(refused...); err != nil {
 		return fmt.Errorf("nothing was done: %w", err)
 	}
-	if !p.yes || result.changes() == 0 {
+	if !p.yes || operate.CountChanges(result.Plans) == 0 {
 		return nil
 	}
 	path := cmp.Or(p.backup, "halley-leases-"+time.Now().UTC().Format("20060102T150405.000Z")+".json")
@@ -237,7 +238,7 @@ func (p *leaseSelection) carryOut(ctx context.Context, opened []functionLeases, 
 	var failed []error
 	for i, f := range opened {
 		if err := f.Apply(ctx, result.Plans[i]); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", f.function, err))
+			failed = append(failed, fmt.Errorf("%s: %w", f.Function, err))
 		}
 	}
 	result.Applied = len(failed) == 0
@@ -245,24 +246,12 @@ func (p *leaseSelection) carryOut(ctx context.Context, opened []functionLeases, 
 }
 
 // writeBackup writes a file that does not exist yet.
-func writeBackup(ctx context.Context, opened []functionLeases, path string) error {
+func writeBackup(ctx context.Context, opened []operate.FunctionLeases, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(exportLeases(ctx, opened, f), f.Close())
-}
-
-// changes counts the steps that change something.
-func (c leaseChange) changes() (n int) {
-	for _, p := range c.Plans {
-		for _, s := range p.Steps {
-			if !s.Nothing {
-				n++
-			}
-		}
-	}
-	return n
+	return errors.Join(operate.ExportLeases(ctx, opened, f), f.Close())
 }
 
 func printPlans(out io.Writer, plans []leases.Plan) error {
@@ -270,41 +259,8 @@ func printPlans(out io.Writer, plans []leases.Plan) error {
 	fmt.Fprintln(t, "FUNCTION\tRANGE\tOWNER\tACTION\tFROM\tTO\tEFFECT")
 	for _, p := range plans {
 		for _, s := range p.Steps {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Function, cell(s.Range), free(s.Owner), s.Action, cell(s.From), cell(s.To), printableLine(effect(s)))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Function, text.Cell(s.Range), operate.OwnerName(s.Owner), s.Action, text.Cell(s.From), text.Cell(s.To), text.Line(operate.Effect(s)))
 		}
 	}
 	return t.Flush()
-}
-
-// effect says in words what a step of a plan does.
-func effect(s leases.Step) string {
-	switch {
-	case s.Refused != "":
-		return "refused: " + s.Refused
-	case s.Nothing:
-		return "none"
-	case s.Action == leases.ActionPause:
-		return "stops: " + s.Reason
-	case s.Action == leases.ActionResume:
-		return "continues"
-	case s.Action == leases.ActionRelease && s.Known:
-		return "the owner finishes its calls"
-	case s.Action == leases.ActionRelease:
-		return "the owner's unsaved changes are delivered again"
-	case s.Action == leases.ActionCreate:
-		return "the lease is created"
-	case !s.Known:
-		return "moves by an unknown number of transactions"
-	}
-	var parts []string
-	if s.Repeated > 0 {
-		parts = append(parts, fmt.Sprintf("repeats up to %d transactions", s.Repeated))
-	}
-	if s.Skipped > 0 {
-		parts = append(parts, fmt.Sprintf("skips up to %d transactions", s.Skipped))
-	}
-	if s.Reason != "" {
-		parts = append(parts, s.Reason)
-	}
-	return strings.Join(parts, ", ")
 }

@@ -10,9 +10,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"halley/trigger/leases"
-
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
+	"halley/trigger/leases"
 )
 
 func (o Options) leasesCommand() *cobra.Command {
@@ -52,17 +56,11 @@ type leaseSelection struct {
 	backup             string
 }
 
-// functionLeases is the control of the leases of one function.
-type functionLeases struct {
-	function string
-	*leases.Control
-}
-
 // open returns the controls of the selected functions. It opens no handler.
-func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
-	s, err := loadSettings(p.of)
+func (p *leaseSelection) open(ctx context.Context) ([]operate.FunctionLeases, error) {
+	s, err := settings.Load(p.of.source())
 	if err == nil {
-		err = s.only(p.function)
+		err = s.Only(p.function)
 	}
 	if err != nil {
 		return nil, err
@@ -70,21 +68,21 @@ func (p *leaseSelection) open(ctx context.Context) ([]functionLeases, error) {
 	if len(p.ranges) > 0 && len(s.Functions) > 1 {
 		return nil, errors.New("--range needs --function: the ranges of a function have their own tokens")
 	}
-	clients := commandAccounts()
-	var opened []functionLeases
+	clients := account.CommandClients()
+	var opened []operate.FunctionLeases
 	for _, f := range s.Functions {
-		at, err := clients.open(f)
+		at, err := clients.Open(f)
 		if err == nil {
-			err = clients.reach(ctx, f)
+			err = clients.Reach(ctx, f)
 		}
 		if err != nil {
 			return nil, err
 		}
-		control, err := leases.NewControl(at.leases, f.leaseSource(at.monitored), &leases.ControlOptions{Force: p.force})
+		control, err := leases.NewControl(at.Leases, f.LeaseSource(at.Monitored), &leases.ControlOptions{Force: p.force})
 		if err != nil {
 			return nil, err
 		}
-		opened = append(opened, functionLeases{f.Name, control})
+		opened = append(opened, operate.FunctionLeases{Function: f.Name, Control: control})
 	}
 	return opened, nil
 }
@@ -105,12 +103,12 @@ shows how far each range is behind.`,
 			for _, f := range opened {
 				list, err := f.List(cmd.Context())
 				if err != nil {
-					return fmt.Errorf("%s: %w", f.function, err)
+					return fmt.Errorf("%s: %w", f.Function, err)
 				}
 				all = append(all, list...)
 			}
 			if p.json {
-				return json.NewEncoder(terminalSafe{cmd.OutOrStdout()}).Encode(all)
+				return json.NewEncoder(text.SafeWriter(cmd.OutOrStdout())).Encode(all)
 			}
 			return printLeases(cmd.OutOrStdout(), all, time.Now())
 		},
@@ -123,9 +121,9 @@ func printLeases(out io.Writer, all []leases.Info, now time.Time) error {
 	for _, l := range all {
 		paused := ""
 		if l.Paused {
-			paused = ago(l.PausedSince, now) + ": " + cell(l.Reason)
+			paused = ago(l.PausedSince, now) + ": " + text.Cell(l.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, cell(l.Range), free(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), cell(l.Continuation), paused)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), operate.OwnerName(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), text.Cell(l.Continuation), paused)
 	}
 	return t.Flush()
 }
@@ -158,19 +156,19 @@ func (p *leaseSelection) verify(ctx context.Context, out io.Writer) error {
 	for _, f := range opened {
 		findings, err := f.Verify(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.function, err)
+			return fmt.Errorf("%s: %w", f.Function, err)
 		}
 		count += len(findings)
-		all = append(all, verified{f.function, findings})
+		all = append(all, verified{f.Function, findings})
 	}
 	if p.json {
-		if err := json.NewEncoder(terminalSafe{out}).Encode(all); err != nil {
+		if err := json.NewEncoder(text.SafeWriter(out)).Encode(all); err != nil {
 			return err
 		}
 	} else {
 		for _, v := range all {
 			for _, finding := range v.Findings {
-				fmt.Fprintf(out, "%s: %s\n", v.Function, printableLine(finding.String()))
+				fmt.Fprintf(out, "%s: %s\n", v.Function, text.Line(finding.String()))
 			}
 			if len(v.Findings) == 0 {
 				fmt.Fprintf(out, "%s: the leases cover every key once, and no document is damaged\n", v.Function)
@@ -203,9 +201,9 @@ app. A function that starts from now gets the changes written after init.`,
 			for _, f := range opened {
 				n, err := f.Init(cmd.Context())
 				if err != nil {
-					return fmt.Errorf("%s: %w", f.function, err)
+					return fmt.Errorf("%s: %w", f.Function, err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d leases exist\n", f.function, n)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d leases exist\n", f.Function, n)
 			}
 			return nil
 		},
@@ -224,24 +222,9 @@ are in it, and no secrets.`,
 			if err != nil {
 				return err
 			}
-			return exportLeases(cmd.Context(), opened, cmd.OutOrStdout())
+			return operate.ExportLeases(cmd.Context(), opened, cmd.OutOrStdout())
 		},
 	}
-}
-
-// exportLeases writes the leases of all functions as a JSON array.
-func exportLeases(ctx context.Context, opened []functionLeases, out io.Writer) error {
-	var all []leases.Export
-	for _, f := range opened {
-		e, err := f.Export(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.function, err)
-		}
-		all = append(all, e)
-	}
-	encoder := json.NewEncoder(terminalSafe{out})
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
 }
 
 // readExports reads a file of leases export, by function.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger/emulator"
 	"halley/trigger/leases"
 )
@@ -16,7 +17,7 @@ import (
 func TestLeaseCommands(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	dir := t.TempDir()
 	run := func(wantErr string, says []string, args ...string) {
 		t.Helper()
@@ -79,7 +80,7 @@ func TestLeaseCommands(t *testing.T) {
 
 func TestLeaseCommandsRefuseBadInput(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, account.env())
+	apptest.CleanEnv(t, account.env())
 	if out, err := runCommandLine(t, "leases", "init"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

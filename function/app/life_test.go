@@ -10,19 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger/emulator"
 )
 
 // The log of a run at info tells its life, as text for people.
 func TestRunTellsItsLife(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	s, err := load(t, account.env())
+	s, err := loadTestApp(t, account.env())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	show := newScreen(&out) // safe for concurrent use
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second}, textLogger(show, "info"))
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.TextLogger(show, "info"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestRunTellsItsLife(t *testing.T) {
 	account.write(t, 0, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- a.runTelling(ctx, 50*time.Millisecond) }()
+	go func() { done <- a.RunTelling(ctx, 50*time.Millisecond) }()
 	text := func() string {
 		show.mu.Lock()
 		defer show.mu.Unlock()

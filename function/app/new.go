@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/scaffold"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 )
@@ -88,7 +89,7 @@ func openScaffolded(context.Context, handlers.Env, scaffoldedSettings) (trigger.
 // createHandler writes a handler into the current directory and tells its settings.
 func createHandler(ctx context.Context, name string, out io.Writer) error {
 	entry := handlers.New(name, "", openScaffolded)
-	if err := checkSettings(entry, globalKeys()); err != nil {
+	if err := settings.CheckSettings(entry, settings.GlobalKeys()); err != nil {
 		return err
 	}
 	files, err := scaffold.Handler{Name: name, Root: "."}.Create(ctx)

@@ -3,16 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 	"halley/handlers"
 	"halley/trigger/deadletter"
 )
@@ -93,11 +93,11 @@ func Main(entries ...handlers.Entry) { Options{Handlers: entries}.Main() }
 func (o Options) Main() {
 	args := os.Args[1:]
 	_, hosted := functionsPort()
-	ctx, stop := stopOnSignal(func(s os.Signal) int {
+	ctx, stop := hosting.StopOnSignal(func(s os.Signal) int {
 		if hosted && len(args) == 0 {
 			return exitHosted
 		}
-		return signalledCode(s)
+		return hosting.SignalledCode(s)
 	})
 	code := o.Run(ctx, args)
 	stop()
@@ -114,20 +114,20 @@ func (o Options) Main() {
 // host did, a custom handler. Otherwise it prints its help.
 func (o Options) Run(ctx context.Context, args []string) int {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, errorText(err))
+	if err := o.source().Validate(); err != nil {
+		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
 		return 1
 	}
 	port, hosted := functionsPort()
 	switch {
 	case len(args) > 0:
 	case os.Getenv("AWS_LAMBDA_RUNTIME_API") != "":
-		return o.serveLambda(ctx)
+		return serveLambda(ctx, o.program())
 	case hosted:
-		return o.serveFunctions(ctx, port)
+		return serveFunctions(ctx, o.program(), port)
 	}
 	if err := o.rootCommand(args).ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, errorText(err))
+		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
 		return 1
 	}
 	return 0
@@ -190,55 +190,12 @@ func nameOf(info *debug.BuildInfo) string {
 	return path.Base(path.Dir(info.Path))
 }
 
-var functionNameRule = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
-
-// validate refuses lists of handlers and stores that cannot work.
-func (o Options) validate() error {
-	var errs []error
-	if len(o.Handlers) == 0 {
-		errs = append(errs, errors.New("the app has no handler: pass app.Main at least one handlers.New(…)"))
-	}
-	global := globalKeys()
-	var seen []string
-	for _, e := range o.Handlers {
-		switch {
-		case !functionNameRule.MatchString(e.Name):
-			errs = append(errs, fmt.Errorf("handler name %q: write lower-case letters and digits, and begin with a letter", e.Name))
-			continue
-		case slices.Contains(seen, e.Name):
-			errs = append(errs, fmt.Errorf("two handlers are called %q: rename one", e.Name))
-		}
-		seen = append(seen, e.Name)
-		errs = append(errs, checkSettings(e, global))
-	}
-	return errors.Join(append(errs, checkStores(o.stores()))...)
+// program is the app as its rooms need it. Its defaults are filled in.
+func (o Options) program() hosting.Program {
+	return hosting.Program{Name: o.Name, Version: o.Version, Source: o.source(), Telemetry: o.Telemetry, Stdout: o.Stdout, Stderr: o.Stderr}
 }
 
-// checkSettings refuses a handler one of whose variables is also another setting.
-func checkSettings(e handlers.Entry, global []string) error {
-	if e.Settings() == nil {
-		return fmt.Errorf("handler %s has no Open function: make its entry with handlers.New", e.Name)
-	}
-	if t := reflect.TypeOf(e.Settings()).Elem(); t.Kind() != reflect.Struct {
-		return fmt.Errorf("handler %s: its settings are a %v: Open takes a struct", e.Name, t)
-	}
-	own := ownPrefix(e)
-	common := slices.Concat(keys(own, &feedSettings{}), keys(own, &deliverySettings{}))
-	var errs []error
-	for _, key := range common {
-		if slices.Contains(global, key) {
-			errs = append(errs, fmt.Errorf("handler name %q: its setting %s is also a setting of the app: rename the handler", e.Name, key))
-		}
-	}
-	for _, key := range keys(own, e.Settings()) {
-		if slices.Contains(global, key) || slices.Contains(common, key) {
-			errs = append(errs, fmt.Errorf("handler %s: its setting %s is also a setting of Halley: rename the field", e.Name, key))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// globalKeys lists the variables that apply to all functions.
-func globalKeys() []string {
-	return slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
+// source is the app whose settings are read.
+func (o Options) source() settings.Source {
+	return settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/deadletter"
@@ -50,7 +52,7 @@ func TestVersion(t *testing.T) {
 
 // TestRunRefusesSettings: the error of a command names the setting.
 func TestRunRefusesSettings(t *testing.T) {
-	cleanEnv(t, complete("HALLEY_MODE", "sometimes"))
+	apptest.CleanEnv(t, apptest.Complete("HALLEY_MODE", "sometimes"))
 	err := testApp().rootCommand([]string{"run"}).ExecuteContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "HALLEY_MODE") {
 		t.Errorf("error %v", err)
@@ -131,10 +133,10 @@ func TestDefaultNameIsThatOfThePackage(t *testing.T) {
 func TestOpenedAppDrainsAndRuns(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 5)
-	cleanEnv(t, account.env("HALLEY_OWNER", "here"))
+	apptest.CleanEnv(t, account.env("HALLEY_OWNER", "here"))
 	var logged lines
 	o := testApp()
-	o.Logger = jsonLogger(&logged, "info")
+	o.Logger = hosting.JSONLogger(&logged, "info")
 	a, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 )
 
 // packaging checks the Functions app in dir, if there is one. mode is that of the
 // settings, "" if they were refused.
-func (r *report) packaging(dir string, mode mode) {
+func (r *report) packaging(dir string, mode settings.Mode) {
 	file := filepath.Join(dir, "host.json")
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +160,7 @@ func checkFunctionJSON(file string) error {
 		return fmt.Errorf("%s: its bindings must be a timerTrigger and, for HALLEY_MODE=fanout, a queue after it", file)
 	}
 	schedule := bindings[0].Schedule
-	if name, ok := settingReference(schedule); ok && connection.Variable(name) == "" {
+	if name, ok := settingReference(schedule); ok && account.Variable(name) == "" {
 		return fmt.Errorf("%s: schedule %s names a setting that is not set here: the Functions host would not load the function", file, schedule)
 	}
 	if schedule == "" {
@@ -171,16 +172,16 @@ func checkFunctionJSON(file string) error {
 // checkFanout checks the queue between the timer and the function drain, if the app has
 // one. The error is errNotPackaged if it has none and the mode needs one. host is
 // host.json.
-func checkFanout(dir string, host []byte, mode mode) error {
+func checkFanout(dir string, host []byte, mode settings.Mode) error {
 	timerFile, drainFile := filepath.Join(dir, functionName, "function.json"), filepath.Join(dir, drainFunction, "function.json")
 	if !exists(drainFile) {
-		if mode == modeFanout {
+		if mode == settings.ModeFanout {
 			return errNotPackaged
 		}
 		return nil
 	}
 	var errs []error
-	if mode != modeFanout && mode != "" {
+	if mode != settings.ModeFanout && mode != "" {
 		errs = append(errs, fmt.Errorf("%s: HALLEY_MODE is %s, so the function has nothing to do: set HALLEY_MODE=fanout, or package without --fanout", drainFile, mode))
 	}
 	timer, err := readBindings(timerFile)
@@ -198,7 +199,7 @@ func checkFanout(dir string, host []byte, mode mode) error {
 	if input.Type != "queueTrigger" || input.QueueName != output.QueueName || input.Connection != output.Connection {
 		errs = append(errs, fmt.Errorf("%s: it must be a queueTrigger of the queue %q of the connection %q, to which the timer writes", drainFile, output.QueueName, output.Connection))
 	}
-	if name, ok := settingReference(output.QueueName); ok && connection.Variable(name) == "" {
+	if name, ok := settingReference(output.QueueName); ok && account.Variable(name) == "" {
 		errs = append(errs, fmt.Errorf("%s: queueName %s names a setting that is not set here: the Functions host would not load the function", drainFile, output.QueueName))
 	}
 	var bundle struct{ ExtensionBundle json.RawMessage }

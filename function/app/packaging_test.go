@@ -6,11 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/packaging"
+	"halley/function/app/internal/settings"
 )
 
 // functionsApp writes a Functions app and gives its directory. A file with the content
@@ -44,7 +45,7 @@ func functionsApp(t *testing.T, change map[string]string) string {
 }
 
 func TestPackaging(t *testing.T) {
-	cleanEnv(t, nil)
+	apptest.CleanEnv(t, nil)
 	for name, test := range map[string]struct {
 		change map[string]string
 		says   string // "": all is well
@@ -73,7 +74,7 @@ func TestPackaging(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			r := &report{out: &out}
-			r.packaging(functionsApp(t, test.change), modeTimer)
+			r.packaging(functionsApp(t, test.change), settings.ModeTimer)
 			if (r.failed > 0) != (test.says != "") || !strings.Contains(out.String(), test.says) {
 				t.Errorf("%d failed, want %q:\n%s", r.failed, test.says, out.String())
 			}
@@ -85,15 +86,14 @@ func TestPackaging(t *testing.T) {
 func TestPackagingOfThisApp(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}
-	r.packaging("../..", modeTimer)
+	r.packaging("../..", settings.ModeTimer)
 	if r.failed > 0 || !strings.Contains(out.String(), "ok") {
 		t.Error(out.String())
 	}
 }
 
-// TestExampleSettings: local.settings.example.json holds every setting of
-// Halley and of its own handlers, each of which is accepted.
-func TestExampleSettings(t *testing.T) {
+// TestExampleSettingsOpen: the app opens with local.settings.example.json.
+func TestExampleSettingsOpen(t *testing.T) {
 	data, err := os.ReadFile("../../local.settings.example.json")
 	if err != nil {
 		t.Fatal(err)
@@ -102,27 +102,10 @@ func TestExampleSettings(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	s, err := load(t, file.Values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Functions) == 0 {
-		t.Error("the example runs no function")
-	}
-	all := slices.Concat(keys(prefix, &appSettings{}), keys(prefix, &feedSettings{}), keys(prefix, &deliverySettings{}))
-	for _, e := range testApp().Handlers {
-		all = append(all, keys(ownPrefix(e), e.Settings())...)
-	}
-	all = slices.DeleteFunc(all, func(name string) bool { return name == "HALLEY_LEASE_CONTAINER_PREFIX" }) // two functions cannot share it
-	for _, name := range all {
-		if _, ok := file.Values[name]; !ok {
-			t.Errorf("the example lacks %s", name)
-		}
-	}
-	if _, err := s.Functions[0].connections.Resolve(s.Functions[0].Connection); err != nil {
-		t.Error(err)
-	}
-	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(&bytes.Buffer{}, "error"))
+	apptest.CleanEnv(t, file.Values)
+	o := testApp()
+	o.Stdout = &bytes.Buffer{}
+	a, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,10 +116,10 @@ func TestExampleSettings(t *testing.T) {
 
 // TestPackagedPageIsAFunction: the check knows the function that package --page adds.
 func TestPackagedPageIsAFunction(t *testing.T) {
-	cleanEnv(t, map[string]string{"HALLEY_PAGE_TOKEN": "0123456789abcdef"})
+	apptest.CleanEnv(t, map[string]string{"HALLEY_PAGE_TOKEN": "0123456789abcdef"})
 	var out bytes.Buffer
 	r := &report{out: &out}
-	r.packaging(functionsApp(t, map[string]string{"status/function.json": packaging.PageFunction}), modeTimer)
+	r.packaging(functionsApp(t, map[string]string{"status/function.json": packaging.PageFunction}), settings.ModeTimer)
 	if r.failed > 0 {
 		t.Errorf("%d failed:\n%s", r.failed, out.String())
 	}

@@ -104,7 +104,7 @@ func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
 func (s *session) replay(ctx context.Context) error {
 	s.poison.cured.Store(true)
 	for i, f := range s.world.settings.Functions {
-		if !f.DeadLetters.row().keeps {
+		if !f.DeadLetters.Row().Keeps {
 			continue
 		}
 		fn, err := s.opened(f.Name)

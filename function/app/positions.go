@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"halley/function/app/internal/operatorpage"
 	"halley/trigger"
 )
 
@@ -72,12 +73,12 @@ func (p *positions) list() []position {
 }
 
 // saved returns the continuations in the leases.
-func (p *positions) saved() map[rangeKey]string {
+func (p *positions) saved() map[operatorpage.RangeKey]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[rangeKey]string{}
+	all := map[operatorpage.RangeKey]string{}
 	for _, at := range p.known {
-		all[rangeKey{at.Function, at.Range}] = at.Continuation
+		all[operatorpage.RangeKey{Function: at.Function, Range: at.Range}] = at.Continuation
 	}
 	return all
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -20,7 +22,7 @@ import (
 
 // probe tries the operations that one function needs.
 type probe struct {
-	f       functionSettings
+	f       settings.Function
 	client  *cosmos.Client // of the monitored container
 	keptIn  *cosmos.Container
 	keyPath string // of the lease container
@@ -33,8 +35,8 @@ type probe struct {
 // probing allows one retry, so that a failure shows soon.
 var probing = policy.RetryOptions{MaxRetries: 1}
 
-func (p *probe) open(name connectionName) (*cosmos.Client, error) {
-	c, err := p.f.connections.Resolve(name)
+func (p *probe) open(name settings.ConnectionName) (*cosmos.Client, error) {
+	c, err := account.Resolve(p.f.ConnectionDefaults, name)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +46,12 @@ func (p *probe) open(name connectionName) (*cosmos.Client, error) {
 
 func (p *probe) connect(context.Context) (err error) {
 	if p.client, err = p.open(p.f.Connection); err != nil {
-		return fmt.Errorf("%s=%s: %w", p.f.setting("CONNECTION"), p.f.Connection, err)
+		return fmt.Errorf("%s=%s: %w", p.f.Variable("CONNECTION"), p.f.Connection, err)
 	}
 	leases := p.client
 	if p.f.LeaseConnection != p.f.Connection {
 		if leases, err = p.open(p.f.LeaseConnection); err != nil {
-			return fmt.Errorf("%s=%s: %w", p.f.setting("LEASE_CONNECTION"), p.f.LeaseConnection, err)
+			return fmt.Errorf("%s=%s: %w", p.f.Variable("LEASE_CONNECTION"), p.f.LeaseConnection, err)
 		}
 	}
 	p.keptIn = leases.Container(p.f.LeaseDatabaseName, p.f.LeaseContainerName)
@@ -58,7 +60,7 @@ func (p *probe) connect(context.Context) (err error) {
 
 // handler opens the function's handler, which tries its own settings.
 func (p *probe) handler(ctx context.Context) error {
-	env := accounts{retry: probing}.env(p.f, p.container(), nil)
+	env := account.Clients{Retry: probing}.Env(p.f, p.container(), nil)
 	env.Probe = func(t handlers.Probe) { p.offered = append(p.offered, t) }
 	_, closer, err := p.f.Open(ctx, env, p.f.Own)
 	if err != nil {
@@ -69,7 +71,7 @@ func (p *probe) handler(ctx context.Context) error {
 }
 
 func (p *probe) account(ctx context.Context) error {
-	a, err := reachAccount(ctx, p.client, p.f.Connection, os.Stderr)
+	a, err := account.Reach(ctx, p.client, p.f.Connection, os.Stderr)
 	if err == nil {
 		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
 	}
@@ -82,7 +84,7 @@ func (p *probe) monitored(ctx context.Context) error {
 		return p.missing(err, "DATABASE_NAME", "CONTAINER_NAME")
 	}
 	if cosmos.Mode(p.f.ChangeFeedMode) == cosmos.ModeAllVersions && properties.Retention == 0 {
-		return fmt.Errorf("it has no change feed policy, which %s=all-versions needs: create it with one, or read latest versions", p.f.setting("CHANGE_FEED_MODE"))
+		return fmt.Errorf("it has no change feed policy, which %s=all-versions needs: create it with one, or read latest versions", p.f.Variable("CHANGE_FEED_MODE"))
 	}
 	p.note = "partition key " + strings.Join(properties.PartitionKey.Paths, ", ")
 	return nil
@@ -95,7 +97,7 @@ func (p *probe) container() *cosmos.Container {
 // missing names the settings to correct if a container does not exist.
 func (p *probe) missing(err error, database, container string) error {
 	if cosmos.IsNotFound(err) {
-		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.setting(database), p.f.setting(container), err)
+		return fmt.Errorf("not found: create it, or correct %s or %s: %w", p.f.Variable(database), p.f.Variable(container), err)
 	}
 	return err
 }
@@ -122,7 +124,7 @@ func (p *probe) leases(ctx context.Context) error {
 	}
 	p.keyPath = strings.Join(properties.PartitionKey.Paths, ", ")
 	if p.keyPath != "/id" && p.keyPath != "/partitionKey" {
-		return fmt.Errorf("its partition key is %s: create a lease container with partition key /id and name it in %s", p.keyPath, p.f.setting("LEASE_CONTAINER_NAME"))
+		return fmt.Errorf("its partition key is %s: create a lease container with partition key /id and name it in %s", p.keyPath, p.f.Variable("LEASE_CONTAINER_NAME"))
 	}
 	if properties.DefaultTTL != nil && *properties.DefaultTTL > 0 {
 		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: set its defaultTtl to -1, or remove it", *properties.DefaultTTL)
@@ -179,20 +181,20 @@ func tryStored(ctx context.Context, in *cosmos.Container, id string, doc map[str
 // deadLetters stores a probe dead letter and deletes it. A container of dead letters is
 // tried as that of the leases is: some dead letters need more than the probe.
 func (p *probe) deadLetters(ctx context.Context) error {
-	if row := p.f.DeadLetters.row(); !row.keeps {
-		p.note = row.note
+	if row := p.f.DeadLetters.Row(); !row.Keeps {
+		p.note = row.Note
 		return nil
 	}
-	if in, ok := p.f.deadLetterContainer(); ok && in != p.f.leases() {
-		client, err := accounts{retry: probing}.client(p.f, in.connection)
+	if in, ok := p.f.DeadLetterContainer(); ok && in != p.f.LeasePlace() {
+		client, err := account.Clients{Retry: probing}.Client(p.f, in.Connection)
 		if err != nil {
 			return err
 		}
-		if err := tryDocument(ctx, client.Container(in.database, in.container)); err != nil {
+		if err := tryDocument(ctx, client.Container(in.Database, in.Container)); err != nil {
 			return p.storeMissing(err)
 		}
 	}
-	store, err := accounts{}.openDeadLetters(p.f, zap.NewNop())
+	store, err := account.Clients{}.OpenDeadLetters(p.f, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -219,7 +221,7 @@ func (p *probe) deadLetters(ctx context.Context) error {
 // storeMissing names the setting to correct if a store does not exist.
 func (p *probe) storeMissing(err error) error {
 	if cosmos.IsNotFound(err) {
-		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.setting("DEAD_LETTERS"), err)
+		return fmt.Errorf("not found: create the container, or correct %s: %w", p.f.Variable("DEAD_LETTERS"), err)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -31,7 +32,7 @@ func TestRunNamesRefusedConnection(t *testing.T) {
 		}
 		(&testAccount{Account: account, client: client}).create(t, testResults, "/player", 1)
 		(&testAccount{Account: account, client: client}).create(t, testLeases, "/id", 1)
-		s, err := load(t, map[string]string{
+		s, err := loadTestApp(t, map[string]string{
 			"Games": account.ConnectionString(), "Other": "AccountEndpoint=https://other.example/;AccountKey=" + someKey,
 			"HALLEY_FUNCTIONS": "leaderboard", "HALLEY_CONNECTION": "Games", "HALLEY_DATABASE_NAME": testDatabase, "HALLEY_CONTAINER_NAME": testResults,
 			"HALLEY_LEADERBOARD_REDIS_URL": "redis://localhost:1",
@@ -39,7 +40,7 @@ func TestRunNamesRefusedConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := openApp(t.Context(), s, appOptions{grace: time.Second, transport: account}, zap.NewNop())
+		a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second, Transport: account}, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,12 +48,12 @@ func TestRunNamesRefusedConnection(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		done := make(chan error, 1)
-		go func() { done <- a.runTelling(ctx, progressEvery) }()
+		go func() { done <- a.RunTelling(ctx, hosting.ProgressEvery) }()
 		time.Sleep(time.Minute)
 		account.Inject(emulator.Fault{Status: http.StatusUnauthorized})
 		time.Sleep(20 * time.Second)
-		if problems := a.unready(time.Now()); len(problems) == 0 || !strings.Contains(problems[0], account.Endpoint()) {
-			t.Errorf("ready, with the problems %q", problems)
+		if status, body := get(t, a, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, account.Endpoint()) {
+			t.Errorf("readyz answers %d %s", status, body)
 		}
 		err = <-done
 		if err == nil || !cosmos.IsUnauthorized(err) || !strings.Contains(err.Error(), "Games ("+account.Endpoint()+")") || strings.Contains(err.Error(), "Other") {

@@ -15,13 +15,14 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"halley/trigger"
-	"halley/trigger/redact"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/text"
 )
 
-func replayCommand(pick *selection) *cobra.Command {
+func replayCommand(pick *letterFlags) *cobra.Command {
 	var yes bool
-	var bounds replayBounds
+	var bounds operate.ReplayBounds
 	c := &cobra.Command{
 		Use:   "replay [ID…]",
 		Short: "Give dead letters to their handlers again",
@@ -39,54 +40,21 @@ repeated at any time. A handler may get changes that are older than changes it
 has already handled, unless the function blocks keys. --range, --since, --until and
 --error leave out dead letters of its keys that do not match.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if err := bounds.check(); err != nil {
+			if err := bounds.Check(); err != nil {
 				return err
 			}
-			pick.ids, pick.dead = ids, true
+			pick.IDs, pick.DeadOnly = ids, true
 			return pick.replay(cmd.Context(), bounds, asker(cmd, yes), cmd.OutOrStdout())
 		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&bounds.dryRun, "dry-run", false, "list the dead letters instead of replaying them")
-	c.Flags().IntVar(&bounds.limit, "limit", 0, "replay this many at most, those of the keys with the oldest ones; 0 is no limit")
-	c.Flags().IntVar(&bounds.parallel, "parallel", 8, "handler calls at a time; dead letters of one key are replayed one by one")
+	c.Flags().BoolVar(&bounds.DryRun, "dry-run", false, "list the dead letters instead of replaying them")
+	c.Flags().IntVar(&bounds.Limit, "limit", 0, "replay this many at most, those of the keys with the oldest ones; 0 is no limit")
+	c.Flags().IntVar(&bounds.Parallel, "parallel", 8, "handler calls at a time; dead letters of one key are replayed one by one")
 	return c
 }
 
-// replayBounds say how much of the selection is replayed, and how.
-type replayBounds struct {
-	dryRun          bool
-	limit, parallel int
-}
-
-func (b replayBounds) check() error {
-	if b.limit < 0 {
-		return fmt.Errorf("--limit %d: must not be negative", b.limit)
-	}
-	if b.parallel < 1 {
-		return fmt.Errorf("--parallel %d: must be above 0", b.parallel)
-	}
-	return nil
-}
-
-// limited yields the first dead letters, as many as the limit allows, and all errors.
-func (b replayBounds) limited(found iter.Seq2[storedLetter, error]) iter.Seq2[storedLetter, error] {
-	return func(yield func(storedLetter, error) bool) {
-		n := 0
-		for l, err := range found {
-			if err == nil {
-				if n++; b.limit > 0 && n > b.limit {
-					continue
-				}
-			}
-			if !yield(l, err) {
-				return
-			}
-		}
-	}
-}
-
-func discardCommand(pick *selection) *cobra.Command {
+func discardCommand(pick *letterFlags) *cobra.Command {
 	var yes, all bool
 	c := &cobra.Command{
 		Use:   "discard [ID…]",
@@ -137,38 +105,25 @@ func ask(in io.Reader, out io.Writer, question string) error {
 	return errors.New("nothing was done, as it was not confirmed")
 }
 
-// replayed is the outcome of a replay for one function.
-type replayed struct {
-	Function string `json:"function"`
-	trigger.Replayed
-	Failures []failedLetter `json:"failures"`
-}
-
-// failedLetter is a dead letter on which the handler failed again.
-type failedLetter struct {
-	ID    string `json:"id"`
-	Error string `json:"error"`
-}
-
 // replay replays the selected dead letters of every function with its real handler.
-func (p *selection) replay(ctx context.Context, bounds replayBounds, confirm confirmation, out io.Writer) error {
+func (p *letterFlags) replay(ctx context.Context, bounds operate.ReplayBounds, confirm confirmation, out io.Writer) error {
 	stores, err := p.openStores(ctx)
 	if err != nil {
 		return err
 	}
-	if len(p.ids) > 0 {
-		if _, err := p.named(ctx, stores, p.ids); err != nil {
+	if len(p.IDs) > 0 {
+		if _, err := p.Named(ctx, stores, p.IDs); err != nil {
 			return err
 		}
 	}
-	if bounds.dryRun {
-		found := bounds.limited(p.find(ctx, stores))
+	if bounds.DryRun {
+		found := bounds.Limited(p.Find(ctx, stores))
 		if p.json {
-			return printLines(out, found)
+			return operate.PrintLines(out, found)
 		}
 		return printTable(out, found)
 	}
-	n, err := countSelected(bounds.limited(p.find(ctx, stores)))
+	n, err := operate.CountSelected(bounds.Limited(p.Find(ctx, stores)))
 	if err != nil {
 		return err
 	}
@@ -181,77 +136,33 @@ func (p *selection) replay(ctx context.Context, bounds replayBounds, confirm con
 }
 
 // replayConfirmed opens the handlers and calls them.
-func (p *selection) replayConfirmed(ctx context.Context, bounds replayBounds, out io.Writer) error {
+func (p *letterFlags) replayConfirmed(ctx context.Context, bounds operate.ReplayBounds, out io.Writer) error {
 	s, err := p.loadKeeping()
 	if err != nil {
 		return err
 	}
-	a, err := openApp(ctx, s, appOptions{grace: time.Duration(s.App.StopGrace)}, jsonLogger(p.of.Stderr, s.App.LogLevel))
+	a, err := hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: p.of.Telemetry}, hosting.JSONLogger(p.of.Stderr, s.App.LogLevel))
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	var failed error
-	results := []replayed{}
+	results := []operate.Replayed{}
 	left := bounds
 	for _, f := range s.Functions {
-		if bounds.limit > 0 && left.limit == 0 {
+		if bounds.Limit > 0 && left.Limit == 0 {
 			break
 		}
-		fn := a.opened[f.Name]
-		r, err := p.replayOne(ctx, functionStore{f.Name, fn.DeadLetterSource(), fn.DeadLetters}, fn, left)
+		fn := a.Opened[f.Name]
+		r, err := p.Replay(ctx, operate.Store{Function: f.Name, Source: fn.DeadLetterSource(), DeadLetters: fn.DeadLetters}, fn, left)
 		results, failed = append(results, r), errors.Join(failed, err)
-		left.limit = max(left.limit-r.Handled-r.Failed, 0)
+		left.Limit = max(left.Limit-r.Handled-r.Failed, 0)
 	}
 	return errors.Join(printReplayed(out, results, p.json), failed)
 }
 
-// countSelected returns how many dead letters are selected. If there are any, errors about
-// unreadable ones are left to the caller that iterates over them.
-func countSelected(found iter.Seq2[storedLetter, error]) (n int, err error) {
-	for _, unread := range found {
-		if unread != nil {
-			err = errors.Join(err, unread)
-			continue
-		}
-		n++
-	}
-	if n > 0 {
-		return n, nil
-	}
-	return n, err
-}
-
-// replayOne replays the dead letters of one function. Each call has the deadline
-// of the function's other calls.
-func (p *selection) replayOne(ctx context.Context, store functionStore, f trigger.Function, bounds replayBounds) (replayed, error) {
-	r := replayed{Function: store.function, Failures: []failedLetter{}}
-	handler := func(ctx context.Context, b trigger.Batch) error {
-		ctx, cancel := context.WithTimeout(ctx, f.HandlerTimeout)
-		defer cancel()
-		return f.Handler(ctx, b)
-	}
-	failed := func(d trigger.DeadLetter, err error) {
-		r.Failures = append(r.Failures, failedLetter{d.ID, redact.Text(err.Error())})
-	}
-	for _, kind := range p.kinds() {
-		opts := &trigger.ReplayOptions{Select: p.query(kind), Wanted: p.wants, Limit: bounds.limit, Parallel: bounds.parallel, Failed: failed}
-		done, err := trigger.Replay(ctx, store, store.source, handler, opts)
-		r.Handled, r.Failed, r.Waiting = r.Handled+done.Handled, r.Failed+done.Failed, r.Waiting+done.Waiting
-		if err != nil {
-			return r, err
-		}
-		if left := bounds.limit - done.Handled - done.Failed; bounds.limit > 0 && left <= 0 {
-			break
-		} else if bounds.limit > 0 {
-			bounds.limit = left
-		}
-	}
-	return r, nil
-}
-
 // printReplayed returns an error if dead letters are left.
-func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
+func printReplayed(out io.Writer, results []operate.Replayed, asJSON bool) error {
 	left := 0
 	for _, r := range results {
 		left += r.Failed + r.Waiting
@@ -259,12 +170,12 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 			continue
 		}
 		for _, failure := range r.Failures {
-			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, printableLine(failure.ID), printableLine(failure.Error))
+			fmt.Fprintf(out, "%s: dead letter %s failed again: %s\n", r.Function, text.Line(failure.ID), text.Line(failure.Error))
 		}
 		fmt.Fprintf(out, "%s: %d handled, %d failed again, %d waiting behind these\n", r.Function, r.Handled, r.Failed, r.Waiting)
 	}
 	if asJSON {
-		if err := json.NewEncoder(terminalSafe{out}).Encode(results); err != nil {
+		if err := json.NewEncoder(text.SafeWriter(out)).Encode(results); err != nil {
 			return err
 		}
 	}
@@ -275,18 +186,18 @@ func printReplayed(out io.Writer, results []replayed, asJSON bool) error {
 }
 
 // discard deletes the dead letters with the ids, or all that are selected.
-func (p *selection) discard(ctx context.Context, ids []string, confirm confirmation, out io.Writer) error {
+func (p *letterFlags) discard(ctx context.Context, ids []string, confirm confirmation, out io.Writer) error {
 	stores, err := p.openStores(ctx)
 	if err != nil {
 		return err
 	}
-	p.dead = len(ids) == 0
-	found, n := p.find(ctx, stores), 0
+	p.DeadOnly = len(ids) == 0
+	found, n := p.Find(ctx, stores), 0
 	if len(ids) == 0 {
-		n, err = countSelected(found)
+		n, err = operate.CountSelected(found)
 	} else {
-		var letters []storedLetter
-		letters, err = p.named(ctx, stores, ids)
+		var letters []operate.StoredLetter
+		letters, err = p.Named(ctx, stores, ids)
 		found, n = whole(letters), len(letters)
 	}
 	if err != nil {
@@ -297,7 +208,7 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 			return err
 		}
 	}
-	deleted, failed := deleteDeadLetters(ctx, found)
+	deleted, failed := operate.DeleteDeadLetters(ctx, found)
 	if p.json {
 		err = json.NewEncoder(out).Encode(map[string]int{"discarded": deleted})
 	} else {
@@ -307,27 +218,12 @@ func (p *selection) discard(ctx context.Context, ids []string, confirm confirmat
 }
 
 // whole yields dead letters that were all read.
-func whole(letters []storedLetter) iter.Seq2[storedLetter, error] {
-	return func(yield func(storedLetter, error) bool) {
+func whole(letters []operate.StoredLetter) iter.Seq2[operate.StoredLetter, error] {
+	return func(yield func(operate.StoredLetter, error) bool) {
 		for _, l := range letters {
 			if !yield(l, nil) {
 				return
 			}
 		}
 	}
-}
-
-// deleteDeadLetters deletes all dead letters that can be read.
-func deleteDeadLetters(ctx context.Context, found iter.Seq2[storedLetter, error]) (deleted int, failed error) {
-	for l, err := range found {
-		if err == nil {
-			err = l.in.Delete(ctx, l.DeadLetter)
-		}
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		deleted++
-	}
-	return deleted, failed
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -92,7 +93,7 @@ func newRightsWorld(t *testing.T, rights []right) *rightsWorld {
 	env := w.env("HALLEY_DEAD_LETTERS", "container:dead", "HALLEY_MAX_ATTEMPTS", "2", "HALLEY_RETRY_MIN", "1ms", "HALLEY_RETRY_MAX", "2ms",
 		"CosmosDB__accountEndpoint", server.URL+"/")
 	delete(env, "CosmosDB")
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
 	return w
 }
@@ -260,12 +261,12 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // error, as two hosts do that give a change up: the second replaces the main document.
 func putSameLetterTwice(t *testing.T, app Options) (err error) {
 	t.Helper()
-	stores, err := (&selection{of: app, function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{of: app, function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	document := fmt.Appendf(nil, `{"id":"d","player":"p","noise":%q}`, noise(1_800_000))
-	of := stores[0].source
+	of := stores[0].Source
 	for _, cause := range []string{"redis is full", "redis is gone"} {
 		err = stores[0].Put(t.Context(), trigger.DeadLetter{
 			Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead,

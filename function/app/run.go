@@ -9,6 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operatorpage"
+	"halley/function/app/internal/settings"
 )
 
 func (o Options) runCommand() *cobra.Command {
@@ -61,7 +65,7 @@ func untilEOF(ctx context.Context, in io.Reader) context.Context {
 }
 
 // withAdvice adds the findings of the command check to the error of a failed run.
-func (o Options) withAdvice(s *settings, err error) error {
+func (o Options) withAdvice(s *settings.Settings, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
 	defer cancel()
 	var out strings.Builder
@@ -87,39 +91,39 @@ const adviceTime = 10 * time.Second
 // run is the continuous host: it runs the enabled functions until ctx ends. watched is for
 // dev --watch.
 func (o Options) run(ctx context.Context, pageAddr string, watched bool) error {
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		return err
 	}
-	at, err := listenForOperators(pageAddr, s)
+	at, err := operatorpage.Listen(pageAddr, s)
 	if err != nil {
 		return err
 	}
-	defer at.close()
-	log := newRunLogger(s.App)
-	options := appOptions{grace: time.Duration(s.App.StopGrace)}
-	shown := newOperatorPage(s)
-	shown.recorder.FailuresOnly = !watched
+	defer at.Shut()
+	log := hosting.NewRunLogger(s.App)
+	options := hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: o.Telemetry}
+	shown := operatorpage.New(s)
+	shown.Recorder.FailuresOnly = !watched
 	if at != nil {
-		shown.observe(&options)
+		shown.Observe(&options)
 	}
-	a, err := openApp(ctx, s, options, log)
+	a, err := hosting.Open(ctx, s, options, log)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	for _, h := range a.hosts {
+	for _, h := range a.Hosts {
 		log.Info("host started", zap.String("owner", h.Owner()), zap.String("version", o.Version))
 	}
-	run := func(ctx context.Context) error { return a.runTelling(ctx, progressEvery) }
+	run := func(ctx context.Context) error { return a.RunTelling(ctx, hosting.ProgressEvery) }
 	if at != nil {
 		if !watched { // dev has printed it
-			fmt.Fprintf(o.Stderr, "page: %s\n", at.address())
+			fmt.Fprintf(o.Stderr, "page: %s\n", at.Address())
 		}
 		hosts := run
-		run = func(ctx context.Context) error { return shown.serve(ctx, o.Name, a, at, hosts) }
+		run = func(ctx context.Context) error { return shown.Serve(ctx, o.Name, a, at, hosts) }
 	}
-	if err := a.withSignals(ctx, run); err != nil {
+	if err := a.WithProbes(ctx, run); err != nil {
 		return o.withAdvice(s, err)
 	}
 	log.Info("stopped in good order")

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 )
 
@@ -47,7 +49,7 @@ func readSample(path string) (lines []sampleLine, err error) {
 var errNoObject = errors.New("it is not a JSON object: write each document on one line")
 
 // sample prints for each document if it passes the filter of a function.
-func (r *report) sample(f functionSettings, documents []sampleLine) {
+func (r *report) sample(f settings.Function, documents []sampleLine) {
 	passes, err := trigger.Filter(f.Filter).Compile()
 	if err != nil { // the settings are valid
 		r.line(f.Name+": filter", err)
@@ -57,7 +59,7 @@ func (r *report) sample(f functionSettings, documents []sampleLine) {
 	if filter == "" {
 		filter = "none, so that all changes pass"
 	}
-	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.setting("FILTER"), printableLine(filter))
+	fmt.Fprintf(r.out, "%s: %s %s\n", f.Name, f.Variable("FILTER"), text.Line(filter))
 	passed := 0
 	for _, d := range documents {
 		where := fmt.Sprintf("%s: line %d", f.Name, d.number)
@@ -70,7 +72,7 @@ func (r *report) sample(f functionSettings, documents []sampleLine) {
 			verdict = "passes"
 			passed++
 		}
-		fmt.Fprintf(r.out, "%-8s  line %d  %s\n", verdict, d.number, cell(string(d.document)))
+		fmt.Fprintf(r.out, "%-8s  line %d  %s\n", verdict, d.number, text.Cell(string(d.document)))
 	}
 	fmt.Fprintf(r.out, "%s: %d of %d documents pass\n\n", f.Name, passed, len(documents))
 }

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"halley/function/app/internal/apptest"
 )
 
 // checkSampleOf runs check --sample on a file with a text.
 func checkSampleOf(t *testing.T, text string, env ...string) (string, error) {
 	t.Helper()
-	cleanEnv(t, complete(env...))
+	apptest.CleanEnv(t, apptest.Complete(env...))
 	path := filepath.Join(t.TempDir(), "sample.jsonl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,7 +72,7 @@ func TestCheckSampleNamesWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	cleanEnv(t, complete())
+	apptest.CleanEnv(t, apptest.Complete())
 	if err := testApp().checkSample(filepath.Join(t.TempDir(), "missing.jsonl"), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "missing.jsonl") {
 		t.Errorf("a missing file: %v", err)
 	}

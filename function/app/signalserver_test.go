@@ -13,16 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
-	"halley/trigger/stall"
 )
 
 // get returns the answer of the signals of an app.
-func get(t *testing.T, a *App, path string) (status int, body string) {
+func get(t *testing.T, a *hosting.App, path string) (status int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	a.signals().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	a.Probes().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
 }
 
@@ -48,20 +50,20 @@ func TestSignalsFollowTheRun(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
 	env["HALLEY_STALL_AFTER"], env["HALLEY_FEED_POLL_DELAY"] = "100ms", "100ms"
-	cleanEnv(t, env)
-	s, err := loadSettings(testApp())
+	apptest.CleanEnv(t, env)
+	s, err := settings.Load(testApp().source())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var broken atomic.Bool
-	a, err := openApp(t.Context(), s, appOptions{grace: time.Second, wrap: func(f *trigger.Function) {
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second, Wrap: func(f *trigger.Function) {
 		f.Handler = func(context.Context, trigger.Batch) error {
 			if broken.Load() {
 				return errors.New("sink is down")
 			}
 			return nil
 		}
-	}}, jsonLogger(io.Discard, "error"))
+	}}, hosting.JSONLogger(io.Discard, "error"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +119,8 @@ func TestSignalsAreServedOnTheirAddress(t *testing.T) {
 	env["HALLEY_METRICS_ADDRESS"] = "127.0.0.1:0"
 	a := openTestApp(t, env)
 	var log bytes.Buffer
-	a.log = jsonLogger(&log, "info")
-	err := a.withSignals(t.Context(), func(context.Context) error {
+	a.Log = hosting.JSONLogger(&log, "info")
+	err := a.WithProbes(t.Context(), func(context.Context) error {
 		var line struct{ Address string }
 		if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 			t.Fatalf("%v: %s", err, log.String())
@@ -136,8 +138,8 @@ func TestSignalsAreServedOnTheirAddress(t *testing.T) {
 	if err == nil || err.Error() != "the run ends" {
 		t.Error(err)
 	}
-	a.settings.App.MetricsAddress = "127.0.0.1:99999"
-	if err := a.withSignals(t.Context(), func(context.Context) error { return nil }); err == nil || !strings.Contains(err.Error(), "HALLEY_METRICS_ADDRESS") {
+	a.Settings.App.MetricsAddress = "127.0.0.1:99999"
+	if err := a.WithProbes(t.Context(), func(context.Context) error { return nil }); err == nil || !strings.Contains(err.Error(), "HALLEY_METRICS_ADDRESS") {
 		t.Errorf("an address that cannot be used: %v", err)
 	}
 }
@@ -148,8 +150,8 @@ func TestTickTellsLagAndMetrics(t *testing.T) {
 	account.write(t, 0, 8)
 	a := openTestApp(t, account.env())
 	var log bytes.Buffer
-	d := &drainer{limit: time.Minute, drain: a.Drain, logMetrics: a.logMetrics}
-	answer, err := d.tick(t.Context(), invocation{}, jsonLogger(&log, "info"))
+	d := &timer{Drainer: hosting.Drainer{Drain: a.Drain}, limit: time.Minute, logMetrics: a.LogMetrics}
+	answer, err := d.tick(t.Context(), invocation{}, hosting.JSONLogger(&log, "info"))
 	if err != nil || len(answer) != 2 || answer[1] != "lag: 0 transactions, 0 s" {
 		t.Errorf("answer %q, %v", answer, err)
 	}
@@ -170,35 +172,4 @@ func TestTickTellsLagAndMetrics(t *testing.T) {
 		return
 	}
 	t.Errorf("no line with metrics:\n%s", log.String())
-}
-
-func TestLagText(t *testing.T) {
-	for want, s := range map[string]trigger.Summary{
-		"lag: 0 transactions, 0 s":                                 {},
-		"lag: 7 transactions, 3 s":                                 {Lag: 7, LagSeconds: 3.2},
-		"lag: not known of 2 ranges":                               {LagUnknown: 2},
-		"lag: at least 7 transactions, 3 s; not known of 2 ranges": {Lag: 7, LagSeconds: 3.2, LagUnknown: 2},
-	} {
-		if got := lagText(s); got != want {
-			t.Errorf("%+v: %q, want %q", s, got, want)
-		}
-	}
-}
-
-// A range that waits for a limit of its function is as it should be, however long it waits.
-func TestLimitIsNoStall(t *testing.T) {
-	now := time.Now()
-	a := &App{opened: map[string]trigger.Function{"orders": {}}}
-	for kind, stalled := range map[stall.Kind]bool{
-		stall.HandlerFails: true, stall.Paused: false, stall.RateLimited: false, stall.ReadsLimited: false,
-	} {
-		stalls := []stall.Stall{{Kind: kind, Since: now.Add(-time.Hour)}}
-		if _, got := a.stalledFor("orders", trigger.RangeStatus{Stalls: stalls}, now); got != stalled {
-			t.Errorf("not ready because of %s: %v, want %v", kind, got, stalled)
-		}
-		l := functionLag{stallAfter: time.Minute}
-		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled && kind != stall.Paused { // which status tells
-			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
-		}
-	}
 }

@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/operate"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
 
-func statusOf(t *testing.T, args ...string) (lagReport, error) {
+func statusOf(t *testing.T, args ...string) (operate.LagReport, error) {
 	t.Helper()
 	out, err := runCommandLine(t, append([]string{"status", "--json"}, args...)...)
-	var r lagReport
+	var r operate.LagReport
 	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil {
 		t.Fatalf("%v, %v: %q", err, jsonErr, out)
 	}
@@ -25,7 +27,7 @@ func statusOf(t *testing.T, args ...string) (lagReport, error) {
 func TestStatusFollowsProgress(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	env := account.env()
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 	r, err := statusOf(t)
 	if err == nil || r.Exact || len(r.Functions) != 1 || len(r.Functions[0].Leases) != 0 || r.Functions[0].Problem != "no leases: its hosts never ran, or the leases were deleted" {
 		t.Errorf("before the first start: %+v, %v", r, err)
@@ -104,7 +106,7 @@ func deleteOne(t *testing.T, in *cosmos.Container, query string) {
 
 func TestStatusReportsUnknownLag(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
-	cleanEnv(t, account.env("HALLEY_CONTAINER_NAME", "nothing"))
+	apptest.CleanEnv(t, account.env("HALLEY_CONTAINER_NAME", "nothing"))
 	r, err := statusOf(t)
 	if err == nil || len(r.Functions) != 1 || !strings.Contains(r.Functions[0].Problem, "nothing") || r.Exact {
 		t.Errorf("%+v, %v", r, err)
@@ -119,7 +121,7 @@ func TestStatusReportsUnknownLag(t *testing.T) {
 	if _, err := runCommandLine(t, "status", "--watch", "--every", "0s"); err == nil || !strings.Contains(err.Error(), "--every") {
 		t.Errorf("error %v", err)
 	}
-	cleanEnv(t, account.env("HALLEY_CONNECTION", "Nowhere"))
+	apptest.CleanEnv(t, account.env("HALLEY_CONNECTION", "Nowhere"))
 	if r, err := statusOf(t); err == nil || !strings.Contains(r.Functions[0].Problem, "HALLEY_CONNECTION") {
 		t.Errorf("%+v, %v", r, err)
 	}

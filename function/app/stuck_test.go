@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -28,14 +29,12 @@ func TestStuckHandlersReplaceTheProcess(t *testing.T) {
 func stuckUntilReplaced(t *testing.T, mode string) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 16)
-	a := openTestApp(t, account.env("HALLEY_MODE", mode, "HALLEY_MAX_STUCK", "1",
-		"HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"))
 	release := make(chan struct{})
 	defer close(release)
-	a.groups[0].functions[0].Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
-	if err := a.makeHosts(time.Second); err != nil {
-		t.Fatal(err)
-	}
+	a := openTestAppWith(t, account.env("HALLEY_MODE", mode, "HALLEY_MAX_STUCK", "1",
+		"HALLEY_HANDLER_TIMEOUT", "50ms", "HALLEY_STUCK_GRACE", "50ms"), hosting.Options{Grace: time.Second, Wrap: func(fn *trigger.Function) {
+		fn.Handler = func(context.Context, trigger.Batch) error { <-release; return nil }
+	}})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +42,7 @@ func stuckUntilReplaced(t *testing.T, mode string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- a.serve(ctx, listener, time.Minute) }()
+	go func() { done <- serveHost(ctx, a, listener, time.Minute, nil) }()
 	answers(t, "http://"+listener.Addr().String(), done)
 	if err := <-done; !errors.Is(err, errReplace) {
 		t.Errorf("error %v, want errReplace", err)

@@ -8,6 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/emulator"
 )
@@ -16,14 +19,14 @@ import (
 func TestTelemetryFollowsTheApp(t *testing.T) {
 	account := serveAccount(t, emulator.ServeOptions{})
 	account.write(t, 0, 4)
-	cleanEnv(t, account.env())
+	apptest.CleanEnv(t, account.env())
 	var steps []string
 	o := testApp()
-	o.Telemetry = func(_ context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error) {
+	o.Telemetry = func(_ context.Context, metrics prometheus.Gatherer) (hosting.TelemetryHooks, error) {
 		if families, err := metrics.Gather(); err != nil || len(families) == 0 {
 			t.Errorf("%d metrics, %v", len(families), err)
 		}
-		return TelemetryHooks{
+		return hosting.TelemetryHooks{
 			Wrap: func(function string, h trigger.Handler) trigger.Handler {
 				steps = append(steps, "wrap "+function)
 				return h
@@ -32,11 +35,11 @@ func TestTelemetryFollowsTheApp(t *testing.T) {
 			Stop:  func(context.Context) error { steps = append(steps, "stop"); return nil },
 		}, nil
 	}
-	s, err := loadSettings(o)
+	s, err := settings.Load(o.source())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openApp(t.Context(), s, appOptions{}, jsonLogger(io.Discard, "error"))
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Telemetry: o.Telemetry}, hosting.JSONLogger(io.Discard, "error"))
 	if err != nil {
 		t.Fatal(err)
 	}

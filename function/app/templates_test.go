@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"halley/function/app/azurestorage"
+	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/scaffold"
+	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -41,7 +43,7 @@ func TestSettingsOfTemplatesAreAccepted(t *testing.T) {
 				t.Error(err)
 			}
 			for name := range env {
-				if !strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, "CosmosDB") {
+				if !strings.HasPrefix(name, "HALLEY") && !strings.HasPrefix(name, "CosmosDB") {
 					continue
 				}
 				wrong := maps.Clone(env)
@@ -84,8 +86,8 @@ func readTemplate(t *testing.T, file string) string {
 // letter store that they name and with one in the storage account, if they name one.
 func acceptSettings(t *testing.T, env map[string]string) error {
 	t.Helper()
-	cleanEnv(t, env)
-	s, err := loadSettings(scaffoldedApp())
+	apptest.CleanEnv(t, env)
+	s, err := settings.Load(scaffoldedApp().source())
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func acceptSettings(t *testing.T, env map[string]string) error {
 	}
 	if env["AzureWebJobsStorage__blobServiceUri"] != "" {
 		t.Setenv("HALLEY_DEAD_LETTERS", "blob:letters")
-		_, err = loadSettings(scaffoldedApp())
+		_, err = settings.Load(scaffoldedApp().source())
 	}
 	return err
 }
@@ -177,7 +179,7 @@ func (a *testAccount) prepare(t *testing.T, env map[string]string) {
 	}
 	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "CosmosDB") })
 	env["CosmosDB"] = a.ConnectionString()
-	cleanEnv(t, env)
+	apptest.CleanEnv(t, env)
 }
 
 // TestDeployCommands: Halley's commands in the documents about deployment exist, with

@@ -12,6 +12,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/leases"
@@ -40,14 +44,18 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 	document, _ := json.Marshal(map[string]string{"id": hostile})
 	d := trigger.DeadLetter{ID: hostile, Range: hostile, Key: hostile, DocumentID: hostile, Error: hostile, Stack: hostile,
 		Document: document, Previous: json.RawMessage(hostile), Operation: cosmos.Operation(hostile), Time: time.Now()}
-	found := func(yield func(storedLetter, error) bool) { yield(storedLetter{d, functionStore{function: "f"}}, nil) }
-	seen := lagReport{Functions: []functionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
+	found := func(yield func(operate.StoredLetter, error) bool) {
+		yield(operate.StoredLetter{DeadLetter: d, Store: operate.Store{Function: "f"}}, nil)
+	}
+	seen := operate.LagReport{Functions: []operate.FunctionLag{{Name: "f", Problem: hostile, Leases: []trigger.Lag{
 		{Range: hostile, Owner: hostile, Continuation: hostile, Problem: hostile}}}}}
-	results := []replayed{{Function: "f", Failures: []failedLetter{{hostile, hostile}}}}
+	results := []operate.Replayed{{Function: "f", Failures: []operate.FailedLetter{{ID: hostile, Error: hostile}}}}
 	for name, print := range map[string]func(out *bytes.Buffer){
-		"table":       func(out *bytes.Buffer) { _ = printTable(out, found) },
-		"lines":       func(out *bytes.Buffer) { _ = printLines(out, found) },
-		"dead letter": func(out *bytes.Buffer) { _ = printDeadLetter(out, storedLetter{d, functionStore{function: "f"}}) },
+		"table": func(out *bytes.Buffer) { _ = printTable(out, found) },
+		"lines": func(out *bytes.Buffer) { _ = operate.PrintLines(out, found) },
+		"dead letter": func(out *bytes.Buffer) {
+			_ = printDeadLetter(out, operate.StoredLetter{DeadLetter: d, Store: operate.Store{Function: "f"}})
+		},
 		"status":      func(out *bytes.Buffer) { _ = statusOptions{}.print(out, seen) },
 		"status JSON": func(out *bytes.Buffer) { _ = statusOptions{json: true}.print(out, seen) },
 		"replay":      func(out *bytes.Buffer) { _ = printReplayed(out, results, false) },
@@ -58,14 +66,16 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 		"plan": func(out *bytes.Buffer) {
 			_ = printPlans(out, []leases.Plan{{Steps: []leases.Step{{Range: hostile, Owner: hostile, From: hostile, To: hostile, Refused: hostile}}}})
 		},
-		"check":    func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
-		"settings": func(out *bytes.Buffer) { (&report{out: out}).settings([]value{{"N", hostile, "default"}}) },
+		"check": func(out *bytes.Buffer) { (&report{out: out}).line(hostile, errors.New(hostile)) },
+		"settings": func(out *bytes.Buffer) {
+			(&report{out: out}).settings([]settings.Value{{Name: "N", Value: hostile, Source: "default"}})
+		},
 		"dev": func(out *bytes.Buffer) {
 			_ = devSummary{Ranges: []position{{Range: hostile, Host: hostile, Continuation: hostile}}}.print(out)
 		},
-		"error": func(out *bytes.Buffer) { fmt.Fprint(out, errorText(errors.New(hostile))) },
+		"error": func(out *bytes.Buffer) { fmt.Fprint(out, text.OfError(errors.New(hostile))) },
 		"log": func(out *bytes.Buffer) {
-			jsonLogger(out, "info").Info(hostile, zap.String("owner", hostile), zap.Error(errors.New(hostile)), zap.Any("id", hostile))
+			hosting.JSONLogger(out, "info").Info(hostile, zap.String("owner", hostile), zap.Error(errors.New(hostile)), zap.Any("id", hostile))
 		},
 	} {
 		var out bytes.Buffer
@@ -76,14 +86,14 @@ func TestOutputCannotControlTerminal(t *testing.T) {
 
 // TestEscapedJSONHoldsTheSameValues: what is escaped is still the same text.
 func TestEscapedJSONHoldsTheSameValues(t *testing.T) {
-	text := strings.ToValidUTF8(hostile, "\uFFFD") + "\U000e0001" // a tag, beyond 16 bits
+	wanted := strings.ToValidUTF8(hostile, "\uFFFD") + "\U000e0001" // a tag, beyond 16 bits
 	var out bytes.Buffer
-	if err := json.NewEncoder(terminalSafe{&out}).Encode(text); err != nil {
+	if err := json.NewEncoder(text.SafeWriter(&out)).Encode(wanted); err != nil {
 		t.Fatal(err)
 	}
 	var back string
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != text {
-		t.Errorf("%q became %q: %v", text, back, err)
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != wanted {
+		t.Errorf("%q became %q: %v", wanted, back, err)
 	}
 	checkTerminal(t, "JSON", out.String())
 }

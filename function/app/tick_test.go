@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/hosting"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -28,7 +29,7 @@ func untilCtx(stop time.Duration) func(context.Context) (trigger.Summary, error)
 func TestInvocationIsAnsweredBeforeTheLimit(t *testing.T) {
 	for _, limit := range []time.Duration{10 * time.Second, 5 * time.Minute, 30 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			d := &drainer{limit: limit, drain: untilCtx(margin(limit) / 2)}
+			d := &timer{Drainer: hosting.Drainer{Drain: untilCtx(hosting.Margin(limit) / 2)}, limit: limit}
 			began := time.Now()
 			logs, err := d.tick(t.Context(), invocation{}, zap.NewNop())
 			if err != nil {
@@ -40,7 +41,7 @@ func TestInvocationIsAnsweredBeforeTheLimit(t *testing.T) {
 			if took := time.Since(began); took >= limit || took < limit/2 {
 				t.Errorf("answered after %v of %v", took, limit)
 			}
-			d.wait()
+			d.Wait()
 		})
 	}
 }
@@ -50,7 +51,7 @@ func TestInvocationIsAnsweredBeforeTheLimit(t *testing.T) {
 func TestStuckDrainIsAnsweredBeforeTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 5 * time.Minute
-		d := &drainer{limit: limit, drain: untilCtx(time.Hour)}
+		d := &timer{Drainer: hosting.Drainer{Drain: untilCtx(time.Hour)}, limit: limit}
 		began := time.Now()
 		if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "ignores the end of its context") {
 			t.Errorf("error %v, want one about a handler that ignores the end of its context", err)
@@ -62,18 +63,19 @@ func TestStuckDrainIsAnsweredBeforeTheLimit(t *testing.T) {
 		if err != nil || !strings.Contains(strings.Join(logs, " "), "running since") {
 			t.Errorf("next tick: %q %v, want success that names the running drain", logs, err)
 		}
-		d.wait()
+		d.Wait()
 	})
 }
 
 func TestOverlappingInvocationsDrainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drains := 0
-		d := &drainer{limit: time.Minute, drain: func(context.Context) (trigger.Summary, error) {
+		d := &timer{limit: time.Minute, Drainer: hosting.Drainer{Drain: func(context.Context) (trigger.Summary, error) {
 			drains++
 			time.Sleep(20 * time.Second)
 			return trigger.Summary{}, nil
-		}}
+		}}}
+
 		first := make(chan error, 1)
 		go func() {
 			_, err := d.tick(t.Context(), invocation{}, zap.NewNop())
@@ -94,7 +96,7 @@ func TestOverlappingInvocationsDrainOnce(t *testing.T) {
 		if drains != 2 {
 			t.Errorf("%d drains, want the first and the third tick's", drains)
 		}
-		d.wait()
+		d.Wait()
 	})
 }
 
@@ -121,12 +123,12 @@ func TestDrainFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &drainer{limit: time.Minute, drain: test.drain}
+				d := &timer{Drainer: hosting.Drainer{Drain: test.drain}, limit: time.Minute}
 				if _, err := d.tick(t.Context(), invocation{}, zap.NewNop()); err == nil || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("error %v, want %q", err, test.says)
 				}
-				d.wait()
-				if !d.begin().IsZero() {
+				d.Wait()
+				if strings.Contains(d.Run(t.Context(), time.Minute).Note(), "another drain") {
 					t.Error("the failed drain still counts as running")
 				}
 			})
@@ -161,7 +163,7 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 	host, err := trigger.New(client.Container(testDatabase, testLeases), []trigger.Function{{
 		FeedSource: trigger.FeedSource{Name: "slow", Container: results, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1},
 		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
-	}}, &trigger.Options{StopGrace: margin(5*time.Minute) / 3})
+	}}, &trigger.Options{StopGrace: hosting.Margin(5*time.Minute) / 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,36 +175,36 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 func TestNextDrainContinuesAfterTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const documents, takes, limit = 40, 9 * time.Second, 5 * time.Minute
-		d := &drainer{limit: limit, drain: slowFunction(t, documents, takes).Drain}
+		d := &timer{Drainer: hosting.Drainer{Drain: slowFunction(t, documents, takes).Drain}, limit: limit}
 		began := time.Now()
-		first := d.run(t.Context(), limit)
-		if err := first.failure(); err != nil || first.note() == "" || first.summary.Behind != 1 {
-			t.Errorf("first: %+v, %q, %v", first.summary, first.note(), err)
+		first := d.Run(t.Context(), limit)
+		if err := first.Failure(); err != nil || first.Note() == "" || first.Summary.Behind != 1 {
+			t.Errorf("first: %+v, %q, %v", first.Summary, first.Note(), err)
 		}
-		if took := time.Since(began); took >= limit || took < limit-2*margin(limit) {
+		if took := time.Since(began); took >= limit || took < limit-2*hosting.Margin(limit) {
 			t.Errorf("answered after %v of %v", took, limit)
 		}
-		second := d.run(t.Context(), limit)
-		if err := second.failure(); err != nil || second.note() != "" || second.summary.Behind != 0 {
-			t.Errorf("second: %+v, %q, %v", second.summary, second.note(), err)
+		second := d.Run(t.Context(), limit)
+		if err := second.Failure(); err != nil || second.Note() != "" || second.Summary.Behind != 0 {
+			t.Errorf("second: %+v, %q, %v", second.Summary, second.Note(), err)
 		}
-		if got := first.summary.Changes + second.summary.Changes; got != documents {
+		if got := first.Summary.Changes + second.Summary.Changes; got != documents {
 			t.Errorf("%d changes in both, want %d and none twice", got, documents)
 		}
-		d.wait()
+		d.Wait()
 	})
 }
 
 // TestStoppedDrainIsNotAFailure: a signal stops the drain in good order.
 func TestStoppedDrainIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &drainer{limit: 5 * time.Minute, drain: slowFunction(t, 40, 9*time.Second).Drain}
+		d := &timer{Drainer: hosting.Drainer{Drain: slowFunction(t, 40, 9*time.Second).Drain}, limit: 5 * time.Minute}
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Second, stop)
-		r := d.run(ctx, d.limit)
-		if err := r.failure(); err != nil || !strings.Contains(r.note(), "stopped") || r.summary.Changes == 0 {
-			t.Errorf("%+v, %q, %v", r.summary, r.note(), err)
+		r := d.Run(ctx, d.limit)
+		if err := r.Failure(); err != nil || !strings.Contains(r.Note(), "stopped") || r.Summary.Changes == 0 {
+			t.Errorf("%+v, %q, %v", r.Summary, r.Note(), err)
 		}
-		d.wait()
+		d.Wait()
 	})
 }

@@ -26,13 +26,6 @@ const (
 	timeoutOverride = "AzureFunctionsJobHost__functionTimeout"
 )
 
-// margin is the part of a time limit that is reserved for stopping: a fifth, at most
-// 30 s. A drain ends this long before the limit. A running handler then gets a third
-// of the margin to finish, and the release of the leases another third. When
-// functionTimeout passes, the Functions host kills the process with all its
-// invocations.
-func margin(limit time.Duration) time.Duration { return min(limit/5, 30*time.Second) }
-
 // functionTimeout returns the time limit of an invocation under the Functions host:
 // from the app setting that overrides host.json if it is set, from host.json if that
 // has one, or assumedTimeout. With an error it returns assumedTimeout as well.

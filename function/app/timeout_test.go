@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"halley/function/app/internal/hosting"
 )
 
 func TestParseTimeSpan(t *testing.T) {
@@ -85,7 +87,7 @@ func TestMargin(t *testing.T) {
 		5 * time.Minute:  30 * time.Second,
 		time.Hour:        30 * time.Second,
 	} {
-		if got := margin(limit); got != want {
+		if got := hosting.Margin(limit); got != want {
 			t.Errorf("margin(%v) = %v, want %v", limit, got, want)
 		}
 	}

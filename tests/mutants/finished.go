@@ -13,7 +13,7 @@ var finishedLeases = []mutant{
 		{"trigger/leases/plan.go", "if position == s.From && !s.Nothing {", "if false {"},
 	}},
 	{"finished-seek-reason-hidden", "the plan shows why a seek to the same position is a change", []edit{
-		{"function/app/leasechanges.go", "if s.Reason != \"\" {", "if false {"},
+		{"function/app/internal/operate/leases.go", "if s.Reason != \"\" {", "if false {"},
 	}},
 	{"finished-seek-repeats-uncounted", "a plan counts finished changes that a seek repeats", []edit{
 		{"trigger/leases/plan.go", "max(from-to, s.lease.FinishedUpTo()-to, 0)", "max(from-to, 0)"},

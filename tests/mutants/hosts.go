@@ -66,7 +66,7 @@ var hosts = []mutant{
 		{"trigger/runner.go", "\tr.verifyAccount(ctx)\n", ""},
 	}},
 	{"refused-connection-not-named", "the error of a run names the connection that is refused", []edit{
-		{"function/app/refusedaccounts.go", "if names == nil {", "if true {"},
+		{"function/app/internal/hosting/refused.go", "if names == nil {", "if true {"},
 	}},
 	{"refused-process-kept", "the continuous mode replaces a process whose credential is refused", []edit{
 		{"function/app/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},

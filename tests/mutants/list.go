@@ -443,14 +443,14 @@ var protocol = []mutant{
 
 var edges = []mutant{
 	{"empty-answer", "every invocation is answered with JSON", []edit{
-		{"function/app/invocation.go", "_, _ = w.Write(data)", "if status != http.StatusOK {\n\t\t_, _ = w.Write(data)\n\t}"},
-		{"function/app/invocation.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
+		{"function/app/internal/hosting/answer.go", "_, _ = w.Write(data)", "if status != http.StatusOK {\n\t\t_, _ = w.Write(data)\n\t}"},
+		{"function/app/internal/hosting/answer.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
 	}},
 	{"any-host", "only this machine can invoke", []edit{
 		{"function/app/invocation.go", "if !handlers.IsLoopback(r.Host) {", "if !handlers.IsLoopback(r.Host) && r.Host == \"\" {"},
 	}},
 	{"failed-drain-is-success", "a timer invocation without progress fails", []edit{
-		{"function/app/tick.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
+		{"function/app/internal/hosting/drainer.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
 	}},
 	{"renewal-as-long-as-the-lease", "intervals that cannot work are refused", []edit{
 		{"trigger/validate.go", "o.LeaseRenewInterval >= o.LeaseExpirationInterval/2", "o.LeaseRenewInterval > o.LeaseExpirationInterval"},
@@ -484,6 +484,6 @@ var messages = []mutant{
 		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
 	}},
 	{"useless-message-fails", "a message that no retry can help is not delivered again", []edit{
-		{"function/app/fanout.go", "errors.Is(r.err, trigger.ErrNoFunction) {", "errors.Is(r.err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
+		{"function/app/fanout.go", "errors.Is(r.Err, trigger.ErrNoFunction) {", "errors.Is(r.Err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
 	}},
 }

@@ -74,6 +74,12 @@ var users = map[string][]string{
 	"./trigger/leases":            {"./trigger", "./function/app"},
 	"./trigger/stall":             {"./trigger", "./function/app"},
 	"./trigger":                   {"./trigger/awslambda", "./function/app"},
+
+	"./function/app/internal/settings":     {"./function/app"},
+	"./function/app/internal/account":      {"./function/app"},
+	"./function/app/internal/hosting":      {"./function/app"},
+	"./function/app/internal/operate":      {"./function/app"},
+	"./function/app/internal/operatorpage": {"./function/app"},
 }
 
 // users returns the users of the edited packages that are not edited themselves,

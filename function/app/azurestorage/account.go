@@ -10,7 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
 )
 
 // developmentStorage replaces UseDevelopmentStorage=true: Azurite on its default
@@ -34,14 +35,14 @@ type storage struct {
 // connection string. If not, <name>__accountName, or <name>__blobServiceUri and
 // <name>__queueServiceUri, are used with an Entra ID identity. No error repeats a
 // secret.
-func resolveStorage(name connection.Name, unnamed connection.Credential) (storage, error) {
+func resolveStorage(name settings.ConnectionName, unnamed account.Credential) (storage, error) {
 	if name.Misplaced() {
 		return storage{}, errors.New("a connection is a name, not the connection string: put the string into a variable such as AzureWebJobsStorage and name that")
 	}
 	s := storage{name: string(name)}
-	value := connection.Variable(s.name)
+	value := account.Variable(s.name)
 	if value != "" {
-		if err := connection.RefuseSecondForm(s.name, "accountName", "blobServiceUri", "queueServiceUri", "credential", "clientId"); err != nil {
+		if err := account.RefuseSecondForm(s.name, "accountName", "blobServiceUri", "queueServiceUri", "credential", "clientId"); err != nil {
 			return storage{}, err
 		}
 	}
@@ -57,27 +58,27 @@ func resolveStorage(name connection.Name, unnamed connection.Credential) (storag
 }
 
 // byIdentity reads <name>__accountName and its companions.
-func (s *storage) byIdentity(unnamed connection.Credential) error {
+func (s *storage) byIdentity(unnamed account.Credential) error {
 	parts := map[string]string{}
 	for _, part := range []string{"accountName", "blobServiceUri", "queueServiceUri", "tableServiceUri", "credential", "clientId"} {
-		parts[strings.ToLower(part)] = connection.Variable(s.name + "__" + part)
+		parts[strings.ToLower(part)] = account.Variable(s.name + "__" + part)
 	}
-	account := parts["accountname"]
-	if account == "" && parts["blobserviceuri"] == "" {
+	name := parts["accountname"]
+	if name == "" && parts["blobserviceuri"] == "" {
 		return fmt.Errorf("connection %s is not set: set %s to the storage account's connection string, or %s__accountName to its name",
 			s.name, s.name, s.name)
 	}
-	if err := connection.RefuseUnknownParts(s.name, parts, "__accountName or __blobServiceUri and __queueServiceUri, with __credential and __clientId"); err != nil {
+	if err := account.RefuseUnknownParts(s.name, parts, "__accountName or __blobServiceUri and __queueServiceUri, with __credential and __clientId"); err != nil {
 		return err
 	}
 	var err error
-	if s.blobs, err = s.serviceURL("blob", account, parts["blobserviceuri"]); err != nil {
+	if s.blobs, err = s.serviceURL("blob", name, parts["blobserviceuri"]); err != nil {
 		return err
 	}
-	if s.queues, err = s.serviceURL("queue", account, parts["queueserviceuri"]); err != nil {
+	if s.queues, err = s.serviceURL("queue", name, parts["queueserviceuri"]); err != nil {
 		return err
 	}
-	_, s.identity, err = connection.Identity(s.name, parts["credential"], parts["clientid"], unnamed)
+	_, s.identity, err = account.Identity(s.name, parts["credential"], parts["clientid"], unnamed)
 	return err
 }
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/settings"
 	"halley/trigger/deadletter"
 )
 
@@ -26,7 +26,7 @@ func TestResolveStorage(t *testing.T) {
 	const vault = "https://vault.blob.core.windows.net/dead"
 	for name, test := range map[string]struct {
 		env          map[string]string
-		connection   connection.Name
+		connection   settings.ConnectionName
 		blobs, queue string
 	}{
 		"connection string": {map[string]string{"AzureWebJobsStorage": "DefaultEndpointsProtocol=https;AccountName=vault;AccountKey=" + someKey + ";EndpointSuffix=core.windows.net"},
@@ -65,7 +65,7 @@ func TestResolveStorage(t *testing.T) {
 func TestStorageIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		env        map[string]string
-		connection connection.Name
+		connection settings.ConnectionName
 		says       []string
 	}{
 		"not set":          {nil, "AzureWebJobsStorage", []string{"AzureWebJobsStorage is not set", "AzureWebJobsStorage__accountName"}},

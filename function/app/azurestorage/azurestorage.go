@@ -12,7 +12,7 @@ import (
 	"regexp"
 	"sync"
 
-	"halley/function/app/internal/connection"
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/deadletter"
 	"halley/trigger/deadletter/azure"
@@ -28,7 +28,7 @@ func DeadLetterStores() []deadletter.Kind {
 }
 
 func openBlob(name string, account deadletter.Connection) (trigger.DeadLetters, error) {
-	s, err := resolveStorage(connection.Name(account.Name), account.Credential)
+	s, err := resolveStorage(settings.ConnectionName(account.Name), account.Credential)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func openBlob(name string, account deadletter.Connection) (trigger.DeadLetters, 
 
 // openQueue stores the dead letters in a blob container of the queue's name.
 func openQueue(name string, account deadletter.Connection) (trigger.DeadLetters, error) {
-	s, err := resolveStorage(connection.Name(account.Name), account.Credential)
+	s, err := resolveStorage(settings.ConnectionName(account.Name), account.Credential)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,51 @@
+// Package apptest has what tests of several rooms need: environments and handlers.
+package apptest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"halley/handlers"
+	"halley/handlers/leaderboard"
+	"halley/handlers/push"
+)
+
+// CleanEnv removes every setting that the test's own environment may hold, and
+// sets env.
+func CleanEnv(t testing.TB, env map[string]string) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		upper := strings.ToUpper(name)
+		if strings.HasPrefix(upper, "HALLEY_") || strings.HasPrefix(upper, "COSMOSDB") {
+			t.Setenv(name, "") // restores it afterwards
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
+// Complete is the least environment that works, and pairs of names and values.
+func Complete(more ...string) map[string]string {
+	env := map[string]string{
+		"HALLEY_DATABASE_NAME":          "games",
+		"HALLEY_CONTAINER_NAME":         "results",
+		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://user:hunter2@127.0.0.1:6379/0",
+		"HALLEY_PUSH_VAPID_PRIVATE_KEY": "very-secret",
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		env[more[i]] = more[i+1]
+	}
+	return env
+}
+
+// Handlers are the handlers that Halley comes with, of which documents speak.
+func Handlers() []handlers.Entry {
+	return []handlers.Entry{
+		handlers.New("leaderboard", "keeps the best score per player and game in a Redis sorted set", leaderboard.Open),
+		handlers.New("push", "sends a Web Push notification to a player who is overtaken", push.Open),
+	}
+}

@@ -1,0 +1,171 @@
+// Package operate has what operators do, for the commands and the page: lag, selections of
+// dead letters, replays, and copies and plans of leases. It knows no flag and no terminal.
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/settings"
+	"halley/trigger"
+	"halley/trigger/stall"
+)
+
+// LagReport is the result of one look.
+type LagReport struct {
+	Time      time.Time     `json:"time"`
+	Functions []FunctionLag `json:"functions"`
+	LagTotal
+}
+
+// FunctionLag is the part of one function.
+type FunctionLag struct {
+	Name   string        `json:"name"`
+	Leases []trigger.Lag `json:"leases"`
+	LagTotal
+	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
+
+	stallAfter time.Duration
+}
+
+// LagTotal sums over leases: the number of changes, and the age of the oldest. If the
+// lag of some lease is not known, they are lower bounds.
+type LagTotal struct {
+	Changes int64   `json:"changes"`
+	Exact   bool    `json:"exact"`
+	Known   bool    `json:"known"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (t *LagTotal) add(changes int64, exact, known bool, seconds float64) {
+	t.Changes += changes
+	t.Exact = t.Exact && exact
+	t.Known = t.Known && known
+	t.Seconds = max(t.Seconds, seconds)
+}
+
+// nothingBehind is the total of no leases.
+var nothingBehind = LagTotal{Exact: true, Known: true}
+
+// MarshalJSON implements [json.Marshaler]: what is not known is null.
+func (l FunctionLag) MarshalJSON() ([]byte, error) {
+	type fields FunctionLag
+	return json.Marshal(struct {
+		fields
+		Changes *int64   `json:"changes"`
+		Seconds *float64 `json:"seconds"`
+	}{fields(l), l.orNull(&l.Changes), orNull(l.Known, &l.Seconds)})
+}
+
+// MarshalJSON implements [json.Marshaler]: what is not known is null.
+func (r LagReport) MarshalJSON() ([]byte, error) {
+	type fields LagReport
+	return json.Marshal(struct {
+		fields
+		Changes *int64   `json:"changes"`
+		Seconds *float64 `json:"seconds"`
+	}{fields(r), r.orNull(&r.Changes), orNull(r.Known, &r.Seconds)})
+}
+
+// orNull returns a number of changes, or nil if nothing is known about it.
+func (t LagTotal) orNull(changes *int64) *int64 { return orNull(t.Known || t.Changes > 0, changes) }
+
+func orNull[T any](known bool, v *T) *T {
+	if !known {
+		return nil
+	}
+	return v
+}
+
+// Look estimates the lag of all functions. It returns an error if the lag is not
+// known completely, or if a range is stalled for longer than its function allows.
+func Look(ctx context.Context, s *settings.Settings, clients account.Clients) (LagReport, error) {
+	r := LagReport{Time: time.Now().UTC(), LagTotal: nothingBehind}
+	unknown, stalled := 0, 0
+	for _, f := range s.Functions {
+		l := EstimateLag(ctx, f, clients)
+		if l.Problem != "" {
+			unknown++
+		}
+		for _, lease := range l.Leases {
+			if !lease.Known {
+				unknown++
+			}
+			if l.isStalled(lease, r.Time) {
+				stalled++
+			}
+		}
+		r.add(l.Changes, l.Exact, l.Known, l.Seconds)
+		r.Functions = append(r.Functions, l)
+	}
+	switch {
+	case unknown > 0:
+		return r, errors.New("the lag is not completely known: see PROBLEM")
+	case stalled > 0:
+		return r, fmt.Errorf("%d ranges are stalled: see PROBLEM", stalled)
+	}
+	return r, nil
+}
+
+// isStalled reports whether a range makes no progress for longer than its function
+// allows, and not because of a limit.
+func (l *FunctionLag) isStalled(lease trigger.Lag, now time.Time) bool {
+	return slices.ContainsFunc(lease.Stalls, func(s stall.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
+}
+
+// EstimateLag estimates the lag of one function. Its Problem says why it could not.
+func EstimateLag(ctx context.Context, f settings.Function, clients account.Clients) FunctionLag {
+	l := FunctionLag{Name: f.Name, Leases: []trigger.Lag{}, LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
+	at, err := clients.Open(f)
+	if err == nil {
+		err = clients.Reach(ctx, f)
+	}
+	if err == nil {
+		var leases []trigger.Lag
+		leases, err = trigger.EstimateLag(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
+		l.Leases = append(l.Leases, leases...)
+	}
+	switch {
+	case err != nil:
+		l.Problem, l.Exact, l.Known = err.Error(), false, false
+	case len(l.Leases) == 0:
+		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
+	}
+	for _, lease := range l.Leases {
+		l.add(lease.Changes, lease.Exact, lease.Known, lease.Seconds)
+	}
+	return l
+}
+
+// Behind is the lag of one lease: ? if it is not known, and an estimate says that it
+// counts transactions.
+func (t LagTotal) Behind() string {
+	switch {
+	case !t.Known:
+		return "?"
+	case t.Exact:
+		return fmt.Sprint(t.Changes)
+	}
+	return fmt.Sprintf("~%d transactions", t.Changes)
+}
+
+// Total is the lag of several leases, of which some may be known.
+func (t LagTotal) Total() string {
+	if !t.Known && t.Changes > 0 {
+		return fmt.Sprintf("at least %d", t.Changes)
+	}
+	return t.Behind()
+}
+
+// Age is the age of the oldest change in seconds, ? if it is not known.
+func (t LagTotal) Age() string {
+	if !t.Known {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f", t.Seconds)
+}

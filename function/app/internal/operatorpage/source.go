@@ -1,0 +1,231 @@
+package operatorpage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+	"time"
+
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
+	"halley/trigger"
+	"halley/trigger/stall"
+)
+
+// Host is a host of this process, as the page needs it.
+type Host struct {
+	Name   string
+	Killed bool // in a development run
+	Status []trigger.Status
+}
+
+// Source tells the page of the hosts of this process, and of the leases of all hosts.
+// Its method look is called by one goroutine at a time.
+type Source struct {
+	settings *settings.Settings
+	accounts account.Clients // its own, for looks at the lag as the command status takes them
+	Hosts    func() []Host
+	Saved    func() map[RangeKey]string // newer continuations than those in lags; may be nil
+	LagEvery time.Duration
+
+	lags   []operate.FunctionLag // of a moment ago
+	lagsAt time.Time
+	live   int // hosts at that moment
+}
+
+// Time between two looks at the leases. The hosts know the ranges that they hold; the
+// leases tell of the others.
+const (
+	DevLagEvery  = 2 * time.Second // of the embedded account
+	pageLagEvery = 5 * time.Second
+	pageLagTime  = 20 * time.Second // bounds a look
+)
+
+// RangeKey identifies a range of a function.
+type RangeKey struct{ Function, Range string }
+
+// pageView is one look at everything.
+type pageView struct {
+	page.State
+	held     map[RangeKey]page.Range // by hosts of this process
+	reported map[RangeKey]page.Range // by hosts of this process about ranges that they do not hold
+	own      map[string]bool         // names of the hosts of this process that run
+	problems map[string]string       // by function
+}
+
+func (d *Source) look(ctx context.Context) page.State {
+	hosts := d.Hosts()
+	live := 0
+	for _, h := range hosts {
+		if !h.Killed {
+			live++
+		}
+	}
+	if live != d.live || time.Since(d.lagsAt) >= d.LagEvery {
+		d.lags, d.live = d.lookAtLags(ctx), live
+		d.lagsAt = time.Now()
+	}
+	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}}
+	for _, h := range hosts {
+		v.addHost(h)
+	}
+	v.addLeases(d.lags)
+	if d.Saved != nil {
+		for key, continuation := range d.Saved() {
+			v.setPosition(key, continuation, time.Time{})
+		}
+	}
+	for _, r := range v.held {
+		v.Ranges = append(v.Ranges, r)
+	}
+	for _, r := range v.reported {
+		v.Ranges = append(v.Ranges, r)
+	}
+	for _, f := range d.settings.Functions {
+		v.Functions = append(v.Functions, page.Function{
+			Name: f.Name, Container: f.DatabaseName + "/" + f.ContainerName, DeadLetters: f.DeadLetters.String(),
+			Keeps: f.DeadLetters.Row().Keeps, Problem: v.problems[f.Name],
+		})
+	}
+	// (slices.SortFunc would be compiled for this type: 15 kB.)
+	sort.Slice(v.Ranges, func(i, j int) bool {
+		a, b := &v.Ranges[i], &v.Ranges[j]
+		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range)) < 0
+	})
+	return v.State
+}
+
+// lookAtLags estimates the lag of all functions.
+func (d *Source) lookAtLags(ctx context.Context) (lags []operate.FunctionLag) {
+	ctx, cancel := context.WithTimeout(ctx, pageLagTime)
+	defer cancel()
+	d.accounts.ForgetReached() // tried again at each look
+	for _, f := range d.settings.Functions {
+		lags = append(lags, operate.EstimateLag(ctx, f, d.accounts))
+	}
+	return lags
+}
+
+func (v *pageView) addHost(h Host) {
+	host := page.Host{Name: h.Name, State: "running"}
+	if h.Killed {
+		host.State = "killed"
+		v.Hosts = append(v.Hosts, host)
+		return
+	}
+	v.own[h.Name] = true
+	for _, part := range h.Status {
+		for _, f := range part.Functions {
+			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
+			for _, r := range f.Ranges {
+				key := RangeKey{f.Name, r.Range}
+				if r.Paused || r.Cooldown {
+					v.reported[key] = heldRange(f.Name, "", r)
+					continue
+				}
+				host.Leases++
+				v.held[key] = heldRange(f.Name, h.Name, r)
+			}
+		}
+	}
+	v.Hosts = append(v.Hosts, host)
+}
+
+// addLeases adds what the leases tell of ranges that no host of this process holds, and of
+// their owners.
+func (v *pageView) addLeases(lags []operate.FunctionLag) {
+	for _, f := range lags {
+		if len(f.Leases) > 0 || !v.holds(f.Name) {
+			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
+		}
+		for _, l := range f.Leases {
+			key := RangeKey{f.Name, l.Range}
+			if _, ok := v.held[key]; ok {
+				v.setPosition(key, l.Continuation, l.Checkpointed)
+				continue
+			}
+			if v.own[l.Owner] && len(l.Stalls) == 0 {
+				continue // this process has just released it
+			}
+			row := leasedRange(l)
+			if said, ok := v.reported[key]; ok {
+				row.Problem, row.Advice, row.Paused = cmp.Or(row.Problem, said.Problem), cmp.Or(row.Advice, said.Advice), row.Paused || said.Paused
+				delete(v.reported, key)
+			}
+			v.Ranges = append(v.Ranges, row)
+			v.addOwner(l)
+		}
+	}
+}
+
+func (v *pageView) holds(function string) bool {
+	for key := range v.held {
+		if key.Function == function {
+			return true
+		}
+	}
+	return false
+}
+
+// setPosition sets what is saved of a range that this process holds.
+func (v *pageView) setPosition(key RangeKey, continuation string, checkpointed time.Time) {
+	r, ok := v.held[key]
+	if !ok {
+		return
+	}
+	r.Continuation = continuation
+	if checkpointed.After(r.Checkpointed) {
+		r.Checkpointed = checkpointed
+	}
+	v.held[key] = r
+}
+
+// addOwner counts a lease of a host of another process.
+func (v *pageView) addOwner(l trigger.Lag) {
+	if l.Owner == "" {
+		return
+	}
+	i := slices.IndexFunc(v.Hosts, func(h page.Host) bool { return h.Name == l.Owner })
+	if i < 0 {
+		i = len(v.Hosts)
+		v.Hosts = append(v.Hosts, page.Host{Name: l.Owner, State: "running", Elsewhere: true})
+	}
+	if h := &v.Hosts[i]; h.Elsewhere {
+		h.Leases++
+		if slices.ContainsFunc(l.Stalls, func(s stall.Stall) bool { return s.Kind == stall.OwnerSilent }) {
+			h.State = "silent"
+		}
+	}
+}
+
+// heldRange is a range that a host of this process holds.
+func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
+	row := page.Range{
+		Function: function, Range: r.Range, Owner: owner, Epoch: r.Epoch, LastLSN: r.LastLSN, Paused: r.Paused,
+		Changes: r.Behind, Exact: r.Behind == 0, Known: r.BehindKnown, Seconds: r.BehindSeconds,
+		Batches: r.Batches, Handled: r.Changes, Retries: r.Retries, DeadLetters: r.DeadLetters,
+		Waiting: r.WaitingKeys, Blocked: r.BlockedKeys, Postponed: r.PostponedKeys, NextDue: r.NextDue, Checkpointed: r.Checkpointed,
+		Problem: r.Problem, Limited: r.Limited,
+	}
+	if len(r.Stalls) > 0 {
+		row.Advice = stallAdvice(r.Stalls[0])
+	}
+	return row
+}
+
+// leasedRange is a range as its lease tells of it.
+func leasedRange(l trigger.Lag) page.Range {
+	row := page.Range{
+		Function: l.Function, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation, Checkpointed: l.Checkpointed,
+		Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds, DeadLetters: l.DeadLettered, Problem: l.Problem,
+	}
+	for i, s := range l.Stalls {
+		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
+		row.Advice = cmp.Or(row.Advice, stallAdvice(s))
+		row.Paused = row.Paused || s.Kind == stall.Paused
+	}
+	return row
+}

@@ -1,0 +1,79 @@
+package operatorpage
+
+import (
+	"testing"
+	"time"
+
+	"halley/function/app/internal/operate"
+	"halley/function/app/internal/page"
+	"halley/function/app/internal/settings"
+	"halley/handlers"
+	"halley/trigger"
+	"halley/trigger/stall"
+)
+
+// TestPageJoinsHostsAndLeases: a range that this process holds is shown as the process
+// knows it, with the position that is saved. The leases tell of all others, also of those
+// that this process has lost without a release.
+func TestPageJoinsHostsAndLeases(t *testing.T) {
+	silent := []stall.Stall{{Kind: stall.OwnerSilent, Since: time.Now()}}
+	limited := []stall.Stall{{Kind: stall.RateLimited, Since: time.Now()}}
+	status := trigger.Status{Owner: "host-a", Functions: []trigger.FunctionStatus{{Name: "orders", Ranges: []trigger.RangeStatus{
+		{Range: "0", Epoch: 7, Continuation: `"9"`, Changes: 4, Problem: "handler has failed", Stalls: []stall.Stall{{Kind: stall.HandlerFails}}},
+		{Range: "6", Problem: "held back by RATE", Limited: true, Stalls: []stall.Stall{{Kind: stall.RateLimited}}},
+		{Range: "3", Paused: true, Problem: "paused by an operator", Stalls: []stall.Stall{{Kind: stall.Paused}}},
+	}}}}
+	lags := []operate.FunctionLag{{Name: "orders", Leases: []trigger.Lag{
+		{Function: "orders", Range: "0", Owner: "host-a", Continuation: `"8"`},
+		{Function: "orders", Range: "1", Owner: "host-a"}, // released since
+		{Function: "orders", Range: "2", Owner: "host-a", Stalls: silent, Problem: "owner silent"},
+		{Function: "orders", Range: "3"},
+		{Function: "orders", Range: "4", Owner: "host-b"},
+		{Function: "orders", Range: "5", Owner: "host-c", Stalls: silent, Problem: "owner silent"},
+		{Function: "orders", Range: "7", Owner: "host-c", Known: true, Stalls: limited, Problem: "held back by RATE"},
+		{Function: "orders", Range: "8", Owner: "host-c", Known: true, Stalls: append(limited[:1:1], silent...), Problem: "held back by RATE; owner silent"},
+	}}, {Name: "other", Problem: "the leases cannot be read"}}
+	d := &Source{
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(handlers.Entry{Name: "orders"})}},
+		Hosts: func() []Host {
+			return []Host{{Name: "host-a", Status: []trigger.Status{status}}, {Name: "host-x", Killed: true}}
+		},
+		lags: lags, lagsAt: time.Now(), live: 1, LagEvery: time.Hour,
+	}
+	state := d.look(t.Context())
+	rows := map[string]page.Range{}
+	for _, r := range state.Ranges {
+		rows[r.Range] = r
+	}
+	if r := rows["0"]; r.Continuation != `"8"` || r.Epoch != 7 || r.Handled != 4 || r.Owner != "host-a" || r.Problem != "handler has failed" || r.Advice == "" {
+		t.Errorf("a range that is held: %+v", r)
+	}
+	if _, shown := rows["1"]; shown {
+		t.Error("a lease that was released is shown with its former owner")
+	}
+	if r := rows["2"]; r.Problem != "owner silent" || r.Advice == "" {
+		t.Errorf("a lease that was lost: %+v", r)
+	}
+	if r := rows["3"]; !r.Paused || r.Owner != "" || r.Problem != "paused by an operator" || r.Advice == "" {
+		t.Errorf("a paused range: %+v", r)
+	}
+	for row, want := range map[string]bool{"0": false, "2": false, "6": true, "7": true, "8": false} {
+		if r := rows[row]; r.Limited != want || r.Problem == "" {
+			t.Errorf("range %s is limited: %v", row, r.Limited)
+		}
+	}
+	hosts := map[string]page.Host{}
+	for _, h := range state.Hosts {
+		hosts[h.Name] = h
+	}
+	for name, want := range map[string]page.Host{
+		"host-a": {Name: "host-a", State: "running", Leases: 2},
+		"host-b": {Name: "host-b", State: "running", Leases: 1, Elsewhere: true},
+		"host-c": {Name: "host-c", State: "silent", Leases: 3, Elsewhere: true},
+		"host-x": {Name: "host-x", State: "killed"},
+	} {
+		if hosts[name] != want {
+			t.Errorf("host %+v, want %+v", hosts[name], want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"halley/trigger"
+	"halley/trigger/deadletter"
+)
+
+// CheckDirectory refuses a directory of dead letters that no host has created.
+func (f *Function) CheckDirectory() error {
+	if !f.DeadLetters.Row().OnDisk {
+		return nil
+	}
+	if _, err := os.Stat(f.DeadLetters.Name); err != nil {
+		return fmt.Errorf("%s=%s: %w: the functions' hosts create it when they start; correct the path", f.Variable("DEAD_LETTERS"), f.DeadLetters, err)
+	}
+	return nil
+}
+
+// StoreKind is one kind of dead letter store, as HALLEY_DEAD_LETTERS names it.
+type StoreKind struct {
+	Name string
+	// placeholder stands for the store's name in texts; "" if the kind has none.
+	placeholder string
+	// optional: the name may be left out.
+	optional bool
+	// checkName returns an error that says how a name is written.
+	checkName func(name string) error
+	// keeps: dead letters can be read again. If not, note tells the command check why.
+	Keeps bool
+	Note  string
+	// inCosmos: a container in the lease database; onDisk: a directory of this
+	// machine; connected: needs the connection of HALLEY_DEAD_LETTERS_CONNECTION.
+	InCosmos, OnDisk, connected bool
+	// PlaceholderStore stands for the store while settings are validated. It is the
+	// store itself of kinds that keep nothing.
+	PlaceholderStore trigger.DeadLetters
+	// Linked is the kind that the app links; nil if every app has the kind.
+	Linked *deadletter.Kind
+}
+
+// storeKinds lists the kinds of an app that links some; a further one is a further row.
+func storeKinds(linked []deadletter.Kind) []StoreKind {
+	rows := []StoreKind{containerKind(), {
+		Name: "directory", placeholder: "PATH", checkName: checkPath,
+		Keeps: true, OnDisk: true, PlaceholderStore: unopened{},
+	}}
+	for _, k := range linked {
+		rows = append(rows, StoreKind{
+			Name: k.Name, placeholder: k.Placeholder, checkName: k.CheckName,
+			Keeps: true, connected: true, PlaceholderStore: unopened{}, Linked: &k,
+		})
+	}
+	return append(rows, StoreKind{
+		Name: "drop", Note: "a change that is given up is lost",
+		PlaceholderStore: trigger.DropDeadLetters,
+	}, StoreKind{
+		Name: "none", Note: "a change that fails blocks its range until it succeeds",
+	})
+}
+
+// containerKind is the row of the default.
+func containerKind() StoreKind {
+	return StoreKind{
+		Name: "container", placeholder: "NAME", optional: true, checkName: checkContainerName,
+		Keeps: true, InCosmos: true, PlaceholderStore: unopened{},
+	}
+}
+
+var kindRule = regexp.MustCompile(`^[a-z]+$`)
+
+// checkStores refuses kinds that could not be selected.
+func checkStores(rows []StoreKind) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if !kindRule.MatchString(row.Name) || seen[row.Name] || row.connected && (row.placeholder == "" || row.checkName == nil) {
+			errs = append(errs, fmt.Errorf("kind %q of app.Options.DeadLetterStores: give it a name of its own in lower-case letters, a placeholder and CheckName", row.Name))
+		}
+		seen[row.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// unopened stands for a store that keeps dead letters: rules and defaults depend
+// on whether there is one.
+type unopened struct{ trigger.DeadLetters }
+
+// StoreSetting is a value of HALLEY_DEAD_LETTERS: a kind, and for some kinds a name.
+type StoreSetting struct {
+	Kind, Name string
+	named      bool       // there is a colon
+	row        *StoreKind // nil until the kind is found
+}
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default. The app
+// knows its kinds, and resolve finds the setting's.
+func (s *StoreSetting) Decode(text string) error {
+	if text == "" {
+		return nil
+	}
+	kind, name, named := strings.Cut(text, ":")
+	*s = StoreSetting{Kind: kind, Name: name, named: named}
+	return nil
+}
+
+// linkable are kinds of packages that an app can link, with the packages.
+var linkable = map[string]string{
+	"blob":  "halley/function/app/azurestorage",
+	"queue": "halley/function/app/azurestorage",
+}
+
+// resolve finds the setting's kind among those of the app, and checks its name.
+func (s *StoreSetting) resolve(rows []StoreKind) error {
+	i := slices.IndexFunc(rows, func(row StoreKind) bool { return row.Name == s.Kind })
+	if i < 0 {
+		switch at, ok := linkable[s.Kind]; {
+		case s.Kind == "discard": // until it was renamed
+			return errors.New("discard is now drop")
+		case ok:
+			return fmt.Errorf("this app does not link that store: add the stores of package %s to app.Options.DeadLetterStores, or write %s", at, kindList(rows))
+		}
+		return fmt.Errorf("not a dead letter store: write %s", kindList(rows))
+	}
+	row := rows[i]
+	switch {
+	case !s.named && row.placeholder != "" && !row.optional:
+		return fmt.Errorf("%s needs a name: write %s:%s", s.Kind, s.Kind, row.placeholder)
+	case s.named && row.placeholder == "":
+		return fmt.Errorf("%s has no name: write %s", s.Kind, s.Kind)
+	case s.named:
+		if err := row.checkName(s.Name); err != nil {
+			return fmt.Errorf("%w: write %s:%s", err, s.Kind, row.placeholder)
+		}
+	}
+	if row.OnDisk {
+		s.Name = filepath.Clean(s.Name)
+	}
+	s.row = &row
+	return nil
+}
+
+func (s StoreSetting) String() string {
+	if s.Name == "" {
+		return s.Kind
+	}
+	return s.Kind + ":" + s.Name
+}
+
+// Row returns the setting's kind. A setting that is not resolved has none.
+func (s StoreSetting) Row() StoreKind {
+	if s.row == nil {
+		return StoreKind{}
+	}
+	return *s.row
+}
+
+// kindList lists how every kind is written.
+func kindList(rows []StoreKind) string {
+	var forms []string
+	for _, row := range rows {
+		if row.placeholder == "" || row.optional {
+			forms = append(forms, row.Name)
+		}
+		if row.placeholder != "" {
+			forms = append(forms, row.Name+":"+row.placeholder)
+		}
+	}
+	last := len(forms) - 1
+	return strings.Join(forms[:last], ", ") + " or " + forms[last]
+}
+
+func checkContainerName(name string) error {
+	if name == "" || strings.ContainsAny(name, `/\?#`) {
+		return errors.New("not the name of a container")
+	}
+	return nil
+}
+
+func checkPath(path string) error {
+	if path == "" {
+		return errors.New("not the path of a directory")
+	}
+	return nil
+}
+
+// DeadLetterContainer returns the Cosmos DB container of the dead letters, if
+// they are stored in one.
+func (f *Function) DeadLetterContainer() (in Place, ok bool) {
+	if !f.DeadLetters.Row().InCosmos {
+		return Place{}, false
+	}
+	in = f.LeasePlace()
+	if f.DeadLetters.Name != "" {
+		in.Container = f.DeadLetters.Name
+	}
+	return in, true
+}
+
+// separateDeadLetters refuses dead letters in a monitored container, because each
+// of them would be a change.
+func (s *Settings) separateDeadLetters() error {
+	var errs []error
+	for _, f := range s.Functions {
+		in, ok := f.DeadLetterContainer()
+		if !ok {
+			continue
+		}
+		for _, other := range s.Functions {
+			if other.MonitoredPlace() == in && other.ContainerName != "" {
+				errs = append(errs, fmt.Errorf("%s=%s is the monitored container of %s: keep dead letters in another",
+					f.Variable("DEAD_LETTERS"), f.DeadLetters, other.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// storeConnected refuses dead letters in another account without its connection.
+func (f *Function) storeConnected() error {
+	if !f.DeadLetters.Row().connected || f.DeadLettersConnection != "" {
+		return nil
+	}
+	return fmt.Errorf("%s=\"\": %s=%v needs another account: name its connection",
+		f.Variable("DEAD_LETTERS_CONNECTION"), f.Variable("DEAD_LETTERS"), f.DeadLetters)
+}
