@@ -18,8 +18,8 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/handlers/redis/leaderboard"
 	"halley/tests/long"
 	"halley/trigger/cosmos"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"halley/handlers"
-	"halley/handlers/leaderboard"
+	"halley/handlers/redis/leaderboard"
 	"halley/trigger/cosmos"
 )
 

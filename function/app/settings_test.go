@@ -12,8 +12,8 @@ import (
 
 	"halley/function/app/azurestorage"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/handlers/redis/leaderboard"
 	"halley/trigger"
 )
 

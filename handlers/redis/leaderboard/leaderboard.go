@@ -17,7 +17,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/game"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 )
 

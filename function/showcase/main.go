@@ -1,9 +1,9 @@
 // Showcase shows the handlers of Halley on an embedded account: each with the server that
 // it needs in this process, or with a real one that a setting names.
 //
-//	go run ./handlers/showcase dev                      all that need no other server
-//	go run ./handlers/showcase dev --handlers push,fcm  these
-//	go run ./handlers/showcase check --dev              their settings
+//	go run ./function/showcase dev                      all that need no other server
+//	go run ./function/showcase dev --handlers push,fcm  these
+//	go run ./function/showcase check --dev              their settings
 //
 // A load writes game results, the handlers deliver them, and at the end each sink is
 // compared with the documents of the account: the last line of each handler says what was

@@ -31,9 +31,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"halley/handlers"
-	"halley/handlers/once/redis"
 	"halley/handlers/property"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"halley/handlers/once/postgres"
+	"halley/handlers/postgres"
 	"halley/trigger"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/once"
-	"halley/handlers/once/redis"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"

@@ -8,7 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"halley/handlers/leaderboard"
+	"halley/handlers/redis/leaderboard"
 	"halley/trigger"
 )
 

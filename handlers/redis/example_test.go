@@ -7,7 +7,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
-	"halley/handlers/once/redis"
+	"halley/handlers/redis"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )

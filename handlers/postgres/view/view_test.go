@@ -16,7 +16,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
-	"halley/handlers/once/postgres/postgrestest"
+	"halley/handlers/postgres/postgrestest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"

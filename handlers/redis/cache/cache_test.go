@@ -17,7 +17,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"

@@ -18,8 +18,8 @@ import (
 
 	"halley/function/app"
 	"halley/handlers"
-	"halley/handlers/cache"
 	"halley/handlers/handlerstest"
+	"halley/handlers/redis/cache"
 	"halley/handlers/webhook"
 	"halley/handlers/webhook/receiver"
 	"halley/trigger"

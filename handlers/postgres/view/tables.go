@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"halley/handlers/once/postgres"
+	"halley/handlers/postgres"
 )
 
 // ownColumns are columns of the tables besides those of the definition.

@@ -1,4 +1,4 @@
-package stream_test
+package apps_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // An app lists one of them, and links its client alone.
-func Example() {
+func Example_brokers() {
 	entries := []handlers.Entry{
 		handlers.New("kafka", "publishes changes to Kafka", kafka.Open),
 		handlers.New("nats", "publishes changes to NATS JetStream", nats.Open),

@@ -10,7 +10,7 @@ import (
 	"halley/handlers"
 	"halley/handlers/game"
 	"halley/handlers/handlerstest"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"halley/handlers/leaderboard"
+	"halley/handlers/redis/leaderboard"
 )
 
 // startLeaderboard keeps the boards in the embedded Redis.

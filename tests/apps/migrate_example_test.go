@@ -1,4 +1,4 @@
-package migrate_test
+package apps_test
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func byCategory(document json.RawMessage) (json.RawMessage, error) {
 
 // An app that moves orders to another partition key, with the commands migrate verify and
 // migrate report.
-func Example() {
+func Example_migrate() {
 	move := migrate.Transform(byCategory)
 	options := app.Options{
 		Handlers: []handlers.Entry{handlers.New("migrate", "moves orders to the key /category", move.Open)},

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"halley/handlers/once/postgres"
-	"halley/handlers/once/postgres/postgrestest"
+	"halley/handlers/postgres"
+	"halley/handlers/postgres/postgrestest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"

@@ -3,17 +3,17 @@ package main
 import (
 	"halley/handlers"
 	"halley/handlers/archive"
-	"halley/handlers/cache"
-	"halley/handlers/leaderboard"
 	"halley/handlers/migrate"
+	"halley/handlers/postgres/view"
 	"halley/handlers/push"
 	"halley/handlers/push/fcm"
 	"halley/handlers/push/mqtt"
+	"halley/handlers/redis/cache"
+	"halley/handlers/redis/leaderboard"
 	"halley/handlers/remote"
 	"halley/handlers/search/bleve"
 	"halley/handlers/stream/kafka"
 	"halley/handlers/stream/nats"
-	"halley/handlers/view"
 	"halley/handlers/webhook"
 )
 
