@@ -3,7 +3,7 @@
 // New writes an app, or a handler of the app in the current directory. In a module
 // that requires Halley:
 //
-//	go run halley/function/new handler refunds
+//	go run halley/function/app/new handler refunds
 package main
 
 import (
