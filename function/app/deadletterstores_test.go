@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/standin/azurestorage"
 	"halley/trigger/deadletter"
-	"halley/trigger/deadletter/azure"
 )
 
 func TestOpenDeadLetters(t *testing.T) {
@@ -17,8 +17,8 @@ func TestOpenDeadLetters(t *testing.T) {
 		"container":        is[*deadletter.Container],
 		"container:dead":   is[*deadletter.Container],
 		"directory:" + dir: is[*deadletter.Directory],
-		"blob:dead":        is[*azure.Blob],
-		"queue:dead":       is[*azure.Queue],
+		"blob:dead":        is[*azurestorage.Blob],
+		"queue:dead":       is[*azurestorage.Queue],
 		"none":             func(v any) bool { return v == nil },
 		"drop":             func(v any) bool { return v != nil },
 	} {

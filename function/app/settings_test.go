@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kelseyhightower/envconfig"
 
-	"halley/function/app/azurestorage"
+	"halley/function/app/internal/standin/azurestorage"
+	"halley/function/app/internal/standin/leaderboard"
+	"halley/function/app/internal/standin/push"
 	"halley/handlers"
-	"halley/handlers/push"
-	"halley/handlers/redis/leaderboard"
 	"halley/trigger"
 )
 

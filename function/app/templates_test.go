@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"halley/function/app/azurestorage"
 	"halley/function/app/internal/scaffold"
+	"halley/function/app/internal/standin/azurestorage"
 	"halley/handlers"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"

@@ -22,6 +22,10 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.6.4
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sync v0.24.0
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/handlers/archive v0.0.0
+	halley/trigger v0.0.0
 )
 
 require (
@@ -63,11 +67,4 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-)
-
-require (
-	halley/function/app v0.0.0
-	halley/handlers v0.0.0
-	halley/handlers/archive v0.0.0
-	halley/trigger v0.0.0
 )

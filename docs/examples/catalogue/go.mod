@@ -18,7 +18,13 @@ replace (
 	halley/trigger/deadletter/azure => ../../../trigger/deadletter/azure
 )
 
-require github.com/spf13/cobra v1.10.2
+require (
+	github.com/spf13/cobra v1.10.2
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/handlers/search/bleve v0.0.0
+	halley/trigger v0.0.0
+)
 
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0 // indirect
@@ -79,11 +85,4 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-)
-
-require (
-	halley/function/app v0.0.0
-	halley/handlers v0.0.0
-	halley/handlers/search/bleve v0.0.0
-	halley/trigger v0.0.0
 )

@@ -22,6 +22,11 @@ require (
 	github.com/SherClockHolmes/webpush-go v1.4.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/spf13/cobra v1.10.2
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/handlers/push v0.0.0
+	halley/handlers/redis v0.0.0
+	halley/trigger v0.0.0
 )
 
 require (
@@ -60,12 +65,4 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-)
-
-require (
-	halley/function/app v0.0.0
-	halley/handlers v0.0.0
-	halley/handlers/push v0.0.0
-	halley/handlers/redis v0.0.0
-	halley/trigger v0.0.0
 )

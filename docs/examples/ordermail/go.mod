@@ -22,6 +22,9 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/spf13/cobra v1.10.2
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/trigger v0.0.0
 )
 
 require (
@@ -56,10 +59,4 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-)
-
-require (
-	halley/function/app v0.0.0
-	halley/handlers v0.0.0
-	halley/trigger v0.0.0
 )
