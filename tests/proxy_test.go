@@ -34,20 +34,21 @@ var strangers = []struct {
 	more          int
 }{
 	{name: "minimal"},
-	{"redis", entries("leaderboard", "cache"), []string{"handlers/redis/leaderboard", "handlers/redis/cache"}, 12},
-	{"postgres", entries("view"), []string{"handlers/postgres/view"}, 10},
-	{"push", entries("push", "fcm", "mqtt"), []string{"handlers/push", "handlers/push/fcm", "handlers/push/mqtt"}, 30},
-	{"kafka", entries("kafka"), []string{"handlers/stream/kafka"}, 12},
-	{"nats", entries("nats"), []string{"handlers/stream/nats"}, 20},
-	{"bleve", entries("bleve"), []string{"handlers/search/bleve"}, 50},
-	{"archive", entries("archive"), []string{"handlers/archive"}, 30},
-	{"azurestorage", "DeadLetterStores: azurestorage.DeadLetterStores()", []string{"function/app/azurestorage"}, 8},
-	{"otel", "Telemetry: otel.Export", []string{"function/app/otel"}, 80},
+	{"redis", entries("leaderboard", "cache"), []string{"handlers/redis/leaderboard", "handlers/redis/cache"}, 9},
+	{"postgres", entries("view"), []string{"handlers/postgres/view"}, 6},
+	{"push", entries("push", "fcm", "mqtt"), []string{"handlers/push", "handlers/push/fcm", "handlers/push/mqtt"}, 18},
+	{"kafka", entries("kafka"), []string{"handlers/stream/kafka"}, 6},
+	{"nats", entries("nats"), []string{"handlers/stream/nats"}, 10},
+	{"bleve", entries("bleve"), []string{"handlers/search/bleve"}, 33},
+	{"archive", entries("archive"), []string{"handlers/archive"}, 16},
+	{"azurestorage", "DeadLetterStores: azurestorage.DeadLetterStores()", []string{"function/app/azurestorage"}, 5},
+	{"otel", "Telemetry: otel.Export", []string{"function/app/otel"}, 72},
 }
 
-// entries are the options of an app with handlers of the given packages.
+// entries are the options of an app with a handler of its own and those of packages.
 func entries(packages ...string) string {
 	var list strings.Builder
+	list.WriteString(`handlers.New("count", "counts changes", count), `)
 	for _, name := range packages {
 		fmt.Fprintf(&list, "handlers.New(%q, \"a sink\", %s.Open), ", name, name)
 	}
@@ -162,35 +163,34 @@ func publish(t *testing.T, proxy string, m halleyModule) {
 	}
 }
 
-// writeStranger writes the main package of an app with options and the packages that they
-// name.
+// writeStranger writes the main package of an app with a handler of its own, the packages and
+// the options that name them.
 func writeStranger(t *testing.T, dir, options string, packages []string) {
 	t.Helper()
+	var imports strings.Builder
+	for _, name := range append([]string{"function/app", "handlers", "trigger"}, packages...) {
+		fmt.Fprintf(&imports, "\t%q\n", publicPath+"/"+name)
+	}
 	if options == "" {
-		options = `Handlers: []handlers.Entry{handlers.New("print", "prints", open)}`
+		options = entries()
 	}
-	imports := []string{"function/app"}
-	if strings.Contains(options, "handlers.") {
-		imports = append(imports, "handlers")
+	if !strings.Contains(options, "Handlers:") {
+		options += ", " + entries()
 	}
-	var text strings.Builder
-	text.WriteString("package main\n\nimport (\n")
-	if len(packages) == 0 {
-		imports = append(imports, "trigger")
-		text.WriteString("\t\"context\"\n\n")
-	}
-	for _, name := range append(imports, packages...) {
-		fmt.Fprintf(&text, "\t%q\n", publicPath+"/"+name)
-	}
-	fmt.Fprintf(&text, ")\n\nfunc main() { app.Options{%s}.Main() }\n", options)
-	if len(packages) == 0 {
-		text.WriteString(`
-func open(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
+	text := fmt.Sprintf(`package main
+
+import (
+	"context"
+
+%s)
+
+func main() { app.Options{%s}.Main() }
+
+func count(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
 	return func(_ context.Context, b trigger.Batch) error { println(len(b.Changes)); return nil }, nil, nil
 }
-`)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text.String()), 0o600); err != nil {
+`, imports.String(), options)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
