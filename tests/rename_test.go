@@ -66,7 +66,7 @@ func TestRenamedModulesBuild(t *testing.T) {
 	}
 	goTool(t, dir, nil, "build", "work")
 	goTool(t, dir, nil, "vet", publicPath+"/handlers/...", publicPath+"/function/...", publicPath+"/trigger/...")
-	goTool(t, dir, nil, "test", "./handlers", "./function/app/internal/scaffold")
+	goTool(t, dir, nil, "test", "./handlers", "./handlers/redis/redisurl")
 	check := exec.Command(filepath.Join(dir, "scripts", "check"), "imports")
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("scripts/check imports: %v\n%s", err, out)
