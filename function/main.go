@@ -8,8 +8,8 @@ import (
 	"halley/function/app/azurestorage"
 	"halley/function/internal/demo"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/handlers/redis/leaderboard"
 )
 
 func main() { demoApp().Main() }

@@ -18,8 +18,8 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/handlers/redis/leaderboard"
 	"halley/tests/long"
 	"halley/trigger/cosmos"
 )
@@ -61,6 +61,34 @@ func TestSettingNamesAreStable(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// The settings page describes the handlers as they are: package app, whose tests write the
+// page, has stand-ins for them.
+func TestSettingsPageDescribesTheHandlers(t *testing.T) {
+	page, err := os.ReadFile("../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		if name, row, ok := strings.Cut(line, " | "); ok {
+			rows[strings.Trim(name, "| `")] = strings.TrimSuffix(row, " |\n")
+		}
+	}
+	for _, e := range demoApp().Handlers {
+		var listed strings.Builder
+		if err := envconfig.Usagef(strings.TrimSuffix(e.Prefix(), "_"), e.Settings(), &listed, "{{range .}}{{usage_key .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}"); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(listed.String()) {
+			field := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+			row := rows[field[0]]
+			if !strings.HasSuffix(row, "| "+field[2]) || !strings.HasPrefix(row, "`"+field[1]+"`") && field[1] != "" {
+				t.Errorf("the row of %s is %q, want %q and %q", field[0], row, field[1], field[2])
+			}
+		}
 	}
 }
 

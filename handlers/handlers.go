@@ -20,7 +20,7 @@
 // is redacted. Fields of type [Interval], [Count] and [Toggle] are parsed like all
 // settings of Halley; if the variable is empty, they keep their default.
 //
-// The package links no client of any sink; [halley/handlers/redisurl] has the setting
+// The package links no client of any sink; [halley/handlers/redis/redisurl] has the setting
 // of handlers that write to Redis.
 package handlers
 

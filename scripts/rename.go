@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Rename gives the module in the current directory another path. Names that only begin
-// like the module's path, such as a database, stay.
+// Rename gives the module in the current directory another path, and with it the modules
+// below. Names that only begin like the module's path, such as a database, stay.
 //
 //	go run scripts/rename.go PATH
 package main
@@ -56,7 +56,6 @@ func rename(to string) (changed int, err error) {
 	// A package's path is preceded by a character that no path has, and its first
 	// directory ends where a name ends.
 	named := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(from) + `/(` + strings.Join(packages, "|") + `)\b`)
-	required := regexp.MustCompile(`(?m)^(replace |\t)` + regexp.QuoteMeta(from) + ` (=>|v)`) // in the examples' go.mod
 	line := regexp.MustCompile(`(?m)^module\s+` + regexp.QuoteMeta(from) + `$`)
 	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -76,11 +75,13 @@ func rename(to string) (changed int, err error) {
 			return err
 		}
 		after := named.ReplaceAll(before, []byte("${1}"+to+"/${2}"))
-		switch {
-		case path == "go.mod":
+		if path == "go.mod" {
 			after = line.ReplaceAll(after, []byte("module "+to))
-		case d.Name() == "go.mod":
-			after = required.ReplaceAll(after, []byte("${1}"+to+" ${2}"))
+		}
+		if d.Name() == "go.mod" && !bytes.Equal(before, after) {
+			if after, err = sorted(path, after); err != nil {
+				return err
+			}
 		}
 		if filepath.Ext(path) == ".go" && !bytes.Equal(before, after) {
 			if formatted, err := format.Source(after); err == nil { // imports are sorted by path
@@ -98,6 +99,16 @@ func rename(to string) (changed int, err error) {
 		return os.WriteFile(path, after, info.Mode().Perm())
 	})
 	return changed, err
+}
+
+// sorted orders the lines of a go.mod as the go command does.
+func sorted(path string, text []byte) ([]byte, error) {
+	mod, err := modfile.Parse(path, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	mod.SortBlocks()
+	return mod.Format()
 }
 
 // topDirectories lists the directories of the module that hold packages.

@@ -94,7 +94,7 @@ func TestNewAppFromSourceToHost(t *testing.T) {
 	s.checkSource(t)
 	s.developed(t)
 
-	said := s.run(t, "go", "run", "halley/function/new", "handler", "refunds")
+	said := s.run(t, "go", "run", "halley/function/app/new", "handler", "refunds")
 	s.checkSource(t)
 	s.run(t, "go", "run", inFile(t, "../scripts/check", `(?m)^readonly staticcheck=(\S+)$`), "./...")
 	s.build(t)

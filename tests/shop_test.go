@@ -82,14 +82,10 @@ func inFile(t *testing.T, path, expression string) string {
 	return string(match[1])
 }
 
-// writeShop makes dir a module outside of this one whose app is testdata/shop. It
-// requires Halley at this directory.
+// writeShop makes dir a module outside of these whose app is testdata/shop. It requires
+// Halley at this directory.
 func writeShop(dir string) error {
-	root, err := filepath.Abs("..")
-	if err != nil {
-		return err
-	}
-	halley, err := runGo(root, nil, "list", "-m")
+	modules, err := halleyModules()
 	if err != nil {
 		return err
 	}
@@ -97,7 +93,13 @@ func writeShop(dir string) error {
 	if err != nil {
 		return err
 	}
-	mod := fmt.Sprintf("module example.com/shop\n\ngo 1.26.0\n\nrequire %[1]s v0.0.0\n\nreplace %[1]s => %[2]s\n", halley, root)
+	mod := "module example.com/shop\n\ngo 1.26.0\n"
+	for _, m := range modules {
+		mod += fmt.Sprintf("\nreplace %s => %s\n", m.path, m.dir)
+		if strings.HasSuffix(m.path, "/trigger") || strings.HasSuffix(m.path, "/handlers") || strings.HasSuffix(m.path, "/function/app") {
+			mod += fmt.Sprintf("\nrequire %s v0.0.0\n", m.path)
+		}
+	}
 	if err := errors.Join(
 		os.CopyFS(dir, os.DirFS("testdata/shop")),
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600),
@@ -107,6 +109,22 @@ func writeShop(dir string) error {
 	}
 	_, err = runGo(dir, []string{"GOFLAGS=-mod=mod"}, "list", "-deps", "./...") // completes go.mod
 	return err
+}
+
+// halleyModule is a module of Halley in a checkout.
+type halleyModule struct{ path, dir string }
+
+// halleyModules lists the modules of the workspace.
+var halleyModules = sync.OnceValues(func() (modules []halleyModule, err error) { return modulesOf("..") })
+
+// modulesOf lists the modules of the workspace in a directory. The root module is the first.
+func modulesOf(root string) (modules []halleyModule, err error) {
+	out, err := runGo(root, []string{"GOWORK="}, "list", "-m", "-f", "{{.Path}} {{.Dir}}")
+	for line := range strings.Lines(out) {
+		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		modules = append(modules, halleyModule{path, dir})
+	}
+	return modules, err
 }
 
 func shopModule(t *testing.T) (dir string) {

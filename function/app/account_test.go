@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
+	"halley/function/app/internal/standin/leaderboard"
 	"halley/handlers/game"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -24,7 +23,7 @@ const (
 type testAccount struct {
 	*emulator.Account
 	client *cosmos.Client
-	redis  *miniredis.Miniredis
+	redis  *leaderboard.Server
 }
 
 func serveAccount(t *testing.T, options emulator.ServeOptions) *testAccount {
@@ -37,7 +36,7 @@ func serveAccount(t *testing.T, options emulator.ServeOptions) *testAccount {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &testAccount{Account: account, client: client, redis: miniredis.RunT(t)}
+	a := &testAccount{Account: account, client: client, redis: leaderboard.RunT(t)}
 	a.create(t, testResults, "/player", 2)
 	a.create(t, testLeases, "/id", 1)
 	ctx, stop := context.WithCancel(context.Background())
@@ -95,14 +94,7 @@ func (a *testAccount) writeRaw(t *testing.T, player, document string) {
 // onBoard is how many players the leaderboard knows.
 func (a *testAccount) onBoard(t *testing.T) int {
 	t.Helper()
-	if !a.redis.Exists("leaderboard:chess") {
-		return 0
-	}
-	members, err := a.redis.ZMembers("leaderboard:chess")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(members)
+	return a.redis.Players("leaderboard:chess")
 }
 
 // env are settings that run the leaderboard on the account.

@@ -8,8 +8,8 @@ import (
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/standin/azurestorage"
 	"halley/trigger/deadletter"
-	"halley/trigger/deadletter/azure"
 )
 
 func TestOpenDeadLetters(t *testing.T) {
@@ -19,8 +19,8 @@ func TestOpenDeadLetters(t *testing.T) {
 		"container":        is[*deadletter.Container],
 		"container:dead":   is[*deadletter.Container],
 		"directory:" + dir: is[*deadletter.Directory],
-		"blob:dead":        is[*azure.Blob],
-		"queue:dead":       is[*azure.Queue],
+		"blob:dead":        is[*azurestorage.Blob],
+		"queue:dead":       is[*azurestorage.Queue],
 		"none":             func(v any) bool { return v == nil },
 		"drop":             func(v any) bool { return v != nil },
 	} {

@@ -6,10 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
+	"halley/function/app/internal/standin/leaderboard"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/trigger/cosmos"
 )
 
@@ -27,10 +25,7 @@ func devApp() Options {
 }
 
 func startRedis(context.Context) (*DevServices, error) {
-	redis, err := miniredis.Run()
-	if err != nil {
-		return nil, err
-	}
+	redis := leaderboard.Run()
 	return &DevServices{
 		Settings: map[string]string{
 			"HALLEY_CONTAINER_NAME":        testResults,

@@ -18,7 +18,7 @@ import (
 )
 
 // NewCommand returns the command new, which writes an app or a handler. The program
-// halley/function/new has it, and the demo app. Apps need not: Options.Commands adds it.
+// halley/function/app/new has it, and the demo app. Apps need not: Options.Commands adds it.
 func NewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new",
@@ -68,7 +68,7 @@ func newHandlerCommand() *cobra.Command {
 		Short: "Write a handler of this app",
 		Long: `Handler writes a package with a handler and its test, and adds it to the list
 that the main package passes to app.Main or to app.Options. Run it in the
-directory of the main package, for example with go run halley/function/new.
+directory of the main package, for example with go run halley/function/app/new.
 NAME has lower-case letters and digits.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

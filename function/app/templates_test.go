@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"halley/function/app/azurestorage"
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/scaffold"
 	"halley/function/app/internal/settings"
+	"halley/function/app/internal/standin/azurestorage"
 	"halley/handlers"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"

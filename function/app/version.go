@@ -34,17 +34,21 @@ func (o Options) versions() string {
 
 const devel = "devel"
 
-// halleyModule is the path of the module that this package is in.
-var halleyModule = strings.TrimSuffix(reflect.TypeFor[Options]().PkgPath(), "/function/app")
+// appModule is the path of the module that this package is in, and halleyModule that of
+// Halley's root module.
+var (
+	appModule    = reflect.TypeFor[Options]().PkgPath()
+	halleyModule = strings.TrimSuffix(appModule, "/function/app")
+)
 
-// halleyVersion returns the version of Halley as a dependency of the main module, or
+// halleyVersion returns the version of this module as a dependency of the main module, or
 // "" if Halley is the main module.
 func halleyVersion(info *debug.BuildInfo) string {
 	if info == nil || info.Main.Path == halleyModule {
 		return ""
 	}
 	for _, d := range info.Deps {
-		if d.Path != halleyModule {
+		if d.Path != appModule {
 			continue
 		}
 		if d.Replace != nil {

@@ -39,9 +39,9 @@ func TestHalleyVersion(t *testing.T) {
 	}{
 		{nil, ""},
 		{&debug.BuildInfo{Main: debug.Module{Path: halleyModule}}, ""},
-		{of(&debug.Module{Path: halleyModule, Version: "v1.2.3"}), "v1.2.3"},
-		{of(&debug.Module{Path: halleyModule, Version: "v0.0.0", Replace: &debug.Module{Path: "../halley"}}), "devel"},
-		{of(&debug.Module{Path: halleyModule, Version: "v0.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}}), "v1.2.4"},
+		{of(&debug.Module{Path: appModule, Version: "v1.2.3"}), "v1.2.3"},
+		{of(&debug.Module{Path: appModule, Version: "v0.0.0", Replace: &debug.Module{Path: "../halley"}}), "devel"},
+		{of(&debug.Module{Path: appModule, Version: "v0.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}}), "v1.2.4"},
 	} {
 		if got := halleyVersion(test.info); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.info, got, test.want)

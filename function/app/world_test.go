@@ -3,9 +3,9 @@ package app
 import (
 	"testing"
 
-	"halley/function/app/azurestorage"
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/settings"
+	"halley/function/app/internal/standin/azurestorage"
 )
 
 // testApp has the handlers that Halley comes with, of which documents speak, and all

@@ -10,7 +10,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/outbound"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/awslambda"
 )

@@ -21,7 +21,7 @@ import (
 	"halley/handlers"
 	"halley/handlers/outbound"
 	"halley/handlers/push/pushservice"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"

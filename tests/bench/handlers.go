@@ -15,12 +15,12 @@ import (
 // handlersWithBenchmarks are the packages with a BenchmarkHandler, and the part that it
 // writes to.
 var handlersWithBenchmarks = []struct{ directory, part string }{
-	{"leaderboard", "Redis"},
+	{"redis/leaderboard", "Redis"},
 	{"push", "push service in the process"},
 	{"push/fcm", "stub of FCM in the process"},
 	{"push/mqtt", "Mosquitto"},
-	{"cache", "Redis"},
-	{"view", "PostgreSQL"},
+	{"redis/cache", "Redis"},
+	{"postgres/view", "PostgreSQL"},
 	{"search/bleve", "index on disk"},
 	{"search/opensearch", "stand-in for OpenSearch in the process"},
 	{"archive", "Azurite, directory"},

@@ -59,7 +59,7 @@ func newSuite(ctx context.Context, short bool, rounds int) (*suite, error) {
 	}
 	_, err := exec.LookPath("taskset")
 	s.pinned = err == nil && len(s.processors) >= 2
-	if s.root, err = output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}"); err != nil {
+	if s.root, err = output(ctx, "", "go", "list", "-f", "{{.Module.Dir}}", "halley/tests/bench"); err != nil {
 		return nil, err
 	}
 	if !short {
@@ -107,7 +107,7 @@ func output(ctx context.Context, directory, name string, arguments ...string) (s
 func (s *suite) goBuild(directory, target, experiment string) error {
 	cmd := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", s.binary(target), ".")
 	cmd.Dir, cmd.Stderr = filepath.Join(s.root, "tests", "bench", directory), os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // a peer is a module of its own
 	if experiment != "" {
 		cmd.Env = append(cmd.Env, "GOEXPERIMENT="+experiment)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"halley/handlers/once/postgres/postgrestest"
-	"halley/handlers/view"
+	"halley/handlers/postgres/postgrestest"
+	"halley/handlers/postgres/view"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )

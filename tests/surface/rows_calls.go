@@ -21,7 +21,7 @@ var callRows = []row{
 	{"DeadLetters.Put", "TestRangeWaitsWhileStoreFails", "failed-put-is-a-success"},
 	{"DeadLetters.Query", "TestDeadLettersOfFormerOwnerAreSeen", "letters-not-listed"},
 	{"Documents", "ExampleDocuments", "documents-not-decoded"},
-	{"DocumentsWith", "TestStrictnessOfTheFasterDecoder", "other-decoder-ignored"},
+	{"DocumentsWith", "TestDocumentsWithAnotherDecoder", "other-decoder-ignored"},
 	{"DropDeadLetters", "TestDropDeadLettersDropsChanges", "dropped-is-kept"},
 	{"ErrDamaged", "TestDamagedDeadLetterBlocksOnlyItsKey", "damaged-dead-letter-ends-the-list"},
 	{"ErrLeaseLost", "TestLostLeaseCancelsHandler", "lost-lease-without-its-error"},

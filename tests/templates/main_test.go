@@ -35,7 +35,7 @@ func writeApps(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	command := filepath.Join(apps, "new")
-	if err := runIn(repository, "go", "build", "-o", command, "./function/new"); err != nil {
+	if err := runIn(repository, "go", "build", "-o", command, "halley/function/app/new"); err != nil {
 		return 0, err
 	}
 	for _, template := range []string{"minimal", "azd", "container", "lambda"} {

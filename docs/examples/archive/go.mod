@@ -2,13 +2,30 @@ module example.com/archive
 
 go 1.26.0
 
-replace halley => ../../..
+replace (
+	halley/function/app => ../../../function/app
+	halley/function/app/azurestorage => ../../../function/app/azurestorage
+	halley/function/app/otel => ../../../function/app/otel
+	halley/handlers => ../../../handlers
+	halley/handlers/archive => ../../../handlers/archive
+	halley/handlers/postgres => ../../../handlers/postgres
+	halley/handlers/push => ../../../handlers/push
+	halley/handlers/redis => ../../../handlers/redis
+	halley/handlers/search/bleve => ../../../handlers/search/bleve
+	halley/handlers/stream/kafka => ../../../handlers/stream/kafka
+	halley/handlers/stream/nats => ../../../handlers/stream/nats
+	halley/trigger => ../../../trigger
+	halley/trigger/deadletter/azure => ../../../trigger/deadletter/azure
+)
 
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.6.4
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sync v0.24.0
-	halley v0.0.0
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/handlers/archive v0.0.0
+	halley/trigger v0.0.0
 )
 
 require (

@@ -2,11 +2,28 @@ module example.com/catalogue
 
 go 1.26.0
 
-replace halley => ../../..
+replace (
+	halley/function/app => ../../../function/app
+	halley/function/app/azurestorage => ../../../function/app/azurestorage
+	halley/function/app/otel => ../../../function/app/otel
+	halley/handlers => ../../../handlers
+	halley/handlers/archive => ../../../handlers/archive
+	halley/handlers/postgres => ../../../handlers/postgres
+	halley/handlers/push => ../../../handlers/push
+	halley/handlers/redis => ../../../handlers/redis
+	halley/handlers/search/bleve => ../../../handlers/search/bleve
+	halley/handlers/stream/kafka => ../../../handlers/stream/kafka
+	halley/handlers/stream/nats => ../../../handlers/stream/nats
+	halley/trigger => ../../../trigger
+	halley/trigger/deadletter/azure => ../../../trigger/deadletter/azure
+)
 
 require (
 	github.com/spf13/cobra v1.10.2
-	halley v0.0.0
+	halley/function/app v0.0.0
+	halley/handlers v0.0.0
+	halley/handlers/search/bleve v0.0.0
+	halley/trigger v0.0.0
 )
 
 require (

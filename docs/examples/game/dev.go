@@ -15,10 +15,10 @@ import (
 
 	"halley/function/app"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
 	"halley/handlers/push/pushservice"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/leaderboard"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger/cosmos"
 )
 

@@ -10,8 +10,8 @@ import (
 	"halley/function/app"
 	"halley/handlers"
 	"halley/handlers/handlerstest"
-	"halley/handlers/leaderboard"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/leaderboard"
+	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )

@@ -6,8 +6,8 @@ import (
 
 	"halley/function/app"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
 	"halley/handlers/push"
+	"halley/handlers/redis/leaderboard"
 )
 
 func main() { gameApp().Main() }

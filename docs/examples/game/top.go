@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"halley/handlers"
-	"halley/handlers/leaderboard"
-	"halley/handlers/redisurl"
+	"halley/handlers/redis/leaderboard"
+	"halley/handlers/redis/redisurl"
 )
 
 // topCommand returns the command that prints the leaderboard of a game.

@@ -4,7 +4,7 @@ package main
 import (
 	"halley/function/app"
 	"halley/handlers"
-	"halley/handlers/view"
+	"halley/handlers/postgres/view"
 )
 
 func main() {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"halley/function/app/internal/standin/leaderboard"
+	"halley/function/app/internal/standin/push"
 	"halley/handlers"
-	"halley/handlers/leaderboard"
-	"halley/handlers/push"
 )
 
 // CleanEnv removes every setting that the test's own environment may hold, and

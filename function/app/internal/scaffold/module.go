@@ -38,6 +38,7 @@ type moduleFile struct {
 	Module  module
 	Go      string
 	Require []module
+	Replace []struct{ Old, New module }
 }
 
 func readModuleFile(ctx context.Context, file string) (f moduleFile, err error) {
@@ -48,22 +49,24 @@ func readModuleFile(ctx context.Context, file string) (f moduleFile, err error) 
 	return f, err
 }
 
-// source is a directory with Halley's module.
+// source is a directory with Halley's root module, which requires the modules that apps
+// import and replaces them by directories below its own.
 type source struct {
 	dir  string
 	mod  moduleFile
 	sums []byte // its go.sum, which covers all modules of an app
 }
 
-// openSource reads Halley's module in dir, or in the directory that the current
-// module uses.
+// openSource reads Halley's root module in dir, or above the directory of function/app that
+// the current module uses.
 func openSource(ctx context.Context, dir string) (*source, error) {
 	if dir == "" {
-		out, err := goCommand(ctx, "", nil, "list", "-m", "-f", "{{.Dir}}", modulePath)
+		out, err := goCommand(ctx, "", nil, "list", "-m", "-f", "{{.Dir}}", modulePath+appDir)
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, err
 		}
-		if dir = string(bytes.TrimSpace(out)); dir == "" {
+		app := filepath.ToSlash(string(bytes.TrimSpace(out)))
+		if dir = strings.TrimSuffix(app, appDir); dir == app {
 			return nil, errors.New("the current module does not use Halley: give the directory of Halley's source with --halley")
 		}
 	}
@@ -111,7 +114,7 @@ func resolveLinks(path string) string {
 // writeModule writes go.mod and go.sum of an app whose other files exist: the app
 // requires the modules that its packages use, as Halley requires them.
 func (s *source) writeModule(ctx context.Context, path, dir string) error {
-	all := append([]module{{modulePath, "v0.0.0"}}, s.mod.Require...)
+	all := slices.Clone(s.mod.Require)
 	slices.SortFunc(all, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
 	if err := s.writeRequirements(path, dir, all, nil); err != nil {
 		return err
@@ -126,9 +129,13 @@ func (s *source) writeModule(ctx context.Context, path, dir string) error {
 	return s.writeRequirements(path, dir, slices.DeleteFunc(all, func(m module) bool { return !used[m.Path] }), direct)
 }
 
-// writeRequirements writes go.mod with modules, of which the app imports some itself.
+// writeRequirements writes go.mod with modules, of which the app imports some itself. It
+// replaces all modules of Halley, so that go mod tidy adds the sink of a further handler.
 func (s *source) writeRequirements(path, dir string, modules []module, direct map[string]bool) error {
-	var own, indirect bytes.Buffer
+	var own, indirect, replaced bytes.Buffer
+	for _, r := range s.mod.Replace {
+		fmt.Fprintf(&replaced, "\t%s => %s\n", r.Old.Path, quotePath(s.from(dir)+strings.TrimPrefix(r.New.Path, ".")))
+	}
 	for _, m := range modules {
 		if direct[m.Path] {
 			fmt.Fprintf(&own, "\t%s %s\n", m.Path, m.Version)
@@ -136,8 +143,8 @@ func (s *source) writeRequirements(path, dir string, modules []module, direct ma
 			fmt.Fprintf(&indirect, "\t%s %s // indirect\n", m.Path, m.Version)
 		}
 	}
-	text := fmt.Sprintf("module %s\n\ngo %s\n\nreplace %s => %s\n\nrequire (\n%s)\n\nrequire (\n%s)\n",
-		path, s.mod.Go, modulePath, quotePath(s.from(dir)), own.String(), indirect.String())
+	text := fmt.Sprintf("module %s\n\ngo %s\n\nreplace (\n%s)\n\nrequire (\n%s)\n\nrequire (\n%s)\n",
+		path, s.mod.Go, replaced.String(), own.String(), indirect.String())
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o644)
 }
 

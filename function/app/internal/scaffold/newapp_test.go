@@ -98,7 +98,7 @@ func TestNewAppUsesHalleysDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, replacement := range map[string]string{"halley": "../halley", "the source": `"../the source"`} {
+	for name, replacement := range map[string]string{"halley": "../halley/handlers/redis", "the source": `"../the source/handlers/redis"`} {
 		root := t.TempDir()
 		halley := filepath.Join(root, name)
 		if err := os.Mkdir(halley, 0o700); err != nil {
@@ -111,7 +111,7 @@ func TestNewAppUsesHalleysDirectory(t *testing.T) {
 		}
 		dir := newApp(t, App{Dir: filepath.Join(root, "shop"), Halley: halley})
 		text := string(readFile(t, dir, "go.mod"))
-		if !strings.HasPrefix(text, "module example.com/shop\n") || !strings.Contains(text, "\nreplace halley => "+replacement+"\n") {
+		if !strings.HasPrefix(text, "module example.com/shop\n") || !strings.Contains(text, "\n\thalley/handlers/redis => "+replacement+"\n") {
 			t.Errorf("go.mod is\n%s", text)
 		}
 		mod, err := readModuleFile(t.Context(), filepath.Join(dir, "go.mod"))

@@ -27,8 +27,11 @@ var templates embed.FS
 // values replace the keys of templates.
 type values map[string]string
 
-// modulePath is the path of Halley's module.
-var modulePath = strings.TrimSuffix(reflect.TypeFor[App]().PkgPath(), "/function/app/internal/scaffold")
+// modulePath is the path of Halley's root module, and appDir the directory of the module that
+// every app requires.
+var modulePath = strings.TrimSuffix(reflect.TypeFor[App]().PkgPath(), appDir+"/internal/scaffold")
+
+const appDir = "/function/app"
 
 // handlerValues are the values of a handler's templates.
 func handlerValues(name string) values {

@@ -13,7 +13,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"halley/function/app/internal/apptest"
-	"halley/handlers/leaderboard"
+	"halley/function/app/internal/standin/leaderboard"
 	"halley/trigger"
 	"halley/trigger/deadletter"
 )

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"halley/function/app"
+	"halley/handlers"
+	"halley/handlers/handlerstest"
+	"halley/handlers/redis/cache"
+	"halley/handlers/webhook"
+	"halley/handlers/webhook/receiver"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+	"halley/trigger/triggertest"
+)
+
+// The tests of this file are the commands of docs/use-cases.md that need more than the
+// command dev.
+
+// A document that its time to live has removed leaves the cache: in all-versions mode the
+// feed shows the expiry as a change of its own.
+func TestExpiredDocumentLeavesCache(t *testing.T) {
+	cleanEnv(t)
+	redis := miniredis.RunT(t)
+	t.Setenv("HALLEY_CACHE_REDIS_URL", "redis://"+redis.Addr())
+	t.Setenv("HALLEY_CACHE_KEY", "session:{id}")
+	w := triggertest.NewWorld(t, &triggertest.Options{Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}}})
+	host := w.Host(handlerstest.Under(t, handlers.New("cache", "", cache.Open), handlerstest.Env(w)))
+	host.Drain() // from now on
+	w.Put(`{"id":"short","ttl":10}`)
+	w.Put(`{"id":"long"}`)
+	host.Drain()
+	if !redis.Exists("session:short") || !redis.Exists("session:long") {
+		t.Fatalf("keys %q", redis.Keys())
+	}
+	w.Advance(11 * time.Second)
+	w.Put(`{"id":"other"}`)
+	host.Drain()
+	if redis.Exists("session:short") || !redis.Exists("session:long") {
+		t.Errorf("keys %q", redis.Keys())
+	}
+}
+
+// account serves an embedded account until the test ends.
+func account(t *testing.T) *emulator.Account {
+	t.Helper()
+	a, err := emulator.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := a.Serve(ctx, emulator.ServeOptions{Addr: "127.0.0.1:0", Ready: func(string) { close(ready) }}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		serving.Wait()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	return a
+}
+
+// documentsOf counts the documents of a container; -1 if it does not exist.
+func documentsOf(t *testing.T, a *emulator.Account, database, name string) int {
+	t.Helper()
+	key, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := cosmos.NewClient(a.Endpoint(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for page, err := range client.Container(database, name).Query(t.Context(), cosmos.Query{Text: "SELECT c.id FROM c"}) {
+		if cosmos.IsNotFound(err) {
+			return -1
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(page.Items)
+	}
+	return n
+}
+
+// The leases of an app are in another account than the container that it monitors.
+func TestLeasesInAnotherAccount(t *testing.T) {
+	cleanEnv(t)
+	monitored, leases := account(t), account(t)
+	if err := monitored.CreateContainer("shop", "orders", "/id", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := leases.CreateContainer("control", "leases", "/id", 1); err != nil {
+		t.Fatal(err)
+	}
+	hook, err := receiver.Start("127.0.0.1:0", webhookSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hook.Close()
+	for name, value := range map[string]string{
+		"CosmosDB": monitored.ConnectionString(), "LeaseAccount": leases.ConnectionString(),
+		"HALLEY_DATABASE_NAME": "shop", "HALLEY_CONTAINER_NAME": "orders", "HALLEY_START_FROM": "beginning",
+		"HALLEY_LEASE_CONNECTION": "LeaseAccount", "HALLEY_LEASE_DATABASE_NAME": "control",
+		"HALLEY_DEAD_LETTERS": "directory:" + t.TempDir(), "HALLEY_FEED_POLL_DELAY": "50ms",
+		"HALLEY_LEASE_ACQUIRE_INTERVAL": "100ms", "HALLEY_LEASE_RENEW_INTERVAL": "1s", "HALLEY_LEASE_EXPIRATION_INTERVAL": "5s",
+		"HALLEY_WEBHOOK_URL": hook.URL(), "HALLEY_WEBHOOK_SECRETS": webhookSecret, "HALLEY_WEBHOOK_ALLOW_PRIVATE_ENDPOINT": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	seen := make(chan struct{})
+	once := sync.OnceFunc(func() { close(seen) })
+	hook.Respond(func(receiver.Request) *receiver.Answer { once(); return nil })
+
+	ctx, stop := context.WithCancel(t.Context())
+	shop := app.Options{Name: "shop", Handlers: []handlers.Entry{handlers.New("webhook", "posts orders", webhook.Open)}, Stdout: io.Discard, Stderr: os.Stderr}
+	code := make(chan int, 1)
+	go func() { code <- shop.Run(ctx, []string{"run"}) }()
+	putOrder(t, monitored)
+	select {
+	case <-seen:
+	case n := <-code:
+		t.Fatalf("the app ended with %d", n)
+	}
+	stop()
+	if n := <-code; n != 0 {
+		t.Errorf("the app ended with %d", n)
+	}
+	if n := documentsOf(t, leases, "control", "leases"); n < 2 {
+		t.Errorf("%d documents in the lease container", n)
+	}
+	if n := documentsOf(t, monitored, "shop", "leases"); n != -1 {
+		t.Errorf("the monitored account has a lease container with %d documents", n)
+	}
+}
+
+func putOrder(t *testing.T, in *emulator.Account) {
+	t.Helper()
+	key, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := cosmos.NewClient(in.Endpoint(), key, nil)
+	if err == nil {
+		_, err = client.Container("shop", "orders").Upsert(t.Context(), cosmos.NewPartitionKey("1"), json.RawMessage(`{"id":"1"}`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two functions on one container get all changes each, with leases of their own, on
+// several hosts, while ranges split and merge.
+func TestTwoFunctionsOnOneContainer(t *testing.T) {
+	cleanEnv(t)
+	out := run(t, 0, "dev", "--handlers", "leaderboard,webhook", "--hosts", "4", "--for", "3s", "--split-after", "700ms")
+	if !strings.Contains(out, "\nleaderboard: ") || !strings.Contains(out, "\nwebhook: ") {
+		t.Error(out)
+	}
+}
+
+// A function with a filter gets the documents that pass it, and no others.
+func TestFilteredFunction(t *testing.T) {
+	cleanEnv(t)
+	t.Setenv("HALLEY_WEBHOOK_FILTER", `{"game": ["chess"]}`)
+	if out := run(t, 0, "dev", "--handlers", "webhook", "--for", "2s"); !strings.Contains(out, "\nwebhook: the receiver verified ") {
+		t.Error(out)
+	}
+}
+
+// The page has a row for each of the fifteen use cases, and the tests that it names exist.
+func TestUseCasesPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/use-cases.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 15 {
+		t.Errorf("%d use cases", n)
+	}
+	tests := regexp.MustCompile(`go test (\./\S+) -run (\w+)`).FindAllStringSubmatch(string(text), -1)
+	if len(tests) == 0 {
+		t.Error("no use case is shown by a test")
+	}
+	for _, named := range tests {
+		files, err := filepath.Glob(filepath.Join("../..", named[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			source, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(source), fmt.Sprintf("func %s(", named[2]))
+		}) {
+			t.Errorf("%s has no test %s", named[1], named[2])
+		}
+	}
+	for _, example := range regexp.MustCompile(`cd (docs/examples/\w+)`).FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join("../..", example[1], "go.mod")); err != nil {
+			t.Error(err)
+		}
+	}
+}

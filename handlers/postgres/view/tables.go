@@ -1,0 +1,159 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"halley/handlers/postgres"
+)
+
+// ownColumns are columns of the tables besides those of the definition.
+var ownColumns = []string{"document", "id", "partition_key", "key", "documents"}
+
+// View is a view in a database. It is safe for concurrent use.
+type View struct {
+	Definition
+	pool      *pgxpool.Pool
+	positions *postgres.Store
+	hint      string // begins the advice if tables are missing
+	ready     chan struct{}
+
+	upsert, remove, addTotals, removeTotals string // statements
+}
+
+// newView returns the view of a definition that is checked.
+func newView(pool *pgxpool.Pool, d Definition) *View {
+	v := &View{Definition: d, pool: pool, hint: "set CreateTables, or run", ready: make(chan struct{}, 1)}
+	v.positions = postgres.New(pool, v.table("_positions"))
+	v.upsert, v.remove = v.upsertStatement(), "DELETE FROM "+v.Table.Sanitize()+" WHERE document = ANY($1)"
+	if v.hasTotals() {
+		v.addTotals = v.totalsStatement()
+		v.removeTotals = "DELETE FROM " + v.table("_totals").Sanitize() + " WHERE key = ANY($1)"
+	}
+	if !d.CreateTables {
+		close(v.ready)
+	} else {
+		v.ready <- struct{}{}
+	}
+	return v
+}
+
+func (v *View) hasTotals() bool { return len(v.GroupBy)+len(v.Sum) > 0 }
+
+// table is the name of a table that belongs to the view.
+func (v *View) table(suffix string) pgx.Identifier {
+	name := slices.Clone(v.Table)
+	name[len(name)-1] += suffix
+	return name
+}
+
+func (v *View) tables() []pgx.Identifier {
+	tables := []pgx.Identifier{v.Table, v.table("_positions")}
+	if v.hasTotals() {
+		tables = append(tables, v.table("_totals"))
+	}
+	return tables
+}
+
+// DDL are the statements that create the tables if they do not exist.
+func (v *View) DDL() string {
+	rows := []string{"document uuid PRIMARY KEY", "id text NOT NULL", "partition_key text NOT NULL"}
+	for _, c := range v.Columns {
+		rows = append(rows, quote(c.Name)+" "+string(c.Type))
+	}
+	statements := []string{
+		v.positions.DDL(),
+		createTable(v.Table, rows),
+	}
+	if v.hasTotals() {
+		totals := []string{"key text PRIMARY KEY"}
+		for _, name := range v.GroupBy {
+			totals = append(totals, quote(name)+" "+string(v.column(name).Type))
+		}
+		totals = append(totals, "documents bigint NOT NULL")
+		for _, name := range v.Sum {
+			totals = append(totals, quote("sum_"+name)+" numeric NOT NULL")
+		}
+		statements = append(statements, createTable(v.table("_totals"), totals))
+	}
+	return strings.Join(statements, ";\n") + ";"
+}
+
+func createTable(name pgx.Identifier, columns []string) string {
+	return "CREATE TABLE IF NOT EXISTS " + name.Sanitize() + " (\n\t" + strings.Join(columns, ",\n\t") + "\n)"
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+func (v *View) column(name string) Column {
+	return v.Columns[slices.IndexFunc(v.Columns, func(c Column) bool { return c.Name == name })]
+}
+
+// newRows is the table expression of the rows that a batch writes. Its parameters are an
+// array of documents, one of ids, one of partition keys, and one of each column's texts.
+func (v *View) newRows() string {
+	arrays := []string{"$1::uuid[]", "$2::text[]", "$3::text[]"}
+	names, values := slices.Clone(fixedColumns), slices.Clone(fixedColumns)
+	for i, c := range v.Columns {
+		arrays = append(arrays, fmt.Sprintf("$%d::text[]", i+len(fixedColumns)+1))
+		names = append(names, quote(c.Name))
+		values = append(values, fmt.Sprintf("%s::%s AS %[1]s", quote(c.Name), c.Type))
+	}
+	return "SELECT " + strings.Join(values, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
+}
+
+// fixedColumns are the first columns of the rows.
+var fixedColumns = []string{"document", "id", "partition_key"}
+
+func (v *View) upsertStatement() string {
+	names := slices.Clone(fixedColumns)
+	var updates []string
+	for _, c := range v.Columns {
+		names = append(names, quote(c.Name))
+		updates = append(updates, quote(c.Name)+" = excluded."+quote(c.Name))
+	}
+	return "INSERT INTO " + v.Table.Sanitize() + " (" + strings.Join(names, ", ") + ")\n" + v.newRows() +
+		"\nON CONFLICT (document) DO UPDATE SET " + strings.Join(updates, ", ")
+}
+
+// totalsStatement adds to each group the difference between the new rows and the stored
+// rows of the same documents. It writes the groups in the order of their keys, and returns
+// the keys of those that are empty then. Its last parameter is an array of all documents
+// that the batch writes or deletes.
+func (v *View) totalsStatement() string {
+	var groups, sums, added, subtracted, differences, updates []string
+	for _, name := range v.GroupBy {
+		groups = append(groups, quote(name))
+	}
+	for _, name := range v.Sum {
+		sum := quote("sum_" + name)
+		sums = append(sums, sum)
+		added = append(added, fmt.Sprintf("coalesce(%s, 0)::numeric AS %s", quote(name), sum))
+		subtracted = append(subtracted, fmt.Sprintf("-coalesce(%s, 0)::numeric", quote(name)))
+		differences = append(differences, fmt.Sprintf("sum(%s) AS %s", sum, sum))
+		updates = append(updates, fmt.Sprintf("%s = t.%s + excluded.%s", sum, sum, sum))
+	}
+	key := "jsonb_build_array(" + strings.Join(groups, ", ") + ")::text AS key"
+	columns := list([]string{"key"}, groups, []string{"documents"}, sums)
+	having := []string{"sum(documents) <> 0"}
+	for _, sum := range sums {
+		having = append(having, "sum("+sum+") <> 0")
+	}
+	return "WITH new_rows AS (" + v.newRows() + "), parts AS (\n" +
+		"SELECT " + list([]string{key}, groups, []string{"1 AS documents"}, added) + " FROM new_rows\n" +
+		"UNION ALL\n" +
+		"SELECT " + list([]string{key}, groups, []string{"-1"}, subtracted) + " FROM " + v.Table.Sanitize() +
+		fmt.Sprintf(" WHERE document = ANY($%d::uuid[])\n)\n", len(fixedColumns)+len(v.Columns)+1) +
+		"INSERT INTO " + v.table("_totals").Sanitize() + " AS t (" + columns + ")\n" +
+		"SELECT " + list([]string{"key"}, groups, []string{"sum(documents) AS documents"}, differences) + " FROM parts GROUP BY " + list([]string{"key"}, groups) +
+		" HAVING " + strings.Join(having, " OR ") + " ORDER BY key\n" +
+		"ON CONFLICT (key) DO UPDATE SET " + list([]string{"documents = t.documents + excluded.documents"}, updates) +
+		"\nRETURNING key, documents"
+}
+
+// list joins lists of expressions.
+func list(parts ...[]string) string { return strings.Join(slices.Concat(parts...), ", ") }
