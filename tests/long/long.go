@@ -14,6 +14,10 @@ const Variable = "HALLEY_TEST_LONG"
 // Wanted reports whether the long forms run.
 func Wanted() bool { return os.Getenv(Variable) != "" }
 
+// All reports whether the forms run that take several minutes, if the variable is "all":
+// scripts/strangers sets it.
+func All() bool { return os.Getenv(Variable) == "all" }
+
 // Only skips a test that has no short form, unless the long forms run. The reason names the
 // cost of the test.
 func Only(t testing.TB, reason string) {
