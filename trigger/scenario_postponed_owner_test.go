@@ -188,9 +188,12 @@ func TestNextOwnerDeliversOldLettersBeforeItHasReadTheNewOnes(t *testing.T) {
 		}
 		time.Sleep(19 * time.Second)
 		fails = false
-		nearby := func(f *Function, _ *Options) { f.MaxAhead, f.BatchItems = 20, 10 } // it reads the last one late
-		stop = w.startHost(w.host("b", withDelay(500*time.Millisecond, handle), change, nearby, withoutLogger))
-		time.Sleep(2 * time.Minute)
+		// It reads the last one late.
+		endThrottle := w.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/items/docs", Status: 429, RetryAfter: time.Second})
+		stop = w.startHost(w.host("b", handle, change, withoutLogger))
+		time.Sleep(20 * time.Second)
+		endThrottle()
+		time.Sleep(100 * time.Second)
 		stop()
 		times := p.times("k0")
 		if len(times) != 2 || times[1].Sub(times[0]) > 30*time.Second+promptly {

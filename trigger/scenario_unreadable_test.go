@@ -82,6 +82,9 @@ func TestUnreadableLeaseIsAProblem(t *testing.T) {
 				if problem := w.unreadableProblem(h); problem != nil {
 					t.Errorf("%s: after the repair %+v", name, problem)
 				}
+				if n := logged.FilterMessageSnippet("repaired or deleted").Len(); n != 1 {
+					t.Errorf("%s: the log tells %d times of the repair", name, n)
+				}
 				w.checkComplete(40)
 			}
 			stop()

@@ -99,7 +99,9 @@ var coldCode = []string{
 	"halley/trigger/internal/lease/...", "github.com/Azure/azure-sdk-for-go/sdk/azidentity/...", "golang.org/x/net/...", "golang.org/x/text/...",
 	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...", "log/slog/...", "text/template/...", "html/template/...",
 	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...",
-	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...",
+	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...", "vendor/golang.org/x/crypto/...",
+	"encoding/xml/...", "compress/...", "archive/zip/...", "text/tabwriter/...", "halley/trigger/redact/...",
+	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
