@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/hosting"
@@ -97,19 +96,6 @@ func equal(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// azurite makes a store of an Azure Storage account that runs on this machine.
-func azurite(kind string) func(t *testing.T) string {
-	return func(t *testing.T) string {
-		t.Helper()
-		connection := os.Getenv("HALLEY_TEST_AZURITE")
-		if connection == "" {
-			t.Skip("HALLEY_TEST_AZURITE is not set: it takes the connection string of a running Azurite, or UseDevelopmentStorage=true for its default ports")
-		}
-		t.Setenv("AzureWebJobsStorage", connection)
-		return kind + ":letters-" + uuid.NewString()
-	}
-}
-
 // A postponed change is listed as such, and left to its function unless it is selected.
 func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 	a := serveAccount(t, emulator.ServeOptions{})
@@ -153,13 +139,12 @@ func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 	equal(t, ids(t))
 }
 
-// TestDeadLetterCommandsOnEachStore goes through the commands on every store.
+// TestDeadLetterCommandsOnEachStore goes through the commands on the stores of package app;
+// tests/letters_test.go has those of Azure Storage.
 func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
 		"container": func(*testing.T) string { return "container" },
 		"directory": func(t *testing.T) string { return "directory:" + t.TempDir() },
-		"blob":      azurite("blob"),
-		"queue":     azurite("queue"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			where := store(t)

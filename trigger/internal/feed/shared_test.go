@@ -436,3 +436,54 @@ func TestLaggingReaderKeepsNothingForOneThatIsAhead(t *testing.T) {
 		a.closeAll(shared, readers...)
 	})
 }
+
+// A reader that waits for the request of another function does not fail, however often its
+// own time ends: it does not give up its range.
+func TestWaitForAnotherFunctionIsNoFailure(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		a.write(a.writer, "a")
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		answer := make(chan struct{})
+		a.setAnswer(func(r *http.Request) (*http.Response, error) {
+			<-answer
+			return a.Account.Do(r)
+		})
+		var running sync.WaitGroup
+		running.Go(func() { readers[0].expect("", "a") })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		pages := make(chan *Page)
+		running.Go(func() {
+			reader := readers[1].reader(10 * time.Second)
+			if err := reader.Run(ctx, pages); !errors.Is(err, context.Canceled) {
+				t.Errorf("the reader has ended: %v", err)
+			}
+			close(pages)
+		})
+		time.Sleep(10 * time.Minute)
+		close(answer)
+		page, open := <-pages
+		if !open || len(page.Items) != 1 {
+			t.Fatal("no page came")
+		}
+		readers[1].pages = append(readers[1].pages, page)
+		cancel()
+		running.Wait()
+		a.closeAll(shared, readers...)
+	})
+}
+
+// reader returns a reader whose reads may take a time, and whose problems fail the test.
+func (f *functionReader) reader(timeout time.Duration) *Reader {
+	return &Reader{
+		Source: f.source, LeaseToken: "0", ReadTimeout: timeout, PollMin: time.Hour, PollDelay: time.Hour, Budget: f.budget, Reserved: f.reserved,
+		RunRequest:    func(request func()) { request() },
+		FirstPosition: func(context.Context) (string, error) { return "", nil },
+		Locate:        func(context.Context) (Target, error) { return f.account.target, nil },
+		IsFinal:       func(error) bool { return false },
+		PayRead:       func(context.Context) (func(float64), error) { return func(float64) {}, nil },
+		UntilPoll:     func() time.Duration { return time.Hour },
+		ObservePage:   func(*Page) {},
+		ReportProblem: func(err error, failures int) { f.account.t.Errorf("%d failures: %v", failures, err) },
+	}
+}
