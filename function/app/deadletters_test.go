@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/operate"
