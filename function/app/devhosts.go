@@ -80,16 +80,16 @@ func (s *session) addHost(ctx context.Context, log *zap.Logger) (*devHost, error
 	s.numbered++
 	number := s.numbered
 	s.mu.Unlock()
-	own := *s.world.settings
-	own.App.Owner += "-" + strconv.Itoa(number)
+	copied := *s.world.settings
+	copied.App.Owner += "-" + strconv.Itoa(number)
 	h := &devHost{link: &hostLink{account: s.world.account}, level: zap.NewAtomicLevelAt(log.Level())}
-	observe := s.at.of(own.App.Owner)
-	a, err := hosting.Open(ctx, &own, hosting.Options{
-		Grace: time.Duration(own.App.StopGrace), Transport: h.link, Telemetry: s.world.app.Telemetry,
-		Wrap: func(fn *trigger.Function) { s.observeFunction(own.App.Owner, fn) },
+	observe := s.at.of(copied.App.Owner)
+	a, err := hosting.Open(ctx, &copied, hosting.Options{
+		Grace: time.Duration(copied.App.StopGrace), Transport: h.link, Telemetry: s.world.app.Telemetry,
+		Wrap: func(fn *trigger.Function) { s.observeFunction(copied.App.Owner, fn) },
 		Observe: func(e trigger.Event) {
 			observe(e)
-			s.recorder.Observe(own.App.Owner, e)
+			s.recorder.Observe(copied.App.Owner, e)
 		},
 	}, log.WithOptions(zap.IncreaseLevel(h.level)))
 	if err != nil {

@@ -110,8 +110,8 @@ func (s devSummary) printRanges(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if more := len(s.Ranges) - maxRanges; more > 0 {
-		fmt.Fprintf(out, "and %d more ranges; --json shows all\n", more)
+	if hidden := len(s.Ranges) - maxRanges; hidden > 0 {
+		fmt.Fprintf(out, "and %d more ranges; --json shows all\n", hidden)
 	}
 	_, err := fmt.Fprintln(out)
 	return err

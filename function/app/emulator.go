@@ -137,8 +137,8 @@ func embeddedClient(account *emulator.Account) (*cosmos.Client, error) {
 // parseContainer reads database/container:/key[:ranges=n][:retention=d]; a hierarchical
 // key is /a,/b. A container with a retention has all versions and deletes in its feed.
 func parseContainer(spec string) (database string, definition cosmos.ContainerDefinition, err error) {
-	name, rest, _ := strings.Cut(spec, ":")
-	key, options, _ := strings.Cut(rest, ":")
+	name, value, _ := strings.Cut(spec, ":")
+	key, options, _ := strings.Cut(value, ":")
 	database, definition.ID, _ = strings.Cut(name, "/")
 	if database == "" || definition.ID == "" || !strings.HasPrefix(key, "/") {
 		return "", definition, errors.New("write database/container:/key, with :ranges=16 or :retention=10m after it if you want")

@@ -205,8 +205,8 @@ func (p *probe) deadLetters(ctx context.Context) error {
 	if err := store.Put(ctx, d); err != nil {
 		return p.storeMissing(fmt.Errorf("store a probe dead letter: %w", err))
 	}
-	there, err := store.Holds(ctx, d.Source(), d.Key)
-	if err == nil && !there {
+	held, err := store.Holds(ctx, d.Source(), d.Key)
+	if err == nil && !held {
 		err = errors.New("the probe dead letter was stored and is not there")
 	}
 	if err != nil {

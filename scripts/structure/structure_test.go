@@ -200,7 +200,7 @@ func TestLocalsOfARepository(t *testing.T) {
 	nouns := "package p\n\nfunc f(" + strings.TrimSuffix(strings.Repeat("name, ", 1599), ", ") + " int) {}\n"
 	write("handlers/nouns.go", nouns)
 	write("trigger/p/p_test.go", locals)
-	write("function/p.go", locals)
+	write("tests/p.go", locals)
 	if got, failed := check(t, dir, "-only", "locals"); failed || !strings.Contains(got[0], "0 of 1599 ") {
 		t.Errorf("nouns fail: %q", got)
 	}
@@ -208,7 +208,7 @@ func TestLocalsOfARepository(t *testing.T) {
 	want := []string{
 		"trigger/p/p.go:3: of", "trigger/p/p.go:3: by", "trigger/p/p.go:3: rest", "trigger/p/p.go:4: at",
 		"trigger/p/p.go:5: before", "trigger/p/p.go:6: whole", "trigger/p/p.go:7: own", "trigger/p/p.go:9: until",
-		"locals: 8 of 1611 locals and parameters in trigger and handlers are function words: 5.0 per 1,000, at most 5",
+		"locals: 8 of 1611 locals and parameters are function words: 5.0 per 1,000, at most 5",
 	}
 	got, failed := check(t, dir, "-only", "locals", "-list")
 	if diff := cmp.Diff(want, got); diff != "" || failed {

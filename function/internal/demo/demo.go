@@ -129,15 +129,15 @@ func (s *services) prepare(ctx context.Context, run *app.DevRun) error {
 		if err := run.Create(ctx, app.Container{Database: f.Database, Name: f.Container, PartitionKey: []string{"/player"}, Ranges: ranges}); err != nil {
 			return err
 		}
-		own, ok := f.Settings.(*push.Settings)
+		settings, ok := f.Settings.(*push.Settings)
 		if !ok {
 			continue
 		}
-		in := app.Container{Database: cmp.Or(own.SubscriptionsDatabaseName, f.Database), Name: own.SubscriptionsContainerName, PartitionKey: []string{"/player"}}
+		in := app.Container{Database: cmp.Or(settings.SubscriptionsDatabaseName, f.Database), Name: settings.SubscriptionsContainerName, PartitionKey: []string{"/player"}}
 		if err := run.Create(ctx, in); err != nil {
 			return err
 		}
-		if err := s.subscribe(ctx, run.Client.Container(in.Database, in.Name), string(own.VAPIDPublicKey)); err != nil {
+		if err := s.subscribe(ctx, run.Client.Container(in.Database, in.Name), string(settings.VAPIDPublicKey)); err != nil {
 			return err
 		}
 	}

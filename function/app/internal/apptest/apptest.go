@@ -29,15 +29,15 @@ func CleanEnv(t testing.TB, env map[string]string) {
 }
 
 // Complete is the least environment that works, and pairs of names and values.
-func Complete(more ...string) map[string]string {
+func Complete(pairs ...string) map[string]string {
 	env := map[string]string{
 		"HALLEY_DATABASE_NAME":          "games",
 		"HALLEY_CONTAINER_NAME":         "results",
 		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://user:hunter2@127.0.0.1:6379/0",
 		"HALLEY_PUSH_VAPID_PRIVATE_KEY": "very-secret",
 	}
-	for i := 0; i+1 < len(more); i += 2 {
-		env[more[i]] = more[i+1]
+	for i := 0; i+1 < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
 	}
 	return env
 }

@@ -66,7 +66,7 @@ func (o *Operator) Actions() []page.Action {
 	}
 }
 
-// Function returns the settings of an enabled function.
+// function returns the settings of an enabled function.
 func (o *Operator) function(name string) (settings.Function, error) {
 	i := slices.IndexFunc(o.settings.Functions, func(f settings.Function) bool { return f.Name == name })
 	if i < 0 {
@@ -330,20 +330,20 @@ const maxEffects = 50
 
 // leaseEffects are the steps of a plan in words.
 func leaseEffects(p leases.Plan) (lines []string) {
-	more := 0
+	hidden := 0
 	for _, s := range p.Steps {
 		switch {
 		case s.Nothing:
 		case len(lines) == maxEffects:
-			more++
+			hidden++
 		case s.To != "":
 			lines = append(lines, fmt.Sprintf("Range %s, owner %s: %s from %s to %s: %s.", s.Range, operate.OwnerName(s.Owner), s.Action, s.From, s.To, operate.Effect(s)))
 		default:
 			lines = append(lines, fmt.Sprintf("Range %s, owner %s, at %s: %s.", s.Range, operate.OwnerName(s.Owner), s.From, operate.Effect(s)))
 		}
 	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("And %d ranges more.", more))
+	if hidden > 0 {
+		lines = append(lines, fmt.Sprintf("And %d ranges more.", hidden))
 	}
 	return lines
 }

@@ -41,11 +41,11 @@ func (t *toolchain) describe(binary, dir string) error {
 	if err != nil {
 		return err
 	}
-	own, err := licenseTexts(t.root)
+	texts, err := licenseTexts(t.root)
 	if err != nil && !errors.Is(err, errNoLicense) {
 		return err
 	}
-	list, err := spdx(binary, info, own, components)
+	list, err := spdx(binary, info, texts, components)
 	if err != nil {
 		return err
 	}

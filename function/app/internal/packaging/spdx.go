@@ -65,7 +65,7 @@ const noAssertion = "NOASSERTION"
 
 // spdx returns the list of the binary's components as JSON. Its time is that of the
 // commit, so that equal binaries have equal lists.
-func spdx(binary string, info *debug.BuildInfo, own []licenseText, components []component) ([]byte, error) {
+func spdx(binary string, info *debug.BuildInfo, licenses []licenseText, components []component) ([]byte, error) {
 	b, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func spdx(binary string, info *debug.BuildInfo, own []licenseText, components []
 		CreationInfo:      creation{created, []string{"Tool: halley-package"}},
 		Packages: []spdxPackage{{
 			Name: info.Main.Path, SPDXID: main, VersionInfo: info.Main.Version, DownloadLocation: noAssertion,
-			LicenseConcluded: noAssertion, LicenseDeclared: identify(own), CopyrightText: noAssertion,
+			LicenseConcluded: noAssertion, LicenseDeclared: identify(licenses), CopyrightText: noAssertion,
 			Checksums: []checksum{{"SHA256", sum}},
 		}},
 		Relationships: []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", main}},

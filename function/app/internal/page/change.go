@@ -179,9 +179,9 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // cutText shortens a text to so many bytes and removes its secrets. The beginning of a
 // secret tells that it is one.
-func cutText(text string, most int) string {
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+func cutText(text string, limit int) string {
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return redact.Text(text)
 }

@@ -16,10 +16,10 @@ type markup struct{ out strings.Builder }
 // add writes a format with its values, inside of elements or of quoted attributes.
 func (m *markup) add(format string, values ...string) {
 	for _, value := range values {
-		before, rest, _ := strings.Cut(format, "%s")
+		before, remainder, _ := strings.Cut(format, "%s")
 		m.out.WriteString(before)
 		m.out.WriteString(html.EscapeString(visible(value)))
-		format = rest
+		format = remainder
 	}
 	m.out.WriteString(format)
 }

@@ -155,11 +155,11 @@ func (c *cache[T]) init(every time.Duration) { c.every, c.turn = every, make(cha
 // get returns the value. It reads it again if it is too old, or was read under another
 // marker some time ago, unless another viewer does so.
 func (c *cache[T]) get(ctx context.Context, marker int64, read func(context.Context) T) T {
-	value, fresh, there := c.stored(marker)
+	value, fresh, found := c.stored(marker)
 	if fresh {
 		return value
 	}
-	if there {
+	if found {
 		select {
 		case c.turn <- struct{}{}:
 		default:
@@ -185,7 +185,7 @@ func (c *cache[T]) get(ctx context.Context, marker int64, read func(context.Cont
 	return value
 }
 
-func (c *cache[T]) stored(marker int64) (value T, fresh, there bool) {
+func (c *cache[T]) stored(marker int64) (value T, fresh, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at.IsZero() {

@@ -206,11 +206,11 @@ func (r *Recorder) add(e *entry) *entry {
 
 // shrink drops the oldest entries but one until the rest is within the bounds. mu is held.
 func (r *Recorder) shrink(but *entry) {
-	most := maxChanges
+	limit := maxChanges
 	if r.FailuresOnly {
-		most = maxFailures
+		limit = maxFailures
 	}
-	for len(r.order) > 1 && (len(r.order) > most || r.bytes > maxBytes) {
+	for len(r.order) > 1 && (len(r.order) > limit || r.bytes > maxBytes) {
 		at := 0
 		if r.order[0] == but {
 			at = 1

@@ -149,7 +149,7 @@ func (s *stream) sendRanges(ranges []Range) error {
 	}
 	gone := []string{}
 	for key := range s.rows {
-		if _, there := rows[key]; !there {
+		if _, found := rows[key]; !found {
 			gone = append(gone, key)
 		}
 	}

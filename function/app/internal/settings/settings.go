@@ -146,11 +146,11 @@ func LoadPreset(of Source, p Preset) (*Settings, error) {
 
 // addFunction reads one function: its own values override those of the app.
 func (s *Settings) addFunction(entry handlers.Entry) error {
-	own := ownPrefix(entry)
+	functionPrefix := ownPrefix(entry)
 	f := NewFunction(entry)
 	f.ConnectionDefaults = s.defaults
 	for _, read := range []func(string, any) error{s.preset, process} {
-		for _, p := range []string{prefix, own} {
+		for _, p := range []string{prefix, functionPrefix} {
 			if err := errors.Join(read(p, &f.Feed), read(p, &f.Delivery)); err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func (s *Settings) addFunction(entry handlers.Entry) error {
 	}
 	var err error
 	if f.Own, err = entry.Load(); err == nil {
-		err = s.preset(own, f.Own)
+		err = s.preset(functionPrefix, f.Own)
 	}
 	if err != nil {
 		return err
@@ -170,9 +170,9 @@ func (s *Settings) addFunction(entry handlers.Entry) error {
 	f.LeaseDatabaseName = cmp.Or(f.LeaseDatabaseName, f.DatabaseName)
 	s.zeros = append(s.zeros, f.fillDefaults(&s.App)...)
 	s.Functions = append(s.Functions, f)
-	s.Values = append(s.Values, s.values(&f.Feed, own, prefix)...)
-	s.Values = append(s.Values, s.values(&f.Delivery, own, prefix)...)
-	s.Values = append(s.Values, s.values(f.Own, own)...)
+	s.Values = append(s.Values, s.values(&f.Feed, functionPrefix, prefix)...)
+	s.Values = append(s.Values, s.values(&f.Delivery, functionPrefix, prefix)...)
+	s.Values = append(s.Values, s.values(f.Own, functionPrefix)...)
 	return nil
 }
 
@@ -278,33 +278,10 @@ func refuseUnknown(known []string) error {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(strings.ToUpper(name), prefix+"_") && !slices.Contains(known, name) {
-			errs = append(errs, unknown(name, known))
+			errs = append(errs, fmt.Errorf("%s is not a setting: %s", name, suggest(name, known)))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// renamed are settings of earlier versions, without their prefix, and their
-// names now.
-var renamed = map[string]string{
-	"DISCARD_LEASES": "RESET_LEASES",
-	"PARK_KEYS":      "BLOCK_KEYS",
-	"BISECTION":      "NO_BISECTION",
-}
-
-// unknown names the fix for a variable that is not a setting.
-func unknown(name string, known []string) error {
-	for before, now := range renamed {
-		p, ok := strings.CutSuffix(name, before)
-		if !ok || !slices.Contains(known, p+now) {
-			continue
-		}
-		if before == "BISECTION" {
-			return fmt.Errorf("%s is now %s, with the opposite value", name, p+now)
-		}
-		return fmt.Errorf("%s is now %s", name, p+now)
-	}
-	return fmt.Errorf("%s is not a setting: %s", name, suggest(name, known))
 }
 
 // suggest returns the fix for an unknown name.

@@ -45,15 +45,15 @@ func CheckSettings(e handlers.Entry, global []string) error {
 	if t := reflect.TypeOf(e.Settings()).Elem(); t.Kind() != reflect.Struct {
 		return fmt.Errorf("handler %s: its settings are a %v: Open takes a struct", e.Name, t)
 	}
-	own := ownPrefix(e)
-	common := slices.Concat(Keys(own, &Feed{}), Keys(own, &Delivery{}))
+	functionPrefix := ownPrefix(e)
+	common := slices.Concat(Keys(functionPrefix, &Feed{}), Keys(functionPrefix, &Delivery{}))
 	var errs []error
 	for _, key := range common {
 		if slices.Contains(global, key) {
 			errs = append(errs, fmt.Errorf("handler name %q: its setting %s is also a setting of the app: rename the handler", e.Name, key))
 		}
 	}
-	for _, key := range Keys(own, e.Settings()) {
+	for _, key := range Keys(functionPrefix, e.Settings()) {
 		if slices.Contains(global, key) || slices.Contains(common, key) {
 			errs = append(errs, fmt.Errorf("handler %s: its setting %s is also a setting of Halley: rename the field", e.Name, key))
 		}
@@ -80,8 +80,8 @@ type Source struct {
 func (o Source) Variables() []string {
 	all := GlobalKeys()
 	for _, f := range o.Handlers {
-		own := ownPrefix(f)
-		all = slices.Concat(all, Keys(own, &Feed{}), Keys(own, &Delivery{}), Keys(own, f.Settings()))
+		functionPrefix := ownPrefix(f)
+		all = slices.Concat(all, Keys(functionPrefix, &Feed{}), Keys(functionPrefix, &Delivery{}), Keys(functionPrefix, f.Settings()))
 	}
 	return all
 }

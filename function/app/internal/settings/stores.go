@@ -121,11 +121,8 @@ var linkable = map[string]string{
 func (s *StoreSetting) resolve(rows []StoreKind) error {
 	i := slices.IndexFunc(rows, func(row StoreKind) bool { return row.Name == s.Kind })
 	if i < 0 {
-		switch at, ok := linkable[s.Kind]; {
-		case s.Kind == "discard": // until it was renamed
-			return errors.New("discard is now drop")
-		case ok:
-			return fmt.Errorf("this app does not link that store: add the stores of package %s to app.Options.DeadLetterStores, or write %s", at, kindList(rows))
+		if location, ok := linkable[s.Kind]; ok {
+			return fmt.Errorf("this app does not link that store: add the stores of package %s to app.Options.DeadLetterStores, or write %s", location, kindList(rows))
 		}
 		return fmt.Errorf("not a dead letter store: write %s", kindList(rows))
 	}

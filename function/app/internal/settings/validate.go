@@ -50,9 +50,9 @@ func joinDistinct(errs []error) error {
 // Variable returns the variable that sets name for the function: its own variable if
 // it is set, and the app's if not.
 func (f *Function) Variable(name string) string {
-	own := ownPrefix(f.Entry)
-	if _, ok := os.LookupEnv(own + "_" + name); ok {
-		return own + "_" + name
+	functionPrefix := ownPrefix(f.Entry)
+	if _, ok := os.LookupEnv(functionPrefix + "_" + name); ok {
+		return functionPrefix + "_" + name
 	}
 	return prefix + "_" + name
 }

@@ -19,10 +19,10 @@ func Count(n int, thing string) string {
 // Cell shortens text to fit a table: its first line, printable, 80 characters at
 // most.
 func Cell(s string) string {
-	const most = 80
+	const limit = 80
 	s, _, _ = strings.Cut(s, "\n")
-	if runes := []rune(Line(s)); len(runes) > most {
-		return string(runes[:most]) + "…"
+	if runes := []rune(Line(s)); len(runes) > limit {
+		return string(runes[:limit]) + "…"
 	}
 	return Line(s)
 }
