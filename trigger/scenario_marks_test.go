@@ -130,6 +130,28 @@ func TestSplitBehindPoisonRepeatsLittle(t *testing.T) {
 	})
 }
 
+// A key that waits for its retry does not keep the lease of a range that has split: its
+// children are read at once.
+func TestWaitingKeyDoesNotDelayASplit(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.write("k", "poison")
+		w.writeMany("doc", 10)
+		stop := w.startHost(w.host("a", failOnPoison(w.recorder("a")), unending, withoutLogger))
+		time.Sleep(time.Minute)
+		_, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		w.writeMany("new", 10)
+		time.Sleep(4 * time.Second)
+		if n := len(w.leaseDocuments()); n != 2 {
+			t.Errorf("%d leases, the range has 2 children", n)
+		}
+		if n := len(w.deliveries("new0", "new1", "new2", "new3", "new4", "new5", "new6", "new7", "new8", "new9")); n != 10 {
+			t.Errorf("%d of 10 changes are handled 4 s after the split", n)
+		}
+		stop()
+	})
+}
+
 // A sink keeps a change in memory that was set aside, and asks for a checkpoint after many
 // more. On a merged range the lease holds no marks; reading continues all the same.
 func TestBufferedRetryDoesNotStopReading(t *testing.T) {

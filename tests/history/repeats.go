@@ -20,7 +20,7 @@ func (c *checker) repeated(e Event) {
 		return
 	case l == nil || l.tampered > 0 || c.movedBack(l.span, e.LSN, change.ended) || change.by.epoch < l.created || c.cameFromStore(e):
 		return
-	case !change.ended.Before(t.saved) || change.ended.Before(c.merged):
+	case change.ended.Before(c.merged):
 		return
 	}
 	if by := c.terms[holder{change.by.host, change.by.tenure}]; by == nil || !change.ended.Before(by.savedBefore) {

@@ -73,12 +73,12 @@ var users = map[string][]string{
 	"./trigger/internal/feed":     {"./trigger"},
 	"./trigger/leases":            {"./trigger", "./function/app"},
 	"./trigger/stall":             {"./trigger", "./function/app"},
-	"./trigger":                   {"./trigger/awslambda", "./function/app"},
+	"./trigger":                   {"./trigger/triggertest", "./trigger/awslambda", "./function/app"},
 
 	"./function/app/internal/settings":     {"./function/app"},
 	"./function/app/internal/account":      {"./function/app"},
 	"./function/app/internal/hosting":      {"./function/app"},
-	"./function/app/internal/operate":      {"./function/app"},
+	"./function/app/internal/operate":      {"./function/app/internal/operatorpage", "./function/app"},
 	"./function/app/internal/operatorpage": {"./function/app"},
 }
 

@@ -63,7 +63,7 @@ func TestUsersAreListedOnce(t *testing.T) {
 		t.Error(got)
 	}
 	m.edits = append(m.edits, edit{file: "trigger/c.go"})
-	if got := fmt.Sprint(m.users()); got != "[./trigger/awslambda ./function/app]" {
+	if got := fmt.Sprint(m.users()); got != "[./trigger/triggertest ./trigger/awslambda ./function/app]" {
 		t.Error(got)
 	}
 }

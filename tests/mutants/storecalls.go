@@ -18,9 +18,6 @@ var storeCalls = []mutant{
 	{"read-ahead-without-list", "an owner that knows no letters of earlier ones does not tell what these had read", []edit{
 		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored ||", "changes < 0 ||"},
 	}},
-	{"postponed-fresh-not-queued", "changes behind one that waits in memory for its postponed key follow it", []edit{
-		{"trigger/internal/delivery/lane.go", "\tl.fresh.items = l.keys.arrived(l.fresh.items)\n\tif err != nil", "\tif err != nil"},
-	}},
 	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
 		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},
 	}},

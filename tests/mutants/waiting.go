@@ -10,7 +10,7 @@ var waitingKeys = []mutant{
 		{"tests/history/repeats.go", "if len(t.repeats) == c.limits.Window+1 {", "if len(t.repeats) < 0 {"},
 	}},
 	{"judge-all-repeats", "the judge excuses what was handled since the last save", []edit{
-		{"tests/history/repeats.go", "case !change.ended.Before(t.saved) ||", "case t.saved.IsZero() ||"},
+		{"tests/history/repeats.go", "!change.ended.Before(by.savedBefore)", "by.savedBefore.IsZero()"},
 	}},
 	{"judge-buffered-repeats", "the judge excuses what only the memory of a sink has", []edit{
 		{"tests/history/repeats.go", "change.kept ||", "false ||"},

@@ -7,7 +7,7 @@ import (
 )
 
 // freshQueue holds the changes of a lane that are to be delivered in batches, in feed order.
-// None of them has a waiting key. The lane owns it.
+// The lane owns it.
 type freshQueue struct {
 	*laneShared
 	items         []*Item

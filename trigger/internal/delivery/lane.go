@@ -279,7 +279,6 @@ func (l *lane) takeRetry(ctx context.Context, due *group, stored []*laneKey) (*g
 // their keys, or if they are suspects: they wait aside until their range has the suspect slot.
 func (l *lane) cutBatch(ctx context.Context) (*group, error) {
 	batch, err := l.keys.admit(ctx, l.fresh.cut(), false)
-	l.fresh.items = l.keys.arrived(l.fresh.items)
 	if err != nil || len(batch) == 0 {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/emulator"
+	"halley/trigger/internal/finished"
 )
 
 func TestCheckpointIsWrittenAtOnceAndReleased(t *testing.T) {
@@ -33,6 +34,24 @@ func TestCheckpointIsWrittenAtOnceAndReleased(t *testing.T) {
 		if len(checkpoints) != 2 || held.Err() != nil {
 			t.Errorf("checkpoints %v, error %v", checkpoints, held.Err())
 		}
+	})
+}
+
+// A position that moves while a write begins is in it, with what is finished behind it.
+func TestPositionAndFinishedChangesAreOneSnapshot(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		binding := finished.Binding{Continuation: `"6"`, Epoch: held.Epoch()}
+		value := finished.Value{Binding: binding, Reached: 9, Marks: map[uint64]int64{1: 8}}.Encode()
+		held.Snapshot = func() (string, string) { return binding.Continuation, value }
+		stop := b.run(held)
+		held.Advance(`"5"`, time.Now())
+		time.Sleep(time.Second)
+		if l := b.leases(s)["0"]; l.continuation != `"6"` || l.Finished() != value {
+			t.Errorf("stored at %s with %q", l.continuation, l.Finished())
+		}
+		stop()
 	})
 }
 
