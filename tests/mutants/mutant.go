@@ -75,6 +75,9 @@ var users = map[string][]string{
 	"./trigger/stall":             {"./trigger", "./function/app"},
 	"./trigger":                   {"./trigger/triggertest", "./trigger/awslambda", "./function/app"},
 
+	"./trigger/deadletter/internal/record": {"./trigger/deadletter"},
+	"./function/app/internal/metrics":      {"./function/app"},
+	"./function/app/internal/page":         {"./function/app/internal/operatorpage", "./function/app"},
 	"./function/app/internal/settings":     {"./function/app"},
 	"./function/app/internal/account":      {"./function/app"},
 	"./function/app/internal/hosting":      {"./function/app"},
