@@ -153,6 +153,7 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 	if err != nil {
 		return Response{}, err
 	}
+	op.subStatus = substatus(resp)
 	return Response{
 		ETag:         etag(resp.Header),
 		SessionToken: resp.Header.Get(headerSessionToken),

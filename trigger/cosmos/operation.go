@@ -33,7 +33,8 @@ type operation struct {
 	feed      bool           // reads a physical range by its id
 	admit     func(int) bool // see FeedRequest.Admit; may be nil
 
-	answer *buffer // body of a success; set by retryPolicy
+	answer    *buffer // body of a success; set by retryPolicy
+	subStatus int     // of a success: a batch that failed has that of its operation
 }
 
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,7 +65,9 @@ func (t *Transaction) Len() int { return len(t.writes) }
 // Size is the number of bytes of the documents.
 func (t *Transaction) Size() int { return t.size }
 
-// transactionResult is the answer to one write.
+// transactionResult is the answer to one write. The service states the substatus of a
+// failure in the header of the answer and not here (recorded answers of a hosted account,
+// October 2026); an SDK reads it here.
 type transactionResult struct {
 	Status     int     `json:"statusCode"`
 	SubStatus  int     `json:"subStatusCode"`
@@ -109,7 +112,7 @@ func (t *Transaction) failure(op *operation, resp Response, results []transactio
 		if r.Status >= 400 && r.Status != http.StatusFailedDependency && i < len(t.writes) {
 			return &Error{
 				Op:     fmt.Sprintf("%s, write %d of %d (%s %s)", op, i+1, len(t.writes), t.writes[i].Type, t.writes[i].ID),
-				Status: r.Status, SubStatus: r.SubStatus, ActivityID: resp.ActivityID, RetryAfter: milliseconds(r.RetryAfter), owner: op.parent,
+				Status: r.Status, SubStatus: cmp.Or(r.SubStatus, op.subStatus), ActivityID: resp.ActivityID, RetryAfter: milliseconds(r.RetryAfter), owner: op.parent,
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func TestTransactionIsAppliedAllOrNone(t *testing.T) {
 		"conflict":     {func(x *cosmos.Transaction) { x.Create(doc{"new", "a", 3}) }, cosmos.IsConflict, "write 2 of 2 (Create "},
 		"precondition": {func(x *cosmos.Transaction) { x.Replace("kept", doc{"kept", "a", 3}, kept.ETag) }, cosmos.IsPreconditionFailed, "(Replace kept)"},
 		"not found":    {func(x *cosmos.Transaction) { x.Delete("gone", "") }, cosmos.IsDocumentNotFound, "(Delete gone)"},
-		"another key":  {func(x *cosmos.Transaction) { x.Upsert(doc{"new", "b", 3}) }, func(err error) bool { s, _ := cosmos.Status(err); return s == 400 }, "(Upsert )"},
+		"another key":  {func(x *cosmos.Transaction) { x.Upsert(doc{"new", "b", 3}) }, func(err error) bool { s, sub := cosmos.Status(err); return s == 400 && sub == 1001 }, "(Upsert )"},
 		"not JSON":     {func(x *cosmos.Transaction) { x.Upsert(math.NaN()) }, func(error) bool { return true }, "document of write 2: json: unsupported value"},
 		"too many": {func(x *cosmos.Transaction) {
 			for range cosmos.MaxTransaction {

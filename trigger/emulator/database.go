@@ -99,11 +99,12 @@ func (c *call) writes() bool {
 }
 
 // isQuery reports whether a POST is a query. It is one if any of three headers
-// says so: clients differ.
+// says so, one of them in either of two ways: clients differ.
 func (c *call) isQuery() bool {
 	return strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query"), "true") ||
 		strings.EqualFold(c.header.Get("X-Ms-Documentdb-Isquery"), "true") ||
-		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json")
+		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json") ||
+		strings.HasPrefix(c.header.Get("Content-Type"), sqlType)
 }
 
 // accountID is the name of every account. If it were "localhost", @azure/cosmos would
@@ -117,7 +118,7 @@ func (c *call) readAccount() (*response, error) {
 	body, err := json.Marshal(map[string]any{
 		"id": accountID, "_rid": "halley.emulator", "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
 		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
-		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": "Strong"},
+		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": accountConsistency},
 		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
 		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 1, "maxReplicasetSize": 4},
 		"readPolicy":               map[string]int{"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},

@@ -65,6 +65,9 @@ func (c *call) write(op func(*transaction, draft) (outcome, error)) (*response, 
 	if err != nil {
 		return nil, err
 	}
+	if _, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey")); err != nil {
+		return nil, err // as on the service, before the document is read
+	}
 	d, err := parseDraft(c.body, o.keyDefinition)
 	if err != nil {
 		return nil, err
