@@ -8,7 +8,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"halley/trigger/emulator/epk"
@@ -28,27 +27,26 @@ type container struct {
 	keyDefinition epk.Definition // never changes
 	uniqueKeys    []uniqueKey    // never change
 
-	mu         sync.Mutex      // guards the fields below; never held across waiting
-	Definition json.RawMessage `json:"definition"` // an object without system properties
-	ETag       string          `json:"etag"`
-	Modified   int64           `json:"modified"`
-	Throughput *offer          `json:"throughput,omitempty"`
-	Partitions []*partition    `json:"partitions"` // in order of Min
-	Topology   int             `json:"topology"`   // counts splits and merges
-	NextRange  int             `json:"nextRange"`
-	ttl        int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
-	retention  time.Duration   // of all versions; 0 = they are not kept
-	query      sql.Container   // the part of the definition that queries depend on
-	logging    bool            // versions are kept now
-	logged     uint64          // versions so far
-	items      map[string]*item
-	unique     map[string]*item // by uniqueTexts
-	lastSeq    uint64           // items so far
-	writes     uint64           // documents and definitions so far
-	expiry     expiry
-	reshaping  *reshaping
-	dropped    bool
-	ticket     uint64 // newest store ticket
+	*dataPartition                 // its mu guards the fields below
+	Definition     json.RawMessage `json:"definition"` // an object without system properties
+	ETag           string          `json:"etag"`
+	Modified       int64           `json:"modified"`
+	Throughput     *offer          `json:"throughput,omitempty"`
+	Partitions     []*partition    `json:"partitions"` // in order of Min
+	Topology       int             `json:"topology"`   // counts splits and merges
+	NextRange      int             `json:"nextRange"`
+	ttl            int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
+	retention      time.Duration   // of all versions; 0 = they are not kept
+	query          sql.Container   // the part of the definition that queries depend on
+	logging        bool            // versions are kept now
+	logged         uint64          // versions so far
+	items          map[string]*item
+	unique         map[string]*item // by uniqueTexts
+	lastSeq        uint64           // items so far
+	writes         uint64           // documents and definitions so far
+	expiry         expiry
+	reshaping      *reshaping
+	dropped        bool
 }
 
 func (c *call) dispatchContainer() (*response, error) {
@@ -218,8 +216,11 @@ func (c *call) createContainer() (*response, error) {
 
 // rangesOf is the number of ranges that a new container begins with.
 func (a *Account) rangesOf(d *database, throughput *offer) int {
-	if throughput != nil {
+	switch {
+	case throughput != nil:
 		return rangesFor(throughput.units())
+	case d.Throughput != nil:
+		return 1
 	}
 	return a.options.Ranges
 }
@@ -234,12 +235,19 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	if o.Throughput == nil && d.Throughput == nil {
 		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
 	}
+	o.enter()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.identify()
 	o.Throughput.place(o.rid, o.path, a.seed+a.created, a.now())
 	o.define(definition)
 	bounds := o.keyDefinition.Boundaries(ranges)
 	for i := range ranges {
-		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
+		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified})
+	}
+	for _, p := range o.Partitions {
+		p.sequence = o.firstSequence()
+		p.lsn++
 	}
 	o.retain(definition.retention)
 	o.share(o.account.now())

@@ -11,11 +11,13 @@ import (
 
 // database is guarded by its account's mu.
 type database struct {
-	Name       string `json:"name"`
-	Number     uint32 `json:"number"`
-	ETag       string `json:"etag"`
-	Modified   int64  `json:"modified"`
-	Throughput *offer `json:"throughput,omitempty"`
+	Name       string        `json:"name"`
+	Number     uint32        `json:"number"`
+	ETag       string        `json:"etag"`
+	Modified   int64         `json:"modified"`
+	Throughput *offer        `json:"throughput,omitempty"`
+	LSN        int64         `json:"lsn,omitempty"` // of shared, when the database was saved
+	shared     dataPartition // of the containers that share its throughput
 	containers map[string]*container
 }
 
@@ -200,6 +202,9 @@ func (a *Account) addDatabase(name string, throughput *offer) *database {
 	d := &database{
 		Name: name, Number: a.seed + a.created, Throughput: throughput,
 		ETag: formatETag(a.seed, 0, a.writes), Modified: a.now().Unix(), containers: make(map[string]*container),
+	}
+	if throughput != nil {
+		d.shared.sequence.lsn = 1
 	}
 	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created, a.now())
 	a.databases[name] = d

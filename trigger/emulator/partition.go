@@ -21,7 +21,7 @@ const maxRanges = 1000
 // rangesFor is the number of ranges that a throughput needs at first.
 func rangesFor(units int) int { return max(1, (units+unitsPerRange-1)/unitsPerRange) }
 
-// partition is a physical range. Its container's mu guards it.
+// partition is a range of a container, whose mu guards it.
 type partition struct {
 	ID       string   `json:"id"`
 	Min      string   `json:"min"`
@@ -32,7 +32,7 @@ type partition struct {
 	Merged   bool     `json:"merged"`  // it or an ancestor came from a merge
 	Modified int64    `json:"modified"`
 
-	lsn      int64 // of the newest transaction
+	*sequence
 	log      series[*document]
 	versions versionLog // empty unless the container keeps one
 	items    series[*item]

@@ -70,7 +70,14 @@ func (a *Account) saveDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	return a.store.enqueue(a.metaRecord(), record{databaseBucket, numberKey(d.Number), encode(d)})
+	return a.store.enqueue(a.metaRecord(), d.record())
+}
+
+// record keeps the LSN of the containers that share the throughput, so that it does not go
+// back if the container with the newest one is deleted.
+func (d *database) record() record {
+	d.LSN = d.shared.newest()
+	return record{databaseBucket, numberKey(d.Number), encode(d)}
 }
 
 func (a *Account) removeDatabase(d *database) uint64 {
@@ -104,7 +111,7 @@ func (a *Account) removeContainer(o *container) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	return a.store.enqueue(o.removal()...)
+	return a.store.enqueue(append(o.removal(), o.database.record())...)
 }
 
 func (o *container) removal() []record {
@@ -236,6 +243,7 @@ func (a *Account) load(tx *bolt.Tx) error {
 		if err := json.Unmarshal(value, d); err != nil {
 			return fmt.Errorf("read database: %w", err)
 		}
+		d.shared.sequence.lsn = d.LSN
 		a.databases[d.Name], numbers[d.Number] = d, d
 		return nil
 	})
@@ -264,6 +272,7 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 		return fmt.Errorf("read container %q: its database is missing", o.Name)
 	}
 	o.database = d
+	o.enter()
 	o.identify()
 	definition, err := parseContainer(o.Definition)
 	if err != nil {
@@ -288,7 +297,8 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 		if len(lsn) != 8 && len(lsn) != 16 {
 			return fmt.Errorf("the LSN of range %q is missing", p.ID)
 		}
-		p.lsn = int64(binary.BigEndian.Uint64(lsn))
+		p.sequence = o.firstSequence()
+		p.lsn = max(p.lsn, int64(binary.BigEndian.Uint64(lsn)))
 		p.versions.trimmed = int64(binary.BigEndian.Uint64(lsn[len(lsn)-8:]))
 	}
 	if writes := state.Get(writesKey); len(writes) == 16 {

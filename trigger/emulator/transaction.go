@@ -193,12 +193,14 @@ func (t *transaction) match(id, ifMatch string) (*document, error) {
 
 func sameETag(a, b string) bool { return strings.Trim(a, `"`) == strings.Trim(b, `"`) }
 
-// commit applies the staged changes to the container and queues them for the store.
+// commit applies the staged changes to the container and queues them for the store. An
+// expiry takes no LSN (recorded answers of a hosted account, October 2026), unless it is a
+// version that readers are to find.
 func (t *transaction) commit() {
 	if len(t.order) == 0 {
 		return
 	}
-	if !t.joins {
+	if !t.joins && (!t.expired || t.container.logging) {
 		t.partition.lsn++
 	}
 	for _, ch := range t.order {
