@@ -78,6 +78,7 @@ type Account struct {
 	faults  faults
 	served  atomic.Pointer[address]          // nil if the account is not served
 	calls   atomic.Uint64                    // activity ids
+	master  atomic.Int64                     // LSN of the master partition: changes of databases, containers and offers
 	skipped atomic.Int64                     // time that Advance has skipped
 	roles   atomic.Pointer[[]RoleAssignment] // nil if there are none
 	bodies  *semaphore.Weighted              // bytes of request bodies in memory

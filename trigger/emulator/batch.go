@@ -197,7 +197,7 @@ func (c *call) finishBatch(o *container, p *partition, status int, results []bat
 	p.budget.spend(units)
 	r := reply(status, encode(results)).charge(units)
 	o.name(r)
-	p.stamp(r)
+	r.stamp(p.replica(), status == http.StatusOK)
 	return r
 }
 

@@ -71,7 +71,7 @@ type draft struct {
 // they were sent.
 func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 	if len(body) > maxDocument {
-		return draft{}, fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: the document has %d bytes, at most %d are allowed.", len(body), maxDocument)
+		return draft{}, tooLarge()
 	}
 	if err := checkNesting(body); err != nil {
 		return draft{}, err
@@ -79,10 +79,10 @@ func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 	var compact bytes.Buffer
 	compact.Grow(len(body))
 	if err := json.Compact(&compact, body); err != nil {
-		return draft{}, badRequest("The document is not valid JSON: %v.", err)
+		return draft{}, invalidPayload()
 	}
 	if compact.Bytes()[0] != '{' || !utf8.Valid(body) {
-		return draft{}, badRequest("The document must be a JSON object in UTF-8.")
+		return draft{}, invalidPayload()
 	}
 	d, err := readDraft(compact.Bytes())
 	if err != nil {
@@ -120,7 +120,23 @@ func readDraft(object []byte) (draft, error) {
 	return d, d.setID(id)
 }
 
+func invalidPayload() *failure {
+	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+}
+
+func missingID() *failure {
+	return badRequest("The input content is invalid because the required properties - 'id; ' - are missing. Learn more: https://aka.ms/CosmosDB/sql/errors/missing-id")
+}
+
+// tooLarge is the answer of the gateway to a request or document above its limit.
+func tooLarge() *failure {
+	return fail(http.StatusRequestEntityTooLarge, 0, `Message: {"Errors":["Request size is too large"]}`).byGateway()
+}
+
 func (d *draft) setID(raw []byte) error {
+	if raw == nil {
+		return missingID()
+	}
 	if err := json.Unmarshal(raw, &d.id); err != nil || d.id == "" || len(d.id) > maxID {
 		return badRequest("The document must have an \"id\" that is a string of 1 to %d bytes.", maxID)
 	}

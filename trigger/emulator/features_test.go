@@ -73,10 +73,12 @@ func resourceExample(f feature) example {
 		return get("/offers", `"Offers"`)
 	case "operations/partitionkeydelete":
 		return example{"POST", "/dbs/db/colls/c/" + f.name, "", pk("1"), emptyBody}
-	case "users", "clientencryptionkeys":
+	case kindUser:
+		return get("/dbs/db/users", `"Users":[]`)
+	case kindConflict:
+		return get("/dbs/db/colls/c/conflicts", `"Conflicts":[]`)
+	case "clientencryptionkeys":
 		return get("/dbs/db/"+f.name, f.note)
-	case "permissions":
-		return get("/dbs/db/users/u/permissions", "users") // below a user
 	case "attachments":
 		return get(items+"/0/attachments", f.note)
 	}
@@ -90,13 +92,13 @@ func containerExample(f feature) example {
 		"computedProperties":       `[{"name":"p","query":"SELECT VALUE c.a FROM c"}]`,
 		"geospatialConfig":         `{"type":"Geometry"}`,
 		"vectorEmbeddingPolicy":    `{"vectorEmbeddings":[{"path":"/v","dataType":"float32","distanceFunction":"cosine","dimensions":3}]}`,
-		"indexingPolicy":           `{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}`,
+		"indexingPolicy":           `{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[]}`,
 		"conflictResolutionPolicy": `{"mode":"LastWriterWins","conflictResolutionPath":"/n"}`,
 		"fullTextPolicy":           `{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t","language":"en-US"}]}`,
 		"analyticalStorageTtl":     `-1`,
 	}
 	name, value := f.name, values[f.name]
-	if f.support == refused && value == "" {
+	if value == "" {
 		value = `{"any":1}`
 	}
 	properties := map[string]string{"id": `"new"`, "partitionKey": `{"paths":["/pk"]}`, name: value}
@@ -105,8 +107,11 @@ func containerExample(f feature) example {
 		members = append(members, fmt.Sprintf("%q:%s", key, properties[key]))
 	}
 	says := fmt.Sprintf("%q:%s", name, value)
-	if f.support == refused {
+	switch f.support {
+	case refused:
 		says = name
+	case ignored:
+		says = `"id":"new"`
 	}
 	return example{"POST", "/dbs/db/colls", "{" + strings.Join(members, ",") + "}", nil, says}
 }

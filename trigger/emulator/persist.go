@@ -43,6 +43,7 @@ type metadata struct {
 	Seed    uint32 `json:"seed"`
 	Created uint32 `json:"created"`
 	Writes  uint64 `json:"writes"`
+	Master  int64  `json:"master,omitempty"`
 }
 
 func (o *container) itemBucket() string  { return fmt.Sprint("items-", o.Number) }
@@ -63,7 +64,7 @@ func encode(v any) []byte {
 
 // metaRecord is saved when one of its counters changes. The caller holds a.mu.
 func (a *Account) metaRecord() record {
-	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes})}
+	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes, a.master.Load()})}
 }
 
 func (a *Account) saveDatabase(d *database) uint64 {
@@ -84,7 +85,7 @@ func (a *Account) removeDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	records := []record{{databaseBucket, numberKey(d.Number), nil}}
+	records := []record{a.metaRecord(), {databaseBucket, numberKey(d.Number), nil}}
 	for _, o := range d.containers {
 		records = append(records, o.removal()...)
 	}
@@ -111,7 +112,7 @@ func (a *Account) removeContainer(o *container) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	return a.store.enqueue(append(o.removal(), o.database.record())...)
+	return a.store.enqueue(append(o.removal(), o.database.record(), a.metaRecord())...)
 }
 
 func (o *container) removal() []record {
@@ -237,6 +238,7 @@ func (a *Account) load(tx *bolt.Tx) error {
 		return fmt.Errorf("the data have format %d, this emulator reads %d: use another directory", meta.Format, format)
 	}
 	a.seed, a.created, a.writes = meta.Seed, meta.Created, meta.Writes
+	a.master.Store(meta.Master)
 	numbers := map[uint32]*database{}
 	err := each(tx, databaseBucket, func(_, value []byte) error {
 		d := &database{containers: make(map[string]*container)}

@@ -177,6 +177,7 @@ func (s *scan) finish(found results) (*response, error) {
 			p.budget.spend(units / float64(len(partitions)))
 			sessions[i] = p.session()
 		}
+		r.stamp(partitions[0].replica(), false)
 		r.set("x-ms-session-token", strings.Join(sessions, ","))
 		return nil, nil
 	})
