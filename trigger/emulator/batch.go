@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -39,7 +41,8 @@ type batchResult struct {
 }
 
 // batch carries out all operations or none. If one fails, the answer is 207: it
-// has its own status and the others 424.
+// has its own status and the others 424. Its substatus is in the header of the answer and
+// not in the result (recorded answers of a hosted account, October 2026).
 func (c *call) batch() (*response, error) {
 	o, err := c.container()
 	if err != nil {
@@ -185,24 +188,32 @@ func (c *call) batchFailure(t *transaction, operations, culprit int, err error) 
 		results[i].StatusCode = http.StatusFailedDependency
 	}
 	results[culprit] = failedResult(err)
-	return c.finishBatch(t.container, t.partition, http.StatusMultiStatus, results, readUnits)
+	substatus := results[culprit].SubStatusCode
+	results[culprit].SubStatusCode = 0
+	r := c.finishBatch(t.container, t.partition, http.StatusMultiStatus, results, failedUnits)
+	if substatus != 0 {
+		r.set("x-ms-substatus", strconv.Itoa(substatus))
+	}
+	return r
 }
 
 func failedResult(err error) batchResult {
 	f := asFailure(err)
-	return batchResult{StatusCode: f.status, SubStatusCode: f.substatus, RequestCharge: readUnits, RetryAfter: milliseconds(f.retryAfter)}
+	return batchResult{StatusCode: f.status, SubStatusCode: f.substatus, RequestCharge: failedUnits, RetryAfter: milliseconds(f.retryAfter)}
 }
 
 func (c *call) finishBatch(o *container, p *partition, status int, results []batchResult, units float64) *response {
 	p.budget.spend(units)
 	r := reply(status, encode(results)).charge(units)
+	r.set("x-ms-item-count", strconv.Itoa(len(results)))
 	o.name(r)
 	r.stamp(p.replica(), status == http.StatusOK)
 	return r
 }
 
-// bulk carries out independent operations, each with the partition key it names,
-// as the SDKs' bulk modes send them to one range. The answer is 207 if any of them
+// bulk carries out independent operations, each with the partition key that it or the
+// header names. The SDKs' bulk modes send operations of several keys to one range, which
+// they name; a request without a range has one key. The answer is 207 if any operation
 // failed. If the client does not want to continue after a failure, the operations
 // after it have 424. Each operation is a transaction of its own; dice decide whether it
 // shares the LSN of the one before it.
@@ -210,7 +221,7 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 	results, units, status := make([]batchResult, len(operations)), 0.0, http.StatusOK
 	continueOnError := strings.EqualFold(c.header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "true")
 	return c.locked(o, func() (*response, error) {
-		p, err := o.partition(c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"))
+		p, err := c.bulkPartition(o)
 		if err != nil {
 			return nil, err
 		}
@@ -233,10 +244,22 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 	})
 }
 
+// bulkPartition returns the range that a bulk request names, or that of its key.
+func (c *call) bulkPartition(o *container) (*partition, error) {
+	if id := c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
+		return o.partition(id)
+	}
+	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
+	if err != nil {
+		return nil, err
+	}
+	return o.locate(o.keyDefinition.Hash(key)), nil
+}
+
 // bulkOperation is a transaction of its own. If it joins the one before it, it has the
 // same LSN.
 func (c *call) bulkOperation(o *container, p *partition, b *batchOperation, joins bool) (outcome, error) {
-	key, err := o.wholeKey(b.Key)
+	key, err := o.wholeKey(cmp.Or(b.Key, c.header.Get("X-Ms-Documentdb-Partitionkey")))
 	if err != nil {
 		return outcome{}, err
 	}

@@ -247,7 +247,7 @@ func TestPatch(t *testing.T) {
 	}
 	c.t = t
 	c.expect("404", "PATCH", items+"/none", `[{"op":"set","path":"/x","value":true}]`, pk("k")...)
-	if got := c.expect("200", "GET", items+"/a", "", pk("k")...).body; !strings.HasPrefix(got, `{"id":"a","pk":"k","n":2.5,"list":[1,2],"x":true,`) {
+	if got := c.expect("200", "GET", items+"/a", "", pk("k")...).body; !strings.HasPrefix(got, `{"id":"a","pk":"k","n":2.5,"list":[1,2],"_rid":`) || !strings.Contains(got, `"_attachments":"attachments/","x":true,"_ts":`) {
 		t.Errorf("patched to %s", got)
 	}
 }

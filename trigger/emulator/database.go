@@ -118,11 +118,12 @@ func (c *call) writes() bool {
 }
 
 // isQuery reports whether a POST is a query. It is one if any of three headers
-// says so: clients differ.
+// says so, one of them in either of two ways: clients differ.
 func (c *call) isQuery() bool {
 	return strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query"), "true") ||
 		strings.EqualFold(c.header.Get("X-Ms-Documentdb-Isquery"), "true") ||
-		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json")
+		strings.HasPrefix(c.header.Get("Content-Type"), "application/query+json") ||
+		strings.HasPrefix(c.header.Get("Content-Type"), sqlType)
 }
 
 // accountID is the name of every account. If it were "localhost", @azure/cosmos would
@@ -142,7 +143,7 @@ func (c *call) readAccount() (*response, error) {
 		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
 		"continuousBackupEnabled": false, "enableNRegionSynchronousCommit": false,
 		"enablePerPartitionFailoverBehavior": false, "disableCrossRegionalHedging": false,
-		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": "Session"},
+		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": accountConsistency},
 		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 3, "maxReplicasetSize": 4},
 		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 3, "maxReplicasetSize": 4, "asyncReplication": false},
 		"readPolicy":               map[string]int{"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},

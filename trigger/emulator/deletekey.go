@@ -21,7 +21,7 @@ func (c *call) deleteKey() (*response, error) {
 		units := readUnits
 		for i := range t.partition.items.all() {
 			if i.key() == t.keyText {
-				units += replaceFactor * writeCharge(len(i.current.body), int(i.current.properties))
+				units += i.current.writeCharge()
 				t.stage(i.id(), nil)
 			}
 		}

@@ -17,8 +17,8 @@
 //
 // # Consistency
 //
-// The account's consistency is Strong: it has one replica, and every read sees all
-// writes before it. Its answers carry session tokens. A read gets 404/1002 if it
+// The account states Session consistency, as most accounts do, and refuses requests for a
+// stronger one. It has one replica, and every read sees all writes before it. Its answers carry session tokens. A read gets 404/1002 if it
 // carries a token that is ahead of its range, and 400 if the token is not valid.
 //
 // # Ranges

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"halley/trigger/emulator/epk"
+	"halley/trigger/emulator/jsonform"
 )
 
 // maxDocument is the service's limit on one item, in bytes,
@@ -60,16 +61,28 @@ var systemProperties = map[string]bool{"_rid": true, "_self": true, "_etag": tru
 // draft is a document as a client sent it, checked and ready to be stored.
 type draft struct {
 	open       []byte // the JSON object without insignificant space, system properties and its last brace
+	added      []byte // further properties, each after a comma, for between _attachments and _ts
 	id         string
 	key        epk.Key
 	ttl        int64 // seconds; 0 = the container's default, -1 = never
 	properties int   // at the top level
 }
 
+// invalidPayload is the answer to a document that the service cannot store.
+func invalidPayload() *failure {
+	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+}
+
 // parseDraft checks body and reads its id, partition key and ttl. It fails if the
-// service would refuse the document. Numbers and the order of properties stay as
-// they were sent.
+// service would refuse the document. The order of properties stays as it was sent, and
+// numbers get the service's form.
 func parseDraft(body []byte, definition epk.Definition) (draft, error) {
+	return parseDraftOf(body, definition, false)
+}
+
+// parseDraftOf is parseDraft, also for a document that a patch has changed: it leaves the
+// properties after _attachments there.
+func parseDraftOf(body []byte, definition epk.Definition, patched bool) (draft, error) {
 	if len(body) > maxDocument {
 		return draft{}, tooLarge()
 	}
@@ -84,21 +97,27 @@ func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 	if compact.Bytes()[0] != '{' || !utf8.Valid(body) {
 		return draft{}, invalidPayload()
 	}
-	d, err := readDraft(compact.Bytes())
+	object, err := jsonform.Stored(compact.Bytes())
+	if err != nil {
+		return draft{}, invalidPayload()
+	}
+	d, err := readDraft(object, patched)
 	if err != nil {
 		return draft{}, err
 	}
-	if d.key, err = definition.Extract(compact.Bytes()); err != nil {
+	if d.key, err = definition.Extract(object); err != nil {
 		return draft{}, badRequest("The document has no usable partition key: %v.", err)
 	}
 	return d, nil
 }
 
-func readDraft(object []byte) (draft, error) {
+func readDraft(object []byte, patched bool) (draft, error) {
 	d := draft{open: append(make([]byte, 0, len(object)), '{')}
 	var id []byte
+	late := false
 	for name, property := range members(object) {
 		if systemProperties[name] {
+			late = late || patched && name == "_attachments"
 			continue
 		}
 		value := property[len(property)-valueLen(property):]
@@ -112,16 +131,17 @@ func readDraft(object []byte) (draft, error) {
 			}
 			d.ttl = ttl
 		}
-		if d.properties++; d.properties > 1 {
+		d.properties++
+		if late {
+			d.added = append(append(d.added, ','), property...)
+			continue
+		}
+		if len(d.open) > 1 {
 			d.open = append(d.open, ',')
 		}
 		d.open = append(d.open, property...)
 	}
 	return d, d.setID(id)
-}
-
-func invalidPayload() *failure {
-	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 }
 
 func missingID() *failure {
@@ -130,7 +150,7 @@ func missingID() *failure {
 
 // tooLarge is the answer of the gateway to a request or document above its limit.
 func tooLarge() *failure {
-	return fail(http.StatusRequestEntityTooLarge, 0, `Message: {"Errors":["Request size is too large"]}`).byGateway()
+	return fail(http.StatusRequestEntityTooLarge, 0, "%s", errorList("Request size is too large")).byGateway()
 }
 
 func (d *draft) setID(raw []byte) error {
@@ -229,6 +249,7 @@ type document struct {
 	expires    int64  // seconds since 1970; 0 = never
 	ttl        int32  // as in draft
 	properties int32
+	added      int32 // length of draft.added
 	superseded bool
 }
 
@@ -239,9 +260,9 @@ const etagSize = 36
 var afterETag = []byte(`\"","_attachments":`)
 
 // etag is the document's etag, from its text: a copy would take as much memory as many
-// a document.
+// a document. Properties that a patch added may have objects with the same names.
 func (d *document) etag() string {
-	end := bytes.LastIndex(d.body, afterETag)
+	end := bytes.LastIndex(d.body[:len(d.body)-int(d.added)], afterETag)
 	return `"` + string(d.body[end-etagSize:end]) + `"`
 }
 
@@ -278,14 +299,16 @@ func (i *item) gone() bool      { return i.current == nil }
 // identity is the name of an item in its container.
 func identity(key, id string) string { return key + "\x00" + id }
 
-// finish appends the system properties to the draft.
+// finish appends the system properties to the draft, and those that a patch added to
+// their place (recorded answers of a hosted account, October 2026).
 func (d draft) finish(rid, containerPath, etag string, modified int64) []byte {
-	b := make([]byte, 0, len(d.open)+len(containerPath)+2*len(rid)+len(etag)+96)
+	b := make([]byte, 0, len(d.open)+len(d.added)+len(containerPath)+2*len(rid)+len(etag)+96)
 	b = append(append(b, d.open...), `,"_rid":"`...)
 	b = append(append(b, rid...), `","_self":"`...)
 	b = append(append(b, containerPath...), "docs/"...)
 	b = append(append(b, rid...), `/","_etag":"\"`...)
-	b = append(append(b, etag[1:len(etag)-1]...), `\"","_attachments":"attachments/","_ts":`...)
+	b = append(append(b, etag[1:len(etag)-1]...), `\"","_attachments":"attachments/"`...)
+	b = append(append(b, d.added...), `,"_ts":`...)
 	return append(strconv.AppendInt(b, modified, 10), '}')
 }
 

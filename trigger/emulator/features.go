@@ -51,7 +51,7 @@ var headerFeatures = []feature{
 	{"x-ms-indexing-directive", refused, "only Exclude: queries find every item"},
 	{"x-ms-offer-type", refused, "send x-ms-offer-throughput"},
 	{"x-ms-cosmos-is-client-encrypted", refused, "there are no client encryption keys"},
-	{"x-ms-consistency-level", kept, "every read is strong"},
+	{"x-ms-consistency-level", done, "Session and weaker levels; every read is strong"},
 	{"x-ms-cosmos-priority-level", kept, "no request waits for another"},
 	{"x-ms-cosmos-throughput-bucket", kept, "the budget is not divided"},
 }
@@ -154,7 +154,23 @@ func (c *call) checkHeaders() error {
 		}
 		return unsupported("The header "+f.name, f.note)
 	}
-	return nil
+	return c.checkConsistency()
+}
+
+// accountConsistency is the consistency that the account states.
+const accountConsistency = "Session"
+
+// weakerLevels are the levels of consistency that clients may ask for.
+var weakerLevels = []string{accountConsistency, "ConsistentPrefix", "Eventual"}
+
+// checkConsistency fails if a request asks for a stronger consistency than the account
+// states, in the words of recorded answers of a hosted account, October 2026.
+func (c *call) checkConsistency() error {
+	level := c.header.Get("X-Ms-Consistency-Level")
+	if level == "" || slices.ContainsFunc(weakerLevels, func(l string) bool { return strings.EqualFold(l, level) }) {
+		return nil
+	}
+	return badRequest("ConsistencyLevel %s specified in the request is invalid when service is configured with consistency level %s. Ensure the request consistency level is not stronger than the service consistency level.", shortened(level, maxName), accountConsistency)
 }
 
 // checkFeatures fails if a client did not announce the abilities that a query plan

@@ -117,7 +117,7 @@ func containerExample(f feature) example {
 }
 
 func headerExample(f feature) example {
-	value := map[string]string{"x-ms-indexing-directive": "Exclude", "x-ms-cosmos-is-client-encrypted": "true"}[f.name]
+	value := map[string]string{"x-ms-indexing-directive": "Exclude", "x-ms-cosmos-is-client-encrypted": "true", "x-ms-consistency-level": "Eventual"}[f.name]
 	if value == "" {
 		value = "Low"
 	}

@@ -68,10 +68,11 @@ func TestItemStatus(t *testing.T) {
 	}
 }
 
+// TestDocumentKeepsItsText apart from its numbers, see [TestNumbersOfDocuments].
 func TestDocumentKeepsItsText(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	sent := `{ "z": 1.0, "id": "a", "n": 12345678901234567890, "e": 1E2, "pk": "k", "_etag": "mine", "\u0061b": [1, {"_ts": 5}], "s": "a\"}{, b" }`
-	kept := `{"z":1.0,"id":"a","n":12345678901234567890,"e":1E2,"pk":"k","\u0061b":[1,{"_ts":5}],"s":"a\"}{, b","_rid":"`
+	kept := `{"z":1,"id":"a","n":12345678901234567890,"e":100,"pk":"k","\u0061b":[1,{"_ts":5}],"s":"a\"}{, b","_rid":"`
 	if a := c.expect("201", "POST", items, sent, pk("k")...); !strings.HasPrefix(a.body, kept) {
 		t.Errorf("stored %s, want it to begin %s", a.body, kept)
 	}

@@ -11,14 +11,18 @@ import (
 // azure-sdk-for-java), and fails if one is missing.
 func TestQueryMetrics(t *testing.T) {
 	c, _ := newItems(t, 2, nil)
-	a := c.expect("200", "POST", items, ask("SELECT * FROM c"), crossHeader...)
+	header := with(crossHeader, "x-ms-documentdb-populatequerymetrics", "True")
+	if a := c.expect("200", "POST", items, ask("SELECT * FROM c"), crossHeader...); a.header.Get("x-ms-documentdb-query-metrics") != "" {
+		t.Error("metrics came unasked")
+	}
+	a := c.expect("200", "POST", items, ask("SELECT * FROM c"), header...)
 	if got := metricsOf(t, a); got["retrievedDocumentCount"] != 0 || got["indexUtilizationRatio"] != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
 	for i := range 10 {
 		c.expect("201", "POST", items, fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i), pk(strconv.Itoa(i))...)
 	}
-	a = c.expect("200", "POST", items, ask("SELECT VALUE c.id FROM c WHERE c.id < '5'"), crossHeader...)
+	a = c.expect("200", "POST", items, ask("SELECT VALUE c.id FROM c WHERE c.id < '5'"), header...)
 	got := metricsOf(t, a)
 	want := map[string]float64{"retrievedDocumentCount": 10, "outputDocumentCount": 5, "outputDocumentSize": 15, "indexUtilizationRatio": 0.5}
 	for name, value := range want {

@@ -24,7 +24,7 @@ func (t *transaction) patch(id string, body []byte, ifMatch string) (outcome, er
 	if err != nil {
 		return outcome{}, badRequest("%v", err)
 	}
-	d, err := parseDraft(text, t.container.keyDefinition)
+	d, err := parseDraftOf(text, t.container.keyDefinition, true)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -168,9 +168,10 @@ func (a *Account) saveChanges(t *transaction) uint64 {
 	return a.store.enqueue(records...)
 }
 
-// appendRecord appends the stored form: six numbers, two strings and the body.
+// appendRecord appends the stored form: six numbers, two strings and the body. The last
+// number has the length of the properties that a patch added in its high 32 bits.
 func (d *document) appendRecord(b []byte) []byte {
-	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.seq), d.modified, int64(d.ttl), int64(d.properties)} {
+	for _, n := range []int64{d.lsn, int64(d.sequence), int64(d.item.seq), d.modified, int64(d.ttl), int64(d.added)<<32 | int64(d.properties)} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, s := range []string{d.item.epk(), d.etag()} {
@@ -205,7 +206,7 @@ func readRecord(key, value []byte) (*document, error) {
 	}
 	return &document{
 		item: newItem(string(partitionKey), string(id), texts[0], uint64(numbers[2])), body: bytes.Clone(value),
-		lsn: numbers[0], sequence: uint64(numbers[1]), modified: numbers[3], ttl: int32(numbers[4]), properties: int32(numbers[5]),
+		lsn: numbers[0], sequence: uint64(numbers[1]), modified: numbers[3], ttl: int32(numbers[4]), properties: int32(numbers[5]), added: int32(numbers[5] >> 32),
 	}, nil
 }
 

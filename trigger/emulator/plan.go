@@ -28,7 +28,7 @@ func (c *call) planQuery() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := parseQuery(c.body, o.queryDefinition())
+	q, err := c.parseQuery(o.queryDefinition())
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (q queryText) plan(s span) (queryPlan, error) {
 		return queryPlan{}, queryFailure(err)
 	}
 	r := queryRange{Min: s.min, Max: s.max, MinInclusive: true}
-	if s.key != "" { // one key: a point, as the service says it
+	if s.key != "" || q.Properties().Constant { // one key: a point, as the service says it
 		r.Max, r.MaxInclusive = s.min, true
 	}
 	return queryPlan{Version: 2, Query: plan, Ranges: []queryRange{r}}, nil

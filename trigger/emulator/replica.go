@@ -91,10 +91,9 @@ func (r *response) stamp(from replica, write bool) {
 
 // Charges of requests that fail (recorded answers of a hosted account, October 2026).
 const (
-	refusedWriteUnits = 1.24
-	conflictUnits     = 1.48
-	throttledUnits    = 0.38
-	absentUnits       = 2.0 // of a database or container that does not exist
+	conflictUnits  = 1.48
+	throttledUnits = 0.38
+	absentUnits    = 2.0 // of a database or container that does not exist
 )
 
 // units is the charge of a request that fails with f.
@@ -111,7 +110,7 @@ func (c *call) units(f *failure) float64 {
 	case f.status == http.StatusConflict:
 		return conflictUnits
 	case c.writes():
-		return refusedWriteUnits
+		return failedUnits
 	}
 	return readUnits
 }
@@ -142,7 +141,7 @@ const serviceSDK = "Microsoft.Azure.Documents.Common/2.14.0"
 func (c *call) describe(f *failure, from replica) string {
 	text := shortened(f.message, maxMessage)
 	if !f.entity {
-		text = `Message: {"Errors":[` + quoted(text) + `]}`
+		text = errorList(text)
 	}
 	uri := fmt.Sprintf("/apps/%08x/services/%08x/partitions/%s/replicas/1p/", c.account.seed, c.account.seed, from.rangeID)
 	moment := c.now.UTC().Format(time.RFC3339Nano)
@@ -155,13 +154,13 @@ func (c *call) describe(f *failure, from replica) string {
 	return text + "\r\nActivityId: " + c.activity + ", Request URI: " + uri + ", RequestStats: " + stats
 }
 
-// quoted is text as a JSON string, without the escapes that HTML would need.
-func quoted(text string) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
+// errorList is a message with one error.
+func errorList(text string) string {
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(text) // a string always encodes
-	return strings.TrimSpace(b.String())
+	return `Message: {"Errors":[` + strings.TrimSpace(quoted.String()) + `]}`
 }
 
 // resourceType names the kind of resource that a failure is about.

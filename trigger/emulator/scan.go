@@ -17,8 +17,14 @@ import (
 	"halley/trigger/emulator/sql"
 )
 
-// queryUnits is the least charge of a query in the same model as readUnits.
-const queryUnits = 2.3
+// Charges of a page of a query, which agree with recorded answers of a hosted account,
+// October 2026, within ten percent. An index finds the documents, so that a count costs
+// the same for 500 and for 2,500 of them.
+const (
+	queryUnits  = 2.25
+	filterUnits = 0.57  // of a condition, an aggregate or a partition key
+	resultUnits = 0.015 // of each result, and of each kilobyte
+)
 
 // maxContinuation bounds the continuation of a query, which holds values of ORDER BY:
 // clients send it back in a header, see maxHeader.
@@ -163,10 +169,13 @@ func (s *scan) partitions() ([]*partition, error) {
 }
 
 // finish makes a page the answer.
-func (s *scan) finish(found results) (*response, error) {
+func (s *scan) finish(found results, properties sql.Properties) (*response, error) {
 	r := reply(http.StatusOK, envelope(s.container.rid, "Documents", found.values))
 	r.set("x-ms-item-count", strconv.Itoa(len(found.values)))
-	units := queryUnits + readUnits*float64(len(s.read)+found.size/1024)/10
+	units := queryUnits + resultUnits*float64(len(found.values)+found.size/1024)
+	if !properties.Constant && (properties.Filtered || properties.Aggregates != nil || s.prefix) {
+		units += filterUnits
+	}
 	_, err := s.call.locked(s.container, func() (*response, error) {
 		partitions, err := s.partitions()
 		if err != nil {
@@ -190,7 +199,9 @@ func (s *scan) finish(found results) (*response, error) {
 		}
 		r.set("x-ms-continuation", string(token))
 	}
-	r.set("x-ms-documentdb-query-metrics", s.metrics(found))
+	if strings.EqualFold(s.call.header.Get("X-Ms-Documentdb-Populatequerymetrics"), "true") {
+		r.set("x-ms-documentdb-query-metrics", s.metrics(found))
+	}
 	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {
 		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
 	}

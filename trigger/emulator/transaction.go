@@ -101,7 +101,7 @@ func (t *transaction) put(d draft, i *item) (*document, error) {
 		i = newItem(t.keyText, d.id, t.epk, o.lastSeq)
 	}
 	etag := o.newETag()
-	doc := &document{item: i, sequence: o.writes, modified: t.now.Unix(), ttl: int32(d.ttl), properties: int32(d.properties)}
+	doc := &document{item: i, sequence: o.writes, modified: t.now.Unix(), ttl: int32(d.ttl), properties: int32(d.properties), added: int32(len(d.added))}
 	doc.expires = o.deadline(doc)
 	doc.body = d.finish(o.itemRID(i), o.path, etag, doc.modified)
 	if err := t.checkUnique(doc); err != nil {
@@ -130,7 +130,7 @@ func (t *transaction) create(d draft) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{http.StatusCreated, doc, writeCharge(len(doc.body), d.properties), false}, nil
+	return outcome{http.StatusCreated, doc, doc.writeCharge() + t.container.uniqueCharge(), false}, nil
 }
 
 func (t *transaction) upsert(d draft, ifMatch string) (outcome, error) {
@@ -155,7 +155,7 @@ func (t *transaction) replace(id string, d draft, ifMatch string) (outcome, erro
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{http.StatusOK, doc, replaceFactor * writeCharge(len(doc.body), d.properties), false}, nil
+	return outcome{http.StatusOK, doc, old.replaceCharge(doc) + t.container.uniqueCharge(), false}, nil
 }
 
 func (t *transaction) read(id, ifNoneMatch string) (outcome, error) {
@@ -175,7 +175,7 @@ func (t *transaction) delete(id, ifMatch string) (outcome, error) {
 		return outcome{}, err
 	}
 	t.stage(old.item.id(), nil)
-	return outcome{http.StatusNoContent, nil, replaceFactor * writeCharge(len(old.body), int(old.properties)), false}, nil
+	return outcome{http.StatusNoContent, nil, old.writeCharge(), false}, nil
 }
 
 // match finds the document with this id. It fails if there is none or if its etag is

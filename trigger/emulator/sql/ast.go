@@ -25,6 +25,7 @@ type item struct {
 	alias string // "" if the query has none
 	name  string // of the property in results; resolve fills it
 	span  span
+	named span // of the alias; of the expression if there is none
 }
 
 // source is one collection of the FROM clause.

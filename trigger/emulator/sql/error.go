@@ -11,12 +11,14 @@ type Error struct {
 	Start, End int
 }
 
-// Codes of query errors. The first three are the service's own; it documents no
+// Codes of query errors. The first five are the service's own; it documents no
 // list of the others.
 const (
 	codeSyntax     = "SC1001"
+	codeToken      = "SC1010"
 	codeIdentifier = "SC2001"
 	codeFunction   = "SC2005"
+	codeDuplicate  = "SC2022" // a property of a result
 	codeArguments  = "SC2010"
 	codeSelect     = "SC2102"
 	codeLimit      = "SC2201"

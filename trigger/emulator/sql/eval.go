@@ -58,7 +58,8 @@ func (q *Query) newRun(parameters map[string]json.RawMessage, env Env) (*run, er
 	for _, name := range q.parameters {
 		raw, ok := parameters[name]
 		if !ok {
-			return nil, &Error{Code: codeValue, Message: "The query parameter '" + name + "' is not supplied."}
+			r.parameters = append(r.parameters, undefined)
+			continue
 		}
 		v, ok := parseText(string(raw))
 		if !ok {

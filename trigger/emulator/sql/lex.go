@@ -84,7 +84,7 @@ func (l *lexer) next() (token, *Error) {
 	}
 	_, size := utf8.DecodeRuneInString(l.text[start:])
 	character := span{start, start + size}
-	return token{}, character.errorf(codeSyntax, "Syntax error, invalid character %q.", l.text[start:start+size])
+	return token{}, character.errorf(codeToken, "Syntax error, invalid token '%s'.", l.text[start:start+size])
 }
 
 func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
@@ -95,7 +95,8 @@ func (l *lexer) token(kind tokenKind, start int) token {
 	return token{kind: kind, text: l.text[start:l.at], span: span{start, l.at}}
 }
 
-// skipBlank passes over space and comments.
+// skipBlank passes over space and comments, which end with their line: the service refuses
+// others (recorded answers of a hosted account, October 2026).
 func (l *lexer) skipBlank() *Error {
 	for l.at < len(l.text) {
 		remainder := l.text[l.at:]
@@ -106,11 +107,7 @@ func (l *lexer) skipBlank() *Error {
 			line, _, _ := strings.Cut(remainder, "\n")
 			l.at += len(line)
 		case strings.HasPrefix(remainder, "/*"):
-			end := strings.Index(remainder, "*/")
-			if end < 0 {
-				return span{l.at, len(l.text)}.errorf(codeSyntax, "Syntax error, the comment is not closed.")
-			}
-			l.at += end + len("*/")
+			return span{l.at, l.at + 1}.errorf(codeSyntax, "Syntax error, incorrect syntax near '/'.")
 		default:
 			return nil
 		}

@@ -200,7 +200,11 @@ func (p *parser) selection(s *statement) {
 func (p *parser) item() item {
 	i := item{span: p.token.span}
 	i.expr = p.expression()
+	i.named = span{i.span.start, p.end}
 	hasAS := p.keyword("AS")
+	if p.token.kind == tokenName || p.token.kind == tokenString {
+		i.named = p.token.span
+	}
 	switch {
 	case p.token.kind == tokenName:
 		i.alias = p.advance().text

@@ -41,7 +41,8 @@ var aggregateOperators = map[string]string{
 }
 
 // Plan plans the query. It returns an [*Error] if clients cannot combine the results
-// of several ranges, or if a parameter is missing or invalid.
+// of several ranges, or if a parameter is invalid. A query that is [Properties].Constant
+// goes as it is to one range.
 func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) {
 	defer recoverError(&err)
 	window, err := q.Limits(parameters)
@@ -53,13 +54,13 @@ func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) 
 	if counted != nil {
 		s = *counted.statement
 	}
+	if s.constant() {
+		return emptyPlan(&s), nil
+	}
 	if !s.byDocument() {
 		panic(s.span.errorf(codeSelect, "A query whose input is not the container, but combines its documents, is not run over several partitions. Send a partition key."))
 	}
-	p = Plan{
-		OrderBy: []string{}, OrderByExpressions: []string{}, GroupByExpressions: []string{}, GroupByAliases: []string{},
-		Aggregates: []string{}, AliasAggregates: map[string]*string{}, SelectValue: s.value != nil,
-	}
+	p = emptyPlan(&s)
 	if counted != nil {
 		p.DistinctCount = &counted.info
 	}
@@ -73,6 +74,15 @@ func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) 
 		p.Rewritten = text.String()
 	}
 	return p, nil
+}
+
+// emptyPlan is the plan of a statement whose results a client takes as they come.
+func emptyPlan(s *statement) Plan {
+	return Plan{
+		Distinct: "None",
+		OrderBy:  []string{}, OrderByExpressions: []string{}, GroupByExpressions: []string{}, GroupByAliases: []string{},
+		Aggregates: []string{}, AliasAggregates: map[string]*string{}, SelectValue: s.value != nil,
+	}
 }
 
 // Features are the abilities that a client needs to follow the plan, by their names in
@@ -291,7 +301,7 @@ func object(pairs ...any) expr {
 
 // Requires returns the values that documents must have at paths if they are to meet
 // the condition of the query. It stops at the first path for which the condition
-// demands no value. It returns an [*Error] if a parameter is missing or invalid.
+// demands no value. It returns an [*Error] if a parameter is invalid.
 func (q *Query) Requires(paths [][]string, parameters map[string]json.RawMessage) ([]json.RawMessage, error) {
 	run, err := q.newRun(parameters, Env{})
 	if err != nil {

@@ -288,7 +288,12 @@ func (s *statement) printClauses(p *printer) {
 	for i, o := range s.orderBy {
 		p.write([]string{" ORDER BY ", ", "}[min(i, 1)])
 		p.expr(o.expr, levelConditional)
-		p.write([]string{" ASC", " DESC"}[rank(o.descending)])
+		switch {
+		case o.descending:
+			p.write(" DESC")
+		case o.directed:
+			p.write(" ASC")
+		}
 	}
 	if s.limit != nil {
 		p.write(" OFFSET ", s.offset.String(), " LIMIT ", s.limit.String())

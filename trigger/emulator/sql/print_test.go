@@ -6,8 +6,10 @@ import "testing"
 func TestCanonicalForm(t *testing.T) {
 	for query, want := range map[string]string{
 		// Keywords are in upper case, and clauses are one space apart.
-		"select\n*\tfrom c -- all":                   `SELECT * FROM c`,
-		`SELECT/**/VALUE/* x */c.a FROM c`:           `SELECT VALUE c.a FROM c`,
+		"select\n*\tfrom c -- all": `SELECT * FROM c`,
+		`SELECT--x
+VALUE--/* y */
+c.a FROM c`: `SELECT VALUE c.a FROM c`,
 		`SELECT c.a a, c.b AS 'b' FROM c`:            `SELECT c.a AS a, c.b AS b FROM c`,
 		`SELECT c['order'] FROM c`:                   `SELECT c["order"] FROM c`,
 		`SELECT c["a"]["b c"][0]["d"] FROM c`:        `SELECT c.a["b c"][0].d FROM c`,
@@ -67,7 +69,7 @@ func TestCanonicalForm(t *testing.T) {
 		`SELECT VALUE {a:[1,{'b':null}],"c d":undefined}`: `SELECT VALUE {"a": [1, {"b": null}], "c d": undefined}`,
 		`SELECT VALUE count(1) FROM c JOIN t IN c["a b"][0].x JOIN (SELECT 1) AS s WHERE exists(SELECT * FROM c) AND array(SELECT * FROM t)=[]`: `SELECT VALUE COUNT(1) FROM c JOIN t IN c["a b"][0].x JOIN (SELECT 1) AS s WHERE EXISTS(SELECT * FROM c) AND ARRAY(SELECT * FROM t) = []`,
 		`SELECT c.a FROM c group by c.a, c.b+1 offset 1 limit @n`:                                                                               `SELECT c.a FROM c GROUP BY c.a, c.b + 1 OFFSET 1 LIMIT @n`,
-		`SELECT * FROM c WHERE c.a not between 1 and 2 and c.b not like 'x' escape '!' order by c.a, c.b desc`:                                  `SELECT * FROM c WHERE c.a NOT BETWEEN 1 AND 2 AND c.b NOT LIKE "x" ESCAPE "!" ORDER BY c.a ASC, c.b DESC`,
+		`SELECT * FROM c WHERE c.a not between 1 and 2 and c.b not like 'x' escape '!' order by c.a, c.b desc`:                                  `SELECT * FROM c WHERE c.a NOT BETWEEN 1 AND 2 AND c.b NOT LIKE "x" ESCAPE "!" ORDER BY c.a, c.b DESC`,
 	} {
 		q, err := Parse(query)
 		if err != nil || q.String() != want {

@@ -11,7 +11,8 @@
 // [Unsupported], the modifier x of RegexMatch, ORDER BY RANK, LET, ORDER BY together
 // with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
 // ORDER BY with several expressions asks for no composite index. Numbers are
-// doubles; those that a query takes from a document unchanged keep their text.
+// doubles; those that a query takes from a document unchanged keep their text, and others
+// are written by package jsonform.
 package sql
 
 import (
@@ -55,6 +56,14 @@ type Properties struct {
 	// have changed.
 	Ordered bool
 
+	// Constant is true if the query reads no document: it has one row.
+	Constant bool
+
+	// Composed is true if the results are not those of one aggregate over all documents,
+	// but of groups, or of expressions that contain aggregates.
+	Composed bool
+
+	Filtered    bool // it has a condition
 	Distinct    bool
 	Top         bool
 	OffsetLimit bool
@@ -80,6 +89,9 @@ func (q *Query) Properties() Properties {
 	p := Properties{
 		Streams:     q.streams(),
 		Ordered:     q.ordered(),
+		Constant:    s.constant(),
+		Composed:    s.composed(),
+		Filtered:    s.where != nil,
 		Distinct:    s.distinct,
 		Top:         s.top != nil,
 		OffsetLimit: s.limit != nil,
@@ -109,6 +121,20 @@ func (q *Query) streams() bool {
 	return !combinesDocuments && s.byDocument()
 }
 
+// constant reports whether the input is not the container, nor a subquery over it.
+func (s *statement) constant() bool {
+	return len(s.from) == 0 || s.from[0].query != nil && s.from[0].query.constant()
+}
+
+// composed is [Properties].Composed.
+func (s *statement) composed() bool {
+	if s.groupBy != nil || s.aggregates == nil {
+		return s.groupBy != nil
+	}
+	c, ok := s.value.(*call)
+	return !ok || !c.aggregate
+}
+
 // byDocument reports whether each document by itself gives rows of the FROM clause: its
 // input is the container, or a subquery over the container that does not combine
 // documents.
@@ -129,7 +155,7 @@ func (q *Query) ordered() bool {
 type Limits struct{ Offset, Limit int }
 
 // Limits returns the numbers of TOP and OFFSET LIMIT, from the parameters if the query
-// names some. It returns an [*Error] if a parameter is missing or invalid.
+// names some. It returns an [*Error] if a parameter is invalid.
 func (q *Query) Limits(parameters map[string]json.RawMessage) (Limits, error) {
 	r, err := q.newRun(parameters, Env{})
 	if err != nil {
@@ -163,8 +189,8 @@ type Result struct {
 }
 
 // Run returns all results of the query over the documents, which must be valid
-// JSON objects in an order that is the same in every run. It returns an [*Error] if
-// a parameter is missing or the query cannot be applied to the data.
+// JSON objects in an order that is the same in every run. A parameter that is missing is
+// undefined. It returns an [*Error] if the query cannot be applied to the data.
 func (q *Query) Run(documents iter.Seq[[]byte], parameters map[string]json.RawMessage, env Env) ([]json.RawMessage, error) {
 	results, size := []json.RawMessage{}, 0
 	for r, err := range q.Stream(documents, parameters, env, Position{}) {
@@ -365,6 +391,9 @@ func ParseCondition(text string) (c *Condition, err error) {
 	p.needKeyword("WHERE")
 	s.where = p.expression()
 	p.needEnd()
+	if len(p.parameters) > 0 {
+		return nil, &Error{Code: codeValue, Message: "The query parameter '" + p.parameters[0] + "' is not supplied."}
+	}
 	return &Condition{newQuery(p, s, Container{})}, nil
 }
 

@@ -179,7 +179,7 @@ func nameItems(items []item) {
 			it.name = "$" + strconv.Itoa(unnamed)
 		}
 		if taken[it.name] {
-			panic(it.span.errorf(codeSelect, "The property '%s' is selected twice; give one an alias.", it.name))
+			panic(it.named.errorf(codeDuplicate, "Object creation error, property name '%s' specified more than once.", it.name))
 		}
 		taken[it.name] = true
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"halley/trigger/emulator/jsonform"
 )
 
 // kind is the type of a value. Kinds are in the order in which ORDER BY sorts
@@ -125,7 +127,7 @@ func (v value) append(b []byte) []byte {
 	case kindBoolean:
 		return strconv.AppendBool(b, v.truth)
 	case kindNumber:
-		return appendNumber(b, v.number)
+		return jsonform.AppendNumber(b, v.number)
 	case kindString:
 		return appendQuoted(b, v.text)
 	}
@@ -138,13 +140,6 @@ func (v value) json() json.RawMessage {
 		return v.raw
 	}
 	return v.append(nil)
-}
-
-func appendNumber(b []byte, n float64) []byte {
-	if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
-		return strconv.AppendInt(b, int64(n), 10)
-	}
-	return strconv.AppendFloat(b, n, 'g', -1, 64)
 }
 
 // read is parseValue for a part of a larger value.
@@ -268,7 +263,7 @@ func (r *run) canonical(b []byte, v value) []byte {
 		if n, ok := v.integer(); ok {
 			return strconv.AppendInt(b, n, 10)
 		}
-		return appendNumber(b, v.number)
+		return jsonform.AppendNumber(b, v.number)
 	case kindArray:
 		return r.canonicalArray(b, v)
 	case kindObject:

@@ -6,7 +6,7 @@ import "testing"
 var vectorCalls = []expressionCase{
 	{`VectorDistance([1, 0], [0, 1])`, `0`},
 	{`VectorDistance([3, 4], [6, 8])`, `1`},
-	{`VectorDistance([1, 2], [3, 4], true)`, `0.9838699100999074`},
+	{`VectorDistance([1, 2], [3, 4], true)`, `0.98386991009990743`},
 	{`VectorDistance([1, 2], [3, 4], false, {"distanceFunction": "dotproduct", "dataType": "float32"})`, `11`},
 	{`VectorDistance([0, 0], [3, 4], true, {"distanceFunction": "Euclidean"})`, `5`},
 	{`VectorDistance(c.o.deep.k, [10, 20, 30], true, {"distanceFunction": "euclidean"})`, `0`},
