@@ -18,8 +18,14 @@
 // # Consistency
 //
 // The account states Session consistency, as most accounts do, and refuses requests for a
-// stronger one. It has one replica, and every read sees all writes before it. Its answers carry session tokens. A read gets 404/1002 if it
-// carries a token that is ahead of its range, and 400 if the token is not valid.
+// stronger one. It has one replica, and every read sees all writes before it. A read gets
+// 404/1002 if it carries a token that is ahead of its range, and 400 if the token is not
+// valid.
+//
+// Answers of a range carry its session token and LSNs, errors included, and those to requests
+// for databases, containers and offers carry the ones of a master partition, which counts
+// their changes. What the service's gateway refuses, such as a syntax error of a query, has
+// neither these nor a charge. Package hosted compares answers with recorded ones.
 //
 // # Ranges
 //

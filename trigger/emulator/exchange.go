@@ -255,7 +255,9 @@ func (c *call) complete(r *response) *response {
 	r.set("content-type", "application/json")
 	r.set("x-ms-gatewayversion", "version=2.14.0")
 	r.set("server", "Microsoft-HTTPAPI/2.0")
-	r.set("strict-transport-security", "max-age=31536000")
+	if c.request.TLS == nil { // else a browser would refuse other servers of localhost for a year
+		r.set("strict-transport-security", "max-age=31536000")
+	}
 	if c.target.kind != kindAccount || r.status != http.StatusOK {
 		r.set("x-ms-activity-id", c.activity)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -174,6 +175,19 @@ func TestErrorsOfPartitionsHaveDiagnostics(t *testing.T) {
 		if message, _ := a.decode(t)["message"].(string); !regexp.MustCompile(want).MatchString(message) {
 			t.Errorf("%s: %q", path, message)
 		}
+	}
+}
+
+// Browsers keep strict transport security of a host for a year, and localhost has other
+// servers.
+func TestStrictTransportIsNotForTLS(t *testing.T) {
+	_, a := newClient(t, nil)
+	for served, want := range map[*httptest.Server]string{httptest.NewServer(a): "max-age=31536000", httptest.NewTLSServer(a): ""} {
+		c := &client{t: t, do: served.Client().Do, endpoint: served.URL}
+		if got := c.expect("200", "GET", "/", "").header.Get("Strict-Transport-Security"); got != want {
+			t.Errorf("at %s %q, want %q", served.URL, got, want)
+		}
+		served.Close()
 	}
 }
 

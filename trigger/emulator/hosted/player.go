@@ -17,8 +17,12 @@ import (
 // apiVersion is the version of the recorded requests.
 const apiVersion = "2018-12-31"
 
-// maxBurst bounds the repetitions of the recorded burst, which ended with a 429.
-const maxBurst = 2000
+// unsigned is the Authorization of a request that has none.
+const unsigned = "none"
+
+// maxSent bounds how often a request is sent: after each 429, or until there is one as at
+// the end of the recorded burst.
+const maxSent = 2000
 
 // Player sends the requests of exchanges to an account. All fields are required.
 type Player struct {
@@ -71,11 +75,23 @@ func (p *Player) Play(ctx context.Context, exchanges []Exchange) ([]Result, erro
 	return results, nil
 }
 
-// exchange sends a request; if its recorded answer is a 429, again until there is one.
+// exchange sends a request, and again if it is throttled, or until it is if the recorded
+// answer is a 429.
 func (p *Player) exchange(ctx context.Context, e Exchange, etag string) (Answer, error) {
 	for sent := 1; ; sent++ {
 		got, err := p.send(ctx, e, etag)
-		if err != nil || e.Want.Status != http.StatusTooManyRequests || got.Status == e.Want.Status || sent == maxBurst {
+		throttled := got.Status == http.StatusTooManyRequests
+		if err != nil || throttled == (e.Want.Status == http.StatusTooManyRequests) || sent == maxSent {
+			return got, err
+		}
+		if !throttled {
+			continue
+		}
+		wait, err := time.ParseDuration(got.Header.Get("X-Ms-Retry-After-Ms") + "ms")
+		if err != nil {
+			return got, fmt.Errorf("a 429 does not tell when to retry: %w", err)
+		}
+		if err := p.Wait(ctx, wait); err != nil {
 			return got, err
 		}
 	}
@@ -90,8 +106,10 @@ func (p *Player) send(ctx context.Context, e Exchange, etag string) (Answer, err
 		req.Header[name] = []string{strings.ReplaceAll(values[0], "{etag}", etag)}
 	}
 	req.Header.Set("X-Ms-Version", apiVersion)
-	if e.Name != "no authorization" {
+	if req.Header.Get("Authorization") != unsigned {
 		p.sign(req)
+	} else {
+		req.Header.Del("Authorization")
 	}
 	resp, err := p.Send(req)
 	if err != nil {
