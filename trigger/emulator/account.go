@@ -31,8 +31,8 @@ type Options struct {
 	// Region is the name of the account's only region; "" = South Central US, as
 	// in the official emulator.
 	Region string
-	// Ranges is the number of physical ranges of a container that is created
-	// without a throughput; 0 = 1.
+	// Ranges is the number of physical ranges of a container that is created without
+	// a throughput, of its own or of its database; 0 = 1.
 	Ranges int
 	// Splitting is how long a split or merge takes. Requests that name one of its
 	// ranges get 410/1007 when they arrive before its end; 0 = no time.
@@ -49,7 +49,7 @@ type Options struct {
 	WithoutPrevious bool
 	// BulkSeed seeds the dice that give the operations of a bulk request one LSN or
 	// several: clients must not depend on either. A seed gives the same LSNs to the
-	// same requests; 0 = another seed for each account, from its creation time.
+	// same requests; 0 = one LSN for each request, as in the recorded answers.
 	BulkSeed uint64
 }
 
@@ -78,6 +78,7 @@ type Account struct {
 	faults  faults
 	served  atomic.Pointer[address]          // nil if the account is not served
 	calls   atomic.Uint64                    // activity ids
+	master  atomic.Int64                     // LSN of the master partition: changes of databases, containers and offers
 	skipped atomic.Int64                     // time that Advance has skipped
 	roles   atomic.Pointer[[]RoleAssignment] // nil if there are none
 	bodies  *semaphore.Weighted              // bytes of request bodies in memory

@@ -28,6 +28,9 @@ func (c *call) authorize() error {
 	if strings.ContainsRune(authorization, '%') {
 		authorization, _ = url.QueryUnescape(authorization) // if it fails, the type is unknown
 	}
+	if authorization == "" {
+		return fail(http.StatusUnauthorized, 0, "Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+	}
 	kind, credential, _ := strings.Cut(authorization, "&ver=1.0&sig=")
 	switch kind {
 	case "type=master":

@@ -82,10 +82,10 @@ func TestPathTraps(t *testing.T) {
 		"/dbs/d%62/colls/c":         "200",
 		"/dbs/db/colls/c/docs//a/":  "200",
 		"/dbs/./colls":              "404/1003",
-		"/colls/c":                  "404/0",
-		"/dbs/db/colls/c/triggers":  "400/0",
-		"/dbs/db/colls/c/others":    "404/0",
-		"/dbs/db/pkranges":          "404/0",
+		"/colls/c":                  "400/",
+		"/dbs/db/colls/c/triggers":  "400/",
+		"/dbs/db/colls/c/others":    "400/",
+		"/dbs/db/pkranges":          "400/",
 		"/dbs/db/colls/c/pkranges/": "200",
 	} {
 		c.expect(want, "GET", path, "", pk("k")...)

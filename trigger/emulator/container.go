@@ -8,7 +8,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"halley/trigger/emulator/epk"
@@ -28,27 +27,26 @@ type container struct {
 	keyDefinition epk.Definition // never changes
 	uniqueKeys    []uniqueKey    // never change
 
-	mu         sync.Mutex      // guards the fields below; never held across waiting
-	Definition json.RawMessage `json:"definition"` // an object without system properties
-	ETag       string          `json:"etag"`
-	Modified   int64           `json:"modified"`
-	Throughput *offer          `json:"throughput,omitempty"`
-	Partitions []*partition    `json:"partitions"` // in order of Min
-	Topology   int             `json:"topology"`   // counts splits and merges
-	NextRange  int             `json:"nextRange"`
-	ttl        int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
-	retention  time.Duration   // of all versions; 0 = they are not kept
-	query      sql.Container   // the part of the definition that queries depend on
-	logging    bool            // versions are kept now
-	logged     uint64          // versions so far
-	items      map[string]*item
-	unique     map[string]*item // by uniqueTexts
-	lastSeq    uint64           // items so far
-	writes     uint64           // documents and definitions so far
-	expiry     expiry
-	reshaping  *reshaping
-	dropped    bool
-	ticket     uint64 // newest store ticket
+	*dataPartition                 // its mu guards the fields below
+	Definition     json.RawMessage `json:"definition"` // an object without system properties
+	ETag           string          `json:"etag"`
+	Modified       int64           `json:"modified"`
+	Throughput     *offer          `json:"throughput,omitempty"`
+	Partitions     []*partition    `json:"partitions"` // in order of Min
+	Topology       int             `json:"topology"`   // counts splits and merges
+	NextRange      int             `json:"nextRange"`
+	ttl            int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
+	retention      time.Duration   // of all versions; 0 = they are not kept
+	query          sql.Container   // the part of the definition that queries depend on
+	logging        bool            // versions are kept now
+	logged         uint64          // versions so far
+	items          map[string]*item
+	unique         map[string]*item // by uniqueTexts
+	lastSeq        uint64           // items so far
+	writes         uint64           // documents and definitions so far
+	expiry         expiry
+	reshaping      *reshaping
+	dropped        bool
 }
 
 func (c *call) dispatchContainer() (*response, error) {
@@ -92,13 +90,15 @@ func (c *call) container() (*container, error) {
 	c.ticket = max(c.ticket, a.ticket)
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
+		c.metadata = true
 		return nil, ownerMissing("database", c.target.database)
 	}
 	found, ok := d.find(c.target.container)
 	if !ok && c.target.kind == kindContainer {
-		return nil, notFound("container", c.target.container)
+		return nil, notFound("container")
 	}
 	if !ok {
+		c.metadata = true
 		return nil, ownerMissing("container", c.target.container)
 	}
 	if meant := c.header.Get("X-Ms-Cosmos-Intended-Collection-Rid"); meant != "" && meant != found.rid {
@@ -107,15 +107,20 @@ func (c *call) container() (*container, error) {
 	return found, nil
 }
 
-// locked runs fn with the container's lock held, after advance.
+// locked runs fn with the container's lock held, after advance. If fn fails, the range that
+// the request names has refused it, unless fn has noted another one.
 func (c *call) locked(on *container, fn func() (*response, error)) (*response, error) {
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	if on.dropped {
+		c.metadata, c.reached = true, nil
 		return nil, ownerMissing("container", on.Name)
 	}
 	on.advance(c.now)
 	r, err := fn()
+	if err != nil {
+		c.reachNamed(on)
+	}
 	c.ticket = max(c.ticket, on.ticket)
 	return r, err
 }
@@ -192,7 +197,7 @@ func (o *container) body() []byte {
 }
 
 func (c *call) createContainer() (*response, error) {
-	definition, err := parseContainer(c.body)
+	definition, err := c.parseContainer()
 	if err != nil {
 		return nil, err
 	}
@@ -209,17 +214,29 @@ func (c *call) createContainer() (*response, error) {
 		return nil, ownerMissing("database", c.target.database)
 	}
 	if _, ok := d.containers[definition.name]; ok {
-		return nil, conflict("container", definition.name)
+		return nil, conflict("container")
 	}
 	o := a.addContainer(d, definition, throughput, a.rangesOf(d, throughput))
 	c.ticket = a.ticket
-	return o.response(http.StatusCreated, 5), nil
+	return o.created(), nil
+}
+
+// created answers the creation of the container, which takes an LSN where it lies.
+func (o *container) created() *response {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := o.response(http.StatusCreated, 1)
+	r.stamp(o.Partitions[0].replica(), true)
+	return r
 }
 
 // rangesOf is the number of ranges that a new container begins with.
 func (a *Account) rangesOf(d *database, throughput *offer) int {
-	if throughput != nil {
+	switch {
+	case throughput != nil:
 		return rangesFor(throughput.units())
+	case d.Throughput != nil:
+		return 1
 	}
 	return a.options.Ranges
 }
@@ -234,16 +251,24 @@ func (a *Account) addContainer(d *database, definition containerDefinition, thro
 	if o.Throughput == nil && d.Throughput == nil {
 		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
 	}
+	o.enter()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.identify()
 	o.Throughput.place(o.rid, o.path, a.seed+a.created, a.now())
 	o.define(definition)
 	bounds := o.keyDefinition.Boundaries(ranges)
 	for i := range ranges {
-		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified, lsn: 1})
+		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified})
+	}
+	for _, p := range o.Partitions {
+		p.sequence = o.firstSequence()
+		p.lsn++
 	}
 	o.retain(definition.retention)
 	o.share(o.account.now())
 	d.containers[o.Name] = o
+	a.master.Add(1)
 	a.ticket = a.saveWithCounters(o)
 	o.ticket = a.ticket
 	return o
@@ -288,7 +313,9 @@ func (c *call) readContainer() (*response, error) {
 		return nil, err
 	}
 	return c.locked(o, func() (*response, error) {
-		return o.response(http.StatusOK, 1), nil
+		r := o.response(http.StatusOK, 1)
+		r.stamp(o.Partitions[0].replica(), false)
+		return r, nil
 	})
 }
 
@@ -296,6 +323,9 @@ func (o *container) response(status int, units float64) *response {
 	r := reply(status, o.body()).etag(o.ETag).charge(units)
 	o.database.name(r)
 	r.set("x-ms-documentdb-collection-index-transformation-progress", "100")
+	if o.sharesThroughput() {
+		r.set("x-ms-share-throughput", "true")
+	}
 	return r
 }
 
@@ -306,7 +336,7 @@ func (o *container) name(r *response) {
 }
 
 func (c *call) replaceContainer() (*response, error) {
-	definition, err := parseContainer(c.body)
+	definition, err := c.parseContainer()
 	if err != nil {
 		return nil, err
 	}
@@ -324,11 +354,12 @@ func (c *call) replaceContainer() (*response, error) {
 		case !slices.Equal(definition.key.Paths, o.keyDefinition.Paths) || definition.key.Kind != o.keyDefinition.Kind || definition.key.Version != o.keyDefinition.Version:
 			return nil, badRequest("The partition key of container %q cannot be changed.", o.Name)
 		case !sameUniqueKeys(definition.uniqueKeys, o.uniqueKeys):
-			return nil, badRequest("The unique keys of container %q cannot be changed.", o.Name)
+			return nil, fail(http.StatusForbidden, 0, "The unique index cannot be modified. To change the unique index, remove the collection and re-create a new one.")
 		}
 		o.define(definition)
 		o.rescheduleExpiry()
 		o.retain(definition.retention)
+		o.account.master.Add(1)
 		o.ticket = o.account.saveContainer(o)
 		return o.response(http.StatusOK, 5), nil
 	})
@@ -345,13 +376,14 @@ func (c *call) deleteContainer() (*response, error) {
 	}
 	o, ok := d.find(c.target.id)
 	if !ok {
-		return nil, notFound("container", c.target.id)
+		return nil, notFound("container")
 	}
 	if err := c.checkMatch(o.lockedETag()); err != nil {
 		return nil, err
 	}
 	o.drop()
 	delete(d.containers, o.Name)
+	a.master.Add(1)
 	a.ticket = a.removeContainer(o)
 	c.ticket = a.ticket
 	return reply(http.StatusNoContent, nil).charge(5), nil

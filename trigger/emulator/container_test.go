@@ -23,7 +23,7 @@ func TestDatabasesAndContainers(t *testing.T) {
 		{"database with a slash", "400", "POST", "/dbs", `{"id":"a/b"}`},
 		{"database that is no JSON", "400", "POST", "/dbs", `id`},
 		{"read database", "200", "GET", "/dbs/db", ""},
-		{"read missing database", "404/0", "GET", "/dbs/none", ""},
+		{"read missing database", "404/", "GET", "/dbs/none", ""},
 		{"replace database", "405", "PUT", "/dbs/db", ""},
 		{"create container", "201", "POST", "/dbs/db/colls", definition},
 		{"create container again", "409", "POST", "/dbs/db/colls", definition},
@@ -38,15 +38,15 @@ func TestDatabasesAndContainers(t *testing.T) {
 		{"list containers", "200", "GET", "/dbs/db/colls", ""},
 		{"list containers of a missing database", "404/1003", "GET", "/dbs/none/colls", ""},
 		{"read container", "200", "GET", "/dbs/db/colls/c", ""},
-		{"read missing container", "404/0", "GET", "/dbs/db/colls/none", ""},
+		{"read missing container", "404/", "GET", "/dbs/db/colls/none", ""},
 		{"replace container", "200", "PUT", "/dbs/db/colls/c", strings.Replace(definition, `"id"`, `"defaultTtl":60,"id"`, 1)},
 		{"replace container with another key", "400", "PUT", "/dbs/db/colls/c", strings.Replace(definition, "pk", "other", 1)},
 		{"replace container with another id", "400", "PUT", "/dbs/db/colls/c", strings.Replace(definition, `"c"`, `"z"`, 1)},
-		{"replace missing container", "404/0", "PUT", "/dbs/db/colls/none", definition},
+		{"replace missing container", "404/", "PUT", "/dbs/db/colls/none", definition},
 		{"delete container", "204", "DELETE", "/dbs/db/colls/c", ""},
-		{"delete container again", "404/0", "DELETE", "/dbs/db/colls/c", ""},
+		{"delete container again", "404/", "DELETE", "/dbs/db/colls/c", ""},
 		{"delete database", "204", "DELETE", "/dbs/db", ""},
-		{"delete database again", "404/0", "DELETE", "/dbs/db", ""},
+		{"delete database again", "404/", "DELETE", "/dbs/db", ""},
 		{"account", "200", "GET", "/", ""},
 		{"account cannot be posted", "405", "POST", "/", ""},
 	} {
@@ -64,7 +64,7 @@ func TestContainerDefinitionIsKept(t *testing.T) {
 	a := c.expect("201", "POST", "/dbs/db/colls", sent)
 	d := a.decode(t)
 	key := d["partitionKey"].(map[string]any)
-	if key["kind"] != "Hash" || key["version"] != 1.0 {
+	if key["kind"] != "Hash" || key["version"] != nil {
 		t.Errorf("partitionKey was completed to %v", key)
 	}
 	if d["changeFeedPolicy"] == nil || d["vectorEmbeddingPolicy"] == nil || d["indexingPolicy"] == nil || d["_rid"] == "mine" || d["_etag"] != a.header.Get("etag") {
@@ -225,7 +225,7 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		c.expect("200", "GET", items+"/short", "", pk("k")...)
 		time.Sleep(time.Second)
-		c.expect("404/0", "GET", items+"/short", "", pk("k")...)
+		c.expect("404/", "GET", items+"/short", "", pk("k")...)
 		c.feed("304", "If-None-Match", oldToken)
 		c.create("short", "k") // with the container's default
 		time.Sleep(50 * time.Second)
@@ -262,7 +262,7 @@ func TestAdvanceSkipsTime(t *testing.T) {
 	a.Advance(30 * time.Second)
 	a.Advance(31 * time.Second)
 	for _, c := range []*client{c, httpClient} {
-		gone := c.expect("404/0", "GET", items+"/a", "", pk("k")...)
+		gone := c.expect("404/", "GET", items+"/a", "", pk("k")...)
 		date, err := http.ParseTime(gone.header.Get("Date"))
 		if lead := date.Sub(start); err != nil || len(gone.header["Date"]) != 1 || lead < time.Minute {
 			t.Errorf("the answer's Date is %v ahead (%v)", lead, err)

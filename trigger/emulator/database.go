@@ -4,18 +4,22 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
 // database is guarded by its account's mu.
 type database struct {
-	Name       string `json:"name"`
-	Number     uint32 `json:"number"`
-	ETag       string `json:"etag"`
-	Modified   int64  `json:"modified"`
-	Throughput *offer `json:"throughput,omitempty"`
+	Name       string        `json:"name"`
+	Number     uint32        `json:"number"`
+	ETag       string        `json:"etag"`
+	Modified   int64         `json:"modified"`
+	Throughput *offer        `json:"throughput,omitempty"`
+	LSN        int64         `json:"lsn,omitempty"` // of shared, when the database was saved
+	shared     dataPartition // of the containers that share its throughput
 	containers map[string]*container
 }
 
@@ -47,30 +51,45 @@ func (c *call) dispatch() (*response, error) {
 		}
 	}
 	switch c.target.kind {
+	case kindItem:
+		return c.dispatchItem()
+	case kindKey:
+		return c.dispatchKey()
+	case kindConflict:
+		return c.dispatchConflicts()
 	case kindAccount:
 		if c.method == http.MethodGet {
 			return c.readAccount()
 		}
+		return nil, c.methodNotAllowed()
+	}
+	c.metadata = true
+	return c.dispatchMetadata()
+}
+
+// dispatchMetadata finds the operation on a resource of the master partition.
+func (c *call) dispatchMetadata() (*response, error) {
+	switch c.target.kind {
 	case kindDatabase:
 		return c.dispatchDatabase()
 	case kindContainer:
 		return c.dispatchContainer()
-	case kindItem:
-		return c.dispatchItem()
 	case kindRange:
 		if c.method == http.MethodGet && c.target.id == "" {
 			return c.readRanges()
 		}
-	case kindKey:
-		return c.dispatchKey()
 	case kindOffer:
 		return c.dispatchOffer()
+	case kindUser, kindPermission:
+		return c.dispatchUsers()
 	}
 	return nil, c.methodNotAllowed()
 }
 
+// methodNotAllowed names the handler that the service's gateway does not have.
 func (c *call) methodNotAllowed() *failure {
-	return fail(http.StatusMethodNotAllowed, 0, "%s is not allowed on %q.", c.method, c.request.URL.Path)
+	method := c.method[:1] + strings.ToLower(c.method[1:])
+	return fail(http.StatusMethodNotAllowed, 0, "RequestHandler.%s", method).byGateway()
 }
 
 func (c *call) dispatchDatabase() (*response, error) {
@@ -115,12 +134,18 @@ const accountID = "halley"
 func (c *call) readAccount() (*response, error) {
 	endpoint := c.advertised()
 	locations := []map[string]string{{"name": c.account.options.Region, "databaseAccountEndpoint": endpoint}}
+	host, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
 	body, err := json.Marshal(map[string]any{
-		"id": accountID, "_rid": "halley.emulator", "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
+		"id": accountID, "_rid": host.Hostname(), "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
 		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
+		"continuousBackupEnabled": false, "enableNRegionSynchronousCommit": false,
+		"enablePerPartitionFailoverBehavior": false, "disableCrossRegionalHedging": false,
 		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": accountConsistency},
-		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
-		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 1, "maxReplicasetSize": 4},
+		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 3, "maxReplicasetSize": 4},
+		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 3, "maxReplicasetSize": 4, "asyncReplication": false},
 		"readPolicy":               map[string]int{"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
 		"queryEngineConfiguration": queryEngine,
 	})
@@ -128,7 +153,7 @@ func (c *call) readAccount() (*response, error) {
 }
 
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
-const queryEngine = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlEnableParameterExpansionCheck":true}`
+const queryEngine = `{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxGroupByTableCellCount":500000000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlDisableQueryILOptimization":false,"sqlDisableFilterPlanOptimization":false,"clientDisableOptimisticDirectExecution":false,"sqlEnableParameterExpansionCheck":true}`
 
 // advertised returns an endpoint that this caller can reach: [ServeOptions.Advertise],
 // or the host that the caller has used, which may be that of a proxy.
@@ -187,11 +212,16 @@ func (c *call) createDatabase() (*response, error) {
 	defer a.mu.Unlock()
 	if _, ok := a.databases[name]; ok {
 		c.ticket = a.ticket
-		return nil, conflict("database", name)
+		return nil, conflict("database")
 	}
 	d := a.addDatabase(name, throughput)
 	c.ticket = a.ticket
-	return reply(http.StatusCreated, d.body()).etag(d.ETag).charge(5), nil
+	r := reply(http.StatusCreated, d.body()).etag(d.ETag).charge(1)
+	if throughput != nil { // its data partition answers
+		lsn := d.shared.newest()
+		r.stamp(replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn}, true)
+	}
+	return r, nil
 }
 
 // addDatabase adds a database. The caller holds a.mu.
@@ -202,8 +232,12 @@ func (a *Account) addDatabase(name string, throughput *offer) *database {
 		Name: name, Number: a.seed + a.created, Throughput: throughput,
 		ETag: formatETag(a.seed, 0, a.writes), Modified: a.now().Unix(), containers: make(map[string]*container),
 	}
+	if throughput != nil {
+		d.shared.sequence.lsn = 1
+	}
 	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created, a.now())
 	a.databases[name] = d
+	a.master.Add(1)
 	a.ticket = a.saveDatabase(d)
 	return d
 }
@@ -216,17 +250,23 @@ const maxName = 255
 // fails if the id has a character that paths cannot carry, as on the service.
 func resourceName(body []byte) (string, error) {
 	var definition struct {
-		ID string `json:"id"`
+		ID *string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &definition); err != nil {
 		return "", badRequest("The definition is not a JSON object: %v.", err)
 	}
-	return checkName(definition.ID)
+	if definition.ID == nil {
+		return "", missingID()
+	}
+	return checkName(*definition.ID)
 }
 
 func checkName(name string) (string, error) {
-	if name == "" || len(name) > maxName || strings.ContainsAny(name, `/\?#`) || strings.HasSuffix(name, " ") || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", badRequest("The id %q must have 1 to %d characters, none of / \\ ? # or control characters, and no space at its end.", shortened(name, maxName), maxName)
+	switch {
+	case name == "" || len(name) > maxName:
+		return "", badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '%d' characters.", shortened(name, maxName), maxName)
+	case strings.ContainsAny(name, `/\?#`) || strings.HasSuffix(name, " ") || strings.ContainsFunc(name, unicode.IsControl):
+		return "", badRequest("The input name presented contains invalid character.")
 	}
 	return name, nil
 }
@@ -238,9 +278,9 @@ func (c *call) readDatabase() (*response, error) {
 	c.ticket = a.ticket
 	d, ok := a.findDatabase(c.target.id)
 	if !ok {
-		return nil, notFound("database", c.target.id)
+		return nil, notFound("database")
 	}
-	return reply(http.StatusOK, d.body()).etag(d.ETag).charge(1), nil
+	return reply(http.StatusOK, d.body()).etag(d.ETag).charge(masterUnits), nil
 }
 
 func (c *call) deleteDatabase() (*response, error) {
@@ -250,7 +290,7 @@ func (c *call) deleteDatabase() (*response, error) {
 	d, ok := a.findDatabase(c.target.id)
 	if !ok {
 		c.ticket = a.ticket
-		return nil, notFound("database", c.target.id)
+		return nil, notFound("database")
 	}
 	if err := c.checkMatch(d.ETag); err != nil {
 		return nil, err
@@ -259,6 +299,7 @@ func (c *call) deleteDatabase() (*response, error) {
 		container.drop()
 	}
 	delete(a.databases, d.Name)
+	a.master.Add(1)
 	a.ticket = a.removeDatabase(d)
 	c.ticket = a.ticket
 	return reply(http.StatusNoContent, nil).charge(5), nil

@@ -3,7 +3,6 @@ package emulator
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"halley/trigger/emulator/epk"
@@ -138,16 +137,45 @@ func (d *containerDefinition) normalize(properties map[string]json.RawMessage) e
 		return err
 	}
 	properties["partitionKey"] = key
-	if absent(properties["indexingPolicy"]) {
-		properties["indexingPolicy"] = json.RawMessage(defaultIndexing)
+	if properties["indexingPolicy"], err = normalIndexing(properties["indexingPolicy"]); err != nil {
+		return err
 	}
 	for name := range properties {
-		if strings.HasPrefix(name, "_") {
+		if f := find(containerFeatures, name); f == nil || f.name != name {
 			delete(properties, name)
 		}
 	}
 	d.raw, err = json.Marshal(properties)
 	return err
+}
+
+// normalIndexing is an indexing policy as it is read: a policy that names no excluded paths
+// excludes the etag (recorded answers of a hosted account, October 2026).
+func normalIndexing(raw json.RawMessage) (json.RawMessage, error) {
+	if absent(raw) {
+		return json.RawMessage(defaultIndexing), nil
+	}
+	var policy map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &policy); err != nil {
+		return nil, badRequest("The indexingPolicy cannot be read: %v.", err)
+	}
+	if policy["excludedPaths"] != nil {
+		return raw, nil
+	}
+	policy["excludedPaths"] = json.RawMessage(`[{"path":"/\"_etag\"/?"}]`)
+	return json.Marshal(policy)
+}
+
+// multiHashVersion is the newest API version that does not know hierarchical partition keys.
+const multiHashVersion = "2018-12-31"
+
+// parseContainer checks the definition that the request has, for its API version.
+func (c *call) parseContainer() (containerDefinition, error) {
+	d, err := parseContainer(c.body)
+	if version := c.header.Get("X-Ms-Version"); err == nil && d.key.Kind == epk.MultiHash && version != "" && version <= multiHashVersion {
+		err = badRequest("The 'kind' value 'MultiHash' specified in the partition key definition is invalid. Please choose 'Hash' partition type.")
+	}
+	return d, err
 }
 
 // CreateContainer creates a container whose items are placed by the property at
@@ -186,7 +214,7 @@ func (a *Account) addNamed(databaseID string, definition containerDefinition, ra
 		d = a.addDatabase(databaseID, nil)
 	}
 	if _, ok := d.containers[definition.name]; ok {
-		return 0, conflict("container", definition.name)
+		return 0, fmt.Errorf("database %q has it already", databaseID)
 	}
 	a.addContainer(d, definition, nil, ranges)
 	return a.ticket, nil

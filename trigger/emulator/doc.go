@@ -18,16 +18,25 @@
 // # Consistency
 //
 // The account states Session consistency, as most accounts do, and refuses requests for a
-// stronger one. It has one replica, and every read sees all writes before it. Its answers carry session tokens. A read gets 404/1002 if it
-// carries a token that is ahead of its range, and 400 if the token is not valid.
+// stronger one. It has one replica, and every read sees all writes before it. A read gets
+// 404/1002 if it carries a token that is ahead of its range, and 400 if the token is not
+// valid.
+//
+// Answers of a range carry its session token and LSNs, errors included, and those to requests
+// for databases, containers and offers carry the ones of a master partition, which counts
+// their changes. What the service's gateway refuses, such as a syntax error of a query, has
+// neither these nor a charge. Package hosted compares answers with recorded ones.
 //
 // # Ranges
 //
 // A container has one physical range, or one for each 10,000 RU/s if it was
 // created with a throughput. [Account.Split] and [Account.Merge] change them under
 // load. Each range counts its transactions in LSNs, which are the tokens of its
-// feed. The operations of a bulk request are transactions of their own that may share
-// an LSN, by dice, see [Options].BulkSeed. Children of a split continue above their
+// feed. If the throughput is that of a database, its containers lie in one partition and
+// share one sequence of LSNs, in which the database and each container take one, too; a
+// container that splits continues with sequences of its own. An item that expires takes
+// an LSN only in a log of all versions. The operations of a bulk request are transactions
+// of their own that share an LSN, or by dice do not, see [Options].BulkSeed. Children of a split continue above their
 // parent, and a merged range above all of its parents, while items keep the LSN at
 // which they were written: when a range is replaced, its tokens stay exact for its keys
 // on the ranges that follow.

@@ -84,7 +84,7 @@ func parseDraft(body []byte, definition epk.Definition) (draft, error) {
 // properties after _attachments there.
 func parseDraftOf(body []byte, definition epk.Definition, patched bool) (draft, error) {
 	if len(body) > maxDocument {
-		return draft{}, fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: the document has %d bytes, at most %d are allowed.", len(body), maxDocument)
+		return draft{}, tooLarge()
 	}
 	if err := checkNesting(body); err != nil {
 		return draft{}, err
@@ -95,7 +95,7 @@ func parseDraftOf(body []byte, definition epk.Definition, patched bool) (draft, 
 		return draft{}, invalidPayload()
 	}
 	if compact.Bytes()[0] != '{' || !utf8.Valid(body) {
-		return draft{}, badRequest("The document must be a JSON object in UTF-8.")
+		return draft{}, invalidPayload()
 	}
 	object, err := jsonform.Stored(compact.Bytes())
 	if err != nil {
@@ -144,7 +144,19 @@ func readDraft(object []byte, patched bool) (draft, error) {
 	return d, d.setID(id)
 }
 
+func missingID() *failure {
+	return badRequest("The input content is invalid because the required properties - 'id; ' - are missing. Learn more: https://aka.ms/CosmosDB/sql/errors/missing-id")
+}
+
+// tooLarge is the answer of the gateway to a request or document above its limit.
+func tooLarge() *failure {
+	return fail(http.StatusRequestEntityTooLarge, 0, "%s", errorList("Request size is too large")).byGateway()
+}
+
 func (d *draft) setID(raw []byte) error {
+	if raw == nil {
+		return missingID()
+	}
 	if err := json.Unmarshal(raw, &d.id); err != nil || d.id == "" || len(d.id) > maxID {
 		return badRequest("The document must have an \"id\" that is a string of 1 to %d bytes.", maxID)
 	}

@@ -37,6 +37,10 @@ type call struct {
 	now     time.Time
 	ticket  uint64 // the answer waits until the store has written this ticket
 	ended   error  // not nil if the operation stopped because ctx ended
+
+	activity string
+	metadata bool     // the master partition answers, unless a range is reached
+	reached  *replica // the range that has refused the request; nil = none
 }
 
 // Do answers req in process. The answer's body is complete. It returns an error if
@@ -143,6 +147,7 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 		return nil, nil, err
 	}
 	defer a.bodies.Release(reserved)
+	c.activity = c.activityID()
 	failed := c.read()
 	fault := a.faults.match(c)
 	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
@@ -186,7 +191,7 @@ func (c *call) read() error {
 		// If a server stops reading, it resets the connection, often before its
 		// client has read the answer.
 		_, _ = io.CopyN(io.Discard, c.request.Body, maxDrained)
-		return fail(http.StatusRequestEntityTooLarge, 0, "Request size is too large: at most %d bytes are allowed.", maxBody)
+		return tooLarge()
 	}
 	return nil
 }
@@ -212,6 +217,9 @@ func (c *call) wait(d time.Duration) error {
 func (c *call) answer(err error) *response {
 	c.now = c.account.now()
 	var r *response
+	if c.method == http.MethodOptions {
+		return reply(http.StatusForbidden, []byte(`{"code":"Forbidden"}`))
+	}
 	if err == nil {
 		err = c.authorize()
 	}
@@ -221,31 +229,46 @@ func (c *call) answer(err error) *response {
 	if stored := c.account.store.wait(c.ticket); stored != nil {
 		err = fail(http.StatusServiceUnavailable, 0, "The emulator cannot write its data: %v.", stored)
 	}
+	if err == nil && c.metadata && r.get("lsn") == "" {
+		r.stamp(c.account.masterReplica(), c.writes())
+	}
 	if err == nil {
 		return r
 	}
 	if cause := context.Cause(c.ctx); cause != nil && errors.Is(err, cause) {
 		c.ended = err
 	}
-	return asFailure(err).response()
+	return c.refusal(asFailure(err))
 }
 
-// complete adds the headers that every answer has.
+// activityID is the one that the client sent, else one of the account's own.
+func (c *call) activityID() string {
+	if sent := c.header.Get("X-Ms-Activity-Id"); sent != "" {
+		return sent
+	}
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", c.account.seed, c.account.calls.Add(1))
+}
+
+// complete adds the headers that every answer has, and those of the answers of partitions
+// (recorded answers of a hosted account, October 2026).
 func (c *call) complete(r *response) *response {
-	activity := c.header.Get("X-Ms-Activity-Id")
-	if activity == "" {
-		activity = fmt.Sprintf("%08x-0000-4000-8000-%012x", c.account.seed, c.account.calls.Add(1))
-	}
-	r.set("x-ms-activity-id", activity)
-	r.set("x-ms-schemaversion", "1.19")
+	r.set("content-type", "application/json")
 	r.set("x-ms-gatewayversion", "version=2.14.0")
+	r.set("server", "Microsoft-HTTPAPI/2.0")
+	if c.request.TLS == nil { // else a browser would refuse other servers of localhost for a year
+		r.set("strict-transport-security", "max-age=31536000")
+	}
+	if c.target.kind != kindAccount || r.status != http.StatusOK {
+		r.set("x-ms-activity-id", c.activity)
+	}
+	if r.get("lsn") == "" {
+		return r
+	}
+	r.set("cache-control", "no-store, no-cache")
+	r.set("pragma", "no-cache")
+	r.set("x-ms-schemaversion", "1.21")
 	r.set("x-ms-serviceversion", "version=2.14.0.0")
-	if r.get("x-ms-request-charge") == "" {
-		r.charge(1)
-	}
-	if len(r.body) > 0 {
-		r.set("content-type", "application/json")
-	}
+	r.set("x-ms-number-of-read-regions", "0")
 	return r
 }
 

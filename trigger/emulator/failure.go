@@ -31,6 +31,11 @@ type failure struct {
 	message           string
 	retryAfter        time.Duration
 	info              string // additionalErrorInfo; "" = none
+
+	gateway  bool   // the gateway refuses, before a partition has the request
+	entity   bool   // the text stands for itself, not in a list of errors
+	free     bool   // nothing is charged
+	resource string // kind of the resource that is missing or exists; "" = that of the path
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%d/%d: %s", f.status, f.substatus, f.message) }
@@ -45,22 +50,40 @@ func badRequest(format string, args ...any) *failure {
 
 // resourceTypes are the names of resources in error texts of the service, from which
 // some drivers learn whether the item, the container or the database is missing.
-var resourceTypes = map[string]string{"database": "Database", "container": "Collection", "item": "Document", "offer": "Offer"}
+var resourceTypes = map[string]string{"database": "Database", "container": "Collection", "item": "Document", "offer": "Offer", "user": "User", "conflict": "Conflict"}
 
-func notFound(resource, name string) *failure {
-	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist. ResourceType: %s", resource, name, resourceTypes[resource])
+func notFound(resource string) *failure {
+	f := fail(http.StatusNotFound, 0, "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+	if f.resource = resource; resource == "item" || resource == "conflict" {
+		f.message, f.entity = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found", true
+	}
+	return f
 }
 
 func ownerMissing(resource, name string) *failure {
-	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", resource, name, resourceTypes[resource])
+	f := fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", resource, name, resourceTypes[resource])
+	f.resource = resource
+	return f
 }
 
-func conflict(resource, name string) *failure {
-	return fail(http.StatusConflict, 0, "Resource with specified id or name already exists: %s %q.", resource, name)
+func conflict(resource string) *failure {
+	f := fail(http.StatusConflict, 0, "Resource with specified id, name, or unique index already exists.")
+	if f.resource = resource; resource == "item" {
+		f.message, f.entity = "Entity with the specified id already exists in the system.", true
+	}
+	return f
 }
 
 func preconditionFailed() *failure {
-	return fail(http.StatusPreconditionFailed, 0, "One of the specified pre-condition is not met: the etag is not the current one.")
+	f := fail(http.StatusPreconditionFailed, 0, "Operation cannot be performed because one of the specified precondition is not met.")
+	f.entity = true
+	return f
+}
+
+// byGateway marks a failure of the gateway.
+func (f *failure) byGateway() *failure {
+	f.gateway = true
+	return f
 }
 
 // asFailure returns err if it is a failure, else an internal error with its text.
@@ -112,8 +135,10 @@ func (f *failure) response() *response {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 		Info    string `json:"additionalErrorInfo,omitempty"`
-	}{code, shortened(f.message, maxMessage), f.info}))
-	r.set("x-ms-substatus", strconv.Itoa(f.substatus))
+	}{code, shortened(f.message, 2*maxMessage), f.info}))
+	if f.substatus != 0 {
+		r.set("x-ms-substatus", strconv.Itoa(f.substatus))
+	}
 	if f.retryAfter > 0 {
 		r.set("x-ms-retry-after-ms", strconv.FormatInt(milliseconds(f.retryAfter), 10))
 	}

@@ -171,7 +171,7 @@ func (c *call) pageLimit() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, badRequest("x-ms-max-item-count must be a positive number or -1, not %q.", text)
+		return 0, badRequest("The input PageSize %s is invalid. Ensure to pass a valid page size which must be a positive integer or -1 for a dynamic page size.", shortened(text, maxName)).byGateway()
 	}
 	return n, nil
 }

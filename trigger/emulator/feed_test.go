@@ -216,10 +216,10 @@ func TestReadsWithSessionToken(t *testing.T) {
 		{"7:-1#1000", "200/"}, // another range's
 		{"7:-1#1000,0:-1#2", "200/"},
 		{"7:-1#1, 0:-1#3", "404/1002"},
-		{"-1#2", "400/0"},
-		{"0:2", "400/0"},
-		{"0:-1#x", "400/0"},
-		{"0:x#1", "400/0"},
+		{"-1#2", "400/"},
+		{"0:2", "400/"},
+		{"0:-1#x", "400/"},
+		{"0:x#1", "400/"},
 	} {
 		session := []string{"x-ms-session-token", test.token}
 		for name, got := range map[string]answer{

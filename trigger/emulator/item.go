@@ -65,14 +65,15 @@ func (c *call) write(op func(*transaction, draft) (outcome, error)) (*response, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey")); err != nil {
-		return nil, err // as on the service, before the document is read
+	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
+	if err != nil {
+		return nil, c.refuse(o, err)
 	}
 	d, err := parseDraft(c.body, o.keyDefinition)
 	if err != nil {
-		return nil, err
+		return nil, c.refuse(o, err)
 	}
-	return c.operateOn(o, func(t *transaction) (outcome, error) { return op(t, d) })
+	return c.operateOn(o, key, func(t *transaction) (outcome, error) { return op(t, d) })
 }
 
 // operate runs an operation that has no document.
@@ -81,15 +82,15 @@ func (c *call) operate(op func(*transaction) (outcome, error)) (*response, error
 	if err != nil {
 		return nil, err
 	}
-	return c.operateOn(o, op)
+	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
+	if err != nil {
+		return nil, c.refuse(o, err)
+	}
+	return c.operateOn(o, key, op)
 }
 
 // operateOn runs one operation as a transaction of its own.
-func (c *call) operateOn(o *container, op func(*transaction) (outcome, error)) (*response, error) {
-	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
-	if err != nil {
-		return nil, err
-	}
+func (c *call) operateOn(o *container, key epk.Key, op func(*transaction) (outcome, error)) (*response, error) {
 	return c.locked(o, func() (*response, error) {
 		t, err := o.begin(key, c.now)
 		if err != nil {
@@ -97,44 +98,60 @@ func (c *call) operateOn(o *container, op func(*transaction) (outcome, error)) (
 		}
 		out, err := op(t)
 		if err != nil {
-			t.partition.budget.spend(readUnits)
+			c.reach(t.partition)
+			t.partition.budget.spend(c.units(asFailure(err)))
 			return nil, err
 		}
+		items := len(o.items)
 		t.commit()
-		return c.itemResponse(t, out), nil
+		return c.itemResponse(t, out, items), nil
 	})
 }
 
 // wholeKey reads a partition key. It fails if a component is missing.
 func (o *container) wholeKey(header string) (epk.Key, error) {
 	if header == "" {
-		return nil, badRequest("PartitionKey value must be supplied for this operation: send x-ms-documentdb-partitionkey.")
+		return nil, fewerComponents()
 	}
 	key, err := epk.ParseKey(header)
 	if err != nil {
-		return nil, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err)
+		return nil, badRequest("The header x-ms-documentdb-partitionkey cannot be read: %v.", err).byGateway()
 	}
 	if n := key.Longest(); n > maxKeyValue {
 		return nil, badRequest("The partition key has a value of %d bytes, at most %d are allowed.", n, maxKeyValue)
 	}
-	if len(key) != len(o.keyDefinition.Paths) {
-		return nil, badRequest("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.keyDefinition.Paths))
+	if len(key) < len(o.keyDefinition.Paths) {
+		return nil, fewerComponents()
+	}
+	if len(key) > len(o.keyDefinition.Paths) {
+		return nil, fail(http.StatusBadRequest, subPartitionKeyMismatch, "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: it has %d components, not %d.", len(key), len(o.keyDefinition.Paths))
 	}
 	return key, nil
 }
 
-func (c *call) itemResponse(t *transaction, out outcome) *response {
+func fewerComponents() *failure {
+	f := fail(http.StatusBadRequest, subPartitionKeyMismatch, "The partition key supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
+	f.free = true
+	return f
+}
+
+// itemResponse is the answer to an operation in a container that had so many items before.
+func (c *call) itemResponse(t *transaction, out outcome, items int) *response {
 	t.partition.budget.spend(out.units)
 	r := reply(out.status, nil).charge(out.units)
 	if doc := out.document; doc != nil {
 		r.etag(doc.etag())
-		r.set("x-ms-item-lsn", strconv.FormatInt(doc.lsn, 10))
+		if !c.writes() {
+			r.set("x-ms-item-lsn", strconv.FormatInt(doc.lsn, 10))
+		}
 		if out.status != http.StatusNotModified && (out.read || !c.minimal()) {
 			r.body = doc.body
 		}
 	}
 	t.container.name(r)
-	t.partition.stamp(r)
+	r.set("x-ms-resource-quota", "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;")
+	r.set("x-ms-resource-usage", "documentSize=0;documentsSize=0;documentsCount="+strconv.Itoa(items)+";collectionSize=0;")
+	r.stamp(t.partition.replica(), c.writes())
 	return r
 }
 

@@ -71,7 +71,7 @@ func TestNumbersThatAreNotStored(t *testing.T) {
 	c, _ := newItems(t, 1, nil)
 	c.create("a", "k")
 	for _, value := range []string{`1e400`, `-1e400`, `[{"x":1e309}]`, `NaN`, `Infinity`, `01`, `+1`} {
-		a := c.expect("400/0", "POST", items, `{"id":"b","pk":"k","v":`+value+`}`, pk("k")...)
+		a := c.expect("400/", "POST", items, `{"id":"b","pk":"k","v":`+value+`}`, pk("k")...)
 		if !strings.Contains(a.body, "The request payload is invalid. Ensure to provide a valid request payload.") {
 			t.Errorf("%s: %s", value, a.body)
 		}
@@ -79,7 +79,7 @@ func TestNumbersThatAreNotStored(t *testing.T) {
 	if statuses, _ := c.batch("207", `[{"operationType":"Create","resourceBody":{"id":"b","pk":"k","v":1e400}}]`); !slices.Equal(statuses, []int{400}) {
 		t.Errorf("a batch answers %v", statuses)
 	}
-	c.expect("400/0", "PATCH", items+"/a", `[{"op":"set","path":"/v","value":1e400}]`, pk("k")...)
+	c.expect("400/", "PATCH", items+"/a", `[{"op":"set","path":"/v","value":1e400}]`, pk("k")...)
 }
 
 // TestKeysOfNumbers: all forms of a number are one partition key and one value of filters.

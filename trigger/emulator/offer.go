@@ -168,16 +168,17 @@ func (c *call) onOffer(fn func(*offer) error) (*response, error) {
 	a := c.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, err := (*response)(nil), error(notFound("offer", c.target.id))
+	r, err := (*response)(nil), error(notFound("offer"))
 	a.eachOffer(func(o *offer, save func() uint64) bool {
 		if o.RID != c.target.id {
 			return true
 		}
 		oldETag := o.ETag
 		if err = fn(o); err == nil {
-			r = reply(http.StatusOK, o.body()).etag(o.ETag).charge(1)
+			r = reply(http.StatusOK, o.body()).etag(o.ETag).charge(masterUnits)
 		}
 		if o.ETag != oldETag {
+			a.master.Add(1)
 			a.ticket = save()
 		}
 		return false

@@ -21,7 +21,7 @@ const maxRanges = 1000
 // rangesFor is the number of ranges that a throughput needs at first.
 func rangesFor(units int) int { return max(1, (units+unitsPerRange-1)/unitsPerRange) }
 
-// partition is a physical range. Its container's mu guards it.
+// partition is a range of a container, whose mu guards it.
 type partition struct {
 	ID       string   `json:"id"`
 	Min      string   `json:"min"`
@@ -32,7 +32,7 @@ type partition struct {
 	Merged   bool     `json:"merged"`  // it or an ancestor came from a merge
 	Modified int64    `json:"modified"`
 
-	lsn      int64 // of the newest transaction
+	*sequence
 	log      series[*document]
 	versions versionLog // empty unless the container keeps one
 	items    series[*item]
@@ -63,7 +63,9 @@ func (c *call) checkSession(p *partition) error {
 			return badRequest("The session token %q is not valid: %v.", header, err)
 		}
 		if id == p.ID && (version > p.Version || lsn > p.lsn) {
-			return fail(http.StatusNotFound, subSessionUnavailable, "The read session is not available for the input session token %q: the range is at %q.", token, p.session())
+			f := fail(http.StatusNotFound, subSessionUnavailable, "The read session is not available for the input session token %q: the range is at %q.", token, p.session())
+			f.entity = true
+			return f
 		}
 	}
 	return nil
@@ -82,15 +84,8 @@ func parseSession(token string) (version, lsn int64, err error) {
 	return version, lsn, err
 }
 
-// stamp adds the headers that tell the range's state.
-func (p *partition) stamp(r *response) {
-	lsn := strconv.FormatInt(p.lsn, 10)
-	r.set("x-ms-session-token", p.session())
-	r.set("lsn", lsn)
-	r.set("x-ms-cosmos-llsn", lsn)
-	r.set("x-ms-global-committed-lsn", lsn)
-	r.set("x-ms-documentdb-partitionkeyrangeid", p.ID)
-}
+// stamp adds the headers that tell the range's state to the answer to a read.
+func (p *partition) stamp(r *response) { r.stamp(p.replica(), false) }
 
 // body is the range as pkranges lists it.
 func (p *partition) body(c *container, share float64) []byte {
@@ -125,7 +120,7 @@ func (b *budget) admit(now time.Time) error {
 	if b.level > 0 {
 		return nil
 	}
-	f := fail(http.StatusTooManyRequests, subBudgetSpent, "Request rate is large: this range has %.0f RU/s. Retry after x-ms-retry-after-ms milliseconds.", b.rate)
+	f := fail(http.StatusTooManyRequests, subBudgetSpent, "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. Learn more: http://aka.ms/cosmosdb-error-429")
 	f.retryAfter = time.Duration((-b.level/b.rate)*float64(time.Second)) + time.Millisecond
 	return f
 }

@@ -43,6 +43,7 @@ type metadata struct {
 	Seed    uint32 `json:"seed"`
 	Created uint32 `json:"created"`
 	Writes  uint64 `json:"writes"`
+	Master  int64  `json:"master,omitempty"`
 }
 
 func (o *container) itemBucket() string  { return fmt.Sprint("items-", o.Number) }
@@ -63,21 +64,28 @@ func encode(v any) []byte {
 
 // metaRecord is saved when one of its counters changes. The caller holds a.mu.
 func (a *Account) metaRecord() record {
-	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes})}
+	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes, a.master.Load()})}
 }
 
 func (a *Account) saveDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	return a.store.enqueue(a.metaRecord(), record{databaseBucket, numberKey(d.Number), encode(d)})
+	return a.store.enqueue(a.metaRecord(), d.record())
+}
+
+// record keeps the LSN of the containers that share the throughput, so that it does not go
+// back if the container with the newest one is deleted.
+func (d *database) record() record {
+	d.LSN = d.shared.newest()
+	return record{databaseBucket, numberKey(d.Number), encode(d)}
 }
 
 func (a *Account) removeDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	records := []record{{databaseBucket, numberKey(d.Number), nil}}
+	records := []record{a.metaRecord(), {databaseBucket, numberKey(d.Number), nil}}
 	for _, o := range d.containers {
 		records = append(records, o.removal()...)
 	}
@@ -104,7 +112,7 @@ func (a *Account) removeContainer(o *container) uint64 {
 	if a.store == nil {
 		return 0
 	}
-	return a.store.enqueue(o.removal()...)
+	return a.store.enqueue(append(o.removal(), o.database.record(), a.metaRecord())...)
 }
 
 func (o *container) removal() []record {
@@ -231,12 +239,14 @@ func (a *Account) load(tx *bolt.Tx) error {
 		return fmt.Errorf("the data have format %d, this emulator reads %d: use another directory", meta.Format, format)
 	}
 	a.seed, a.created, a.writes = meta.Seed, meta.Created, meta.Writes
+	a.master.Store(meta.Master)
 	numbers := map[uint32]*database{}
 	err := each(tx, databaseBucket, func(_, value []byte) error {
 		d := &database{containers: make(map[string]*container)}
 		if err := json.Unmarshal(value, d); err != nil {
 			return fmt.Errorf("read database: %w", err)
 		}
+		d.shared.sequence.lsn = d.LSN
 		a.databases[d.Name], numbers[d.Number] = d, d
 		return nil
 	})
@@ -265,6 +275,7 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 		return fmt.Errorf("read container %q: its database is missing", o.Name)
 	}
 	o.database = d
+	o.enter()
 	o.identify()
 	definition, err := parseContainer(o.Definition)
 	if err != nil {
@@ -289,7 +300,8 @@ func (o *container) loadItems(tx *bolt.Tx) error {
 		if len(lsn) != 8 && len(lsn) != 16 {
 			return fmt.Errorf("the LSN of range %q is missing", p.ID)
 		}
-		p.lsn = int64(binary.BigEndian.Uint64(lsn))
+		p.sequence = o.firstSequence()
+		p.lsn = max(p.lsn, int64(binary.BigEndian.Uint64(lsn)))
 		p.versions.trimmed = int64(binary.BigEndian.Uint64(lsn[len(lsn)-8:]))
 	}
 	if writes := state.Get(writesKey); len(writes) == 16 {

@@ -43,7 +43,7 @@ func (c *call) planQuery() (*response, error) {
 	if err := c.checkFeatures(plan.Query.Features()); err != nil {
 		return nil, err
 	}
-	return reply(http.StatusOK, encode(plan)).charge(readUnits), nil
+	return reply(http.StatusOK, encode(plan)), nil
 }
 
 func (q queryText) plan(s span) (queryPlan, error) {

@@ -48,7 +48,7 @@ func (c *call) parseQuery(definition sql.Container) (queryText, error) {
 	names := make(map[string]bool)
 	for _, p := range posted.Parameters {
 		if names[p.Name] {
-			return queryText{}, badRequest("Invalid query. Specified duplicate parameter name '%s'.", shortened(p.Name, maxName))
+			return queryText{}, badRequest("%s", errorList("Invalid query. Specified duplicate parameter name '"+shortened(p.Name, maxName)+"'."))
 		}
 		if names[p.Name] = true; p.Value != nil {
 			q.parameters[p.Name] = p.Value
@@ -84,10 +84,18 @@ func queryFailure(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	text, _ := json.Marshal(map[string]any{"errors": []any{map[string]any{ // strings and numbers always marshal
-		"severity": "Error", "location": map[string]int{"start": e.Start, "end": e.End}, "code": e.Code, "message": shortened(e.Message, maxMessage/8),
-	}}})
-	return badRequest("%s", text)
+	type location struct {
+		Start int `json:"start"`
+		End   int `json:"end"`
+	}
+	type queryError struct {
+		Severity string   `json:"severity"`
+		Location location `json:"location"`
+		Code     string   `json:"code"`
+		Message  string   `json:"message"`
+	}
+	text := encode(map[string][]queryError{"errors": {{"Error", location{e.Start, e.End}, e.Code, shortened(e.Message, maxMessage/8)}}})
+	return badRequest("Message: %s", text)
 }
 
 // queryItems answers a query over the items of a container.
@@ -163,7 +171,7 @@ func (c *call) checkCrossPartition(q queryText, s *scan) error {
 	case p.Streams && !p.Top && !p.OffsetLimit:
 		return nil
 	case p.Composed:
-		return badRequest("Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates.")
+		return badRequest("%s", errorList("Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates."))
 	}
 	f := fail(http.StatusBadRequest, subCrossPartition, "The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an exception (which only happens on older SDK clients), then you can safely ignore this message.")
 	if plan, err := q.plan(s.span); err == nil {

@@ -180,13 +180,13 @@ func TestQueryRefuses(t *testing.T) {
 		{"order across partitions", "400/1004", ask("SELECT * FROM c ORDER BY c.id"), crossHeader, "cross partition query can not be directly served by the gateway"},
 		{"count across partitions", "400/1004", ask("SELECT VALUE COUNT(1) FROM c"), crossHeader, "gateway"},
 		{"top across partitions", "400/1004", ask("SELECT TOP 1 * FROM c"), crossHeader, "gateway"},
-		{"cross partition unasked", "400/0", ask("SELECT * FROM c"), crossHeader[:2], "specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."},
-		{"syntax", "400/0", ask("SELECT FROM WHERE"), crossHeader, "SC1001"},
-		{"unknown function", "400/0", ask("SELECT VALUE UDF.f(c) FROM c"), crossHeader, "errors"},
-		{"body", "400/0", "SELECT * FROM c", crossHeader, "JSON"},
-		{"continuation", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-continuation", "next"), "Invalid Continuation Token"},
-		{"key", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-documentdb-partitionkey", "x"), "partitionkey"},
-		{"page size", "400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-max-item-count", "many"), "x-ms-max-item-count"},
+		{"cross partition unasked", "400/", ask("SELECT * FROM c"), crossHeader[:2], "specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."},
+		{"syntax", "400/", ask("SELECT FROM WHERE"), crossHeader, "SC1001"},
+		{"unknown function", "400/", ask("SELECT VALUE UDF.f(c) FROM c"), crossHeader, "errors"},
+		{"body", "400/", "SELECT * FROM c", crossHeader, "JSON"},
+		{"continuation", "400/", ask("SELECT * FROM c"), with(crossHeader, "x-ms-continuation", "next"), "Invalid Continuation Token"},
+		{"key", "400/", ask("SELECT * FROM c"), with(crossHeader, "x-ms-documentdb-partitionkey", "x"), "partitionkey"},
+		{"page size", "400/", ask("SELECT * FROM c"), with(crossHeader, "x-ms-max-item-count", "many"), "PageSize many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.t = t
@@ -346,7 +346,7 @@ func TestMissingResourcesNameTheirType(t *testing.T) {
 		"/offers/none":                "Offer",
 		"/dbs/db/colls/none/pkranges": "Collection",
 	} {
-		if a := c.expect("404", "GET", path, "", pk("k")...); !strings.HasSuffix(a.decode(t)["message"].(string), "ResourceType: "+resourceType) {
+		if a := c.expect("404", "GET", path, "", pk("k")...); !strings.Contains(a.decode(t)["message"].(string), "ResourceType: "+resourceType+",") {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}

@@ -19,7 +19,9 @@ func (c *call) readRanges() (*response, error) {
 			since = o.knownTopology(c.header.Get("If-None-Match"))
 		}
 		r := o.rangesSince(since)
-		r.etag(strconv.Quote(strconv.Itoa(o.Topology)))
+		if c.header.Get("A-Im") != "" {
+			r.etag(strconv.Quote(strconv.Itoa(o.Topology)))
+		}
 		o.name(r)
 		return r, nil
 	})
@@ -44,5 +46,7 @@ func (o *container) rangesSince(topology int) *response {
 			bodies = append(bodies, p.body(o, 1/float64(len(o.Partitions))))
 		}
 	}
-	return list(o.rid, "PartitionKeyRanges", bodies)
+	r := reply(http.StatusOK, envelope(o.rid, "PartitionKeyRanges", bodies)) // without a charge
+	r.set("x-ms-item-count", strconv.Itoa(len(bodies)))
+	return r
 }

@@ -57,7 +57,7 @@ func TestUndefinedParameters(t *testing.T) {
 			t.Errorf("%s finds %v", condition, got)
 		}
 	}
-	c.expect("400/0", "POST", items, ask("SELECT TOP @x * FROM c"), with(crossHeader, pk("1")...)...)
+	c.expect("400/", "POST", items, ask("SELECT TOP @x * FROM c"), with(crossHeader, pk("1")...)...)
 }
 
 func checkCharge(t *testing.T, name string, a answer, want float64) {
@@ -80,13 +80,13 @@ func TestRefusalsOfQueries(t *testing.T) {
 		header     []string
 		says       string
 	}{
-		{"400/0", ask("SELECT COUNT(1) AS n, SUM(c.n) AS total FROM c"), crossHeader, composed},
-		{"400/0", ask("SELECT MAX(c.n) FROM c WHERE c.n > 1"), crossHeader, composed},
-		{"400/0", ask("SELECT VALUE COUNT(1) > 0 FROM c"), crossHeader, composed},
-		{"400/0", ask("SELECT VALUE {n: COUNT(1)} FROM c"), crossHeader, composed},
-		{"400/0", ask("SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk"), crossHeader, composed},
-		{"400/0", ask("SELECT VALUE COUNT(1) FROM c GROUP BY c.pk"), crossHeader, composed},
-		{"400/0", ask("SELECT c.pk FROM c GROUP BY c.pk"), crossHeader, composed},
+		{"400/", ask("SELECT COUNT(1) AS n, SUM(c.n) AS total FROM c"), crossHeader, composed},
+		{"400/", ask("SELECT MAX(c.n) FROM c WHERE c.n > 1"), crossHeader, composed},
+		{"400/", ask("SELECT VALUE COUNT(1) > 0 FROM c"), crossHeader, composed},
+		{"400/", ask("SELECT VALUE {n: COUNT(1)} FROM c"), crossHeader, composed},
+		{"400/", ask("SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk"), crossHeader, composed},
+		{"400/", ask("SELECT VALUE COUNT(1) FROM c GROUP BY c.pk"), crossHeader, composed},
+		{"400/", ask("SELECT c.pk FROM c GROUP BY c.pk"), crossHeader, composed},
 		{"400/1004", ask("SELECT VALUE COUNT(1) FROM c"), crossHeader, direct},
 		{"400/1004", ask("SELECT VALUE MAX(c.n) FROM c"), crossHeader, direct},
 		{"400/1004", ask("SELECT DISTINCT VALUE c.pk FROM c"), crossHeader, direct},
@@ -94,14 +94,14 @@ func TestRefusalsOfQueries(t *testing.T) {
 		{"400/1004", ask("SELECT * FROM c OFFSET 1 LIMIT 1"), crossHeader, direct},
 		{"400/1004", "SELECT VALUE COUNT(1) FROM c", sqlHeader, direct},
 		{"400/1004", ask("SELECT VALUE COUNT(1) FROM c"), sqlHeader, direct},
-		{"400/0", `{"query":"SELECT VALUE @p","parameters":[{"name":"@p","value":1},{"name":"@p","value":2}]}`, crossHeader, "Invalid query. Specified duplicate parameter name '@p'."},
-		{"400/0", `{"query":"SELECT * FROM c","parameters":[{"name":"@p"},{"name":"@p"}]}`, crossHeader, "Invalid query. Specified duplicate parameter name '@p'."},
-		{"400/0", ask("SELECT 1 AS a /* one */"), crossHeader, `{"code":"SC1001","location":{"end":15,"start":14},"message":"Syntax error, incorrect syntax near '/'.","severity":"Error"}`},
-		{"400/0", ask("SELECT 1 AS a; SELECT 2 AS b"), crossHeader, `{"code":"SC1010","location":{"end":14,"start":13},"message":"Syntax error, invalid token ';'.","severity":"Error"}`},
-		{"400/0", ask("SELECT c.id AS a, c.n AS b, 3 AS a FROM c"), crossHeader, `{"code":"SC2022","location":{"end":34,"start":33},"message":"Object creation error, property name 'a' specified more than once.","severity":"Error"}`},
-		{"400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-consistency-level", "Strong", "x-ms-session-token", "0:0#1"), "ConsistencyLevel Strong specified in the request is invalid when service is configured with consistency level Session. Ensure the request consistency level is not stronger than the service consistency level."},
-		{"400/0", ask("SELECT * FROM c"), with(crossHeader, "x-ms-consistency-level", "BoundedStaleness"), "ConsistencyLevel BoundedStaleness specified"},
-		{"400/0", ask("SELECT * FROM c"), crossHeader[:2], "Cross partition query is required but disabled."},
+		{"400/", `{"query":"SELECT VALUE @p","parameters":[{"name":"@p","value":1},{"name":"@p","value":2}]}`, crossHeader, "Invalid query. Specified duplicate parameter name '@p'."},
+		{"400/", `{"query":"SELECT * FROM c","parameters":[{"name":"@p"},{"name":"@p"}]}`, crossHeader, "Invalid query. Specified duplicate parameter name '@p'."},
+		{"400/", ask("SELECT 1 AS a /* one */"), crossHeader, `{"severity":"Error","location":{"start":14,"end":15},"code":"SC1001","message":"Syntax error, incorrect syntax near '/'."}`},
+		{"400/", ask("SELECT 1 AS a; SELECT 2 AS b"), crossHeader, `{"severity":"Error","location":{"start":13,"end":14},"code":"SC1010","message":"Syntax error, invalid token ';'."}`},
+		{"400/", ask("SELECT c.id AS a, c.n AS b, 3 AS a FROM c"), crossHeader, `{"severity":"Error","location":{"start":33,"end":34},"code":"SC2022","message":"Object creation error, property name 'a' specified more than once."}`},
+		{"400/", ask("SELECT * FROM c"), with(crossHeader, "x-ms-consistency-level", "Strong", "x-ms-session-token", "0:0#1"), "ConsistencyLevel Strong specified in the request is invalid when service is configured with consistency level Session. Ensure the request consistency level is not stronger than the service consistency level."},
+		{"400/", ask("SELECT * FROM c"), with(crossHeader, "x-ms-consistency-level", "BoundedStaleness"), "ConsistencyLevel BoundedStaleness specified"},
+		{"400/", ask("SELECT * FROM c"), crossHeader[:2], "Cross partition query is required but disabled."},
 	} {
 		a := c.expect(tt.want, "POST", items, tt.body, tt.header...)
 		d := a.decode(t)

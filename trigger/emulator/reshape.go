@@ -23,7 +23,8 @@ func (r *reshaping) concerns(id string) bool { return r != nil && slices.Contain
 // ids of the two children, lower keys first. If a request names the range, it gets
 // 410/1007 until [Options.Splitting] has passed, then 410/1002. If it names a
 // partition key instead, it is served all the time. Split fails if another split or
-// merge of the container has begun. Names and resource ids both identify database
+// merge of the container has begun. A container that shares the throughput of its database
+// leaves the data partition: its children have LSNs of their own. Names and resource ids both identify database
 // and container.
 func (a *Account) Split(databaseID, containerID, rangeID string) (children []string, err error) {
 	err = a.reshape(databaseID, containerID, func(o *container, now time.Time) error {
@@ -96,7 +97,7 @@ func (a *Account) reshape(database, name string, fn func(*container, time.Time) 
 // successor is a new range over the keys of adjacent parents.
 func (o *container) successor(parents ...*partition) *partition {
 	first, last := parents[0], parents[len(parents)-1]
-	p := &partition{ID: o.newRange(), Min: first.Min, Max: last.Max, Version: first.Version}
+	p := &partition{ID: o.newRange(), Min: first.Min, Max: last.Max, Version: first.Version, sequence: &sequence{}}
 	for _, parent := range parents {
 		p.Merged = p.Merged || parent.Merged
 		p.Version = max(p.Version, parent.Version)

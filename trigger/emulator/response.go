@@ -15,7 +15,15 @@ type response struct {
 
 type field struct{ name, value string }
 
-func (r *response) set(name, value string) { r.header = append(r.header, field{name, value}) }
+func (r *response) set(name, value string) {
+	for i, f := range r.header {
+		if f.name == name {
+			r.header[i].value = value
+			return
+		}
+	}
+	r.header = append(r.header, field{name, value})
+}
 
 func (r *response) get(name string) string {
 	for _, f := range r.header {
@@ -58,9 +66,13 @@ func envelope(rid, name string, members [][]byte) []byte {
 	return append(strconv.AppendInt(b, int64(len(members)), 10), '}')
 }
 
+// masterUnits is the charge of a read of databases, users or offers, and of the lists of the
+// master partition (recorded answers of a hosted account, October 2026).
+const masterUnits = 2.0
+
 // list answers a read of all resources of one kind.
 func list(rid, name string, members [][]byte) *response {
 	r := reply(http.StatusOK, envelope(rid, name, members))
 	r.set("x-ms-item-count", strconv.Itoa(len(members)))
-	return r.charge(1)
+	return r.charge(masterUnits)
 }

@@ -22,7 +22,7 @@ import (
 // the same for 500 and for 2,500 of them.
 const (
 	queryUnits  = 2.25
-	filterUnits = 0.57  // of a condition or an aggregate
+	filterUnits = 0.57  // of a condition, an aggregate or a partition key
 	resultUnits = 0.015 // of each result, and of each kilobyte
 )
 
@@ -173,7 +173,7 @@ func (s *scan) finish(found results, properties sql.Properties) (*response, erro
 	r := reply(http.StatusOK, envelope(s.container.rid, "Documents", found.values))
 	r.set("x-ms-item-count", strconv.Itoa(len(found.values)))
 	units := queryUnits + resultUnits*float64(len(found.values)+found.size/1024)
-	if !properties.Constant && (properties.Filtered || properties.Aggregates != nil) {
+	if !properties.Constant && (properties.Filtered || properties.Aggregates != nil || s.prefix) {
 		units += filterUnits
 	}
 	_, err := s.call.locked(s.container, func() (*response, error) {
@@ -186,6 +186,7 @@ func (s *scan) finish(found results, properties sql.Properties) (*response, erro
 			p.budget.spend(units / float64(len(partitions)))
 			sessions[i] = p.session()
 		}
+		r.stamp(partitions[0].replica(), false)
 		r.set("x-ms-session-token", strings.Join(sessions, ","))
 		return nil, nil
 	})

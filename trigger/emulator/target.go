@@ -1,20 +1,22 @@
 package emulator
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 )
 
 // Resource types, as they appear in paths and signatures.
 const (
-	kindAccount   = ""
-	kindDatabase  = "dbs"
-	kindContainer = "colls"
-	kindItem      = "docs"
-	kindRange     = "pkranges"
-	kindOffer     = "offers"
-	kindKey       = "partitionkey" // in signatures; its paths have operations
+	kindAccount    = ""
+	kindDatabase   = "dbs"
+	kindContainer  = "colls"
+	kindItem       = "docs"
+	kindRange      = "pkranges"
+	kindOffer      = "offers"
+	kindUser       = "users"
+	kindPermission = "permissions"
+	kindConflict   = "conflicts"
+	kindKey        = "partitionkey" // in signatures; its paths have operations
 )
 
 // target is the resource that a path names. Database, container and id are names
@@ -28,8 +30,9 @@ type target struct {
 // children are the resource types below each type.
 var children = map[string][]string{
 	kindAccount:   {kindDatabase, kindOffer},
-	kindDatabase:  {kindContainer},
-	kindContainer: {kindItem, kindRange, "operations"},
+	kindDatabase:  {kindContainer, kindUser},
+	kindContainer: {kindItem, kindRange, kindConflict, "operations"},
+	kindUser:      {kindPermission},
 }
 
 // parseTarget reads the escaped path itself: http.ServeMux would redirect the
@@ -42,7 +45,7 @@ func parseTarget(path string) (target, error) {
 		}
 		name, err := url.PathUnescape(segment)
 		if err != nil {
-			return target{}, badRequest("The path %q is not percent-encoded as it should be: %v.", path, err)
+			return target{}, invalidPath()
 		}
 		segments = append(segments, name)
 	}
@@ -56,7 +59,7 @@ func walk(segments []string) (target, error) {
 			return target{}, unsupported("The resource type "+f.name, f.note)
 		}
 		if !contains(children[t.kind], segments[i]) {
-			return target{}, fail(http.StatusNotFound, 0, "This account has no resources of type %q under %q.", segments[i], strings.Join(segments[:i], "/"))
+			return target{}, invalidPath()
 		}
 		t.kind, t.id = segments[i], ""
 		t.link = strings.Join(segments[:i], "/")
@@ -70,6 +73,8 @@ func walk(segments []string) (target, error) {
 	}
 	return t, nil
 }
+
+func invalidPath() *failure { return badRequest("Request url is invalid.") }
 
 // name sets the id that follows a type.
 func (t *target) name(id string) {

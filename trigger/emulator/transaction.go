@@ -116,7 +116,7 @@ func (t *transaction) checkKey(d draft) error {
 	if d.key.String() == t.keyText {
 		return nil
 	}
-	return fail(http.StatusBadRequest, subPartitionKeyMismatch, "PartitionKey extracted from document (%s) doesn't match the one specified in the header (%s).", d.key, t.keyText)
+	return fail(http.StatusBadRequest, subPartitionKeyMismatch, "PartitionKey extracted from document doesn't match the one specified in the header. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value")
 }
 
 func (t *transaction) create(d draft) (outcome, error) {
@@ -124,7 +124,7 @@ func (t *transaction) create(d draft) (outcome, error) {
 		return outcome{}, err
 	}
 	if t.get(d.id) != nil {
-		return outcome{}, conflict("item", d.id)
+		return outcome{}, conflict("item")
 	}
 	doc, err := t.put(d, nil)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *transaction) replace(id string, d draft, ifMatch string) (outcome, erro
 func (t *transaction) read(id, ifNoneMatch string) (outcome, error) {
 	doc := t.get(id)
 	if doc == nil {
-		return outcome{}, notFound("item", id)
+		return outcome{}, notFound("item")
 	}
 	if ifNoneMatch != "" && sameETag(ifNoneMatch, doc.etag()) {
 		return outcome{http.StatusNotModified, doc, readUnits, true}, nil
@@ -183,7 +183,7 @@ func (t *transaction) delete(id, ifMatch string) (outcome, error) {
 func (t *transaction) match(id, ifMatch string) (*document, error) {
 	doc := t.get(id)
 	if doc == nil {
-		return nil, notFound("item", id)
+		return nil, notFound("item")
 	}
 	if ifMatch != "" && ifMatch != "*" && !sameETag(ifMatch, doc.etag()) {
 		return nil, preconditionFailed()
@@ -193,12 +193,14 @@ func (t *transaction) match(id, ifMatch string) (*document, error) {
 
 func sameETag(a, b string) bool { return strings.Trim(a, `"`) == strings.Trim(b, `"`) }
 
-// commit applies the staged changes to the container and queues them for the store.
+// commit applies the staged changes to the container and queues them for the store. An
+// expiry takes no LSN (recorded answers of a hosted account, October 2026), unless it is a
+// version that readers are to find.
 func (t *transaction) commit() {
 	if len(t.order) == 0 {
 		return
 	}
-	if !t.joins {
+	if !t.joins && (!t.expired || t.container.logging) {
 		t.partition.lsn++
 	}
 	for _, ch := range t.order {

@@ -98,7 +98,7 @@ func (t *transaction) checkUnique(doc *document) error {
 			}
 		}
 		if holder != nil && holder.id() != doc.item.id() {
-			return fail(http.StatusConflict, 0, "Unique index constraint violation: the item %q has the same values at the unique key %d of container %q.", holder.id(), i+1, t.container.Name)
+			return fail(http.StatusConflict, 0, "Unique index constraint violation.")
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func TestUniqueKeys(t *testing.T) {
 	c.expect("200", "POST", items, person("eve", `"a@x"`, `"Eve"`, `"M"`), upsert...)
 	c.expect("201", "POST", items, `{"id":"eve","pk":"other","email":"a@x"}`, pk("other")...)
 	changed := `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":[]}}`
-	c.expect("400", "PUT", "/dbs/db/colls/c", changed)
+	c.expect("403", "PUT", "/dbs/db/colls/c", changed)
 	c.expect("200", "PUT", "/dbs/db/colls/c", uniqueContainer)
 }
 

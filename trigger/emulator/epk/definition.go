@@ -39,7 +39,7 @@ const (
 type Definition struct {
 	Paths   []string `json:"paths"`
 	Kind    Kind     `json:"kind"`
-	Version int      `json:"version"` // 1 or 2; always 2 for MultiHash
+	Version int      `json:"version"` // 1 or 2; always 2 for MultiHash. Version 1 is not written
 
 	segments [][]string // Paths, split; one entry per path
 }
@@ -78,6 +78,21 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 		d.segments = append(d.segments, segments)
 	}
 	return d, nil
+}
+
+// MarshalJSON leaves version 1 out, as the service does (recorded answers of a hosted account,
+// October 2026).
+func (d Definition) MarshalJSON() ([]byte, error) {
+	type written struct {
+		Paths   []string `json:"paths"`
+		Kind    Kind     `json:"kind"`
+		Version int      `json:"version,omitempty"`
+	}
+	w := written{d.Paths, d.Kind, d.Version}
+	if w.Version == 1 {
+		w.Version = 0
+	}
+	return json.Marshal(w)
 }
 
 // Segments returns the property names of each path: if a path is /a/"b c", they are
