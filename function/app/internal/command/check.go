@@ -1,0 +1,190 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/functions"
+	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
+)
+
+// checkTime limits the probes of one function.
+const checkTime = 30 * time.Second
+
+func (p Program) checkCommand() *cobra.Command {
+	var sample string
+	var dev *bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Check settings, accounts, permissions and packaging",
+		Long: `Check prints the effective settings with their source, then tries what the
+enabled functions need: the accounts, the containers, the partition key of the
+lease container, reading the feed, creating, reading, finding, replacing and
+deleting a lease and a dead letter by means of probe documents. It also tries
+what the handlers offer, such as whether their Redis answers. A queue keeps the
+message about that dead letter. If there is a host.json, check examines the
+Functions app around it. Each line that fails says what to change, and the exit
+code is then 1.
+
+With --sample it prints only which documents of a file pass the filter of each
+function, and tries nothing. The file has one document on each line, as JSON.
+
+Secrets are not printed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if sample != "" {
+				return p.checkSample(sample, cmd.OutOrStdout())
+			}
+			if *dev {
+				return p.checkDev(cmd.Context(), cmd.OutOrStdout())
+			}
+			return p.check(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&sample, "sample", "", "show which documents of this file pass the filters")
+	dev = devFlag(c)
+	return c
+}
+
+// check prints a report to out. Its error says only how many checks failed.
+func (p Program) check(ctx context.Context, out io.Writer) error {
+	s, err := settings.Load(p.Source)
+	return checkLoaded(ctx, s, err, out)
+}
+
+// checkLoaded reports on settings, or on the error of loading them.
+func checkLoaded(ctx context.Context, s *settings.Settings, err error, out io.Writer) error {
+	r := &report{out: out}
+	if err == nil {
+		r.settings(s.Values)
+	}
+	r.line("settings", err)
+	var mode settings.Mode
+	if s != nil {
+		mode = s.App.Mode
+	}
+	for _, f := range functions.CheckApp(mode) {
+		r.line(f.Checked, f.Err)
+	}
+	if s != nil {
+		for _, f := range s.Functions {
+			r.function(ctx, f)
+		}
+	}
+	return r.err()
+}
+
+// checkSample prints which documents of a file pass the filter of each function.
+func (p Program) checkSample(path string, out io.Writer) error {
+	s, err := settings.Load(p.Source)
+	if err != nil {
+		return err
+	}
+	documents, err := readSample(path)
+	if err != nil {
+		return fmt.Errorf("--sample: %w", err)
+	}
+	r := &report{out: out}
+	for _, f := range s.Functions {
+		r.sample(f, documents)
+	}
+	return r.err()
+}
+
+// report prints the outcome of checks, a line each.
+type report struct {
+	out    io.Writer
+	failed int
+}
+
+// err returns an error if some checks failed.
+func (r *report) err() error {
+	if r.failed > 0 {
+		return fmt.Errorf("%d checks failed", r.failed)
+	}
+	return nil
+}
+
+// line prints one outcome. If the error joins several, each gets a line.
+func (r *report) line(what string, err error) {
+	if err == nil {
+		fmt.Fprintf(r.out, "ok    %s\n", text.Line(what))
+		return
+	}
+	r.failed++
+	for line := range strings.SplitSeq(text.OfError(err), "\n") {
+		fmt.Fprintf(r.out, "FAIL  %s: %s\n", text.Line(what), line)
+	}
+}
+
+func (r *report) settings(values []settings.Value) {
+	t := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	for _, v := range values {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Name, quoteBlank(text.Line(v.Value)), v.Source)
+	}
+	_ = t.Flush()
+	fmt.Fprintln(r.out)
+}
+
+func quoteBlank(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// function probes the needs of one function, in an order in which each step builds
+// on the earlier ones. It stops when one fails.
+func (r *report) function(ctx context.Context, f settings.Function) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	p := probe{f: f}
+	if !r.step(ctx, &p, "connection "+f.Connection.String(), p.connect) {
+		return
+	}
+	if r.step(ctx, &p, "handler", p.handler) {
+		defer func() {
+			if err := p.closeHandler(); err != nil {
+				r.line(f.Name+": close the handler", err)
+			}
+		}()
+	}
+	if !r.step(ctx, &p, "account of "+f.Connection.String(), p.account) {
+		return
+	}
+	for _, offered := range p.offered {
+		r.step(ctx, &p, offered.What, offered.Try)
+	}
+	for _, step := range []struct {
+		what string
+		try  func(context.Context) error
+	}{
+		{fmt.Sprintf("monitored container %s/%s", f.DatabaseName, f.ContainerName), p.monitored},
+		{"its change feed", p.feed},
+		{fmt.Sprintf("lease container %s/%s", f.LeaseDatabaseName, f.LeaseContainerName), p.leases},
+		{"create, read, query, replace and delete a lease", p.lease},
+		{"dead letters to " + f.DeadLetters.String(), p.deadLetters},
+	} {
+		if !r.step(ctx, &p, step.what, step.try) {
+			return
+		}
+	}
+}
+
+// step reports whether one step worked.
+func (r *report) step(ctx context.Context, p *probe, what string, try func(context.Context) error) bool {
+	p.note = ""
+	err := try(ctx)
+	if err == nil && p.note != "" {
+		what += " (" + p.note + ")"
+	}
+	r.line(p.f.Name+": "+what, err)
+	return err == nil
+}
