@@ -12,7 +12,6 @@ import (
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/command"
-	"halley/function/app/internal/dev"
 	"halley/function/app/internal/functions"
 	"halley/function/app/internal/hosting"
 	"halley/function/app/internal/lambda"
@@ -111,9 +110,9 @@ func (o Options) Run(ctx context.Context, args []string) int {
 	switch {
 	case len(args) > 0:
 	case os.Getenv("AWS_LAMBDA_RUNTIME_API") != "":
-		return lambda.Serve(ctx, p.Program.Program)
+		return lambda.Serve(ctx, &p.Program.Program)
 	case hosted:
-		return functions.Serve(ctx, p.Program.Program, port)
+		return functions.Serve(ctx, &p.Program.Program, port)
 	}
 	if err := p.Root(args).ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, text.OfError(err))
@@ -132,9 +131,11 @@ func (o Options) Inspect(ctx context.Context, function string) (handlers.Inspect
 }
 
 // program is the app as its rooms need it, with the defaults.
-func (o Options) program() command.Program {
-	source := settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
-	hosted := hosting.Program{Name: o.Name, Version: o.Version, Source: source, Telemetry: o.Telemetry, Stdout: o.Stdout, Stderr: o.Stderr}
-	developed := dev.Program{Program: hosted.WithDefaults(), Containers: o.Containers, Services: o.Dev}
-	return command.Program{Program: developed, Commands: o.Commands}
+func (o Options) program() *command.Program {
+	p := &command.Program{Commands: o.Commands}
+	p.Name, p.Version, p.Telemetry, p.Stdout, p.Stderr = o.Name, o.Version, o.Telemetry, o.Stdout, o.Stderr
+	p.Source = settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
+	p.Containers, p.Services = o.Containers, o.Dev
+	p.SetDefaults()
+	return p
 }

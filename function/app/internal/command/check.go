@@ -18,7 +18,7 @@ import (
 // checkTime limits the probes of one function.
 const checkTime = 30 * time.Second
 
-func (p Program) checkCommand() *cobra.Command {
+func (p *Program) checkCommand() *cobra.Command {
 	var sample string
 	var dev *bool
 	c := &cobra.Command{
@@ -54,7 +54,7 @@ Secrets are not printed.`,
 }
 
 // check prints a report to out. Its error says only how many checks failed.
-func (p Program) check(ctx context.Context, out io.Writer) error {
+func (p *Program) check(ctx context.Context, out io.Writer) error {
 	s, err := settings.Load(p.Source)
 	return checkLoaded(ctx, s, err, out)
 }
@@ -82,7 +82,7 @@ func checkLoaded(ctx context.Context, s *settings.Settings, err error, out io.Wr
 }
 
 // checkSample prints which documents of a file pass the filter of each function.
-func (p Program) checkSample(path string, out io.Writer) error {
+func (p *Program) checkSample(path string, out io.Writer) error {
 	s, err := settings.Load(p.Source)
 	if err != nil {
 		return err

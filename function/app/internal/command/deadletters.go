@@ -17,8 +17,8 @@ import (
 	"halley/function/app/internal/text"
 )
 
-func (p Program) deadLettersCommand() *cobra.Command {
-	pick := letterFlags{program: p.Program.Program}
+func (p *Program) deadLettersCommand() *cobra.Command {
+	pick := letterFlags{program: &p.Program.Program}
 	c := &cobra.Command{
 		Use:   "deadletters",
 		Short: "List, show, export, replay and discard the changes that functions gave up",
@@ -98,7 +98,7 @@ func showCommand(pick *letterFlags) *cobra.Command {
 // letterFlags holds the flags of the commands of dead letters.
 type letterFlags struct {
 	operate.Selection
-	program  hosting.Program
+	program  *hosting.Program
 	function string // "" is all
 	json     bool
 }

@@ -28,7 +28,7 @@ func runCommandLine(t *testing.T, args ...string) (stdout string, err error) {
 	return runCommandsOf(t, testApp(), args...)
 }
 
-func runCommandsOf(t *testing.T, p Program, args ...string) (stdout string, err error) {
+func runCommandsOf(t *testing.T, p *Program, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	command := p.Root(args)
@@ -43,7 +43,7 @@ func runCommandsOf(t *testing.T, p Program, args ...string) (stdout string, err 
 // oldest first, with ids d0, d1, ….
 func putDeadLetters(t *testing.T, documents ...string) {
 	t.Helper()
-	stores, err := (&letterFlags{program: hosttest.Program(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{program: &testApp().Program.Program, function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestDeadLetterCommandsTellPostponedChangesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	putDeadLetters(t, apptest.Scored("a", "ada", 5))
-	stores, err := (&letterFlags{program: hosttest.Program(), function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{program: &testApp().Program.Program, function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestReplayCallsHaveADeadline(t *testing.T) {
 	a := apptest.ServeAccount(t, emulator.ServeOptions{})
 	apptest.CleanEnv(t, a.Env())
 	putDeadLetters(t, apptest.Scored("a", "ada", 1), apptest.Scored("b", "bob", 1), apptest.Scored("c", "cid", 1))
-	stores, err := (&letterFlags{program: hosttest.Program()}).openStores(t.Context())
+	stores, err := (&letterFlags{program: &testApp().Program.Program}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

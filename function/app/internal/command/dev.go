@@ -14,8 +14,8 @@ import (
 
 // devCommands are the commands of a developer's machine. The build tag nodev leaves
 // them out of the binary, with the embedded account.
-func (p Program) devCommands() []*cobra.Command {
-	return []*cobra.Command{dev.NewCommand(p.Program), dev.NewEmulatorCommand(), packageCommand(p.Name)}
+func (p *Program) devCommands() []*cobra.Command {
+	return []*cobra.Command{dev.NewCommand(&p.Program), dev.NewEmulatorCommand(), packageCommand(p.Name)}
 }
 
 // devFlag adds the flag with which the command check looks at dev.
@@ -24,6 +24,6 @@ func devFlag(c *cobra.Command) *bool {
 }
 
 // checkDev runs the checks on an app as dev opens it.
-func (p Program) checkDev(ctx context.Context, out io.Writer) error {
-	return dev.WithSettings(ctx, p.Program, func(s *settings.Settings) error { return checkLoaded(ctx, s, nil, out) })
+func (p *Program) checkDev(ctx context.Context, out io.Writer) error {
+	return dev.WithSettings(ctx, &p.Program, func(s *settings.Settings) error { return checkLoaded(ctx, s, nil, out) })
 }

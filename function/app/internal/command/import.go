@@ -17,7 +17,7 @@ import (
 	"halley/handlers"
 )
 
-func (p Program) importCommand() *cobra.Command {
+func (p *Program) importCommand() *cobra.Command {
 	var function string
 	c := &cobra.Command{
 		Use:   "import FUNCTION.JSON",
@@ -46,7 +46,7 @@ of them has each range. Disable the trigger when this app runs.`,
 }
 
 // importedFunction returns the function with a name, or the only one.
-func (p Program) importedFunction(name string) (handlers.Entry, error) {
+func (p *Program) importedFunction(name string) (handlers.Entry, error) {
 	if name == "" && len(p.Source.Handlers) == 1 {
 		return p.Source.Handlers[0], nil
 	}

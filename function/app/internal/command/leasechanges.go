@@ -171,9 +171,25 @@ type leaseChange struct {
 	Applied bool          `json:"applied"`
 }
 
+// outcome says what was done, "" if an error says it.
+func (r *leaseChange) outcome(err error) string {
+	switch {
+	case r.Applied:
+		return "done; the leases as they were are in " + r.Backup
+	case r.Backup != "":
+		return "the leases as they were are in " + r.Backup
+	case err != nil:
+		return ""
+	case operate.CountChanges(r.Plans) == 0:
+		return "nothing to do"
+	}
+	return "nothing was done: repeat the command with --yes to carry out the plan"
+}
+
 // change plans, prints the plan and, with --yes, carries it out.
 func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	p.dryRun = p.dryRun || text.IsTerminal(out)
 	opened, err := p.open(ctx)
 	if err != nil {
 		return err
@@ -192,29 +208,17 @@ func (p *leaseSelection) change(cmd *cobra.Command, plan planLeases) error {
 		}
 	}
 	err = p.carryOut(ctx, opened, &result)
-	if err == nil && !p.yes && !p.dryRun && !text.IsTerminal(out) && operate.CountChanges(result.Plans) > 0 {
-		err = errors.New("nothing was done: carry out the plan with --yes")
-	}
 	if p.json {
 		return errors.Join(err, json.NewEncoder(text.SafeWriter(out)).Encode(result))
 	}
-	switch {
-	case err != nil:
-		if result.Backup != "" {
-			fmt.Fprintf(out, "the leases as they were are in %s\n", result.Backup)
-		}
-		return err
-	case result.Applied:
-		fmt.Fprintf(out, "done; the leases as they were are in %s\n", result.Backup)
-	case operate.CountChanges(result.Plans) == 0:
-		fmt.Fprintln(out, "nothing to do")
-	default:
-		fmt.Fprintln(out, "nothing was done: repeat the command with --yes to carry out the plan")
+	if says := result.outcome(err); says != "" {
+		fmt.Fprintln(out, says)
 	}
-	return nil
+	return err
 }
 
-// carryOut applies the plans with --yes, after it has written the backup.
+// carryOut applies the plans with --yes, after it has written the backup. Without --yes and
+// --dry-run it is an error that there is something to do.
 func (p *leaseSelection) carryOut(ctx context.Context, opened []operate.FunctionLeases, result *leaseChange) error {
 	var refused []error
 	for _, plan := range result.Plans {
@@ -225,8 +229,11 @@ func (p *leaseSelection) carryOut(ctx context.Context, opened []operate.Function
 	if err := errors.Join(refused...); err != nil {
 		return fmt.Errorf("nothing was done: %w", err)
 	}
-	if !p.yes || operate.CountChanges(result.Plans) == 0 {
+	if operate.CountChanges(result.Plans) == 0 || p.dryRun && !p.yes {
 		return nil
+	}
+	if !p.yes {
+		return errors.New("nothing was done: carry out the plan with --yes")
 	}
 	path := cmp.Or(p.backup, "halley-leases-"+time.Now().UTC().Format("20060102T150405.000Z")+".json")
 	if err := writeBackup(ctx, opened, path); err != nil {

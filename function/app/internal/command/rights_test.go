@@ -76,7 +76,7 @@ func (identity) GetToken(context.Context, policy.TokenRequestOptions) (azcore.Ac
 type rightsWorld struct {
 	*apptest.Account
 	t   *testing.T
-	app Program
+	app *Program
 	log *apptest.Lines
 
 	mu     sync.Mutex
@@ -269,9 +269,9 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 
 // putSameLetterTwice stores a large dead letter and then one of the same id with another
 // error, as two hosts do that give a change up: the second replaces the main document.
-func putSameLetterTwice(t *testing.T, p Program) (err error) {
+func putSameLetterTwice(t *testing.T, p *Program) (err error) {
 	t.Helper()
-	stores, err := (&letterFlags{program: p.Program.Program, function: "leaderboard"}).openStores(t.Context())
+	stores, err := (&letterFlags{program: &p.Program.Program, function: "leaderboard"}).openStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

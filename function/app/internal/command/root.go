@@ -19,7 +19,7 @@ type Program struct {
 }
 
 // Root returns the command that runs the app with args.
-func (p Program) Root(args []string) *cobra.Command {
+func (p *Program) Root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           p.Name,
 		Short:         "Calls handlers with the changes of Azure Cosmos DB containers",
@@ -40,7 +40,7 @@ func (p Program) Root(args []string) *cobra.Command {
 }
 
 // help lists the functions of the app.
-func (p Program) help() string {
+func (p *Program) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s calls handlers with the changes of Azure Cosmos DB containers.\n\nFunctions:\n", p.Name)
 	for _, e := range p.Source.Handlers {
@@ -49,7 +49,7 @@ func (p Program) help() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func (p Program) versionCommand() *cobra.Command {
+func (p *Program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the app, of Halley and of Go",

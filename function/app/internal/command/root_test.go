@@ -11,7 +11,7 @@ import (
 )
 
 // testApp has the handlers that Halley comes with, and all stores.
-func testApp() Program { return Program{Program: dev.Program{Program: hosttest.Program()}} }
+func testApp() *Program { return &Program{Program: dev.Program{Program: *hosttest.Program()}} }
 
 func TestNoArgumentIsHelp(t *testing.T) {
 	var out bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"halley/function/app/internal/settings"
 )
 
-func (p Program) runCommand() *cobra.Command {
+func (p *Program) runCommand() *cobra.Command {
 	var watched bool
 	var pageAddr string
 	c := &cobra.Command{
@@ -61,7 +61,7 @@ func untilEOF(ctx context.Context, in io.Reader) context.Context {
 }
 
 // withAdvice adds the findings of the command check to the error of a failed run.
-func (p Program) withAdvice(s *settings.Settings, err error) error {
+func (p *Program) withAdvice(s *settings.Settings, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
 	defer cancel()
 	var out strings.Builder
@@ -86,7 +86,7 @@ const adviceTime = 10 * time.Second
 
 // run is the continuous host: it runs the enabled functions until ctx ends. watched is for
 // dev --watch.
-func (p Program) run(ctx context.Context, pageAddr string, watched bool) error {
+func (p *Program) run(ctx context.Context, pageAddr string, watched bool) error {
 	s, err := settings.Load(p.Source)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"halley/trigger"
 )
 
-func (p Program) statusCommand() *cobra.Command {
+func (p *Program) statusCommand() *cobra.Command {
 	var flags statusOptions
 	c := &cobra.Command{
 		Use:   "status",

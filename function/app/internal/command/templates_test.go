@@ -102,7 +102,7 @@ func acceptSettings(t *testing.T, env map[string]string) error {
 }
 
 // scaffoldedApp is an app with the handler of a new app.
-func scaffoldedApp() Program {
+func scaffoldedApp() *Program {
 	p := testApp()
 	p.Source.Handlers = []handlers.Entry{handlers.New("orders", "", openScaffolded)}
 	return p

@@ -23,7 +23,7 @@ const defaultAddr = "127.0.0.1:8081"
 // runWorld is the world of a development run: a served account, the app's services, and
 // the settings that follow from both.
 type runWorld struct {
-	program  Program
+	program  *Program
 	account  *emulator.Account
 	client   *cosmos.Client
 	services *Services
@@ -38,7 +38,7 @@ type runWorld struct {
 
 // openWorld opens the account, serves it and starts the services. Close the world after
 // use.
-func openWorld(ctx context.Context, p Program, flags runFlags) (*runWorld, error) {
+func openWorld(ctx context.Context, p *Program, flags runFlags) (*runWorld, error) {
 	account, err := emulator.New(&emulator.Options{Data: flags.Data})
 	if err != nil {
 		return nil, err

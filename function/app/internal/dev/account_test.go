@@ -21,7 +21,7 @@ import (
 )
 
 // orders is an app whose handler tells of the documents that it gets. It has no load.
-func orders(handled chan<- string) Program {
+func orders(handled chan<- string) *Program {
 	type settings struct {
 		Sender string `default:"shop" desc:"sender"`
 	}
@@ -42,7 +42,7 @@ func orders(handled chan<- string) Program {
 }
 
 // startDev runs dev until the test ends, and returns its output.
-func startDev(t *testing.T, of Program, o runFlags) *apptest.Lines {
+func startDev(t *testing.T, of *Program, o runFlags) *apptest.Lines {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var out apptest.Lines

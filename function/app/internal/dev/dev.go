@@ -39,7 +39,7 @@ type runFlags struct {
 }
 
 // NewCommand returns the command dev of an app.
-func NewCommand(p Program) *cobra.Command {
+func NewCommand(p *Program) *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
 		Use:   "dev",
@@ -113,14 +113,26 @@ func (o runFlags) check() error {
 		return fmt.Errorf("--hosts %d: run 1 to %d hosts", o.Hosts, maxHosts)
 	case o.Poison < 0:
 		return fmt.Errorf("--poison %d: must not be negative", o.Poison)
-	case o.Watch && o.Hosts > 1:
-		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
-	case o.Watch && o.Poison > 0:
-		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
-	case o.Watch && o.Letters != "":
-		return errors.New("--dead-letters with --watch: watched handlers run in another process, which dev does not call; leave out one of the flags")
+	}
+	if err := o.checkWatch(); err != nil {
+		return err
 	}
 	return o.checkPage()
+}
+
+// checkWatch refuses flags that need the handlers in this process.
+func (o runFlags) checkWatch() error {
+	switch {
+	case !o.Watch:
+		return nil
+	case o.Hosts > 1:
+		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
+	case o.Poison > 0:
+		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
+	case o.Letters != "":
+		return errors.New("--dead-letters with --watch: watched handlers run in another process, which dev does not call; leave out one of the flags")
+	}
+	return nil
 }
 
 // errUnhandled makes the exit code 1; the verdict has told the rest.
@@ -128,7 +140,7 @@ var errUnhandled = errors.New("not every change was handled")
 
 // develop runs dev with its output: nothing but the summary goes to stdout when that
 // is JSON.
-func develop(ctx context.Context, p Program, flags runFlags, stdout, stderr io.Writer) error {
+func develop(ctx context.Context, p *Program, flags runFlags, stdout, stderr io.Writer) error {
 	out := stdout
 	if flags.JSON {
 		out = stderr
@@ -151,7 +163,7 @@ func develop(ctx context.Context, p Program, flags runFlags, stdout, stderr io.W
 }
 
 // run runs the app until flags.For has passed or ctx ends, and sums up.
-func run(ctx context.Context, p Program, flags runFlags, show *screen) (result runSummary, err error) {
+func run(ctx context.Context, p *Program, flags runFlags, show *screen) (result runSummary, err error) {
 	world, err := openWorld(ctx, p, flags)
 	if err != nil {
 		return result, err
@@ -199,7 +211,7 @@ func run(ctx context.Context, p Program, flags runFlags, show *screen) (result r
 
 // WithSettings calls use with the settings of the app as dev loads them, while the account
 // is served.
-func WithSettings(ctx context.Context, p Program, use func(*settings.Settings) error) (err error) {
+func WithSettings(ctx context.Context, p *Program, use func(*settings.Settings) error) (err error) {
 	world, err := openWorld(ctx, p, runFlags{Addr: "127.0.0.1:0"})
 	if err != nil {
 		return err

@@ -15,13 +15,15 @@ import (
 )
 
 // newProgram is an app of one handler or several.
-func newProgram(name string, entries ...handlers.Entry) Program {
-	return Program{Program: hosting.Program{Name: name, Source: settings.Source{Handlers: entries}}.WithDefaults()}
+func newProgram(name string, entries ...handlers.Entry) *Program {
+	p := &Program{Program: hosting.Program{Name: name, Source: settings.Source{Handlers: entries}}}
+	p.SetDefaults()
+	return p
 }
 
 // devApp is an app of two leaderboards whose development run has an embedded Redis and
 // a load of game results.
-func devApp() Program {
+func devApp() *Program {
 	p := newProgram(apptest.Database,
 		handlers.New("leaderboard", "keeps the best scores", leaderboard.Open),
 		handlers.New("weekly", "keeps the best scores of a week", leaderboard.Open))

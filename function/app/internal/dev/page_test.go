@@ -23,7 +23,7 @@ import (
 )
 
 // pageApp is an app whose handler refuses orders with a negative total.
-func pageApp() Program {
+func pageApp() *Program {
 	p := newProgram("shop", handlers.New("orders", "takes orders", func(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
 		return trigger.Documents(func(_ context.Context, orders []struct{ Total float64 }) error {
 			for _, o := range orders {

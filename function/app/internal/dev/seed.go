@@ -33,7 +33,7 @@ type seedFile struct {
 }
 
 // openSeeds finds the files of documents and their containers. Nil stands for all files
-// in seedDir. The documents p Program.Containers are written at once.
+// in seedDir. The documents p *Program.Containers are written at once.
 func (w *runWorld) openSeeds(ctx context.Context, names []string) ([]*seedFile, error) {
 	for _, c := range w.expected() {
 		for _, document := range c.Seed {

@@ -137,7 +137,7 @@ func createContainer(ctx context.Context, client *cosmos.Client, database string
 }
 
 // startServices returns the services of the app, which may have none.
-func (p Program) startServices(ctx context.Context) (*Services, error) {
+func (p *Program) startServices(ctx context.Context) (*Services, error) {
 	s := &Services{}
 	if p.Services != nil {
 		var err error

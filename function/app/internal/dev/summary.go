@@ -76,7 +76,7 @@ func (s *session) summary(lags []operate.FunctionLag) runSummary {
 // handled reports whether every change was handled or dead-lettered, and every dead
 // letter of the file handled.
 func (s runSummary) handled() bool {
-	return s.FileFailed == 0 && !slices.ContainsFunc(s.Functions, func(f accepted) bool { return f.Lost > 0 || f.Behind > 0 || f.Problem != "" })
+	return s.FileFailed == 0 && !slices.ContainsFunc(s.Functions, accepted.lacks)
 }
 
 // print writes the summary as text that fits 80 columns, the verdict last.
@@ -132,17 +132,7 @@ func shortCell(s string) string { return shorten(text.Line(s), 14) }
 
 // verdict lists sentences, the most important one last.
 func (s runSummary) verdict() []string {
-	facts := []string{fmt.Sprintf("%.1f s", s.Seconds), text.Count(s.Hosts, "host")}
-	if s.Written > 0 {
-		facts = append(facts, text.Count(s.Written, "document")+" written")
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Figures)) {
-		facts = append(facts, fmt.Sprintf("%d %s", s.Figures[name], name))
-	}
-	if s.Splits > 0 {
-		facts = append(facts, text.Count(s.Splits, "lease")+" replaced by splits and merges")
-	}
-	said := []string{strings.Join(facts, ", ")}
+	said := []string{strings.Join(s.facts(), ", ")}
 	if s.FailedWrites > 0 {
 		said = append(said, fmt.Sprintf("%s failed, the last with: %s", text.Count(s.FailedWrites, "write"), text.OfError(s.lastFailure)))
 	}
@@ -163,21 +153,43 @@ func (s runSummary) verdict() []string {
 		said = append(said, "NOT HANDLED: "+text.Count(s.FileFailed, "dead letter")+" of the file")
 	}
 	for _, f := range s.Functions {
-		var short []string
-		if f.Lost > 0 {
-			short = append(short, text.Count(f.Lost, "document")+" lost")
-		}
-		if f.Behind > 0 {
-			short = append(short, text.Count(int(f.Behind), "change")+" not handled yet")
-		}
-		if f.Problem != "" {
-			short = append(short, text.Line(f.Problem))
-		}
-		if short != nil {
-			said = append(said, "NOT HANDLED: "+f.Name+": "+strings.Join(short, ", "))
+		if f.lacks() {
+			said = append(said, "NOT HANDLED: "+f.Name+": "+strings.Join(f.shortcomings(), ", "))
 		}
 	}
 	return said
+}
+
+// facts are the figures of the run as a whole.
+func (s runSummary) facts() []string {
+	facts := []string{fmt.Sprintf("%.1f s", s.Seconds), text.Count(s.Hosts, "host")}
+	if s.Written > 0 {
+		facts = append(facts, text.Count(s.Written, "document")+" written")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Figures)) {
+		facts = append(facts, fmt.Sprintf("%d %s", s.Figures[name], name))
+	}
+	if s.Splits > 0 {
+		facts = append(facts, text.Count(s.Splits, "lease")+" replaced by splits and merges")
+	}
+	return facts
+}
+
+// lacks reports whether the function has not handled every change.
+func (f accepted) lacks() bool { return f.Lost > 0 || f.Behind > 0 || f.Problem != "" }
+
+// shortcomings say what the function has not handled, and why.
+func (f accepted) shortcomings() (all []string) {
+	if f.Lost > 0 {
+		all = append(all, text.Count(f.Lost, "document")+" lost")
+	}
+	if f.Behind > 0 {
+		all = append(all, text.Count(int(f.Behind), "change")+" not handled yet")
+	}
+	if f.Problem != "" {
+		all = append(all, text.Line(f.Problem))
+	}
+	return all
 }
 
 // wrap breaks text at spaces into lines of so many columns.

@@ -36,7 +36,7 @@ func Port() (port string, hosted bool) {
 
 // Serve is the custom handler: it serves the Functions host until a
 // signal. If settings are refused, it logs the reason and returns 1.
-func Serve(ctx context.Context, p hosting.Program, port string) int {
+func Serve(ctx context.Context, p *hosting.Program, port string) int {
 	log := hosting.NewLogger("info")
 	listener, err := listen(port)
 	if err != nil {
@@ -80,7 +80,7 @@ func listen(port string) (net.Listener, error) {
 // serveApp opens the app, which makes no request yet, and answers the host until
 // ctx ends and everything has stopped. It returns errReplace if another process is
 // needed. The resources of the handlers then stay open for calls that still run.
-func serveApp(ctx context.Context, p hosting.Program, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
+func serveApp(ctx context.Context, p *hosting.Program, s *settings.Settings, listener net.Listener, log *zap.Logger) error {
 	limit, source, err := functionTimeout()
 	if err != nil {
 		log.Warn("could not read functionTimeout", zap.Error(err), zap.Duration("assumed", limit))

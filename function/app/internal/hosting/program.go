@@ -24,9 +24,9 @@ type Program struct {
 	Stdout, Stderr io.Writer
 }
 
-// WithDefaults fills in the name and the version that the build gave to the program, and
+// SetDefaults fills in the name and the version that the build gave to the program, and
 // the outputs of the process.
-func (p Program) WithDefaults() Program {
+func (p *Program) SetDefaults() {
 	info, _ := debug.ReadBuildInfo()
 	p.Name = cmp.Or(p.Name, nameOf(info))
 	p.Version = cmp.Or(p.Version, versionOf(info))
@@ -36,7 +36,6 @@ func (p Program) WithDefaults() Program {
 	if p.Stderr == nil {
 		p.Stderr = os.Stderr
 	}
-	return p
 }
 
 var majorVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9]+$`) })
@@ -54,7 +53,7 @@ func nameOf(info *debug.BuildInfo) string {
 }
 
 // Versions are the app's and, if the app is not a part of Halley, Halley's.
-func (p Program) Versions() string {
+func (p *Program) Versions() string {
 	info, _ := debug.ReadBuildInfo()
 	if halley := halleyVersion(info); halley != "" {
 		return fmt.Sprintf("%s (halley %s)", p.Version, halley)
@@ -64,10 +63,13 @@ func (p Program) Versions() string {
 
 const devel = "devel"
 
+// packageMark is a type without methods, whose path is that of this package.
+type packageMark struct{}
+
 // appModule is the path of the module that this package is in, and halleyModule that of
 // Halley's root module.
 var (
-	appModule    = strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/hosting")
+	appModule    = strings.TrimSuffix(reflect.TypeFor[packageMark]().PkgPath(), "/internal/hosting")
 	halleyModule = strings.TrimSuffix(appModule, "/function/app")
 )
 

@@ -15,8 +15,10 @@ import (
 
 // Program has the handlers that Halley comes with, of which documents speak, and all
 // stores.
-func Program() hosting.Program {
-	return hosting.Program{Name: "halley", Source: settings.Source{Handlers: apptest.Handlers(), Stores: azurestorage.DeadLetterStores()}}.WithDefaults()
+func Program() *hosting.Program {
+	p := &hosting.Program{Name: "halley", Source: settings.Source{Handlers: apptest.Handlers(), Stores: azurestorage.DeadLetterStores()}}
+	p.SetDefaults()
+	return p
 }
 
 // Load reads the settings of Program from an environment.

@@ -36,7 +36,7 @@ type lambdaResult struct {
 
 // Serve is the Lambda function. It returns an exit code only if it cannot
 // serve, for example when settings are refused before the first invocation.
-func Serve(ctx context.Context, p hosting.Program) int {
+func Serve(ctx context.Context, p *hosting.Program) int {
 	log := hosting.NewLogger("info")
 	s, err := settings.Load(p.Source)
 	if err == nil {
