@@ -10,6 +10,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/dev"
+	"halley/function/app/internal/hosttest"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -22,7 +23,7 @@ func runCheck(t *testing.T, env map[string]string) (string, error) {
 	apptest.CleanEnv(t, env)
 	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
 	var out bytes.Buffer
-	err := testApp().check(t.Context(), &out)
+	err := check(t.Context(), hosttest.Program().Source, &out)
 	if strings.Contains(out.String(), emulator.Key) {
 		t.Error("the account key is printed")
 	}

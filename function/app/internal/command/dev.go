@@ -4,7 +4,6 @@ package command
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +13,8 @@ import (
 
 // devCommands are the commands of a developer's machine. The build tag nodev leaves
 // them out of the binary, with the embedded account.
-func (p *Program) devCommands() []*cobra.Command {
-	return []*cobra.Command{dev.NewCommand(&p.Program), dev.NewEmulatorCommand(), packageCommand(p.Name)}
+func devCommands(p *dev.Program) []*cobra.Command {
+	return []*cobra.Command{dev.NewCommand(p), dev.NewEmulatorCommand(), packageCommand(p.Name)}
 }
 
 // devFlag adds the flag with which the command check looks at dev.
@@ -23,7 +22,7 @@ func devFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("dev", false, "check the app as the command dev runs it: with its presets, on an embedded account")
 }
 
-// checkDev runs the checks on an app as dev opens it.
-func (p *Program) checkDev(ctx context.Context, out io.Writer) error {
-	return dev.WithSettings(ctx, &p.Program, func(s *settings.Settings) error { return checkLoaded(ctx, s, nil, out) })
+// withDevSettings calls use with the settings of the app as dev opens it.
+func withDevSettings(ctx context.Context, p *dev.Program, use func(*settings.Settings) error) error {
+	return dev.WithSettings(ctx, p, use)
 }

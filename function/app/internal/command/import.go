@@ -17,7 +17,7 @@ import (
 	"halley/handlers"
 )
 
-func (p *Program) importCommand() *cobra.Command {
+func importCommand(entries []handlers.Entry) *cobra.Command {
 	var function string
 	c := &cobra.Command{
 		Use:   "import FUNCTION.JSON",
@@ -34,7 +34,7 @@ The trigger and this app may run at the same time: they share the leases, and on
 of them has each range. Disable the trigger when this app runs.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entry, err := p.importedFunction(function)
+			entry, err := importedFunction(entries, function)
 			if err != nil {
 				return err
 			}
@@ -46,18 +46,18 @@ of them has each range. Disable the trigger when this app runs.`,
 }
 
 // importedFunction returns the function with a name, or the only one.
-func (p *Program) importedFunction(name string) (handlers.Entry, error) {
-	if name == "" && len(p.Source.Handlers) == 1 {
-		return p.Source.Handlers[0], nil
+func importedFunction(entries []handlers.Entry, name string) (handlers.Entry, error) {
+	if name == "" && len(entries) == 1 {
+		return entries[0], nil
 	}
 	if name == "" {
-		return handlers.Entry{}, fmt.Errorf("name the function that takes over with --function: one of %v", settings.Names(p.Source.Handlers))
+		return handlers.Entry{}, fmt.Errorf("name the function that takes over with --function: one of %v", settings.Names(entries))
 	}
-	i := slices.IndexFunc(p.Source.Handlers, func(e handlers.Entry) bool { return e.Name == name })
+	i := slices.IndexFunc(entries, func(e handlers.Entry) bool { return e.Name == name })
 	if i < 0 {
-		return handlers.Entry{}, fmt.Errorf("--function %q is not a function of this app: choose from %v", name, settings.Names(p.Source.Handlers))
+		return handlers.Entry{}, fmt.Errorf("--function %q is not a function of this app: choose from %v", name, settings.Names(entries))
 	}
-	return p.Source.Handlers[i], nil
+	return entries[i], nil
 }
 
 // importBinding translates a function.json and prints the outcome.

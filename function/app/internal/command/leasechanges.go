@@ -271,3 +271,24 @@ func printPlans(out io.Writer, plans []leases.Plan) error {
 	}
 	return t.Flush()
 }
+
+// readExports reads a file of leases export, by function.
+func readExports(path string) (map[string]leases.Export, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return nil, fmt.Errorf("%s is not a file of leases export: %w", path, err)
+	}
+	exports := map[string]leases.Export{}
+	for _, part := range parts {
+		e, err := leases.ReadExport(part)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		exports[e.Function] = e
+	}
+	return exports, nil
+}

@@ -3,16 +3,13 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"halley/function/app/internal/account"
 	"halley/function/app/internal/operate"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
@@ -41,50 +38,6 @@ any, and leases import restores it.`,
 		pick.seekCommand(), pick.pauseCommand(), pick.resumeCommand(), pick.releaseCommand(), pick.importCommand(),
 	)
 	return c
-}
-
-// leaseSelection holds the flags of the lease commands.
-type leaseSelection struct {
-	source   settings.Source
-	function string
-	json     bool
-
-	// Of commands that change leases.
-	ranges             []string
-	yes, dryRun, force bool
-	wait               time.Duration
-	backup             string
-}
-
-// open returns the controls of the selected functions. It opens no handler.
-func (p *leaseSelection) open(ctx context.Context) ([]operate.FunctionLeases, error) {
-	s, err := settings.Load(p.source)
-	if err == nil {
-		err = s.Only(p.function)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(p.ranges) > 0 && len(s.Functions) > 1 {
-		return nil, errors.New("--range needs --function: the ranges of a function have their own tokens")
-	}
-	clients := account.CommandClients()
-	var opened []operate.FunctionLeases
-	for _, f := range s.Functions {
-		at, err := clients.Open(f)
-		if err == nil {
-			err = clients.Reach(ctx, f)
-		}
-		if err != nil {
-			return nil, err
-		}
-		control, err := leases.NewControl(at.Leases, f.LeaseSource(at.Monitored), &leases.ControlOptions{Force: p.force})
-		if err != nil {
-			return nil, err
-		}
-		opened = append(opened, operate.FunctionLeases{Function: f.Name, Control: control})
-	}
-	return opened, nil
 }
 
 func (p *leaseSelection) listCommand() *cobra.Command {
@@ -225,25 +178,4 @@ are in it, and no secrets.`,
 			return operate.ExportLeases(cmd.Context(), opened, cmd.OutOrStdout())
 		},
 	}
-}
-
-// readExports reads a file of leases export, by function.
-func readExports(path string) (map[string]leases.Export, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var parts []json.RawMessage
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, fmt.Errorf("%s is not a file of leases export: %w", path, err)
-	}
-	exports := map[string]leases.Export{}
-	for _, part := range parts {
-		e, err := leases.ReadExport(part)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		exports[e.Function] = e
-	}
-	return exports, nil
 }

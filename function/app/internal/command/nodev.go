@@ -5,17 +5,19 @@ package command
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/spf13/cobra"
+
+	"halley/function/app/internal/dev"
+	"halley/function/app/internal/settings"
 )
 
 // devCommands: this build has none.
-func (p *Program) devCommands() []*cobra.Command { return nil }
+func devCommands(*dev.Program) []*cobra.Command { return nil }
 
 // devFlag: this build has no flag for an embedded account.
 func devFlag(*cobra.Command) *bool { return new(bool) }
 
-func (p *Program) checkDev(context.Context, io.Writer) error {
+func withDevSettings(context.Context, *dev.Program, func(*settings.Settings) error) error {
 	return errors.New("this binary was built with the tag nodev")
 }

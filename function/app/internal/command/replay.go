@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -215,15 +214,4 @@ func (p *letterFlags) discard(ctx context.Context, ids []string, confirm confirm
 		_, err = fmt.Fprintf(out, "%d dead letters deleted\n", deleted)
 	}
 	return errors.Join(err, failed)
-}
-
-// whole yields dead letters that were all read.
-func whole(letters []operate.StoredLetter) iter.Seq2[operate.StoredLetter, error] {
-	return func(yield func(operate.StoredLetter, error) bool) {
-		for _, l := range letters {
-			if !yield(l, nil) {
-				return
-			}
-		}
-	}
 }

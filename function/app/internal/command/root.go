@@ -33,8 +33,12 @@ func (p *Program) Root(args []string) *cobra.Command {
 	root.SetArgs(args)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.AddCommand(p.devCommands()...)
-	root.AddCommand(p.runCommand(), p.checkCommand(), p.statusCommand(), p.deadLettersCommand(), leasesCommand(p.Source), p.importCommand(), p.versionCommand())
+	hosted := &p.Program.Program
+	root.AddCommand(devCommands(&p.Program)...)
+	root.AddCommand(
+		runCommand(hosted), checkCommand(&p.Program), statusCommand(p.Source), deadLettersCommand(hosted), leasesCommand(p.Source),
+		importCommand(p.Source.Handlers), p.versionCommand(),
+	)
 	root.AddCommand(p.Commands...)
 	return root
 }

@@ -16,7 +16,7 @@ import (
 	"halley/function/app/internal/settings"
 )
 
-func (p *Program) runCommand() *cobra.Command {
+func runCommand(p *hosting.Program) *cobra.Command {
 	var watched bool
 	var pageAddr string
 	c := &cobra.Command{
@@ -40,7 +40,7 @@ stdout: text on a terminal and JSON elsewhere, unless HALLEY_LOG_FORMAT says so.
 			if watched {
 				ctx = untilEOF(ctx, cmd.InOrStdin())
 			}
-			return p.run(ctx, pageAddr, watched)
+			return runHosts(ctx, p, pageAddr, watched)
 		},
 	}
 	c.Flags().StringVar(&pageAddr, "page", "", "serve the operators' page at this address, such as 127.0.0.1:8082; beyond loopback it needs HALLEY_PAGE_TOKEN")
@@ -61,7 +61,7 @@ func untilEOF(ctx context.Context, in io.Reader) context.Context {
 }
 
 // withAdvice adds the findings of the command check to the error of a failed run.
-func (p *Program) withAdvice(s *settings.Settings, err error) error {
+func withAdvice(name string, s *settings.Settings, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adviceTime)
 	defer cancel()
 	var out strings.Builder
@@ -78,15 +78,15 @@ func (p *Program) withAdvice(s *settings.Settings, err error) error {
 	if advice == nil {
 		return err
 	}
-	return fmt.Errorf("%w\n%s check says:\n%s", err, p.Name, strings.Join(advice, "\n"))
+	return fmt.Errorf("%w\n%s check says:\n%s", err, name, strings.Join(advice, "\n"))
 }
 
 // adviceTime bounds the check after a failed run.
 const adviceTime = 10 * time.Second
 
-// run is the continuous host: it runs the enabled functions until ctx ends. watched is for
+// runHosts is the continuous host: it runs the enabled functions until ctx ends. watched is for
 // dev --watch.
-func (p *Program) run(ctx context.Context, pageAddr string, watched bool) error {
+func runHosts(ctx context.Context, p *hosting.Program, pageAddr string, watched bool) error {
 	s, err := settings.Load(p.Source)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (p *Program) run(ctx context.Context, pageAddr string, watched bool) error 
 		run = func(ctx context.Context) error { return shown.Serve(ctx, p.Name, a, at, hosts) }
 	}
 	if err := a.WithProbes(ctx, run); err != nil {
-		return p.withAdvice(s, err)
+		return withAdvice(p.Name, s, err)
 	}
 	log.Info("stopped in good order")
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"halley/function/app/internal/apptest"
+	"halley/function/app/internal/hosttest"
 )
 
 // checkSampleOf runs check --sample on a file with a text.
@@ -73,7 +74,7 @@ func TestCheckSampleNamesWhatIsWrong(t *testing.T) {
 		})
 	}
 	apptest.CleanEnv(t, apptest.Complete())
-	if err := testApp().checkSample(filepath.Join(t.TempDir(), "missing.jsonl"), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "missing.jsonl") {
+	if err := checkSample(hosttest.Program().Source, filepath.Join(t.TempDir(), "missing.jsonl"), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "missing.jsonl") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"halley/trigger"
 )
 
-func (p *Program) statusCommand() *cobra.Command {
+func statusCommand(source settings.Source) *cobra.Command {
 	var flags statusOptions
 	c := &cobra.Command{
 		Use:   "status",
@@ -38,7 +38,7 @@ looks again until Ctrl-C, and the last look decides; with --json each look is on
 line.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.run(cmd.Context(), p.Source, cmd.OutOrStdout())
+			return flags.run(cmd.Context(), source, cmd.OutOrStdout())
 		},
 	}
 	f := c.Flags()
@@ -120,12 +120,4 @@ func printReport(out io.Writer, r operate.LagReport) error {
 		fmt.Fprintf(t, "all\ttotal\t\t%s\t%s\t\t\t\t\t\n", r.Total(), r.Age())
 	}
 	return t.Flush()
-}
-
-// ago is the age of a time, or - if there is none.
-func ago(at, now time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return max(now.Sub(at), 0).Round(time.Second).String()
 }

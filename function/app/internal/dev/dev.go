@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,27 +14,6 @@ import (
 	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/settings"
 )
-
-const (
-	maxHosts = 64
-	maxRate  = 100_000
-)
-
-// runFlags are the flags of the command dev.
-type runFlags struct {
-	For        time.Duration // 0: until a signal
-	Addr       string        // of the account; "" is defaultAddr, or another if that is taken
-	Data       string        // directory of the account; "": memory
-	Seeds      []string      // files of documents; nil: those of seedDir
-	Watch      bool
-	Rate       int           // documents that the app's load writes per second
-	SplitAfter time.Duration // 0: no split
-	Hosts      int
-	Poison     int // one in so many documents; 0: none
-	JSON       bool
-	Page       string // address, on or off; "": on, on a terminal
-	Letters    string // file of dead letters; "": none
-}
 
 // NewCommand returns the command dev of an app.
 func NewCommand(p *Program) *cobra.Command {
@@ -97,42 +74,6 @@ environment override all presets. A connection to another account is refused.`,
 	f.StringVar(&flags.Letters, "dead-letters", "", "file of dead letters to call the handlers with, as deadletters export writes it")
 	f.BoolVar(&flags.JSON, "json", false, "print the summary as JSON on stdout, and progress on stderr")
 	return c
-}
-
-func (o runFlags) check() error {
-	switch {
-	case o.For < 0:
-		return fmt.Errorf("--for %v: must not be negative", o.For)
-	case o.Rate < 1 || o.Rate > maxRate:
-		return fmt.Errorf("--rate %d: write 1 to %d documents per second", o.Rate, maxRate)
-	case o.SplitAfter < 0:
-		return fmt.Errorf("--split-after %v: must not be negative", o.SplitAfter)
-	case o.For > 0 && o.SplitAfter >= o.For:
-		return fmt.Errorf("--split-after %v: must be less than --for %v", o.SplitAfter, o.For)
-	case o.Hosts < 1 || o.Hosts > maxHosts:
-		return fmt.Errorf("--hosts %d: run 1 to %d hosts", o.Hosts, maxHosts)
-	case o.Poison < 0:
-		return fmt.Errorf("--poison %d: must not be negative", o.Poison)
-	}
-	if err := o.checkWatch(); err != nil {
-		return err
-	}
-	return o.checkPage()
-}
-
-// checkWatch refuses flags that need the handlers in this process.
-func (o runFlags) checkWatch() error {
-	switch {
-	case !o.Watch:
-		return nil
-	case o.Hosts > 1:
-		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
-	case o.Poison > 0:
-		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
-	case o.Letters != "":
-		return errors.New("--dead-letters with --watch: watched handlers run in another process, which dev does not call; leave out one of the flags")
-	}
-	return nil
 }
 
 // errUnhandled makes the exit code 1; the verdict has told the rest.

@@ -11,14 +11,6 @@ import (
 	"halley/trigger"
 )
 
-// letterRun are the dead letters of --dead-letters. One goroutine delivers them, and the
-// summary reads the rest when that has ended.
-type letterRun struct {
-	waiting []trigger.DeadLetter
-	failed  []string // ids in the recorder
-	handled int
-}
-
 // deliverLetters calls the handlers with each dead letter once, in the order of the
 // file. A call has no deadline: it may wait in a debugger.
 func (s *session) deliverLetters(ctx context.Context) {

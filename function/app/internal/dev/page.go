@@ -12,13 +12,6 @@ import (
 
 	"halley/function/app/internal/operatorpage"
 	"halley/function/app/internal/page"
-	"halley/handlers"
-)
-
-// Values of --page that are no address.
-const (
-	pageOn  = "on"
-	pageOff = "off"
 )
 
 // listenForPage listens at the address of --page; without one it does so on a terminal.
@@ -39,21 +32,6 @@ func listenForPage(o runFlags, onTerminal bool) (*operatorpage.Listener, error) 
 		return nil, fmt.Errorf("--page: %w", err)
 	}
 	return &operatorpage.Listener{Listener: listener, Token: page.NewToken()}, nil
-}
-
-// checkPage refuses addresses that other machines can reach.
-func (o runFlags) checkPage() error {
-	switch {
-	case o.Page == "", o.Page == pageOn, o.Page == pageOff:
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(o.Page); err != nil {
-		return fmt.Errorf("--page %s: write an address such as %s, or off: %w", o.Page, operatorpage.DefaultAddr, err)
-	}
-	if !handlers.IsLoopback(o.Page) {
-		return fmt.Errorf("--page %s can be reached by other machines, and the page shows documents: listen on 127.0.0.1", o.Page)
-	}
-	return nil
 }
 
 // servePage serves the page until stop is called.

@@ -97,33 +97,3 @@ func (n notedDeadLetters) Put(ctx context.Context, d trigger.DeadLetter) error {
 	}
 	return err
 }
-
-// replay cures the poison and gives every dead letter to its handler again, oldest
-// first. After that, the dead letters that are still stored, and no others, count
-// as handled although the handler did not accept them.
-func (s *session) replay(ctx context.Context) error {
-	s.poison.cured.Store(true)
-	for i, f := range s.world.settings.Functions {
-		if !f.DeadLetters.Row().Keeps {
-			continue
-		}
-		fn, err := s.opened(f.Name)
-		if err != nil {
-			return err
-		}
-		done, err := trigger.Replay(ctx, fn.DeadLetters, fn.DeadLetterSource(), fn.Handler, nil)
-		if err != nil {
-			return err
-		}
-		var left []versioned
-		dead := trigger.DeadLetterQuery{Source: fn.DeadLetterSource(), Kind: trigger.RecordDead}
-		for d, err := range trigger.AllDeadLetters(ctx, fn.DeadLetters, dead) {
-			if err != nil {
-				return fmt.Errorf("dead letters of %s: %w", fn.Name, err)
-			}
-			left = append(left, versionedOf(d.Document))
-		}
-		s.books.replayed(i, done.Handled, left)
-	}
-	return nil
-}

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,57 +28,6 @@ type seedFile struct {
 	paths []string        // of the container's partition key
 	known map[string]bool // lines that were written or refused
 	state string          // of the file when it was last read
-}
-
-// openSeeds finds the files of documents and their containers. Nil stands for all files
-// in seedDir. The documents p *Program.Containers are written at once.
-func (w *runWorld) openSeeds(ctx context.Context, names []string) ([]*seedFile, error) {
-	for _, c := range w.expected() {
-		for _, document := range c.Seed {
-			if err := writeSeed(ctx, w.client.Container(c.Database, c.Name), c.definition().PartitionKey.Paths, document); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if names == nil {
-		names, _ = filepath.Glob(filepath.Join(seedDir, "*.jsonl")) // the pattern is valid
-	}
-	var seeds []*seedFile
-	for _, name := range names {
-		container, path, named := strings.Cut(name, "=")
-		if !named {
-			path = name
-			container = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		}
-		in, err := w.seedContainer(container)
-		if err != nil {
-			return nil, fmt.Errorf("documents of %s: %w", path, err)
-		}
-		properties, err := in.Properties(ctx)
-		if err != nil {
-			return nil, err
-		}
-		seeds = append(seeds, &seedFile{path: path, in: in, paths: properties.PartitionKey.Paths, known: map[string]bool{}})
-	}
-	return seeds, nil
-}
-
-// seedContainer returns the monitored or expected container of a name.
-func (w *runWorld) seedContainer(name string) (*cosmos.Container, error) {
-	containers := w.run.Monitored()
-	for _, c := range w.expected() {
-		containers = append(containers, w.client.Container(c.Database, c.Name))
-	}
-	var names []string
-	for _, c := range containers {
-		if c.Name() == name {
-			return c, nil
-		}
-		names = append(names, c.Name())
-	}
-	slices.Sort(names)
-	return nil, fmt.Errorf("the app has no container %s: name the file after one of %s, or give --seed CONTAINER=FILE",
-		name, strings.Join(slices.Compact(names), ", "))
 }
 
 // writeMissing writes the documents that the container lacks.
