@@ -1,219 +1,23 @@
-//go:build !nodev
-
 package app
 
-import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"time"
+import "halley/function/app/internal/dev"
 
-	"github.com/spf13/cobra"
+// Container is a container of the monitored account: Database, Name, PartitionKey (paths,
+// such as /player; the default is /id), Ranges (physical ranges in the embedded account;
+// the default is 1) and Seed (documents that dev writes, as encoding/json encodes them).
+type Container = dev.Container
 
-	"halley/function/app/internal/operatorpage"
-)
+// DevServices are the additions of an app to its development run, for [Options].Dev:
+// Settings are defaults of settings by the names of their variables, Prepare is called
+// before the handlers are opened, Load writes documents, Figures counts for the summary,
+// and Close stops the services. Each may be nil.
+type DevServices = dev.Services
 
-const (
-	maxHosts = 64
-	maxRate  = 100_000
-)
+// DevRun is a development run of an app: the Client of its embedded account, its
+// Functions, and the Rate at which Load is to write. Its methods may be called by any
+// number of goroutines.
+type DevRun = dev.Run
 
-// devOptions are the flags of the command dev.
-type devOptions struct {
-	For        time.Duration // 0: until a signal
-	Addr       string        // of the account; "" is defaultAddr, or another if that is taken
-	Data       string        // directory of the account; "": memory
-	Seeds      []string      // files of documents; nil: those of seedDir
-	Watch      bool
-	Rate       int           // documents that the app's load writes per second
-	SplitAfter time.Duration // 0: no split
-	Hosts      int
-	Poison     int // one in so many documents; 0: none
-	JSON       bool
-	Page       string // address, on or off; "": on, on a terminal
-	Letters    string // file of dead letters; "": none
-}
-
-// devCommands are the commands of a developer's machine. The build tag nodev leaves
-// them out of the binary, with the embedded account.
-func (o Options) devCommands() []*cobra.Command {
-	return []*cobra.Command{o.devCommand(), emulatorCommand(), o.packageCommand()}
-}
-
-func (o Options) devCommand() *cobra.Command {
-	var flags devOptions
-	c := &cobra.Command{
-		Use:   "dev",
-		Short: "Run the app on an embedded account",
-		Long: `Dev runs the app as the command run does, against an embedded account with the
-containers that the app monitors and expects. Other programs can write to the
-account: dev prints its connection string. It ends after --for, or with Ctrl-C:
-the handlers catch up, the hosts release their leases, and a verdict says
-whether each change was handled. If not, the exit code is 1.
-
-A file dev/NAME.jsonl has documents for the container NAME, one JSON object on
-each line. Dev writes those that the account lacks, and each line that is added
-or changed while it runs. With --seed FILE, or --seed NAME=FILE, it reads these
-files instead.
-
-With --watch dev builds the app again when a Go file of its module changes, and
-replaces the running handlers. The account, its data and its port stay.
-
-With --poison N every handler fails on one in N documents. Such a document is
-isolated and dead-lettered, while the others continue. At the end the poison is
-cured and the dead letters are replayed, which leaves the store empty.
-
-On a terminal, or with --page, dev serves a page and prints its address. The page
-shows the life of each change, live, and has actions: deliver a change again,
-also with another document; make a document poison; split and merge ranges; kill
-and start hosts.
-
-With --dead-letters FILE dev calls the handlers with the dead letters of a file
-that the command deadletters export has written elsewhere, each once and without
-a deadline: a failure in production runs in your debugger. If one fails again,
-the exit code is 1.
-
-Dev presets short intervals; check --dev shows them. Settings in the
-environment override all presets. A connection to another account is refused.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
-				return err
-			}
-			return o.devMain(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	f := c.Flags()
-	f.DurationVar(&flags.For, "for", 0, "end after this long (default: at Ctrl-C)")
-	f.StringVar(&flags.Addr, "addr", "", "loopback address of the account (default: "+defaultAddr+", or a free port if that is taken)")
-	f.StringVar(&flags.Data, "data", "", "directory that keeps the account over restarts (default: in memory)")
-	f.StringArrayVar(&flags.Seeds, "seed", nil, "documents to write, as FILE or CONTAINER=FILE; may be repeated (default: the files dev/CONTAINER.jsonl)")
-	f.BoolVar(&flags.Watch, "watch", false, "build and restart the handlers when a Go file changes")
-	f.IntVar(&flags.Rate, "rate", 100, "documents that the load of the app writes per second, if it has one")
-	f.DurationVar(&flags.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
-	f.IntVar(&flags.Hosts, "hosts", 1, "hosts that share the leases")
-	f.IntVar(&flags.Poison, "poison", 0, "make one in so many documents poison for the handlers (default: none)")
-	f.StringVar(&flags.Page, "page", "", "loopback address of the page, or off (default: "+operatorpage.DefaultAddr+" on a terminal, or a free port if that is taken)")
-	f.Lookup("page").NoOptDefVal = pageOn
-	f.StringVar(&flags.Letters, "dead-letters", "", "file of dead letters to call the handlers with, as deadletters export writes it")
-	f.BoolVar(&flags.JSON, "json", false, "print the summary as JSON on stdout, and progress on stderr")
-	return c
-}
-
-func (o devOptions) check() error {
-	switch {
-	case o.For < 0:
-		return fmt.Errorf("--for %v: must not be negative", o.For)
-	case o.Rate < 1 || o.Rate > maxRate:
-		return fmt.Errorf("--rate %d: write 1 to %d documents per second", o.Rate, maxRate)
-	case o.SplitAfter < 0:
-		return fmt.Errorf("--split-after %v: must not be negative", o.SplitAfter)
-	case o.For > 0 && o.SplitAfter >= o.For:
-		return fmt.Errorf("--split-after %v: must be less than --for %v", o.SplitAfter, o.For)
-	case o.Hosts < 1 || o.Hosts > maxHosts:
-		return fmt.Errorf("--hosts %d: run 1 to %d hosts", o.Hosts, maxHosts)
-	case o.Poison < 0:
-		return fmt.Errorf("--poison %d: must not be negative", o.Poison)
-	case o.Watch && o.Hosts > 1:
-		return errors.New("--hosts with --watch: watched handlers run in one process; leave out one of the flags")
-	case o.Watch && o.Poison > 0:
-		return errors.New("--poison with --watch: watched handlers run in another process, which dev does not change; leave out one of the flags")
-	case o.Watch && o.Letters != "":
-		return errors.New("--dead-letters with --watch: watched handlers run in another process, which dev does not call; leave out one of the flags")
-	}
-	return o.checkPage()
-}
-
-// errUnhandled makes the exit code 1; the verdict has told the rest.
-var errUnhandled = errors.New("not every change was handled")
-
-// devMain runs dev with its output: nothing but the summary goes to stdout when that
-// is JSON.
-func (o Options) devMain(ctx context.Context, flags devOptions, stdout, stderr io.Writer) error {
-	out := stdout
-	if flags.JSON {
-		out = stderr
-	}
-	s, err := o.dev(ctx, flags, newScreen(out))
-	if err != nil {
-		return err
-	}
-	if flags.JSON {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(s)
-	} else {
-		err = s.print(stdout)
-	}
-	if err == nil && !s.handled() {
-		err = errUnhandled
-	}
-	return err
-}
-
-// dev runs the app until flags.For has passed or ctx ends, and sums up.
-func (o Options) dev(ctx context.Context, flags devOptions, show *screen) (result devSummary, err error) {
-	world, err := openWorld(ctx, o, flags)
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, world.Close()) }()
-	if err := world.load(ctx, flags); err != nil {
-		return result, err
-	}
-	letters, err := readDeadLetters(flags.Letters, world.settings.App.Functions)
-	if err != nil {
-		return result, err
-	}
-	at, err := listenForPage(flags, show.live)
-	if err != nil {
-		return result, err
-	}
-	defer at.Shut()
-	world.printHeader(show, flags, at)
-	s := newSession(flags, world, show)
-	s.letters.waiting = letters
-	if flags.For > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, flags.For)
-		defer cancel()
-	}
-	if flags.Watch {
-		return s.watch(ctx, at)
-	}
-	restore, err := show.takeStdout()
-	if err != nil {
-		return result, err
-	}
-	defer restore()
-	if err := s.open(context.WithoutCancel(ctx), devLogger(show, world.settings.App)); err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	stopPage, err := s.servePage(ctx, at)
-	if err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, stopPage()) }()
-	return s.run(ctx)
-}
-
-// checkDev runs the checks on an app as dev opens it.
-func (o Options) checkDev(ctx context.Context, out io.Writer) (err error) {
-	world, err := openWorld(ctx, o, devOptions{Addr: "127.0.0.1:0"})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, world.Close()) }()
-	if err := world.load(ctx, devOptions{Rate: 1, Hosts: 1, Seeds: []string{}}); err != nil {
-		return err
-	}
-	return checkLoaded(ctx, world.settings, nil, out)
-}
-
-// devFlag adds the flag with which the command check looks at dev.
-func devFlag(c *cobra.Command) *bool {
-	return c.Flags().Bool("dev", false, "check the app as the command dev runs it: with its presets, on an embedded account")
-}
+// DevFunction is one enabled function in a development run: its Name, the Database and
+// Container that it monitors, and the Settings of its handler.
+type DevFunction = dev.Function

@@ -20,19 +20,17 @@
 //
 // # Map of the package
 //
-//	options.go open.go                 the app as its users describe it, and open it
+//	options.go open.go dev.go          the app as its users describe it, and open it
 //	internal/text                      texts for people: printable, on a line
 //	internal/settings                  the environment: values, rules, defaults, kinds of stores
 //	internal/account azurestorage      connections, clients, identities, stores of dead letters
 //	internal/hosting                   functions, hosts, run and drain, health, logs, signals
 //	internal/operate                   lag, dead letters and leases, for commands and the page
 //	internal/operatorpage internal/page        the page of operators, and the page itself
-//	azure.go invocation.go tick.go     Azure Functions: host, requests, timer
-//	continuous.go fanout.go timeout.go the same: continuous mode, queue messages, time limits
-//	lambda.go run.go                   AWS Lambda; a plain process
-//	check.go probe.go packaging.go     the command check
-//	status.go deadletters.go replay.go commands for operators
-//	dev*.go ledger.go poison.go        the command dev
+//	internal/functions internal/lambda Azure Functions; AWS Lambda
+//	internal/dev                       the commands dev and emulator
+//	internal/command                   all other commands, and the root
 //
-// Imports of the rooms run one way: operatorpage, operate, hosting, account, settings, text.
+// Imports of the rooms run one way: command, dev, functions or lambda, operatorpage,
+// operate, hosting, account, settings, text.
 package app

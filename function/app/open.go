@@ -18,19 +18,19 @@ type App struct{ hosted *hosting.App }
 // setting to change. The caller calls Run or Drain, which may be repeated, and then
 // Close.
 func Open(ctx context.Context, o Options) (*App, error) {
-	o = o.withDefaults()
-	if err := o.source().Validate(); err != nil {
+	p := o.program()
+	if err := p.Source.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := settings.Load(o.source())
+	s, err := settings.Load(p.Source)
 	if err != nil {
 		return nil, err
 	}
 	log := o.Logger
 	if log == nil {
-		log = hosting.LoggerTo(o.Stdout, s.App)
+		log = hosting.LoggerTo(p.Stdout, s.App)
 	}
-	hosted, err := hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: o.Telemetry}, log)
+	hosted, err := hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace), Telemetry: p.Telemetry}, log)
 	if err != nil {
 		return nil, err
 	}

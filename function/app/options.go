@@ -1,23 +1,20 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"path/filepath"
-	"regexp"
-	"runtime/debug"
-	"strings"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"halley/function/app/internal/account"
+	"halley/function/app/internal/command"
+	"halley/function/app/internal/functions"
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/lambda"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/handlers"
@@ -72,15 +69,6 @@ type Options struct {
 	Stdout, Stderr io.Writer
 }
 
-// Container is a container of the monitored account.
-type Container struct {
-	Database     string
-	Name         string
-	PartitionKey []string // paths, such as /player; the default is /id
-	Ranges       int      // physical ranges in the embedded account; the default is 1
-	Seed         []any    // documents that dev writes, as encoding/json encodes them
-}
-
 // Main is the main function of an app: it runs the command of the arguments, or
 // serves the platform that started the process, and exits. Options.Main does the
 // same with further options.
@@ -92,10 +80,10 @@ func Main(entries ...handlers.Entry) { Options{Handlers: entries}.Main() }
 // host.
 func (o Options) Main() {
 	args := os.Args[1:]
-	_, hosted := functionsPort()
+	_, hosted := functions.Port()
 	ctx, stop := hosting.StopOnSignal(func(s os.Signal) int {
 		if hosted && len(args) == 0 {
-			return exitHosted
+			return functions.ExitCode
 		}
 		return hosting.SignalledCode(s)
 	})
@@ -113,89 +101,41 @@ func (o Options) Main() {
 // Lambda started the process, it is a Lambda function, and if the Azure Functions
 // host did, a custom handler. Otherwise it prints its help.
 func (o Options) Run(ctx context.Context, args []string) int {
-	o = o.withDefaults()
-	if err := o.source().Validate(); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
+	p := o.program()
+	if err := p.Source.Validate(); err != nil {
+		fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, text.OfError(err))
 		return 1
 	}
-	port, hosted := functionsPort()
+	port, hosted := functions.Port()
 	switch {
 	case len(args) > 0:
 	case os.Getenv("AWS_LAMBDA_RUNTIME_API") != "":
-		return serveLambda(ctx, o.program())
+		return lambda.Serve(ctx, &p.Program.Program)
 	case hosted:
-		return serveFunctions(ctx, o.program(), port)
+		return functions.Serve(ctx, &p.Program.Program, port)
 	}
-	if err := o.rootCommand(args).ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(o.Stderr, "%s: %s\n", o.Name, text.OfError(err))
+	if err := p.Root(args).ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, text.OfError(err))
 		return 1
 	}
 	return 0
 }
 
-func (o Options) rootCommand(args []string) *cobra.Command {
-	root := &cobra.Command{
-		Use:           o.Name,
-		Short:         "Calls handlers with the changes of Azure Cosmos DB containers",
-		Long:          o.help(),
-		Version:       o.versions(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.SetArgs(args)
-	root.SetOut(o.Stdout)
-	root.SetErr(o.Stderr)
-	root.AddCommand(o.devCommands()...)
-	root.AddCommand(o.runCommand(), o.checkCommand(), o.statusCommand(), o.deadLettersCommand(), o.leasesCommand(), o.importCommand(), o.versionCommand())
-	root.AddCommand(o.Commands...)
-	return root
+// Inspect gives one of the app's own commands access to a function: its settings, its
+// containers and its leases. It makes an account's first request, so that a command
+// fails at once if the account cannot be reached.
+//
+//	options.Commands = []*cobra.Command{migrate.Command(options.Inspect)}
+func (o Options) Inspect(ctx context.Context, function string) (handlers.Inspection, error) {
+	return account.Inspect(ctx, o.program().Source, function)
 }
 
-// help lists the functions of the app.
-func (o Options) help() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s calls handlers with the changes of Azure Cosmos DB containers.\n\nFunctions:\n", o.Name)
-	for _, e := range o.Handlers {
-		fmt.Fprintf(&b, "  %-11s %s\n", e.Name, e.Summary)
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-func (o Options) withDefaults() Options {
-	info, _ := debug.ReadBuildInfo()
-	o.Name = cmp.Or(o.Name, nameOf(info))
-	o.Version = cmp.Or(o.Version, versionOf(info))
-	if o.Stdout == nil {
-		o.Stdout = os.Stdout
-	}
-	if o.Stderr == nil {
-		o.Stderr = os.Stderr
-	}
-	return o
-}
-
-var majorVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v[0-9]+$`) })
-
-// nameOf returns the last element of the main package's path that is not a major
-// version, else the name of the executable.
-func nameOf(info *debug.BuildInfo) string {
-	if info == nil || info.Path == "" || info.Path == "command-line-arguments" {
-		return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
-	}
-	if base := path.Base(info.Path); !majorVersion().MatchString(base) {
-		return base
-	}
-	return path.Base(path.Dir(info.Path))
-}
-
-// program is the app as its rooms need it. Its defaults are filled in.
-func (o Options) program() hosting.Program {
-	return hosting.Program{Name: o.Name, Version: o.Version, Source: o.source(), Telemetry: o.Telemetry, Stdout: o.Stdout, Stderr: o.Stderr}
-}
-
-// source is the app whose settings are read.
-func (o Options) source() settings.Source {
-	return settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
+// program is the app as its rooms need it, with the defaults.
+func (o Options) program() *command.Program {
+	p := &command.Program{Commands: o.Commands}
+	p.Name, p.Version, p.Telemetry, p.Stdout, p.Stderr = o.Name, o.Version, o.Telemetry, o.Stdout, o.Stderr
+	p.Source = settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
+	p.Containers, p.Services = o.Containers, o.Dev
+	p.SetDefaults()
+	return p
 }

@@ -3,8 +3,9 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"runtime/debug"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,50 +14,16 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/hosting"
+	"halley/function/app/internal/standin/azurestorage"
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/deadletter"
 	"halley/trigger/emulator"
 )
 
-func TestNoArgumentIsHelp(t *testing.T) {
-	var out bytes.Buffer
-	command := testApp().rootCommand(nil)
-	command.SetArgs([]string{})
-	command.SetOut(&out)
-	if err := command.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"dev", "run", "emulator", "check", "status", "deadletters"} {
-		if !strings.Contains(out.String(), "\n  "+name) {
-			t.Errorf("help does not list %s:\n%s", name, out.String())
-		}
-	}
-}
-
-func TestUnknownCommand(t *testing.T) {
-	err := testApp().rootCommand([]string{"deploy"}).ExecuteContext(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "deploy") {
-		t.Errorf("error %v", err)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	var out bytes.Buffer
-	command := testApp().rootCommand([]string{"--version"})
-	command.SetOut(&out)
-	if err := command.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), testApp().Version) {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-}
-
-// TestRunRefusesSettings: the error of a command names the setting.
-func TestRunRefusesSettings(t *testing.T) {
-	apptest.CleanEnv(t, apptest.Complete("HALLEY_MODE", "sometimes"))
-	err := testApp().rootCommand([]string{"run"}).ExecuteContext(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "HALLEY_MODE") {
-		t.Errorf("error %v", err)
-	}
+// testApp has the handlers that Halley comes with, and all stores.
+func testApp() Options {
+	return Options{Name: "halley", Handlers: apptest.Handlers(), DeadLetterStores: azurestorage.DeadLetterStores()}
 }
 
 func TestOptionsAreRefused(t *testing.T) {
@@ -114,41 +81,26 @@ func TestOptionsNameTheApp(t *testing.T) {
 	}
 }
 
-func TestDefaultNameIsThatOfThePackage(t *testing.T) {
-	for path, want := range map[string]string{
-		"example.com/shop":          "shop",
-		"example.com/shop/cmd/till": "till",
-		"example.com/shop/v2":       "shop",
-	} {
-		if got := nameOf(&debug.BuildInfo{Path: path}); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
-	}
-	if nameOf(nil) == "" || nameOf(&debug.BuildInfo{Path: "command-line-arguments"}) == "" {
-		t.Error("an app without a name")
-	}
-}
-
 // A program with its own main drains and runs the app.
 func TestOpenedAppDrainsAndRuns(t *testing.T) {
-	account := serveAccount(t, emulator.ServeOptions{})
-	account.write(t, 0, 5)
-	apptest.CleanEnv(t, account.env("HALLEY_OWNER", "here"))
-	var logged lines
+	account := apptest.ServeAccount(t, emulator.ServeOptions{})
+	account.Write(t, 0, 5)
+	apptest.CleanEnv(t, account.Env("HALLEY_OWNER", "here"))
+	var logged apptest.Lines
 	o := testApp()
 	o.Logger = hosting.JSONLogger(&logged, "info")
 	a, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := a.Drain(t.Context()); err != nil || s.Changes != 5 || account.onBoard(t) != 5 {
+	if s, err := a.Drain(t.Context()); err != nil || s.Changes != 5 || account.OnBoard(t) != 5 {
 		t.Errorf("drained %+v, %v", s, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	account.write(t, 5, 3)
-	for account.onBoard(t) < 8 {
+	account.Write(t, 5, 3)
+	for account.OnBoard(t) < 8 {
 		select {
 		case err := <-done:
 			t.Fatalf("the run ended: %v", err)
@@ -164,5 +116,27 @@ func TestOpenedAppDrainsAndRuns(t *testing.T) {
 	}
 	if !strings.Contains(logged.String(), `"owner":"here"`) {
 		t.Errorf("log:\n%s", logged.String())
+	}
+}
+
+// TestExampleSettingsOpen: the app opens with local.settings.example.json.
+func TestExampleSettingsOpen(t *testing.T) {
+	data, err := os.ReadFile("../../local.settings.example.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Values map[string]string }
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	apptest.CleanEnv(t, file.Values)
+	o := testApp()
+	o.Stdout = &bytes.Buffer{}
+	a, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }

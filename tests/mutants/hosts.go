@@ -69,7 +69,7 @@ var hosts = []mutant{
 		{"function/app/internal/hosting/refused.go", "if names == nil {", "if true {"},
 	}},
 	{"refused-process-kept", "the continuous mode replaces a process whose credential is refused", []edit{
-		{"function/app/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
+		{"function/app/internal/functions/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
 	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/attempts.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0\n", ""},

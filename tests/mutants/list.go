@@ -447,7 +447,7 @@ var edges = []mutant{
 		{"function/app/internal/hosting/answer.go", "w.Header().Set(\"Content-Length\", fmt.Sprint(len(data)))\n", ""},
 	}},
 	{"any-host", "only this machine can invoke", []edit{
-		{"function/app/invocation.go", "if !handlers.IsLoopback(r.Host) {", "if !handlers.IsLoopback(r.Host) && r.Host == \"\" {"},
+		{"function/app/internal/functions/invocation.go", "if !handlers.IsLoopback(r.Host) {", "if !handlers.IsLoopback(r.Host) && r.Host == \"\" {"},
 	}},
 	{"failed-drain-is-success", "a timer invocation without progress fails", []edit{
 		{"function/app/internal/hosting/drainer.go", "case s.Changes == 0 && s.Retries > 0:", "case s.Changes < 0:"},
@@ -481,9 +481,9 @@ var messages = []mutant{
 		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},
 	}},
 	{"messages-lost-with-error", "if one function cannot be looked at, the messages of the others are sent", []edit{
-		{"function/app/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
+		{"function/app/internal/functions/fanout.go", "if err != nil && len(tasks) > 0 {", "if err != nil && tasks == nil {"},
 	}},
 	{"useless-message-fails", "a message that no retry can help is not delivered again", []edit{
-		{"function/app/fanout.go", "errors.Is(r.Err, trigger.ErrNoFunction) {", "errors.Is(r.Err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
+		{"function/app/internal/functions/fanout.go", "errors.Is(r.Err, trigger.ErrNoFunction) {", "errors.Is(r.Err, trigger.ErrNoFunction) && ctx.Err() != nil {"},
 	}},
 }

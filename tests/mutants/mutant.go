@@ -71,18 +71,24 @@ var users = map[string][]string{
 	"./trigger/internal/lease":    {"./trigger"},
 	"./trigger/internal/delivery": {"./trigger"},
 	"./trigger/internal/feed":     {"./trigger"},
-	"./trigger/leases":            {"./trigger", "./function/app"},
-	"./trigger/stall":             {"./trigger", "./function/app"},
-	"./trigger":                   {"./trigger/triggertest", "./trigger/awslambda", "./function/app"},
+	"./trigger/leases":            slices.Concat([]string{"./trigger"}, appRooms),
+	"./trigger/stall":             slices.Concat([]string{"./trigger"}, appRooms),
+	"./trigger":                   slices.Concat([]string{"./trigger/triggertest", "./trigger/awslambda"}, appRooms),
 
 	"./trigger/deadletter/internal/record": {"./trigger/deadletter"},
-	"./function/app/internal/metrics":      {"./function/app"},
-	"./function/app/internal/page":         {"./function/app/internal/operatorpage", "./function/app"},
-	"./function/app/internal/settings":     {"./function/app"},
-	"./function/app/internal/account":      {"./function/app"},
-	"./function/app/internal/hosting":      {"./function/app"},
-	"./function/app/internal/operate":      {"./function/app/internal/operatorpage", "./function/app"},
-	"./function/app/internal/operatorpage": {"./function/app"},
+	"./function/app/internal/metrics":      appRooms,
+	"./function/app/internal/page":         appRooms,
+	"./function/app/internal/settings":     appRooms,
+	"./function/app/internal/account":      appRooms,
+	"./function/app/internal/hosting":      appRooms,
+	"./function/app/internal/operate":      appRooms,
+	"./function/app/internal/operatorpage": appRooms,
+}
+
+// appRooms are the rooms of function/app that run an app in their tests.
+var appRooms = []string{
+	"./function/app/internal/operatorpage", "./function/app/internal/hosting", "./function/app/internal/functions",
+	"./function/app/internal/lambda", "./function/app", "./function/app/internal/command", "./function/app/internal/dev",
 }
 
 // users returns the users of the edited packages that are not edited themselves,

@@ -11,7 +11,7 @@ var callRows = []row{
 	{"Change.PartitionKey", "TestChangeNamesItsDocumentAndKey", "key-without-paths"},
 	{"DeadLetter.Change", "TestDeadLetteredDeletesReplay", "dead-letter-without-id"},
 	{"DeadLetter.CheckForm", "./trigger/triggertest TestOwnStoreKeepsTheContract/damaged:_version", "later-form-read"},
-	{"DeadLetter.IsPostponed", "./function/app TestDeadLetterCommandsTellPostponedChangesApart", "postponed-looks-dead"},
+	{"DeadLetter.IsPostponed", "./function/app/internal/command TestDeadLetterCommandsTellPostponedChangesApart", "postponed-looks-dead"},
 	{"DeadLetter.Matches", "./trigger/triggertest TestOwnStoreKeepsTheContract/filters", "query-range-ignored"},
 	{"DeadLetter.Source", "TestReplayInParallelKeepsOrderOfKeys", "source-without-container"},
 	{"DeadLetterQuery.Check", "./trigger/triggertest TestOwnStoreKeepsTheContract/kinds", "query-of-any-kind"},

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -285,13 +284,4 @@ func (a *App) Status() []trigger.Status {
 		all[i] = h.Status()
 	}
 	return all
-}
-
-// Program is the app as the rooms above this one need it: what its users describe, with
-// the defaults filled in.
-type Program struct {
-	Name, Version  string
-	Source         settings.Source // of its settings
-	Telemetry      Telemetry       // nil is none
-	Stdout, Stderr io.Writer
 }

@@ -118,6 +118,10 @@ func Summarize(s trigger.Summary) string {
 		s.Ranges, s.Idle, s.Drained, s.Skipped, s.Behind, s.Changes, s.Batches, s.Retries, s.DeadLetters, s.Filtered)
 }
 
+// AssumedTimeout is the time limit of an invocation if no other is known: functionTimeout of
+// the Consumption plan of Azure Functions, the shortest default of any plan.
+const AssumedTimeout = 5 * time.Minute
+
 // Margin is the part of a time limit that is reserved for stopping: a fifth, at most
 // 30 s. A drain ends this long before the limit. A running handler then gets a third
 // of the margin to finish, and the release of the leases another third. When

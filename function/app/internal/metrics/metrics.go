@@ -21,9 +21,7 @@ type Metrics struct {
 	postponed      *prometheus.CounterVec
 	leaseEvents    *prometheus.CounterVec
 	flushes        *prometheus.CounterVec
-	requests       *prometheus.CounterVec
-	requestUnits   *prometheus.CounterVec
-	polls          *prometheus.CounterVec
+	requests       requestCounter
 }
 
 // New returns the metrics of a process. status is called at each read of the metrics,
@@ -37,16 +35,18 @@ func New(status func() []trigger.Status) *Metrics {
 		batchChanges: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: batchName, Help: "Changes of a handler call.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
 		}, []string{functionLabel}),
-		changes:      counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel),
-		deadLetters:  counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
-		postponed:    counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel),
-		leaseEvents:  counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
-		flushes:      counter(flushesName, "Calls of Flush by outcome: flushed, or failed, so that changes are delivered again.", functionLabel, outcomeLabel),
-		requests:     counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
-		requestUnits: counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
-		polls:        counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
+		changes:     counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel),
+		deadLetters: counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
+		postponed:   counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel),
+		leaseEvents: counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
+		flushes:     counter(flushesName, "Calls of Flush by outcome: flushed, or failed, so that changes are delivered again.", functionLabel, outcomeLabel),
+		requests: requestCounter{
+			attempts: counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
+			units:    counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
+			polls:    counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
+		},
 	}
-	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.flushes, m.requests, m.requestUnits, m.polls,
+	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.flushes, m.requests.attempts, m.requests.units, m.requests.polls,
 		&statusCollector{status})
 	return m
 }

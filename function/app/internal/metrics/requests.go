@@ -6,25 +6,27 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // CountRequests returns a policy that counts each attempt of a request to Cosmos DB, for
 // the clients of the app.
-func (m *Metrics) CountRequests() policy.Policy { return requestCounter{m} }
+func (m *Metrics) CountRequests() policy.Policy { return m.requests }
 
-type requestCounter struct{ metrics *Metrics }
+// requestCounter counts the requests to Cosmos DB.
+type requestCounter struct{ attempts, units, polls *prometheus.CounterVec }
 
 // Do implements [policy.Policy].
 func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	operation := operationOf(req.Raw())
-	c.metrics.requests.WithLabelValues(operation, requestOutcome(resp, err)).Inc()
+	c.attempts.WithLabelValues(operation, requestOutcome(resp, err)).Inc()
 	if operation == operationFeed {
-		c.metrics.polls.WithLabelValues(pollOutcome(resp, err)).Inc()
+		c.polls.WithLabelValues(pollOutcome(resp, err)).Inc()
 	}
 	if err == nil {
 		if units, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && units > 0 {
-			c.metrics.requestUnits.WithLabelValues(operation).Add(units)
+			c.units.WithLabelValues(operation).Add(units)
 		}
 	}
 	return resp, err

@@ -1,10 +1,15 @@
 package operate
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"os"
+	"slices"
+	"strings"
 
 	"halley/function/app/internal/text"
 	"halley/trigger"
@@ -35,4 +40,57 @@ func Printable(d trigger.DeadLetter) trigger.DeadLetter {
 		}
 	}
 	return d
+}
+
+// ReadDeadLetters reads a file that export has written. Each dead letter must be one of
+// the functions. "" has none.
+func ReadDeadLetters(path string, functions []string) (letters []trigger.DeadLetter, err error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--dead-letters: %w", err)
+	}
+	defer file.Close()
+	lines := bufio.NewReader(file)
+	for number := 1; ; number++ {
+		line, end := lines.ReadBytes('\n')
+		if end != nil && !errors.Is(end, io.EOF) {
+			return nil, fmt.Errorf("--dead-letters: %w", end)
+		}
+		if strings.TrimSpace(string(line)) != "" {
+			letter, err := parseDeadLetter(line, functions)
+			if err != nil {
+				return nil, fmt.Errorf("--dead-letters %s:%d: %w", path, number, err)
+			}
+			letters = append(letters, letter)
+		}
+		if end != nil {
+			break
+		}
+	}
+	if len(letters) == 0 {
+		return nil, fmt.Errorf("--dead-letters %s: the file has no dead letter", path)
+	}
+	return letters, nil
+}
+
+func parseDeadLetter(line []byte, functions []string) (d trigger.DeadLetter, err error) {
+	if err := json.Unmarshal(line, &d); err != nil {
+		return d, fmt.Errorf("not a dead letter: write the file with deadletters export: %w", err)
+	}
+	if err := d.CheckForm(); err != nil {
+		return d, err
+	}
+	if !slices.Contains(functions, d.Function) {
+		return d, fmt.Errorf("it is of function %q, which is not enabled: the functions are %s", d.Function, strings.Join(functions, ", "))
+	}
+	for _, image := range []*json.RawMessage{&d.Document, &d.Previous} {
+		var text string // of a document that is not valid JSON
+		if json.Unmarshal(*image, &text) == nil && *image != nil {
+			*image = json.RawMessage(text)
+		}
+	}
+	return d, nil
 }

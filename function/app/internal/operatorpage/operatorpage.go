@@ -81,7 +81,7 @@ func (p *OperatorPage) Observe(options *hosting.Options) {
 		fn.Handler = p.Recorder.Watch("", fn.MaxAttempts, fn.Handler)
 		for _, f := range p.settings.Functions {
 			if f.Name == fn.Name && f.DeadLetters.Row().Keeps {
-				fn.DeadLetters = p.Recorder.WatchDeadLetters(fn.DeadLetters)
+				fn.DeadLetters = page.WatchDeadLetters(p.Recorder, fn.DeadLetters)
 			}
 		}
 	}

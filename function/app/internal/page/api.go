@@ -67,7 +67,7 @@ func (p *Page) addAPI() {
 		"GET " + api + "letters/{id}":          p.getLetter,
 		"GET " + api + "letters/{id}/document": p.getLetterDocument,
 		"GET " + api + "timeline":              p.getTimeline,
-		"GET " + api + "stream":                p.getStream,
+		"GET " + api + "stream":                func(w http.ResponseWriter, r *http.Request) { followPage(p, w, r) },
 		"POST " + api + "plans":                p.postPlans,
 		"POST " + api + "plans/{plan}":         p.postPlan,
 		"GET " + api + "operations/{id}":       p.getOperation,

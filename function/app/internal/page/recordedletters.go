@@ -7,7 +7,7 @@ import (
 )
 
 // WatchDeadLetters records the dead letters that a store gets and loses.
-func (r *Recorder) WatchDeadLetters(store trigger.DeadLetters) trigger.DeadLetters {
+func WatchDeadLetters(r *Recorder, store trigger.DeadLetters) trigger.DeadLetters {
 	return watchedStore{store, r}
 }
 

@@ -163,7 +163,7 @@ func (s *letterStore) Query(_ context.Context, q trigger.DeadLetterQuery) (trigg
 // it again, in vain and then with another document, and it leaves the store.
 func TestDirectDelivery(t *testing.T) {
 	var r Recorder
-	store := r.WatchDeadLetters(&letterStore{letters: map[string]trigger.DeadLetter{}})
+	store := WatchDeadLetters(&r, &letterStore{letters: map[string]trigger.DeadLetter{}})
 	var got []string
 	handle := r.Watch("dev-1", 2, func(ctx context.Context, b trigger.Batch) error {
 		got = append(got, fmt.Sprintf("%d %v %s", b.Attempt, IsEdited(ctx), b.Changes[0].Document))

@@ -22,10 +22,10 @@ const (
 // viewers bounds the streams.
 type viewers struct{ count atomic.Int64 }
 
-// getStream sends updates until the viewer leaves. The id of an event is the run and the
+// followPage sends updates until the viewer leaves. The id of an event is the run and the
 // version of the newest change that the viewer has; after a reconnect it gets the
 // changes since. If that is not possible, the event reset tells it to read all again.
-func (p *Page) getStream(w http.ResponseWriter, r *http.Request) {
+func followPage(p *Page, w http.ResponseWriter, r *http.Request) {
 	if p.options.Polled {
 		refuse(w, http.StatusNotFound, failure{"stream", "there is no stream here", "ask for the data every few seconds"})
 		return

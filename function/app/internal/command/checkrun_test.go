@@ -1,0 +1,55 @@
+package command
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/function/app/internal/apptest"
+	"halley/trigger/emulator"
+)
+
+// If halley run could not work, halley check fails and says what to change.
+func TestCheckFailsWheneverRunWould(t *testing.T) {
+	a := apptest.ServeAccount(t, emulator.ServeOptions{})
+	for _, test := range []struct{ setting, Value, says string }{
+		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://127.0.0.1:1", "correct HALLEY_LEADERBOARD_REDIS_URL"},
+		{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_CHANGE_FEED_MODE=all-versions needs"},
+		{"HALLEY_DEAD_LETTERS", "container:missing", "HALLEY_DEAD_LETTERS"},
+		{"CosmosDB__accountEndpoint", "https://games.documents.azure.com", "connection CosmosDB is set twice"},
+	} {
+		env := a.Env(test.setting, test.Value)
+		if test.setting == "HALLEY_CHANGE_FEED_MODE" {
+			env["HALLEY_START_FROM"] = "now"
+		}
+		out, err := runCheck(t, env)
+		if err == nil || !strings.Contains(out, test.says) {
+			t.Errorf("%s=%s: %v, want %q in\n%s", test.setting, test.Value, err, test.says, out)
+		}
+	}
+}
+
+// An account that takes connections and does not answer is named, and the command ends.
+func TestCommandsEndOnSilentAccounts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	silent := "AccountEndpoint=http://" + l.Addr().String() + "/;AccountKey=" + emulator.Key + ";"
+	for _, command := range [][]string{{"status"}, {"check"}, {"deadletters", "list"}} {
+		t.Run(command[0], func(t *testing.T) {
+			apptest.CleanEnv(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", silent))
+			t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
+			began := time.Now()
+			out, err := runCommandLine(t, command...)
+			if took := time.Since(began); err == nil || took > apptest.Patience {
+				t.Errorf("%v after %v", err, took)
+			}
+			if !strings.Contains(out+err.Error(), l.Addr().String()) || !strings.Contains(out+err.Error(), "not reachable") {
+				t.Errorf("%v does not name the account:\n%s", err, out)
+			}
+		})
+	}
+}
