@@ -25,12 +25,16 @@ type Lag struct {
 	Owner        string `json:"owner"`        // "" is free
 	Continuation string `json:"continuation"` // saved; "" before the first checkpoint
 
-	// Changes is the difference between the newest LSN of the range and the last
-	// one before the next change. It counts transactions, also those that the
-	// feed does not show, such as deletes, and changes that a filter leaves out: an
-	// upper bound in most cases, and what the .NET estimator and KEDA's
-	// azure-cosmosdb scaler report.
+	// Changes is the number of changes that are not checkpointed, with those that a filter
+	// leaves out. Kind says whether it is exact. An estimate has Transactions in place of
+	// the changes that were not counted.
 	Changes int64 `json:"changes"`
+	// Transactions is the difference between the newest LSN of the range and the last one
+	// before the next change: what the .NET estimator and KEDA's azure-cosmosdb scaler
+	// report. It also counts transactions that the feed does not show, such as deletes,
+	// and, if the container shares the throughput of its database, the writes to all
+	// other containers in its partition, such as lease renewals.
+	Transactions int64 `json:"transactions"`
 	// Exact reports whether Changes is the number of changes and not an estimate.
 	Exact bool `json:"exact"`
 	// Seconds is the age of the oldest change that is not checkpointed, or 0 if
@@ -49,27 +53,64 @@ type Lag struct {
 	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
 
+// LagKind says how [Lag].Changes is to be read.
+type LagKind string
+
+// The kinds of lag.
+const (
+	LagExact   LagKind = "exact"   // the number of changes
+	LagAtMost  LagKind = "at most" // transactions, among them those of the changes; several changes may be one transaction
+	LagUnknown LagKind = "unknown" // a lower bound
+)
+
+// Kind returns how Changes is to be read.
+func (g Lag) Kind() LagKind {
+	switch {
+	case !g.Known:
+		return LagUnknown
+	case g.Exact:
+		return LagExact
+	}
+	return LagAtMost
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (g Lag) MarshalJSON() ([]byte, error) {
 	type fields Lag
 	if g.Known {
-		return json.Marshal(fields(g))
+		return json.Marshal(struct {
+			fields
+			Kind LagKind `json:"kind"`
+		}{fields(g), g.Kind()})
 	}
 	return json.Marshal(struct {
 		fields
+		Kind    LagKind  `json:"kind"`
 		Changes *int64   `json:"changes"`
 		Seconds *float64 `json:"seconds"`
-	}{fields: fields(g)})
+	}{fields: fields(g), Kind: LagUnknown})
 }
 
 // estimateParallel is the number of leases that are read at a time.
 const estimateParallel = 16
 
-// EstimateLag reads every lease of a function and one page of the feed behind it.
+// EstimateLag reads every lease of a function and one change of the feed behind it: the lag
+// is exact for a range that is not behind, or only by its newest transaction.
 // It writes nothing, owns nothing, and may be called by a process that runs no
 // host. A part of the key space that no lease covers is a Lag with a Problem. If no host
 // has ever run the function, the result is empty.
 func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSource) ([]Lag, error) {
+	return estimateLag(ctx, leases, source, 1)
+}
+
+// CountLag is EstimateLag for a person who asks: it reads up to 100 changes behind every
+// lease, which costs their request units, and is exact for a range that is not further behind.
+func CountLag(ctx context.Context, leases *cosmos.Container, source FeedSource) ([]Lag, error) {
+	return estimateLag(ctx, leases, source, feed.CountedChanges)
+}
+
+// estimateLag reads up to maxItems changes behind every lease.
+func estimateLag(ctx context.Context, leases *cosmos.Container, source FeedSource, maxItems int) ([]Lag, error) {
 	if err := source.checkLeases(leases); err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
@@ -81,7 +122,7 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	if err != nil {
 		return nil, fmt.Errorf("estimate lag: %w", err)
 	}
-	e := &lagEstimate{functionName: source.Name, leases: set, feedSource: newSource(source, found.Since, set.Monitored().ResourceID)}
+	e := &lagEstimate{functionName: source.Name, leases: set, feedSource: newSource(source, found.Since, set.Monitored().ResourceID), maxItems: maxItems}
 	lags := make([]Lag, len(found.Leases), len(found.Leases)+len(found.Invalid)+len(found.Gaps))
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup
@@ -94,12 +135,12 @@ func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	}
 	working.Wait()
 	for _, i := range found.Invalid {
-		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Problem: i.Err.Error()})
+		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Transactions: 1, Problem: i.Err.Error()})
 	}
 	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.
 	sort.SliceStable(lags, func(i, j int) bool { return lease.CompareTokens(lags[i].Range, lags[j].Range) < 0 })
 	for _, gap := range found.Gaps {
-		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Problem: fmt.Sprintf(
+		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Transactions: 1, Problem: fmt.Sprintf(
 			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
 	}
 	return lags, context.Cause(ctx)
@@ -123,6 +164,7 @@ type lagEstimate struct {
 	functionName string
 	leases       *lease.Set
 	feedSource   *feed.Source
+	maxItems     int // changes that are counted of a range
 }
 
 // leaseLag reads the lag of one lease. If its range has split, it is as far behind as
@@ -137,12 +179,15 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	total.Postponed, total.NextDue = postponed.keys, unixTime(postponed.due)
 	var problems []string
 	if err := e.addLag(ctx, l, &total); err != nil {
-		total.Changes, total.Exact, total.Known = max(total.Changes, 1), false, false
-		problems = append(problems, err.Error())
+		total.addUnknown(err)
+		total.Changes, total.Transactions = max(total.Changes, 1), max(total.Transactions, 1)
+	}
+	if total.Problem != "" {
+		problems = append(problems, total.Problem)
 	}
 	now := e.leases.Now()
 	if l.Owner() == "" && postponed.isDue(now) { // a drain has work although the feed has nothing new
-		total.Changes = max(total.Changes, 1)
+		total.Changes, total.Transactions = max(total.Changes, 1), max(total.Transactions, 1)
 	}
 	pause, paused := pauseStall(l)
 	if paused {
@@ -192,7 +237,7 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if continuation == "" && e.feedSource.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	page, err := e.feedSource.ReadPage(ctx, feedTarget(part), continuation, nil)
+	pending, err := e.feedSource.Pending(ctx, feedTarget(part), continuation, e.maxItems)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err
@@ -205,27 +250,28 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if err != nil {
 		return err
 	}
-	defer page.Release()
-	total.addPage(page, e.leases.Now())
+	total.addPending(pending, e.leases.Now())
 	return nil
 }
 
-// addPage counts a page of one change. The formula is that of
-// azure-cosmos-dotnet-v3 (ChangeFeedEstimatorIterator): the LSN of the session
-// token, less the one before the first change.
-func (g *Lag) addPage(page *cosmos.Page, now time.Time) {
-	if page.NotModified || len(page.Items) == 0 {
-		return
+// addPending adds the changes that are pending in one physical range.
+func (g *Lag) addPending(p feed.Pending, now time.Time) {
+	g.Changes += p.Changes
+	g.Transactions += p.Transactions
+	g.Exact = g.Exact && p.Exact
+	if !p.Oldest.IsZero() {
+		g.Seconds = max(g.Seconds, now.Sub(p.Oldest).Seconds())
 	}
-	first := page.Items[0]
-	transactions := page.SessionLSN - (first.LSN - 1)
-	known := page.SessionLSN > 0 && first.LSN > 0 && transactions > 0
-	if !known {
-		transactions = 1
+	if p.Unknown != nil {
+		g.addUnknown(p.Unknown)
 	}
-	g.Changes += transactions
-	g.Exact = g.Exact && known && transactions == 1 && len(page.Items) == 1
-	if first.Timestamp > 0 {
-		g.Seconds = max(g.Seconds, now.Sub(time.Unix(first.Timestamp, 0)).Seconds())
+}
+
+// addUnknown notes why the lag is not known.
+func (g *Lag) addUnknown(err error) {
+	g.Exact, g.Known = false, false
+	if g.Problem != "" {
+		g.Problem += "; "
 	}
+	g.Problem += err.Error()
 }

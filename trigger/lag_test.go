@@ -3,6 +3,7 @@ package trigger
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -155,16 +156,31 @@ func TestLagOfLeaseWithoutKeyRange(t *testing.T) {
 	})
 }
 
-// Without a session token the number of changes is not known.
-func TestLagWithoutSessionTokenIsEstimate(t *testing.T) {
-	page := &cosmos.Page{Items: []cosmos.Item{{LSN: 7}}}
-	for session, exact := range map[int64]bool{0: false, 6: false, 7: true, 8: false} {
-		page.SessionLSN = session
-		l := Lag{Exact: true}
-		if l.addPage(page, time.Now()); l.Exact != exact || l.Changes < 1 {
-			t.Errorf("session at %d: %+v", session, l)
+// Without a session token the number of changes is not known, unless all of them are read.
+func TestLagWithoutSessionTokenIsUnknown(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
+		must(t, err)
+		w.writeMany("doc", 3)
+		items := w.clientOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			resp, err := w.account.Do(r)
+			if err == nil && r.Header.Get("A-IM") != "" {
+				resp.Header.Del("X-Ms-Session-Token")
+			}
+			return resp, err, true
+		}}).Container("db", "items")
+		source := FeedSource{Name: "test", Container: items, StartFrom: FromBeginning()}
+		lags, err := EstimateLag(t.Context(), w.leases, source)
+		must(t, err)
+		if l := lags[0]; l.Kind() != LagUnknown || l.Changes != 1 || l.Problem == "" {
+			t.Errorf("estimate: %+v", l)
 		}
-	}
+		lags, err = CountLag(t.Context(), w.leases, source)
+		must(t, err)
+		if l := lags[0]; l.Kind() != LagExact || l.Changes != 3 {
+			t.Errorf("count: %+v", l)
+		}
+	})
 }
 
 func TestLagOfFailingRange(t *testing.T) {

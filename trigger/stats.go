@@ -26,6 +26,7 @@ const leaseLane = delivery.AllLanes - 1
 type rangeStats struct {
 	retentionError func() error // whether changes may be lost soon
 	unfinished     func() (lsn, timestamp int64, ok bool)
+	pending        func() int
 	keyCounts      func() (waiting, blocked int)
 	postponedKeys  func() (keys int, due time.Time) // due on the local clock
 	serviceNow     func() time.Time
@@ -82,6 +83,7 @@ func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *ra
 	s := &rangeStats{
 		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, postponing: map[int]stall.Stall{}, runningCalls: map[int]time.Time{},
 		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
+		pending:   func() int { return 0 },
 		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, stall.Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
 	}
@@ -108,6 +110,7 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	} else {
 		status.BehindKnown = caughtUp
 	}
+	status.Pending = s.pending()
 	status.WaitingKeys, status.BlockedKeys = s.keyCounts()
 	if keys, due := s.postponedKeys(); keys > 0 {
 		status.PostponedKeys, status.NextDue = keys, now.Add(time.Until(due))

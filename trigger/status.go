@@ -100,9 +100,11 @@ type RangeStatus struct {
 	Problem       string        `json:"problem,omitempty"`     // the same in words
 
 	// Behind is how far the range is behind the newest transaction of the feed that
-	// this host has seen, if BehindKnown. It counts transactions, and 0 is caught up.
+	// this host has seen, if BehindKnown. It counts transactions, also those of other
+	// containers that share the throughput of the database, and 0 is caught up.
 	Behind        int64   `json:"behind"`
 	BehindKnown   bool    `json:"behindKnown"`
+	Pending       int     `json:"pending"`       // changes that are read and not finished: a page or two at most
 	BehindSeconds float64 `json:"behindSeconds"` // age of the oldest change that is read and not finished
 }
 

@@ -75,6 +75,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))
+	w.rangeStats.pending = w.rangeDelivery.Pending
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.Snapshot = w.rangeDelivery.Snapshot
 	held.SetProperty(statusProperty, w.rangeStats.property)

@@ -86,7 +86,7 @@ func TestOperatorsPageTellsTheOnCallStory(t *testing.T) {
 
 	p.step("rewind", func(t *testing.T) {
 		p.plan("Manage range 0", "seek", map[string]string{"lease-to": "beginning"})
-		p.confirm("repeats up to")
+		p.confirm("repeats ")
 		p.told("seek of orders is done: 1 range")
 		p.caughtUp()
 		p.sees("the timeline has the action", `document.querySelector('#moments').textContent.includes('seek of orders is done: 1 range')`)

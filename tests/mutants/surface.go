@@ -43,7 +43,7 @@ var surfaceCalls = []mutant{
 		{"trigger/handler.go", "c.decodeWith(unmarshal, &docs[i])", "c.decodeWith(json.Unmarshal, &docs[i])"},
 	}},
 	{"lag-one-short", "the lag counts the change that is read next", []edit{
-		{"trigger/lag.go", "page.SessionLSN - (first.LSN - 1)", "page.SessionLSN - first.LSN"},
+		{"trigger/internal/feed/pending.go", "page.SessionLSN - (first - 1)", "page.SessionLSN - first"},
 	}},
 	{"failed-names-none", "Failed names exactly the changes that failed", []edit{
 		{"trigger/verdict.go", "if err == nil || len(changes) == 0 {", "if err == nil || len(changes) >= 0 {"},

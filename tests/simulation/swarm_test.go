@@ -34,6 +34,7 @@ type swarm struct {
 	callTime            time.Duration // of each handler call; 0: drawn
 	buffers             bool          // the sink keeps changes in memory until its handler asks for a checkpoint
 	bulks               bool          // some writes are bulk requests, whose operations may have one LSN
+	neighbours          bool          // all containers share the throughput of their database, and its LSNs until the first split
 	quick               bool          // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting           time.Duration
 	leaseKey            string // partition key path of the lease container
@@ -187,6 +188,9 @@ func newSwarm(seed uint64) *swarm {
 	s.buffers = s.function.Checkpoint.Manual && d.chance("buffers", 0.7)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
+	}
+	if s.neighbours = d.chance("shared LSNs", 0.1); s.neighbours { // none of the past failures
+		s.ranges = 1
 	}
 	s.companion = !s.quick // the delays of a quick run are judged from the reads of its function
 	return s
@@ -355,6 +359,9 @@ func (s *swarm) String() string {
 	}
 	if s.bulks {
 		b.WriteString(", bulk requests")
+	}
+	if s.neighbours {
+		b.WriteString(", all containers in one database with shared throughput")
 	}
 	if len(s.function.Filter) > 0 {
 		fmt.Fprintf(&b, ", filter %s", s.function.Filter)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,10 +90,14 @@ func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 	w.writer = &capture{w: w}
 	w.admin = w.client(account)
 	ctx := context.Background()
-	w.must(w.admin.CreateDatabase(ctx, database))
-	w.must(w.admin.CreateContainer(ctx, database, cosmos.ContainerDefinition{
-		ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}, Throughput: s.ranges * 10_000,
-	}))
+	items := cosmos.ContainerDefinition{ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}}
+	if s.neighbours {
+		w.must(w.client(withThroughput{account}).CreateDatabase(ctx, database))
+	} else {
+		items.Throughput = s.ranges * 10_000
+		w.must(w.admin.CreateDatabase(ctx, database))
+	}
+	w.must(w.admin.CreateContainer(ctx, database, items))
 	w.must(w.admin.CreateContainer(ctx, database, cosmos.ContainerDefinition{
 		ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{s.leaseKey}},
 	}))
@@ -103,6 +109,16 @@ func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 		w.hashes[key], _ = definition.Span(hashedKey(key))
 	}
 	return w
+}
+
+// withThroughput gives a database that is created a throughput, which its containers share.
+type withThroughput struct{ account *emulator.Account }
+
+func (t withThroughput) Do(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Path, "/dbs") {
+		req.Header.Set("x-ms-offer-throughput", "400")
+	}
+	return t.account.Do(req)
 }
 
 func (w *world) must(err error) {

@@ -176,6 +176,10 @@ func manifestFindings(t *testing.T, app string) (found []string) {
 	same("scaled deployment", at(scaled, "spec", "scaleTargetRef", "name"), name)
 	same("authentication", at(scaled, "spec", "triggers", 0, "authenticationRef", "name"), at(resources["TriggerAuthentication"], "metadata", "name"))
 	same("trigger", at(scaled, "spec", "triggers", 0, "type"), "azure-cosmosdb")
+	same("second trigger", at(scaled, "spec", "triggers", 1, "type"), "prometheus")
+	same("formula", at(scaled, "spec", "advanced", "scalingModifiers", "formula"), fmt.Sprintf("%[1]v < 0 ? %[2]v : min(%[2]v, %[1]v)",
+		at(scaled, "spec", "triggers", 1, "name"), at(scaled, "spec", "triggers", 0, "name")))
+	same("target", at(scaled, "spec", "advanced", "scalingModifiers", "target"), at(scaled, "spec", "triggers", 0, "metadata", "changeFeedLagThreshold"))
 
 	env := map[string]string{"HALLEY_STOP_GRACE": "10s", "HALLEY_LEASE_CONTAINER_NAME": "leases"}
 	settings := resources["ConfigMap"]
@@ -197,6 +201,9 @@ func manifestFindings(t *testing.T, app string) (found []string) {
 	seconds, _ := at(pod, "terminationGracePeriodSeconds").(float64)
 	found = append(found, graceFindings(seconds, env["HALLEY_STOP_GRACE"])...)
 	found = append(found, podJobFindings(resources["Job"], deployment, executable(t, app))...)
+	pending, _ := at(scaled, "spec", "triggers", 1, "metadata").(map[string]any)
+	same("query", pending["query"], `sum(halley_pending_changes{function="orders"}) or vector(-1)`)
+	found = append(found, triggerFindings(t, "prometheus_scaler.go", pending)...)
 	return append(found, triggerFindings(t, "azure_cosmosdb_scaler.go", metadata)...)
 }
 
@@ -220,6 +227,11 @@ func TestManifestFaultsAreFound(t *testing.T) {
 		{kedaFile, "  scaleTargetRef:\n    name: shop\n", "", "missing property 'scaleTargetRef'"},
 
 		// The project's.
+		{kedaFile, "      name: pending\n", "      name: waiting\n", "formula"},
+		{kedaFile, "min(lag, pending)", "max(lag, pending)", "formula"},
+		{kedaFile, `      target: "100"`, `      target: "10"`, "target"},
+		{kedaFile, "halley_pending_changes", "halley_lag_transactions", "query"},
+		{kedaFile, "        serverAddress:", "        server:", "the trigger has no serverAddress"},
 		{kedaFile, "processorName:", "processorsName:", "the trigger has no processorName"},
 		{kedaFile, "        changeFeedLagThreshold:", "        lagThreshold:", "lagThreshold"},
 		{kedaFile, `changeFeedLagThreshold: "100"`, "changeFeedLagThreshold: 100", "changeFeedLagThreshold=100, which KEDA does not accept"},

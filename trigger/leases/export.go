@@ -78,6 +78,7 @@ func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 			s.Refused = fmt.Sprintf("the export is in mode %q, the lease in mode %q", exported.Mode, s.lease.Mode())
 		default:
 			s.moveTo(exported.Continuation)
+			c.countChanges(ctx, set, s)
 		}
 	})
 	if err != nil {

@@ -30,12 +30,15 @@ type Step struct {
 	To     string `json:"to,omitempty"`     // of ActionSeek and ActionCreate
 	Reason string `json:"reason,omitempty"` // of ActionPause, and why an ActionSeek to the same position is a change
 
-	// Repeated and Skipped say how many transactions of the range lie between From and
-	// To, as the difference of their LSNs: an upper bound of the changes that are
-	// delivered again, or that no handler gets. Changes that the lease tells as finished
-	// behind From are delivered again, too. If Known is false, they are not known.
+	// Repeated and Skipped say how many changes of the range lie between From and To: they
+	// are delivered again, or no handler gets them. Changes that the lease tells as
+	// finished behind From are delivered again, too. Up to 1,000 of them are counted. If
+	// Exact is false, the others are counted by the difference of LSNs: transactions, which
+	// may also be those of other containers in a database with shared throughput. If Known
+	// is false, the numbers are not known.
 	Repeated int64 `json:"repeated"`
 	Skipped  int64 `json:"skipped"`
+	Exact    bool  `json:"exact"`
 	Known    bool  `json:"known"`
 
 	Nothing bool   `json:"nothing,omitempty"` // the lease is in this state already
@@ -161,6 +164,7 @@ func (c *Control) PlanSeek(ctx context.Context, to Start, ranges ...string) (Pla
 			return
 		}
 		s.moveTo(position)
+		c.countChanges(ctx, set, s)
 	})
 	if err == nil && to.Kind == feed.StartContinuation && len(plan.Steps) != 1 {
 		return Plan{}, errors.New("plan to seek: a continuation belongs to one range: name the range")
@@ -180,6 +184,33 @@ func (s *Step) moveTo(position string) {
 	if s.Known {
 		s.Repeated, s.Skipped = max(from-to, s.lease.FinishedUpTo()-to, 0), max(to-from, 0)
 	}
+}
+
+// maxCounted bounds the changes that are counted for one number of a step.
+const maxCounted = 1000
+
+// countChanges replaces the numbers of LSNs between the positions of a step by those of
+// changes, as far as the feed can be read.
+func (c *Control) countChanges(ctx context.Context, set *lease.Set, s *Step) {
+	part, err := set.Locate(ctx, s.lease)
+	if err != nil || !s.Known || s.Nothing || s.lease.ByKeys() {
+		return
+	}
+	to, _ := cosmos.ContinuationLSN(s.To)
+	source, exact := c.feedSource(Start{}, set.Monitored().ResourceID), true
+	count := func(number *int64, from int64) {
+		if *number == 0 {
+			return
+		}
+		changes, isExact, err := source.CountBetween(ctx, feedTarget(part), from, from+*number, maxCounted)
+		if err == nil {
+			*number = changes
+		}
+		exact = exact && isExact
+	}
+	count(&s.Skipped, to-s.Skipped)
+	count(&s.Repeated, to)
+	s.Exact = exact
 }
 
 // ParseSeek parses the target of a seek: "now", "beginning", a time in RFC 3339, or a

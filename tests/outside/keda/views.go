@@ -13,7 +13,7 @@ import (
 // processor is the lease prefix of Halley, and KEDA's processor name.
 const processor = "scores"
 
-// view is the lag in changes that KEDA or Halley reports: the sum, and by lease
+// view is the lag in transactions that KEDA or Halley reports: the sum, and by lease
 // token if the reporter has it.
 type view struct {
 	Lag    int64
@@ -44,19 +44,19 @@ func halleySees(ctx context.Context, f *feed) (view, error) {
 		"HALLEY_LEASE_CONTAINER_PREFIX="+processor,
 		"HALLEY_START_FROM=beginning")
 	var status struct {
-		Changes   int64
-		Functions []struct {
+		Transactions int64
+		Functions    []struct {
 			Leases []struct {
-				Range   string
-				Changes int64
+				Range        string
+				Transactions int64
 			}
 		}
 	}
 	err := ask(c, &status)
-	v := view{Lag: status.Changes, Active: status.Changes > 0, Leases: map[string]int64{}}
+	v := view{Lag: status.Transactions, Active: status.Transactions > 0, Leases: map[string]int64{}}
 	for _, f := range status.Functions {
 		for _, l := range f.Leases {
-			v.Leases[l.Range] = l.Changes
+			v.Leases[l.Range] = l.Transactions
 		}
 	}
 	return v, err

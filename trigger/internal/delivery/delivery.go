@@ -265,6 +265,10 @@ func (d *Delivery) PostponedKeys() (keys int, due time.Time) {
 	return postponed + uncovered, earlier(due, since)
 }
 
+// Pending returns the number of changes that are read and not finished. It may be called at
+// any time.
+func (d *Delivery) Pending() int { return d.progress.pending() }
+
 // OldestUnfinished returns LSN and time (Unix seconds) of the first change that is read and
 // not finished.
 func (d *Delivery) OldestUnfinished() (lsn, timestamp int64, ok bool) {

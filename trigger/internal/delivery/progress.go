@@ -244,6 +244,21 @@ func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	return first.LSN, first.Timestamp, true
 }
 
+// pending returns the number of changes that are read and not finished.
+func (p *progress) pending() (changes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.openPages {
+		changes += o.unfinished
+	}
+	for _, a := range p.aside {
+		if !a.isHandled {
+			changes++
+		}
+	}
+	return changes
+}
+
 // abandonPages returns all pages whose bytes are still held, when the worker ends, and the
 // number of changes that were read behind A, undelivered ones too.
 func (p *progress) abandonPages() (pages []*feed.Page, readAhead int64) {

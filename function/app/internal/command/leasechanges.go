@@ -46,8 +46,9 @@ func (p *leaseSelection) seekCommand() *cobra.Command {
 		Long: `Seek has ranges continue at the beginning, at now, after a time such as
 2026-01-31T12:00:00Z, or at a token, which is a continuation of one range. Changes
 before the new position that were not handled are skipped; changes after it are
-delivered again. The plan says how many transactions lie between, as the difference
-of their numbers in the log of the range.
+delivered again. The plan says how many changes lie between; of more than 1,000 it
+counts the transactions in the log, also those of other containers that share the
+throughput of the database.
 
 Hosts may run. A Halley owner finishes its handler calls, saves its position and
 gives the lease back before the position is moved; --force does not wait for it.

@@ -25,8 +25,9 @@ func statusCommand(source settings.Source) *cobra.Command {
 		Use:   "status",
 		Short: "Show how far each function is behind, by lease",
 		Long: `Status reads the leases of the enabled functions and looks at the feed behind
-each: its owner, how many changes it is behind (? is not known, and ~ marks an
-estimate, which counts transactions), the age in seconds of the oldest change that
+each: its owner, how many changes it is behind (? is not known; up to 100 are
+counted, and more are estimated as transactions, also those of other containers
+that share the throughput of the database), the age in seconds of the oldest change that
 is not checkpointed, how long ago the owner wrote the lease and moved the
 checkpoint, how many changes were dead-lettered, and the saved continuation.
 PROBLEM says why a range makes no progress, as its owner wrote it into the lease

@@ -47,17 +47,21 @@ func TestStatusFollowsProgress(t *testing.T) {
 		}
 	}
 	account.Write(t, 4, 6)
-	if r, err = statusOf(t); err != nil || r.Changes != 6 || r.Functions[0].Changes != 6 || r.Exact {
+	if r, err = statusOf(t); err != nil || r.Changes != 6 || r.Functions[0].Changes != 6 || !r.Exact || r.Transactions != 6 {
 		t.Errorf("six writes later: %+v, %v", r, err)
 	}
 	out, err := runCommandLine(t, "status", "--function", "leaderboard")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"FUNCTION", "leaderboard", "(free)", "total", "~6"} {
+	for _, says := range []string{"FUNCTION", "leaderboard", "(free)", "total          6"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("status lacks %q:\n%s", says, out)
 		}
+	}
+	account.write(t, 10, 400) // more than status counts
+	if out, err = runCommandLine(t, "status"); err != nil || !strings.Contains(out, "at most ") {
+		t.Errorf("status of a large lag: %v\n%s", err, out)
 	}
 }
 

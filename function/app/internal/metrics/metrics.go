@@ -116,6 +116,7 @@ type statusCollector struct{ status func() []trigger.Status }
 
 var (
 	lagDesc           = desc(lagName, "Transactions that a range on this host is behind, if known.", functionLabel, rangeLabel)
+	pendingDesc       = desc(pendingName, "Changes of a range on this host that are read and not finished.", functionLabel, rangeLabel)
 	lagSecondsDesc    = desc(lagSecondsName, "Age of the oldest change of a range that is read and not finished.", functionLabel, rangeLabel)
 	checkpointAgeDesc = desc(checkpointAgeName, "Time since the position of a range on this host last moved.", functionLabel, rangeLabel)
 	stalledDesc       = desc(stalledName, "Time for which a range has made no progress, by cause.", functionLabel, rangeLabel, causeLabel)
@@ -133,7 +134,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, pendingDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
 		to <- d
 	}
 }
@@ -177,6 +178,7 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	}
 	if r.BehindKnown {
 		gauge(lagDesc, float64(r.Behind), function, r.Range)
+		gauge(pendingDesc, float64(r.Pending), function, r.Range)
 	}
 	gauge(lagSecondsDesc, r.BehindSeconds, function, r.Range)
 	if !r.Checkpointed.IsZero() {

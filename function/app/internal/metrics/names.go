@@ -4,6 +4,7 @@ package metrics
 // may be added, but not renamed.
 const (
 	lagName            = "halley_lag_transactions"
+	pendingName        = "halley_pending_changes"
 	lagSecondsName     = "halley_lag_seconds"
 	checkpointAgeName  = "halley_checkpoint_age_seconds"
 	stalledName        = "halley_range_stalled_seconds"

@@ -13,6 +13,7 @@ import (
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/settings"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/stall"
 )
 
@@ -36,17 +37,19 @@ type FunctionLag struct {
 // LagTotal sums over leases: the number of changes, and the age of the oldest. If the
 // lag of some lease is not known, they are lower bounds.
 type LagTotal struct {
-	Changes int64   `json:"changes"`
-	Exact   bool    `json:"exact"`
-	Known   bool    `json:"known"`
-	Seconds float64 `json:"seconds"`
+	Changes      int64   `json:"changes"`
+	Transactions int64   `json:"transactions"` // as KEDA's scaler counts
+	Exact        bool    `json:"exact"`
+	Known        bool    `json:"known"`
+	Seconds      float64 `json:"seconds"`
 }
 
-func (t *LagTotal) add(changes int64, exact, known bool, seconds float64) {
-	t.Changes += changes
-	t.Exact = t.Exact && exact
-	t.Known = t.Known && known
-	t.Seconds = max(t.Seconds, seconds)
+func (t *LagTotal) add(other LagTotal) {
+	t.Changes += other.Changes
+	t.Transactions += other.Transactions
+	t.Exact = t.Exact && other.Exact
+	t.Known = t.Known && other.Known
+	t.Seconds = max(t.Seconds, other.Seconds)
 }
 
 // nothingBehind is the total of no leases.
@@ -82,13 +85,13 @@ func orNull[T any](known bool, v *T) *T {
 	return v
 }
 
-// Look estimates the lag of all functions. It returns an error if the lag is not
+// Look counts the lag of all functions for a person. It returns an error if the lag is not
 // known completely, or if a range is stalled for longer than its function allows.
 func Look(ctx context.Context, s *settings.Settings, clients account.Clients) (LagReport, error) {
 	r := LagReport{Time: time.Now().UTC(), LagTotal: nothingBehind}
 	unknown, stalled := 0, 0
 	for _, f := range s.Functions {
-		l := EstimateLag(ctx, f, clients)
+		l := estimateLag(ctx, f, clients, trigger.CountLag)
 		if l.Problem != "" {
 			unknown++
 		}
@@ -100,7 +103,7 @@ func Look(ctx context.Context, s *settings.Settings, clients account.Clients) (L
 				stalled++
 			}
 		}
-		r.add(l.Changes, l.Exact, l.Known, l.Seconds)
+		r.add(l.LagTotal)
 		r.Functions = append(r.Functions, l)
 	}
 	switch {
@@ -120,6 +123,11 @@ func (l *FunctionLag) isStalled(lease trigger.Lag, now time.Time) bool {
 
 // EstimateLag estimates the lag of one function. Its Problem says why it could not.
 func EstimateLag(ctx context.Context, f settings.Function, clients account.Clients) FunctionLag {
+	return estimateLag(ctx, f, clients, trigger.EstimateLag)
+}
+
+func estimateLag(ctx context.Context, f settings.Function, clients account.Clients,
+	estimate func(context.Context, *cosmos.Container, trigger.FeedSource) ([]trigger.Lag, error)) FunctionLag {
 	l := FunctionLag{Name: f.Name, Leases: []trigger.Lag{}, LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
 	at, err := clients.Open(f)
 	if err == nil {
@@ -127,7 +135,7 @@ func EstimateLag(ctx context.Context, f settings.Function, clients account.Clien
 	}
 	if err == nil {
 		var leases []trigger.Lag
-		leases, err = trigger.EstimateLag(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
+		leases, err = estimate(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
 		l.Leases = append(l.Leases, leases...)
 	}
 	switch {
@@ -137,7 +145,7 @@ func EstimateLag(ctx context.Context, f settings.Function, clients account.Clien
 		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
 	}
 	for _, lease := range l.Leases {
-		l.add(lease.Changes, lease.Exact, lease.Known, lease.Seconds)
+		l.add(LagTotal{lease.Changes, lease.Transactions, lease.Exact, lease.Known, lease.Seconds})
 	}
 	return l
 }
@@ -151,7 +159,7 @@ func (t LagTotal) Behind() string {
 	case t.Exact:
 		return fmt.Sprint(t.Changes)
 	}
-	return fmt.Sprintf("~%d transactions", t.Changes)
+	return fmt.Sprintf("at most %d transactions", t.Changes)
 }
 
 // Total is the lag of several leases, of which some may be known.

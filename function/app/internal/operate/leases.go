@@ -45,15 +45,26 @@ func Effect(s leases.Step) string {
 	}
 	var parts []string
 	if s.Repeated > 0 {
-		parts = append(parts, fmt.Sprintf("repeats up to %d transactions", s.Repeated))
+		parts = append(parts, "repeats "+amount(s.Repeated, s.Exact))
 	}
 	if s.Skipped > 0 {
-		parts = append(parts, fmt.Sprintf("skips up to %d transactions", s.Skipped))
+		parts = append(parts, "skips "+amount(s.Skipped, s.Exact))
 	}
 	if s.Reason != "" {
 		parts = append(parts, s.Reason)
 	}
+	if len(parts) == 0 {
+		return "moves over no change"
+	}
 	return strings.Join(parts, ", ")
+}
+
+// amount is a number of changes, or of transactions if it is not exact.
+func amount(n int64, exact bool) string {
+	if exact {
+		return text.Count(int(n), "change")
+	}
+	return fmt.Sprintf("up to %d transactions", n)
 }
 
 // FunctionLeases is the control of the leases of one function.

@@ -19,6 +19,7 @@ import (
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/leases"
 )
 
@@ -350,7 +351,7 @@ func leaseEffects(p leases.Plan) (lines []string) {
 
 func leaseWarnings(r page.Request) (notes []string) {
 	if r.Action == "seek" {
-		notes = append(notes, "the failure history of the range is removed; dead letters and blocked keys stay", "the numbers are transactions of the range's log, an upper bound of the changes")
+		notes = append(notes, "the failure history of the range is removed; dead letters and blocked keys stay", "numbers of transactions are an upper bound of the changes: the log also has those of containers that share the throughput of the database")
 	}
 	if r.Args.Force {
 		notes = append(notes, "the owner's running calls are not waited for: it may deliver changes that the next owner delivers, too")
@@ -365,6 +366,13 @@ func positionsOf(p leases.Plan) map[string]string {
 		at[s.Range] = s.From
 	}
 	return at
+}
+
+// isBefore compares the positions of a plan whose effect is known: they are LSNs.
+func isBefore(position, other string) bool {
+	a, _ := cosmos.ContinuationLSN(position)
+	b, _ := cosmos.ContinuationLSN(other)
+	return a < b
 }
 
 // movedSince returns an error if leases are no longer as a plan says. A position that
@@ -385,7 +393,7 @@ func movedSince(planned, now leases.Plan) error {
 			return fmt.Errorf("range %s: %s", was.Range, is.Refused)
 		case was.Nothing != is.Nothing:
 			return fmt.Errorf("range %s is in another state than it was", was.Range)
-		case was.Known && is.Known && (is.Repeated < was.Repeated || was.Skipped > 0 && is.Repeated > 0):
+		case was.Known && is.Known && (isBefore(is.From, was.From) || isBefore(was.From, was.To) && isBefore(is.To, is.From)):
 			return fmt.Errorf("range %s is at %s, and was at %s", was.Range, is.From, was.From)
 		}
 	}
