@@ -59,7 +59,7 @@ func TestStatusFollowsProgress(t *testing.T) {
 			t.Errorf("status lacks %q:\n%s", says, out)
 		}
 	}
-	account.write(t, 10, 400) // more than status counts
+	account.Write(t, 10, 400) // more than status counts
 	if out, err = runCommandLine(t, "status"); err != nil || !strings.Contains(out, "at most ") {
 		t.Errorf("status of a large lag: %v\n%s", err, out)
 	}
