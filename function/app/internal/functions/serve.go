@@ -138,7 +138,7 @@ func functionsOf(ctx context.Context, a *hosting.App, limit time.Duration, repla
 		d := &timer{Drainer: hosting.Drainer{Drain: a.Drain}, limit: limit, logMetrics: a.LogMetrics}
 		return withLeftovers(replacing(a, withoutOutputs(d.tick), replace)), d.Wait
 	}
-	leftover := func() bool { return a.Leftover.Load() > 0 }
+	leftover := func() bool { return a.Leftover() > 0 }
 	run := func(ctx context.Context) error {
 		return a.WithProbes(ctx, func(ctx context.Context) error { return a.RunTelling(ctx, hosting.ProgressEvery) })
 	}
@@ -161,7 +161,7 @@ func withLeftovers(tick function) map[string]function {
 func replacing(a *hosting.App, call function, replace func()) function {
 	return func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error) {
 		defer func() {
-			if n := a.Leftover.Load(); n > int64(a.Settings.App.MaxStuck) {
+			if n := a.Leftover(); n > int64(a.Settings.App.MaxStuck) {
 				log.Error("too many handler calls do not return; replacing the process", zap.Int64("stuck", n))
 				replace()
 			}

@@ -27,7 +27,7 @@ import (
 // they keep their leases in the same container and want the same options.
 type App struct {
 	Settings *settings.Settings
-	Options  Options
+	options  Options
 	Log      *zap.Logger
 	accounts account.Clients
 	groups   []group
@@ -38,7 +38,7 @@ type App struct {
 	metrics  *metrics.Metrics
 
 	telemetry TelemetryHooks
-	Leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
+	leftover  atomic.Int64 // handler calls that did not return: their ranges are given up, and they still run
 }
 
 // group holds the functions of one host.
@@ -64,7 +64,7 @@ type Options struct {
 // Open opens the handlers and makes the hosts; it makes no request. Close the
 // app after use.
 func Open(ctx context.Context, s *settings.Settings, options Options, log *zap.Logger) (*App, error) {
-	a := &App{Settings: s, Options: options, Log: log, accounts: account.NewClients(options.Transport), Opened: map[string]trigger.Function{}, life: newLifeLog(log)}
+	a := &App{Settings: s, options: options, Log: log, accounts: account.NewClients(options.Transport), Opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
 	a.accounts.EachAttempt = []policy.Policy{a.metrics.CountRequests()}
 	if err := a.startTelemetry(ctx, options.Telemetry); err != nil {
@@ -102,8 +102,8 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	if a.telemetry.Wrap != nil {
 		fn.Handler = a.telemetry.Wrap(f.Name, handler)
 	}
-	if a.Options.Wrap != nil {
-		a.Options.Wrap(&fn)
+	if a.options.Wrap != nil {
+		a.options.Wrap(&fn)
 	}
 	a.Opened[f.Name] = fn
 	a.metrics.AddFunction(f.Name)
@@ -138,8 +138,8 @@ func (a *App) MakeHosts(grace time.Duration) error {
 	for _, g := range a.groups {
 		o := g.options
 		o.StopGrace, o.Logger, o.Observers = grace, runtimeLogger(a.Log), []func(trigger.Event){a.observe, a.life.observe, a.metrics.Observe}
-		if a.Options.Observe != nil {
-			o.Observers = append(o.Observers, a.Options.Observe)
+		if a.options.Observe != nil {
+			o.Observers = append(o.Observers, a.options.Observe)
 		}
 		host, err := trigger.New(g.leases, g.functions, &o)
 		if err != nil {
@@ -154,9 +154,15 @@ func (a *App) MakeHosts(grace time.Duration) error {
 // ends them.
 func (a *App) observe(e trigger.Event) {
 	if e.Kind == trigger.EventReleased && e.Reason == trigger.ClosedStuck {
-		a.Leftover.Add(1)
+		a.leftover.Add(1)
 	}
 }
+
+// Leftover counts the handler calls that did not return.
+func (a *App) Leftover() int64 { return a.leftover.Load() }
+
+// Transport is that of requests to Cosmos DB; nil is the network.
+func (a *App) Transport() policy.Transporter { return a.options.Transport }
 
 // Close closes the resources of the handlers. Call it when the hosts have stopped.
 func (a *App) Close() error {

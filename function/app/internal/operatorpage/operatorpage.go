@@ -90,7 +90,7 @@ func (p *OperatorPage) Observe(options *hosting.Options) {
 
 // open returns the page of an app. Close it after use.
 func (p *OperatorPage) open(name string, a *hosting.App, at page.Options) (*page.Page, error) {
-	o, err := NewOperator(p.settings, a.Options.Transport, func(function string) (trigger.Function, error) {
+	o, err := NewOperator(p.settings, a.Transport(), func(function string) (trigger.Function, error) {
 		fn, ok := a.Opened[function]
 		if !ok {
 			return fn, fmt.Errorf("no function %q is enabled", function)
