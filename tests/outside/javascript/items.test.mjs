@@ -7,7 +7,7 @@ const ifMatch = (etag) => ({ accessCondition: { type: "IfMatch", condition: etag
 
 test("account", async () => {
   const { resource } = await client.getDatabaseAccount();
-  assert.equal(resource.consistencyPolicy, "Strong");
+  assert.equal(resource.consistencyPolicy, "Session");
   assert.equal(resource.writableLocations.length, 1);
 });
 
