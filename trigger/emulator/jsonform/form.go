@@ -4,6 +4,7 @@
 package jsonform
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strconv"
@@ -82,21 +83,27 @@ func skipNumber(text []byte, i int) int {
 	return i
 }
 
-// maxPlain is how many digits a whole number may have that every form leaves as it is.
-const maxPlain = 18
+// Digits that a number may have if every form leaves it as it is: a whole number, and one
+// with a fraction.
+const (
+	maxPlain    = 18
+	maxFraction = 15
+)
 
 // plain reports whether a number needs no change, which is so for nearly all numbers.
 func plain(number []byte) bool {
-	if number[0] == '-' {
-		number = number[1:]
-		if number[0] == '0' {
-			return false
-		}
+	digits := bytes.TrimPrefix(number, []byte{'-'})
+	dot := bytes.IndexByte(digits, '.')
+	if dot < 0 {
+		return len(digits) <= maxPlain && allDigits(digits) && (len(digits) == len(number) || digits[0] != '0')
 	}
-	if len(number) > maxPlain {
-		return false
-	}
-	for _, c := range number {
+	fraction := digits[dot+1:]
+	return len(digits) <= maxFraction+1 && allDigits(digits[:dot]) && allDigits(fraction) &&
+		fraction[len(fraction)-1] != '0' && (digits[0] != '0' || fraction[0] != '0')
+}
+
+func allDigits(text []byte) bool {
+	for _, c := range text {
 		if !isDigit(c) {
 			return false
 		}
@@ -144,6 +151,10 @@ func (f form) append(b []byte, n float64) []byte {
 // skipString returns the index after the string that begins at i, and whether it has a
 // lone surrogate.
 func skipString(text []byte, i int) (end int, lone bool) {
+	length := bytes.IndexByte(text[i+1:], '"')
+	if bytes.IndexByte(text[i+1:i+1+length], '\\') < 0 {
+		return i + length + 2, false
+	}
 	for i++; text[i] != '"'; i++ {
 		if text[i] != '\\' {
 			continue
