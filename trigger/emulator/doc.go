@@ -26,8 +26,10 @@
 // A container has one physical range, or one for each 10,000 RU/s if it was
 // created with a throughput. [Account.Split] and [Account.Merge] change them under
 // load. Each range counts its transactions in LSNs, which are the tokens of its
-// feed. The operations of a bulk request are transactions of their own that may share
-// an LSN, by dice, see [Options].BulkSeed. Children of a split continue above their
+// feed. The token of a page that reaches the end is the newest LSN, whether or not the
+// feed shows an item with it; for other pages see [Manners]. The operations of a bulk
+// request are transactions of their own that may share an LSN, by dice, see
+// [Options].BulkSeed. Children of a split continue above their
 // parent, and a merged range above all of its parents, while items keep the LSN at
 // which they were written: when a range is replaced, its tokens stay exact for its keys
 // on the ranges that follow.
